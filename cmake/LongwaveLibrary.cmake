@@ -1,0 +1,43 @@
+# longwave_library(NAME SRCS … [HDRS …] [DEPS …] [PRIVATE_DEPS …]): one library of ours with the alias
+# longwave::NAME. DEPS are what its headers need; PRIVATE_DEPS what only its sources do.
+function(longwave_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "longwave_library(${name}): unknown arguments ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  if(ARG_SRCS)
+    add_library(longwave_${name} STATIC ${ARG_SRCS} ${ARG_HDRS})
+    target_include_directories(longwave_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(longwave_${name} PUBLIC ${ARG_DEPS} PRIVATE longwave_flags ${ARG_PRIVATE_DEPS})
+  else()
+    add_library(longwave_${name} INTERFACE)
+    target_include_directories(longwave_${name} INTERFACE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(longwave_${name} INTERFACE ${ARG_DEPS})
+  endif()
+  add_library(longwave::${name} ALIAS longwave_${name})
+endfunction()
+
+# longwave_binary(NAME SRCS … DEPS …): a program in build/bin, named NAME.
+function(longwave_binary name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE longwave_flags ${ARG_DEPS})
+endfunction()
+
+# longwave_test(NAME SRCS … DEPS … LABELS …): a GoogleTest program; each TEST is one ctest test.
+function(longwave_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SRCS})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE longwave_flags GTest::gtest_main GTest::gmock ${ARG_DEPS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  gtest_discover_tests(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    DISCOVERY_TIMEOUT 60)
+endfunction()

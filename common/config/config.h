@@ -1,0 +1,37 @@
+#ifndef LONGWAVE_COMMON_CONFIG_CONFIG_H_
+#define LONGWAVE_COMMON_CONFIG_CONFIG_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/run_config.h"
+
+namespace longwave {
+
+// A setting given on the command line: "sync.up.k=32".
+using Overrides = std::vector<std::string>;
+
+// Reads a configuration: the built-in defaults, then the preset that the text (or an override) names
+// by `run.preset`, then the text, then the overrides. Presets are the files of configs/, compiled in.
+// InvalidArgument, one sentence with file and line: unknown key, wrong type, a value out of range
+// (what was got, what is wanted), a combination that makes no sense.
+absl::StatusOr<RunConfig> ParseConfig(std::string_view text, std::string_view file_name,
+                                      const Overrides& overrides = {});
+
+// As ParseConfig, from a file. NotFound, PermissionDenied: the file.
+absl::StatusOr<RunConfig> LoadConfig(const std::string& path, const Overrides& overrides = {});
+
+// Every key with its value, as YAML that ParseConfig reads back to the same configuration.
+std::string FormatConfig(const RunConfig& config);
+
+// The table of keys, as Markdown: name, default, range, meaning. docs/configuration.md is this text.
+std::string ConfigReference();
+
+// Names of the presets that are compiled in.
+std::vector<std::string> PresetNames();
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_CONFIG_CONFIG_H_

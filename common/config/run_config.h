@@ -1,0 +1,102 @@
+#ifndef LONGWAVE_COMMON_CONFIG_RUN_CONFIG_H_
+#define LONGWAVE_COMMON_CONFIG_RUN_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/layout/layout.h"
+#include "common/wire/codec.h"
+
+namespace longwave {
+
+// One run, as its configuration file resolves: the same text for coordinator, shards and workers.
+// Defaults, ranges and the sentence that documents each key stand in config_keys.cc, in one table.
+
+enum class SignalKind : uint8_t { kGradient, kPseudoGradient };
+enum class UpdateRule : uint8_t { kSgd, kSign, kNesterov, kInner, kLocal };
+
+struct RunSection {
+  std::string preset = "longwave";  // the method's name, and the file that gave its defaults
+  std::string name;                 // folder under runs/; empty: <preset>-<date>-<time>
+  uint64_t steps = 0;               // inner steps of each worker
+  uint32_t workers = 0;             // members that a run waits for before its first round
+  uint32_t shards = 0;
+  uint64_t seed = 0;                // of model, data and selection
+  uint32_t validate_every = 0;      // rounds between validations; 0: only at the end
+  uint32_t validation_batches = 0;  // batches of a validation loss
+};
+
+struct ModelSection {
+  std::string kind;  // "gpt"
+  uint32_t d_model = 0, layers = 0, heads = 0, context = 0;
+};
+
+struct DataSection {
+  std::string path;              // a file, a folder, or "compiler-headers"
+  double validation_share = 0;   // of the bytes, at the end, held out
+};
+
+// The inner optimizer and its learning-rate schedule.
+struct TrainSection {
+  uint32_t batch = 0;            // sequences a step and worker
+  double learning_rate = 0;
+  uint32_t warmup_steps = 0;
+  double final_learning_rate_share = 0;  // cosine down to this share of learning_rate
+  double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;  // AdamW
+  double clip_norm = 0;          // of the gradient; 0: none
+  uint32_t threads = 0;          // of a worker; 0: the machine's cores over the workers on it
+  std::string device;            // "cpu", "cuda", "auto"
+};
+
+// The pipeline's knobs: signal → momentum → select → quantize → residual → merge → update.
+struct SyncSection {
+  SignalKind signal = SignalKind::kPseudoGradient;
+  uint32_t inner_steps = 0;      // H: steps between syncs; 1 when the signal is the gradient
+  double beta = 0;               // β of the momentum
+  double alpha = 1;              // α: share of what was sent that leaves the residual
+  Transform transform = Transform::kNone;
+  Tiling tiling = Tiling::kModel;
+  uint32_t block = 64;
+  uint32_t segment_tiles = 256;
+  PayloadFormat up;
+  double rho = 0;                // ρ of the merge's normaliser
+  PayloadFormat down;            // selection kAll: everything merged goes down, in codec
+  UpdateRule update = UpdateRule::kSgd;
+  double eta = 1;                // η; for sign and local with follow_schedule, times the schedule
+  bool follow_schedule = false;  // multiply η by the inner learning-rate schedule (DeMo)
+  double mu = 0;                 // μ of Nesterov
+  double weight_decay = 0;       // decoupled, at the update: θ ← (1 − η·wd)·θ
+};
+
+struct ClusterSection {
+  std::string coordinator;         // host:port that the coordinator listens on and others connect to
+  std::string shard_host;          // address that shards bind and announce
+  double heartbeat_interval_s = 0;
+  double heartbeat_timeout_s = 0;  // a member silent for longer is dead
+  double start_timeout_s = 0;      // how long a process waits for the others at the start
+};
+
+struct RunConfig {
+  RunSection run;
+  ModelSection model;
+  DataSection data;
+  TrainSection train;
+  SyncSection sync;
+  ClusterSection cluster;
+};
+
+// Rounds of a run: ceil(steps / H).
+uint64_t RoundCount(const RunConfig& config);
+
+// θ is promised to be equal on all replicas for every update but `local`.
+inline bool PromisesEqualReplicas(const RunConfig& config) {
+  return config.sync.update != UpdateRule::kLocal;
+}
+
+// The layout options that every process derives from the configuration. segment_tiles is lowered, for
+// small models, until each shard owns a segment; see layout.h.
+LayoutOptions LayoutOptionsOf(const RunConfig& config);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_CONFIG_RUN_CONFIG_H_

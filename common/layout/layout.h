@@ -1,0 +1,95 @@
+#ifndef LONGWAVE_COMMON_LAYOUT_LAYOUT_H_
+#define LONGWAVE_COMMON_LAYOUT_LAYOUT_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/layout/manifest.h"
+
+namespace longwave {
+
+// How tensors are cut into tiles.
+enum class Tiling : uint8_t {
+  // Matrices (trailing dimensions flattened) in 64 × 64 blocks, edges zero-padded; all vectors and
+  // scalars of the model laid end to end in runs of 4096. Every tile has 4096 coefficients.
+  kModel = 0,
+  // Each tensor on its own, as the published DeMo has it: a matrix in the largest blocks of at most
+  // block × block that divide it, a vector in the largest runs of at most `block` that divide it.
+  kTensor = 1,
+};
+
+struct LayoutOptions {
+  Tiling tiling = Tiling::kModel;
+  uint32_t block = 64;           // kTensor only: 1 … 64
+  uint32_t segment_tiles = 256;  // tiles of a segment, 1 … 4096; 256 of 4096 are about 1 M parameters
+  uint32_t shard_count = 1;      // 1 … 4096
+
+  bool operator==(const LayoutOptions&) const = default;
+};
+
+// One tile. Parameters live in one flat array of fp32: the matrices in manifest order, row by row,
+// then the vectors in manifest order (see Layout::flat_offset). A tile is rows × cols coefficients
+// over rows_valid × cols_valid elements of it; the rest reads as zero and is never written.
+// Trivially copyable: the same table is used on a GPU.
+struct Tile {
+  uint64_t offset;              // of its first element in the flat array
+  uint64_t coefficient_offset;  // of its first coefficient among all tiles' coefficients
+  uint32_t row_stride;          // elements between rows in the flat array
+  uint16_t rows, cols;          // rows == 1: a run
+  uint16_t rows_valid, cols_valid;
+
+  uint32_t size() const { return static_cast<uint32_t>(rows) * cols; }
+  bool operator==(const Tile&) const = default;
+};
+static_assert(sizeof(Tile) == 32);
+
+// A contiguous run of tiles: what is encoded, sent, merged and applied as one.
+struct Segment {
+  uint32_t tile_begin;
+  uint32_t tile_count;
+  uint64_t coefficient_begin;
+  uint64_t coefficient_count;
+  uint32_t shard;  // the aggregation server that owns it
+
+  bool operator==(const Segment&) const = default;
+};
+
+// From manifest and options to tiles, segments and shards: one function of these two, the same in
+// every process.
+class Layout {
+ public:
+  // InvalidArgument: the manifest (see Validate), an option out of its range.
+  static absl::StatusOr<Layout> Create(const Manifest& manifest, const LayoutOptions& options);
+
+  std::span<const Tile> tiles() const { return tiles_; }
+  std::span<const Tile> tiles(const Segment& segment) const {
+    return tiles().subspan(segment.tile_begin, segment.tile_count);
+  }
+  std::span<const Segment> segments() const { return segments_; }
+  // Coefficients of each tile of `segment`, in order.
+  std::vector<uint32_t> TileSizes(uint32_t segment) const;
+
+  uint64_t parameter_count() const { return parameter_count_; }    // elements of the flat array
+  uint64_t coefficient_count() const { return coefficient_count_; }  // over all tiles; padding included
+  uint64_t flat_offset(size_t tensor) const { return flat_offsets_[tensor]; }  // manifest's index
+  const LayoutOptions& options() const { return options_; }
+  // Of manifest and options together: two processes with equal hashes cut alike.
+  uint64_t hash() const { return hash_; }
+
+ private:
+  Layout() = default;
+
+  LayoutOptions options_;
+  std::vector<Tile> tiles_;
+  std::vector<Segment> segments_;
+  std::vector<uint64_t> flat_offsets_;
+  uint64_t parameter_count_ = 0;
+  uint64_t coefficient_count_ = 0;
+  uint64_t hash_ = 0;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_LAYOUT_LAYOUT_H_

@@ -1,0 +1,88 @@
+#ifndef LONGWAVE_COMMON_LINK_LINK_H_
+#define LONGWAVE_COMMON_LINK_LINK_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/wire/buffer.h"
+#include "common/wire/frame.h"
+
+namespace longwave {
+
+// The data plane over ZeroMQ: four verbs (Connect, Bind, Send, Receive), frames in and out. A frame
+// travels as a message of one part (header alone) or two (header, payload). Whatever comes in is
+// decoded and verified before it is returned; what does not verify is dropped, counted and named by
+// `RefusedFrames`/`LastRefusal`, never returned.
+
+struct Frame {
+  FrameHeader header;
+  Buffer payload;
+};
+
+// Bytes through one socket: message parts with their ZMTP 3.1 framing (2 bytes a part up to 255
+// bytes, 9 above), routing identities excluded since they do not travel. payload: the payloads alone.
+struct LinkCounts {
+  uint64_t sent = 0;
+  uint64_t received = 0;
+  uint64_t payload_sent = 0;
+  uint64_t payload_received = 0;
+  uint64_t frames_refused = 0;
+};
+
+// A worker's end: one connection to one shard. Not thread-safe.
+class Dealer {
+ public:
+  // endpoint: "tcp://host:port". InvalidArgument: not an endpoint. Connecting goes on in the
+  // background and is retried by ZeroMQ; nothing is known of the other end until it answers.
+  static absl::StatusOr<std::unique_ptr<Dealer>> Connect(const std::string& endpoint);
+  virtual ~Dealer() = default;
+
+  // Sends header (payload_bytes and payload_crc are filled in here) and payload. The payload's bytes
+  // are not copied; they must not change until the buffer's owner is released.
+  // Unavailable: the send queue is full (kSendQueueFramesMax frames).
+  virtual absl::Status Send(FrameHeader header, Buffer payload) = 0;
+
+  // The next verified frame, or nothing within `timeout`.
+  virtual absl::StatusOr<std::optional<Frame>> Receive(absl::Duration timeout) = 0;
+
+  virtual LinkCounts counts() const = 0;
+  // Why the last refused frame was refused; empty if none was.
+  virtual std::string last_refusal() const = 0;
+};
+
+// Identifies a connection to a router, as long as it stands.
+using PeerId = std::string;
+
+struct PeerFrame {
+  PeerId peer;
+  Frame frame;
+};
+
+// A shard's end: all its workers' connections. Not thread-safe.
+class Router {
+ public:
+  // endpoint: "tcp://host:port", port 0 or * for any free one. Unavailable: the port is in use.
+  static absl::StatusOr<std::unique_ptr<Router>> Bind(const std::string& endpoint);
+  virtual ~Router() = default;
+
+  // The endpoint with its real port.
+  virtual std::string endpoint() const = 0;
+
+  // NotFound: the peer has gone. Unavailable: its queue is full.
+  virtual absl::Status Send(const PeerId& peer, FrameHeader header, Buffer payload) = 0;
+  virtual absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout) = 0;
+
+  virtual LinkCounts counts() const = 0;
+  virtual std::string last_refusal() const = 0;
+};
+
+inline constexpr int kSendQueueFramesMax = 4096;
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_LINK_LINK_H_

@@ -1,0 +1,36 @@
+#ifndef LONGWAVE_COMMON_RPC_COORDINATOR_CLIENT_H_
+#define LONGWAVE_COMMON_RPC_COORDINATOR_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/wire/control.h"
+
+namespace longwave {
+
+// Calls to the coordinator. Thread-safe. Every call ends within `deadline` of Connect; Unavailable
+// means that nobody answered and the call may be made again.
+class CoordinatorClient {
+ public:
+  // address: "host:port". Does not wait for the coordinator to be there.
+  static std::unique_ptr<CoordinatorClient> Connect(const std::string& address,
+                                                    absl::Duration deadline = absl::Seconds(5));
+  virtual ~CoordinatorClient() = default;
+
+  // Returns the worker's index.
+  virtual absl::StatusOr<uint32_t> Register(const RegisterWorker& request) = 0;
+  // Returns the run's name (the random word that frames carry).
+  virtual absl::StatusOr<uint64_t> Register(const RegisterShard& request) = 0;
+  virtual absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) = 0;
+  virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
+  virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
+  virtual absl::Status StopRun(const std::string& reason) = 0;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_RPC_COORDINATOR_CLIENT_H_

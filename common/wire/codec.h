@@ -1,0 +1,68 @@
+#ifndef LONGWAVE_COMMON_WIRE_CODEC_H_
+#define LONGWAVE_COMMON_WIRE_CODEC_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace longwave {
+
+// How a tile's coefficients are obtained from its elements.
+enum class Transform : uint8_t {
+  kNone = 0,
+  kDct = 1,  // orthonormal DCT-II: two-dimensional over a matrix tile, one-dimensional over a run
+};
+
+// Which coefficients of a tile are sent.
+enum class Selection : uint8_t {
+  kAll = 0,     // every one; no indices
+  kTopK = 1,    // the k of largest magnitude, ties to the smaller index; Elias-Fano indices
+  kRandom = 2,  // k drawn from (run seed, round, tile); no indices
+  kStride = 3,  // every (n/k)th, the start moving with the round; no indices
+};
+
+// How a value is written. The integer codecs write level codes and one scale a tile.
+enum class ValueCodec : uint8_t {
+  kFp32 = 0,
+  kBf16 = 1,
+  kInt8 = 2,
+  kInt4 = 3,
+  kInt2 = 4,
+  kSign = 5,  // 1 bit: plus or minus the scale
+};
+
+// What a payload's body holds, tile for tile. Both ends must know it before the first byte.
+struct PayloadFormat {
+  Selection selection = Selection::kAll;
+  ValueCodec codec = ValueCodec::kFp32;
+  uint16_t k = 0;  // coefficients a tile, 1 … kTileSizeMax; ignored for kAll. Smaller tiles send all.
+
+  bool operator==(const PayloadFormat&) const = default;
+};
+
+// Elements of the largest tile: a 64 × 64 block, or a run of 4096.
+inline constexpr uint32_t kTileSizeMax = 4096;
+
+// Bits of one value: 32, 16, 8, 4, 2 or 1.
+constexpr uint32_t ValueBits(ValueCodec codec) {
+  switch (codec) {
+    case ValueCodec::kFp32: return 32;
+    case ValueCodec::kBf16: return 16;
+    case ValueCodec::kInt8: return 8;
+    case ValueCodec::kInt4: return 4;
+    case ValueCodec::kInt2: return 2;
+    case ValueCodec::kSign: return 1;
+  }
+  return 0;
+}
+
+// Integer codecs carry one scale of 16 bits a tile; fp32 and bf16 carry none.
+constexpr bool HasScale(ValueCodec codec) { return ValueBits(codec) <= 8; }
+
+// The names used in configurations, metrics and logs: "fp32", "bf16", "int8", "int4", "int2", "sign".
+std::string_view Name(ValueCodec codec);
+std::string_view Name(Selection selection);  // "all", "topk", "random", "stride"
+std::string_view Name(Transform transform);  // "none", "dct"
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_WIRE_CODEC_H_

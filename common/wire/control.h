@@ -1,0 +1,202 @@
+#ifndef LONGWAVE_COMMON_WIRE_CONTROL_H_
+#define LONGWAVE_COMMON_WIRE_CONTROL_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/layout/manifest.h"
+
+namespace longwave {
+
+// What coordinator, shards, workers and the command line tell each other on the control plane, as
+// plain values. proto/longwave/v1/coordinator.proto says what each field means; common/rpc carries
+// them over gRPC and is alone in knowing both forms.
+
+enum class RunPhase : uint8_t { kWaiting = 1, kTraining = 2, kFinished = 3, kFailed = 4, kStopped = 5 };
+
+enum class Instruction : uint8_t { kContinue = 1, kStop = 2 };
+
+enum class WorkerPhase : uint8_t {
+  kStarting = 1,
+  kTraining = 2,
+  kSyncing = 3,
+  kValidating = 4,
+  kDone = 5,
+  kFailed = 6,
+  kLost = 7,  // set by the coordinator alone
+};
+
+struct RegisterWorker {
+  std::string name;
+  Manifest manifest;
+  uint64_t layout_hash = 0;
+  uint64_t incarnation = 0;
+};
+
+struct RegisterShard {
+  uint32_t shard = 0;
+  std::string data_endpoint;
+  std::string control_endpoint;
+  uint64_t incarnation = 0;
+};
+
+struct Member {
+  uint32_t worker = 0;
+  std::string name;
+  uint32_t first_round = 0;
+  bool operator==(const Member&) const = default;
+};
+
+struct Membership {
+  uint32_t epoch = 0;  // 0: none yet
+  std::vector<Member> members;
+  bool operator==(const Membership&) const = default;
+};
+
+struct ShardAddress {
+  uint32_t shard = 0;
+  std::string data_endpoint;
+  std::string control_endpoint;
+};
+
+struct ByteCounts {
+  uint64_t pushed = 0;
+  uint64_t pulled = 0;
+  uint64_t payload_pushed = 0;
+  uint64_t payload_pulled = 0;
+  bool operator==(const ByteCounts&) const = default;
+};
+
+struct WorkerState {
+  WorkerPhase phase = WorkerPhase::kStarting;
+  uint64_t step = 0;
+  uint32_t round = 0;
+  double train_loss = 0;
+  uint64_t tokens = 0;
+  ByteCounts bytes;
+  double seconds_computing = 0;
+  double seconds_syncing = 0;
+};
+
+struct RoundReport {
+  uint32_t round = 0;
+  uint64_t step = 0;
+  double train_loss = 0;
+  std::optional<double> validation_loss;
+  std::vector<uint64_t> segment_hashes;
+  uint64_t tokens = 0;
+  ByteCounts bytes;
+  double seconds_computing = 0;
+  double seconds_syncing = 0;
+};
+
+struct FinalReport {
+  std::optional<double> validation_loss;
+  std::string model_file;
+};
+
+struct WorkerHeartbeat {
+  uint32_t worker = 0;
+  uint64_t incarnation = 0;
+  WorkerState state;
+  std::vector<RoundReport> rounds;
+  uint32_t known_epoch = 0;
+  std::string failure;
+  std::optional<FinalReport> final;
+};
+
+struct WorkerHeartbeatReply {
+  Instruction instruction = Instruction::kContinue;
+  std::string reason;
+  RunPhase phase = RunPhase::kWaiting;
+  uint64_t run = 0;
+  std::optional<Membership> membership;
+  std::vector<ShardAddress> shards;
+  bool validates = false;
+};
+
+struct ShardState {
+  uint64_t pushes_accepted = 0;
+  uint64_t pushes_duplicate = 0;
+  uint64_t pushes_late = 0;
+  uint64_t pushes_rejected = 0;
+  uint64_t segments_closed = 0;
+  uint32_t open_round = 0;
+  uint64_t bytes_received = 0;
+  uint64_t bytes_sent = 0;
+};
+
+struct ShardHeartbeat {
+  uint32_t shard = 0;
+  uint64_t incarnation = 0;
+  uint32_t known_epoch = 0;
+  bool knows_manifest = false;
+  ShardState state;
+  std::string failure;
+};
+
+struct ShardHeartbeatReply {
+  Instruction instruction = Instruction::kContinue;
+  std::string reason;
+  std::optional<Membership> membership;
+  std::optional<Manifest> manifest;
+};
+
+struct RoundRecord {
+  uint32_t round = 0;
+  uint64_t step = 0;
+  double train_loss = 0;
+  std::optional<double> validation_loss;
+  uint64_t tokens = 0;
+  ByteCounts bytes;
+  double seconds = 0;
+  double tokens_per_second = 0;
+  bool replicas_equal = true;
+  uint64_t state_hash = 0;
+  uint32_t members = 0;
+  double compute_share = 0;
+};
+
+struct MemberStatus {
+  Member member;
+  WorkerState state;
+  double heartbeat_age_s = 0;
+};
+
+struct ShardStatus {
+  ShardAddress shard;
+  ShardState state;
+  double heartbeat_age_s = 0;
+};
+
+struct RunStatus {
+  RunPhase phase = RunPhase::kWaiting;
+  std::string failure;
+  uint32_t epoch = 0;
+  std::vector<MemberStatus> members;
+  std::vector<ShardStatus> shards;
+  std::vector<RoundRecord> records;
+  uint64_t record_count = 0;
+  uint64_t parameters = 0;
+  bool replicas_equal = true;
+  std::string inequality;
+  double seconds = 0;
+  std::optional<double> validation_loss;
+  uint64_t state_hash = 0;
+  std::string model_file;
+  uint32_t workers_wanted = 0;
+  uint32_t shards_wanted = 0;
+};
+
+// One hash of a whole state from its segments' hashes, in order.
+uint64_t CombineHashes(const std::vector<uint64_t>& segment_hashes);
+
+std::string_view Name(RunPhase phase);        // "waiting", "training", "finished", "failed", "stopped"
+std::string_view Name(WorkerPhase phase);     // "starting", "training", "syncing", "validating", …
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_WIRE_CONTROL_H_

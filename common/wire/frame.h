@@ -1,0 +1,73 @@
+#ifndef LONGWAVE_COMMON_WIRE_FRAME_H_
+#define LONGWAVE_COMMON_WIRE_FRAME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace longwave {
+
+// A data-plane message is one frame: this header, then payload_bytes bytes. proto/WIRE.md is the
+// definition for strangers; this file and that page change together.
+enum class FrameKind : uint8_t {
+  kHello = 1,   // worker to shard: opens the route back; answered by kAnswer
+  kPush = 2,    // worker to shard: one segment's contribution to one round
+  kAnswer = 3,  // shard to worker: what became of a push (see Outcome)
+  kMerged = 4,  // shard to worker: one segment's merged update of one round
+  kPull = 5,    // worker to shard: send the merged update of (round, segment) again
+};
+
+// What became of a push. Whatever was not accepted goes back into the worker's residual, except a
+// duplicate, whose first copy was accepted.
+enum class Outcome : uint8_t {
+  kNone = 0,       // not an answer
+  kAccepted = 1,
+  kDuplicate = 2,
+  kLate = 3,
+  kRejected = 4,   // the answer's payload is a sentence that says why
+};
+
+inline constexpr uint32_t kFrameMagic = 0x3157574c;  // "LWW1" read as bytes
+inline constexpr uint16_t kFrameVersion = 1;
+inline constexpr size_t kFrameHeaderBytes = 64;
+// No payload is larger: 64 MiB is sixteen times a fp32 segment of a million parameters.
+inline constexpr uint32_t kPayloadBytesMax = 64u << 20;
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::kHello;
+  Outcome outcome = Outcome::kNone;
+  uint64_t run = 0;       // random name of the run
+  uint32_t epoch = 0;     // membership epoch
+  uint32_t round = 0;
+  uint32_t worker = 0;    // sender of a push; addressee of an answer; 0 in a merged update
+  uint32_t segment = 0;
+  uint64_t weight = 0;    // push: tokens behind this contribution; merged: sum over contributions
+  float norm = 0;         // push: L2 norm of the dequantized contribution; merged: of the update
+  uint32_t contributions = 0;  // merged: pushes that went into it
+  uint32_t payload_bytes = 0;
+  uint32_t payload_crc = 0;    // CRC32C
+
+  bool operator==(const FrameHeader&) const = default;
+};
+
+// Writes `header` (payload_bytes and payload_crc taken from it) and its own CRC32C to `out`.
+void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHeaderBytes> out);
+
+// Reads a header. Errors, in the order of checking: InvalidArgument (not 64 bytes, magic, version),
+// DataLoss (header CRC), InvalidArgument (kind, outcome, nonzero reserved bytes, a norm that is not
+// finite, payload_bytes over kPayloadBytesMax). Nothing in a header is believed before its CRC holds.
+absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes);
+
+// Holds the payload against its header: InvalidArgument (length), DataLoss (CRC).
+absl::Status VerifyPayload(const FrameHeader& header, std::span<const std::byte> payload);
+
+std::string_view Name(FrameKind kind);   // "hello", "push", "answer", "merged", "pull"
+std::string_view Name(Outcome outcome);  // "none", "accepted", "duplicate", "late", "rejected"
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_WIRE_FRAME_H_

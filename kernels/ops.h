@@ -1,0 +1,149 @@
+#ifndef LONGWAVE_KERNELS_OPS_H_
+#define LONGWAVE_KERNELS_OPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/layout/layout.h"
+#include "common/wire/codec.h"
+#include "common/wire/payload.h"
+
+namespace longwave {
+
+// The operations of a sync on dense data, behind one table a backend. Callers see no CUDA header.
+
+enum class BackendKind : uint8_t {
+  kReference,  // double precision and obvious: the definition that the others are held against
+  kCpu,
+  kCuda,
+};
+
+// Where and how an operation runs.
+struct Exec {
+  void* stream = nullptr;  // cudaStream_t of the CUDA backend; unused elsewhere
+  int threads = 1;         // host threads, CPU backend
+};
+
+// What a worker wants to tell the others, as a difference of two flat arrays or a scaled one:
+// s = scale · (a − b), or scale · a when b is null. fp32, [Layout::parameter_count()].
+struct Signal {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  float scale = 1.0f;
+};
+
+// Written by Encode, in host memory, valid once exec's stream has got there.
+struct EncodeReport {
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  uint32_t nonfinite_tile = kNone;  // first tile of the segment with a NaN or an infinity
+  double signal_square_sum = 0;     // of s
+  double momentum_square_sum = 0;   // of m̂ before the residual is taken
+  double sent_square_sum = 0;       // of what is sent, as dequantized
+};
+
+// momentum  m̂ ← β·m̂ + T(s)       select and quantize q̂ of m̂ per tile       residual  m̂ ← m̂ − α·q̂
+// in the transform's domain: T is linear and orthonormal, so no inverse transform is needed.
+struct EncodeArgs {
+  const Layout* layout = nullptr;
+  uint32_t segment = 0;
+  Signal signal;
+  Transform transform = Transform::kNone;
+  float beta = 0;
+  float alpha = 1;
+  uint64_t run_seed = 0;  // with round and tile, what random and stride selection draw from
+  uint32_t round = 0;
+  float* momentum = nullptr;               // m̂, [Layout::coefficient_count()], tile after tile
+  const PayloadLayout* payload_layout = nullptr;
+  std::span<std::byte> payload;            // host memory, payload_layout->bytes()
+  EncodeReport* report = nullptr;          // host memory
+};
+
+// m̂ ← m̂ + α·q̂: puts a payload that was not accepted back into the residual.
+struct RestoreArgs {
+  const Layout* layout = nullptr;
+  uint32_t segment = 0;
+  float alpha = 1;
+  uint64_t run_seed = 0;
+  uint32_t round = 0;
+  float* momentum = nullptr;
+  const PayloadLayout* payload_layout = nullptr;
+  std::span<const std::byte> payload;  // validated
+};
+
+enum class UpdateKind : uint8_t {
+  kSgd = 0,       // θ ← θ − η·u
+  kSign = 1,      // θ ← θ − η·sign(u)
+  kNesterov = 2,  // v ← μ·v + u;  θ ← θ − η·(u + μ·v)
+  kInner = 3,     // gradient ← u: the inner optimizer takes the step
+  kLocal = 4,     // m̂ ← m̂ + Ĝ;  θ ← θ − η·(s + β·T⁻¹(m̂))  (arXiv 2510.03371 as released)
+};
+
+// u = T⁻¹(Ĝ), then the update of the elements of one segment.
+//
+// The result is the same to the bit on every backend, since the order of operations is fixed: values
+// are level · scale in fp32 (exact), the inverse transform is the sequence of kernels/dct_plan.h, and
+// with fma(a, b, c) rounded once and every other operation rounded on its own,
+//   decay      θ ← θ·keep  where keep = 1 − η·weight_decay, computed in fp32 by the caller; skipped at 1
+//   kSgd       θ ← fma(−η, u, θ)
+//   kSign      θ ← θ − η where u > 0, θ + η where u < 0, else θ
+//   kNesterov  v ← fma(μ, v, u);  θ ← fma(−η, fma(μ, v, u), θ)
+//   kInner     gradient ← u
+//   kLocal     θ ← fma(−η, fma(β, T⁻¹(m̂), s), θ)
+struct DecodeUpdateArgs {
+  const Layout* layout = nullptr;
+  uint32_t segment = 0;
+  Transform transform = Transform::kNone;
+  UpdateKind update = UpdateKind::kSgd;
+  float eta = 1;
+  float mu = 0;
+  float keep = 1;
+  uint64_t run_seed = 0;
+  uint32_t round = 0;
+  const PayloadLayout* payload_layout = nullptr;
+  std::span<const std::byte> payload;  // host memory, validated
+  float* theta = nullptr;     // [parameter_count], read and written; not read for kInner
+  float* velocity = nullptr;  // [parameter_count], kNesterov only
+  float* gradient = nullptr;  // [parameter_count], written, kInner only
+  Signal signal;              // kLocal only
+  float beta = 0;             // kLocal only
+  float* momentum = nullptr;  // [coefficient_count], kLocal only
+};
+
+// A hash of the elements of a segment that depends on each bit and each place but on no order of
+// evaluation: Σ Mix64(Mix64(flat index) + bits of θ[flat index]) modulo 2^64.
+struct HashArgs {
+  const Layout* layout = nullptr;
+  uint32_t segment = 0;
+  const float* theta = nullptr;
+  uint64_t* hash = nullptr;  // host memory
+};
+
+// One row a backend, constant after start-up. Every operation enqueues on exec's stream (the CPU's
+// are done when they return). Errors: InvalidArgument (shapes that do not fit each other), Internal
+// (a failed launch). Pointers to dense data are in the backend's memory.
+struct KernelOps {
+  std::string_view name;
+  absl::Status (*encode)(const Exec&, const EncodeArgs&);
+  absl::Status (*restore)(const Exec&, const RestoreArgs&);
+  absl::Status (*decode_update)(const Exec&, const DecodeUpdateArgs&);
+  absl::Status (*hash)(const Exec&, const HashArgs&);
+  // Memory of the backend, zeroed, 256-byte aligned. ResourceExhausted says how much was wanted.
+  absl::StatusOr<void*> (*allocate)(size_t bytes);
+  void (*release)(void* memory);
+  // Waits until everything enqueued on exec's stream is done. Internal: a failed kernel.
+  absl::Status (*wait)(const Exec&);
+};
+
+// Unavailable: the backend is not in this build, or there is no device for it.
+absl::StatusOr<const KernelOps*> OpsFor(BackendKind kind);
+
+// "reference", "cpu", "cuda".
+std::string_view Name(BackendKind kind);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_KERNELS_OPS_H_
