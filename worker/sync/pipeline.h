@@ -1,0 +1,99 @@
+#ifndef LONGWAVE_WORKER_SYNC_PIPELINE_H_
+#define LONGWAVE_WORKER_SYNC_PIPELINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/layout/layout.h"
+#include "common/wire/buffer.h"
+#include "common/wire/codec.h"
+#include "kernels/ops.h"
+
+namespace longwave {
+
+// The knobs of the one pipeline that every method is a setting of:
+//   signal → momentum → select → quantize → residual → (merge, at the shard) → update.
+struct SyncOptions {
+  // The signal is scale·g at a step's gradient g, or θ_anchor − θ after H inner steps.
+  bool pseudo_gradient = true;
+  // A gradient is taken times the learning rate, as DeMo has it, unless an inner optimizer takes the
+  // merged one: that wants the gradient itself.
+  bool scale_by_learning_rate = false;
+  Transform transform = Transform::kNone;
+  PayloadFormat up;
+  float beta = 0;
+  float alpha = 1;
+  UpdateKind update = UpdateKind::kSgd;
+  float eta = 1;
+  bool eta_follows_learning_rate = false;  // η is multiplied by the round's learning rate
+  float mu = 0;
+  float weight_decay = 0;  // decoupled: θ ← (1 − η·wd)·θ before the update
+  uint64_t run_seed = 0;   // with round and tile, what random and stride selection draw from
+};
+
+// The worker's dense arrays, flat as the layout orders them (see Tile), in the backend's memory.
+struct ReplicaView {
+  float* theta = nullptr;     // the replica that inner steps train, [parameter_count]
+  float* gradient = nullptr;  // [parameter_count]; needed for a gradient signal
+};
+
+// A worker's side of a sync, without model, socket, thread or clock: it turns a replica into payloads
+// and merged payloads into the updated replica. One object for one worker, and the same object in the
+// simulator. Not thread-safe.
+//
+// A round:  BeginRound;  for each segment Encode, then (once the shard has merged) Apply, segments in
+// any order;  EndRound. A push that was not accepted is taken back by Restore, before or after Apply.
+class SyncPipeline {
+ public:
+  // InvalidArgument: options that do not fit each other or the backend. ResourceExhausted: memory
+  // (bytes wanted are named). `layout` and `ops` outlive the pipeline. The anchor starts as `theta`.
+  static absl::StatusOr<std::unique_ptr<SyncPipeline>> Create(const SyncOptions& options,
+                                                              const Layout* layout,
+                                                              const KernelOps* ops, Exec exec,
+                                                              ReplicaView replica);
+  ~SyncPipeline();
+  SyncPipeline(const SyncPipeline&) = delete;
+  SyncPipeline& operator=(const SyncPipeline&) = delete;
+
+  // learning_rate: of the inner schedule at this round.
+  absl::Status BeginRound(uint32_t round, double learning_rate);
+
+  struct Push {
+    Buffer payload;
+    float norm = 0;  // L2 norm of what is sent, as dequantized
+  };
+  // DataLoss: the signal or the momentum is not finite; says which tensor's tile. Nothing was sent or
+  // changed for this segment then.
+  absl::StatusOr<Push> Encode(uint32_t segment);
+
+  // Puts what Encode took from the residual back: the push was late or rejected.
+  absl::Status Restore(uint32_t segment);
+
+  // Applies a segment's merged update to the anchor. InvalidArgument: a payload that does not fit.
+  absl::Status Apply(uint32_t segment, const Buffer& merged);
+
+  // θ ← anchor. FailedPrecondition: a segment is still missing.
+  absl::Status EndRound();
+
+  // Hash of each segment of the parameters that all replicas share.
+  absl::StatusOr<std::vector<uint64_t>> Hashes();
+
+  // The parameters as of the last sync: what the servers' merges have made of the start.
+  const float* anchor() const;
+  // The residual momentum in the transform's domain, [coefficient_count].
+  const float* momentum() const;
+  const EncodeReport& report(uint32_t segment) const;
+
+ private:
+  struct State;
+  explicit SyncPipeline(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_SYNC_PIPELINE_H_
