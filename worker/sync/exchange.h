@@ -19,12 +19,12 @@ namespace longwave {
 struct ExchangeOptions {
   uint64_t run = 0;
   uint32_t worker = 0;
-  std::vector<std::string> shard_endpoints;  // by shard index, "tcp://host:port"
+  std::vector<std::string> shard_endpoints;        // by shard index, "tcp://host:port"
   absl::Duration retry_after = absl::Seconds(10);  // silence after which a frame is sent again
 };
 
-// Carries the pipeline's payloads to the shards and the merged updates back: one connection a shard.
-// Not thread-safe.
+// Carries the pipeline's payloads to the shards and the merged updates back: one connection a
+// shard. Not thread-safe.
 class Exchange {
  public:
   // `pipeline` and `layout` outlive the exchange.
@@ -34,8 +34,9 @@ class Exchange {
   virtual ~Exchange() = default;
 
   // One sync: encodes and pushes every segment, applies each merged update as it comes, and returns
-  // when θ is the new one. weight: tokens behind this worker's signal. `stopped` is asked a few times
-  // a second. Cancelled: it said yes. FailedPrecondition: a shard rejected a push (its sentence).
+  // when θ is the new one. weight: tokens behind this worker's signal. `stopped` is asked a few
+  // times a second. Cancelled: it said yes. FailedPrecondition: a shard rejected a push (its
+  // sentence).
   virtual absl::Status Sync(uint32_t epoch, uint32_t round, double learning_rate, uint64_t weight,
                             const std::function<bool()>& stopped) = 0;
 

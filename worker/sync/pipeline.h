@@ -20,8 +20,8 @@ namespace longwave {
 struct SyncOptions {
   // The signal is scale·g at a step's gradient g, or θ_anchor − θ after H inner steps.
   bool pseudo_gradient = true;
-  // A gradient is taken times the learning rate, as DeMo has it, unless an inner optimizer takes the
-  // merged one: that wants the gradient itself.
+  // A gradient is taken times the learning rate, as DeMo has it, unless an inner optimizer takes
+  // the merged one: that wants the gradient itself.
   bool scale_by_learning_rate = false;
   Transform transform = Transform::kNone;
   PayloadFormat up;
@@ -41,16 +41,18 @@ struct ReplicaView {
   float* gradient = nullptr;  // [parameter_count]; needed for a gradient signal
 };
 
-// A worker's side of a sync, without model, socket, thread or clock: it turns a replica into payloads
-// and merged payloads into the updated replica. One object for one worker, and the same object in the
-// simulator. Not thread-safe.
+// A worker's side of a sync, without model, socket, thread or clock: it turns a replica into
+// payloads and merged payloads into the updated replica. One object for one worker, and the same
+// object in the simulator. Not thread-safe.
 //
-// A round:  BeginRound;  for each segment Encode, then (once the shard has merged) Apply, segments in
-// any order;  EndRound. A push that was not accepted is taken back by Restore, before or after Apply.
+// A round:  BeginRound;  for each segment Encode, then (once the shard has merged) Apply, segments
+// in any order;  EndRound. A push that was not accepted is taken back by Restore, before or after
+// Apply.
 class SyncPipeline {
  public:
   // InvalidArgument: options that do not fit each other or the backend. ResourceExhausted: memory
-  // (bytes wanted are named). `layout` and `ops` outlive the pipeline. The anchor starts as `theta`.
+  // (bytes wanted are named). `layout` and `ops` outlive the pipeline. The anchor starts as
+  // `theta`.
   static absl::StatusOr<std::unique_ptr<SyncPipeline>> Create(const SyncOptions& options,
                                                               const Layout* layout,
                                                               const KernelOps* ops, Exec exec,
@@ -66,8 +68,8 @@ class SyncPipeline {
     Buffer payload;
     float norm = 0;  // L2 norm of what is sent, as dequantized
   };
-  // DataLoss: the signal or the momentum is not finite; says which tensor's tile. Nothing was sent or
-  // changed for this segment then.
+  // DataLoss: the signal or the momentum is not finite; says which tensor's tile. Nothing was sent
+  // or changed for this segment then.
   absl::StatusOr<Push> Encode(uint32_t segment);
 
   // Puts what Encode took from the residual back: the push was late or rejected.
