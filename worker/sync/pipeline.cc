@@ -49,10 +49,6 @@ absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica
     return absl::InvalidArgumentError(
         "sync: update inner: got a pseudo-gradient signal, wanted a gradient");
   }
-  if (options.update == UpdateKind::kLocal && !options.pseudo_gradient) {
-    return absl::InvalidArgumentError(
-        "sync: update local: got a gradient signal, wanted a pseudo-gradient");
-  }
   return absl::OkStatus();
 }
 
