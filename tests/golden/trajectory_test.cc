@@ -1,7 +1,6 @@
 // Holds our pipeline, merge included, against trajectories of the published optimizers: the same
 // objects that run in workers and shards, fed with the recorded signals of every worker.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <numbers>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -21,10 +19,8 @@
 #include "absl/strings/string_view.h"
 #include "common/layout/layout.h"
 #include "common/wire/tile_codec.h"
-#include "kernels/ops.h"
-#include "server/shard/aggregator.h"
 #include "tests/golden/safetensors_reader.h"
-#include "worker/sync/pipeline.h"
+#include "tests/support/lockstep.h"
 
 namespace longwave {
 namespace {
@@ -117,7 +113,6 @@ class Replay {
     LayoutOptions options;
     options.tiling = Tiling::kTensor;
     options.block = static_cast<uint32_t>(trajectory.Number("chunk", 64));
-    layout_ = std::make_unique<Layout>(Layout::Create(manifest, options).value());
 
     SyncOptions sync;
     sync.pseudo_gradient = false;  // the recorded signal is handed in as it is
@@ -132,78 +127,41 @@ class Replay {
     sync.eta_follows_learning_rate = !decoupled;
     sync.weight_decay = static_cast<float>(trajectory.Number("wd"));
 
-    const KernelOps* ops = OpsFor(BackendKind::kCpu).value();
-    for (size_t i = 0; i < trajectory.workers.size(); ++i) {
-      theta_.emplace_back(layout_->parameter_count());
-      gradient_.emplace_back(layout_->parameter_count());
-      Fill(theta_[i], i, "", ".init", "param");
-      pipelines_.push_back(SyncPipeline::Create(sync, layout_.get(), ops, Exec{},
-                                                {theta_[i].data(), gradient_[i].data()})
-                               .value());
-    }
-    Membership membership{.epoch = 1, .members = {}};
-    for (uint32_t i = 0; i < trajectory.workers.size(); ++i) {
-      membership.members.push_back({.worker = i, .name = absl::StrCat("worker", i)});
-    }
-    aggregator_ = std::make_unique<Aggregator>(
-        Aggregator::Create({.run = 1, .up = sync.up, .rho = 0, .down = {}}, *layout_).value());
-    aggregator_->Step(MembershipChanged{membership}, absl::UnixEpoch());
+    std::vector<float> start(Layout::Create(manifest, options)->parameter_count());
+    const auto workers = static_cast<uint32_t>(trajectory.workers.size());
+    cluster_ =
+        Lockstep::Create(manifest, options, sync, {.rho = 0, .down = {}}, workers, start).value();
+    for (uint32_t i = 0; i < workers; ++i) Fill(cluster_->theta(i), i, "", ".init", "param");
   }
 
   // One step of all workers: encode, merge, apply. signal is "grad" or "pseudo_gradient".
   void Step(uint32_t t, const std::string& when, const std::string& signal, double learning_rate) {
-    merged_.assign(layout_->coefficient_count(), 0.0);
-    std::vector<SendMerged> merged;
-    for (uint32_t i = 0; i < pipelines_.size(); ++i) {
-      Fill(gradient_[i], i, absl::StrCat(when, t, "."), "", signal);
-      ASSERT_TRUE(pipelines_[i]->BeginRound(t, learning_rate).ok());
+    std::vector<uint32_t> order(cluster_->workers());
+    for (uint32_t i = 0; i < order.size(); ++i) {
+      Fill(cluster_->gradient(i), i, absl::StrCat(when, t, "."), "", signal);
+      order[i] = (i + t) % cluster_->workers();  // another order each step
     }
-    // Workers push in another order each step.
-    for (uint32_t n = 0; n < pipelines_.size(); ++n) {
-      const uint32_t i = (n + t) % static_cast<uint32_t>(pipelines_.size());
-      for (uint32_t segment = 0; segment < layout_->segments().size(); ++segment) {
-        auto push = pipelines_[i]->Encode(segment);
-        ASSERT_TRUE(push.ok()) << push.status();
-        FrameHeader header{.kind = FrameKind::kPush, .run = 1, .epoch = 1, .round = t};
-        header.worker = i;
-        header.segment = segment;
-        header.weight = 1;
-        header.norm = push->norm;
-        for (const auto& effect :
-             aggregator_->Step(PushArrived{header, push->payload}, absl::UnixEpoch())) {
-          if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
-            ASSERT_EQ(answer->header.outcome, Outcome::kAccepted) << answer->reason;
-          } else {
-            merged.push_back(std::get<SendMerged>(effect));
-          }
-        }
-      }
-    }
-    ASSERT_EQ(merged.size(), layout_->segments().size());
-    for (const SendMerged& update : merged) {
-      ReadMerged(update);
-      for (auto& pipeline : pipelines_) {
-        const absl::Status applied = pipeline->Apply(update.header.segment, update.payload);
-        ASSERT_TRUE(applied.ok()) << applied;
-      }
-    }
-    for (auto& pipeline : pipelines_) ASSERT_TRUE(pipeline->EndRound().ok());
+    const absl::Status done = cluster_->Round(t, learning_rate, order);
+    ASSERT_TRUE(done.ok()) << done;
+    ASSERT_EQ(cluster_->merged().size(), layout().segments().size());
+    merged_.assign(layout().coefficient_count(), 0.0);
+    for (const SendMerged& update : cluster_->merged()) ReadMerged(update);
   }
 
   // Holds residual and parameters of every worker against the recorded ones after step t. Where the
   // parameters differ for a sign's sake, ours take the recorded value, so that one disagreement is
   // counted once. Returns how many there were.
   size_t Compare(uint32_t t, const std::string& when, bool signs) {
-    const std::vector<double> argument = Elements(*layout_, merged_);
+    const std::vector<double> argument = Elements(layout(), merged_);
     size_t disagreements = 0;
-    for (size_t i = 0; i < pipelines_.size(); ++i) {
-      const std::span<const float> momentum(pipelines_[i]->momentum(),
-                                            layout_->coefficient_count());
+    for (uint32_t i = 0; i < cluster_->workers(); ++i) {
+      const std::span<const float> momentum(cluster_->pipeline(i).momentum(),
+                                            layout().coefficient_count());
       const std::vector<double> residual =
-          Elements(*layout_, std::vector<double>(momentum.begin(), momentum.end()));
+          Elements(layout(), std::vector<double>(momentum.begin(), momentum.end()));
       for (size_t j = 0; j < tensor_count_; ++j) {
         const std::string prefix = absl::StrCat(when, t, ".");
-        const uint64_t offset = layout_->flat_offset(j);
+        const uint64_t offset = layout().flat_offset(j);
         const auto& residuals = Tensors(i).at(absl::StrCat(prefix, "residual", j)).values;
         const auto& parameters = Tensors(i).at(absl::StrCat(prefix, "param", j)).values;
         const double residual_scale = Largest(residuals);
@@ -211,7 +169,7 @@ class Replay {
         for (size_t e = 0; e < residuals.size(); ++e) {
           EXPECT_NEAR(residual[offset + e], residuals[e], kTolerance * residual_scale)
               << "residual, worker " << i << ", " << prefix << " tensor " << j << ", element " << e;
-          float& ours = theta_[i][offset + e];
+          float& ours = cluster_->theta(i)[offset + e];
           if (std::abs(ours - parameters[e]) <= kTolerance * parameter_scale) continue;
           EXPECT_TRUE(signs && std::abs(argument[offset + e]) <= kSignArgument)
               << "parameter, worker " << i << ", " << prefix << " tensor " << j << ", element " << e
@@ -228,29 +186,31 @@ class Replay {
   }
 
  private:
+  const Layout& layout() const { return cluster_->layout(); }
+
   const std::map<std::string, GoldenTensor>& Tensors(size_t worker) const {
     return trajectory_.workers[worker].tensors;
   }
 
-  void Fill(std::vector<float>& flat, size_t worker, const std::string& prefix,
+  void Fill(std::span<float> flat, size_t worker, const std::string& prefix,
             const std::string& suffix, const std::string& what) const {
     for (size_t j = 0; j < tensor_count_; ++j) {
       const auto& values = Tensors(worker).at(absl::StrCat(prefix, what, j, suffix)).values;
       std::copy(values.begin(), values.end(),
-                flat.begin() + static_cast<std::ptrdiff_t>(layout_->flat_offset(j)));
+                flat.begin() + static_cast<std::ptrdiff_t>(layout().flat_offset(j)));
     }
   }
 
   void ReadMerged(const SendMerged& update) {
-    const Segment& segment = layout_->segments()[update.header.segment];
+    const Segment& segment = layout().segments()[update.header.segment];
     const PayloadFormat format = DecodePayloadHead(update.payload.bytes()).value();
     const PayloadLayout payload =
-        PayloadLayout::Create(format, layout_->TileSizes(update.header.segment)).value();
+        PayloadLayout::Create(format, layout().TileSizes(update.header.segment)).value();
     for (uint32_t n = 0; n < segment.tile_count; ++n) {
       std::vector<uint16_t> indices(payload.sent_count(n));
       std::vector<float> values(payload.sent_count(n));
       ReadTile(payload, n, update.payload.bytes(), 0, indices, values);
-      const Tile& tile = layout_->tiles()[segment.tile_begin + n];
+      const Tile& tile = layout().tiles()[segment.tile_begin + n];
       for (size_t v = 0; v < values.size(); ++v) {
         merged_[tile.coefficient_offset + indices[v]] = values[v];
       }
@@ -265,11 +225,7 @@ class Replay {
 
   const Trajectory& trajectory_;
   size_t tensor_count_ = 0;
-  std::unique_ptr<Layout> layout_;
-  std::vector<std::vector<float>> theta_;
-  std::vector<std::vector<float>> gradient_;
-  std::vector<std::unique_ptr<SyncPipeline>> pipelines_;
-  std::unique_ptr<Aggregator> aggregator_;
+  std::unique_ptr<Lockstep> cluster_;
   std::vector<double> merged_;  // the last merge's coefficients, over the whole layout
 };
 

@@ -1,0 +1,51 @@
+#ifndef LONGWAVE_TESTS_SUPPORT_LOCKSTEP_H_
+#define LONGWAVE_TESTS_SUPPORT_LOCKSTEP_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/layout/layout.h"
+#include "server/shard/aggregator.h"
+#include "worker/sync/pipeline.h"
+
+namespace longwave {
+
+// A whole cluster in one thread without I/O: the real pipelines of all workers and the real
+// aggregator of one shard, stepped round by round.
+class Lockstep {
+ public:
+  // The flat arrays of worker i are theta(i) and gradient(i), all starting as `start`.
+  static absl::StatusOr<std::unique_ptr<Lockstep>> Create(
+      const Manifest& manifest, const LayoutOptions& layout_options, const SyncOptions& sync,
+      AggregatorOptions aggregation, uint32_t workers, std::span<const float> start);
+
+  // One sync of all workers with weight 1 each, pushing in the order given (indices of workers).
+  absl::Status Round(uint32_t round, double learning_rate, std::span<const uint32_t> order);
+  absl::Status Round(uint32_t round, double learning_rate);  // in order of their index
+
+  const Layout& layout() const { return layout_; }
+  std::span<float> theta(uint32_t worker) { return theta_[worker]; }
+  std::span<float> gradient(uint32_t worker) { return gradient_[worker]; }
+  SyncPipeline& pipeline(uint32_t worker) { return *pipelines_[worker]; }
+  Aggregator& aggregator() { return *aggregator_; }
+  uint32_t workers() const { return static_cast<uint32_t>(pipelines_.size()); }
+  // What the last round's merges brought, one a segment.
+  const std::vector<SendMerged>& merged() const { return merged_; }
+
+ private:
+  explicit Lockstep(Layout layout) : layout_(std::move(layout)) {}
+
+  Layout layout_;
+  std::vector<std::vector<float>> theta_;
+  std::vector<std::vector<float>> gradient_;
+  std::vector<std::unique_ptr<SyncPipeline>> pipelines_;
+  std::unique_ptr<Aggregator> aggregator_;
+  std::vector<SendMerged> merged_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_SUPPORT_LOCKSTEP_H_
