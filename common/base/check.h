@@ -10,8 +10,8 @@ namespace longwave {
 
 // For what can't happen whatever bytes or settings come in; kept in release builds. Anything that
 // input can bring about is an absl::Status instead.
-#define LONGWAVE_CHECK(condition)                                          \
-  do {                                                                     \
+#define LONGWAVE_CHECK(condition)                                              \
+  do {                                                                         \
     if (!(condition)) ::longwave::CheckFailed(#condition, __FILE__, __LINE__); \
   } while (false)
 

@@ -7,10 +7,9 @@
 #include "absl/status/statusor.h"
 
 // Returns from the calling function if `expr` is an error.
-#define LONGWAVE_RETURN_IF_ERROR(expr)                       \
-  do {                                                       \
-    if (::absl::Status lw_status_ = (expr); !lw_status_.ok()) \
-      return lw_status_;                                     \
+#define LONGWAVE_RETURN_IF_ERROR(expr)                                           \
+  do {                                                                           \
+    if (::absl::Status lw_status_ = (expr); !lw_status_.ok()) return lw_status_; \
   } while (false)
 
 #define LONGWAVE_CONCAT_INNER_(a, b) a##b

@@ -1,0 +1,215 @@
+#include "common/layout/layout.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+constexpr uint32_t kModelBlock = 64;
+constexpr uint32_t kModelRun = kModelBlock * kModelBlock;
+
+// A tensor as the layout sees it: a matrix (trailing dimensions flattened) or, with rows == 0, a
+// vector or scalar of `cols` elements.
+struct Plane {
+  uint64_t rows = 0;
+  uint64_t cols = 1;
+  uint64_t offset = 0;  // in the flat array
+
+  bool is_matrix() const { return rows != 0; }
+};
+
+Plane PlaneOf(const TensorSpec& tensor) {
+  Plane plane;
+  if (tensor.shape.size() < 2) {
+    plane.cols = static_cast<uint64_t>(ElementCount(tensor));
+    return plane;
+  }
+  plane.rows = static_cast<uint64_t>(tensor.shape[0]);
+  plane.cols = static_cast<uint64_t>(ElementCount(tensor)) / plane.rows;
+  return plane;
+}
+
+uint64_t CeilDivide(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+uint32_t LargestDivisor(uint64_t n, uint32_t at_most) {
+  for (uint32_t d = static_cast<uint32_t>(std::min<uint64_t>(n, at_most)); d > 1; --d) {
+    if (n % d == 0) return d;
+  }
+  return 1;
+}
+
+// How one plane is cut: into blocks of rows × cols in a grid, row-major. A run has one row.
+struct Cut {
+  uint32_t rows, cols;
+  uint64_t grid_rows, grid_cols;
+
+  uint64_t tile_count() const { return grid_rows * grid_cols; }
+};
+
+Cut CutOf(const Plane& plane, const LayoutOptions& options) {
+  if (!plane.is_matrix()) {
+    const uint32_t run =
+        options.tiling == Tiling::kModel ? kModelRun : LargestDivisor(plane.cols, options.block);
+    return {1, run, 1, CeilDivide(plane.cols, run)};
+  }
+  const bool model = options.tiling == Tiling::kModel;
+  const uint32_t rows = model ? kModelBlock : LargestDivisor(plane.rows, options.block);
+  const uint32_t cols = model ? kModelBlock : LargestDivisor(plane.cols, options.block);
+  return {rows, cols, CeilDivide(plane.rows, rows), CeilDivide(plane.cols, cols)};
+}
+
+void AppendTiles(const Plane& plane, const Cut& cut, uint64_t& coefficient_offset,
+                 std::vector<Tile>& tiles) {
+  const uint64_t plane_rows = plane.is_matrix() ? plane.rows : 1;
+  for (uint64_t i = 0; i < cut.grid_rows; ++i) {
+    for (uint64_t j = 0; j < cut.grid_cols; ++j) {
+      const uint64_t row = i * cut.rows;
+      const uint64_t col = j * cut.cols;
+      Tile tile;
+      tile.offset = plane.offset + row * plane.cols + col;
+      tile.coefficient_offset = coefficient_offset;
+      // A run has no second row; its stride is its length, so that it never depends on the model.
+      tile.row_stride = plane.is_matrix() ? static_cast<uint32_t>(plane.cols) : cut.cols;
+      tile.rows = static_cast<uint16_t>(cut.rows);
+      tile.cols = static_cast<uint16_t>(cut.cols);
+      tile.rows_valid = static_cast<uint16_t>(std::min<uint64_t>(cut.rows, plane_rows - row));
+      tile.cols_valid = static_cast<uint16_t>(std::min<uint64_t>(cut.cols, plane.cols - col));
+      coefficient_offset += tile.size();
+      tiles.push_back(tile);
+    }
+  }
+}
+
+absl::Status ValidateOptions(const LayoutOptions& options) {
+  const auto check = [](const char* what, uint32_t got, uint32_t most) {
+    if (got >= 1 && got <= most) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout: ", what, ": got ", got, ", wanted 1 to ", most));
+  };
+  if (options.tiling != Tiling::kModel && options.tiling != Tiling::kTensor) {
+    return absl::InvalidArgumentError(absl::StrCat("layout: tiling: got ",
+                                                   static_cast<int>(options.tiling),
+                                                   ", wanted 0 (model) or 1 (tensor)"));
+  }
+  LONGWAVE_RETURN_IF_ERROR(check("block", options.block, kLayoutBlockMax));
+  LONGWAVE_RETURN_IF_ERROR(check("segment_tiles", options.segment_tiles, kLayoutSegmentTilesMax));
+  return check("shard_count", options.shard_count, kLayoutShardsMax);
+}
+
+// The planes in the order of the flat array, and where each tensor of the manifest starts in it.
+std::vector<Plane> FlatPlanes(const Manifest& manifest, std::vector<uint64_t>& flat_offsets) {
+  std::vector<Plane> planes;
+  planes.reserve(manifest.tensors.size());
+  flat_offsets.resize(manifest.tensors.size());
+  uint64_t offset = 0;
+  for (const bool matrices : {true, false}) {
+    for (size_t i = 0; i < manifest.tensors.size(); ++i) {
+      Plane plane = PlaneOf(manifest.tensors[i]);
+      if (plane.is_matrix() != matrices) continue;
+      plane.offset = offset;
+      flat_offsets[i] = offset;
+      offset += static_cast<uint64_t>(ElementCount(manifest.tensors[i]));
+      planes.push_back(plane);
+    }
+  }
+  return planes;
+}
+
+// Under kModel all vectors are cut as one.
+void JoinVectors(std::vector<Plane>& planes) {
+  const auto first = std::find_if(planes.begin(), planes.end(),
+                                  [](const Plane& plane) { return !plane.is_matrix(); });
+  if (first == planes.end()) return;
+  for (auto it = first + 1; it != planes.end(); ++it) first->cols += it->cols;
+  planes.erase(first + 1, planes.end());
+}
+
+uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
+  const std::array<uint64_t, 5> words = {
+      HashOf(manifest), static_cast<uint64_t>(options.tiling),
+      // The block has no effect under kModel, so it makes no difference there.
+      options.tiling == Tiling::kModel ? 0 : options.block, options.segment_tiles,
+      options.shard_count};
+  std::array<unsigned char, sizeof(words)> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<unsigned char>(words[i / 8] >> (8 * (i % 8)));
+  }
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOptions& options) {
+  LONGWAVE_RETURN_IF_ERROR(ValidateOptions(options));
+  LONGWAVE_RETURN_IF_ERROR(Validate(manifest));
+
+  Layout layout;
+  layout.options_ = options;
+  layout.parameter_count_ = static_cast<uint64_t>(ParameterCount(manifest));
+  layout.hash_ = LayoutHash(manifest, options);
+  std::vector<Plane> planes = FlatPlanes(manifest, layout.flat_offsets_);
+  if (options.tiling == Tiling::kModel) JoinVectors(planes);
+
+  // Counted before anything is reserved: a thin matrix has many more tiles than its size suggests.
+  std::vector<Cut> cuts;
+  uint64_t tile_count = 0;
+  for (const Plane& plane : planes) {
+    if (plane.is_matrix() && plane.cols > std::numeric_limits<uint32_t>::max()) {
+      return absl::InvalidArgumentError(absl::StrCat("layout: got a matrix of ", plane.cols,
+                                                     " columns, wanted at most ",
+                                                     std::numeric_limits<uint32_t>::max()));
+    }
+    cuts.push_back(CutOf(plane, options));
+    tile_count += cuts.back().tile_count();
+  }
+  if (tile_count > kLayoutTilesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout: got ", tile_count, " tiles, wanted at most ", kLayoutTilesMax));
+  }
+  layout.tiles_.reserve(tile_count);
+  for (size_t i = 0; i < planes.size(); ++i) {
+    AppendTiles(planes[i], cuts[i], layout.coefficient_count_, layout.tiles_);
+  }
+  LONGWAVE_CHECK(layout.tiles_.size() == tile_count);
+
+  const uint64_t segment_count = CeilDivide(tile_count, options.segment_tiles);
+  if (segment_count < options.shard_count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout: got ", segment_count, " segments (", tile_count, " tiles, ",
+                     options.segment_tiles, " a segment), wanted at least one for each of ",
+                     options.shard_count, " shards: fewer tiles a segment or fewer shards"));
+  }
+  layout.segments_.reserve(segment_count);
+  for (uint64_t s = 0; s < segment_count; ++s) {
+    const uint64_t begin = s * options.segment_tiles;
+    const uint64_t end = std::min<uint64_t>(begin + options.segment_tiles, tile_count);
+    const Tile& last = layout.tiles_[end - 1];
+    Segment segment;
+    segment.tile_begin = static_cast<uint32_t>(begin);
+    segment.tile_count = static_cast<uint32_t>(end - begin);
+    segment.coefficient_begin = layout.tiles_[begin].coefficient_offset;
+    segment.coefficient_count = last.coefficient_offset + last.size() - segment.coefficient_begin;
+    // Contiguous runs whose sizes differ by at most one.
+    segment.shard = static_cast<uint32_t>(s * options.shard_count / segment_count);
+    layout.segments_.push_back(segment);
+  }
+  return layout;
+}
+
+std::vector<uint32_t> Layout::TileSizes(uint32_t segment) const {
+  LONGWAVE_CHECK(segment < segments_.size());
+  std::vector<uint32_t> sizes;
+  sizes.reserve(segments_[segment].tile_count);
+  for (const Tile& tile : tiles(segments_[segment])) sizes.push_back(tile.size());
+  return sizes;
+}
+
+}  // namespace longwave

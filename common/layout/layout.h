@@ -20,19 +20,27 @@ enum class Tiling : uint8_t {
   kTensor = 1,
 };
 
+inline constexpr uint32_t kLayoutBlockMax = 64;
+inline constexpr uint32_t kLayoutSegmentTilesMax = 4096;
+inline constexpr uint32_t kLayoutShardsMax = 4096;
+// A table of 8 GiB: the tiles of 2^40 parameters in full tiles. Thin matrices reach it earlier.
+inline constexpr uint64_t kLayoutTilesMax = uint64_t{1} << 28;
+
 struct LayoutOptions {
   Tiling tiling = Tiling::kModel;
-  uint32_t block = 64;           // kTensor only: 1 … 64
-  uint32_t segment_tiles = 256;  // tiles of a segment, 1 … 4096; 256 of 4096 are about 1 M parameters
+  uint32_t block = 64;           // kTensor only: 1 … kLayoutBlockMax
+  uint32_t segment_tiles = 256;  // tiles of a segment, 1 … 4096: 256 full ones are 1 M parameters
   uint32_t shard_count = 1;      // 1 … 4096
 
   bool operator==(const LayoutOptions&) const = default;
 };
 
 // One tile. Parameters live in one flat array of fp32: the matrices in manifest order, row by row,
-// then the vectors in manifest order (see Layout::flat_offset). A tile is rows × cols coefficients
-// over rows_valid × cols_valid elements of it; the rest reads as zero and is never written.
-// Trivially copyable: the same table is used on a GPU.
+// then the vectors in manifest order (see Layout::flat_offset). A matrix is a tensor of two
+// dimensions or more, even of size 1, its trailing ones flattened; tiles follow the flat array,
+// those of a matrix row-major over its blocks. A tile is rows × cols coefficients over rows_valid ×
+// cols_valid elements of it; the rest reads as zero and is never written. Trivially copyable: the
+// same table is used on a GPU.
 struct Tile {
   uint64_t offset;              // of its first element in the flat array
   uint64_t coefficient_offset;  // of its first coefficient among all tiles' coefficients
@@ -60,7 +68,8 @@ struct Segment {
 // every process.
 class Layout {
  public:
-  // InvalidArgument: the manifest (see Validate), an option out of its range.
+  // InvalidArgument: the manifest (see Validate), an option out of its range, fewer segments than
+  // shards, more than kLayoutTilesMax tiles, a matrix of 2^32 columns or more.
   static absl::StatusOr<Layout> Create(const Manifest& manifest, const LayoutOptions& options);
 
   std::span<const Tile> tiles() const { return tiles_; }
@@ -71,8 +80,10 @@ class Layout {
   // Coefficients of each tile of `segment`, in order.
   std::vector<uint32_t> TileSizes(uint32_t segment) const;
 
-  uint64_t parameter_count() const { return parameter_count_; }    // elements of the flat array
-  uint64_t coefficient_count() const { return coefficient_count_; }  // over all tiles; padding included
+  uint64_t parameter_count() const { return parameter_count_; }  // elements of the flat array
+  uint64_t coefficient_count() const {
+    return coefficient_count_;
+  }  // over all tiles; padding included
   uint64_t flat_offset(size_t tensor) const { return flat_offsets_[tensor]; }  // manifest's index
   const LayoutOptions& options() const { return options_; }
   // Of manifest and options together: two processes with equal hashes cut alike.

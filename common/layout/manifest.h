@@ -17,8 +17,8 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-// The trained tensors in the order in which the model registers them. Every process of a run has the
-// same manifest: its hash is compared at registration, and another one is refused.
+// The trained tensors in the order in which the model registers them. Every process of a run has
+// the same manifest: its hash is compared at registration, and another one is refused.
 struct Manifest {
   std::vector<TensorSpec> tensors;
 
@@ -28,8 +28,8 @@ struct Manifest {
 inline constexpr size_t kManifestTensorsMax = 1 << 16;
 inline constexpr int64_t kManifestParametersMax = int64_t{1} << 40;
 
-// InvalidArgument: no tensors, too many, a name empty or given twice, a dimension below 1, more than
-// kManifestParametersMax parameters.
+// InvalidArgument: no tensors, too many, a name empty or given twice, a dimension below 1, more
+// than kManifestParametersMax parameters.
 absl::Status Validate(const Manifest& manifest);
 
 // XXH3-64 over names and shapes in order. Equal manifests have equal hashes.

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/base/rng.h"
+
 namespace longwave {
 
 // How a tile's coefficients are obtained from its elements.
@@ -34,31 +36,43 @@ enum class ValueCodec : uint8_t {
 struct PayloadFormat {
   Selection selection = Selection::kAll;
   ValueCodec codec = ValueCodec::kFp32;
-  uint16_t k = 0;  // coefficients a tile, 1 … kTileSizeMax; ignored for kAll. Smaller tiles send all.
+  uint16_t k =
+      0;  // coefficients a tile, 1 … kTileSizeMax; ignored for kAll. Smaller tiles send all.
 
-  bool operator==(const PayloadFormat&) const = default;
+  // Formats are equal if they give the same bytes: k counts only where there is a choice.
+  friend constexpr bool operator==(const PayloadFormat& a, const PayloadFormat& b) {
+    return a.selection == b.selection && a.codec == b.codec &&
+           (a.selection == Selection::kAll || a.k == b.k);
+  }
 };
 
 // Elements of the largest tile: a 64 × 64 block, or a run of 4096.
 inline constexpr uint32_t kTileSizeMax = 4096;
 
 // Bits of one value: 32, 16, 8, 4, 2 or 1.
-constexpr uint32_t ValueBits(ValueCodec codec) {
+LONGWAVE_HOST_DEVICE constexpr uint32_t ValueBits(ValueCodec codec) {
   switch (codec) {
-    case ValueCodec::kFp32: return 32;
-    case ValueCodec::kBf16: return 16;
-    case ValueCodec::kInt8: return 8;
-    case ValueCodec::kInt4: return 4;
-    case ValueCodec::kInt2: return 2;
-    case ValueCodec::kSign: return 1;
+    case ValueCodec::kFp32:
+      return 32;
+    case ValueCodec::kBf16:
+      return 16;
+    case ValueCodec::kInt8:
+      return 8;
+    case ValueCodec::kInt4:
+      return 4;
+    case ValueCodec::kInt2:
+      return 2;
+    case ValueCodec::kSign:
+      return 1;
   }
   return 0;
 }
 
 // Integer codecs carry one scale of 16 bits a tile; fp32 and bf16 carry none.
-constexpr bool HasScale(ValueCodec codec) { return ValueBits(codec) <= 8; }
+LONGWAVE_HOST_DEVICE constexpr bool HasScale(ValueCodec codec) { return ValueBits(codec) <= 8; }
 
-// The names used in configurations, metrics and logs: "fp32", "bf16", "int8", "int4", "int2", "sign".
+// The names used in configurations, metrics and logs: "fp32", "bf16", "int8", "int4", "int2",
+// "sign".
 std::string_view Name(ValueCodec codec);
 std::string_view Name(Selection selection);  // "all", "topk", "random", "stride"
 std::string_view Name(Transform transform);  // "none", "dct"

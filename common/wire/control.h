@@ -15,7 +15,13 @@ namespace longwave {
 // plain values. proto/longwave/v1/coordinator.proto says what each field means; common/rpc carries
 // them over gRPC and is alone in knowing both forms.
 
-enum class RunPhase : uint8_t { kWaiting = 1, kTraining = 2, kFinished = 3, kFailed = 4, kStopped = 5 };
+enum class RunPhase : uint8_t {
+  kWaiting = 1,
+  kTraining = 2,
+  kFinished = 3,
+  kFailed = 4,
+  kStopped = 5
+};
 
 enum class Instruction : uint8_t { kContinue = 1, kStop = 2 };
 
@@ -194,8 +200,8 @@ struct RunStatus {
 // One hash of a whole state from its segments' hashes, in order.
 uint64_t CombineHashes(const std::vector<uint64_t>& segment_hashes);
 
-std::string_view Name(RunPhase phase);        // "waiting", "training", "finished", "failed", "stopped"
-std::string_view Name(WorkerPhase phase);     // "starting", "training", "syncing", "validating", …
+std::string_view Name(RunPhase phase);     // "waiting", "training", "finished", "failed", "stopped"
+std::string_view Name(WorkerPhase phase);  // "starting", "training", "syncing", "validating", …
 
 }  // namespace longwave
 

@@ -1,0 +1,81 @@
+#include "common/wire/crc32c.h"
+
+#include <array>
+
+#include "common/wire/bytes.h"
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace longwave {
+namespace {
+
+constexpr uint32_t kPolynomialReflected = 0x82f63b78;  // 0x1edc6f41, bits reversed
+
+// tables[t][b]: what byte b does to the remainder with t zero bytes after it ("slicing by eight";
+// source: Kounavis & Berry 2005).
+using Tables = std::array<std::array<uint32_t, 256>, 8>;
+
+constexpr Tables MakeTables() {
+  Tables tables{};
+  for (uint32_t b = 0; b < 256; ++b) {
+    uint32_t remainder = b;
+    for (int bit = 0; bit < 8; ++bit) {
+      remainder = (remainder >> 1) ^ ((remainder & 1) != 0 ? kPolynomialReflected : 0);
+    }
+    tables[0][b] = remainder;
+  }
+  for (size_t t = 1; t < tables.size(); ++t) {
+    for (uint32_t b = 0; b < 256; ++b) {
+      tables[t][b] = (tables[t - 1][b] >> 8) ^ tables[0][tables[t - 1][b] & 0xff];
+    }
+  }
+  return tables;
+}
+
+constexpr Tables kTables = MakeTables();
+
+uint32_t ExtendPortable(uint32_t state, const std::byte* data, size_t size) {
+  for (; size >= 8; data += 8, size -= 8) {
+    const uint64_t word = LoadLe<uint64_t>(data) ^ state;
+    state = 0;
+    for (size_t i = 0; i < 8; ++i) state ^= kTables[7 - i][(word >> (8 * i)) & 0xff];
+  }
+  for (; size > 0; ++data, --size) {
+    state = (state >> 8) ^ kTables[0][(state ^ std::to_integer<uint32_t>(*data)) & 0xff];
+  }
+  return state;
+}
+
+using ExtendFunction = uint32_t (*)(uint32_t, const std::byte*, size_t);
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) uint32_t ExtendSse42(uint32_t state, const std::byte* data,
+                                                       size_t size) {
+  uint64_t wide = state;
+  for (; size >= 8; data += 8, size -= 8) wide = _mm_crc32_u64(wide, LoadLe<uint64_t>(data));
+  state = static_cast<uint32_t>(wide);
+  for (; size > 0; ++data, --size) state = _mm_crc32_u8(state, std::to_integer<uint8_t>(*data));
+  return state;
+}
+
+ExtendFunction ChooseExtend() {
+  return __builtin_cpu_supports("sse4.2") ? ExtendSse42 : ExtendPortable;
+}
+#else
+ExtendFunction ChooseExtend() { return ExtendPortable; }
+#endif
+
+}  // namespace
+
+uint32_t Crc32c(std::span<const std::byte> bytes) {
+  static const ExtendFunction extend = ChooseExtend();
+  return ~extend(~uint32_t{0}, bytes.data(), bytes.size());
+}
+
+uint32_t Crc32cPortable(std::span<const std::byte> bytes) {
+  return ~ExtendPortable(~uint32_t{0}, bytes.data(), bytes.size());
+}
+
+}  // namespace longwave

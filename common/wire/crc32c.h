@@ -7,9 +7,12 @@
 
 namespace longwave {
 
-// CRC-32C (Castagnoli), as in RFC 3720, appendix B.4: reflected, polynomial 0x1edc6f41, initial value
-// and final xor all ones. Uses the processor's instruction where there is one.
+// CRC-32C (Castagnoli), as in RFC 3720, appendix B.4: reflected, polynomial 0x1edc6f41, initial
+// value and final xor all ones. Uses the processor's instruction where there is one.
 uint32_t Crc32c(std::span<const std::byte> bytes);
+
+// The same by tables, on any processor.
+uint32_t Crc32cPortable(std::span<const std::byte> bytes);
 
 }  // namespace longwave
 

@@ -24,11 +24,11 @@ enum class FrameKind : uint8_t {
 // What became of a push. Whatever was not accepted goes back into the worker's residual, except a
 // duplicate, whose first copy was accepted.
 enum class Outcome : uint8_t {
-  kNone = 0,       // not an answer
+  kNone = 0,  // not an answer
   kAccepted = 1,
   kDuplicate = 2,
   kLate = 3,
-  kRejected = 4,   // the answer's payload is a sentence that says why
+  kRejected = 4,  // the answer's payload is a sentence that says why
 };
 
 inline constexpr uint32_t kFrameMagic = 0x3157574c;  // "LWW1" read as bytes
@@ -40,16 +40,16 @@ inline constexpr uint32_t kPayloadBytesMax = 64u << 20;
 struct FrameHeader {
   FrameKind kind = FrameKind::kHello;
   Outcome outcome = Outcome::kNone;
-  uint64_t run = 0;       // random name of the run
-  uint32_t epoch = 0;     // membership epoch
+  uint64_t run = 0;    // random name of the run
+  uint32_t epoch = 0;  // membership epoch
   uint32_t round = 0;
-  uint32_t worker = 0;    // sender of a push; addressee of an answer; 0 in a merged update
+  uint32_t worker = 0;  // sender of a push; addressee of an answer; 0 in a merged update
   uint32_t segment = 0;
-  uint64_t weight = 0;    // push: tokens behind this contribution; merged: sum over contributions
-  float norm = 0;         // push: L2 norm of the dequantized contribution; merged: of the update
+  uint64_t weight = 0;  // push: tokens behind this contribution; merged: sum over contributions
+  float norm = 0;       // push: L2 norm of the dequantized contribution; merged: of the update
   uint32_t contributions = 0;  // merged: pushes that went into it
   uint32_t payload_bytes = 0;
-  uint32_t payload_crc = 0;    // CRC32C
+  uint32_t payload_crc = 0;  // CRC32C
 
   bool operator==(const FrameHeader&) const = default;
 };
@@ -59,7 +59,8 @@ void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHea
 
 // Reads a header. Errors, in the order of checking: InvalidArgument (not 64 bytes, magic, version),
 // DataLoss (header CRC), InvalidArgument (kind, outcome, nonzero reserved bytes, a norm that is not
-// finite, payload_bytes over kPayloadBytesMax). Nothing in a header is believed before its CRC holds.
+// finite, payload_bytes over kPayloadBytesMax). Nothing in a header is believed before its CRC
+// holds.
 absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes);
 
 // Holds the payload against its header: InvalidArgument (length), DataLoss (CRC).

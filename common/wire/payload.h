@@ -12,10 +12,10 @@
 
 namespace longwave {
 
-// A payload is one segment's coefficients: an 16-byte head, then three sections, each starting on a
+// A payload is one segment's coefficients: a 16-byte head, then three sections, each starting on a
 // multiple of 8 bytes (the gaps are zero):
 //
-//   head      u8 payload version (1), u8 selection, u8 codec, u8 zero, u16 k, u16 zero,
+//   head      u8 payload version (1), u8 selection, u8 codec, u8 zero, u16 k (0 for all), u16 zero,
 //             u32 tile count, u32 zero
 //   scales    u16 a tile (integer codecs only; see scale16.h)
 //   indices   Elias-Fano, one block of whole bytes a tile (selection topk only; see elias_fano.h)
@@ -39,7 +39,7 @@ struct TileOffsets {
 class PayloadLayout {
  public:
   // tile_sizes: elements of each tile, in order; 1 … kTileSizeMax each.
-  // InvalidArgument: no tiles, a size or a k out of range.
+  // InvalidArgument: no tiles, a size or a k out of range, more than kPayloadBytesMax bytes.
   static absl::StatusOr<PayloadLayout> Create(const PayloadFormat& format,
                                               std::span<const uint32_t> tile_sizes);
 
@@ -67,9 +67,9 @@ absl::StatusOr<PayloadFormat> DecodePayloadHead(std::span<const std::byte> paylo
 void BeginPayload(const PayloadLayout& layout, std::span<std::byte> payload);
 
 // Holds a received payload against the layout that its segment and its head's format give: head and
-// tile count, length, zero gaps, sorted in-range indices, finite values and scales (a scale of a tile
-// may be zero only with canonical codes; see tile_codec.h).
-// InvalidArgument says which tile and what. After OK, reading any tile is safe.
+// tile count, length, zero gaps and padding, sorted in-range indices, finite values (the top level
+// of each scale included), zero codes beside a zero scale. InvalidArgument says which tile and
+// what. After OK, reading any tile is safe.
 absl::Status ValidatePayload(const PayloadLayout& layout, std::span<const std::byte> payload);
 
 }  // namespace longwave

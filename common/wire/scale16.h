@@ -8,10 +8,10 @@
 
 namespace longwave {
 
-// A tile's scale: a non-negative float of 8 exponent and 8 fraction bits, that is bits 30 … 15 of the
-// IEEE-754 single. Two bytes as fp16, but with the whole range of fp32 (a gradient times a learning
-// rate underflows in fp16) and half of its rounding error paid back by the residual anyway.
-// docs/decisions/0002-scale.md.
+// A tile's scale: a non-negative float of 8 exponent and 8 fraction bits, that is bits 30 … 15 of
+// the IEEE-754 single. Two bytes as fp16, but with the whole range of fp32 (a gradient times a
+// learning rate underflows in fp16) and half of its rounding error paid back by the residual
+// anyway. docs/decisions/0002-scale.md.
 
 // Rounds to nearest, ties to even; saturates at the largest finite scale. Negative values, NaN and
 // infinity are not scales: the caller has refused them before.

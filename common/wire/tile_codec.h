@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "absl/status/status.h"
+#include "common/base/rng.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
 
@@ -14,31 +14,57 @@ namespace longwave {
 // The values of one tile, between floats and bits. Every backend agrees with these functions to the
 // bit on the same input (given the same coefficients in the same order).
 
-// Values of an integer codec are level(code) times the tile's scale, with levels that are integers:
-//   sign: -1, +1     int2: -2, -1, +1, +2    int4, int8: 2·code − (2^bits − 1), that is odd numbers
-// No level is zero: a coefficient that was chosen is not zero, and the residual takes what is left.
-// A tile whose scale is zero stands for zeros; its codes are zero bits (canonical).
-int32_t LevelOf(ValueCodec codec, uint32_t code);
+// The two magnitudes of int2, in units of the scale: the one place that says so.
+inline constexpr int32_t kInt2Magnitudes[2] = {1, 2};
+
+// Values of an integer codec are level(code) times the tile's scale, with levels that are integers
+// and go up with the code:
+//   sign: -1, +1    int2: −m1, −m0, +m0, +m1 of kInt2Magnitudes    int4, int8: 2·code − (2^bits −
+//   1)
+// that is odd numbers for the last two. The product is exact in fp32. No level is zero: a
+// coefficient that was chosen is not zero, and the residual takes what is left. A tile whose scale
+// is zero stands for zeros; its codes are zero bits (canonical).
+LONGWAVE_HOST_DEVICE constexpr int32_t LevelOf(ValueCodec codec, uint32_t code) {
+  const int32_t centered = 2 * static_cast<int32_t>(code) - ((1 << ValueBits(codec)) - 1);
+  if (codec != ValueCodec::kInt2) return centered;
+  const int32_t magnitude = centered * centered == 9 ? kInt2Magnitudes[1] : kInt2Magnitudes[0];
+  return centered < 0 ? -magnitude : magnitude;
+}
+
+// The largest level: 1, the larger of kInt2Magnitudes, 15 or 255.
+LONGWAVE_HOST_DEVICE constexpr int32_t TopLevel(ValueCodec codec) {
+  return LevelOf(codec, (1u << ValueBits(codec)) - 1);
+}
+
+// The largest code of a scale with which the codec's top level is still a finite fp32. Encoders
+// saturate there; payloads above it are refused. Only for integer codecs.
+uint16_t ScaleCodeMax(ValueCodec codec);
+
+// Rounds to nearest, ties to even; saturates at the largest finite bf16. `value` is finite.
+uint16_t EncodeBf16(float value);
 
 // Chooses `count` of `values` by `selection` and writes their indices in increasing order.
 //   kTopK    largest magnitude, ties to the smaller index
 //   kRandom, kStride   from `draw` alone (see SelectionDraw); values are not read
-// indices.size() is the count; 1 … values.size(). `values` are finite.
+// indices.size() is the count: 1 … n. `values` are finite; n <= kTileSizeMax.
 void SelectTopK(std::span<const float> values, std::span<uint16_t> indices);
 void SelectRandom(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
 void SelectStride(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
 
 // The word that random and stride selection draw from: the same for every worker of a round.
+// `tile` is the tile's index in the layout.
 uint64_t SelectionDraw(uint64_t run_seed, uint32_t round, uint64_t tile);
 
 // Quantizes values into codes (one uint32 each: fp32 and bf16 bit patterns, or level codes) and
 // replaces them by what the receiver will read. Returns the scale's code (0 for fp32 and bf16).
-// Scale: sign: mean magnitude; int2: least squares over the levels (a few Lloyd steps); int4, int8:
-// the largest magnitude on the top level. Rounding to nearest, ties to even.
+// Scale: sign: mean magnitude; int2: least squares over the levels (three Lloyd steps); int4, int8:
+// the largest magnitude on the top level. Sums are taken in fixed point (see the .cc), so that
+// their order is free. Each value then goes to the nearest level of the rounded scale; a tie goes
+// to the smaller magnitude, a zero of either sign to the smallest positive level.
 uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint32_t> codes);
 
-// Writes tile `tile` of a payload begun by BeginPayload. indices: sorted, sent_count of them (ignored
-// unless the selection is topk); codes and scale as QuantizeTile gave them.
+// Writes tile `tile` of a payload begun by BeginPayload. indices: sorted, sent_count of them
+// (ignored unless the selection is topk); codes and scale as QuantizeTile gave them.
 void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
                std::span<const uint32_t> codes, uint16_t scale, std::span<std::byte> payload);
 
@@ -47,8 +73,8 @@ void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint1
 void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
               uint64_t draw, std::span<uint16_t> indices, std::span<float> values);
 
-// As ReadTile, but the values of an integer codec stay integers: levels, with the scale beside them.
-// Returns the scale; InvalidArgument never. Only for integer codecs.
+// As ReadTile, but the values of an integer codec stay integers: levels, all zero with a zero
+// scale. Returns the scale. Only for integer codecs.
 float ReadTileLevels(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
                      uint64_t draw, std::span<uint16_t> indices, std::span<int32_t> levels);
 
