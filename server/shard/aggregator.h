@@ -2,10 +2,16 @@
 #define LONGWAVE_SERVER_SHARD_AGGREGATOR_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/layout/layout.h"
@@ -13,6 +19,8 @@
 #include "common/wire/codec.h"
 #include "common/wire/control.h"
 #include "common/wire/frame.h"
+#include "common/wire/payload.h"
+#include "server/shard/merge.h"
 
 namespace longwave {
 
@@ -20,9 +28,14 @@ struct AggregatorOptions {
   uint64_t run = 0;
   uint64_t run_seed = 0;  // what random and stride selection draw from
   uint32_t shard = 0;
-  PayloadFormat up;    // what pushes must be; codec and k may be others from issue to issue, see .cc
-  double rho = 0;      // G = Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w), per coefficient
-  PayloadFormat down;  // kAll: all of G goes down; kTopK: the top k of E + G, the rest stays in E
+  // What pushes must be. Under topk the selection alone is binding: codec and k are each worker's
+  // own, since a payload names both in its head and the merge takes any. Under all, random and
+  // stride the codec and (random, stride) the k must be these.
+  PayloadFormat up;
+  double rho = 0;  // G = Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w), per coefficient
+  // kTopK: the top k of E + G goes down, the rest stays in E. kAll: all that was merged does, on
+  // the support on which it came up; merge.h says in which form. kRandom and kStride are refused.
+  PayloadFormat down;
 };
 
 // What happens to a shard, from outside.
@@ -39,7 +52,8 @@ struct MembershipChanged {
 using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged>;
 
 // What the shard is to do about it, in order.
-struct AnswerPush {  // a kAnswer frame to header.worker; reason travels as the payload of a rejection
+struct AnswerPush {  // a kAnswer frame to header.worker; reason travels as the payload of a
+                     // rejection
   FrameHeader header;
   std::string reason;
 };
@@ -50,22 +64,45 @@ struct SendMerged {  // a kMerged frame to each of `workers`, all from one buffe
 };
 using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
 
-// A shard's decisions, pure: no socket, thread or clock inside. For each of its segments there is one
-// open round. It waits for a push of every member whose first_round it has reached; then it closes:
-// the pushes are merged, the result is sent to the members, and the next round opens. Segments close
-// on their own.
+// A shard's decisions, pure: no socket, thread or clock inside. For each of its segments there is
+// one open round, 0 at first. Segments know nothing of each other.
+//
+//   open r    Entered by the close of r − 1. Legal: one push of round r from each member that has
+//             reached its first_round. Waits for all of those, for as long as it takes (who is
+//             silent for too long is removed by the coordinator, which comes in as
+//             MembershipChanged).
+//   close     As soon as nobody is waited for and there is a push at all: the pushes are merged
+//             (merge.h), the result goes to every member that has reached round r, the payloads are
+//             dropped and r + 1 opens. A member that leaves is no longer waited for; what it had
+//             pushed to the open round stays in the merge.
+//   closed r  The last closed round's merged update is kept, to answer pulls and repeated pushes,
+//   until
+//             the next one takes its place. Nothing older is.
 //
 // A push is answered
 //   accepted   it is of the open round of its segment, and the first of its worker
-//   duplicate  the same worker has pushed to this round already, or it is of the round last closed and
+//   duplicate  the same worker has pushed to this round already, or it is of the round last closed
+//   and
 //              its push went into that merge; the merged update is sent again in the second case
-//   late       its round is closed, and its push was not in it
-//   rejected   not a member, another run, an unknown segment, a round that is not open yet, a payload
-//              that does not fit: the reason says what was got and what was wanted
-// A push may run ahead: once a worker has seen round r of a segment closed it may push r + 1.
+//   late       its round is closed, and its push was not in it (or the round is older than the last
+//              closed one: who was in that is no longer known)
+//   rejected   another run, an unknown segment, not a member, before its first round, a round that
+//   is
+//              not open yet, a weight that is not 1 … kWeightMax, a payload that does not fit: the
+//              reason says what was got and what was wanted
+// The frame's epoch is not looked at: a push is as good under the membership before.
+//
+// A pull of the last closed round is answered with its merged update; of the open round with
+// nothing now (the close will send it); of an older one with `late`; anything else with `rejected`.
+//
+// Memory, per segment of c coefficients: the accepted payloads of one round (each validated, so at
+// most PayloadLayout::bytes() for its format, 4·c + 16 or about c·5.2 for topk at its worst), one
+// merged payload, 4·c bytes of E if it is kept, and at most kFormatsMax byte layouts of 28 bytes a
+// tile.
 class Aggregator {
  public:
-  // InvalidArgument: an option out of range, a shard without segments in `layout`.
+  // InvalidArgument: an option out of range, a shard without segments in `layout`, a segment whose
+  // payload would be larger than a frame carries.
   static absl::StatusOr<Aggregator> Create(const AggregatorOptions& options, Layout layout);
 
   std::vector<AggregatorEffect> Step(const AggregatorEvent& event, absl::Time now);
@@ -85,7 +122,59 @@ class Aggregator {
   double ResidualSquareSum() const;
 
  private:
-  // (the owner of this file completes it)
+  // Byte layouts that a segment remembers; a worker that makes up formats can't fill the memory.
+  static constexpr size_t kFormatsMax = 16;
+
+  struct Accepted {
+    uint64_t weight = 0;
+    std::shared_ptr<const PayloadLayout> layout;
+    Buffer payload;
+  };
+  struct Closed {
+    FrameHeader header;
+    Buffer payload;
+    std::vector<uint32_t> contributors;  // ascending
+  };
+  struct SegmentState {
+    uint32_t segment = 0;
+    uint32_t open_round = 0;
+    std::map<uint32_t, Accepted> accepted;  // by worker, of the open round
+    uint64_t open_bytes = 0;
+    std::optional<Closed> closed;  // round open_round − 1
+    std::vector<float> residual;   // E; empty unless KeepsResidual
+    std::vector<uint32_t> tile_sizes;
+    std::vector<std::shared_ptr<const PayloadLayout>> formats;
+  };
+  using Effects = std::vector<AggregatorEffect>;
+
+  Aggregator(const AggregatorOptions& options, Layout layout);
+
+  void OnPush(const PushArrived& push, Effects& effects);
+  void OnPull(const FrameHeader& header, Effects& effects);
+  void OnMembership(const Membership& membership, Effects& effects);
+
+  void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects);
+  void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
+  void CloseIfComplete(SegmentState& segment, Effects& effects);
+
+  // Run, segment and sender of a frame; the reason if one does not fit, else empty.
+  std::string Misaddressed(const FrameHeader& header) const;
+  // The payload's byte layout, after it was held against it.
+  absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPayload(
+      SegmentState& segment, std::span<const std::byte> payload) const;
+  absl::Status CheckFormat(const PayloadFormat& format) const;
+
+  const Member* FindMember(uint32_t worker) const;
+  SegmentState& StateOf(uint32_t segment) { return segments_[segment - first_segment_]; }
+  std::vector<uint32_t> WaitingFor(const SegmentState& segment) const;
+
+  AggregatorOptions options_;
+  std::unique_ptr<const Layout> layout_;
+  std::unique_ptr<Merger> merger_;
+  Membership membership_;
+  uint32_t first_segment_ = 0;
+  std::vector<SegmentState> segments_;
+  ShardState counts_;
 };
 
 }  // namespace longwave

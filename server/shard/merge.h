@@ -1,0 +1,132 @@
+#ifndef LONGWAVE_SERVER_SHARD_MERGE_H_
+#define LONGWAVE_SERVER_SHARD_MERGE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/layout/layout.h"
+#include "common/wire/codec.h"
+#include "common/wire/payload.h"
+
+namespace longwave {
+
+// The merge of one segment's contributions: per coefficient
+//
+//   G = Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w)         E ← E + G;  Ĝ = Q(S(E));  E ← E − Ĝ
+//
+// Σ_senders runs over the contributions that hold the coefficient (with whatever value, zero
+// included), Σ_all over all contributions of the round. A coefficient that nobody sent has G = 0.
+//
+// The sums are exact: they depend on the set of contributions alone, not on their order, and are
+// the same on every machine. Per tile, with N contributions:
+//   1. B = the largest bound of |w·value| over them: w · scale · (largest level) for an integer
+//   codec,
+//      the largest |w·value| itself for fp32 and bf16; products in double (w · scale is exact
+//      there)
+//   2. the quantum is 2^−s with s = 61 − e − ceil(log2 N), e the exponent of B (B < 2^e)
+//   3. integer codecs: each contribution's w · scale is rounded once to a multiple of the quantum,
+//   and
+//      level · multiplier is added; fp32, bf16: each w · value is. Rounding is to nearest, ties to
+//      even
+//   4. Σ_senders w is added up beside it, also in int64
+//   5. G = float( (double(sum) · 2^−s) / max(double(Σ_senders), ρ · double(Σ_all)) ), each
+//   operation of
+//      it rounded once to double, the result once to float and never to −0
+// |sum| ≤ N · (B·2^s + 128) < 2^62, so it cannot overflow. The absolute error of Σ w·q̂ is at most
+// N · 2^−s / 2 times the largest level, 2^−52 of B or less for a million contributions: what is
+// that much smaller than the largest value of its tile is lost, nothing else is. G and E + G
+// saturate at ±kMergedMax, so that a hostile contribution cannot bring an infinity about.
+inline constexpr float kMergedMax = 0x1p120f;
+
+// The largest weight of one contribution: w · scale stays exact in double, and 2^30 weights fit
+// int64.
+inline constexpr uint64_t kWeightMax = uint64_t{1} << 32;
+
+struct MergeOptions {
+  uint64_t run_seed = 0;  // what random and stride selection draw from
+  PayloadFormat up;
+  double rho = 0;  // 0 … 1
+  // What goes down:
+  //   kTopK, codec, k   the k largest of E + G a tile; the rest stays in E
+  //   kAll, codec       all that was merged, in the form that is small for how it came up:
+  //     up kAll             {kAll, codec}
+  //     up kRandom/kStride  {up.selection, codec, up.k}: the round's own support, again no indices
+  //     up kTopK            {kTopK, codec, k} with k chosen for each payload (its head names it):
+  //     the
+  //                         largest number of nonzero coefficients of G in any tile, at least 1.
+  //                         Tiles with fewer fill up with zeros. When {kAll, codec} would be no
+  //                         larger, that, but only for fp32 and bf16: integer codecs have no zero,
+  //                         and writing 4096 levels where few coefficients are not zero would be
+  //                         mostly noise. An integer codec takes the k largest of E + G; from the
+  //                         second round on its rounding errors in E fill the tiles, so that zeros
+  //                         are hardly written.
+  // A codec that rounds (every one but fp32) leaves its error in E: nothing is lost. Under kAll in
+  // fp32 nothing is ever held back; E is not kept (KeepsResidual). kRandom and kStride as such are
+  // refused.
+  PayloadFormat down;
+};
+
+// InvalidArgument: rho out of [0, 1], k out of range, down selection kRandom or kStride.
+absl::Status Validate(const MergeOptions& options);
+
+// Whether E can be other than zero.
+bool KeepsResidual(const MergeOptions& options);
+
+// One accepted push. Its payload has been validated against its layout.
+struct Contribution {
+  uint64_t weight = 1;  // 1 … kWeightMax
+  const PayloadLayout* layout = nullptr;
+  std::span<const std::byte> payload;
+};
+
+struct MergedSegment {
+  std::vector<std::byte> payload;  // Ĝ, its format in its head
+  uint64_t weight_sum = 0;
+  double square_sum = 0;  // of Ĝ as dequantized
+};
+
+// Merges segments one after the other; holds the buffers of one tile (about 140 KB, so that a merge
+// stays in a core's second-level cache) and, only under "all of topk" in fp32, one segment of
+// floats.
+class Merger {
+ public:
+  // options: as Validate has passed them.
+  explicit Merger(const MergeOptions& options) : options_(options) {}
+
+  // contributions: 1 or more, of this segment and round. residual: E of the segment's coefficients
+  // if KeepsResidual, else empty.
+  MergedSegment Merge(const Layout& layout, uint32_t segment, uint32_t round,
+                      std::span<const Contribution> contributions, std::span<float> residual);
+
+ private:
+  // Writes G of one tile. Returns how many of its coefficients are not zero.
+  uint32_t MergeTile(uint32_t tile, uint32_t tile_size, uint64_t draw,
+                     std::span<const Contribution> contributions, std::span<float> merged);
+  // Steps 1 and 2: *exponent is s; false if every value of the tile is zero.
+  bool ChooseQuantum(uint32_t tile, uint64_t draw, std::span<const Contribution> contributions,
+                     int* exponent);
+  // Steps 3 and 4 for one contribution.
+  void Accumulate(const Contribution& contribution, uint32_t tile, uint64_t draw, int exponent);
+  // Selects, quantizes and writes one tile of `values`; what was written is taken out of `values`
+  // when they are E. Returns the sum of squares of what was written.
+  double EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t draw,
+                  std::span<float> values, bool values_are_residual, std::span<std::byte> payload);
+
+  const MergeOptions options_;
+  std::array<int64_t, kTileSizeMax> sums_;
+  std::array<int64_t, kTileSizeMax> sender_weights_;
+  std::array<uint16_t, kTileSizeMax> indices_;
+  std::array<int32_t, kTileSizeMax> levels_;
+  std::array<float, kTileSizeMax> values_;
+  std::array<float, kTileSizeMax> merged_;
+  std::array<uint32_t, kTileSizeMax> codes_;
+  std::vector<float> dense_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_SHARD_MERGE_H_
