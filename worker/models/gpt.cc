@@ -1,0 +1,110 @@
+#include "worker/models/gpt.h"
+
+#include <cmath>
+#include <limits>
+
+#include "worker/models/gpt_shape.h"
+
+namespace longwave {
+namespace {
+
+// A block's tensors by their place in the manifest; see GptManifest.
+enum BlockTensor {
+  kNorm1Scale,
+  kNorm1Bias,
+  kQkvWeight,
+  kQkvBias,
+  kAttentionOutWeight,
+  kAttentionOutBias,
+  kNorm2Scale,
+  kNorm2Bias,
+  kFcWeight,
+  kFcBias,
+  kNetworkOutWeight,
+  kNetworkOutBias,
+};
+
+constexpr double kNormEpsilon = 1e-5;
+
+// x: [batch · length, d]. Causal attention of all heads at once.
+at::Tensor Attention(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& x,
+                     const at::Tensor& mask, const Batch& batch) {
+  const int64_t rows = batch.rows, length = batch.length;
+  const int64_t heads = model.heads, d = model.d_model, d_head = d / heads;
+  const at::Tensor qkv = at::addmm(p[kQkvBias], x, p[kQkvWeight])
+                             .view({rows, length, 3, heads, d_head})
+                             .permute({2, 0, 3, 1, 4})
+                             .contiguous()
+                             .view({3, rows * heads, length, d_head});
+  const double scale = 1 / std::sqrt(static_cast<double>(d_head));
+  const at::Tensor scores =
+      at::baddbmm(mask, qkv.select(0, 0), qkv.select(0, 1).transpose(1, 2), /*beta=*/1, scale);
+  const at::Tensor mixed = at::bmm(at::softmax(scores, -1), qkv.select(0, 2))
+                               .view({rows, heads, length, d_head})
+                               .transpose(1, 2)
+                               .reshape({rows * length, d});
+  return at::addmm(p[kAttentionOutBias], mixed, p[kAttentionOutWeight]);
+}
+
+at::Tensor Block(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& in,
+                 const at::Tensor& mask, const Batch& batch) {
+  const int64_t d = model.d_model;
+  const at::Tensor normed1 = at::layer_norm(in, {d}, p[kNorm1Scale], p[kNorm1Bias], kNormEpsilon);
+  const at::Tensor middle = in + Attention(model, p, normed1, mask, batch);
+  const at::Tensor normed2 =
+      at::layer_norm(middle, {d}, p[kNorm2Scale], p[kNorm2Bias], kNormEpsilon);
+  const at::Tensor hidden = at::gelu(at::addmm(p[kFcBias], normed2, p[kFcWeight]));
+  return middle + at::addmm(p[kNetworkOutBias], hidden, p[kNetworkOutWeight]);
+}
+
+// LibTorch takes mutable memory but embedding and loss only read it.
+at::Tensor View(const std::vector<int64_t>& tokens, at::IntArrayRef shape) {
+  return at::from_blob(const_cast<int64_t*>(tokens.data()), shape, at::TensorOptions(at::kLong));
+}
+
+}  // namespace
+
+at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
+                   const Batch& batch) {
+  const int64_t d = model.d_model, length = batch.length;
+  const at::Tensor& embedding = parameters[0];
+  const at::Tensor& positions = parameters[1];
+  // 0 where a token may look, −∞ above the diagonal.
+  const at::Tensor mask = at::full({length, length}, -std::numeric_limits<float>::infinity(),
+                                   at::TensorOptions(at::kFloat))
+                              .triu(1);
+  at::Tensor x = (at::embedding(embedding, View(batch.tokens, {batch.rows, length})) +
+                  positions.narrow(0, 0, length))
+                     .view({batch.rows * length, d});
+  for (uint32_t layer = 0; layer < model.layers; ++layer) {
+    x = Block(model,
+              parameters.subspan(kGptEmbeddingTensors + layer * kGptBlockTensors, kGptBlockTensors),
+              x, mask, batch);
+  }
+  const size_t last = parameters.size();
+  x = at::layer_norm(x, {d}, parameters[last - 2], parameters[last - 1], kNormEpsilon);
+  const at::Tensor logits = at::mm(x, embedding.t());
+  return at::nll_loss(at::log_softmax(logits, 1), View(batch.targets, {batch.rows * length}));
+}
+
+GptInit InitOf(const ModelSection& model, int index) {
+  constexpr double kDeviation = 0.02;
+  if (index < kGptEmbeddingTensors) return {.deviation = kDeviation};
+  const int blocks_end = kGptEmbeddingTensors + kGptBlockTensors * static_cast<int>(model.layers);
+  if (index >= blocks_end) return {.constant = index == blocks_end ? 1.0f : 0.0f};
+  switch ((index - kGptEmbeddingTensors) % kGptBlockTensors) {
+    case kNorm1Scale:
+    case kNorm2Scale:
+      return {.constant = 1};
+    case kQkvWeight:
+    case kFcWeight:
+      return {.deviation = kDeviation};
+    case kAttentionOutWeight:
+    case kNetworkOutWeight:
+      return {.deviation = kDeviation / std::sqrt(2.0 * model.layers)};
+    default:
+      return {};
+  }
+}
+
+}  // namespace longwave

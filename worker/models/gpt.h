@@ -1,0 +1,32 @@
+#ifndef LONGWAVE_WORKER_MODELS_GPT_H_
+#define LONGWAVE_WORKER_MODELS_GPT_H_
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <span>
+
+#include "common/config/run_config.h"
+#include "worker/data/batch.h"
+
+namespace longwave {
+
+// Private to worker/models: it shows LibTorch's types.
+
+// Mean cross-entropy of the batch. `parameters`: tensors shaped and ordered as GptManifest has
+// them. Throws what LibTorch throws.
+at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
+                   const Batch& batch);
+
+// What tensor `index` of the manifest starts as, by GPT-2's rule: weights normal with deviation
+// 0.02, the two projections into the residual stream 0.02/√(2·layers), norms' scales 1, everything
+// else 0.
+struct GptInit {
+  float constant = 0;
+  double deviation = 0;
+};
+GptInit InitOf(const ModelSection& model, int index);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_MODELS_GPT_H_
