@@ -13,8 +13,12 @@ namespace longwave {
 // A setting given on the command line: "sync.up.k=32".
 using Overrides = std::vector<std::string>;
 
-// Reads a configuration: the built-in defaults, then the preset that the text (or an override) names
-// by `run.preset`, then the text, then the overrides. Presets are the files of configs/, compiled in.
+// The built-in defaults, which are those of the preset longwave.
+RunConfig DefaultConfig();
+
+// Reads a configuration: the built-in defaults, then the preset that the text (or an override)
+// names by `run.preset`, then the text, then the overrides, of which later ones win. Presets are
+// files of configs/, compiled in. The override preset=NAME stands for run.preset=NAME.
 // InvalidArgument, one sentence with file and line: unknown key, wrong type, a value out of range
 // (what was got, what is wanted), a combination that makes no sense.
 absl::StatusOr<RunConfig> ParseConfig(std::string_view text, std::string_view file_name,
@@ -26,7 +30,8 @@ absl::StatusOr<RunConfig> LoadConfig(const std::string& path, const Overrides& o
 // Every key with its value, as YAML that ParseConfig reads back to the same configuration.
 std::string FormatConfig(const RunConfig& config);
 
-// The table of keys, as Markdown: name, default, range, meaning. docs/configuration.md is this text.
+// The table of keys, as Markdown: name, default, range, meaning. docs/configuration.md is this
+// text.
 std::string ConfigReference();
 
 // Names of the presets that are compiled in.

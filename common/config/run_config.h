@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "common/layout/layout.h"
+#include "common/layout/manifest.h"
 #include "common/wire/codec.h"
 
 namespace longwave {
@@ -22,58 +24,70 @@ struct RunSection {
   uint32_t workers = 0;             // members that a run waits for before its first round
   uint32_t shards = 0;
   uint64_t seed = 0;                // of model, data and selection
-  uint32_t validate_every = 0;      // rounds between validations; 0: only at the end
+  uint32_t validate_every = 0;      // rounds between validations; 0: see RoundsBetweenValidations
   uint32_t validation_batches = 0;  // batches of a validation loss
+
+  bool operator==(const RunSection&) const = default;
 };
 
 struct ModelSection {
   std::string kind;  // "gpt"
   uint32_t d_model = 0, layers = 0, heads = 0, context = 0;
+
+  bool operator==(const ModelSection&) const = default;
 };
 
 struct DataSection {
-  std::string path;              // a file, a folder, or "compiler-headers"
-  double validation_share = 0;   // of the bytes, at the end, held out
+  std::string path;             // a file, a folder, or "compiler-headers"
+  double validation_share = 0;  // of the bytes, at the end, held out
+
+  bool operator==(const DataSection&) const = default;
 };
 
 // The inner optimizer and its learning-rate schedule.
 struct TrainSection {
-  uint32_t batch = 0;            // sequences a step and worker
+  uint32_t batch = 0;  // sequences a step and worker
   double learning_rate = 0;
   uint32_t warmup_steps = 0;
   double final_learning_rate_share = 0;  // cosine down to this share of learning_rate
   double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;  // AdamW
-  double clip_norm = 0;          // of the gradient; 0: none
-  uint32_t threads = 0;          // of a worker; 0: the machine's cores over the workers on it
-  std::string device;            // "cpu", "cuda", "auto"
+  double clip_norm = 0;                                        // of the gradient; 0: none
+  uint32_t threads = 0;  // of a worker; 0: the machine's cores over the workers on it
+  std::string device;    // "cpu", "cuda", "auto"
+
+  bool operator==(const TrainSection&) const = default;
 };
 
 // The pipeline's knobs: signal → momentum → select → quantize → residual → merge → update.
 struct SyncSection {
   SignalKind signal = SignalKind::kPseudoGradient;
-  uint32_t inner_steps = 0;      // H: steps between syncs; 1 when the signal is the gradient
-  double beta = 0;               // β of the momentum
-  double alpha = 1;              // α: share of what was sent that leaves the residual
+  uint32_t inner_steps = 0;  // H: steps between syncs; 1 when the signal is the gradient
+  double beta = 0;           // β of the momentum
+  double alpha = 1;          // α: share of what was sent that leaves the residual
   Transform transform = Transform::kNone;
   Tiling tiling = Tiling::kModel;
   uint32_t block = 64;
   uint32_t segment_tiles = 256;
   PayloadFormat up;
-  double rho = 0;                // ρ of the merge's normaliser
-  PayloadFormat down;            // selection kAll: everything merged goes down, in codec
+  double rho = 0;      // ρ of the merge's normaliser
+  PayloadFormat down;  // selection kAll: everything merged goes down, in codec
   UpdateRule update = UpdateRule::kSgd;
-  double eta = 1;                // η; for sign and local with follow_schedule, times the schedule
-  bool follow_schedule = false;  // multiply η by the inner learning-rate schedule (DeMo)
+  double eta = 1;                // η; with follow_schedule, times the step's learning rate
+  bool follow_schedule = false;  // η·lr(step) instead of η (DeMo)
   double mu = 0;                 // μ of Nesterov
   double weight_decay = 0;       // decoupled, at the update: θ ← (1 − η·wd)·θ
+
+  bool operator==(const SyncSection&) const = default;
 };
 
 struct ClusterSection {
-  std::string coordinator;         // host:port that the coordinator listens on and others connect to
-  std::string shard_host;          // address that shards bind and announce
+  std::string coordinator;  // host:port that the coordinator listens on and others connect to
+  std::string shard_host;   // address that shards bind and announce
   double heartbeat_interval_s = 0;
   double heartbeat_timeout_s = 0;  // a member silent for longer is dead
   double start_timeout_s = 0;      // how long a process waits for the others at the start
+
+  bool operator==(const ClusterSection&) const = default;
 };
 
 struct RunConfig {
@@ -83,19 +97,30 @@ struct RunConfig {
   TrainSection train;
   SyncSection sync;
   ClusterSection cluster;
+
+  bool operator==(const RunConfig&) const = default;
 };
+
+// The names that configurations, metrics and logs use.
+std::string_view Name(SignalKind signal);  // "gradient", "pseudo-gradient"
+std::string_view Name(UpdateRule update);  // "sgd", "sign", "nesterov", "inner", "local"
 
 // Rounds of a run: ceil(steps / H).
 uint64_t RoundCount(const RunConfig& config);
+
+// run.validate_every, or for 0 as many rounds as give about 20 validations. At least 1. The end of
+// a run is validated in any case.
+uint64_t RoundsBetweenValidations(const RunConfig& config);
 
 // θ is promised to be equal on all replicas for every update but `local`.
 inline bool PromisesEqualReplicas(const RunConfig& config) {
   return config.sync.update != UpdateRule::kLocal;
 }
 
-// The layout options that every process derives from the configuration. segment_tiles is lowered, for
-// small models, until each shard owns a segment; see layout.h.
-LayoutOptions LayoutOptionsOf(const RunConfig& config);
+// The layout options that every process derives from configuration and manifest: those of the file,
+// with segment_tiles lowered for a small model until there is a segment for every shard. A manifest
+// that Layout::Create refuses leaves them as they are: Layout::Create then says why.
+LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest);
 
 }  // namespace longwave
 

@@ -1,0 +1,98 @@
+#include "common/config/config_checks.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/config/key_types.h"
+
+namespace longwave {
+namespace {
+
+std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
+  if (config.model.d_model % config.model.heads != 0) {
+    return Contradiction{
+        {"model.d_model", "model.heads"},
+        absl::StrCat("model.d_model: got ", config.model.d_model,
+                     ", wanted a multiple of model.heads (", config.model.heads, ")")};
+  }
+  if (config.train.warmup_steps >= config.run.steps) {
+    return Contradiction{{"train.warmup_steps", "run.steps"},
+                         absl::StrCat("train.warmup_steps: got ", config.train.warmup_steps,
+                                      ", wanted fewer than run.steps (", config.run.steps, ")")};
+  }
+  return std::nullopt;
+}
+
+std::optional<Contradiction> InSignalAndUpdate(const SyncSection& sync) {
+  if (sync.signal == SignalKind::kGradient && sync.inner_steps != 1) {
+    return Contradiction{{"sync.inner_steps", "sync.signal"},
+                         absl::StrCat("sync.inner_steps: got ", sync.inner_steps,
+                                      ", wanted 1 with sync.signal gradient")};
+  }
+  if (sync.update == UpdateRule::kInner && sync.signal != SignalKind::kGradient) {
+    return Contradiction{{"sync.update", "sync.signal"},
+                         absl::StrCat("sync.update: inner takes a gradient, got sync.signal ",
+                                      std::string(Name(sync.signal)))};
+  }
+  if (sync.update == UpdateRule::kLocal && sync.signal != SignalKind::kPseudoGradient) {
+    return Contradiction{
+        {"sync.update", "sync.signal"},
+        absl::StrCat("sync.update: local takes a pseudo-gradient, got sync.signal ",
+                     std::string(Name(sync.signal)))};
+  }
+  if (sync.update == UpdateRule::kLocal && sync.up.selection == Selection::kAll) {
+    return Contradiction{{"sync.update", "sync.up.selection"},
+                         "sync.update: local applies what a selection leaves behind, got "
+                         "sync.up.selection all"};
+  }
+  if (sync.update == UpdateRule::kInner && sync.follow_schedule) {
+    return Contradiction{
+        {"sync.follow_schedule", "sync.update"},
+        "sync.follow_schedule: got true, wanted false with sync.update inner, whose "
+        "optimizer follows the schedule already"};
+  }
+  if (sync.update == UpdateRule::kInner && sync.weight_decay != 0) {
+    return Contradiction{{"sync.weight_decay", "sync.update"},
+                         absl::StrCat("sync.weight_decay: got ", FormatNumber(sync.weight_decay),
+                                      ", wanted 0 with sync.update inner, which has "
+                                      "train.weight_decay")};
+  }
+  return std::nullopt;
+}
+
+std::optional<Contradiction> InTiles(const SyncSection& sync) {
+  if (sync.tiling == Tiling::kModel && sync.block != 64) {
+    return Contradiction{
+        {"sync.block", "sync.tiling"},
+        absl::StrCat("sync.block: got ", sync.block, ", wanted 64 with sync.tiling model")};
+  }
+  // A start drawn from n / k places covers every coefficient once in n / k rounds only if k divides
+  // n.
+  if (sync.up.selection == Selection::kStride && sync.tiling == Tiling::kModel &&
+      kTileSizeMax % sync.up.k != 0) {
+    return Contradiction{{"sync.up.k", "sync.up.selection"},
+                         absl::StrCat("sync.up.k: got ", sync.up.k, ", wanted a divisor of ",
+                                      kTileSizeMax, " with sync.up.selection stride")};
+  }
+  return std::nullopt;
+}
+
+std::optional<Contradiction> InCluster(const ClusterSection& cluster) {
+  if (cluster.heartbeat_timeout_s < 2 * cluster.heartbeat_interval_s) {
+    return Contradiction{
+        {"cluster.heartbeat_timeout_s", "cluster.heartbeat_interval_s"},
+        absl::StrCat("cluster.heartbeat_timeout_s: got ", FormatNumber(cluster.heartbeat_timeout_s),
+                     ", wanted at least two of cluster.heartbeat_interval_s (",
+                     FormatNumber(cluster.heartbeat_interval_s), ")")};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Contradiction> FindContradiction(const RunConfig& config) {
+  if (auto found = InModelAndTraining(config)) return found;
+  if (auto found = InSignalAndUpdate(config.sync)) return found;
+  if (auto found = InTiles(config.sync)) return found;
+  return InCluster(config.cluster);
+}
+
+}  // namespace longwave

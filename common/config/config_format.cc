@@ -1,0 +1,126 @@
+// What people read: a configuration as YAML, and the reference of its keys.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "common/config/config.h"
+#include "common/config/config_keys.h"
+#include "common/config/presets.h"
+
+namespace longwave {
+namespace {
+
+constexpr std::string_view kReferenceHead = R"(# Configuration
+
+Written by `build/bin/longwave-config-reference` from the table in `common/config/config_keys.cc`; a test
+holds the two together.
+
+One YAML file describes a run to every process of it. Sections nest (`sync: {up: {k: 64}}`) or are
+written with dots (`sync.up.k: 64`). A value comes from the last of these that gives one:
+
+1. the defaults below,
+2. the preset that `run.preset` names (`longwave`, if nothing does),
+3. the file,
+4. `--set key=value` on the command line, in order; `--set preset=NAME` chooses the preset.
+
+Unknown keys, values out of range and combinations that make no sense are refused with file and line.
+Lists, aliases and tags have no place in a configuration. `runs/<name>/` keeps the resolved one.
+)";
+
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
+std::string Written(const ConfigKey& key, const std::string& value) {
+  return key.is_text ? Quoted(value) : value;
+}
+
+// A cell of a Markdown table.
+std::string Cell(const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
+
+std::string SectionOf(const ConfigKey& key) { return key.name.substr(0, key.name.find('.')); }
+
+std::string SectionTitle(const std::string& section) {
+  if (section == "run") return "`run`: the run as a whole";
+  if (section == "model") return "`model`: what is trained";
+  if (section == "data") return "`data`: what it is trained on";
+  if (section == "train") return "`train`: the inner optimizer of each worker";
+  if (section == "sync") return "`sync`: the pipeline between workers and shards";
+  if (section == "cluster") return "`cluster`: processes and their network";
+  return absl::StrCat("`", section, "`");
+}
+
+// The keys in which presets differ, one column a preset.
+std::string PresetTable() {
+  std::vector<RunConfig> configs;
+  std::vector<std::string> heads = {"key"};
+  for (const Preset& preset : Presets()) {
+    auto config = ParseConfig(preset.text, preset.file);
+    LONGWAVE_CHECK(config.ok());  // compiled in, and loaded by a test
+    configs.push_back(*std::move(config));
+    heads.push_back(absl::StrCat("`", preset.name, "`"));
+  }
+  std::string table =
+      absl::StrCat("| ", absl::StrJoin(heads, " | "), " |\n|",
+                   absl::StrJoin(std::vector<std::string>(heads.size(), "---"), "|"), "|\n");
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.name == "run.preset") continue;
+    std::vector<std::string> cells;
+    for (const RunConfig& config : configs) cells.push_back(Cell(key.get(config)));
+    if (std::adjacent_find(cells.begin(), cells.end(), std::not_equal_to<>()) == cells.end()) {
+      continue;
+    }
+    absl::StrAppend(&table, "| `", key.name, "` | ", absl::StrJoin(cells, " | "), " |\n");
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string FormatConfig(const RunConfig& config) {
+  std::string text;
+  std::vector<std::string> open;  // the sections that the last line stands in
+  for (const ConfigKey& key : ConfigKeys()) {
+    const std::vector<std::string> path = absl::StrSplit(key.name, '.');
+    const size_t depth = path.size() - 1;
+    size_t common = 0;
+    while (common < depth && common < open.size() && open[common] == path[common]) ++common;
+    open.assign(path.begin(), path.begin() + depth);
+    for (size_t level = common; level < depth; ++level) {
+      absl::StrAppend(&text, std::string(2 * level, ' '), path[level], ":\n");
+    }
+    absl::StrAppend(&text, std::string(2 * depth, ' '), path.back(), ": ",
+                    Written(key, key.get(config)), "\n");
+  }
+  return text;
+}
+
+std::string ConfigReference() {
+  std::string text(kReferenceHead);
+  std::string section;
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (SectionOf(key) != section) {
+      section = SectionOf(key);
+      absl::StrAppend(&text, "\n## ", SectionTitle(section),
+                      "\n\n| key | default | values | meaning |\n|---|---|---|---|\n");
+    }
+    absl::StrAppend(&text, "| `", key.name, "` | `", Written(key, key.default_value), "` | ",
+                    Cell(key.wanted), " | ", Cell(key.meaning), " |\n");
+  }
+  absl::StrAppend(
+      &text,
+      "\n## Presets\n\nEach is a file of `configs/` (`demo` is `configs/demo_v1.yaml`), "
+      "with its source; they differ in these keys. `k` counts only\nwhere the selection is "
+      "not `all`.\n\n",
+      PresetTable());
+  return text;
+}
+
+}  // namespace longwave

@@ -1,0 +1,269 @@
+#include "common/config/config_keys.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "absl/strings/match.h"
+#include "common/config/config.h"
+#include "common/config/key_types.h"
+
+namespace longwave {
+namespace {
+
+// A key's name is the path of its member: stated once, they can't disagree.
+#define LONGWAVE_KEY(member) \
+#member, [](auto& config) -> auto& { return config.member; }
+
+constexpr uint64_t kStepsMax = 1'000'000'000;
+constexpr double kMomentumMax = 0.9999;
+
+std::vector<ConfigKey> RunKeys() {
+  return {
+      ChoiceKey(LONGWAVE_KEY(run.preset), WordChoices(PresetNames()), "longwave",
+                "The method: its file of `configs/` gives the defaults under the keys that a "
+                "configuration sets itself. `--set preset=NAME` is short for it."),
+      TextKey(LONGWAVE_KEY(run.name), "", IsFolderName,
+              "a folder name of letters, digits, '.', '_' and '-', or \"\"",
+              "Folder under `runs/` that the run writes to; empty: preset, date and time."),
+      WholeKey(LONGWAVE_KEY(run.steps), 600, 1, kStepsMax, "Inner steps of each worker."),
+      WholeKey(LONGWAVE_KEY(run.workers), 4, 1, 10000,
+               "Workers that the run waits for before its first round."),
+      WholeKey(LONGWAVE_KEY(run.shards), 2, 1, 4096,
+               "Aggregation servers, among which the model is divided."),
+      WholeKey(LONGWAVE_KEY(run.seed), 1, 0, std::numeric_limits<uint64_t>::max(),
+               "Seed of the model's weights, the order of the data and random selections."),
+      WholeKey(
+          LONGWAVE_KEY(run.validate_every), 0, 0, kStepsMax,
+          "Rounds between validations; 0: as many as give about 20 in the run. The end of a run "
+          "is validated in any case."),
+      WholeKey(LONGWAVE_KEY(run.validation_batches), 16, 1, 1'000'000,
+               "Batches that a validation loss is the mean of, always the same ones."),
+  };
+}
+
+std::vector<ConfigKey> ModelKeys() {
+  return {
+      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt"}), "gpt",
+                "The architecture: a byte-level GPT."),
+      WholeKey(LONGWAVE_KEY(model.d_model), 96, 8, 16384,
+               "Width of the residual stream, a multiple of `model.heads`."),
+      WholeKey(LONGWAVE_KEY(model.layers), 3, 1, 256, "Transformer blocks."),
+      WholeKey(LONGWAVE_KEY(model.heads), 4, 1, 256, "Attention heads of a block."),
+      WholeKey(LONGWAVE_KEY(model.context), 64, 2, 65536, "Bytes of a sequence."),
+  };
+}
+
+std::vector<ConfigKey> DataKeys() {
+  return {
+      TextKey(LONGWAVE_KEY(data.path), "compiler-headers", IsPath, "a path, or compiler-headers",
+              "The text to train on: a file, a folder (its files in order of their names), or "
+              "`compiler-headers`, the C++ headers of this machine's compiler."),
+      NumberKey(LONGWAVE_KEY(data.validation_share), 0.1, 0.001, 0.5,
+                "Share of the text, at its end, that is held out for validation."),
+  };
+}
+
+std::vector<ConfigKey> TrainKeys() {
+  return {
+      WholeKey(LONGWAVE_KEY(train.batch), 8, 1, 65536, "Sequences of a step, on each worker."),
+      NumberKey(
+          LONGWAVE_KEY(train.learning_rate), 3e-3, 0, 10,
+          "Peak learning rate of the inner optimizer (AdamW); also the lr of the signal lr·g."),
+      WholeKey(
+          LONGWAVE_KEY(train.warmup_steps), 50, 0, kStepsMax,
+          "Steps in which the learning rate rises linearly to its peak, fewer than `run.steps`; "
+          "a cosine follows."),
+      NumberKey(LONGWAVE_KEY(train.final_learning_rate_share), 0.1, 0, 1,
+                "The learning rate at the last step, as a share of the peak."),
+      NumberKey(LONGWAVE_KEY(train.beta1), 0.9, 0, kMomentumMax, "AdamW's β₁."),
+      NumberKey(LONGWAVE_KEY(train.beta2), 0.99, 0, 0.99999, "AdamW's β₂."),
+      NumberKey(LONGWAVE_KEY(train.epsilon), 1e-8, 1e-16, 0.1, "AdamW's ε."),
+      NumberKey(LONGWAVE_KEY(train.weight_decay), 0.1, 0, 10,
+                "AdamW's decoupled weight decay, a step and unit of learning rate."),
+      NumberKey(LONGWAVE_KEY(train.clip_norm), 1, 0, 1e6,
+                "L2 norm that the gradient of a step is clipped to; 0: not clipped."),
+      WholeKey(LONGWAVE_KEY(train.threads), 0, 0, 1024,
+               "Threads of a worker; 0: the machine's cores, divided by the workers on it."),
+      ChoiceKey(LONGWAVE_KEY(train.device), WordChoices({"cpu", "cuda", "auto"}), "cpu",
+                "Where a worker computes; `auto`: on a GPU if there is one. A worker without a GPU "
+                "refuses `cuda`."),
+  };
+}
+
+std::vector<ConfigKey> SyncKeys() {
+  using enum ValueCodec;
+  const Choices<ValueCodec> codecs =
+      NamedChoices<ValueCodec>({kFp32, kBf16, kInt8, kInt4, kInt2, kSign});
+  return {
+      ChoiceKey(LONGWAVE_KEY(sync.signal),
+                NamedChoices<SignalKind>({SignalKind::kGradient, SignalKind::kPseudoGradient}),
+                "pseudo-gradient",
+                "s, what a worker tells the others. `pseudo-gradient`: θ − θᵢ, the anchor less the "
+                "replica after H inner steps. `gradient` (H = 1): lr·g, except with `sync.update` "
+                "inner, where it is g itself, so that clipping and AdamW see the merged gradient."),
+      WholeKey(LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
+               "H: inner steps between syncs; 1 with the gradient as the signal."),
+      NumberKey(LONGWAVE_KEY(sync.beta), 0.95, 0, kMomentumMax, "β of the momentum m ← β·m + s."),
+      NumberKey(LONGWAVE_KEY(sync.alpha), 1, 0, 1,
+                "α: share of what was sent that leaves the momentum, m ← m − α·T⁻¹(q̂)."),
+      ChoiceKey(LONGWAVE_KEY(sync.transform),
+                NamedChoices<Transform>({Transform::kNone, Transform::kDct}), "dct",
+                "T: the domain in which coefficients are chosen and sent, tile by tile."),
+      ChoiceKey(
+          LONGWAVE_KEY(sync.tiling),
+          Choices<Tiling>{{"model", Tiling::kModel}, {"tensor", Tiling::kTensor}}, "model",
+          "`model`: 64 × 64 blocks of matrices, edges padded, and runs of 4096 of all vectors "
+          "end to end. `tensor`: each tensor on its own, in blocks that divide it."),
+      WholeKey(LONGWAVE_KEY(sync.block), 64, 1, 64,
+               "Largest side of a block and length of a run with `sync.tiling` tensor; 64 with "
+               "model."),
+      // 2048 tiles of 4096 fp32 values stay below kPayloadBytesMax.
+      WholeKey(
+          LONGWAVE_KEY(sync.segment_tiles), 256, 1, 2048,
+          "Tiles of a segment, the unit that is encoded, sent, merged and applied; lowered for "
+          "small models until every shard has a segment."),
+      ChoiceKey(LONGWAVE_KEY(sync.up.selection),
+                NamedChoices<Selection>(
+                    {Selection::kAll, Selection::kTopK, Selection::kRandom, Selection::kStride}),
+                "topk",
+                "S: coefficients of a tile that a worker sends: every one, the k largest, k drawn "
+                "from the round's seed, or every (n/k)th."),
+      WholeKey(LONGWAVE_KEY(sync.up.k), 64, 1, kTileSizeMax,
+               "Coefficients of a tile that a worker sends, unless it sends all; with stride, a "
+               "divisor of 4096. Smaller tiles are sent whole."),
+      ChoiceKey(
+          LONGWAVE_KEY(sync.up.codec), codecs, "sign",
+          "Q: how a worker writes a value: 32, 16, 8, 4, 2 bits, or 1 (sign); the integer ones "
+          "with one scale a tile."),
+      NumberKey(LONGWAVE_KEY(sync.rho), 0.25, 0, 1,
+                "ρ of the merge Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w): 0 is the mean over those that "
+                "sent a coefficient, 1 the mean over all."),
+      ChoiceKey(
+          LONGWAVE_KEY(sync.down.selection),
+          NamedChoices<Selection>({Selection::kAll, Selection::kTopK}), "topk",
+          "Coefficients of a tile that a shard sends back: everything merged, or the k largest; "
+          "the rest stays with the shard for later rounds."),
+      WholeKey(LONGWAVE_KEY(sync.down.k), 256, 1, kTileSizeMax,
+               "Coefficients of a tile that a shard sends back, unless it sends all."),
+      ChoiceKey(LONGWAVE_KEY(sync.down.codec), codecs, "int2", "How a shard writes a value."),
+      ChoiceKey(
+          LONGWAVE_KEY(sync.update),
+          NamedChoices<UpdateRule>({UpdateRule::kSgd, UpdateRule::kSign, UpdateRule::kNesterov,
+                                    UpdateRule::kInner, UpdateRule::kLocal}),
+          "sgd",
+          "What the merged u does to θ. `sgd`: θ − η·u. `sign`: θ − η·sign(u). `nesterov`: "
+          "v ← μ·v + u, θ − η·(u + μ·v). `inner`: AdamW takes u as its gradient. `local`: "
+          "m ← m + u, θ − η·(s + β·m), each worker on its own anchor: replicas differ."),
+      NumberKey(LONGWAVE_KEY(sync.eta), 1, 0, 100, "η of the update; unused with inner."),
+      FlagKey(LONGWAVE_KEY(sync.follow_schedule), false,
+              "Use η times the learning rate of the step instead of η."),
+      NumberKey(LONGWAVE_KEY(sync.mu), 0, 0, kMomentumMax, "μ of `sync.update` nesterov."),
+      NumberKey(LONGWAVE_KEY(sync.weight_decay), 0, 0, 10,
+                "Decoupled weight decay at the update, θ ← (1 − η·wd)·θ; 0 with inner."),
+  };
+}
+
+std::vector<ConfigKey> ClusterKeys() {
+  return {
+      TextKey(LONGWAVE_KEY(cluster.coordinator), "127.0.0.1:7070", IsHostPort,
+              "host:port with a port from 0 to 65535",
+              "Where the coordinator listens and the others connect; port 0: any free one (for "
+              "`longwave up`, which tells the others)."),
+      TextKey(LONGWAVE_KEY(cluster.shard_host), "127.0.0.1", IsHost, "a host name or address",
+              "Address of this machine that a shard binds and announces; its ports are any free "
+              "ones."),
+      NumberKey(LONGWAVE_KEY(cluster.heartbeat_interval_s), 0.25, 0.01, 60,
+                "Seconds between signs of life."),
+      NumberKey(LONGWAVE_KEY(cluster.heartbeat_timeout_s), 15, 0.02, 3600,
+                "Seconds of silence after which a member counts as lost."),
+      NumberKey(LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
+                "Seconds that a process waits for the others at the start."),
+  };
+}
+
+#undef LONGWAVE_KEY
+
+// Levenshtein distance.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string_view LastWord(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+// Keys and their sections, each once, in the table's order.
+std::vector<std::string> KeysAndSections() {
+  std::vector<std::string> names;
+  for (const ConfigKey& key : ConfigKeys()) {
+    for (size_t dot = key.name.find('.'); dot != std::string::npos;
+         dot = key.name.find('.', dot + 1)) {
+      std::string section = key.name.substr(0, dot);
+      if (std::find(names.begin(), names.end(), section) == names.end()) {
+        names.push_back(std::move(section));
+      }
+    }
+    names.push_back(key.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+const std::vector<ConfigKey>& ConfigKeys() {
+  static const std::vector<ConfigKey>* const keys = [] {
+    auto* all = new std::vector<ConfigKey>;
+    for (auto section : {RunKeys, ModelKeys, DataKeys, TrainKeys, SyncKeys, ClusterKeys}) {
+      for (ConfigKey& key : section()) all->push_back(std::move(key));
+    }
+    return all;
+  }();
+  return *keys;
+}
+
+const ConfigKey* FindConfigKey(std::string_view name) {
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+bool IsConfigSection(std::string_view name) {
+  const std::string prefix = std::string(name) + ".";
+  return std::any_of(ConfigKeys().begin(), ConfigKeys().end(),
+                     [&](const ConfigKey& key) { return absl::StartsWith(key.name, prefix); });
+}
+
+std::string NearestConfigKey(std::string_view name) {
+  constexpr size_t kNameBytesMax = 100;  // nothing longer is a slip of the pen
+  const std::string_view last = LastWord(name);
+  if (last.empty() || name.size() > kNameBytesMax) return "";
+  std::string nearest;
+  // At least one letter of the last word is right, and at most a third of it is wrong (or 2
+  // letters).
+  size_t distance_limit = std::min(last.size(), std::max<size_t>(2, last.size() / 3) + 1);
+  for (std::string& candidate : KeysAndSections()) {
+    // A right word in the wrong section is a near miss too: sync.kk means sync.up.k.
+    const size_t distance =
+        std::min(EditDistance(name, candidate), EditDistance(last, LastWord(candidate)));
+    if (distance >= distance_limit) continue;
+    distance_limit = distance;
+    nearest = std::move(candidate);
+  }
+  return nearest;
+}
+
+}  // namespace longwave

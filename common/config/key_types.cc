@@ -1,0 +1,70 @@
+#include "common/config/key_types.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "common/config/utf8.h"
+
+namespace longwave {
+namespace {
+
+constexpr size_t kTextBytesMax = 4096;
+
+bool IsText(std::string_view text) {
+  return text.size() <= kTextBytesMax && FindInvalidUtf8(text) == std::string_view::npos &&
+         FindControlCharacter(text, "") == std::string_view::npos;
+}
+
+template <typename Predicate>
+bool AllOf(std::string_view text, Predicate predicate) {
+  return std::all_of(text.begin(), text.end(), predicate);
+}
+
+}  // namespace
+
+bool ParseWhole(std::string_view text, uint64_t* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool ParseNumber(std::string_view text, double* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*value);
+}
+
+std::string FormatNumber(double value) {
+  char digits[32];
+  const auto result = std::to_chars(digits, digits + sizeof(digits), value);
+  return std::string(digits, result.ptr);
+}
+
+bool IsFolderName(std::string_view text) {
+  return text.size() <= 200 && (text.empty() || text[0] != '.') && AllOf(text, [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+bool IsPath(std::string_view text) { return !text.empty() && IsText(text); }
+
+bool IsHost(std::string_view text) {
+  if (text.empty() || text.size() > 253) return false;
+  if (text.front() == '[') {
+    if (text.size() < 4 || text.back() != ']') return false;
+    return AllOf(text.substr(1, text.size() - 2),
+                 [](unsigned char c) { return absl::ascii_isxdigit(c) || c == ':' || c == '.'; });
+  }
+  return AllOf(text, [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  });
+}
+
+bool IsHostPort(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || !IsHost(text.substr(0, colon))) return false;
+  uint64_t port = 0;
+  return ParseWhole(text.substr(colon + 1), &port) && port <= 65535;
+}
+
+}  // namespace longwave

@@ -1,0 +1,70 @@
+#include "common/config/run_config.h"
+
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+
+namespace longwave {
+namespace {
+
+constexpr uint64_t kValidationsWanted = 20;
+
+uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+}  // namespace
+
+std::string_view Name(SignalKind signal) {
+  switch (signal) {
+    case SignalKind::kGradient:
+      return "gradient";
+    case SignalKind::kPseudoGradient:
+      return "pseudo-gradient";
+  }
+  return "?";
+}
+
+std::string_view Name(UpdateRule update) {
+  switch (update) {
+    case UpdateRule::kSgd:
+      return "sgd";
+    case UpdateRule::kSign:
+      return "sign";
+    case UpdateRule::kNesterov:
+      return "nesterov";
+    case UpdateRule::kInner:
+      return "inner";
+    case UpdateRule::kLocal:
+      return "local";
+  }
+  return "?";
+}
+
+uint64_t RoundCount(const RunConfig& config) {
+  return CeilDivide(config.run.steps, std::max<uint64_t>(1, config.sync.inner_steps));
+}
+
+uint64_t RoundsBetweenValidations(const RunConfig& config) {
+  if (config.run.validate_every > 0) return config.run.validate_every;
+  return std::max<uint64_t>(1, RoundCount(config) / kValidationsWanted);
+}
+
+LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest) {
+  LayoutOptions options{.tiling = config.sync.tiling,
+                        .block = config.sync.block,
+                        .segment_tiles = config.sync.segment_tiles,
+                        .shard_count = 1};
+  const absl::StatusOr<Layout> whole = Layout::Create(manifest, options);
+  options.shard_count = config.run.shards;
+  if (!whole.ok()) return options;
+
+  // An even share balances the shards best; rounded up, it may leave the last one without a
+  // segment.
+  const uint64_t tiles = whole->tiles().size();
+  const uint64_t shards = std::max<uint64_t>(1, config.run.shards);
+  uint64_t share = std::max<uint64_t>(1, CeilDivide(tiles, shards));
+  if (CeilDivide(tiles, share) < shards) share = std::max<uint64_t>(1, tiles / shards);
+  options.segment_tiles = static_cast<uint32_t>(std::min<uint64_t>(options.segment_tiles, share));
+  return options;
+}
+
+}  // namespace longwave
