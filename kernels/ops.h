@@ -47,6 +47,15 @@ struct EncodeReport {
 
 // momentum  m̂ ← β·m̂ + T(s)       select and quantize q̂ of m̂ per tile       residual  m̂ ← m̂ − α·q̂
 // in the transform's domain: T is linear and orthonormal, so no inverse transform is needed.
+//
+// A tile in which m̂ would become a NaN or an infinity is reported: its m̂ stays as it was, the
+// payload is incomplete and must not be sent. The sums of the report leave such tiles out.
+//
+// Random and stride selection draw from SelectionDraw(run_seed, round, index of the tile in the
+// layout, not in the segment).
+//
+// Agreement: on the same input, the payload reconstructs m̂ as well as the reference's does, within
+// the rounding of the transform; a backend repeats itself to the bit, whatever the threads.
 struct EncodeArgs {
   const Layout* layout = nullptr;
   uint32_t segment = 0;
@@ -56,13 +65,14 @@ struct EncodeArgs {
   float alpha = 1;
   uint64_t run_seed = 0;  // with round and tile, what random and stride selection draw from
   uint32_t round = 0;
-  float* momentum = nullptr;               // m̂, [Layout::coefficient_count()], tile after tile
+  float* momentum = nullptr;  // m̂, [Layout::coefficient_count()], tile after tile
   const PayloadLayout* payload_layout = nullptr;
-  std::span<std::byte> payload;            // host memory, payload_layout->bytes()
-  EncodeReport* report = nullptr;          // host memory
+  std::span<std::byte> payload;    // host memory, payload_layout->bytes()
+  EncodeReport* report = nullptr;  // host memory
 };
 
-// m̂ ← m̂ + α·q̂: puts a payload that was not accepted back into the residual.
+// m̂ ← fma(α, q̂, m̂): puts a payload that was not accepted back into the residual.
+// Agreement: bit-exact on every backend but the reference.
 struct RestoreArgs {
   const Layout* layout = nullptr;
   uint32_t segment = 0;
@@ -79,20 +89,23 @@ enum class UpdateKind : uint8_t {
   kSign = 1,      // θ ← θ − η·sign(u)
   kNesterov = 2,  // v ← μ·v + u;  θ ← θ − η·(u + μ·v)
   kInner = 3,     // gradient ← u: the inner optimizer takes the step
-  kLocal = 4,     // m̂ ← m̂ + Ĝ;  θ ← θ − η·(s + β·T⁻¹(m̂))  (arXiv 2510.03371 as released)
+  kLocal = 4,  // m̂ ← m̂ + Ĝ;  θ ← θ − η·(s + β·T⁻¹(m̂))  (arXiv 2510.03371 as released)
 };
 
 // u = T⁻¹(Ĝ), then the update of the elements of one segment.
 //
-// The result is the same to the bit on every backend, since the order of operations is fixed: values
-// are level · scale in fp32 (exact), the inverse transform is the sequence of kernels/dct_plan.h, and
-// with fma(a, b, c) rounded once and every other operation rounded on its own,
-//   decay      θ ← θ·keep  where keep = 1 − η·weight_decay, computed in fp32 by the caller; skipped at 1
+// The result is the same to the bit on every backend, since the order of operations is fixed:
+// values are level · scale in fp32 (exact), the inverse transform is the sequence of
+// kernels/dct_plan.h, and with fma(a, b, c) rounded once and every other operation rounded on its
+// own,
+//   decay      θ ← θ·keep, where the caller has keep = 1 − η·weight_decay in fp32; skipped at 1
+//              and for kInner
 //   kSgd       θ ← fma(−η, u, θ)
 //   kSign      θ ← θ − η where u > 0, θ + η where u < 0, else θ
 //   kNesterov  v ← fma(μ, v, u);  θ ← fma(−η, fma(μ, v, u), θ)
 //   kInner     gradient ← u
-//   kLocal     θ ← fma(−η, fma(β, T⁻¹(m̂), s), θ)
+//   kLocal     m̂ ← m̂ + Ĝ;  θ ← fma(−η, fma(β, T⁻¹(m̂), s), θ)  with s = scale · (a − b)
+// kLocal's signal may be theta itself: each element is read before it is written.
 struct DecodeUpdateArgs {
   const Layout* layout = nullptr;
   uint32_t segment = 0;
@@ -105,12 +118,12 @@ struct DecodeUpdateArgs {
   uint32_t round = 0;
   const PayloadLayout* payload_layout = nullptr;
   std::span<const std::byte> payload;  // host memory, validated
-  float* theta = nullptr;     // [parameter_count], read and written; not read for kInner
-  float* velocity = nullptr;  // [parameter_count], kNesterov only
-  float* gradient = nullptr;  // [parameter_count], written, kInner only
-  Signal signal;              // kLocal only
-  float beta = 0;             // kLocal only
-  float* momentum = nullptr;  // [coefficient_count], kLocal only
+  float* theta = nullptr;              // [parameter_count], read and written; not read for kInner
+  float* velocity = nullptr;           // [parameter_count], kNesterov only
+  float* gradient = nullptr;           // [parameter_count], written, kInner only
+  Signal signal;                       // kLocal only
+  float beta = 0;                      // kLocal only
+  float* momentum = nullptr;           // [coefficient_count], kLocal only
 };
 
 // A hash of the elements of a segment that depends on each bit and each place but on no order of

@@ -1,0 +1,2 @@
+# filled in below
+set(LONGWAVE_CUDA_FOUND OFF)

@@ -1,0 +1,130 @@
+#include "kernels/check_args.h"
+
+#include <cmath>
+#include <initializer_list>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+struct Needed {
+  const char* name;
+  const void* pointer;
+};
+
+absl::Status CheckPointers(absl::string_view op, std::initializer_list<Needed> needed) {
+  for (const Needed& each : needed) {
+    if (each.pointer == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(op, ": ", each.name, " is null"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFinite(absl::string_view op, absl::string_view name, float value) {
+  if (std::isfinite(value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(op, ": ", name, " is ", value, ", wanted a finite number"));
+}
+
+absl::Status CheckSegment(absl::string_view op, const Layout& layout, uint32_t segment) {
+  if (segment < layout.segments().size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(op, ": segment ", segment, " of a layout that has ", layout.segments().size()));
+}
+
+absl::Status CheckTransform(absl::string_view op, Transform transform) {
+  if (transform == Transform::kNone || transform == Transform::kDct) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(op, ": unknown transform ", static_cast<int>(transform)));
+}
+
+absl::Status CheckPayload(absl::string_view op, const Layout& layout, uint32_t segment,
+                          const PayloadLayout& payload_layout, size_t payload_bytes) {
+  LONGWAVE_RETURN_IF_ERROR(CheckSegment(op, layout, segment));
+  const auto tiles = layout.tiles(layout.segments()[segment]);
+  if (payload_layout.tile_count() != tiles.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(op, ": payload of ", payload_layout.tile_count(),
+                                                   " tiles, segment ", segment, " has ",
+                                                   tiles.size()));
+  }
+  for (uint32_t t = 0; t < tiles.size(); ++t) {
+    if (payload_layout.tile_size(t) != tiles[t].size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(op, ": payload has ", payload_layout.tile_size(t), " coefficients in tile ",
+                       t, " of segment ", segment, ", which has ", tiles[t].size()));
+    }
+  }
+  if (payload_bytes != payload_layout.bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat(op, ": payload of ", payload_bytes,
+                                                   " bytes, wanted ", payload_layout.bytes()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckArgs(const EncodeArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckPointers("encode", {{"layout", args.layout},
+                                                    {"signal", args.signal.a},
+                                                    {"momentum", args.momentum},
+                                                    {"payload layout", args.payload_layout},
+                                                    {"report", args.report}}));
+  LONGWAVE_RETURN_IF_ERROR(CheckTransform("encode", args.transform));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "beta", args.beta));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "alpha", args.alpha));
+  return CheckPayload("encode", *args.layout, args.segment, *args.payload_layout,
+                      args.payload.size());
+}
+
+absl::Status CheckArgs(const RestoreArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckPointers("restore", {{"layout", args.layout},
+                                                     {"momentum", args.momentum},
+                                                     {"payload layout", args.payload_layout}}));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("restore", "alpha", args.alpha));
+  return CheckPayload("restore", *args.layout, args.segment, *args.payload_layout,
+                      args.payload.size());
+}
+
+absl::Status CheckArgs(const DecodeUpdateArgs& args) {
+  constexpr absl::string_view kOp = "decode_update";
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckPointers(kOp, {{"layout", args.layout}, {"payload layout", args.payload_layout}}));
+  switch (args.update) {
+    case UpdateKind::kInner:
+      LONGWAVE_RETURN_IF_ERROR(CheckPointers(kOp, {{"gradient", args.gradient}}));
+      break;
+    case UpdateKind::kNesterov:
+      LONGWAVE_RETURN_IF_ERROR(
+          CheckPointers(kOp, {{"theta", args.theta}, {"velocity", args.velocity}}));
+      break;
+    case UpdateKind::kLocal:
+      LONGWAVE_RETURN_IF_ERROR(CheckPointers(
+          kOp, {{"theta", args.theta}, {"signal", args.signal.a}, {"momentum", args.momentum}}));
+      break;
+    case UpdateKind::kSgd:
+    case UpdateKind::kSign:
+      LONGWAVE_RETURN_IF_ERROR(CheckPointers(kOp, {{"theta", args.theta}}));
+      break;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat(kOp, ": unknown update rule ", static_cast<int>(args.update)));
+  }
+  LONGWAVE_RETURN_IF_ERROR(CheckTransform(kOp, args.transform));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "eta", args.eta));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "mu", args.mu));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "keep", args.keep));
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "beta", args.beta));
+  return CheckPayload(kOp, *args.layout, args.segment, *args.payload_layout, args.payload.size());
+}
+
+absl::Status CheckArgs(const HashArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckPointers("hash", {{"layout", args.layout}, {"theta", args.theta}, {"hash", args.hash}}));
+  return CheckSegment("hash", *args.layout, args.segment);
+}
+
+}  // namespace longwave

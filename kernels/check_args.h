@@ -1,0 +1,19 @@
+#ifndef LONGWAVE_KERNELS_CHECK_ARGS_H_
+#define LONGWAVE_KERNELS_CHECK_ARGS_H_
+
+#include "absl/status/status.h"
+#include "kernels/ops.h"
+
+namespace longwave {
+
+// What every backend asks of its arguments before it touches them: pointers that are needed, a
+// segment of the layout, a payload layout with the segment's tiles, a payload of its length, finite
+// numbers. InvalidArgument says what, got and wanted.
+absl::Status CheckArgs(const EncodeArgs& args);
+absl::Status CheckArgs(const RestoreArgs& args);
+absl::Status CheckArgs(const DecodeUpdateArgs& args);
+absl::Status CheckArgs(const HashArgs& args);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_KERNELS_CHECK_ARGS_H_

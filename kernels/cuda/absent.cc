@@ -1,0 +1,10 @@
+#include "kernels/backends.h"
+
+namespace longwave::cuda {
+
+absl::StatusOr<const KernelOps*> Ops() {
+  return absl::UnavailableError(
+      "the CUDA backend is not in this build: configure with LONGWAVE_CUDA=ON and a CUDA toolkit");
+}
+
+}  // namespace longwave::cuda

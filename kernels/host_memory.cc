@@ -1,0 +1,40 @@
+#include "kernels/host_memory.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+
+absl::Status CopyHost(const Exec&, void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  if (to == nullptr || from == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("copy of ", bytes, " bytes: an array is null"));
+  }
+  std::memcpy(to, from, bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> AllocateHost(size_t bytes) {
+  constexpr size_t kAlignment = 256;
+  // Above this, rounding up would wrap and no allocator would agree anyway.
+  constexpr size_t kBytesMax = PTRDIFF_MAX - kAlignment;
+  void* memory = nullptr;
+  if (bytes <= kBytesMax) {
+    const size_t rounded =
+        bytes == 0 ? kAlignment : (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    memory = std::aligned_alloc(kAlignment, rounded);
+  }
+  if (memory == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for an array of ", bytes, " bytes"));
+  }
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void ReleaseHost(void* memory) { std::free(memory); }
+
+}  // namespace longwave

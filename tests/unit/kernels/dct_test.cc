@@ -1,0 +1,210 @@
+// The transform four ways: against the plain double-precision definition, round trip, adjoint, and
+// every impulse. Inputs are random, with a fixed seed; errors are measured against the input's
+// norm.
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/dct_plan.h"
+#include "kernels/ref/ref_dct.h"
+
+namespace longwave {
+namespace {
+
+using Shape = std::tuple<uint32_t, uint32_t>;  // rows, cols
+
+std::vector<float> RandomVector(uint32_t n, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> x(n);
+  for (float& v : x) v = static_cast<float>(2 * rng.Uniform() - 1);
+  return x;
+}
+
+double Norm(const std::vector<float>& x) {
+  return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
+}
+
+// Of one direction along one axis, relative to the input's norm: each stage is orthonormal and adds
+// at most its own rounding (of coefficient, product and sum), and what is odd of n is one dense
+// stage.
+double Tolerance(uint32_t n) {
+  const uint32_t odd = n >> std::countr_zero(n);
+  return 0x1p-24 * (4.0 + 4.0 * std::log2(n) + std::sqrt(odd));
+}
+double Tolerance(const Shape& s) { return Tolerance(std::get<0>(s)) + Tolerance(std::get<1>(s)); }
+
+std::vector<float> Transformed(cpu::Isa isa, const Shape& shape, DctDirection direction,
+                               std::vector<float> x) {
+  const auto [rows, cols] = shape;
+  std::vector<float> scratch(x.size());
+  const cpu::TilePlans plans = {DctPlan::Of(rows, direction).view(),
+                                DctPlan::Of(cols, direction).view()};
+  const cpu::TileMath& math = cpu::TileMathOf(isa);
+  (direction == DctDirection::kForward ? math.forward : math.inverse)(plans, x.data(),
+                                                                      scratch.data());
+  return x;
+}
+
+double Distance(const std::vector<float>& x, const std::vector<double>& y) {
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum += (x[i] - y[i]) * (x[i] - y[i]);
+  return std::sqrt(sum);
+}
+
+std::vector<double> ToDouble(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+
+std::vector<Shape> Shapes() {
+  std::vector<Shape> shapes;
+  for (uint32_t n = 1; n <= 64; ++n) shapes.emplace_back(1, n);
+  for (uint32_t n : {96u, 128u, 1000u, 2048u, 4095u, 4096u}) shapes.emplace_back(1, n);
+  for (const Shape& s : {Shape{64, 64}, Shape{64, 1}, Shape{48, 64}, Shape{64, 48}, Shape{3, 5},
+                         Shape{16, 16}, Shape{63, 64}, Shape{2, 64}, Shape{32, 1}, Shape{7, 49}}) {
+    shapes.push_back(s);
+  }
+  return shapes;
+}
+
+class DctOfShape : public testing::TestWithParam<Shape> {
+ protected:
+  uint32_t size() const { return std::get<0>(GetParam()) * std::get<1>(GetParam()); }
+};
+
+TEST_P(DctOfShape, MatchesTheDefinitionInDouble) {
+  const auto [rows, cols] = GetParam();
+  const std::vector<float> x = RandomVector(size(), 1);
+  for (const cpu::Isa isa : cpu::SupportedIsas()) {
+    EXPECT_LE(Distance(Transformed(isa, GetParam(), DctDirection::kForward, x),
+                       ref::Dct(ToDouble(x), rows, cols)),
+              Tolerance(GetParam()) * Norm(x))
+        << cpu::Name(isa);
+    EXPECT_LE(Distance(Transformed(isa, GetParam(), DctDirection::kInverse, x),
+                       ref::InverseDct(ToDouble(x), rows, cols)),
+              Tolerance(GetParam()) * Norm(x))
+        << cpu::Name(isa);
+  }
+}
+
+TEST_P(DctOfShape, InverseUndoesForward) {
+  const std::vector<float> x = RandomVector(size(), 2);
+  for (const cpu::Isa isa : cpu::SupportedIsas()) {
+    const std::vector<float> y =
+        Transformed(isa, GetParam(), DctDirection::kInverse,
+                    Transformed(isa, GetParam(), DctDirection::kForward, x));
+    EXPECT_LE(Distance(y, ToDouble(x)), 2 * Tolerance(GetParam()) * Norm(x)) << cpu::Name(isa);
+  }
+}
+
+TEST_P(DctOfShape, InverseIsTheAdjoint) {
+  const std::vector<float> x = RandomVector(size(), 3), y = RandomVector(size(), 4);
+  const cpu::Isa isa = cpu::SupportedIsas().back();
+  const std::vector<float> forward = Transformed(isa, GetParam(), DctDirection::kForward, x);
+  const std::vector<float> inverse = Transformed(isa, GetParam(), DctDirection::kInverse, y);
+  const double left = std::inner_product(forward.begin(), forward.end(), y.begin(), 0.0);
+  const double right = std::inner_product(x.begin(), x.end(), inverse.begin(), 0.0);
+  EXPECT_NEAR(left, right, 2 * Tolerance(GetParam()) * Norm(x) * Norm(y));
+}
+
+TEST_P(DctOfShape, PreservesEnergy) {
+  const std::vector<float> x = RandomVector(size(), 5);
+  const std::vector<float> y =
+      Transformed(cpu::SupportedIsas().back(), GetParam(), DctDirection::kForward, x);
+  EXPECT_NEAR(Norm(y), Norm(x), Tolerance(GetParam()) * Norm(x));
+}
+
+TEST_P(DctOfShape, HasTheSameBitsInEveryInstructionSet) {
+  const std::vector<float> x = RandomVector(size(), 6);
+  for (const DctDirection direction : {DctDirection::kForward, DctDirection::kInverse}) {
+    const std::vector<float> generic = Transformed(cpu::Isa::kGeneric, GetParam(), direction, x);
+    for (const cpu::Isa isa : cpu::SupportedIsas()) {
+      EXPECT_EQ(Transformed(isa, GetParam(), direction, x), generic) << cpu::Name(isa);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DctOfShape, testing::ValuesIn(Shapes()), [](const auto& info) {
+  return std::to_string(std::get<0>(info.param)) + "x" + std::to_string(std::get<1>(info.param));
+});
+
+TEST(Dct, EveryImpulseOfLength64GivesItsCosine) {
+  for (uint32_t at = 0; at < 64; ++at) {
+    std::vector<float> x(64, 0.0f);
+    x[at] = 1;
+    const std::vector<float> y =
+        Transformed(cpu::SupportedIsas().back(), {1, 64}, DctDirection::kForward, x);
+    for (uint32_t k = 0; k < 64; ++k) {
+      const double cosine =
+          std::sqrt((k == 0 ? 1.0 : 2.0) / 64) * std::cos(M_PI * (2 * at + 1) * k / 128);
+      EXPECT_NEAR(y[k], cosine, Tolerance(64)) << "impulse " << at << ", coefficient " << k;
+    }
+  }
+}
+
+TEST(Dct, ConstantTileHasOneCoefficient) {
+  const std::vector<float> y = Transformed(cpu::SupportedIsas().back(), {64, 64},
+                                           DctDirection::kForward, std::vector<float>(4096, 1.0f));
+  EXPECT_NEAR(y[0], 64, 64 * Tolerance(Shape{64, 64}));
+  for (uint32_t i = 1; i < 4096; ++i) EXPECT_NEAR(y[i], 0, 64 * Tolerance(Shape{64, 64})) << i;
+}
+
+TEST(DctPlan, StagesStayFewAndSparseForPowersOfTwo) {
+  const DctPlanView plan = DctPlan::Of(64, DctDirection::kForward).view();
+  EXPECT_LE(plan.stage_count, 9u);
+  EXPECT_LE(DctPlan::Of(64, DctDirection::kForward).term_count(), 2u * 64 * plan.stage_count);
+  EXPECT_LE(DctPlan::Of(4096, DctDirection::kForward).view().stage_count, 18u);
+}
+
+TEST(DctPlan, ListsTheTermsOfARowInAscendingOrder) {
+  for (uint32_t n : {2u, 12u, 63u, 64u, 1000u}) {
+    for (const DctDirection direction : {DctDirection::kForward, DctDirection::kInverse}) {
+      const DctPlanView plan = DctPlan::Of(n, direction).view();
+      for (uint32_t s = 0; s < plan.stage_count; ++s) {
+        for (uint32_t i = 0; i < n; ++i) {
+          const uint32_t* row = plan.row_begin + s * (n + 1) + i;
+          ASSERT_LT(row[0], row[1]);
+          for (uint32_t t = row[0] + 1; t < row[1]; ++t) {
+            ASSERT_LT(plan.index[t - 1], plan.index[t]);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Coefficients are rounded from the C library's cosine. A library that rounded one of them
+// otherwise would make replicas on its machines differ: this is where it would be noticed.
+TEST(DctPlan, CoefficientsAreTheSameBitsOnEveryMachine) {
+  const auto hash_of = [](uint32_t n) {
+    uint64_t hash = 0;
+    for (const DctDirection direction : {DctDirection::kForward, DctDirection::kInverse}) {
+      const DctPlan& plan = DctPlan::Of(n, direction);
+      for (size_t t = 0; t < plan.term_count(); ++t) {
+        const auto bits = std::bit_cast<uint32_t>(plan.view().coefficient[t]);
+        hash = Mix64(hash + bits + (uint64_t{plan.view().index[t]} << 32));
+      }
+    }
+    return hash;
+  };
+  EXPECT_EQ(hash_of(64), 4182676210301164243u);
+  EXPECT_EQ(hash_of(4096), 683311479740767124u);
+}
+
+TEST(DctPlan, IsBuiltOnceHoweverManyThreadsAsk) {
+  std::vector<const DctPlan*> seen(8);
+  {
+    std::vector<std::jthread> threads;
+    for (const DctPlan*& slot : seen) {
+      threads.emplace_back([&slot] { slot = &DctPlan::Of(3000, DctDirection::kInverse); });
+    }
+  }
+  EXPECT_THAT(seen, testing::Each(testing::Eq(seen[0])));
+}
+
+}  // namespace
+}  // namespace longwave
