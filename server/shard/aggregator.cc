@@ -12,7 +12,8 @@ namespace longwave {
 namespace {
 
 std::string Describe(const PayloadFormat& format) {
-  std::string text = absl::StrCat(Name(format.selection), " in ", Name(format.codec));
+  std::string text =
+      absl::StrCat(std::string(Name(format.selection)), " in ", std::string(Name(format.codec)));
   if (format.selection != Selection::kAll) absl::StrAppend(&text, " with k ", format.k);
   return text;
 }
@@ -213,7 +214,7 @@ void Aggregator::CloseIfComplete(SegmentState& segment, Effects& effects) {
 }
 
 std::string Aggregator::Misaddressed(const FrameHeader& header) const {
-  const std::string what = absl::StrCat(Name(header.kind), " of ", Place(header));
+  const std::string what = absl::StrCat(std::string(Name(header.kind)), " of ", Place(header));
   if (header.run != options_.run) {
     return absl::StrFormat("%s: run %016x, wanted %016x", what, header.run, options_.run);
   }

@@ -68,7 +68,7 @@ absl::Status Validate(const MergeOptions& options) {
   }
   if (options.down.selection != Selection::kAll && options.down.selection != Selection::kTopK) {
     return absl::InvalidArgumentError(
-        absl::StrCat("down.selection is ", Name(options.down.selection),
+        absl::StrCat("down.selection is ", std::string(Name(options.down.selection)),
                      ", wanted all (which follows up.selection) or topk"));
   }
   if (absl::Status status = CheckK(options.up, "up"); !status.ok()) return status;
