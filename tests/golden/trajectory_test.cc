@@ -38,7 +38,8 @@ struct Trajectory {
     const auto& metadata = workers[0].metadata;
     const auto found = metadata.find(key);
     double number = otherwise;
-    if (found != metadata.end()) EXPECT_TRUE(absl::SimpleAtod(found->second, &number)) << key;
+    if (found == metadata.end()) return otherwise;
+    EXPECT_TRUE(absl::SimpleAtod(found->second, &number)) << key;
     return number;
   }
 };

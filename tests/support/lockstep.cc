@@ -60,7 +60,7 @@ absl::Status Lockstep::Round(uint32_t round, double learning_rate,
         if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
           if (answer->header.outcome == Outcome::kAccepted) continue;
           return absl::FailedPreconditionError(
-              absl::StrCat(Name(answer->header.outcome), ": ", answer->reason));
+              absl::StrCat(std::string(Name(answer->header.outcome)), ": ", answer->reason));
         }
         merged_.push_back(std::get<SendMerged>(std::move(effect)));
       }
