@@ -10,6 +10,7 @@
 #include <memory>
 #include <numbers>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,7 @@ class Replay {
     SyncOptions sync;
     sync.pseudo_gradient = false;  // the recorded signal is handed in as it is
     sync.scale_by_learning_rate = !decoupled;
+    if (!decoupled) signal_scale_ = trajectory.Number("lr");
     sync.transform = Transform::kDct;
     sync.up = {.selection = Selection::kTopK,
                .codec = ValueCodec::kFp32,
@@ -165,7 +167,11 @@ class Replay {
         const uint64_t offset = layout().flat_offset(j);
         const auto& residuals = Tensors(i).at(absl::StrCat(prefix, "residual", j)).values;
         const auto& parameters = Tensors(i).at(absl::StrCat(prefix, "param", j)).values;
-        const double residual_scale = Largest(residuals);
+        // A residual is a difference: what its signal lost to rounding is the least it can be
+        // wrong.
+        const std::span<const float> signal =
+            cluster_->gradient(i).subspan(offset, residuals.size());
+        const double residual_scale = std::max(Largest(residuals), signal_scale_ * Largest(signal));
         const double parameter_scale = Largest(parameters);
         for (size_t e = 0; e < residuals.size(); ++e) {
           EXPECT_NEAR(residual[offset + e], residuals[e], kTolerance * residual_scale)
@@ -218,7 +224,7 @@ class Replay {
     }
   }
 
-  static double Largest(const std::vector<float>& values) {
+  static double Largest(std::span<const float> values) {
     double largest = 0;
     for (const float value : values) largest = std::max(largest, std::abs(double{value}));
     return largest;
@@ -227,6 +233,7 @@ class Replay {
   const Trajectory& trajectory_;
   size_t tensor_count_ = 0;
   std::unique_ptr<Lockstep> cluster_;
+  double signal_scale_ = 1;     // of the recorded signal when it enters the momentum
   std::vector<double> merged_;  // the last merge's coefficients, over the whole layout
 };
 
