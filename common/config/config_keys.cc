@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "common/config/config.h"
@@ -251,16 +252,16 @@ std::string NearestConfigKey(std::string_view name) {
   constexpr size_t kNameBytesMax = 100;  // nothing longer is a slip of the pen
   const std::string_view last = LastWord(name);
   if (last.empty() || name.size() > kNameBytesMax) return "";
+  // At least one letter of the last word is right, and two or a third of them may be wrong.
+  const size_t distance_max = std::min(last.size() - 1, std::max<size_t>(2, last.size() / 3));
   std::string nearest;
-  // At least one letter of the last word is right, and at most a third of it is wrong (or 2
-  // letters).
-  size_t distance_limit = std::min(last.size(), std::max<size_t>(2, last.size() / 3) + 1);
+  std::pair<size_t, size_t> nearest_distance = {distance_max + 1, 0};
   for (std::string& candidate : KeysAndSections()) {
     // A right word in the wrong section is a near miss too: sync.kk means sync.up.k.
-    const size_t distance =
-        std::min(EditDistance(name, candidate), EditDistance(last, LastWord(candidate)));
-    if (distance >= distance_limit) continue;
-    distance_limit = distance;
+    const size_t whole = EditDistance(name, candidate);
+    const std::pair distance = {std::min(whole, EditDistance(last, LastWord(candidate))), whole};
+    if (distance >= nearest_distance) continue;
+    nearest_distance = distance;
     nearest = std::move(candidate);
   }
   return nearest;

@@ -87,7 +87,7 @@ class Flattener : public YAML::EventHandler {
       Leaf(mark, Kind::kSection, "");
       name = entries_.back().key;
     }
-    path_.push_back({std::move(name), false, ""});
+    path_.push_back({std::move(name), false, "", 0});
   }
   void OnMapEnd() override {
     if (list_depth_ > 0) {
@@ -102,6 +102,7 @@ class Flattener : public YAML::EventHandler {
     std::string name;  // dotted; empty at the top
     bool in_value;     // a key was read: the next event is its value
     std::string key;   // dotted
+    int key_line;
   };
 
   [[noreturn]] static void Refuse(const YAML::Mark& mark, std::string sentence) {
@@ -119,8 +120,8 @@ class Flattener : public YAML::EventHandler {
     Section& section = path_.back();
     section.key = section.name.empty() ? name : absl::StrCat(section.name, ".", name);
     section.in_value = true;
-    const int line = mark.line + 1;
-    const auto [first, is_new] = lines_.emplace(section.key, line);
+    section.key_line = mark.line + 1;
+    const auto [first, is_new] = lines_.emplace(section.key, section.key_line);
     if (!is_new) {
       Refuse(mark,
              absl::StrCat(Quotable(section.key), ": given twice, first on line ", first->second));
@@ -140,7 +141,7 @@ class Flattener : public YAML::EventHandler {
                                           : "got a list or a section as a key, wanted a name");
     }
     section.in_value = false;
-    entries_.push_back({kind, section.key, value, mark.line + 1});
+    entries_.push_back({kind, section.key, value, section.key_line});
   }
 
   std::vector<YamlEntry> entries_;
@@ -155,8 +156,8 @@ class Flattener : public YAML::EventHandler {
 absl::StatusOr<std::vector<YamlEntry>> ReadYaml(std::string_view text, std::string_view file) {
   const std::string file_name(file);
   if (text.size() > kConfigBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file_name, ": got ", text.size(), " bytes, wanted at most ", kConfigBytesMax));
+    return absl::InvalidArgumentError(absl::StrCat(file_name, ": larger than ", kConfigBytesMax,
+                                                   " bytes, wanted a configuration"));
   }
   if (const size_t at = FindInvalidUtf8(text); at != std::string_view::npos) {
     return Error(file_name, LineAt(text, at), "not UTF-8 text");

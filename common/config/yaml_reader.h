@@ -25,7 +25,7 @@ struct YamlEntry {
   Kind kind;
   std::string key;    // "sync.up.k", whether written as nested mappings or with dots
   std::string value;  // kScalar only, unquoted
-  int line;           // of the value, from 1
+  int line;           // of the key, from 1
 };
 
 // Reads one YAML document that is a mapping of mappings of scalars, in the order of the text.

@@ -1,0 +1,209 @@
+#include "common/config/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/config/config_keys.h"
+#include "common/config/presets.h"
+
+namespace longwave {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+RunConfig Parsed(const std::string& text, const Overrides& overrides = {}) {
+  absl::StatusOr<RunConfig> config = ParseConfig(text, "test.yaml", overrides);
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.ok() ? *config : RunConfig();
+}
+
+std::vector<fs::path> ConfigFiles() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(LONGWAVE_SOURCE_DIR "/configs")) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST(ConfigFiles, AllLoad) {
+  ASSERT_GE(ConfigFiles().size(), 8u);
+  for (const fs::path& file : ConfigFiles()) {
+    EXPECT_EQ(LoadConfig(file.string()).status(), absl::OkStatus());
+  }
+}
+
+TEST(ConfigFiles, EachIsAPresetOrKnownNotToBe) {
+  for (const fs::path& file : ConfigFiles()) {
+    const std::string name = "configs/" + file.filename().string();
+    const bool is_preset = std::any_of(Presets().begin(), Presets().end(),
+                                       [&](const Preset& preset) { return preset.file == name; });
+    const bool is_other = name == "configs/demo.yaml" || name == "configs/compare.yaml";
+    EXPECT_NE(is_preset, is_other) << name << ": list it in common/config/CMakeLists.txt or here";
+  }
+}
+
+TEST(Presets, AreTheDesignsMethods) {
+  EXPECT_THAT(PresetNames(),
+              testing::ElementsAre("longwave", "ddp", "diloco", "demo", "decoupled", "sparseloco"));
+}
+
+TEST(Presets, AreCompiledInAsTheyStandInTheFiles) {
+  for (const Preset& preset : Presets()) {
+    EXPECT_EQ(preset.text, ReadAll(fs::path(LONGWAVE_SOURCE_DIR) / preset.file)) << preset.file;
+  }
+}
+
+TEST(Presets, NameThemselves) {
+  for (const Preset& preset : Presets()) {
+    EXPECT_EQ(Parsed(std::string(preset.text)).run.preset, preset.name);
+  }
+}
+
+TEST(Presets, SetOnlyThePipelineAndTheLearningRate) {
+  const RunConfig defaults = DefaultConfig();
+  for (const std::string& name : PresetNames()) {
+    RunConfig config = Parsed("{}", {"preset=" + name});
+    config.run.preset = defaults.run.preset;
+    config.train.learning_rate = defaults.train.learning_rate;
+    config.sync = defaults.sync;
+    EXPECT_EQ(config, defaults) << name;
+  }
+}
+
+TEST(Presets, LongwaveIsTheBuiltInDefault) {
+  EXPECT_EQ(Parsed("{}"), DefaultConfig());
+  EXPECT_EQ(Parsed("run: {preset: longwave}"), DefaultConfig());
+}
+
+TEST(Presets, OnlyDecoupledLetsReplicasDiffer) {
+  for (const std::string& name : PresetNames()) {
+    EXPECT_EQ(PromisesEqualReplicas(Parsed("{}", {"preset=" + name})), name != "decoupled") << name;
+  }
+}
+
+TEST(PresetPrecedence, PresetOverDefaults) {
+  const RunConfig config = Parsed("run: {preset: diloco}");
+  EXPECT_EQ(config.sync.update, UpdateRule::kNesterov);
+  EXPECT_EQ(config.sync.eta, 0.7);
+  EXPECT_EQ(config.sync.up.selection, Selection::kAll);
+}
+
+TEST(PresetPrecedence, FileOverPresetWhereverThePresetStands) {
+  const RunConfig config = Parsed("sync: {eta: 0.5}\nrun: {preset: diloco}");
+  EXPECT_EQ(config.sync.eta, 0.5);
+  EXPECT_EQ(config.sync.mu, 0.9);
+}
+
+TEST(PresetPrecedence, OverrideOverFile) {
+  const RunConfig config = Parsed("sync: {eta: 0.5}", {"sync.eta=0.25"});
+  EXPECT_EQ(config.sync.eta, 0.25);
+}
+
+TEST(PresetPrecedence, LaterOverrideOverEarlier) {
+  EXPECT_EQ(Parsed("{}", {"sync.eta=0.25", "sync.eta=0.125"}).sync.eta, 0.125);
+}
+
+TEST(PresetPrecedence, OverriddenPresetStaysUnderTheFilesKeys) {
+  const RunConfig config =
+      Parsed("run: {preset: ddp, steps: 70}\nsync: {rho: 0.5}", {"run.preset=diloco"});
+  EXPECT_EQ(config.run.preset, "diloco");
+  EXPECT_EQ(config.sync.update, UpdateRule::kNesterov);
+  EXPECT_EQ(config.sync.rho, 0.5);
+  EXPECT_EQ(config.run.steps, 70u);
+}
+
+TEST(PresetPrecedence, PresetIsShortForRunPreset) {
+  EXPECT_EQ(Parsed("{}", {"preset=ddp"}), Parsed("{}", {"run.preset=ddp"}));
+}
+
+TEST(PresetPrecedence, OverrideHoldsAgainstAPresetNamedAfterIt) {
+  EXPECT_EQ(Parsed("{}", {"sync.eta=0.25", "preset=diloco"}).sync.eta, 0.25);
+}
+
+TEST(ParseConfig, TakesDottedKeysAndSectionsAlike) {
+  const RunConfig nested = Parsed("sync:\n  up:\n    k: 32\n    codec: int8\n");
+  EXPECT_EQ(nested.sync.up.k, 32);
+  EXPECT_EQ(Parsed("sync.up: {k: 32}\nsync.up.codec: int8"), nested);
+}
+
+TEST(ParseConfig, TakesEmptyAndCommentedSections) {
+  EXPECT_EQ(Parsed("# nothing but this\nsync: {}\n"), DefaultConfig());
+}
+
+TEST(ParseConfig, KeepsTextAsWritten) {
+  EXPECT_EQ(Parsed("data: {path: \"a \\\"b\\\" #c\"}").data.path, "a \"b\" #c");
+  EXPECT_EQ(Parsed("{}", {"data.path=x=y #z"}).data.path, "x=y #z");
+  EXPECT_EQ(Parsed("run: {name: 0017}").run.name, "0017");
+}
+
+TEST(ParseConfig, ReadsTheWholeRangeOfSeeds) {
+  EXPECT_EQ(Parsed("run: {seed: 18446744073709551615}").run.seed, ~uint64_t{0});
+}
+
+TEST(FormatConfig, ReadsBackToTheSameForEveryFileAndPreset) {
+  std::vector<RunConfig> configs;
+  for (const fs::path& file : ConfigFiles()) configs.push_back(*LoadConfig(file.string()));
+  RunConfig odd = DefaultConfig();
+  odd.data.path = "C:\\data \"π\" # {no} comment: ";
+  odd.run.seed = ~uint64_t{0};
+  odd.train.learning_rate = 0.1 + 0.2;
+  odd.train.epsilon = 1e-16;
+  configs.push_back(odd);
+  for (const RunConfig& config : configs) {
+    const std::string text = FormatConfig(config);
+    EXPECT_EQ(Parsed(text), config) << text;
+    EXPECT_EQ(FormatConfig(Parsed(text)), text);
+  }
+}
+
+TEST(FormatConfig, WritesEveryKey) {
+  const std::string text = FormatConfig(DefaultConfig());
+  const size_t sections = 6 + 2;  // and sync.up, sync.down
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), ConfigKeys().size() + sections);
+  EXPECT_THAT(text, testing::HasSubstr("\n  up:\n    selection: topk\n    k: 64\n"));
+}
+
+TEST(LoadConfig, SaysWhichFileIsMissing) {
+  EXPECT_EQ(LoadConfig("/nonexistent/run.yaml").status(),
+            absl::NotFoundError(
+                "/nonexistent/run.yaml: No such file or directory, wanted a configuration file"));
+}
+
+TEST(LoadConfig, RefusesAFolder) {
+  const absl::Status status = LoadConfig(LONGWAVE_SOURCE_DIR "/configs").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("Is a directory"));
+}
+
+TEST(LoadConfig, RefusesAFileOfMoreThanAMebibyte) {
+  const fs::path file = fs::path(testing::TempDir()) / "longwave_large_config.yaml";
+  std::ofstream(file) << std::string((1 << 20) + 1, '#');
+  const absl::Status status = LoadConfig(file.string()).status();
+  EXPECT_EQ(status, absl::InvalidArgumentError(
+                        file.string() + ": larger than 1048576 bytes, wanted a configuration"));
+  fs::remove(file);
+}
+
+TEST(ConfigReference, IsDocsConfiguration) {
+  EXPECT_EQ(ReadAll(LONGWAVE_SOURCE_DIR "/docs/configuration.md"), ConfigReference())
+      << "run build/bin/longwave-config-reference > docs/configuration.md";
+}
+
+}  // namespace
+}  // namespace longwave

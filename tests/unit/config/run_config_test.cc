@@ -1,0 +1,86 @@
+#include "common/config/run_config.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/config/config.h"
+
+namespace longwave {
+namespace {
+
+RunConfig WithSteps(uint64_t steps, uint32_t inner_steps) {
+  RunConfig config = DefaultConfig();
+  config.run.steps = steps;
+  config.sync.inner_steps = inner_steps;
+  return config;
+}
+
+TEST(RoundCount, CountsAShortLastRound) {
+  EXPECT_EQ(RoundCount(WithSteps(600, 30)), 20u);
+  EXPECT_EQ(RoundCount(WithSteps(601, 30)), 21u);
+  EXPECT_EQ(RoundCount(WithSteps(1, 30)), 1u);
+  EXPECT_EQ(RoundCount(WithSteps(600, 1)), 600u);
+}
+
+TEST(RoundsBetweenValidations, GivesAboutTwentyUnlessTold) {
+  EXPECT_EQ(RoundsBetweenValidations(WithSteps(600, 1)), 30u);
+  EXPECT_EQ(RoundsBetweenValidations(WithSteps(600, 30)), 1u);
+  EXPECT_EQ(RoundsBetweenValidations(WithSteps(5, 30)), 1u);
+  RunConfig told = WithSteps(600, 1);
+  told.run.validate_every = 7;
+  EXPECT_EQ(RoundsBetweenValidations(told), 7u);
+}
+
+// A matrix of `tiles` blocks of 64 × 64.
+Manifest OfTiles(int64_t tiles) { return {{{"w", {64 * tiles, 64}}}}; }
+
+RunConfig WithShards(uint32_t shards) {
+  RunConfig config = DefaultConfig();
+  config.run.shards = shards;
+  return config;
+}
+
+TEST(LayoutOptionsFor, KeepsTheConfiguredSegmentsOfALargeModel) {
+  const LayoutOptions options = LayoutOptionsFor(WithShards(2), OfTiles(1000));
+  EXPECT_EQ(options, (LayoutOptions{.segment_tiles = 256, .shard_count = 2}));
+}
+
+TEST(LayoutOptionsFor, DividesASmallModelEvenly) {
+  EXPECT_EQ(LayoutOptionsFor(WithShards(2), OfTiles(257)).segment_tiles, 129u);
+  EXPECT_EQ(LayoutOptionsFor(WithShards(2), OfTiles(8)).segment_tiles, 4u);
+}
+
+TEST(LayoutOptionsFor, GivesEveryShardASegmentIfThereAreTilesEnough) {
+  for (uint32_t shards = 1; shards <= 16; ++shards) {
+    for (int64_t tiles = shards; tiles <= 3 * shards + 2; ++tiles) {
+      const LayoutOptions options = LayoutOptionsFor(WithShards(shards), OfTiles(tiles));
+      const auto layout = Layout::Create(OfTiles(tiles), options);
+      ASSERT_TRUE(layout.ok()) << layout.status();
+      std::set<uint32_t> owners;
+      for (const Segment& segment : layout->segments()) owners.insert(segment.shard);
+      EXPECT_EQ(owners.size(), shards) << tiles << " tiles";
+    }
+  }
+}
+
+TEST(LayoutOptionsFor, KeepsAtLeastOneTileASegment) {
+  EXPECT_EQ(LayoutOptionsFor(WithShards(64), OfTiles(3)).segment_tiles, 1u);
+}
+
+TEST(LayoutOptionsFor, LeavesABadManifestToTheLayout) {
+  EXPECT_EQ(LayoutOptionsFor(WithShards(2), Manifest{}).segment_tiles, 256u);
+}
+
+TEST(Names, AreThoseOfTheDesign) {
+  EXPECT_EQ(Name(SignalKind::kGradient), "gradient");
+  EXPECT_EQ(Name(SignalKind::kPseudoGradient), "pseudo-gradient");
+  EXPECT_EQ(Name(UpdateRule::kSgd), "sgd");
+  EXPECT_EQ(Name(UpdateRule::kSign), "sign");
+  EXPECT_EQ(Name(UpdateRule::kNesterov), "nesterov");
+  EXPECT_EQ(Name(UpdateRule::kInner), "inner");
+  EXPECT_EQ(Name(UpdateRule::kLocal), "local");
+}
+
+}  // namespace
+}  // namespace longwave
