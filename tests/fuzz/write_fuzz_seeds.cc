@@ -1,0 +1,100 @@
+// Writes valid inputs of the wire's fuzz targets, one file each, to FOLDER/<target>/seed-*:
+//   write_fuzz_seeds tests/fuzz/corpus
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/wire/crc32c.h"
+#include "common/wire/frame.h"
+#include "tests/fuzz/payload_input.h"
+#include "tests/unit/wire/wire_testing.h"
+
+namespace longwave {
+namespace {
+
+bool Write(const std::filesystem::path& file, std::span<const std::byte> bytes) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream out(file, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+  return out.good();
+}
+
+bool WriteFrames(const std::filesystem::path& folder) {
+  bool good = true;
+  for (int kind = 1; kind <= 5; ++kind) {
+    for (const bool with_payload : {false, true}) {
+      std::vector<std::byte> payload;
+      if (with_payload) payload = Bytes({'w', 'h', 'y'});
+      FrameHeader header;
+      header.kind = static_cast<FrameKind>(kind);
+      header.outcome = kind == 3 ? Outcome::kRejected : Outcome::kNone;
+      header.run = 0x0123456789abcdef;
+      header.epoch = 1;
+      header.round = 17;
+      header.worker = 3;
+      header.segment = 2;
+      header.weight = 61440;
+      header.norm = 0.5f;
+      header.contributions = kind == 4 ? 4 : 0;
+      header.payload_bytes = static_cast<uint32_t>(payload.size());
+      header.payload_crc = Crc32c(payload);
+      std::array<std::byte, kFrameHeaderBytes> head;
+      EncodeFrameHeader(header, head);
+      std::vector<std::byte> frame(head.begin(), head.end());
+      frame.insert(frame.end(), payload.begin(), payload.end());
+      good &= Write(
+          folder / ("seed-" + std::string(Name(header.kind)) + (with_payload ? "-payload" : "")),
+          frame);
+    }
+  }
+  return good;
+}
+
+bool WritePayloads(const std::filesystem::path& folder) {
+  // Tiles of one size; many sizes, a full one among them; a single tile of one element.
+  constexpr std::array<std::array<uint8_t, 2>, 3> kTilings = {{{2, 0}, {7, 0x10}, {0, 1}}};
+  bool good = true;
+  for (int selection = 0; selection <= 3; ++selection) {
+    for (int codec = 0; codec <= 5; ++codec) {
+      for (size_t t = 0; t < kTilings.size(); ++t) {
+        const auto [count, pick] = kTilings[t];
+        const auto value_codec = static_cast<ValueCodec>(codec);
+        // All of a full tile in wide values would be most of the corpus, and tell nothing more.
+        if (selection == 0 && t == 1 && ValueBits(value_codec) > 2) continue;
+        const PayloadLayout layout = LayoutOf(static_cast<Selection>(selection), value_codec,
+                                              selection == 0 ? 0 : 9, TileSizesOf(count, pick));
+        std::vector<std::byte> input = Bytes({count, pick});
+        const std::vector<std::byte> payload =
+            BuildRandomPayload(layout, 1.0f, 1000 + static_cast<uint64_t>(codec)).bytes;
+        input.insert(input.end(), payload.begin(), payload.end());
+        good &= Write(folder / ("seed-" + std::string(Name(layout.format().selection)) + "-" +
+                                std::string(Name(value_codec)) + "-" + std::to_string(t)),
+                      input);
+      }
+    }
+  }
+  return good;
+}
+
+}  // namespace
+}  // namespace longwave
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: write_fuzz_seeds FOLDER\n");
+    return 2;
+  }
+  const std::filesystem::path folder = argv[1];
+  if (!longwave::WriteFrames(folder / "frame_decode_fuzz") ||
+      !longwave::WritePayloads(folder / "payload_decode_fuzz")) {
+    std::fprintf(stderr, "%s: cannot be written\n", folder.c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,248 @@
+#include "common/layout/layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace longwave {
+namespace {
+
+using testing::HasSubstr;
+
+// Odd shapes: thin, tall, exact, one past, of rank 0 to 4, matrices and vectors mixed.
+Manifest OddManifest() {
+  return {{{"bias", {5}},
+           {"tall", {130, 3}},
+           {"scalar", {}},
+           {"exact", {64, 128}},
+           {"one_past", {65, 129}},
+           {"long_vector", {5000}},
+           {"column", {70, 1}},
+           {"row", {1, 70}},
+           {"conv", {8, 3, 5, 5}},
+           {"unit", {1, 1}},
+           {"prime", {67, 97}},
+           {"vector", {96}}}};
+}
+
+Layout Create(const Manifest& manifest, const LayoutOptions& options) {
+  auto layout = Layout::Create(manifest, options);
+  LONGWAVE_CHECK(layout.ok());
+  return *std::move(layout);
+}
+
+std::string Refusal(const Manifest& manifest, const LayoutOptions& options) {
+  const auto layout = Layout::Create(manifest, options);
+  EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(layout.status().message());
+}
+
+void ExpectWholeCover(const Layout& layout) {
+  std::vector<int> covered(layout.parameter_count());
+  uint64_t coefficient = 0;
+  for (const Tile& tile : layout.tiles()) {
+    ASSERT_EQ(tile.coefficient_offset, coefficient);
+    ASSERT_GE(tile.rows_valid, 1);
+    ASSERT_GE(tile.cols_valid, 1);
+    ASSERT_LE(tile.rows_valid, tile.rows);
+    ASSERT_LE(tile.cols_valid, tile.cols);
+    ASSERT_LE(tile.size(), 4096u);
+    coefficient += tile.size();
+    for (uint64_t row = 0; row < tile.rows_valid; ++row) {
+      for (uint64_t col = 0; col < tile.cols_valid; ++col) {
+        const uint64_t at = tile.offset + row * tile.row_stride + col;
+        ASSERT_LT(at, covered.size());
+        ++covered[at];
+      }
+    }
+  }
+  EXPECT_EQ(layout.coefficient_count(), coefficient);
+  EXPECT_EQ(std::set<int>(covered.begin(), covered.end()), std::set<int>{1});
+}
+
+TEST(Layout, CoversEveryElementOnce) {
+  for (Tiling tiling : {Tiling::kModel, Tiling::kTensor}) {
+    for (uint32_t block : {1u, 2u, 7u, 16u, 64u}) {
+      ExpectWholeCover(Create(OddManifest(), {.tiling = tiling, .block = block}));
+    }
+  }
+}
+
+TEST(Layout, CoversEachShapeAlone) {
+  for (Tiling tiling : {Tiling::kModel, Tiling::kTensor}) {
+    for (const TensorSpec& tensor : OddManifest().tensors) {
+      ExpectWholeCover(Create({{tensor}}, {.tiling = tiling}));
+    }
+  }
+}
+
+TEST(Layout, PutsMatricesBeforeVectorsInTheFlatArray) {
+  const Layout layout = Create({{{"v", {5}}, {"m", {2, 3}}, {"s", {}}, {"n", {4, 1, 2}}}}, {});
+  EXPECT_EQ(layout.flat_offset(1), 0u);
+  EXPECT_EQ(layout.flat_offset(3), 6u);
+  EXPECT_EQ(layout.flat_offset(0), 14u);
+  EXPECT_EQ(layout.flat_offset(2), 19u);
+  EXPECT_EQ(layout.parameter_count(), 20u);
+}
+
+TEST(Layout, CutsMatricesIntoPaddedBlocksRowByRow) {
+  const Layout layout = Create({{{"a", {2, 2}}, {"m", {65, 130}}}}, {});
+  ASSERT_EQ(layout.tiles().size(), 1u + 2 * 3);
+  EXPECT_EQ(layout.tiles()[3], (Tile{.offset = 4 + 128,
+                                     .coefficient_offset = 3 * 4096,
+                                     .row_stride = 130,
+                                     .rows = 64,
+                                     .cols = 64,
+                                     .rows_valid = 64,
+                                     .cols_valid = 2}));
+  EXPECT_EQ(layout.tiles()[4], (Tile{.offset = 4 + 64 * 130,
+                                     .coefficient_offset = 4 * 4096,
+                                     .row_stride = 130,
+                                     .rows = 64,
+                                     .cols = 64,
+                                     .rows_valid = 1,
+                                     .cols_valid = 64}));
+}
+
+TEST(Layout, LaysVectorsEndToEndInRunsOf4096) {
+  const Layout layout = Create({{{"v", {4000}}, {"m", {1, 1}}, {"w", {200}}, {"s", {}}}}, {});
+  ASSERT_EQ(layout.tiles().size(), 3u);
+  EXPECT_EQ(layout.tiles()[1], (Tile{.offset = 1,
+                                     .coefficient_offset = 4096,
+                                     .row_stride = 4096,
+                                     .rows = 1,
+                                     .cols = 4096,
+                                     .rows_valid = 1,
+                                     .cols_valid = 4096}));
+  EXPECT_EQ(layout.tiles()[2], (Tile{.offset = 4097,
+                                     .coefficient_offset = 8192,
+                                     .row_stride = 4096,
+                                     .rows = 1,
+                                     .cols = 4096,
+                                     .rows_valid = 1,
+                                     .cols_valid = 105}));
+}
+
+TEST(Layout, CutsEachTensorByItsLargestDivisors) {
+  const auto first_tile = [](std::vector<int64_t> shape, uint32_t block) {
+    const Layout layout =
+        Create({{{"t", std::move(shape)}}}, {.tiling = Tiling::kTensor, .block = block});
+    const Tile tile = layout.tiles()[0];
+    EXPECT_EQ(tile.rows, tile.rows_valid);
+    EXPECT_EQ(tile.cols, tile.cols_valid);
+    return std::pair<int, int>(tile.rows, tile.cols);
+  };
+  using Pair = std::pair<int, int>;
+  EXPECT_EQ(first_tile({96, 288}, 64), Pair(48, 48));
+  EXPECT_EQ(first_tile({128, 64}, 64), Pair(64, 64));
+  EXPECT_EQ(first_tile({10, 67}, 64), Pair(10, 1));
+  EXPECT_EQ(first_tile({5, 7}, 64), Pair(5, 7));
+  EXPECT_EQ(first_tile({1, 70}, 64), Pair(1, 35));
+  EXPECT_EQ(first_tile({8, 3, 5, 5}, 64), Pair(8, 25));
+  EXPECT_EQ(first_tile({96}, 64), Pair(1, 48));
+  EXPECT_EQ(first_tile({4096}, 16), Pair(1, 16));
+  EXPECT_EQ(first_tile({}, 64), Pair(1, 1));
+}
+
+TEST(Layout, CutsOneTensorWithoutLookingAtTheOthers) {
+  const Layout layout =
+      Create({{{"v", {6}}, {"m", {4, 4}}, {"w", {9}}}}, {.tiling = Tiling::kTensor, .block = 4});
+  ASSERT_EQ(layout.tiles().size(), 1u + 2 + 3);
+  EXPECT_EQ(layout.tiles()[0].offset, layout.flat_offset(1));
+  EXPECT_EQ(layout.tiles()[1].offset, layout.flat_offset(0));
+  EXPECT_EQ(layout.tiles()[3].offset, layout.flat_offset(2));
+  EXPECT_EQ(layout.TileSizes(0), (std::vector<uint32_t>{16, 3, 3, 3, 3, 3}));
+}
+
+TEST(Layout, FormsContiguousSegments) {
+  for (uint32_t segment_tiles : {1u, 2u, 3u, 7u, 4096u}) {
+    const Layout layout = Create(OddManifest(), {.segment_tiles = segment_tiles});
+    uint32_t tile = 0;
+    uint64_t coefficient = 0;
+    for (uint32_t s = 0; s < layout.segments().size(); ++s) {
+      const Segment& segment = layout.segments()[s];
+      EXPECT_EQ(segment.tile_begin, tile);
+      EXPECT_EQ(segment.coefficient_begin, coefficient);
+      EXPECT_TRUE(segment.tile_count == segment_tiles || s + 1 == layout.segments().size());
+      uint64_t sum = 0;
+      for (uint32_t size : layout.TileSizes(s)) sum += size;
+      EXPECT_EQ(segment.coefficient_count, sum);
+      EXPECT_EQ(layout.tiles(segment).size(), segment.tile_count);
+      tile += segment.tile_count;
+      coefficient += segment.coefficient_count;
+    }
+    EXPECT_EQ(tile, layout.tiles().size());
+    EXPECT_EQ(coefficient, layout.coefficient_count());
+  }
+}
+
+TEST(Layout, GivesShardsContiguousRunsThatDifferByAtMostOne) {
+  const uint32_t segments =
+      static_cast<uint32_t>(Create(OddManifest(), {.segment_tiles = 1}).segments().size());
+  for (uint32_t shards = 1; shards <= segments; ++shards) {
+    const Layout layout = Create(OddManifest(), {.segment_tiles = 1, .shard_count = shards});
+    std::vector<uint32_t> owned(shards);
+    uint32_t previous = 0;
+    for (const Segment& segment : layout.segments()) {
+      ASSERT_LT(segment.shard, shards);
+      EXPECT_TRUE(segment.shard == previous || segment.shard == previous + 1);
+      previous = segment.shard;
+      ++owned[segment.shard];
+    }
+    for (uint32_t count : owned) {
+      EXPECT_GE(count, segments / shards);
+      EXPECT_LE(count, (segments + shards - 1) / shards);
+    }
+  }
+}
+
+TEST(Layout, RejectsFewerSegmentsThanShards) {
+  EXPECT_THAT(
+      Refusal({{{"m", {64, 192}}}}, {.segment_tiles = 2, .shard_count = 3}),
+      HasSubstr("got 2 segments (3 tiles, 2 a segment), wanted at least one for each of 3"));
+}
+
+TEST(Layout, RejectsOptionsOutOfRange) {
+  const Manifest manifest = {{{"m", {64, 64}}}};
+  EXPECT_THAT(Refusal(manifest, {.block = 0}), HasSubstr("block: got 0, wanted 1 to 64"));
+  EXPECT_THAT(Refusal(manifest, {.block = 65}), HasSubstr("block: got 65"));
+  EXPECT_THAT(Refusal(manifest, {.segment_tiles = 0}), HasSubstr("segment_tiles: got 0"));
+  EXPECT_THAT(Refusal(manifest, {.segment_tiles = 4097}), HasSubstr("segment_tiles: got 4097"));
+  EXPECT_THAT(Refusal(manifest, {.shard_count = 0}), HasSubstr("shard_count: got 0"));
+  EXPECT_THAT(Refusal(manifest, {.shard_count = 4097}), HasSubstr("shard_count: got 4097"));
+  EXPECT_THAT(Refusal(manifest, {.tiling = static_cast<Tiling>(2)}), HasSubstr("tiling: got 2"));
+}
+
+TEST(Layout, RejectsABadManifest) { EXPECT_THAT(Refusal({}, {}), HasSubstr("no tensors")); }
+
+TEST(Layout, RejectsMoreTilesThanItsTableHolds) {
+  // Accepted as a manifest; a tile an element would be a table of 2^40 entries.
+  EXPECT_THAT(Refusal({{{"m", {int64_t{1} << 38, 1}}}}, {}), HasSubstr("tiles, wanted at most"));
+  EXPECT_THAT(Refusal({{{"m", {1, int64_t{1} << 33}}}}, {}), HasSubstr("columns"));
+}
+
+TEST(LayoutHash, TellsManifestsAndOptionsApart) {
+  const auto hash = [](const Manifest& manifest, const LayoutOptions& options) {
+    return Create(manifest, options).hash();
+  };
+  const Manifest manifest = OddManifest();
+  Manifest other = manifest;
+  other.tensors[0].name = "bias2";
+  const std::set<uint64_t> hashes = {
+      hash(manifest, {}),
+      hash(other, {}),
+      hash(manifest, {.segment_tiles = 3}),
+      hash(manifest, {.segment_tiles = 3, .shard_count = 2}),
+      hash(manifest, {.tiling = Tiling::kTensor}),
+      hash(manifest, {.tiling = Tiling::kTensor, .block = 32}),
+  };
+  EXPECT_EQ(hashes.size(), 6u);
+  EXPECT_EQ(hash(manifest, {}), hash(manifest, {.block = 32}));
+}
+
+}  // namespace
+}  // namespace longwave
