@@ -17,7 +17,14 @@ namespace longwave {
 // The data plane over ZeroMQ: four verbs (Connect, Bind, Send, Receive), frames in and out. A frame
 // travels as a message of one part (header alone) or two (header, payload). Whatever comes in is
 // decoded and verified before it is returned; what does not verify is dropped, counted and named by
-// `RefusedFrames`/`LastRefusal`, never returned.
+// `counts().frames_refused` and `last_refusal()`, never returned. Bytes that are not ZeroMQ's
+// protocol at all, and messages above kPayloadBytesMax, end at the socket: their connection is
+// closed and nothing of them is counted.
+//
+// A received payload stays where ZeroMQ put it, at any address: read it with memcpy. A sent
+// payload's owner is released on a thread of ZeroMQ once the bytes are in the kernel. A destroyed
+// socket goes on sending what is queued for up to kLingerMax; the last one of the process waits for
+// it.
 
 struct Frame {
   FrameHeader header;
@@ -25,7 +32,9 @@ struct Frame {
 };
 
 // Bytes through one socket: message parts with their ZMTP 3.1 framing (2 bytes a part up to 255
-// bytes, 9 above), routing identities excluded since they do not travel. payload: the payloads alone.
+// bytes, 9 above), routing identities excluded since they do not travel. Sent bytes count once they
+// are queued, received ones whether or not they verify. payload: the payloads alone, verified ones
+// when received.
 struct LinkCounts {
   uint64_t sent = 0;
   uint64_t received = 0;
@@ -42,9 +51,9 @@ class Dealer {
   static absl::StatusOr<std::unique_ptr<Dealer>> Connect(const std::string& endpoint);
   virtual ~Dealer() = default;
 
-  // Sends header (payload_bytes and payload_crc are filled in here) and payload. The payload's bytes
-  // are not copied; they must not change until the buffer's owner is released.
-  // Unavailable: the send queue is full (kSendQueueFramesMax frames).
+  // Sends header (payload_bytes and payload_crc are filled in here) and payload. The payload's
+  // bytes are not copied; they must not change until the buffer's owner is released. Unavailable:
+  // the send queue is full (kSendQueueFramesMax frames).
   virtual absl::Status Send(FrameHeader header, Buffer payload) = 0;
 
   // The next verified frame, or nothing within `timeout`.
@@ -66,7 +75,8 @@ struct PeerFrame {
 // A shard's end: all its workers' connections. Not thread-safe.
 class Router {
  public:
-  // endpoint: "tcp://host:port", port 0 or * for any free one. Unavailable: the port is in use.
+  // endpoint: "tcp://host:port", port 0 or * for any free one; IPv6 as "tcp://[::1]:port".
+  // Unavailable: the port is in use.
   static absl::StatusOr<std::unique_ptr<Router>> Bind(const std::string& endpoint);
   virtual ~Router() = default;
 
@@ -77,11 +87,16 @@ class Router {
   virtual absl::Status Send(const PeerId& peer, FrameHeader header, Buffer payload) = 0;
   virtual absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout) = 0;
 
+  // The Receive that waits, or else the next one that would wait, returns nothing at once. This
+  // alone may be called from any thread.
+  virtual void Wake() = 0;
+
   virtual LinkCounts counts() const = 0;
   virtual std::string last_refusal() const = 0;
 };
 
 inline constexpr int kSendQueueFramesMax = 4096;
+inline constexpr absl::Duration kLingerMax = absl::Seconds(1);
 
 }  // namespace longwave
 

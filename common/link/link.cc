@@ -1,0 +1,127 @@
+#include "common/link/link.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/link/endpoint.h"
+#include "common/link/socket.h"
+
+namespace longwave {
+namespace {
+
+class ZmqDealer final : public Dealer {
+ public:
+  ZmqDealer() : socket_(zmq::socket_type::dealer) {}
+
+  void Connect(const std::string& endpoint) {
+    socket_.zmq().set(zmq::sockopt::ipv6, true);  // reaches either family
+    socket_.zmq().connect(endpoint);
+  }
+
+  absl::Status Send(FrameHeader header, Buffer payload) override {
+    return socket_.Send(nullptr, header, std::move(payload));
+  }
+
+  absl::StatusOr<std::optional<Frame>> Receive(absl::Duration timeout) override {
+    LONGWAVE_ASSIGN_OR_RETURN(std::optional<PeerFrame> received, socket_.Receive(timeout, -1));
+    if (!received.has_value()) return std::nullopt;
+    return std::move(received->frame);
+  }
+
+  LinkCounts counts() const override { return socket_.counts(); }
+  std::string last_refusal() const override { return socket_.last_refusal(); }
+
+ private:
+  LinkSocket socket_;
+};
+
+class ZmqRouter final : public Router {
+ public:
+  explicit ZmqRouter(int wake_fd) : wake_fd_(wake_fd), socket_(zmq::socket_type::router) {}
+  ~ZmqRouter() override { close(wake_fd_); }
+
+  void Bind(const std::string& endpoint) {
+    // Only where it is asked for: a listener of both families calls itself [::ffff:127.0.0.1].
+    socket_.zmq().set(zmq::sockopt::ipv6, endpoint.find('[') != std::string::npos);
+    socket_.zmq().bind(endpoint);
+    endpoint_ = socket_.zmq().get(zmq::sockopt::last_endpoint);
+  }
+
+  std::string endpoint() const override { return endpoint_; }
+
+  absl::Status Send(const PeerId& peer, FrameHeader header, Buffer payload) override {
+    return socket_.Send(&peer, header, std::move(payload));
+  }
+
+  absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout) override {
+    return socket_.Receive(timeout, wake_fd_);
+  }
+
+  void Wake() override {
+    const uint64_t one = 1;
+    // The one way to fail is a counter at its maximum, that is a waking still unread: as good.
+    [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+  }
+
+  LinkCounts counts() const override { return socket_.counts(); }
+  std::string last_refusal() const override { return socket_.last_refusal(); }
+
+ private:
+  const int wake_fd_;
+  std::string endpoint_;
+  LinkSocket socket_;
+};
+
+absl::Status BindError(const std::string& endpoint, int error_number, const char* what) {
+  switch (error_number) {
+    case EADDRINUSE:
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", endpoint,
+                       ": the port is in use (wanted a free one; port 0 picks one)"));
+    case EADDRNOTAVAIL:
+    case ENODEV:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cannot listen on ", endpoint, ": the host is not an address of this machine"));
+    case EACCES:
+      return absl::PermissionDeniedError(
+          absl::StrCat("cannot listen on ", endpoint,
+                       ": this user may not (ports below 1024 are the system's)"));
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", endpoint, ": ", what));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dealer>> Dealer::Connect(const std::string& endpoint) {
+  LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kConnect));
+  try {
+    auto dealer = std::make_unique<ZmqDealer>();
+    dealer->Connect(endpoint);
+    return dealer;
+  } catch (const zmq::error_t& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot connect to ", endpoint, ": ", error.what()));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Router>> Router::Bind(const std::string& endpoint) {
+  LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kBind));
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd < 0) return absl::ResourceExhaustedError("no file descriptor left for a router");
+  try {
+    auto router = std::make_unique<ZmqRouter>(wake_fd);
+    router->Bind(endpoint);
+    return router;
+  } catch (const zmq::error_t& error) {
+    return BindError(endpoint, error.num(), error.what());
+  }
+}
+
+}  // namespace longwave

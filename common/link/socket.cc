@@ -1,0 +1,204 @@
+#include "common/link/socket.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/wire/crc32c.h"
+
+namespace longwave {
+namespace {
+
+// Refusals that one Receive works off before it returns, so that a flood of garbage cannot hold it
+// for longer than its timeout and some.
+constexpr int kRefusalsPerReceiveMax = 256;
+
+// All sockets of a process share one context, that is one thread for input and output, as long as
+// there is a socket.
+std::shared_ptr<zmq::context_t> SharedContext() {
+  static std::mutex mutex;
+  static std::weak_ptr<zmq::context_t> shared;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<zmq::context_t> context = shared.lock();
+  if (context == nullptr) {
+    context = std::make_shared<zmq::context_t>(1);
+    shared = context;
+  }
+  return context;
+}
+
+// A part's bytes on the wire: flags and a length of 1 byte, or of 8 above 255 bytes
+// (ZMTP 3.1, 3.2).
+uint64_t WireBytes(size_t part_bytes) { return part_bytes + (part_bytes <= 255 ? 2 : 9); }
+
+// ZeroMQ calls this, on its own thread, when the last byte of a payload has left.
+void ReleasePayload(void* /*data*/, void* hint) { delete static_cast<Buffer*>(hint); }
+
+// A message whose bytes are the payload's own.
+zmq::message_t MessageOf(Buffer payload) {
+  auto owner = std::make_unique<Buffer>(std::move(payload));
+  // ZeroMQ never writes to a message that it sends; its C interface just has no const.
+  auto* const data = const_cast<std::byte*>(owner->bytes().data());
+  const size_t size = owner->size();
+  zmq::message_t message(data, size, &ReleasePayload, owner.get());
+  owner.release();  // the message has it; had the line above thrown, it would be ours still
+  return message;
+}
+
+Buffer BufferOf(zmq::message_t message) {
+  auto owner = std::make_shared<zmq::message_t>(std::move(message));
+  // Small messages lie inside message_t, so the address is taken after the move.
+  const std::span bytes(owner->data<std::byte>(), owner->size());
+  return Buffer(bytes, std::move(owner));
+}
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
+}  // namespace
+
+LinkSocket::LinkSocket(zmq::socket_type type)
+    : context_(SharedContext()),
+      routes_(type == zmq::socket_type::router),
+      socket_(*context_, type) {
+  socket_.set(zmq::sockopt::linger, Milliseconds(kLingerMax));
+  socket_.set(zmq::sockopt::sndhwm, kSendQueueFramesMax);
+  socket_.set(zmq::sockopt::rcvhwm, kSendQueueFramesMax);
+  // A kilobyte of slack, so that a payload just above the maximum is refused by name.
+  socket_.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(kPayloadBytesMax) + 1024);
+  socket_.set(zmq::sockopt::reconnect_ivl, 50);
+  socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
+  // A path that silently died (a machine gone, a firewall's state lost) is noticed within 40 s.
+  socket_.set(zmq::sockopt::heartbeat_ivl, 10'000);
+  socket_.set(zmq::sockopt::heartbeat_timeout, 30'000);
+  if (routes_) {
+    socket_.set(zmq::sockopt::router_mandatory, true);
+    socket_.set(zmq::sockopt::router_handover, false);
+  }
+}
+
+absl::Status LinkSocket::Send(const PeerId* peer, FrameHeader header, Buffer payload) {
+  if (payload.size() > kPayloadBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(std::string(Name(header.kind)),
+                                                   " frame: ", payload.size(),
+                                                   " payload bytes, at most ", kPayloadBytesMax));
+  }
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.payload_crc = Crc32c(payload.bytes());
+  std::array<std::byte, kFrameHeaderBytes> head;
+  EncodeFrameHeader(header, head);
+
+  const size_t payload_bytes = payload.size();
+  const auto more = zmq::send_flags::dontwait | zmq::send_flags::sndmore;
+  const auto last = zmq::send_flags::dontwait;
+  try {
+    // A full queue shows at the first part (the peer's, or the header); once that is taken, ZeroMQ
+    // takes the rest of the message.
+    if (peer != nullptr && !socket_.send(zmq::message_t(peer->data(), peer->size()), more)) {
+      return absl::UnavailableError(
+          absl::StrCat("the send queue to a peer is full (", kSendQueueFramesMax, " frames)"));
+    }
+    if (!socket_.send(zmq::message_t(head.data(), head.size()), payload_bytes > 0 ? more : last)) {
+      return absl::UnavailableError(
+          absl::StrCat("the send queue is full (", kSendQueueFramesMax, " frames)"));
+    }
+    if (payload_bytes > 0 && !socket_.send(MessageOf(std::move(payload)), last)) {
+      return absl::InternalError("ZeroMQ took a frame's header but not its payload");
+    }
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EHOSTUNREACH) return absl::NotFoundError("the peer has gone");
+    return absl::InternalError(absl::StrCat("ZeroMQ, sending: ", error.what()));
+  }
+  counts_.sent += WireBytes(head.size()) + (payload_bytes > 0 ? WireBytes(payload_bytes) : 0);
+  counts_.payload_sent += payload_bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration timeout, int wake_fd) {
+  const absl::Time deadline = absl::Now() + timeout;
+  int refusals = 0;
+  try {
+    for (;;) {
+      if (std::optional<Message> message = ReceiveWaiting()) {
+        if (message->frame.ok()) {
+          counts_.payload_received += message->frame->payload.size();
+          return PeerFrame{std::move(message->peer), *std::move(message->frame)};
+        }
+        ++counts_.frames_refused;
+        last_refusal_ = std::string(message->frame.status().message());
+        if (++refusals == kRefusalsPerReceiveMax) return std::nullopt;
+        continue;
+      }
+      const absl::Duration left = deadline - absl::Now();
+      if (left <= absl::ZeroDuration()) return std::nullopt;
+      zmq::pollitem_t items[] = {{socket_.handle(), 0, ZMQ_POLLIN, 0},
+                                 {nullptr, wake_fd, ZMQ_POLLIN, 0}};
+      // Rounded up, so that the last part of a millisecond is not spun away; an hour fits into an
+      // int.
+      const absl::Duration wait = absl::Ceil(std::min(left, absl::Hours(1)), absl::Milliseconds(1));
+      zmq::poll(items, wake_fd >= 0 ? 2 : 1, std::chrono::milliseconds(Milliseconds(wait)));
+      if (wake_fd >= 0 && (items[1].revents & ZMQ_POLLIN) != 0) {
+        uint64_t wakes = 0;
+        if (read(wake_fd, &wakes, sizeof wakes) == sizeof wakes) return std::nullopt;
+      }
+    }
+  } catch (const zmq::error_t& error) {
+    // A signal interrupted the wait: the caller may want to look at what it was.
+    if (error.num() == EINTR) return std::nullopt;
+    return absl::InternalError(absl::StrCat("ZeroMQ, receiving: ", error.what()));
+  }
+}
+
+std::optional<LinkSocket::Message> LinkSocket::ReceiveWaiting() {
+  PeerId peer;
+  zmq::message_t part;
+  if (routes_) {
+    if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+    peer = part.to_string();
+    if (!part.more())
+      return Message{std::move(peer), absl::InvalidArgumentError("a message without parts")};
+  }
+  // The parts of a message arrive together: after the first one, these do not wait.
+  if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+  bool more = part.more();
+  size_t part_count = 1;
+  counts_.received += WireBytes(part.size());
+  std::optional<zmq::message_t> payload;
+  while (more) {
+    zmq::message_t next;
+    if (!socket_.recv(next, zmq::recv_flags::dontwait)) break;
+    more = next.more();
+    ++part_count;
+    counts_.received += WireBytes(next.size());
+    if (part_count == 2) payload = std::move(next);
+  }
+  return Message{std::move(peer), Verify(std::move(part), std::move(payload), part_count)};
+}
+
+absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,
+                                         std::optional<zmq::message_t> payload, size_t part_count) {
+  if (part_count > 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a message of ", part_count, " parts; a frame has a header and at most a payload"));
+  }
+  Frame frame;
+  LONGWAVE_ASSIGN_OR_RETURN(frame.header,
+                            DecodeFrameHeader(std::span(header.data<std::byte>(), header.size())));
+  if (payload.has_value()) {
+    if (payload->size() == 0) return absl::InvalidArgumentError("a payload part without bytes");
+    frame.payload = BufferOf(*std::move(payload));
+  }
+  LONGWAVE_RETURN_IF_ERROR(VerifyPayload(frame.header, frame.payload.bytes()));
+  return frame;
+}
+
+}  // namespace longwave

@@ -1,0 +1,56 @@
+#ifndef LONGWAVE_COMMON_LINK_SOCKET_H_
+#define LONGWAVE_COMMON_LINK_SOCKET_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <zmq.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/link/link.h"
+
+namespace longwave {
+
+// What Dealer and Router share, private to this folder: one ZeroMQ socket that sends and verifies
+// frames and counts their bytes. Exceptions of cppzmq end here.
+class LinkSocket {
+ public:
+  explicit LinkSocket(zmq::socket_type type);
+
+  zmq::socket_t& zmq() { return socket_; }
+
+  // As Dealer::Send; with a peer, addressed to it, as Router::Send.
+  absl::Status Send(const PeerId* peer, FrameHeader header, Buffer payload);
+
+  // As Dealer::Receive; a message's first part is its peer if the socket is a router's. Returns
+  // nothing early if wake_fd (-1: none) becomes readable, and drains it.
+  absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout, int wake_fd);
+
+  const LinkCounts& counts() const { return counts_; }
+  const std::string& last_refusal() const { return last_refusal_; }
+
+ private:
+  // The next message if one is waiting: its peer, header part and payload part, or why it is
+  // refused.
+  struct Message {
+    PeerId peer;
+    absl::StatusOr<Frame> frame;
+  };
+  std::optional<Message> ReceiveWaiting();
+  absl::StatusOr<Frame> Verify(zmq::message_t header, std::optional<zmq::message_t> payload,
+                               size_t part_count);
+
+  // The context outlives its sockets: declared first, destroyed last.
+  std::shared_ptr<zmq::context_t> context_;
+  const bool routes_;
+  zmq::socket_t socket_;
+  LinkCounts counts_;
+  std::string last_refusal_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_LINK_SOCKET_H_

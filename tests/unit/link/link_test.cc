@@ -1,0 +1,273 @@
+#include "common/link/link.h"
+
+#include <cstring>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/rng.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Long enough for any machine; every wait ends with its event.
+constexpr absl::Duration kWait = absl::Seconds(30);
+constexpr char kAnyPort[] = "tcp://127.0.0.1:0";
+
+Buffer RandomPayload(size_t size, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<std::byte> bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng.Next());
+  return Buffer(std::move(bytes));
+}
+
+bool SameBytes(const Buffer& a, const Buffer& b) {
+  return a.size() == b.size() && std::memcmp(a.bytes().data(), b.bytes().data(), a.size()) == 0;
+}
+
+FrameHeader Push(uint32_t worker, uint32_t segment) {
+  FrameHeader header;
+  header.kind = FrameKind::kPush;
+  header.run = 0x0123456789abcdef;
+  header.epoch = 1;
+  header.round = 7;
+  header.worker = worker;
+  header.segment = segment;
+  header.weight = 4096;
+  header.norm = 1.5f;
+  return header;
+}
+
+class LinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto router = Router::Bind(kAnyPort);
+    ASSERT_TRUE(router.ok()) << router.status();
+    router_ = *std::move(router);
+    dealer_ = NewDealer();
+  }
+
+  std::unique_ptr<Dealer> NewDealer() {
+    auto dealer = Dealer::Connect(router_->endpoint());
+    EXPECT_TRUE(dealer.ok()) << dealer.status();
+    return *std::move(dealer);
+  }
+
+  PeerFrame MustReceive() {
+    auto received = router_->Receive(kWait);
+    EXPECT_TRUE(received.ok()) << received.status();
+    EXPECT_TRUE(received.ok() && received->has_value()) << "nothing came";
+    if (!received.ok() || !received->has_value()) return {};
+    return **std::move(received);
+  }
+
+  Frame MustReceive(Dealer& dealer) {
+    auto received = dealer.Receive(kWait);
+    EXPECT_TRUE(received.ok()) << received.status();
+    EXPECT_TRUE(received.ok() && received->has_value()) << "nothing came";
+    if (!received.ok() || !received->has_value()) return {};
+    return **std::move(received);
+  }
+
+  std::unique_ptr<Router> router_;
+  std::unique_ptr<Dealer> dealer_;
+};
+
+TEST_F(LinkTest, EndpointNamesTheRealPort) {
+  EXPECT_THAT(router_->endpoint(), ::testing::StartsWith("tcp://127.0.0.1:"));
+  EXPECT_THAT(router_->endpoint(), ::testing::Not(::testing::EndsWith(":0")));
+}
+
+TEST_F(LinkTest, CarriesHeaderAndPayloadBothWays) {
+  const Buffer up = RandomPayload(1000, 1);
+  ASSERT_TRUE(dealer_->Send(Push(3, 2), up).ok());
+  const PeerFrame at_router = MustReceive();
+  FrameHeader wanted = Push(3, 2);
+  wanted.payload_bytes = 1000;
+  wanted.payload_crc = at_router.frame.header.payload_crc;
+  EXPECT_EQ(at_router.frame.header, wanted);
+  EXPECT_TRUE(SameBytes(at_router.frame.payload, up));
+
+  FrameHeader answer = Push(3, 2);
+  answer.kind = FrameKind::kMerged;
+  const Buffer down = RandomPayload(5, 2);
+  ASSERT_TRUE(router_->Send(at_router.peer, answer, down).ok());
+  const Frame at_dealer = MustReceive(*dealer_);
+  EXPECT_EQ(at_dealer.header.kind, FrameKind::kMerged);
+  EXPECT_TRUE(SameBytes(at_dealer.payload, down));
+}
+
+TEST_F(LinkTest, FrameWithoutPayloadIsOnePart) {
+  FrameHeader hello = Push(0, 0);
+  hello.kind = FrameKind::kHello;
+  ASSERT_TRUE(dealer_->Send(hello, Buffer()).ok());
+  const PeerFrame received = MustReceive();
+  EXPECT_EQ(received.frame.header.kind, FrameKind::kHello);
+  EXPECT_TRUE(received.frame.payload.empty());
+  EXPECT_EQ(dealer_->counts().sent, kFrameHeaderBytes + 2);
+  EXPECT_EQ(router_->counts().received, kFrameHeaderBytes + 2);
+}
+
+TEST_F(LinkTest, BothEndsCountTheSameBytesOverManyFrames) {
+  // Sizes on both sides of ZMTP's short and long frames, of ZeroMQ's inline and batched messages.
+  const std::vector<size_t> sizes = {1, 33, 254, 255, 256, 257, 8191, 8192, 8193, 100'000};
+  uint64_t payload_bytes = 0;
+  uint64_t wire_bytes = 0;
+  for (uint32_t i = 0; i < 1000; ++i) {
+    const size_t size = sizes[i % sizes.size()];
+    const Buffer payload = RandomPayload(size, i);
+    ASSERT_TRUE(dealer_->Send(Push(1, i), payload).ok());
+    payload_bytes += size;
+    wire_bytes += kFrameHeaderBytes + 2 + size + (size <= 255 ? 2 : 9);
+    const PeerFrame received = MustReceive();
+    ASSERT_EQ(received.frame.header.segment, i);
+    ASSERT_TRUE(SameBytes(received.frame.payload, payload)) << "frame " << i;
+  }
+  EXPECT_EQ(dealer_->counts().sent, wire_bytes);
+  EXPECT_EQ(router_->counts().received, wire_bytes);
+  EXPECT_EQ(dealer_->counts().payload_sent, payload_bytes);
+  EXPECT_EQ(router_->counts().payload_received, payload_bytes);
+  EXPECT_EQ(router_->counts().frames_refused, 0u);
+}
+
+TEST_F(LinkTest, TellsWorkersApart) {
+  const std::unique_ptr<Dealer> other = NewDealer();
+  ASSERT_TRUE(dealer_->Send(Push(0, 0), RandomPayload(10, 0)).ok());
+  ASSERT_TRUE(other->Send(Push(1, 0), RandomPayload(10, 1)).ok());
+  std::vector<PeerId> peer_of(2);
+  for (int i = 0; i < 2; ++i) {
+    const PeerFrame received = MustReceive();
+    ASSERT_LT(received.frame.header.worker, 2u);
+    peer_of[received.frame.header.worker] = received.peer;
+  }
+  FrameHeader answer = Push(1, 0);
+  answer.kind = FrameKind::kAnswer;
+  answer.outcome = Outcome::kAccepted;
+  ASSERT_TRUE(router_->Send(peer_of[1], answer, Buffer()).ok());
+  EXPECT_EQ(MustReceive(*other).header.worker, 1u);
+  EXPECT_EQ(dealer_->counts().received, 0u);
+}
+
+TEST_F(LinkTest, CarriesThePayloadLimitAndRefusesToSendMore) {
+  const Buffer payload(std::vector<std::byte>(kPayloadBytesMax, std::byte{0x5a}));
+  ASSERT_TRUE(dealer_->Send(Push(0, 0), payload).ok());
+  const PeerFrame received = MustReceive();
+  EXPECT_TRUE(SameBytes(received.frame.payload, payload));
+
+  const Buffer larger(std::vector<std::byte>(size_t{kPayloadBytesMax} + 1));
+  EXPECT_EQ(dealer_->Send(Push(0, 0), larger).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(LinkTest, ReleasesThePayloadsOwnerOnceSent) {
+  std::promise<void> released;
+  auto* const bytes = new std::vector<std::byte>(100'000, std::byte{7});
+  std::shared_ptr<const void> owner(bytes, [&released, bytes](const void*) {
+    delete bytes;
+    released.set_value();
+  });
+  const std::span<const std::byte> view(*bytes);
+  ASSERT_TRUE(dealer_->Send(Push(0, 0), Buffer(view, std::move(owner))).ok());
+  EXPECT_EQ(MustReceive().frame.payload.size(), 100'000u);
+  EXPECT_EQ(released.get_future().wait_for(absl::ToChronoSeconds(kWait)),
+            std::future_status::ready);
+}
+
+TEST_F(LinkTest, ReceivedPayloadOutlivesTheSocket) {
+  const Buffer sent = RandomPayload(50'000, 9);
+  ASSERT_TRUE(dealer_->Send(Push(0, 0), sent).ok());
+  const PeerFrame received = MustReceive();
+  dealer_.reset();
+  router_.reset();
+  EXPECT_TRUE(SameBytes(received.frame.payload, sent));
+}
+
+TEST_F(LinkTest, FramesQueuedAtTheEndStillArrive) {
+  for (uint32_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(dealer_->Send(Push(0, i), RandomPayload(10'000, i)).ok());
+  }
+  dealer_.reset();
+  for (uint32_t i = 0; i < 100; ++i) ASSERT_EQ(MustReceive().frame.header.segment, i);
+}
+
+TEST_F(LinkTest, DealerReachesARouterThatComesLater) {
+  const std::string endpoint = router_->endpoint();
+  dealer_.reset();
+  router_.reset();
+  auto dealer = Dealer::Connect(endpoint);
+  ASSERT_TRUE(dealer.ok());
+  ASSERT_TRUE((*dealer)->Send(Push(4, 0), RandomPayload(10, 0)).ok());
+  auto router = Router::Bind(endpoint);
+  ASSERT_TRUE(router.ok()) << router.status();
+  router_ = *std::move(router);
+  EXPECT_EQ(MustReceive().frame.header.worker, 4u);
+}
+
+TEST_F(LinkTest, ReceiveWithoutFramesReturnsNothing) {
+  auto received = router_->Receive(absl::ZeroDuration());
+  ASSERT_TRUE(received.ok());
+  EXPECT_FALSE(received->has_value());
+}
+
+TEST_F(LinkTest, WakeEndsTheWaitOfAnotherThread) {
+  // Whether the call comes before or during the wait, the wait of a day ends.
+  auto waiting = std::async(std::launch::async, [&] { return router_->Receive(absl::Hours(24)); });
+  router_->Wake();
+  auto received = waiting.get();
+  ASSERT_TRUE(received.ok());
+  EXPECT_FALSE(received->has_value());
+}
+
+TEST_F(LinkTest, SendingToAnUnknownPeerIsNotFound) {
+  EXPECT_EQ(router_->Send("nobody", Push(0, 0), Buffer()).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(router_->counts().sent, 0u);
+}
+
+TEST_F(LinkTest, FullSendQueueIsUnavailable) {
+  const std::string endpoint = router_->endpoint();
+  router_.reset();
+  auto dealer = Dealer::Connect(endpoint);
+  ASSERT_TRUE(dealer.ok());
+  absl::Status status;
+  int sent = 0;
+  for (; status.ok() && sent <= 2 * kSendQueueFramesMax; ++sent) {
+    status = (*dealer)->Send(Push(0, 0), RandomPayload(1, 0));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_EQ(sent, kSendQueueFramesMax + 1);
+}
+
+TEST_F(LinkTest, PortInUseIsUnavailableAndSaysSo) {
+  auto second = Router::Bind(router_->endpoint());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(second.status().message(),
+            absl::StrCat("cannot listen on ", router_->endpoint(),
+                         ": the port is in use (wanted a free one; port 0 picks one)"));
+}
+
+TEST(LinkEndpoint, RefusesWhatIsNotAnEndpoint) {
+  for (const char* endpoint :
+       {"", "127.0.0.1:5555", "ipc:///tmp/socket", "tcp://127.0.0.1", "tcp://:5555",
+        "tcp://host:port", "tcp://host:-1", "tcp://host:65536", "tcp://host:", "tcp://host:0"}) {
+    const auto dealer = Dealer::Connect(endpoint);
+    EXPECT_EQ(dealer.status().code(), absl::StatusCode::kInvalidArgument) << endpoint;
+    EXPECT_THAT(std::string(dealer.status().message()), HasSubstr(endpoint));
+  }
+  EXPECT_EQ(Router::Bind("127.0.0.1:0").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Router::Bind("tcp://192.0.2.1:0").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LinkEndpoint, StarIsAnyFreePort) {
+  const auto router = Router::Bind("tcp://127.0.0.1:*");
+  ASSERT_TRUE(router.ok()) << router.status();
+  EXPECT_THAT((*router)->endpoint(), ::testing::Not(::testing::EndsWith("*")));
+}
+
+}  // namespace
+}  // namespace longwave
