@@ -1,0 +1,116 @@
+// What the coordinator refuses and why: everything here looks and changes nothing.
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/coordinator.h"
+
+namespace longwave {
+
+absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl::Time now) const {
+  if (is_over()) return absl::FailedPreconditionError(OverSentence());
+  if (request.name.empty() || request.name.size() > kNameBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("worker name of ", request.name.size(),
+                                                   " bytes, wanted 1 to ", kNameBytesMax));
+  }
+  if (const Worker* worker = FindWorker(request.name); worker != nullptr) {
+    if (worker->lost()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          Describe(worker->member),
+          " was lost and the run goes on without it; wanted a worker before the run began"));
+    }
+    if (worker->incarnation != request.incarnation) {
+      return absl::AlreadyExistsError(absl::StrFormat(
+          "worker name %s is taken by a live member that was heard %.1f s ago; wanted another name",
+          request.name, absl::ToDoubleSeconds(now - worker->heard)));
+    }
+    return absl::OkStatus();
+  }
+  if (phase_ == RunPhase::kTraining || workers_.size() >= options_.workers_wanted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", request.name, " asks to join, but all ", options_.workers_wanted,
+                     " wanted workers are registered",
+                     phase_ == RunPhase::kTraining ? " and training has begun" : ""));
+  }
+  LONGWAVE_RETURN_IF_ERROR(Validate(request.manifest));
+  if (!manifest_) return absl::OkStatus();
+  if (std::string difference = FirstDifference(request.manifest, *manifest_); !difference.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model of worker ", request.name, " differs: ", difference));
+  }
+  if (request.layout_hash != layout_hash_) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "worker %s cuts the model another way: layout hash %016x, wanted %016x; the tiling, block, "
+        "segment_tiles and shards of its configuration must be the run's",
+        request.name, request.layout_hash, layout_hash_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::Time now) const {
+  if (is_over()) return absl::FailedPreconditionError(OverSentence());
+  if (request.shard >= options_.shards_wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard ", request.shard, ", wanted an index below ", options_.shards_wanted));
+  }
+  const auto found = shards_.find(request.shard);
+  if (found == shards_.end() || found->second.incarnation == request.incarnation) {
+    return absl::OkStatus();
+  }
+  return absl::AlreadyExistsError(absl::StrFormat(
+      "shard %d is taken by a live one at %s that was heard %.1f s ago; wanted another index",
+      request.shard, found->second.address.data_endpoint,
+      absl::ToDoubleSeconds(now - found->second.heard)));
+}
+
+absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const {
+  if (is_over()) return absl::OkStatus();  // the answer is kStop, whoever asks
+  const auto found = workers_.find(heartbeat.worker);
+  if (found == workers_.end()) {
+    return absl::NotFoundError(absl::StrCat("heartbeat of worker ", heartbeat.worker,
+                                            ": wanted one of the ", workers_.size(),
+                                            " registered workers"));
+  }
+  const Worker& worker = found->second;
+  if (worker.incarnation != heartbeat.incarnation) {
+    return absl::AbortedError(absl::StrFormat("heartbeat of %s: incarnation %016x, wanted %016x",
+                                              Describe(worker.member), heartbeat.incarnation,
+                                              worker.incarnation));
+  }
+  if (worker.lost() || !heartbeat.failure.empty()) return absl::OkStatus();
+  if (phase_ == RunPhase::kWaiting && (!heartbeat.rounds.empty() || heartbeat.final)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Describe(worker.member), " reports rounds, but the run has not begun; wanted none"));
+  }
+  return ledger_.Check(worker.member, heartbeat.rounds);
+}
+
+std::string Coordinator::FailureIn(const Worker& worker, const WorkerHeartbeat& heartbeat) const {
+  const std::string who = Describe(worker.member);
+  if (!heartbeat.failure.empty()) return absl::StrCat(who, ": ", heartbeat.failure);
+  const auto sentence = [&](const char* which, uint64_t step, double loss) {
+    return absl::StrCat(who, ": the ", which, " loss at step ", step, " is ", loss,
+                        ", wanted a finite number");
+  };
+  for (const RoundReport& report : heartbeat.rounds) {
+    if (!std::isfinite(report.train_loss)) {
+      return sentence("training", report.step, report.train_loss);
+    }
+    if (report.validation_loss && !std::isfinite(*report.validation_loss)) {
+      return sentence("validation", report.step, *report.validation_loss);
+    }
+  }
+  if (heartbeat.final && heartbeat.final->validation_loss &&
+      !std::isfinite(*heartbeat.final->validation_loss)) {
+    return sentence("final validation", heartbeat.state.step, *heartbeat.final->validation_loss);
+  }
+  return "";
+}
+
+std::string Coordinator::OverSentence() const {
+  return absl::StrCat("the run is over (", std::string(Name(phase_)), ": ", reason_, ")");
+}
+
+}  // namespace longwave
