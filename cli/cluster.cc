@@ -1,0 +1,197 @@
+#include "cli/cluster.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+int PollTimeoutMs(absl::Duration duration) {
+  return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 0, 60'000));
+}
+
+// A child's end is known by the end of its output, a moment before it can be waited for.
+constexpr absl::Duration kReapInterval = absl::Milliseconds(20);
+
+}  // namespace
+
+uint32_t WorkerThreads(const RunConfig& config, uint32_t cores) {
+  if (config.train.threads > 0) return config.train.threads;
+  return std::max<uint32_t>(1, cores / std::max<uint32_t>(1, config.run.workers));
+}
+
+Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolder* folder,
+                 int interrupt_fd)
+    : options_(std::move(options)), config_(config), folder_(folder), interrupt_fd_(interrupt_fd) {}
+
+absl::Status Cluster::Start() {
+  const absl::Time deadline = absl::Now() + options_.ready_timeout;
+  const std::string server = options_.binaries + "/longwave-server";
+  const std::string worker = options_.binaries + "/longwave-worker";
+  const std::string config_file = folder_->config_file();
+
+  Process* coordinator = nullptr;
+  LONGWAVE_RETURN_IF_ERROR(Launch("coordinator",
+                                  {server, "--role=coordinator", "--config", config_file,
+                                   "--listen", options_.listen, "--run-dir", folder_->path()},
+                                  1, &coordinator));
+  LONGWAVE_RETURN_IF_ERROR(AwaitReady(coordinator, deadline, &coordinator_address_));
+
+  std::vector<Process*> shards(config_->run.shards);
+  for (uint32_t i = 0; i < config_->run.shards; ++i) {
+    LONGWAVE_RETURN_IF_ERROR(Launch(absl::StrCat("shard-", i),
+                                    {server, "--role=shard", "--shard", absl::StrCat(i), "--config",
+                                     config_file, "--coordinator", coordinator_address_, "--listen",
+                                     absl::StrCat("tcp://", config_->cluster.shard_host, ":0")},
+                                    1, &shards[i]));
+  }
+  for (Process* shard : shards) {
+    std::string endpoint;
+    LONGWAVE_RETURN_IF_ERROR(AwaitReady(shard, deadline, &endpoint));
+  }
+  for (uint32_t i = 0; i < config_->run.workers; ++i) {
+    Process* started = nullptr;
+    const std::string name = absl::StrCat("worker-", i);
+    LONGWAVE_RETURN_IF_ERROR(Launch(
+        name,
+        {worker, "--config", config_file, "--name", name, "--coordinator", coordinator_address_,
+         "--run-dir", folder_->path(), "--threads", absl::StrCat(options_.threads)},
+        options_.threads, &started));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> argv,
+                             uint32_t threads, Process** process) {
+  ProcessOptions options;
+  options.name = name;
+  options.argv = std::move(argv);
+  options.log_file = folder_->log_file(name);
+  // BLAS and OpenMP would each start a thread a core in every process.
+  options.environment = {{"OMP_NUM_THREADS", absl::StrCat(threads)},
+                         {"OPENBLAS_NUM_THREADS", absl::StrCat(threads)}};
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Process> started, Process::Start(options));
+  *process = started.get();
+  processes_.push_back(std::move(started));
+  return absl::OkStatus();
+}
+
+absl::Status Cluster::AwaitReady(Process* process, absl::Time deadline, std::string* value) {
+  while (true) {
+    while (const std::optional<std::string> line = process->ReadLine()) {
+      absl::string_view text = *line;
+      if (!absl::ConsumePrefix(&text, "ready ")) continue;
+      *value = std::string(text);
+      return absl::OkStatus();
+    }
+    if (Interrupted()) return absl::CancelledError("interrupted");
+    LONGWAVE_RETURN_IF_ERROR(FirstFailure());
+    if (!process->Running()) {
+      return absl::AbortedError(absl::StrCat(process->name(), ": ", process->FailureSentence()));
+    }
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::AbortedError(absl::StrCat(process->name(), " was not ready within ",
+                                             absl::FormatDuration(options_.ready_timeout), "; see ",
+                                             process->log_file()));
+    }
+    Poll(std::min(left, process->output_fd() < 0 ? kReapInterval : absl::Seconds(1)));
+  }
+}
+
+absl::Status Cluster::Supervise(absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (true) {
+    for (auto& process : processes_) {
+      while (process->ReadLine()) {  // a worker's "ready"; nothing else is expected
+      }
+    }
+    if (Interrupted()) return absl::CancelledError("interrupted");
+    LONGWAVE_RETURN_IF_ERROR(FirstFailure());
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) return absl::OkStatus();
+    const bool reaping = std::any_of(processes_.begin(), processes_.end(), [](auto& process) {
+      return process->output_fd() < 0 && process->Running();
+    });
+    Poll(reaping ? std::min(left, kReapInterval) : left);
+  }
+}
+
+absl::Status Cluster::FirstFailure() {
+  for (auto& process : processes_) {
+    if (process->Running() || process->succeeded()) continue;
+    return absl::AbortedError(absl::StrCat(process->name(), ": ", process->FailureSentence()));
+  }
+  return absl::OkStatus();
+}
+
+bool Cluster::WorkersEnded() {
+  return std::none_of(processes_.begin() + 1 + config_->run.shards, processes_.end(),
+                      [](auto& process) { return process->Running(); });
+}
+
+bool Cluster::SomethingEnded() {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](auto& process) { return !process->Running(); });
+}
+
+void Cluster::Poll(absl::Duration timeout) {
+  std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}};
+  for (const auto& process : processes_) {
+    if (process->output_fd() >= 0) fds.push_back({process->output_fd(), POLLIN, 0});
+  }
+  // An error (EINTR) is as good as an early return: the caller looks and comes again.
+  (void)poll(fds.data(), fds.size(), PollTimeoutMs(timeout + absl::Milliseconds(1)));
+}
+
+bool Cluster::Interrupted() const {
+  pollfd fd = {interrupt_fd_, POLLIN, 0};
+  return interrupt_fd_ >= 0 && poll(&fd, 1, 0) > 0;
+}
+
+void Cluster::Stop(const std::function<void()>& before_coordinator) {
+  if (processes_.empty()) return;
+  const absl::Time begin = absl::Now();
+  std::vector<Process*> members;
+  for (size_t i = 1; i < processes_.size(); ++i) members.push_back(processes_[i].get());
+  for (Process* process : members) process->Signal(SIGTERM);
+  AwaitEnd(members, begin + kStopTimeout * 0.7);
+  before_coordinator();
+  for (Process* process : members) process->Signal(SIGKILL);
+  Process* coordinator = processes_.front().get();
+  coordinator->Signal(SIGTERM);
+  AwaitEnd({coordinator}, absl::Now() + kStopTimeout * 0.3);
+  coordinator->Signal(SIGKILL);
+  processes_.clear();  // waits for each
+}
+
+void Cluster::AwaitEnd(const std::vector<Process*>& processes, absl::Time deadline) {
+  while (true) {
+    std::vector<pollfd> fds;
+    bool running = false, reaping = false;
+    for (Process* process : processes) {
+      while (process->ReadLine()) {
+      }
+      if (!process->Running()) continue;
+      running = true;
+      if (process->output_fd() < 0) {
+        reaping = true;
+      } else {
+        fds.push_back({process->output_fd(), POLLIN, 0});
+      }
+    }
+    const absl::Duration left = deadline - absl::Now();
+    if (!running || left <= absl::ZeroDuration()) return;
+    (void)poll(fds.data(), fds.size(), PollTimeoutMs(reaping ? kReapInterval : left));
+  }
+}
+
+}  // namespace longwave

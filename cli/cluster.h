@@ -1,0 +1,85 @@
+#ifndef LONGWAVE_CLI_CLUSTER_H_
+#define LONGWAVE_CLI_CLUSTER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "cli/process.h"
+#include "cli/run_folder.h"
+#include "common/config/run_config.h"
+
+namespace longwave {
+
+struct ClusterOptions {
+  std::string binaries;                // folder of longwave-server and longwave-worker
+  std::string listen = "127.0.0.1:0";  // of the coordinator
+  uint32_t threads = 1;                // of each worker
+  absl::Duration ready_timeout = absl::Seconds(60);  // until a server says that it is ready
+};
+
+// Threads of each worker: train.threads, or its share of the machine's cores.
+uint32_t WorkerThreads(const RunConfig& config, uint32_t cores);
+
+// A whole cluster on this machine: one coordinator, the shards, the workers, each a child process.
+// Nothing is left running when this object goes. Not thread-safe.
+class Cluster {
+ public:
+  // interrupt_fd: becomes readable when the user wants an end; never read here. `config` and
+  // `folder` outlive the cluster; the folder has the configuration that the children read.
+  Cluster(ClusterOptions options, const RunConfig* config, const RunFolder* folder,
+          int interrupt_fd);
+  ~Cluster() = default;
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  // Starts coordinator, shards and workers, in this order; waits for the first two to be ready.
+  // Cancelled: an interrupt. Others: what went wrong, in one sentence.
+  absl::Status Start();
+
+  // "host:port", once started.
+  const std::string& coordinator_address() const { return coordinator_address_; }
+
+  // Waits for up to `timeout` and says what came: OK (nothing, or children that ended well),
+  // Cancelled (an interrupt), Aborted (a child failed: "worker-1: <its sentence>").
+  absl::Status Supervise(absl::Duration timeout);
+
+  // Children that trained or aggregated have all ended.
+  bool WorkersEnded();
+  // A worker or a server has ended, well or not, that should still be there in a run that goes on.
+  bool SomethingEnded();
+
+  // Ends everything: SIGTERM to workers and shards, then to the coordinator, SIGKILL to what is
+  // left. before_coordinator is called in between. Takes at most kStopTimeout plus that call.
+  void Stop(const std::function<void()>& before_coordinator);
+
+  static constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
+
+ private:
+  absl::Status Launch(const std::string& name, std::vector<std::string> argv, uint32_t threads,
+                      Process** process);
+  // Waits for "ready <value>" on a child's standard output.
+  absl::Status AwaitReady(Process* process, absl::Time deadline, std::string* value);
+  // The first child that ended with a failure, as Aborted.
+  absl::Status FirstFailure();
+  // Blocks until output, an end or an interrupt comes, at most for `timeout`.
+  void Poll(absl::Duration timeout);
+  bool Interrupted() const;
+  void AwaitEnd(const std::vector<Process*>& processes, absl::Time deadline);
+
+  const ClusterOptions options_;
+  const RunConfig* const config_;
+  const RunFolder* const folder_;
+  const int interrupt_fd_;
+  std::string coordinator_address_;
+  // In the order of starting: the coordinator, the shards, the workers.
+  std::vector<std::unique_ptr<Process>> processes_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_CLUSTER_H_

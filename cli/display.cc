@@ -1,0 +1,63 @@
+#include "cli/display.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "cli/screen.h"
+
+namespace longwave {
+namespace {
+
+class LiveDisplay : public Display {
+ public:
+  void Update(const ViewInput& input) override { screen_.Draw(LiveLines(input, screen_.style())); }
+
+ private:
+  Screen screen_{STDOUT_FILENO};
+};
+
+class LogDisplay : public Display {
+ public:
+  void Update(const ViewInput& input) override {
+    if (!header_shown_) {
+      header_shown_ = true;
+      for (const std::string& line : HeaderLines(input, TextStyle{.width = 1000})) Print(line);
+    }
+    if (input.note != note_) {
+      note_ = input.note;
+      if (!note_.empty()) Print(note_);
+    }
+    const auto& records = input.status->records;
+    for (; rounds_seen_ < records.size(); ++rounds_seen_) {
+      const RoundRecord& record = records[rounds_seen_];
+      if (record.validation_loss) validation_loss_ = record.validation_loss;
+      if (ShowsRound(*input.config, static_cast<uint32_t>(rounds_seen_ + 1))) {
+        Print(RoundLine(*input.config, record, validation_loss_));
+      }
+    }
+  }
+
+ private:
+  // A log is read while it grows.
+  static void Print(const std::string& line) {
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  }
+
+  bool header_shown_ = false;
+  std::string note_;
+  size_t rounds_seen_ = 0;
+  std::optional<double> validation_loss_;
+};
+
+}  // namespace
+
+std::unique_ptr<Display> Display::Create(bool plain) {
+  if (plain || isatty(STDOUT_FILENO) == 0) return std::make_unique<LogDisplay>();
+  return std::make_unique<LiveDisplay>();
+}
+
+}  // namespace longwave

@@ -1,0 +1,38 @@
+#include "cli/interrupts.h"
+
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+
+absl::StatusOr<Interrupts> Interrupts::Block() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  const int error = pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const int fd = error == 0 ? signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
+  if (fd < 0) {
+    return absl::InternalError(absl::StrCat(
+        "cannot watch for signals: ", std::generic_category().message(error != 0 ? error : errno)));
+  }
+  return Interrupts(fd);
+}
+
+Interrupts::~Interrupts() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::optional<int> Interrupts::Take() {
+  signalfd_siginfo info;
+  if (read(fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+}  // namespace longwave

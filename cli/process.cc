@@ -1,0 +1,193 @@
+#include "cli/process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+extern char** environ;
+
+namespace longwave {
+namespace {
+
+constexpr int kExitCannotExec = 127;
+constexpr std::streamoff kLogTailBytes = 64 * 1024;
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+// Environment with `changes` put in, as "NAME=value".
+std::vector<std::string> ChildEnvironment(
+    const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    bool replaced = false;
+    for (const auto& [name, value] : changes) {
+      replaced |= text.substr(0, text.find('=')) == name;
+    }
+    if (!replaced) result.emplace_back(text);
+  }
+  for (const auto& [name, value] : changes) result.push_back(absl::StrCat(name, "=", value));
+  return result;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// A file descriptor that is closed when its holder goes.
+class ScopedFd {
+ public:
+  explicit ScopedFd(int fd = -1) : fd_(fd) {}
+  ~ScopedFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  ScopedFd(const ScopedFd&) = delete;
+  ScopedFd& operator=(const ScopedFd&) = delete;
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// The child's part between fork and exec: only async-signal-safe calls, since other threads of the
+// parent may have held any lock. The reason of a failure goes to the parent by `failure_fd`, which
+// closes by itself when exec succeeds.
+[[noreturn]] void BecomeChild(pid_t parent, char* const* argv, char* const* envp, int null_fd,
+                              int output_fd, int log_fd, int failure_fd) {
+  sigset_t none;
+  sigemptyset(&none);
+  bool ok = setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+  if (getppid() != parent) _exit(kExitCannotExec);  // it died before the watch was set
+  ok = ok && dup2(null_fd, STDIN_FILENO) >= 0 && dup2(output_fd, STDOUT_FILENO) >= 0 &&
+       dup2(log_fd, STDERR_FILENO) >= 0 && sigprocmask(SIG_SETMASK, &none, nullptr) == 0;
+  if (ok) execve(argv[0], argv, envp);
+  const int error = errno;
+  (void)!write(failure_fd, &error, sizeof(error));
+  _exit(kExitCannotExec);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& options) {
+  std::vector<std::string> arguments = options.argv;
+  std::vector<std::string> environment = ChildEnvironment(options.environment);
+  const std::vector<char*> argv = Pointers(arguments);
+  const std::vector<char*> envp = Pointers(environment);
+
+  const auto failed = [&options](int error) {
+    return absl::UnavailableError(absl::StrCat("cannot start ", options.name, " (", options.argv[0],
+                                               "): ", ErrorText(error)));
+  };
+  ScopedFd null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ScopedFd log_fd(open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (null_fd.get() < 0 || log_fd.get() < 0) return failed(errno);
+  int output[2], failure[2];
+  if (pipe2(output, O_CLOEXEC) != 0) return failed(errno);
+  ScopedFd output_read(output[0]), output_write(output[1]);
+  if (pipe2(failure, O_CLOEXEC) != 0) return failed(errno);
+  ScopedFd failure_read(failure[0]), failure_write(failure[1]);
+
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return failed(errno);
+  if (pid == 0) {
+    BecomeChild(parent, argv.data(), envp.data(), null_fd.get(), output_write.get(), log_fd.get(),
+                failure_write.get());
+  }
+  close(failure_write.Release());
+  int error = 0;
+  ssize_t got;
+  do {
+    got = read(failure_read.get(), &error, sizeof(error));
+  } while (got < 0 && errno == EINTR);
+  if (got > 0) {
+    waitpid(pid, nullptr, 0);
+    return failed(error);
+  }
+  fcntl(output_read.get(), F_SETFL, O_NONBLOCK);
+  return std::unique_ptr<Process>(
+      new Process(options.name, pid, output_read.Release(), options.log_file));
+}
+
+Process::~Process() {
+  if (Running()) {
+    kill(pid_, SIGKILL);
+    while (waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
+    }
+  }
+  if (output_fd_ >= 0) close(output_fd_);
+}
+
+std::optional<std::string> Process::ReadLine() {
+  char buffer[4096];
+  while (output_fd_ >= 0) {
+    const ssize_t got = read(output_fd_, buffer, sizeof(buffer));
+    if (got > 0) {
+      output_.append(buffer, static_cast<size_t>(got));
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    close(std::exchange(output_fd_, -1));  // the end
+  }
+  const size_t end = output_.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  std::string line = output_.substr(0, end);
+  output_.erase(0, end + 1);
+  return line;
+}
+
+bool Process::Running() {
+  if (!running_) return false;
+  const pid_t ended = waitpid(pid_, &wait_status_, WNOHANG);
+  if (ended == pid_) running_ = false;
+  return running_;
+}
+
+void Process::Signal(int signal) {
+  if (Running()) kill(pid_, signal);
+}
+
+std::string Process::FailureSentence() const {
+  std::ifstream log(log_file_, std::ios::binary | std::ios::ate);
+  if (log) {
+    const std::streamoff size = log.tellg();
+    log.seekg(size > kLogTailBytes ? size - kLogTailBytes : 0);
+    std::stringstream tail;
+    tail << log.rdbuf();
+    std::string sentence = LastErrorLine(tail.str());
+    if (!sentence.empty()) return sentence;
+  }
+  if (WIFSIGNALED(wait_status_)) {
+    return absl::StrCat("ended by signal ", WTERMSIG(wait_status_), " (",
+                        strsignal(WTERMSIG(wait_status_)), "); see ", log_file_);
+  }
+  return absl::StrCat("ended early with exit status ", WEXITSTATUS(wait_status_), "; see ",
+                      log_file_);
+}
+
+std::string LastErrorLine(std::string_view text) {
+  absl::string_view last;
+  for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    if (absl::ConsumePrefix(&line, "error: ")) last = line;
+  }
+  return std::string(last);
+}
+
+}  // namespace longwave

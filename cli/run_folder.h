@@ -1,0 +1,48 @@
+#ifndef LONGWAVE_CLI_RUN_FOLDER_H_
+#define LONGWAVE_CLI_RUN_FOLDER_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/config/run_config.h"
+
+namespace longwave {
+
+// Everything that a run leaves behind, in one folder:
+//   config.yaml         resolved and complete: `longwave up` of it does the same again
+//   metrics.jsonl       a line a round (coordinator)
+//   model.safetensors   the final weights (the validating worker)
+//   summary.json        what it came to
+//   logs/<process>.log  standard error of each process
+class RunFolder {
+ public:
+  // Makes <runs_dir>/<run.name>, or <runs_dir>/<preset>-<YYYYmmdd-HHMMSS> for a run without a name.
+  // AlreadyExists: there is something in it. Unavailable: the folder cannot be made.
+  static absl::StatusOr<RunFolder> Create(const std::string& runs_dir, const RunConfig& config,
+                                          absl::Time now);
+
+  const std::string& path() const { return path_; }
+  std::string config_file() const { return path_ + "/config.yaml"; }
+  std::string summary_file() const { return path_ + "/summary.json"; }
+  std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
+  std::string model_file() const { return path_ + "/model.safetensors"; }
+  std::string log_file(std::string_view process) const;
+
+ private:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+};
+
+// The folder's name for a run.
+std::string RunName(const RunConfig& config, absl::Time now);
+
+// Writes a file under a temporary name beside it and renames it: readers see all of it or nothing.
+absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_RUN_FOLDER_H_

@@ -1,0 +1,71 @@
+#include "cli/screen.h"
+
+#include <langinfo.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <clocale>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+namespace {
+
+constexpr size_t kDefaultWidth = 80, kDefaultHeight = 24;
+// A view narrower than this says nothing; a terminal that claims to be is let wrap.
+constexpr size_t kWidthMin = 40;
+
+// A terminal that is slow or gone must not end the run: what cannot be written is not shown.
+void WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+winsize SizeOf(int fd) {
+  winsize size = {};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0) size = {};
+  return size;
+}
+
+}  // namespace
+
+std::string RedrawSequence(size_t lines_drawn, const std::vector<std::string>& lines) {
+  std::string sequence = "\r";
+  if (lines_drawn > 0) absl::StrAppend(&sequence, "\033[", lines_drawn, "A");
+  for (const std::string& line : lines) absl::StrAppend(&sequence, line, "\033[K\n");
+  return sequence + "\033[J";
+}
+
+Screen::Screen(int fd) : fd_(fd) {
+  std::setlocale(LC_CTYPE, "");
+  WriteAll(fd_, "\033[?25l");
+}
+
+Screen::~Screen() { WriteAll(fd_, "\033[?25h"); }
+
+TextStyle Screen::style() const {
+  const winsize size = SizeOf(fd_);
+  TextStyle style;
+  style.width = size.ws_col > 0 ? std::max<size_t>(size.ws_col, kWidthMin) : kDefaultWidth;
+  style.utf8 = std::string_view(nl_langinfo(CODESET)) == "UTF-8";
+  return style;
+}
+
+void Screen::Draw(const std::vector<std::string>& lines) {
+  const winsize size = SizeOf(fd_);
+  // The cursor's own line stays free, else the terminal would scroll at each drawing.
+  const size_t height = size.ws_row > 1 ? size.ws_row - 1u : kDefaultHeight;
+  std::vector<std::string> shown(
+      lines.begin(), lines.begin() + static_cast<ptrdiff_t>(std::min(height, lines.size())));
+  WriteAll(fd_, RedrawSequence(lines_drawn_, shown));
+  lines_drawn_ = shown.size();
+}
+
+}  // namespace longwave

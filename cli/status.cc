@@ -1,0 +1,43 @@
+#include "cli/status.h"
+
+#include <cstdio>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "cli/view.h"
+#include "common/rpc/coordinator_client.h"
+
+namespace longwave {
+namespace {
+
+void Print(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) std::printf("%s\n", line.c_str());
+}
+
+}  // namespace
+
+int RunStatusCommand(const std::string& address) {
+  // No records are wanted: a long run has many.
+  const absl::StatusOr<RunStatus> status =
+      CoordinatorClient::Connect(address)->GetStatus(std::numeric_limits<uint64_t>::max());
+  if (!status.ok()) {
+    std::fprintf(stderr, "longwave status: failed: %s\n",
+                 std::string(status.status().message()).c_str());
+    return 1;
+  }
+  Print({absl::StrCat("run        ", std::string(Name(status->phase)),
+                      status->failure.empty() ? "" : ": ", status->failure),
+         absl::StrCat("rounds     ", status->record_count, ", epoch ", status->epoch, ", ",
+                      FormatDuration(status->seconds)),
+         absl::StrCat("validation ", FormatLoss(status->validation_loss.value_or(
+                                         std::numeric_limits<double>::quiet_NaN()))),
+         absl::StrCat("replicas   ", status->replicas_equal ? "equal" : status->inequality,
+                      ", state ", FormatHash(status->state_hash)),
+         ""});
+  Print(WorkerLines(*status));
+  Print({""});
+  Print(ShardLines(*status));
+  return 0;
+}
+
+}  // namespace longwave

@@ -1,0 +1,112 @@
+#include "cli/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/run_folder.h"
+#include "cli/text.h"
+
+namespace longwave {
+
+std::string_view Name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kFinished:
+      return "finished";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kStopped:
+      return "stopped";
+  }
+  return "unknown";
+}
+
+uint64_t StepsDone(const RunStatus& status) {
+  std::optional<uint64_t> steps;
+  for (const MemberStatus& member : status.members) {
+    if (member.state.phase == WorkerPhase::kLost) continue;
+    steps = std::min(steps.value_or(member.state.step), member.state.step);
+  }
+  // A worker's own figure comes with its heartbeat and may be behind the records' for a moment.
+  const uint64_t recorded = status.records.empty() ? 0 : status.records.back().step;
+  return std::max(steps.value_or(0), recorded);
+}
+
+ByteCounts TotalBytes(const RunStatus& status) {
+  ByteCounts total;
+  for (const MemberStatus& member : status.members) {
+    const ByteCounts& bytes = member.state.bytes;
+    total.pushed += bytes.pushed;
+    total.pulled += bytes.pulled;
+    total.payload_pushed += bytes.payload_pushed;
+    total.payload_pulled += bytes.payload_pulled;
+  }
+  return total;
+}
+
+Summary Summarize(const RunConfig& config, const RunStatus& status, Outcome outcome,
+                  std::string failure, double total_seconds) {
+  Summary summary;
+  summary.outcome = outcome;
+  summary.failure = std::move(failure);
+  summary.preset = config.run.preset;
+  summary.workers = config.run.workers;
+  summary.shards = config.run.shards;
+  summary.params = status.parameters;
+  summary.steps = StepsDone(status);
+  summary.rounds = status.record_count;
+  for (const MemberStatus& member : status.members) summary.tokens += member.state.tokens;
+  if (!status.records.empty()) summary.train_loss = status.records.back().train_loss;
+  summary.val_loss = status.validation_loss.value_or(summary.val_loss);
+  summary.wall_seconds = status.seconds;
+  summary.total_seconds = total_seconds;
+  summary.bytes = TotalBytes(status);
+  summary.replicas_equal = status.replicas_equal && status.record_count > 0;
+  summary.state_hash = status.state_hash;
+  summary.model_file = status.model_file;
+  if (outcome == Outcome::kFinished && PromisesEqualReplicas(config) && !summary.replicas_equal) {
+    summary.outcome = Outcome::kFailed;
+    summary.failure = absl::StrCat("replicas differ: ", status.inequality);
+  }
+  return summary;
+}
+
+std::string FormatSummaryJson(const Summary& summary) {
+  // Numbers that are not finite have no place in JSON; the library writes them as null.
+  nlohmann::ordered_json json = {
+      {"outcome", Name(summary.outcome)},
+      {"failure", summary.failure},
+      {"preset", summary.preset},
+      {"workers", summary.workers},
+      {"shards", summary.shards},
+      {"params", summary.params},
+      {"steps", summary.steps},
+      {"rounds", summary.rounds},
+      {"tokens", summary.tokens},
+      {"train_loss", summary.train_loss},
+      {"val_loss", summary.val_loss},
+      {"wall_seconds", summary.wall_seconds},
+      {"total_seconds", summary.total_seconds},
+      {"tokens_per_second", summary.tokens_per_second()},
+      {"bytes_pushed", summary.bytes.pushed},
+      {"bytes_pulled", summary.bytes.pulled},
+      {"payload_bytes_pushed", summary.bytes.payload_pushed},
+      {"payload_bytes_pulled", summary.bytes.payload_pulled},
+      {"bytes_ddp_fp32", summary.bytes_ddp_fp32()},
+      {"bytes_diloco_fp32", summary.bytes_diloco_fp32()},
+      {"replicas_equal", summary.replicas_equal},
+      {"state_hash", FormatHash(summary.state_hash)},
+      {"model_file", summary.model_file},
+  };
+  // A sentence may quote bytes of the outside world that are no UTF-8.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+absl::Status WriteSummary(const Summary& summary, const std::string& path) {
+  return WriteFileAtomically(path, FormatSummaryJson(summary));
+}
+
+}  // namespace longwave

@@ -1,0 +1,62 @@
+#ifndef LONGWAVE_CLI_SUMMARY_H_
+#define LONGWAVE_CLI_SUMMARY_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "common/config/run_config.h"
+#include "common/wire/control.h"
+
+namespace longwave {
+
+enum class Outcome : uint8_t { kFinished, kFailed, kStopped };
+std::string_view Name(Outcome outcome);  // "finished", "failed", "stopped"
+
+// What a run came to: one object for the table at its end and for summary.json.
+struct Summary {
+  Outcome outcome = Outcome::kFailed;
+  std::string failure;  // one sentence, if it failed
+  std::string preset;
+  uint32_t workers = 0;
+  uint32_t shards = 0;
+  uint64_t params = 0;
+  uint64_t steps = 0;                                            // that every worker has done
+  uint64_t rounds = 0;                                           // that every worker has finished
+  uint64_t tokens = 0;                                           // over all workers
+  double train_loss = std::numeric_limits<double>::quiet_NaN();  // of the last round
+  double val_loss = std::numeric_limits<double>::quiet_NaN();    // the last one
+  double wall_seconds = 0;                                       // of the training
+  double total_seconds = 0;  // from the command's start to its end
+  ByteCounts bytes;          // sums over workers
+  bool replicas_equal = false;
+  uint64_t state_hash = 0;
+  std::string model_file;
+
+  double tokens_per_second() const { return wall_seconds > 0 ? tokens / wall_seconds : 0; }
+  // What DDP (a gradient a step) and DiLoCo (a pseudo-gradient a round) would have sent by now in
+  // fp32, summed over workers; one way, the other way being the same.
+  uint64_t bytes_ddp_fp32() const { return steps * 4 * params * workers; }
+  uint64_t bytes_diloco_fp32() const { return rounds * 4 * params * workers; }
+};
+
+// `status` has every record of the run. Replicas that differ where the method promises that they
+// don't make a finished run a failed one.
+Summary Summarize(const RunConfig& config, const RunStatus& status, Outcome outcome,
+                  std::string failure, double total_seconds);
+
+// Inner steps that all live workers have done: how far the run is.
+uint64_t StepsDone(const RunStatus& status);
+// Sums over workers, lost ones included.
+ByteCounts TotalBytes(const RunStatus& status);
+
+std::string FormatSummaryJson(const Summary& summary);
+
+// Writes it to `path` at once or not at all, by renaming a finished file.
+absl::Status WriteSummary(const Summary& summary, const std::string& path);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_SUMMARY_H_

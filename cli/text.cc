@@ -1,0 +1,113 @@
+#include "cli/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace longwave {
+namespace {
+
+// `value` with a prefix that keeps it below 1000 as printed, 999.96 k being 1.0 M.
+std::string WithPrefix(double value, std::string_view unit) {
+  static constexpr std::array<std::string_view, 6> kPrefixes = {"", "k", "M", "G", "T", "P"};
+  size_t prefix = 0;
+  while (prefix + 1 < kPrefixes.size() && value >= (prefix == 0 ? 999.5 : 999.95)) {
+    value /= 1000;
+    ++prefix;
+  }
+  if (prefix == 0 && unit.empty()) return absl::StrFormat("%.0f", value);
+  if (prefix == 0) return absl::StrFormat("%.0f %s", value, unit);
+  return absl::StrFormat("%.1f %s%s", value, kPrefixes[prefix], unit);
+}
+
+bool StartsCodePoint(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+}  // namespace
+
+std::string FormatBytes(double bytes) { return WithPrefix(bytes, "B"); }
+
+std::string FormatCount(double count) { return WithPrefix(count, ""); }
+
+std::string FormatDuration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "-";
+  const auto whole = static_cast<uint64_t>(seconds + 0.5);
+  const uint64_t hours = whole / 3600, minutes = whole / 60 % 60, rest = whole % 60;
+  return hours > 0 ? absl::StrFormat("%d:%02d:%02d", hours, minutes, rest)
+                   : absl::StrFormat("%d:%02d", minutes, rest);
+}
+
+std::string FormatLoss(double loss) {
+  return std::isnan(loss) ? "-" : absl::StrFormat("%.3f", loss);
+}
+
+std::string FormatRatio(double numerator, double denominator) {
+  if (denominator <= 0 || numerator <= 0) return "-";
+  const double ratio = numerator / denominator;
+  return ratio < 9.95 ? absl::StrFormat("%.1f x", ratio) : absl::StrFormat("%.0f x", ratio);
+}
+
+std::string FormatHash(uint64_t hash) { return absl::StrFormat("%016x", hash); }
+
+size_t DisplayWidth(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), StartsCodePoint));
+}
+
+std::string FitWidth(std::string_view text, size_t width) {
+  size_t columns = 0, bytes = 0;
+  for (; bytes < text.size(); ++bytes) {
+    if (StartsCodePoint(text[bytes]) && ++columns > width) break;
+  }
+  return std::string(text.substr(0, bytes));
+}
+
+std::string ProgressBar(double share, size_t width, const TextStyle& style) {
+  const double clamped = std::clamp(share, 0.0, 1.0);
+  const auto filled = static_cast<size_t>(clamped * static_cast<double>(width) + 1e-9);
+  std::string bar;
+  for (size_t i = 0; i < width; ++i) {
+    bar += i < filled ? (style.utf8 ? "█" : "#") : (style.utf8 ? "░" : ".");
+  }
+  return bar;
+}
+
+std::string Sparkline(const std::vector<double>& values, size_t width, const TextStyle& style) {
+  static constexpr std::array<std::string_view, 8> kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  if (!style.utf8 || values.size() < 2) return "";
+  const auto begin = values.end() - static_cast<ptrdiff_t>(std::min(width, values.size()));
+  const auto [low, high] = std::minmax_element(begin, values.end());
+  const double span = *high - *low;
+  std::string line;
+  for (auto value = begin; value != values.end(); ++value) {
+    const double level = span > 0 ? (*value - *low) / span : 0;
+    line += kBars[static_cast<size_t>(level * (kBars.size() - 1) + 0.5)];
+  }
+  return line;
+}
+
+std::vector<std::string> TextTable::Lines() const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+  }
+  std::vector<std::string> lines;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - DisplayWidth(row[i]), ' ');
+      if (i == 0) {
+        absl::StrAppend(&line, row[i], padding);
+      } else {
+        absl::StrAppend(&line, "  ", padding, row[i]);
+      }
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace longwave

@@ -1,0 +1,36 @@
+#ifndef LONGWAVE_CLI_UP_H_
+#define LONGWAVE_CLI_UP_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/run_config.h"
+
+namespace longwave {
+
+struct UpOptions {
+  std::string config_file;
+  std::vector<std::string> overrides;  // key=value
+  std::string data;                    // stands for data.path; empty: as configured
+  std::string name;                    // stands for run.name; empty: as configured
+  std::string runs_dir = "runs";
+  bool plain = false;
+};
+
+// `longwave up`: a whole cluster on this machine, from its start to its end. Returns the exit
+// status: 0 for a run that finished (with equal replicas, where the method promises them), 1 for
+// one that failed, 128 and the signal for one that a signal has stopped.
+int RunUp(const UpOptions& options);
+
+// The configuration that the run's processes read, checked as far as it can be before they start:
+// the data is there, and named in a way that does not depend on the working folder.
+absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options);
+
+// Where the coordinator listens: as configured, unless that is the default, whose fixed port would
+// let only one run at a time have this machine.
+std::string ListenAddress(const RunConfig& config);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_UP_H_

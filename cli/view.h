@@ -1,0 +1,52 @@
+#ifndef LONGWAVE_CLI_VIEW_H_
+#define LONGWAVE_CLI_VIEW_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/summary.h"
+#include "cli/text.h"
+#include "common/config/run_config.h"
+#include "common/wire/control.h"
+
+namespace longwave {
+
+// What people see of a run, as lines of text: functions of what is known, without a terminal, a
+// clock or a cluster.
+
+struct ViewInput {
+  const RunConfig* config = nullptr;
+  const RunStatus* status = nullptr;  // with every record of the run
+  std::string run_folder;
+  std::string coordinator_address;
+  double elapsed_s = 0;  // since the command began
+  std::string note;      // the last line: what is being waited for, or what went wrong
+};
+
+// Preset, model, cluster and run folder.
+std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style);
+// The whole live view, header included. No line is wider than the style's width.
+std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& style);
+// One finished round, for a log.
+std::string RoundLine(const RunConfig& config, const RoundRecord& record,
+                      const std::optional<double>& validation_loss);
+// True for the rounds that a log of about a hundred lines shows.
+bool ShowsRound(const RunConfig& config, uint32_t round_count_done);
+
+// Tables of a status; also what `longwave status` prints.
+std::vector<std::string> WorkerLines(const RunStatus& status);
+std::vector<std::string> ShardLines(const RunStatus& status);
+// Bytes per worker beside what DDP and DiLoCo would have sent by now.
+std::vector<std::string> TrafficLines(const Summary& summary);
+
+// The table at the end and the closing line.
+std::vector<std::string> FinalLines(const Summary& summary, const std::string& run_folder);
+std::string ClosingLine(const Summary& summary, const std::string& run_folder);
+
+// Seconds that the rest of the run takes at the pace so far; NaN while there is none.
+double SecondsLeft(const RunConfig& config, const RunStatus& status);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_VIEW_H_

@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/view.h"
+
+namespace longwave {
+namespace {
+
+constexpr size_t kSparklineColumns = 20;
+// Of a table, in the live view: what is beyond is counted, not shown.
+constexpr size_t kWorkerRowsMax = 16;
+constexpr size_t kShardRowsMax = 8;
+
+std::string Loss(const std::optional<double>& loss) { return loss ? FormatLoss(*loss) : "-"; }
+
+double TrainLoss(const RunStatus& status) {
+  double sum = 0;
+  size_t count = 0;
+  for (const MemberStatus& member : status.members) {
+    if (member.state.step == 0) continue;
+    sum += member.state.train_loss;
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::vector<double> ValidationLosses(const RunStatus& status) {
+  std::vector<double> losses;
+  for (const RoundRecord& record : status.records) {
+    if (record.validation_loss) losses.push_back(*record.validation_loss);
+  }
+  return losses;
+}
+
+// A run of a few hundred steps is over before an average of all its rounds says much: the last
+// one's.
+double TokensPerSecond(const RunStatus& status) {
+  if (!status.records.empty()) return status.records.back().tokens_per_second;
+  double tokens = 0;
+  for (const MemberStatus& member : status.members)
+    tokens += static_cast<double>(member.state.tokens);
+  return status.seconds > 0 ? tokens / status.seconds : 0;
+}
+
+std::string WaitingNote(const RunConfig& config, const RunStatus& status) {
+  return absl::StrCat("waiting: ", status.members.size(), " of ", config.run.workers,
+                      " workers and ", status.shards.size(), " of ", config.run.shards,
+                      " shards are here");
+}
+
+void AppendTable(std::vector<std::string> table, size_t rows_max, absl::string_view noun,
+                 std::vector<std::string>* lines) {
+  if (table.size() <= 1) return;  // the head alone
+  lines->push_back("");
+  const size_t rows = table.size() - 1;
+  for (size_t i = 0; i < std::min(rows, rows_max) + 1; ++i) lines->push_back(std::move(table[i]));
+  if (rows > rows_max) lines->push_back(absl::StrCat("… and ", rows - rows_max, " more ", noun));
+}
+
+}  // namespace
+
+double SecondsLeft(const RunConfig& config, const RunStatus& status) {
+  const uint64_t done = StepsDone(status);
+  if (done == 0 || status.seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
+  const uint64_t left = config.run.steps - std::min(done, config.run.steps);
+  return status.seconds * static_cast<double>(left) / static_cast<double>(done);
+}
+
+std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style) {
+  const RunConfig& config = *input.config;
+  std::string model =
+      absl::StrCat(config.model.kind, ", d ", config.model.d_model, ", ", config.model.layers,
+                   " layers, ", config.model.heads, " heads, context ", config.model.context);
+  if (input.status->parameters > 0) {
+    absl::StrAppend(&model, ", ", FormatCount(static_cast<double>(input.status->parameters)),
+                    " parameters");
+  }
+  std::string cluster =
+      absl::StrCat(config.run.workers, config.run.workers == 1 ? " worker, " : " workers, ",
+                   config.run.shards, config.run.shards == 1 ? " shard" : " shards");
+  if (!input.coordinator_address.empty()) {
+    absl::StrAppend(&cluster, ", coordinator at ", input.coordinator_address);
+  }
+  std::vector<std::string> lines = {
+      absl::StrCat("longwave  preset ", config.run.preset, ", a sync every ",
+                   config.sync.inner_steps, config.sync.inner_steps == 1 ? " step" : " steps"),
+      absl::StrCat("model     ", model), absl::StrCat("cluster   ", cluster),
+      absl::StrCat("run       ", input.run_folder)};
+  for (std::string& line : lines) line = FitWidth(line, style.width);
+  return lines;
+}
+
+std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& style) {
+  const RunConfig& config = *input.config;
+  const RunStatus& status = *input.status;
+  std::vector<std::string> lines = HeaderLines(input, style);
+  lines.push_back("");
+
+  const uint64_t steps = StepsDone(status);
+  const double share =
+      config.run.steps > 0 ? static_cast<double>(steps) / static_cast<double>(config.run.steps) : 0;
+  const std::string progress =
+      absl::StrFormat(" %3.0f %%  step %d/%d  round %d/%d", std::floor(100 * share), steps,
+                      config.run.steps, status.record_count, RoundCount(config));
+  const size_t bar_width =
+      style.width > DisplayWidth(progress) + 10 ? style.width - DisplayWidth(progress) : 10;
+  lines.push_back(
+      absl::StrCat(ProgressBar(share, std::min<size_t>(bar_width, 60), style), progress));
+  lines.push_back(absl::StrCat("elapsed ", FormatDuration(input.elapsed_s), "   left ",
+                               FormatDuration(SecondsLeft(config, status)), "   ",
+                               FormatCount(TokensPerSecond(status)), " tokens/s"));
+  std::string losses = absl::StrCat("loss    training ", FormatLoss(TrainLoss(status)),
+                                    "   validation ", Loss(status.validation_loss));
+  const std::string spark = Sparkline(ValidationLosses(status), kSparklineColumns, style);
+  if (!spark.empty()) absl::StrAppend(&losses, "  ", spark);
+  lines.push_back(losses);
+  if (!status.inequality.empty() && PromisesEqualReplicas(config)) {
+    lines.push_back(absl::StrCat("replicas differ: ", status.inequality));
+  }
+
+  const Summary so_far = Summarize(config, status, Outcome::kStopped, "", input.elapsed_s);
+  lines.push_back("");
+  for (std::string& line : TrafficLines(so_far)) lines.push_back(std::move(line));
+  AppendTable(WorkerLines(status), kWorkerRowsMax, "workers", &lines);
+  AppendTable(ShardLines(status), kShardRowsMax, "shards", &lines);
+
+  std::string note = input.note;
+  if (note.empty() && !status.failure.empty()) note = absl::StrCat("failed: ", status.failure);
+  if (note.empty() && status.phase == RunPhase::kWaiting) note = WaitingNote(config, status);
+  if (!note.empty()) {
+    lines.push_back("");
+    lines.push_back(note);
+  }
+  for (std::string& line : lines) line = FitWidth(line, style.width);
+  return lines;
+}
+
+std::vector<std::string> WorkerLines(const RunStatus& status) {
+  TextTable table;
+  table.AddRow(
+      {"worker", "state", "step", "round", "loss", "computing", "pushed", "pulled", "heard"});
+  for (const MemberStatus& member : status.members) {
+    const WorkerState& state = member.state;
+    const double seconds = state.seconds_computing + state.seconds_syncing;
+    table.AddRow(
+        {member.member.name, std::string(Name(state.phase)), absl::StrCat(state.step),
+         absl::StrCat(state.round), state.step > 0 ? FormatLoss(state.train_loss) : "-",
+         seconds > 0 ? absl::StrFormat("%.0f %%", 100 * state.seconds_computing / seconds) : "-",
+         FormatBytes(static_cast<double>(state.bytes.pushed)),
+         FormatBytes(static_cast<double>(state.bytes.pulled)),
+         absl::StrFormat("%.1f s", member.heartbeat_age_s)});
+  }
+  return table.Lines();
+}
+
+std::vector<std::string> ShardLines(const RunStatus& status) {
+  TextTable table;
+  table.AddRow({"shard", "open round", "accepted", "late", "rejected", "in", "out", "heard"});
+  for (const ShardStatus& shard : status.shards) {
+    const ShardState& state = shard.state;
+    table.AddRow({absl::StrCat("shard-", shard.shard.shard), absl::StrCat(state.open_round),
+                  absl::StrCat(state.pushes_accepted), absl::StrCat(state.pushes_late),
+                  absl::StrCat(state.pushes_rejected),
+                  FormatBytes(static_cast<double>(state.bytes_received)),
+                  FormatBytes(static_cast<double>(state.bytes_sent)),
+                  absl::StrFormat("%.1f s", shard.heartbeat_age_s)});
+  }
+  return table.Lines();
+}
+
+}  // namespace longwave

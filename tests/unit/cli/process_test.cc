@@ -1,0 +1,126 @@
+#include "cli/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+
+#include "cli/cluster.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class ProcessTest : public testing::Test {
+ protected:
+  ProcessTest() {
+    std::string pattern = testing::TempDir() + "/process_XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~ProcessTest() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<Process> Shell(const std::string& script) {
+    auto process = Process::Start({.name = "child",
+                                   .argv = {"/bin/sh", "-c", script},
+                                   .log_file = folder_ + "/child.log",
+                                   .environment = {{"LONGWAVE_TEST", "42"}}});
+    EXPECT_TRUE(process.ok()) << process.status();
+    return *std::move(process);
+  }
+
+  // Blocks for the next line; nothing at the end of the output.
+  static std::optional<std::string> NextLine(Process* process) {
+    while (true) {
+      if (auto line = process->ReadLine()) return line;
+      if (process->output_fd() < 0) return std::nullopt;
+      pollfd fd = {process->output_fd(), POLLIN, 0};
+      poll(&fd, 1, -1);
+    }
+  }
+
+  static void AwaitEnd(Process* process) {
+    while (NextLine(process)) {
+    }
+    while (process->Running()) poll(nullptr, 0, 1);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ProcessTest, GivesOutputLineByLineAndTheEnvironment) {
+  auto child = Shell("printf 'one\\ntw'; printf \"o $LONGWAVE_TEST\\nrest\"");
+  EXPECT_EQ(NextLine(child.get()), "one");
+  EXPECT_EQ(NextLine(child.get()), "two 42");
+  EXPECT_EQ(NextLine(child.get()), std::nullopt);
+  AwaitEnd(child.get());
+  EXPECT_TRUE(child->succeeded());
+}
+
+TEST_F(ProcessTest, FailsWithTheLastErrorLineOfItsLog) {
+  auto child = Shell("echo 'error: first' >&2; echo 'error: second' >&2; echo bye >&2; exit 1");
+  AwaitEnd(child.get());
+  EXPECT_FALSE(child->succeeded());
+  EXPECT_EQ(child->FailureSentence(), "second");
+}
+
+TEST_F(ProcessTest, FailsWithItsStatusOrSignalWhenTheLogSaysNothing) {
+  auto exits = Shell("exit 3");
+  AwaitEnd(exits.get());
+  EXPECT_THAT(exits->FailureSentence(), StartsWith("ended early with exit status 3; see "));
+  auto killed = Shell("kill -9 $$");
+  AwaitEnd(killed.get());
+  EXPECT_THAT(killed->FailureSentence(), HasSubstr("signal 9 (Killed)"));
+}
+
+TEST_F(ProcessTest, SaysWhyAProgramCannotBeRun) {
+  const auto process = Process::Start(
+      {.name = "worker-0", .argv = {"/no/such/program"}, .log_file = folder_ + "/log"});
+  EXPECT_EQ(process.status().message(),
+            "cannot start worker-0 (/no/such/program): No such file or directory");
+}
+
+TEST_F(ProcessTest, HasItsOwnProcessGroupAndDefaultSignals) {
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  auto child = Shell("echo up; exec sleep 1000");
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  ASSERT_EQ(NextLine(child.get()), "up");
+  EXPECT_EQ(getpgid(child->pid()), child->pid());
+  child->Signal(SIGTERM);  // would stay pending, were it still blocked
+  AwaitEnd(child.get());
+  EXPECT_THAT(child->FailureSentence(), HasSubstr("signal 15"));
+}
+
+TEST_F(ProcessTest, IsKilledWithItsObject) {
+  auto child = Shell("trap '' TERM; echo up; while :; do sleep 1000; done");
+  ASSERT_EQ(NextLine(child.get()), "up");
+  const pid_t pid = child->pid();
+  child.reset();
+  EXPECT_EQ(kill(pid, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+}
+
+TEST(LastErrorLine, IsEmptyWithoutOne) {
+  EXPECT_EQ(LastErrorLine("warning: error: not this\nerror of sorts\n"), "");
+  EXPECT_EQ(LastErrorLine("error: a\nx\nerror: b"), "b");
+}
+
+TEST(WorkerThreads, ShareTheCoresUnlessConfigured) {
+  RunConfig config;
+  config.run.workers = 4;
+  EXPECT_EQ(WorkerThreads(config, 2), 1u);
+  EXPECT_EQ(WorkerThreads(config, 16), 4u);
+  config.train.threads = 3;
+  EXPECT_EQ(WorkerThreads(config, 16), 3u);
+}
+
+}  // namespace
+}  // namespace longwave

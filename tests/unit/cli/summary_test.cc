@@ -1,0 +1,153 @@
+#include "cli/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/run_folder.h"
+#include "cli/status_feed.h"
+
+namespace longwave {
+namespace {
+
+RunConfig Config() {
+  RunConfig config;
+  config.run.preset = "longwave";
+  config.run.workers = 2;
+  config.run.shards = 3;
+  config.run.steps = 20;
+  config.sync.inner_steps = 10;
+  return config;
+}
+
+RunStatus Status() {
+  RunStatus status;
+  status.parameters = 1000;
+  status.members.resize(2);
+  for (MemberStatus& member : status.members) {
+    member.state.step = 20;
+    member.state.tokens = 512;
+    member.state.bytes = {100, 200, 80, 160};
+  }
+  status.records.resize(2);
+  status.records[1].step = 20;
+  status.record_count = 2;
+  status.replicas_equal = true;
+  status.state_hash = 0xdeadbeef;
+  status.validation_loss = 2.5;
+  status.seconds = 4;
+  return status;
+}
+
+TEST(Summary, CountsOverAllWorkersWhatWasSentAndWhatOthersWouldHave) {
+  const auto json = nlohmann::json::parse(
+      FormatSummaryJson(Summarize(Config(), Status(), Outcome::kFinished, "", 5)));
+  EXPECT_EQ(json["outcome"], "finished");
+  EXPECT_EQ(json["preset"], "longwave");
+  EXPECT_EQ(json["workers"], 2);
+  EXPECT_EQ(json["shards"], 3);
+  EXPECT_EQ(json["params"], 1000);
+  EXPECT_EQ(json["steps"], 20);
+  EXPECT_EQ(json["rounds"], 2);
+  EXPECT_EQ(json["tokens"], 1024);
+  EXPECT_EQ(json["val_loss"], 2.5);
+  EXPECT_EQ(json["wall_seconds"], 4.0);
+  EXPECT_EQ(json["bytes_pushed"], 200);
+  EXPECT_EQ(json["bytes_pulled"], 400);
+  EXPECT_EQ(json["payload_bytes_pushed"], 160);
+  EXPECT_EQ(json["payload_bytes_pulled"], 320);
+  EXPECT_EQ(json["bytes_ddp_fp32"], 20 * 4 * 1000 * 2);
+  EXPECT_EQ(json["bytes_diloco_fp32"], 2 * 4 * 1000 * 2);
+  EXPECT_EQ(json["replicas_equal"], true);
+  EXPECT_EQ(json["state_hash"], "00000000deadbeef");
+  EXPECT_EQ(json["failure"], "");
+}
+
+TEST(Summary, OfARunThatDidNothingIsStillJson) {
+  const auto json = nlohmann::json::parse(
+      FormatSummaryJson(Summarize(Config(), RunStatus(), Outcome::kFailed, "no \xff luck", 1)));
+  EXPECT_TRUE(json["val_loss"].is_null());
+  EXPECT_EQ(json["replicas_equal"], false);
+  EXPECT_EQ(json["outcome"], "failed");
+}
+
+TEST(Summary, FailsAFinishedRunWhoseReplicasDifferAgainstThePromise) {
+  RunStatus status = Status();
+  status.replicas_equal = false;
+  status.inequality = "round 1: worker-1 differs in segment 0";
+  const Summary failed = Summarize(Config(), status, Outcome::kFinished, "", 5);
+  EXPECT_EQ(failed.outcome, Outcome::kFailed);
+  EXPECT_EQ(failed.failure, "replicas differ: round 1: worker-1 differs in segment 0");
+  RunConfig local = Config();
+  local.sync.update = UpdateRule::kLocal;
+  EXPECT_EQ(Summarize(local, status, Outcome::kFinished, "", 5).outcome, Outcome::kFinished);
+}
+
+TEST(StepsDone, IsTheSlowestLiveWorkers) {
+  RunStatus status = Status();
+  status.records.clear();
+  status.members[0].state.step = 7;
+  EXPECT_EQ(StepsDone(status), 7u);
+  status.members[0].state.phase = WorkerPhase::kLost;
+  EXPECT_EQ(StepsDone(status), 20u);
+}
+
+TEST(MergeStatus, AddsTheNewRecordsOnce) {
+  RunStatus status = Status();
+  RunStatus newer;
+  newer.records.resize(1);
+  newer.records[0].step = 30;
+  newer.record_count = 3;
+  MergeStatus(newer, &status);
+  ASSERT_EQ(status.records.size(), 3u);
+  EXPECT_EQ(status.records[1].step, 20u);
+  EXPECT_EQ(status.records[2].step, 30u);
+  EXPECT_EQ(status.record_count, 3u);
+}
+
+class RunFolderTest : public testing::Test {
+ protected:
+  RunFolderTest() {
+    std::string pattern = testing::TempDir() + "/run_folder_XXXXXX";
+    root_ = mkdtemp(pattern.data());
+  }
+  ~RunFolderTest() override { std::filesystem::remove_all(root_); }
+
+  std::string root_;
+};
+
+TEST_F(RunFolderTest, IsNamedByPresetAndTime) {
+  const absl::Time time =
+      absl::FromCivil(absl::CivilSecond(2024, 3, 5, 6, 7, 8), absl::LocalTimeZone());
+  EXPECT_EQ(RunName(Config(), time), "longwave-20240305-060708");
+}
+
+TEST_F(RunFolderTest, TakesAnEmptyFolderAndRefusesAFullOne) {
+  RunConfig config = Config();
+  config.run.name = "x";
+  std::filesystem::create_directories(root_ + "/x");
+  ASSERT_TRUE(RunFolder::Create(root_, config, absl::Now()).ok());
+  const auto again = RunFolder::Create(root_, config, absl::Now());
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(again.status().message(), "the run folder " + root_ +
+                                          "/x has something in it; wanted a new name (--name) or "
+                                          "an empty folder");
+}
+
+TEST_F(RunFolderTest, SaysWhyItCannotBeMade) {
+  std::ofstream(root_ + "/file") << "x";
+  const auto folder = RunFolder::Create(root_ + "/file", Config(), absl::Now());
+  EXPECT_EQ(folder.status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RunFolderTest, WritesASummaryWithoutLeavingATemporaryFile) {
+  const std::string path = root_ + "/summary.json";
+  ASSERT_TRUE(WriteSummary(Summarize(Config(), Status(), Outcome::kFinished, "", 5), path).ok());
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(path))["rounds"], 2);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_), {}), 1);
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,210 @@
+#include "cli/view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+RunConfig Config() {
+  RunConfig config;
+  config.run.preset = "longwave";
+  config.run.steps = 300;
+  config.run.workers = 2;
+  config.run.shards = 1;
+  config.model.kind = "gpt";
+  config.model.d_model = 128;
+  config.model.layers = 5;
+  config.model.heads = 4;
+  config.model.context = 128;
+  config.sync.inner_steps = 30;
+  return config;
+}
+
+// Two workers, 130 of 300 steps and 4 of 10 rounds done, a million parameters.
+RunStatus Status() {
+  RunStatus status;
+  status.phase = RunPhase::kTraining;
+  status.parameters = 1'000'000;
+  status.seconds = 65;
+  status.validation_loss = 2.337;
+  for (uint32_t i = 0; i < 2; ++i) {
+    MemberStatus member;
+    member.member = {.worker = i, .name = absl::StrCat("worker-", i)};
+    member.state = {.phase = WorkerPhase::kTraining,
+                    .step = 130 + i,
+                    .round = 4,
+                    .train_loss = 2.4 + 0.1 * i,
+                    .tokens = 65'000,
+                    .bytes = {73'000, 252'000, 72'000, 250'000},
+                    .seconds_computing = 93,
+                    .seconds_syncing = 7};
+    member.heartbeat_age_s = 0.2;
+    status.members.push_back(member);
+  }
+  ShardStatus shard;
+  shard.state = {
+      .pushes_accepted = 16, .open_round = 4, .bytes_received = 146'000, .bytes_sent = 504'000};
+  status.shards.push_back(shard);
+  for (uint32_t round = 0; round < 4; ++round) {
+    RoundRecord record;
+    record.round = round;
+    record.step = 30 * (round + 1);
+    record.train_loss = 2.6;
+    record.validation_loss = 3.0 - 0.2 * round;
+    record.tokens_per_second = 2000;
+    record.members = 2;
+    record.bytes = {36'000ull * (round + 1), 126'000ull * (round + 1), 0, 0};
+    record.seconds = 15 * (round + 1);
+    status.records.push_back(record);
+  }
+  status.record_count = 4;
+  return status;
+}
+
+std::string Joined(const std::vector<std::string>& lines) { return absl::StrJoin(lines, "\n"); }
+
+TEST(LiveLines, ShowProgressLossesTrafficAndMembers) {
+  const RunConfig config = Config();
+  const RunStatus status = Status();
+  const std::string text = Joined(LiveLines({.config = &config,
+                                             .status = &status,
+                                             .run_folder = "runs/x",
+                                             .coordinator_address = "127.0.0.1:4000",
+                                             .elapsed_s = 70},
+                                            TextStyle()));
+  EXPECT_THAT(text, HasSubstr("preset longwave, a sync every 30 steps"));
+  EXPECT_THAT(text, HasSubstr("gpt, d 128, 5 layers, 4 heads, context 128, 1.0 M parameters"));
+  EXPECT_THAT(text, HasSubstr("2 workers, 1 shard, coordinator at 127.0.0.1:4000"));
+  EXPECT_THAT(text, HasSubstr(" 43 %  step 130/300  round 4/10"));
+  EXPECT_THAT(text, HasSubstr("elapsed 1:10   left 1:25   2.0 k tokens/s"));
+  EXPECT_THAT(text, HasSubstr("training 2.450   validation 2.337  █▆▃▁"));
+  EXPECT_THAT(text, HasSubstr("worker-1  training   131      4  2.500       93 %  73.0 kB"));
+  EXPECT_THAT(text, HasSubstr("shard-0           4        16     0         0"));
+}
+
+TEST(LiveLines, AreNeverWiderThanTheTerminal) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  status.failure = std::string(500, 'x');
+  for (size_t width : {40u, 80u, 200u}) {
+    const TextStyle style{.width = width};
+    for (const std::string& line : LiveLines(
+             {.config = &config, .status = &status, .run_folder = std::string(300, 'r')}, style)) {
+      EXPECT_LE(DisplayWidth(line), width) << line;
+    }
+  }
+}
+
+TEST(LiveLines, NeedNoUtf8) {
+  const RunConfig config = Config();
+  const RunStatus status = Status();
+  for (const std::string& line :
+       LiveLines({.config = &config, .status = &status}, TextStyle{.utf8 = false})) {
+    EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; }))
+        << line;
+  }
+}
+
+TEST(LiveLines, SayWhoIsAwaited) {
+  const RunConfig config = Config();
+  RunStatus status;
+  status.members.resize(1);
+  EXPECT_THAT(LiveLines({.config = &config, .status = &status}, TextStyle()),
+              Contains("waiting: 1 of 2 workers and 0 of 1 shards are here"));
+}
+
+TEST(LiveLines, EndWithTheFailure) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  status.phase = RunPhase::kFailed;
+  status.failure = "worker-1: the loss of step 3 is not finite";
+  EXPECT_EQ(LiveLines({.config = &config, .status = &status}, TextStyle()).back(),
+            "failed: worker-1: the loss of step 3 is not finite");
+}
+
+TEST(LiveLines, CountTheWorkersThatHaveNoRoom) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  status.members.resize(40, status.members[0]);
+  EXPECT_THAT(LiveLines({.config = &config, .status = &status}, TextStyle()),
+              Contains("… and 24 more workers"));
+}
+
+TEST(LiveLines, NameTheReplicaThatDiffersWhereThatIsWrong) {
+  RunConfig config = Config();
+  RunStatus status = Status();
+  status.inequality = "round 3: worker-1 differs in segment 0";
+  const ViewInput input{.config = &config, .status = &status};
+  EXPECT_THAT(Joined(LiveLines(input, TextStyle())), HasSubstr("replicas differ: round 3"));
+  config.sync.update = UpdateRule::kLocal;
+  EXPECT_THAT(Joined(LiveLines(input, TextStyle())), Not(HasSubstr("replicas differ")));
+}
+
+TEST(SecondsLeft, IsUnknownBeforeTheFirstStep) {
+  EXPECT_TRUE(std::isnan(SecondsLeft(Config(), RunStatus())));
+  EXPECT_DOUBLE_EQ(SecondsLeft(Config(), Status()), 65.0 * 170 / 130);
+}
+
+TEST(RoundLine, HasTheRoundsFiguresPerWorker) {
+  EXPECT_EQ(RoundLine(Config(), Status().records[1], 2.8),
+            "round  2/10  step  60/300  loss 2.600  validation 2.800     2.0 k tokens/s  pushed  "
+            "36.0 kB  pulled 126.0 kB a worker  0:30");
+}
+
+TEST(ShowsRound, MakesAboutAHundredLinesOfALongRun) {
+  RunConfig config = Config();
+  config.sync.inner_steps = 1;
+  config.run.steps = 1234;
+  int shown = 0;
+  for (uint32_t round = 1; round <= 1234; ++round) shown += ShowsRound(config, round);
+  EXPECT_GE(shown, 90);
+  EXPECT_LE(shown, 102);
+  EXPECT_TRUE(ShowsRound(config, 1234));
+  config.run.steps = 100;
+  for (uint32_t round = 1; round <= 100; ++round) EXPECT_TRUE(ShowsRound(config, round));
+}
+
+TEST(TrafficLines, ComparePerWorkerWithDdpAndDiloco) {
+  const Summary summary = Summarize(Config(), Status(), Outcome::kStopped, "", 0);
+  // 4 rounds and 130 steps of 4 MB, against 73 kB up and 252 kB down.
+  EXPECT_THAT(TrafficLines(summary),
+              ElementsAre("bytes a worker               pushed            pulled",
+                          "this run                    73.0 kB          252.0 kB",
+                          "DiLoCo (fp32) would have    16.0 MB   219 x   16.0 MB    63 x",
+                          "DDP (fp32) would have      520.0 MB  7123 x  520.0 MB  2063 x"));
+}
+
+TEST(ClosingLine, SaysHowItEnded) {
+  RunStatus status = Status();
+  status.phase = RunPhase::kFinished;
+  EXPECT_EQ(ClosingLine(Summarize(Config(), status, Outcome::kFinished, "", 70), "runs/x"),
+            "longwave up: finished: 130 steps, 4 rounds, validation loss 2.337, replicas equal, "
+            "runs/x");
+  EXPECT_EQ(ClosingLine(Summarize(Config(), status, Outcome::kFailed, "worker-0: no.", 70), "r"),
+            "longwave up: failed: worker-0: no.");
+  EXPECT_EQ(ClosingLine(Summarize(Config(), status, Outcome::kStopped, "", 70), "runs/x"),
+            "longwave up: stopped: 130 steps, 4 rounds, runs/x");
+}
+
+TEST(FinalLines, HaveTheTotals) {
+  const std::string text =
+      Joined(FinalLines(Summarize(Config(), Status(), Outcome::kFinished, "", 70), "runs/x"));
+  EXPECT_THAT(text, HasSubstr("146.0 kB at the sockets, 144.0 kB of them payload"));
+  EXPECT_THAT(text, HasSubstr("DDP, fp32        1.0 GB each way: 7123 x"));
+  EXPECT_THAT(text, HasSubstr("replicas         equal, state 0000000000000000"));
+}
+
+}  // namespace
+}  // namespace longwave
