@@ -7,8 +7,6 @@
 namespace longwave {
 namespace {
 
-constexpr uint64_t kValidationsWanted = 20;
-
 uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
@@ -41,11 +39,6 @@ std::string_view Name(UpdateRule update) {
 
 uint64_t RoundCount(const RunConfig& config) {
   return CeilDivide(config.run.steps, std::max<uint64_t>(1, config.sync.inner_steps));
-}
-
-uint64_t RoundsBetweenValidations(const RunConfig& config) {
-  if (config.run.validate_every > 0) return config.run.validate_every;
-  return std::max<uint64_t>(1, RoundCount(config) / kValidationsWanted);
 }
 
 LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest) {

@@ -24,7 +24,7 @@ struct RunSection {
   uint32_t workers = 0;             // members that a run waits for before its first round
   uint32_t shards = 0;
   uint64_t seed = 0;                // of model, data and selection
-  uint32_t validate_every = 0;      // rounds between validations; 0: see RoundsBetweenValidations
+  uint32_t validate_every = 0;      // rounds between validations; 0: about 20 validations
   uint32_t validation_batches = 0;  // batches of a validation loss
 
   bool operator==(const RunSection&) const = default;
@@ -107,10 +107,6 @@ std::string_view Name(UpdateRule update);  // "sgd", "sign", "nesterov", "inner"
 
 // Rounds of a run: ceil(steps / H).
 uint64_t RoundCount(const RunConfig& config);
-
-// run.validate_every, or for 0 as many rounds as give about 20 validations. At least 1. The end of
-// a run is validated in any case.
-uint64_t RoundsBetweenValidations(const RunConfig& config);
 
 // θ is promised to be equal on all replicas for every update but `local`.
 inline bool PromisesEqualReplicas(const RunConfig& config) {

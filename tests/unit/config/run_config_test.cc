@@ -23,15 +23,6 @@ TEST(RoundCount, CountsAShortLastRound) {
   EXPECT_EQ(RoundCount(WithSteps(600, 1)), 600u);
 }
 
-TEST(RoundsBetweenValidations, GivesAboutTwentyUnlessTold) {
-  EXPECT_EQ(RoundsBetweenValidations(WithSteps(600, 1)), 30u);
-  EXPECT_EQ(RoundsBetweenValidations(WithSteps(600, 30)), 1u);
-  EXPECT_EQ(RoundsBetweenValidations(WithSteps(5, 30)), 1u);
-  RunConfig told = WithSteps(600, 1);
-  told.run.validate_every = 7;
-  EXPECT_EQ(RoundsBetweenValidations(told), 7u);
-}
-
 // A matrix of `tiles` blocks of 64 × 64.
 Manifest OfTiles(int64_t tiles) { return {{{"w", {64 * tiles, 64}}}}; }
 
