@@ -144,7 +144,7 @@ struct KernelOps {
   absl::Status (*restore)(const Exec&, const RestoreArgs&);
   absl::Status (*decode_update)(const Exec&, const DecodeUpdateArgs&);
   absl::Status (*hash)(const Exec&, const HashArgs&);
-  // to ← from, both in the backend's memory, not overlapping.
+  // to ← from, each in the backend's memory or the host's, not overlapping.
   absl::Status (*copy)(const Exec&, void* to, const void* from, size_t bytes);
   // Memory of the backend, zeroed, 256-byte aligned. ResourceExhausted says how much was wanted.
   absl::StatusOr<void*> (*allocate)(size_t bytes);

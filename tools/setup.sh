@@ -36,3 +36,35 @@ fi
 echo "setup: the distribution's packages are in place"
 
 [ "${1:-}" = --cuda ] || exit 0
+
+if nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null); then
+  echo "setup: using the machine's CUDA compiler, $nvcc"
+  exit 0
+fi
+
+# NVIDIA's packages: compiler, headers and libraries of one release of the toolkit. They must fit each
+# other, so all are pinned; 13.0 asks the least of a driver among the 13.x.
+cuda_packages=(
+  nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88
+  nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
+  nvidia-cufft==12.0.0.61 nvidia-nvjitlink==13.0.88
+)
+toolkit=.cuda/toolkit
+stamp=.cuda/installed
+if [ "$(cat "$stamp" 2>/dev/null)" != "${cuda_packages[*]}" ] || [ ! -x "$toolkit/bin/nvcc" ]; then
+  echo "setup: no CUDA toolkit on this machine; bringing NVIDIA's packages into .cuda/"
+  rm -rf .cuda
+  mkdir -p .cuda
+  python3 -m venv .cuda/venv
+  .cuda/venv/bin/pip install --quiet --disable-pip-version-check "${cuda_packages[@]}"
+  unpacked=$(cd .cuda/venv/lib/python3*/site-packages/nvidia/cu13 && pwd -P)
+  # The packages lack what a toolkit has beside them: lib64, and the names that a linker asks for.
+  ln -sfn lib "$unpacked/lib64"
+  for library in "$unpacked"/lib/lib*.so.*; do
+    plain="${library%%.so.*}.so"
+    [ -e "$plain" ] || ln -s "$(basename "$library")" "$plain"
+  done
+  ln -sfn "${unpacked#"$PWD"/.cuda/}" "$toolkit"
+  echo "${cuda_packages[*]}" > "$stamp"
+fi
+echo "setup: CUDA compiler in $toolkit: $("$toolkit/bin/nvcc" --version | sed -n 's/.*release .*, //p')"
