@@ -1,0 +1,199 @@
+// longwave-worker: one replica of the model, trained on this machine and kept in step with the
+// others.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "common/layout/layout.h"
+#include "common/log/log.h"
+#include "common/rpc/coordinator_client.h"
+#include "kernels/ops.h"
+#include "worker/data/corpus.h"
+#include "worker/models/replica.h"
+#include "worker/signal_watcher.h"
+#include "worker/sync/exchange.h"
+#include "worker/sync/pipeline.h"
+#include "worker/trainer/session.h"
+#include "worker/trainer/sync_options.h"
+#include "worker/trainer/trainer.h"
+
+namespace longwave {
+namespace {
+
+// Below the time in which a stopped worker must be gone; a call that takes longer is made again.
+constexpr absl::Duration kCallDeadline = absl::Seconds(3);
+// How long a worker that cannot even start tries to tell the coordinator why.
+constexpr absl::Duration kEarlyFailurePatience = absl::Seconds(1);
+
+struct Flags {
+  std::string config_path;
+  Overrides overrides;
+  std::string name;
+  std::string coordinator;
+  std::string run_dir;
+  uint32_t threads = 0;
+};
+
+absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LoadConfig(flags.config_path, flags.overrides));
+  if (!flags.coordinator.empty()) config.cluster.coordinator = flags.coordinator;
+  if (flags.threads > 0) config.train.threads = flags.threads;
+  if (config.train.threads == 0) {
+    config.train.threads =
+        std::max(1u, std::thread::hardware_concurrency() / std::max(1u, config.run.workers));
+  }
+  if (config.train.device == "cuda") {
+    return absl::InvalidArgumentError(
+        "device cuda: this worker was built for the CPU; wanted train.device cpu or auto");
+  }
+  return config;
+}
+
+// What a worker brings along, before anyone hears of it.
+struct Prepared {
+  Corpus corpus;
+  std::unique_ptr<Replica> replica;
+  const KernelOps* ops;
+};
+
+absl::StatusOr<Prepared> Prepare(const RunConfig& config) {
+  LONGWAVE_ASSIGN_OR_RETURN(Corpus corpus, Corpus::Load(config.data, config.model.context));
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
+                            Replica::Create(config.model, config.train, config.run.seed,
+                                            static_cast<int>(config.train.threads)));
+  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
+  return Prepared{std::move(corpus), std::move(replica), ops};
+}
+
+absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, const Layout& layout,
+                                  Prepared& prepared, Session& session) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start, session.AwaitStart(config.run.shards));
+  if (start.first_round != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run is at round ", start.first_round,
+                     " already; wanted to join before its first round"));
+  }
+  Replica& replica = *prepared.replica;
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<SyncPipeline> pipeline,
+      SyncPipeline::Create(SyncOptionsOf(config.sync, config.run.seed), &layout, prepared.ops,
+                           Exec{.threads = static_cast<int>(config.train.threads)},
+                           {.theta = replica.theta(), .gradient = replica.gradient()}));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Exchange> exchange,
+      Exchange::Connect(
+          {.run = start.run, .worker = session.worker(), .shard_endpoints = start.shard_endpoints},
+          pipeline.get(), &layout));
+  Log(LogLevel::kInfo, absl::StrCat("training ", replica.parameter_count(), " parameters on ",
+                                    prepared.corpus.train().size(), " bytes of text, ",
+                                    config.train.threads, " threads"));
+  Trainer trainer({.config = &config,
+                   .layout = &layout,
+                   .corpus = &prepared.corpus,
+                   .replica = &replica,
+                   .pipeline = pipeline.get(),
+                   .exchange = exchange.get(),
+                   .host = &session,
+                   .worker = session.worker(),
+                   .run_dir = flags.run_dir});
+  LONGWAVE_ASSIGN_OR_RETURN(FinalReport report, trainer.Run());
+  LONGWAVE_RETURN_IF_ERROR(session.Finish(report));
+  return report;
+}
+
+// How the worker's end looks from outside, given how its training went.
+absl::Status Conclude(const absl::Status& trained, const std::string& name, Session& session) {
+  if (!trained.ok() && !absl::IsCancelled(trained)) {
+    session.Fail(absl::StrCat(name, ": ", trained.message()));
+    return trained;
+  }
+  const std::optional<Session::Ending> ending = session.ended();
+  if (ending.has_value() && ending->phase == RunPhase::kFailed) {
+    return absl::AbortedError(ending->reason);
+  }
+  // Finished; or stopped, by the coordinator or a signal: as was asked.
+  return absl::OkStatus();
+}
+
+absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
+  const std::unique_ptr<CoordinatorClient> client =
+      CoordinatorClient::Connect(config.cluster.coordinator, kCallDeadline);
+  SessionOptions options{
+      .name = flags.name,
+      .coordinator = config.cluster.coordinator,
+      .manifest = manifest,
+      .layout_hash = layout.hash(),
+      .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
+      .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
+  };
+  absl::StatusOr<Prepared> prepared = Prepare(config);
+  if (!prepared.ok()) {
+    // The others need not wait for a worker that will not come: if the coordinator is there, it
+    // hears.
+    options.start_timeout = kEarlyFailurePatience;
+    if (const auto session = Session::Join(client.get(), options, stop); session.ok()) {
+      (*session)->Fail(absl::StrCat(flags.name, ": ", prepared.status().message()));
+    }
+    return prepared.status();
+  }
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(client.get(), options, stop);
+  if (absl::IsCancelled(session.status())) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(session.status());
+  std::printf("ready %u\n", (*session)->worker());
+  std::fflush(stdout);
+  const absl::Status trained = Train(config, flags, layout, *prepared, **session).status();
+  return Conclude(trained, flags.name, **session);
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Longwave's worker: trains one replica of the model");
+  app.add_option("--config", flags.config_path,
+                 "Configuration of the run, the same for every process")
+      ->required();
+  app.add_option("--set", flags.overrides, "key=value, over the configuration")
+      ->allow_extra_args(false);
+  app.add_option("--name", flags.name, "Name of this worker, one live worker each")->required();
+  app.add_option("--coordinator", flags.coordinator, "host:port, instead of cluster.coordinator");
+  app.add_option("--run-dir", flags.run_dir, "Folder that model.safetensors is written to [.]");
+  app.add_option("--threads", flags.threads, "Instead of train.threads");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "error: longwave-worker: %s (--help lists the options)\n", error.what());
+    return 1;
+  }
+  SetLogProcess(flags.name);
+  StopSignal stop;
+  SignalWatcher watcher(&stop);
+  const absl::Status status = RunWorker(flags, &stop);
+  if (status.ok()) return 0;
+  const std::string message(status.message());
+  const std::string prefix = absl::StrCat(flags.name, ": ");
+  // A sentence of the coordinator names its worker already.
+  const bool named = absl::StartsWith(message, prefix) || absl::IsAborted(status);
+  std::fprintf(stderr, "error: %s%s\n", named ? "" : prefix.c_str(), message.c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace longwave
+
+int main(int argc, char** argv) { return longwave::Main(argc, argv); }

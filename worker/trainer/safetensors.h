@@ -1,0 +1,27 @@
+#ifndef LONGWAVE_WORKER_TRAINER_SAFETENSORS_H_
+#define LONGWAVE_WORKER_TRAINER_SAFETENSORS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/layout/layout.h"
+#include "common/layout/manifest.h"
+
+namespace longwave {
+
+// Writes the model's tensors as a safetensors file: 8 bytes with the header's length,
+// little-endian; the header, JSON padded with spaces to 8 bytes; then the tensors in manifest
+// order, F32. The file appears under its name only when it is whole and on the disk.
+//   theta     [layout.parameter_count()], flat as the layout orders it
+//   metadata  kept under __metadata__
+// Source: the format's description at github.com/huggingface/safetensors.
+// Unavailable, PermissionDenied, NotFound: the file can't be written; says which and why.
+absl::Status WriteSafetensors(const std::string& path, const Manifest& manifest,
+                              const Layout& layout, const float* theta,
+                              const std::map<std::string, std::string>& metadata);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_TRAINER_SAFETENSORS_H_

@@ -1,0 +1,46 @@
+#include "worker/trainer/schedule.h"
+
+#include <algorithm>
+#include <numbers>
+
+namespace longwave {
+namespace {
+
+// sin(π·x/2) for x in [0, 1] by its power series: 13 terms reach double precision there.
+double SinHalfPi(double x) {
+  const double angle = x * (std::numbers::pi / 2);
+  const double square = angle * angle;
+  double term = angle, sum = angle;
+  for (int n = 1; n <= 12; ++n) {
+    term *= -square / static_cast<double>(2 * n * (2 * n + 1));
+    sum += term;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Schedule::Schedule(const TrainSection& train, uint64_t steps)
+    : peak_(train.learning_rate),
+      final_share_(train.final_learning_rate_share),
+      warmup_steps_(train.warmup_steps),
+      steps_(steps) {}
+
+double Schedule::LearningRate(uint64_t step) const {
+  if (step < warmup_steps_) {
+    return peak_ * static_cast<double>(step + 1) / static_cast<double>(warmup_steps_);
+  }
+  if (steps_ <= warmup_steps_) return peak_;
+  const double progress = std::min(
+      1.0, static_cast<double>(step - warmup_steps_) / static_cast<double>(steps_ - warmup_steps_));
+  // (1 + cos(π·p)) / 2 = sin²(π·(1 − p)/2)
+  const double root = SinHalfPi(1 - progress);
+  return peak_ * (final_share_ + (1 - final_share_) * (root * root));
+}
+
+uint64_t ValidationInterval(uint32_t validate_every, uint64_t rounds) {
+  constexpr uint64_t kValidations = 20;
+  return validate_every > 0 ? validate_every : std::max<uint64_t>(1, rounds / kValidations);
+}
+
+}  // namespace longwave

@@ -1,0 +1,31 @@
+#ifndef LONGWAVE_WORKER_TRAINER_SCHEDULE_H_
+#define LONGWAVE_WORKER_TRAINER_SCHEDULE_H_
+
+#include <cstdint>
+
+#include "common/config/run_config.h"
+
+namespace longwave {
+
+// The learning rate of each inner step: a linear warm-up to the peak, then half a cosine down to
+// final_learning_rate_share of it, which step `steps` (one past the last) would have. Plain
+// arithmetic without the maths library, so that every machine computes the same number.
+class Schedule {
+ public:
+  Schedule(const TrainSection& train, uint64_t steps);
+
+  double LearningRate(uint64_t step) const;
+
+ private:
+  double peak_;
+  double final_share_;
+  uint64_t warmup_steps_;
+  uint64_t steps_;
+};
+
+// Rounds between validations: as configured, or as many as give about twenty in a run of `rounds`.
+uint64_t ValidationInterval(uint32_t validate_every, uint64_t rounds);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_TRAINER_SCHEDULE_H_

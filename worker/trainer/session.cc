@@ -1,0 +1,253 @@
+#include "worker/trainer/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/log/log.h"
+
+namespace longwave {
+namespace {
+
+// How often a wait looks at the stop signal, which a signal handler's thread may set at any time.
+constexpr std::chrono::milliseconds kPatience(50);
+// Until the run has begun a worker asks more often than it reports later, so that all start
+// together.
+constexpr absl::Duration kStartInterval = absl::Milliseconds(100);
+constexpr absl::Duration kBackoffMax = absl::Seconds(2);
+constexpr absl::Duration kFailurePatience = absl::Seconds(3);
+// After a final report that was answered, a coordinator that is silent for this long has gone home.
+constexpr absl::Duration kFarewellPatience = absl::Seconds(3);
+
+// Nobody answered; anything else is an answer.
+bool IsSilence(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+uint64_t RandomWord() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+absl::Status SilentFor(const SessionOptions& options, const char* wanted) {
+  return absl::UnavailableError(absl::StrCat(
+      "the coordinator at ", options.coordinator, " did not answer for ",
+      absl::FormatDuration(options.start_timeout), " (cluster.start_timeout_s); wanted ", wanted));
+}
+
+// Waits for `duration` or until `stop`; without a lock of anyone's.
+void Pause(absl::Duration duration, const StopSignal& stop) {
+  const absl::Time end = absl::Now() + duration;
+  while (!stop.requested() && absl::Now() < end) {
+    absl::SleepFor(std::min(absl::FromChrono(kPatience), end - absl::Now()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client,
+                                                       SessionOptions options, StopSignal* stop) {
+  const RegisterWorker request{.name = options.name,
+                               .manifest = options.manifest,
+                               .layout_hash = options.layout_hash,
+                               .incarnation = RandomWord()};
+  const absl::Time give_up = absl::Now() + options.start_timeout;
+  absl::Duration backoff = absl::Milliseconds(50);
+  while (true) {
+    if (stop->requested()) return absl::CancelledError("asked to stop before registration");
+    const absl::StatusOr<uint32_t> worker = client->Register(request);
+    if (worker.ok()) {
+      return std::unique_ptr<Session>(
+          new Session(client, std::move(options), stop, *worker, request.incarnation));
+    }
+    if (!IsSilence(worker.status())) {
+      return absl::Status(worker.status().code(),
+                          absl::StrCat("the coordinator refused: ", worker.status().message()));
+    }
+    const absl::Duration left = give_up - absl::Now();
+    if (left <= absl::ZeroDuration()) return SilentFor(options, "a registration");
+    Pause(std::min(backoff, left), *stop);
+    backoff = std::min(backoff * 2, kBackoffMax);
+  }
+}
+
+Session::Session(CoordinatorClient* client, SessionOptions options, StopSignal* stop,
+                 uint32_t worker, uint64_t incarnation)
+    : client_(client),
+      options_(std::move(options)),
+      stop_(stop),
+      worker_(worker),
+      incarnation_(incarnation),
+      last_answer_(absl::Now()),
+      thread_([this] { BeatUntilClosed(); }) {}
+
+Session::~Session() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Session::BeatUntilClosed() {
+  absl::Duration backoff = absl::ZeroDuration();
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    urgent_ = false;
+    const WorkerHeartbeat heartbeat = NextHeartbeat();
+    lock.unlock();
+    absl::StatusOr<WorkerHeartbeatReply> answer = client_->Heartbeat(heartbeat);
+    lock.lock();
+    absl::Duration pause;
+    if (answer.ok()) {
+      TakeAnswer(heartbeat, *std::move(answer));
+      backoff = absl::ZeroDuration();
+      pause = membership_.epoch == 0 ? std::min(kStartInterval, options_.heartbeat_interval)
+                                     : options_.heartbeat_interval;
+    } else {
+      TakeFailure(answer.status());
+      // What is urgent stays so, but a coordinator that is away is not asked in a tight loop.
+      urgent_ = false;
+      backoff = std::clamp(backoff * 2, options_.heartbeat_interval, kBackoffMax);
+      pause = backoff;
+    }
+    changed_.notify_all();
+    wake_.wait_for(lock, absl::ToChronoMilliseconds(pause), [this] { return urgent_ || closing_; });
+  }
+}
+
+WorkerHeartbeat Session::NextHeartbeat() {
+  return {.worker = worker_,
+          .incarnation = incarnation_,
+          .state = state_,
+          .rounds = unanswered_,
+          .known_epoch = membership_.epoch,
+          .failure = failure_,
+          .final = final_};
+}
+
+void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer) {
+  if (!reachable_) Log(LogLevel::kInfo, "the coordinator answers again");
+  reachable_ = true;
+  last_answer_ = absl::Now();
+  // Reports are only ever added at the end while a heartbeat is under way.
+  unanswered_.erase(unanswered_.begin(),
+                    unanswered_.begin() + static_cast<std::ptrdiff_t>(sent.rounds.size()));
+  if (sent.final.has_value() || !sent.failure.empty()) told_ = true;
+  run_ = answer.run;
+  validates_ = answer.validates;
+  if (answer.membership.has_value()) {
+    membership_ = *std::move(answer.membership);
+    shards_ = std::move(answer.shards);
+  }
+  if (answer.instruction == Instruction::kStop && !ended_.has_value()) {
+    ended_ = Ending{.phase = answer.phase, .reason = std::move(answer.reason)};
+    stop_->Request();
+  }
+}
+
+void Session::TakeFailure(const absl::Status& status) {
+  if (IsSilence(status)) {
+    if (reachable_) {
+      Log(LogLevel::kWarning,
+          absl::StrCat("the coordinator does not answer: ", std::string(status.message()),
+                       "; the data plane goes on"));
+    }
+    reachable_ = false;
+    return;
+  }
+  // It answered, and knows nothing of this worker: a coordinator of another run, or a new one.
+  if (!ended_.has_value()) {
+    ended_ = Ending{.phase = RunPhase::kFailed,
+                    .reason = absl::StrCat("the coordinator refused a heartbeat: ",
+                                           std::string(status.message()))};
+    stop_->Request();
+  }
+}
+
+absl::StatusOr<Session::Start> Session::AwaitStart(uint32_t shard_count) {
+  std::unique_lock lock(mutex_);
+  while (membership_.epoch == 0 || shards_.size() != shard_count) {
+    if (ended_.has_value() || stop_->requested()) {
+      return absl::CancelledError("asked to stop before the run began");
+    }
+    if (Silence() > options_.start_timeout) return SilentFor(options_, "the run's beginning");
+    changed_.wait_for(lock, kPatience);
+  }
+  Start start{.run = run_};
+  start.shard_endpoints.resize(shard_count);
+  for (const ShardAddress& shard : shards_) {
+    if (shard.shard >= shard_count) {
+      return absl::InvalidArgumentError(absl::StrCat("got the address of shard ", shard.shard,
+                                                     ", wanted shards 0 to ", shard_count - 1));
+    }
+    start.shard_endpoints[shard.shard] = shard.data_endpoint;
+  }
+  for (const Member& member : membership_.members) {
+    if (member.worker == worker_) start.first_round = member.first_round;
+  }
+  return start;
+}
+
+absl::Status Session::Finish(FinalReport report) {
+  std::unique_lock lock(mutex_);
+  final_ = std::move(report);
+  told_ = false;
+  urgent_ = true;
+  wake_.notify_all();
+  while (!ended_.has_value()) {
+    if (stop_->requested()) return absl::CancelledError("asked to stop");
+    if (told_ && Silence() > kFarewellPatience) return absl::OkStatus();
+    if (!told_ && Silence() > options_.start_timeout)
+      return SilentFor(options_, "the final report");
+    changed_.wait_for(lock, kPatience);
+  }
+  return absl::OkStatus();
+}
+
+void Session::Fail(const std::string& reason) {
+  std::unique_lock lock(mutex_);
+  failure_ = reason;
+  state_.phase = WorkerPhase::kFailed;
+  told_ = false;
+  urgent_ = true;
+  wake_.notify_all();
+  const absl::Time give_up = absl::Now() + kFailurePatience;
+  while (!told_ && absl::Now() < give_up) changed_.wait_for(lock, kPatience);
+}
+
+std::optional<Session::Ending> Session::ended() const {
+  std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+uint32_t Session::epoch() const {
+  std::lock_guard lock(mutex_);
+  return membership_.epoch;
+}
+
+bool Session::validates() const {
+  std::lock_guard lock(mutex_);
+  return validates_;
+}
+
+void Session::SetState(const WorkerState& state) {
+  std::lock_guard lock(mutex_);
+  state_ = state;
+}
+
+void Session::Report(RoundReport report) {
+  {
+    std::lock_guard lock(mutex_);
+    unanswered_.push_back(std::move(report));
+    urgent_ = true;
+  }
+  wake_.notify_all();
+}
+
+}  // namespace longwave

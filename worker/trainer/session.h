@@ -1,0 +1,114 @@
+#ifndef LONGWAVE_WORKER_TRAINER_SESSION_H_
+#define LONGWAVE_WORKER_TRAINER_SESSION_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/layout/manifest.h"
+#include "common/rpc/coordinator_client.h"
+#include "common/wire/control.h"
+#include "worker/trainer/stop_signal.h"
+#include "worker/trainer/trainer.h"
+
+namespace longwave {
+
+struct SessionOptions {
+  std::string name;
+  std::string coordinator;  // its address, for sentences
+  Manifest manifest;
+  uint64_t layout_hash = 0;
+  absl::Duration heartbeat_interval = absl::Milliseconds(250);
+  absl::Duration start_timeout = absl::Seconds(120);  // silence of the coordinator that is borne
+};
+
+// A worker's membership of a run, kept alive by a thread of its own that tells the coordinator how
+// the worker is and takes in what it answers. During training the coordinator may be away: reports
+// wait until it answers. Thread-safe.
+class Session final : public TrainerHost {
+ public:
+  // Registers, again and again while nobody answers. `client` and `stop` outlive the session;
+  // `stop` is also set when the coordinator says so. Unavailable: no answer within start_timeout.
+  // Cancelled: `stop`. Others: the coordinator's refusal.
+  static absl::StatusOr<std::unique_ptr<Session>> Join(CoordinatorClient* client,
+                                                       SessionOptions options, StopSignal* stop);
+  ~Session() override;
+
+  uint32_t worker() const { return worker_; }
+
+  struct Start {
+    uint64_t run = 0;
+    std::vector<std::string> shard_endpoints;  // by shard index
+    uint32_t first_round = 0;                  // the first that this worker pushes to
+  };
+  // Waits until all members and `shard_count` shards are there. Cancelled: the session has ended or
+  // `stop` was set. Unavailable: the coordinator was silent for start_timeout.
+  absl::StatusOr<Start> AwaitStart(uint32_t shard_count);
+
+  // Tells the coordinator and waits until it ends the run (then OK; see `ended`), or, once the
+  // report was answered, until it is gone. Unavailable: it was never answered. Cancelled: `stop`.
+  absl::Status Finish(FinalReport report);
+
+  // Tells the coordinator why this worker ends early; waits a little for its answer.
+  void Fail(const std::string& reason);
+
+  // How the coordinator ended the run, once it has.
+  struct Ending {
+    RunPhase phase = RunPhase::kFinished;
+    std::string reason;
+  };
+  std::optional<Ending> ended() const;
+
+  uint32_t epoch() const override;
+  bool validates() const override;
+  bool stop_requested() const override { return stop_->requested(); }
+  void SetState(const WorkerState& state) override;
+  void Report(RoundReport report) override;
+
+ private:
+  Session(CoordinatorClient* client, SessionOptions options, StopSignal* stop, uint32_t worker,
+          uint64_t incarnation);
+
+  void BeatUntilClosed();
+  WorkerHeartbeat NextHeartbeat();
+  void TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer);
+  void TakeFailure(const absl::Status& status);
+  absl::Duration Silence() const { return absl::Now() - last_answer_; }
+
+  CoordinatorClient* const client_;
+  const SessionOptions options_;
+  StopSignal* const stop_;
+  const uint32_t worker_;
+  const uint64_t incarnation_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;     // the thread: something is to be told now
+  std::condition_variable changed_;  // everyone else: something was answered
+  WorkerState state_;
+  std::vector<RoundReport> unanswered_;
+  std::optional<FinalReport> final_;
+  std::string failure_;
+  bool told_ = false;  // the last call of Finish or Fail was answered
+  bool urgent_ = false;
+  bool closing_ = false;
+  Membership membership_;
+  std::vector<ShardAddress> shards_;
+  uint64_t run_ = 0;
+  bool validates_ = false;
+  bool reachable_ = true;
+  absl::Time last_answer_;
+  std::optional<Ending> ended_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_TRAINER_SESSION_H_

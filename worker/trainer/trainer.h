@@ -1,0 +1,89 @@
+#ifndef LONGWAVE_WORKER_TRAINER_TRAINER_H_
+#define LONGWAVE_WORKER_TRAINER_TRAINER_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/config/run_config.h"
+#include "common/layout/layout.h"
+#include "common/wire/control.h"
+#include "worker/data/corpus.h"
+#include "worker/models/adamw.h"
+#include "worker/models/replica.h"
+#include "worker/sync/exchange.h"
+#include "worker/sync/pipeline.h"
+#include "worker/trainer/schedule.h"
+
+namespace longwave {
+
+// What the trainer needs of the control plane; Session is the real one.
+class TrainerHost {
+ public:
+  virtual ~TrainerHost() = default;
+  virtual uint32_t epoch() const = 0;  // of the membership, now
+  virtual bool validates() const = 0;  // this worker computes the validation loss, now
+  virtual bool stop_requested() const = 0;
+  virtual void SetState(const WorkerState& state) = 0;
+  virtual void Report(RoundReport report) = 0;
+};
+
+// What a trainer works with; all of it outlives the trainer.
+struct TrainerParts {
+  const RunConfig* config = nullptr;
+  const Layout* layout = nullptr;
+  const Corpus* corpus = nullptr;
+  Replica* replica = nullptr;
+  SyncPipeline* pipeline = nullptr;
+  Exchange* exchange = nullptr;
+  TrainerHost* host = nullptr;
+  uint32_t worker = 0;  // its index
+  std::string run_dir;  // where the validating worker writes model.safetensors
+};
+
+// A run as one worker lives it:
+//   a round   H inner steps (pseudo-gradient) or one gradient;  sync;  (update inner: the
+//   optimizer's
+//             step with the merged gradient);  hashes;  validation where it is this worker's turn
+// What it computes depends on configuration, worker index and what the shards merge, not on time.
+class Trainer {
+ public:
+  explicit Trainer(TrainerParts parts);
+
+  // All rounds, then the weights. Cancelled: the host asked to stop. DataLoss: the loss or the
+  // signal is not a finite number. Others as the parts return them.
+  absl::StatusOr<FinalReport> Run();
+
+ private:
+  absl::Status RunRound(uint32_t round);
+  // One batch into gradient(); adds to the round's loss.
+  absl::Status ForwardBackward();
+  absl::Status Sync(uint32_t round, uint64_t steps, double learning_rate);
+  absl::Status Validate(uint32_t round);
+  absl::StatusOr<double> ValidationLoss();
+  absl::StatusOr<FinalReport> Finish();
+  void SetPhase(WorkerPhase phase);
+  absl::Status Cancelled() const;
+
+  std::span<float> theta() { return {parts_.replica->theta(), parts_.replica->parameter_count()}; }
+  std::span<float> gradient() {
+    return {parts_.replica->gradient(), parts_.replica->parameter_count()};
+  }
+
+  const TrainerParts parts_;
+  const RunConfig& config_;
+  const Schedule schedule_;
+  const uint64_t rounds_;
+  AdamW optimizer_;
+  WorkerState state_;
+  double round_loss_sum_ = 0;
+  std::optional<double> validation_loss_;  // of the last validation
+  std::optional<uint32_t> validated_round_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_TRAINER_TRAINER_H_
