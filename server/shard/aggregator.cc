@@ -39,15 +39,13 @@ absl::StatusOr<Aggregator> Aggregator::Create(const AggregatorOptions& options, 
   }
   Aggregator aggregator(options, std::move(layout));
   for (const SegmentState& segment : aggregator.segments_) {
-    // The dense form bounds the merged payload of every selection but topk of nearly all.
+    // All of topk goes down as one of the last, or as topk in an integer codec, which always fits.
     for (const PayloadFormat& format :
          {options.up, options.down, PayloadFormat{Selection::kAll, options.down.codec, 0}}) {
-      LONGWAVE_ASSIGN_OR_RETURN(const auto form, PayloadLayout::Create(format, segment.tile_sizes));
-      if (form.bytes() > kPayloadBytesMax) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "segment ", segment.segment, " as ", Describe(format), " takes ", form.bytes(),
-            " bytes, wanted at most ", kPayloadBytesMax, ": lower segment_tiles"));
-      }
+      const auto form = PayloadLayout::Create(format, segment.tile_sizes);
+      if (form.ok()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "segment ", segment.segment, " as ", Describe(format), ": ", form.status().message()));
     }
   }
   return aggregator;

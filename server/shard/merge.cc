@@ -11,10 +11,6 @@
 namespace longwave {
 namespace {
 
-int32_t LargestLevel(ValueCodec codec) {
-  return LevelOf(codec, (uint32_t{1} << ValueBits(codec)) - 1);
-}
-
 float Saturate(double value) {
   const float clamped =
       static_cast<float>(std::clamp(value, -double{kMergedMax}, double{kMergedMax}));
@@ -46,10 +42,11 @@ PayloadLayout UnionLayout(const MergeOptions& options, uint32_t k,
                           std::span<const uint32_t> tile_sizes) {
   const ValueCodec codec = options.down.codec;
   const PayloadFormat sparse{Selection::kTopK, codec, static_cast<uint16_t>(std::max(k, 1u))};
-  PayloadLayout layout = LayoutOf(sparse, tile_sizes);
-  if (HasScale(codec)) return layout;
+  if (HasScale(codec)) return LayoutOf(sparse, tile_sizes);
   PayloadLayout dense = LayoutOf({Selection::kAll, codec, 0}, tile_sizes);
-  return dense.bytes() <= layout.bytes() ? dense : layout;
+  // Nearly all of a large segment with indices may be more than a frame carries; dense fits.
+  auto layout = PayloadLayout::Create(sparse, tile_sizes);
+  return layout.ok() && layout->bytes() < dense.bytes() ? *std::move(layout) : dense;
 }
 
 absl::Status CheckK(const PayloadFormat& format, const char* direction) {
@@ -184,7 +181,7 @@ bool Merger::ChooseQuantum(uint32_t tile, uint64_t draw,
     if (HasScale(codec)) {
       const float scale =
           ReadTileLevels(*layout, tile, payload, draw, indices, std::span(levels_).first(count));
-      magnitude = double{scale} * LargestLevel(codec);
+      magnitude = double{scale} * TopLevel(codec);
     } else {
       const std::span<float> values = std::span(values_).first(count);
       ReadTile(*layout, tile, payload, draw, indices, values);

@@ -1,0 +1,156 @@
+#include "server/coordinator/round_ledger.h"
+
+#include <gtest/gtest.h>
+
+namespace longwave {
+namespace {
+
+const std::vector<Member> kThree = {{0, "a", 0}, {1, "b", 0}, {2, "c", 0}};
+
+RoundReport Report(uint32_t round, std::vector<uint64_t> hashes, uint64_t tokens = 0) {
+  RoundReport report;
+  report.round = round;
+  report.segment_hashes = std::move(hashes);
+  report.tokens = tokens;
+  return report;
+}
+
+void Add(RoundLedger& ledger, const Member& member, const std::vector<RoundReport>& reports) {
+  ASSERT_TRUE(ledger.Check(member, reports).ok()) << ledger.Check(member, reports);
+  ledger.Add(member, reports);
+}
+
+TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
+  RoundLedger ledger(5);
+  for (uint32_t i = 0; i < 3; ++i) {
+    RoundReport report = Report(0, {4, 5}, 100 * (i + 1));
+    report.step = 30;
+    report.train_loss = 1.0 + i;
+    report.validation_loss = 10.0 + i;
+    report.bytes = {1u + i, 10u + i, 100u + i, 1000u + i};
+    report.seconds_computing = 3;
+    report.seconds_syncing = 1 + i;
+    Add(ledger, kThree[i], {report});
+  }
+  const auto records = ledger.Finish(kThree, 1, 8);
+  ASSERT_EQ(records.size(), 1u);
+  const RoundRecord& record = records[0];
+  EXPECT_EQ(record.step, 30u);
+  EXPECT_DOUBLE_EQ(record.train_loss, 2);
+  EXPECT_EQ(record.validation_loss, 11);  // of the worker that validates
+  EXPECT_EQ(record.tokens, 600u);
+  EXPECT_EQ(record.bytes, (ByteCounts{6, 33, 303, 3003}));
+  EXPECT_EQ(record.seconds, 8);
+  EXPECT_EQ(record.tokens_per_second, 75);
+  EXPECT_TRUE(record.replicas_equal);
+  EXPECT_EQ(record.state_hash, CombineHashes({4, 5}));
+  EXPECT_EQ(record.members, 3u);
+  EXPECT_DOUBLE_EQ(record.compute_share, 9.0 / 15);
+}
+
+TEST(RoundLedger, RatesAreOverTheTimeSinceTheRecordBefore) {
+  RoundLedger ledger(5);
+  const std::vector<Member> one = {kThree[0]};
+  RoundReport first = Report(0, {1}, 100);
+  first.seconds_computing = 4;
+  first.seconds_syncing = 4;
+  RoundReport second = Report(1, {1}, 400);
+  second.seconds_computing = 7;
+  second.seconds_syncing = 5;
+  Add(ledger, one[0], {first});
+  EXPECT_EQ(ledger.Finish(one, 0, 10).at(0).tokens_per_second, 10);
+  Add(ledger, one[0], {second});
+  const auto records = ledger.Finish(one, 0, 12);
+  EXPECT_EQ(records.at(0).tokens_per_second, 150);
+  EXPECT_DOUBLE_EQ(records.at(0).compute_share, 3.0 / 4);
+}
+
+TEST(RoundLedger, RoundsThatFinishTogetherShareOneRate) {
+  RoundLedger ledger(5);
+  const std::vector<Member> one = {kThree[0]};
+  Add(ledger, one[0], {Report(0, {1}, 100), Report(1, {1}, 200), Report(2, {1}, 300)});
+  const auto records = ledger.Finish(one, 0, 3);
+  ASSERT_EQ(records.size(), 3u);
+  for (const RoundRecord& record : records) EXPECT_EQ(record.tokens_per_second, 100);
+  Add(ledger, one[0], {Report(3, {1}, 400)});
+  EXPECT_EQ(ledger.Finish(one, 0, 3).at(0).tokens_per_second, 0);  // no time has passed
+}
+
+TEST(RoundLedger, WhatALostWorkerHasDoneStaysInTheSums) {
+  RoundLedger ledger(5);
+  for (const Member& member : kThree) Add(ledger, member, {Report(0, {1}, 100)});
+  ledger.Finish(kThree, 0, 1);
+  const std::vector<Member> two = {kThree[0], kThree[2]};
+  for (const Member& member : two) Add(ledger, member, {Report(1, {1}, 200)});
+  const auto records = ledger.Finish(two, 0, 2);
+  EXPECT_EQ(records.at(0).tokens, 500u);
+  EXPECT_EQ(records.at(0).members, 2u);
+}
+
+TEST(RoundLedger, TheMajorityOfEachSegmentIsWanted) {
+  RoundLedger ledger(5);
+  Add(ledger, kThree[0], {Report(0, {7, 2})});
+  Add(ledger, kThree[1], {Report(0, {1, 2})});
+  Add(ledger, kThree[2], {Report(0, {1, 8})});
+  const auto records = ledger.Finish(kThree, 0, 1);
+  EXPECT_FALSE(records.at(0).replicas_equal);
+  EXPECT_EQ(records.at(0).state_hash, CombineHashes({1, 2}));
+  EXPECT_EQ(ledger.inequality(),
+            "round 0: worker 0 (a) has hash 0000000000000007 in segment 0, wanted 0000000000000001 "
+            "as 2 of 3 members have");
+}
+
+TEST(RoundLedger, OnATieTheLowestWorkersHashIsWanted) {
+  RoundLedger ledger(5);
+  Add(ledger, kThree[1], {Report(0, {9})});
+  Add(ledger, kThree[2], {Report(0, {1})});
+  const std::vector<Member> two = {kThree[1], kThree[2]};
+  EXPECT_EQ(ledger.Finish(two, 1, 1).at(0).state_hash, CombineHashes({9}));
+  EXPECT_EQ(ledger.inequality(),
+            "round 0: worker 2 (c) has hash 0000000000000001 in segment 0, wanted 0000000000000009 "
+            "as 1 of 2 members have");
+}
+
+TEST(RoundLedger, NamesTheFirstInequalityOnlyAndJudgesEachRoundOnItsOwn) {
+  RoundLedger ledger(5);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  Add(ledger, two[0], {Report(0, {1}), Report(1, {1}), Report(2, {1})});
+  Add(ledger, two[1], {Report(0, {1}), Report(1, {2}), Report(2, {1})});
+  const auto records = ledger.Finish(two, 0, 1);
+  EXPECT_TRUE(records.at(0).replicas_equal);
+  EXPECT_FALSE(records.at(1).replicas_equal);
+  EXPECT_TRUE(records.at(2).replicas_equal);
+  EXPECT_EQ(ledger.inequality().substr(0, 8), "round 1:");
+  EXPECT_FALSE(ledger.replicas_equal());
+}
+
+TEST(RoundLedger, ClaimsNothingWithoutHashes) {
+  RoundLedger ledger(5);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  Add(ledger, two[0], {Report(0, {1})});
+  Add(ledger, two[1], {Report(0, {})});
+  EXPECT_FALSE(ledger.Finish(two, 0, 1).at(0).replicas_equal);
+  EXPECT_EQ(ledger.inequality(),
+            "round 0: worker 1 (b) reported no hashes, wanted one for each segment");
+}
+
+TEST(RoundLedger, RefusesAnotherNumberOfSegments) {
+  RoundLedger ledger(5);
+  Add(ledger, kThree[0], {Report(0, {1, 2})});
+  const std::vector<RoundReport> three = {Report(0, {1, 2, 3})};
+  EXPECT_EQ(ledger.Check(kThree[1], three).message(),
+            "worker 1 (b), round 0: 3 segment hashes, wanted 2 as the other reports have");
+}
+
+TEST(RoundLedger, AJoinerIsWaitedForFromItsFirstRoundOn) {
+  RoundLedger ledger(5);
+  const std::vector<Member> members = {{0, "a", 0}, {1, "late", 1}};
+  Add(ledger, members[0], {Report(0, {1}), Report(1, {1})});
+  EXPECT_EQ(ledger.Finish(members, 0, 1).size(), 1u);
+  Add(ledger, members[1], {Report(1, {1})});
+  EXPECT_EQ(ledger.Finish(members, 0, 2).size(), 1u);
+  EXPECT_EQ(ledger.records().size(), 2u);
+}
+
+}  // namespace
+}  // namespace longwave
