@@ -57,8 +57,8 @@ bool WriteFrames(const std::filesystem::path& folder) {
 }
 
 bool WritePayloads(const std::filesystem::path& folder) {
-  // Tiles of one size; many sizes, a full one among them; a single tile of one element.
-  constexpr std::array<std::array<uint8_t, 2>, 3> kTilings = {{{2, 0}, {7, 0x10}, {0, 1}}};
+  // Tiles of one size; many sizes, a full one among them.
+  constexpr std::array<std::array<uint8_t, 2>, 2> kTilings = {{{2, 0}, {7, 0x10}}};
   bool good = true;
   for (int selection = 0; selection <= 3; ++selection) {
     for (int codec = 0; codec <= 5; ++codec) {
