@@ -1,0 +1,54 @@
+#include "common/rpc/channel.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+namespace {
+
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  // A coordinator that comes up late is found within a second, not within two minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // A cluster's own addresses are not for a proxy that the environment happens to name.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Each client its own connection: one that is stuck does not hold the others.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+// The codes of gRPC and absl are the same numbers with the same meanings.
+absl::Status FromGrpc(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+Channel::Channel(std::string who, std::string address, absl::Duration deadline)
+    : who_(std::move(who)),
+      address_(std::move(address)),
+      deadline_(deadline),
+      channel_(NewChannel(address_)) {}
+
+absl::Status Channel::Explain(const grpc::Status& status) const {
+  switch (status.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::UnavailableError(absl::StrCat("no answer from ", who_, " at ", address_,
+                                                 " within ", absl::FormatDuration(deadline_)));
+    case grpc::StatusCode::UNAVAILABLE:
+      return absl::UnavailableError(
+          absl::StrCat("cannot reach ", who_, " at ", address_, ": ", status.error_message()));
+    default:
+      return FromGrpc(status);
+  }
+}
+
+}  // namespace longwave

@@ -1,0 +1,48 @@
+#ifndef LONGWAVE_COMMON_RPC_CHANNEL_H_
+#define LONGWAVE_COMMON_RPC_CHANNEL_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpcpp/grpcpp.h"
+
+namespace longwave {
+
+// Private to this folder: what clients and servers share of gRPC.
+
+// A message carries a manifest at most: 2^16 tensors with their names fit.
+inline constexpr int kMessageBytesMax = 64 << 20;
+
+absl::Status FromGrpc(const grpc::Status& status);
+grpc::Status ToGrpc(const absl::Status& status);
+
+// A channel to "host:port", and calls on it that end within a deadline.
+class Channel {
+ public:
+  // who: whom it leads to, for sentences: "the coordinator".
+  Channel(std::string who, std::string address, absl::Duration deadline);
+
+  const std::shared_ptr<grpc::Channel>& grpc() const { return channel_; }
+
+  // call(context, response) makes the call. Unavailable: nobody answered within the deadline.
+  template <typename Call>
+  absl::Status Invoke(const Call& call) const {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + deadline_));
+    return Explain(call(&context));
+  }
+
+ private:
+  absl::Status Explain(const grpc::Status& status) const;
+
+  const std::string who_;
+  const std::string address_;
+  const absl::Duration deadline_;
+  const std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_RPC_CHANNEL_H_

@@ -1,0 +1,54 @@
+#ifndef LONGWAVE_COMMON_RPC_CONVERT_H_
+#define LONGWAVE_COMMON_RPC_CONVERT_H_
+
+#include "absl/status/statusor.h"
+#include "common/rpc/shard_report.h"
+#include "common/wire/control.h"
+#include "longwave/v1/coordinator.pb.h"
+#include "longwave/v1/shard.pb.h"
+
+namespace longwave {
+
+// Between the plain values of control.h and the messages of proto/. Private to this folder and its
+// tests, since it names protobuf.
+//
+// From a message: InvalidArgument where it holds what no process of ours sends: an enum that is not
+// set or not known, more of something than the limits below, a duration that is negative or not
+// finite, a manifest that does not validate or does not have the hash that it claims. A loss may be
+// NaN: what that means is the coordinator's to say.
+inline constexpr int kTensorRankMax = 16;
+inline constexpr int kTextBytesMax = 1 << 16;  // names, addresses, reasons
+inline constexpr int kMembersMax = 4096;       // of a membership, and shards of a run
+inline constexpr int kRoundsMax = 1 << 14;     // reports of a heartbeat, records of a status
+inline constexpr int kSegmentsMax = 1 << 20;
+
+v1::Manifest ToProto(const Manifest& value);
+absl::StatusOr<Manifest> FromProto(const v1::Manifest& message);
+
+v1::RegisterWorkerRequest ToProto(const RegisterWorker& value);
+absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& message);
+
+v1::RegisterShardRequest ToProto(const RegisterShard& value);
+absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message);
+
+v1::WorkerHeartbeatRequest ToProto(const WorkerHeartbeat& value);
+absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& message);
+
+v1::WorkerHeartbeatResponse ToProto(const WorkerHeartbeatReply& value);
+absl::StatusOr<WorkerHeartbeatReply> FromProto(const v1::WorkerHeartbeatResponse& message);
+
+v1::ShardHeartbeatRequest ToProto(const ShardHeartbeat& value);
+absl::StatusOr<ShardHeartbeat> FromProto(const v1::ShardHeartbeatRequest& message);
+
+v1::ShardHeartbeatResponse ToProto(const ShardHeartbeatReply& value);
+absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& message);
+
+v1::GetStatusResponse ToProto(const RunStatus& value);
+absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message);
+
+v1::GetShardStatusResponse ToProto(const ShardReport& value);
+absl::StatusOr<ShardReport> FromProto(const v1::GetShardStatusResponse& message);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_RPC_CONVERT_H_

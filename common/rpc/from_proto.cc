@@ -1,0 +1,309 @@
+// Messages to plain values, with the checks that convert.h promises.
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/convert.h"
+
+namespace longwave {
+namespace {
+
+// What could not be read from one message, the first of it; reading goes on over it.
+class Checks {
+ public:
+  explicit Checks(const char* message) : message_(message) {}
+
+  double Duration(const char* field, double value) {
+    if (!std::isfinite(value) || value < 0) {
+      Refuse(field, absl::StrCat("got ", value, ", wanted a duration of 0 or more"));
+    }
+    return value;
+  }
+
+  double Finite(const char* field, double value) {
+    if (!std::isfinite(value))
+      Refuse(field, absl::StrCat("got ", value, ", wanted a finite number"));
+    return value;
+  }
+
+  const std::string& Text(const char* field, const std::string& value) {
+    if (value.size() > static_cast<size_t>(kTextBytesMax)) {
+      Refuse(field, absl::StrCat("got ", value.size(), " bytes, wanted at most ", kTextBytesMax));
+    }
+    return value;
+  }
+
+  // False, and refused, if there are more than `limit`.
+  bool AtMost(const char* field, int count, int limit) {
+    if (count <= limit) return true;
+    Refuse(field, absl::StrCat("got ", count, ", wanted at most ", limit));
+    return false;
+  }
+
+  // Enums of control.h and of the protos have the same numbers; 0 is "not set".
+  template <typename Enum>
+  Enum Known(const char* field, int value, Enum last) {
+    if (value >= 1 && value <= static_cast<int>(last)) return static_cast<Enum>(value);
+    Refuse(field, absl::StrCat("got ", value, ", wanted 1 to ", static_cast<int>(last)));
+    return last;
+  }
+
+  const absl::Status& status() const { return status_; }
+  template <typename Value>
+  absl::StatusOr<Value> Return(Value value) const {
+    if (!status_.ok()) return status_;
+    return value;
+  }
+
+ private:
+  void Refuse(const char* field, const std::string& what) {
+    if (!status_.ok()) return;
+    status_ = absl::InvalidArgumentError(absl::StrCat(message_, ": ", field, ": ", what));
+  }
+
+  const char* const message_;
+  absl::Status status_;
+};
+
+Member Read(const v1::Member& message, Checks& checks) {
+  return {.worker = message.worker(),
+          .name = checks.Text("member's name", message.name()),
+          .first_round = message.first_round()};
+}
+
+Membership Read(const v1::Membership& message, Checks& checks) {
+  Membership value{.epoch = message.epoch()};
+  if (!checks.AtMost("members", message.members_size(), kMembersMax)) return value;
+  for (const v1::Member& member : message.members()) value.members.push_back(Read(member, checks));
+  return value;
+}
+
+ShardAddress Read(const v1::Shard& message, Checks& checks) {
+  return {.shard = message.shard(),
+          .data_endpoint = checks.Text("data_endpoint", message.data_endpoint()),
+          .control_endpoint = checks.Text("control_endpoint", message.control_endpoint())};
+}
+
+ByteCounts Read(const v1::ByteCounts& message) {
+  return {.pushed = message.pushed(),
+          .pulled = message.pulled(),
+          .payload_pushed = message.payload_pushed(),
+          .payload_pulled = message.payload_pulled()};
+}
+
+WorkerState Read(const v1::WorkerState& message, Checks& checks) {
+  return {.phase = checks.Known("phase", message.phase(), WorkerPhase::kLost),
+          .step = message.step(),
+          .round = message.round(),
+          .train_loss = message.train_loss(),
+          .tokens = message.tokens(),
+          .bytes = Read(message.bytes()),
+          .seconds_computing = checks.Duration("seconds_computing", message.seconds_computing()),
+          .seconds_syncing = checks.Duration("seconds_syncing", message.seconds_syncing())};
+}
+
+ShardState Read(const v1::ShardState& message) {
+  return {.pushes_accepted = message.pushes_accepted(),
+          .pushes_duplicate = message.pushes_duplicate(),
+          .pushes_late = message.pushes_late(),
+          .pushes_rejected = message.pushes_rejected(),
+          .segments_closed = message.segments_closed(),
+          .open_round = message.open_round(),
+          .bytes_received = message.bytes_received(),
+          .bytes_sent = message.bytes_sent()};
+}
+
+template <typename Message>
+std::optional<double> ValidationLoss(const Message& message) {
+  if (!message.has_validation_loss()) return std::nullopt;
+  return message.validation_loss();
+}
+
+RoundReport Read(const v1::RoundReport& message, Checks& checks) {
+  RoundReport value{
+      .round = message.round(),
+      .step = message.step(),
+      .train_loss = message.train_loss(),
+      .validation_loss = ValidationLoss(message),
+      .tokens = message.tokens(),
+      .bytes = Read(message.bytes()),
+      .seconds_computing = checks.Duration("seconds_computing", message.seconds_computing()),
+      .seconds_syncing = checks.Duration("seconds_syncing", message.seconds_syncing())};
+  if (checks.AtMost("segment_hashes", message.segment_hashes_size(), kSegmentsMax)) {
+    value.segment_hashes.assign(message.segment_hashes().begin(), message.segment_hashes().end());
+  }
+  return value;
+}
+
+RoundRecord Read(const v1::RoundRecord& message, Checks& checks) {
+  return {.round = message.round(),
+          .step = message.step(),
+          .train_loss = message.train_loss(),
+          .validation_loss = ValidationLoss(message),
+          .tokens = message.tokens(),
+          .bytes = Read(message.bytes()),
+          .seconds = checks.Duration("seconds", message.seconds()),
+          .tokens_per_second = checks.Finite("tokens_per_second", message.tokens_per_second()),
+          .replicas_equal = message.replicas_equal(),
+          .state_hash = message.state_hash(),
+          .members = message.members(),
+          .compute_share = checks.Finite("compute_share", message.compute_share())};
+}
+
+}  // namespace
+
+absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
+  Checks checks("manifest");
+  Manifest value;
+  if (!checks.AtMost("tensors", message.tensors_size(), static_cast<int>(kManifestTensorsMax))) {
+    return checks.status();
+  }
+  value.tensors.reserve(message.tensors_size());
+  for (const v1::TensorSpec& tensor : message.tensors()) {
+    checks.Text("tensor's name", tensor.name());
+    if (!checks.AtMost("tensor's dimensions", tensor.shape_size(), kTensorRankMax)) break;
+    value.tensors.push_back(
+        {.name = tensor.name(), .shape = {tensor.shape().begin(), tensor.shape().end()}});
+  }
+  LONGWAVE_RETURN_IF_ERROR(checks.status());
+  LONGWAVE_RETURN_IF_ERROR(Validate(value));
+  if (const uint64_t hash = HashOf(value); hash != message.hash()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("manifest: says hash %016x, its tensors have %016x", message.hash(), hash));
+  }
+  return value;
+}
+
+absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& message) {
+  Checks checks("worker's registration");
+  RegisterWorker value{.name = checks.Text("name", message.name()),
+                       .layout_hash = message.layout_hash(),
+                       .incarnation = message.incarnation()};
+  LONGWAVE_RETURN_IF_ERROR(checks.status());
+  LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
+  return value;
+}
+
+absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message) {
+  Checks checks("shard's registration");
+  return checks.Return(
+      RegisterShard{.shard = message.shard(),
+                    .data_endpoint = checks.Text("data_endpoint", message.data_endpoint()),
+                    .control_endpoint = checks.Text("control_endpoint", message.control_endpoint()),
+                    .incarnation = message.incarnation()});
+}
+
+absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& message) {
+  Checks checks("worker's heartbeat");
+  WorkerHeartbeat value{.worker = message.worker(),
+                        .incarnation = message.incarnation(),
+                        .state = Read(message.state(), checks),
+                        .known_epoch = message.known_epoch(),
+                        .failure = checks.Text("failure", message.failure())};
+  if (checks.AtMost("rounds", message.rounds_size(), kRoundsMax)) {
+    for (const v1::RoundReport& round : message.rounds()) {
+      value.rounds.push_back(Read(round, checks));
+    }
+  }
+  if (message.has_final()) {
+    value.final =
+        FinalReport{.validation_loss = ValidationLoss(message.final()),
+                    .model_file = checks.Text("model_file", message.final().model_file())};
+  }
+  return checks.Return(std::move(value));
+}
+
+absl::StatusOr<WorkerHeartbeatReply> FromProto(const v1::WorkerHeartbeatResponse& message) {
+  Checks checks("answer to a worker's heartbeat");
+  WorkerHeartbeatReply value{
+      .instruction = checks.Known("instruction", message.instruction(), Instruction::kStop),
+      .reason = checks.Text("reason", message.reason()),
+      .phase = checks.Known("phase", message.phase(), RunPhase::kStopped),
+      .run = message.run(),
+      .validates = message.validates()};
+  if (message.has_membership()) value.membership = Read(message.membership(), checks);
+  if (checks.AtMost("shards", message.shards_size(), kMembersMax)) {
+    for (const v1::Shard& shard : message.shards()) value.shards.push_back(Read(shard, checks));
+  }
+  return checks.Return(std::move(value));
+}
+
+absl::StatusOr<ShardHeartbeat> FromProto(const v1::ShardHeartbeatRequest& message) {
+  Checks checks("shard's heartbeat");
+  return checks.Return(ShardHeartbeat{.shard = message.shard(),
+                                      .incarnation = message.incarnation(),
+                                      .known_epoch = message.known_epoch(),
+                                      .knows_manifest = message.knows_manifest(),
+                                      .state = Read(message.state()),
+                                      .failure = checks.Text("failure", message.failure())});
+}
+
+absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& message) {
+  Checks checks("answer to a shard's heartbeat");
+  ShardHeartbeatReply value{
+      .instruction = checks.Known("instruction", message.instruction(), Instruction::kStop),
+      .reason = checks.Text("reason", message.reason())};
+  if (message.has_membership()) value.membership = Read(message.membership(), checks);
+  LONGWAVE_RETURN_IF_ERROR(checks.status());
+  if (message.has_manifest()) {
+    LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
+  }
+  return value;
+}
+
+absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
+  Checks checks("status of the run");
+  RunStatus value{.phase = checks.Known("phase", message.phase(), RunPhase::kStopped),
+                  .failure = checks.Text("failure", message.failure()),
+                  .epoch = message.epoch(),
+                  .record_count = message.record_count(),
+                  .parameters = message.parameters(),
+                  .replicas_equal = message.replicas_equal(),
+                  .inequality = checks.Text("inequality", message.inequality()),
+                  .seconds = checks.Duration("seconds", message.seconds()),
+                  .validation_loss = ValidationLoss(message),
+                  .state_hash = message.state_hash(),
+                  .model_file = checks.Text("model_file", message.model_file()),
+                  .workers_wanted = message.workers_wanted(),
+                  .shards_wanted = message.shards_wanted()};
+  if (!checks.AtMost("members", message.members_size(), kMembersMax) ||
+      !checks.AtMost("shards", message.shards_size(), kMembersMax) ||
+      !checks.AtMost("records", message.records_size(), kRoundsMax)) {
+    return checks.status();
+  }
+  for (const v1::MemberStatus& member : message.members()) {
+    value.members.push_back(
+        {.member = Read(member.member(), checks),
+         .state = Read(member.state(), checks),
+         .heartbeat_age_s = checks.Duration("heartbeat_age", member.heartbeat_age_seconds())});
+  }
+  for (const v1::ShardStatus& shard : message.shards()) {
+    value.shards.push_back(
+        {.shard = Read(shard.shard(), checks),
+         .state = Read(shard.state()),
+         .heartbeat_age_s = checks.Duration("heartbeat_age", shard.heartbeat_age_seconds())});
+  }
+  for (const v1::RoundRecord& record : message.records()) {
+    value.records.push_back(Read(record, checks));
+  }
+  return checks.Return(std::move(value));
+}
+
+absl::StatusOr<ShardReport> FromProto(const v1::GetShardStatusResponse& message) {
+  Checks checks("status of a shard");
+  ShardReport value{.shard = message.shard(), .state = Read(message.state())};
+  if (!checks.AtMost("segments", message.segments_size(), kSegmentsMax)) return checks.status();
+  for (const v1::SegmentStatus& segment : message.segments()) {
+    if (!checks.AtMost("waiting_for", segment.waiting_for_size(), kMembersMax)) break;
+    value.segments.push_back(
+        {.segment = segment.segment(),
+         .open_round = segment.open_round(),
+         .waiting_for = {segment.waiting_for().begin(), segment.waiting_for().end()},
+         .open_bytes = segment.open_bytes()});
+  }
+  return checks.Return(std::move(value));
+}
+
+}  // namespace longwave

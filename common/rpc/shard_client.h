@@ -1,0 +1,25 @@
+#ifndef LONGWAVE_COMMON_RPC_SHARD_CLIENT_H_
+#define LONGWAVE_COMMON_RPC_SHARD_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/rpc/shard_report.h"
+
+namespace longwave {
+
+// Calls to one shard's control endpoint. Thread-safe; errors as CoordinatorClient's.
+class ShardClient {
+ public:
+  static std::unique_ptr<ShardClient> Connect(const std::string& address,
+                                              absl::Duration deadline = absl::Seconds(5));
+  virtual ~ShardClient() = default;
+
+  virtual absl::StatusOr<ShardReport> GetStatus() = 0;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_RPC_SHARD_CLIENT_H_

@@ -1,0 +1,206 @@
+// Plain values to messages: field for field, nothing is decided here.
+#include "common/rpc/convert.h"
+
+namespace longwave {
+namespace {
+
+void Fill(const Member& value, v1::Member* message) {
+  message->set_worker(value.worker);
+  message->set_name(value.name);
+  message->set_first_round(value.first_round);
+}
+
+void Fill(const Membership& value, v1::Membership* message) {
+  message->set_epoch(value.epoch);
+  for (const Member& member : value.members) Fill(member, message->add_members());
+}
+
+void Fill(const ShardAddress& value, v1::Shard* message) {
+  message->set_shard(value.shard);
+  message->set_data_endpoint(value.data_endpoint);
+  message->set_control_endpoint(value.control_endpoint);
+}
+
+void Fill(const ByteCounts& value, v1::ByteCounts* message) {
+  message->set_pushed(value.pushed);
+  message->set_pulled(value.pulled);
+  message->set_payload_pushed(value.payload_pushed);
+  message->set_payload_pulled(value.payload_pulled);
+}
+
+void Fill(const WorkerState& value, v1::WorkerState* message) {
+  message->set_phase(static_cast<v1::WorkerPhase>(value.phase));
+  message->set_step(value.step);
+  message->set_round(value.round);
+  message->set_train_loss(value.train_loss);
+  message->set_tokens(value.tokens);
+  Fill(value.bytes, message->mutable_bytes());
+  message->set_seconds_computing(value.seconds_computing);
+  message->set_seconds_syncing(value.seconds_syncing);
+}
+
+void Fill(const ShardState& value, v1::ShardState* message) {
+  message->set_pushes_accepted(value.pushes_accepted);
+  message->set_pushes_duplicate(value.pushes_duplicate);
+  message->set_pushes_late(value.pushes_late);
+  message->set_pushes_rejected(value.pushes_rejected);
+  message->set_segments_closed(value.segments_closed);
+  message->set_open_round(value.open_round);
+  message->set_bytes_received(value.bytes_received);
+  message->set_bytes_sent(value.bytes_sent);
+}
+
+void Fill(const RoundReport& value, v1::RoundReport* message) {
+  message->set_round(value.round);
+  message->set_step(value.step);
+  message->set_train_loss(value.train_loss);
+  if (value.validation_loss.has_value()) message->set_validation_loss(*value.validation_loss);
+  message->mutable_segment_hashes()->Add(value.segment_hashes.begin(), value.segment_hashes.end());
+  message->set_tokens(value.tokens);
+  Fill(value.bytes, message->mutable_bytes());
+  message->set_seconds_computing(value.seconds_computing);
+  message->set_seconds_syncing(value.seconds_syncing);
+}
+
+void Fill(const RoundRecord& value, v1::RoundRecord* message) {
+  message->set_round(value.round);
+  message->set_step(value.step);
+  message->set_train_loss(value.train_loss);
+  if (value.validation_loss.has_value()) message->set_validation_loss(*value.validation_loss);
+  message->set_tokens(value.tokens);
+  Fill(value.bytes, message->mutable_bytes());
+  message->set_seconds(value.seconds);
+  message->set_tokens_per_second(value.tokens_per_second);
+  message->set_replicas_equal(value.replicas_equal);
+  message->set_state_hash(value.state_hash);
+  message->set_members(value.members);
+  message->set_compute_share(value.compute_share);
+}
+
+}  // namespace
+
+v1::Manifest ToProto(const Manifest& value) {
+  v1::Manifest message;
+  for (const TensorSpec& tensor : value.tensors) {
+    v1::TensorSpec* const spec = message.add_tensors();
+    spec->set_name(tensor.name);
+    spec->mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  }
+  message.set_hash(HashOf(value));
+  return message;
+}
+
+v1::RegisterWorkerRequest ToProto(const RegisterWorker& value) {
+  v1::RegisterWorkerRequest message;
+  message.set_name(value.name);
+  *message.mutable_manifest() = ToProto(value.manifest);
+  message.set_layout_hash(value.layout_hash);
+  message.set_incarnation(value.incarnation);
+  return message;
+}
+
+v1::RegisterShardRequest ToProto(const RegisterShard& value) {
+  v1::RegisterShardRequest message;
+  message.set_shard(value.shard);
+  message.set_data_endpoint(value.data_endpoint);
+  message.set_control_endpoint(value.control_endpoint);
+  message.set_incarnation(value.incarnation);
+  return message;
+}
+
+v1::WorkerHeartbeatRequest ToProto(const WorkerHeartbeat& value) {
+  v1::WorkerHeartbeatRequest message;
+  message.set_worker(value.worker);
+  message.set_incarnation(value.incarnation);
+  Fill(value.state, message.mutable_state());
+  for (const RoundReport& round : value.rounds) Fill(round, message.add_rounds());
+  message.set_known_epoch(value.known_epoch);
+  message.set_failure(value.failure);
+  if (value.final.has_value()) {
+    v1::FinalReport* const final_report = message.mutable_final();
+    if (value.final->validation_loss.has_value()) {
+      final_report->set_validation_loss(*value.final->validation_loss);
+    }
+    final_report->set_model_file(value.final->model_file);
+  }
+  return message;
+}
+
+v1::WorkerHeartbeatResponse ToProto(const WorkerHeartbeatReply& value) {
+  v1::WorkerHeartbeatResponse message;
+  message.set_instruction(static_cast<v1::Instruction>(value.instruction));
+  message.set_reason(value.reason);
+  message.set_phase(static_cast<v1::RunPhase>(value.phase));
+  message.set_run(value.run);
+  if (value.membership.has_value()) Fill(*value.membership, message.mutable_membership());
+  for (const ShardAddress& shard : value.shards) Fill(shard, message.add_shards());
+  message.set_validates(value.validates);
+  return message;
+}
+
+v1::ShardHeartbeatRequest ToProto(const ShardHeartbeat& value) {
+  v1::ShardHeartbeatRequest message;
+  message.set_shard(value.shard);
+  message.set_incarnation(value.incarnation);
+  message.set_known_epoch(value.known_epoch);
+  message.set_knows_manifest(value.knows_manifest);
+  Fill(value.state, message.mutable_state());
+  message.set_failure(value.failure);
+  return message;
+}
+
+v1::ShardHeartbeatResponse ToProto(const ShardHeartbeatReply& value) {
+  v1::ShardHeartbeatResponse message;
+  message.set_instruction(static_cast<v1::Instruction>(value.instruction));
+  message.set_reason(value.reason);
+  if (value.membership.has_value()) Fill(*value.membership, message.mutable_membership());
+  if (value.manifest.has_value()) *message.mutable_manifest() = ToProto(*value.manifest);
+  return message;
+}
+
+v1::GetStatusResponse ToProto(const RunStatus& value) {
+  v1::GetStatusResponse message;
+  message.set_phase(static_cast<v1::RunPhase>(value.phase));
+  message.set_failure(value.failure);
+  message.set_epoch(value.epoch);
+  for (const MemberStatus& member : value.members) {
+    v1::MemberStatus* const status = message.add_members();
+    Fill(member.member, status->mutable_member());
+    Fill(member.state, status->mutable_state());
+    status->set_heartbeat_age_seconds(member.heartbeat_age_s);
+  }
+  for (const ShardStatus& shard : value.shards) {
+    v1::ShardStatus* const status = message.add_shards();
+    Fill(shard.shard, status->mutable_shard());
+    Fill(shard.state, status->mutable_state());
+    status->set_heartbeat_age_seconds(shard.heartbeat_age_s);
+  }
+  for (const RoundRecord& record : value.records) Fill(record, message.add_records());
+  message.set_record_count(value.record_count);
+  message.set_parameters(value.parameters);
+  message.set_replicas_equal(value.replicas_equal);
+  message.set_inequality(value.inequality);
+  message.set_seconds(value.seconds);
+  if (value.validation_loss.has_value()) message.set_validation_loss(*value.validation_loss);
+  message.set_state_hash(value.state_hash);
+  message.set_model_file(value.model_file);
+  message.set_workers_wanted(value.workers_wanted);
+  message.set_shards_wanted(value.shards_wanted);
+  return message;
+}
+
+v1::GetShardStatusResponse ToProto(const ShardReport& value) {
+  v1::GetShardStatusResponse message;
+  message.set_shard(value.shard);
+  Fill(value.state, message.mutable_state());
+  for (const SegmentReport& segment : value.segments) {
+    v1::SegmentStatus* const status = message.add_segments();
+    status->set_segment(segment.segment);
+    status->set_open_round(segment.open_round);
+    status->mutable_waiting_for()->Add(segment.waiting_for.begin(), segment.waiting_for.end());
+    status->set_open_bytes(segment.open_bytes);
+  }
+  return message;
+}
+
+}  // namespace longwave
