@@ -1,0 +1,155 @@
+#include "worker/data/corpus.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+namespace longwave {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string path = (fs::temp_directory_path() / "longwave-corpus-XXXXXX").string();
+    path_ = mkdtemp(path.data());
+  }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  std::string path() const { return path_.string(); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name, std::ios::binary) << text;
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string Alphabet(size_t size) {
+  std::string text;
+  for (size_t i = 0; i < size; ++i) text.push_back(static_cast<char>('a' + i % 26));
+  return text;
+}
+
+Corpus MakeCorpus(size_t size = 1000, double share = 0.1, uint32_t context = 8) {
+  return *Corpus::FromText(Alphabet(size), share, context, "text");
+}
+
+TEST(Corpus, SplitsByBytes) {
+  const Corpus corpus = MakeCorpus(1000, 0.1);
+  EXPECT_EQ(corpus.train().size(), 900u);
+  EXPECT_EQ(corpus.validation(), Alphabet(1000).substr(900));
+}
+
+TEST(Corpus, ReadsAFolderInTheOrderOfPaths) {
+  TemporaryFolder folder;
+  folder.Write("b.txt", "second ");
+  folder.Write("a/z.txt", "first ");
+  folder.Write("c/a/x.txt", "third ");
+  folder.Write("c/b", "fourth");
+  const auto corpus = Corpus::Load({.path = folder.path(), .validation_share = 0.2}, 1);
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  EXPECT_EQ(std::string(corpus->train()) + std::string(corpus->validation()),
+            "first second third fourth");
+}
+
+TEST(Corpus, ReadsOneFileAsItIs) {
+  TemporaryFolder folder;
+  const std::string bytes("\0\xff\r\n text", 9);
+  folder.Write("file", bytes);
+  const auto corpus = Corpus::Load({.path = folder.path() + "/file", .validation_share = 0.25}, 1);
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  EXPECT_EQ(std::string(corpus->train()) + std::string(corpus->validation()), bytes);
+}
+
+TEST(Corpus, FindsTheCompilersHeaders) {
+  const auto files = CorpusFiles(kCompilerHeaders);
+  if (!fs::exists("/usr/include/c++")) GTEST_SKIP() << "no libstdc++ headers on this machine";
+  ASSERT_TRUE(files.ok()) << files.status();
+  std::set<std::string> folders;
+  bool has_vector = false;
+  for (const std::string& file : *files) {
+    folders.insert(file.substr(0, file.find('/', sizeof("/usr/include/c++"))));
+    has_vector |= file.ends_with("/vector");
+  }
+  EXPECT_EQ(folders.size(), 1u) << "headers of one compiler alone";
+  EXPECT_TRUE(has_vector);
+}
+
+TEST(Corpus, NamesAPathThatIsMissing) {
+  const auto corpus = Corpus::Load({.path = "/no/such/text", .validation_share = 0.1}, 8);
+  EXPECT_EQ(corpus.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(corpus.status().message()), HasSubstr("/no/such/text"));
+}
+
+TEST(Corpus, RefusesAFolderWithoutBytes) {
+  TemporaryFolder folder;
+  folder.Write("empty", "");
+  const auto corpus = Corpus::Load({.path = folder.path(), .validation_share = 0.1}, 8);
+  EXPECT_EQ(corpus.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(corpus.status().message()), HasSubstr("holds no bytes"));
+}
+
+TEST(Corpus, RefusesPartsTooShortForASequence) {
+  // 90 and 10 bytes: a sequence of 9 and its target fit into both, one of 10 does not.
+  EXPECT_TRUE(Corpus::FromText(Alphabet(100), 0.1, 9, "text").ok());
+  const auto corpus = Corpus::FromText(Alphabet(100), 0.1, 10, "text");
+  EXPECT_EQ(corpus.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(corpus.status().message()),
+              HasSubstr("leaves 10 bytes to the validation part; wanted at least 11"));
+}
+
+TEST(Corpus, TrainBatchesDependOnTheirArgumentsAlone) {
+  const Corpus corpus = MakeCorpus();
+  const Batch batch = corpus.TrainBatch(1, 2, 3, 4, 8);
+  EXPECT_EQ(batch, MakeCorpus().TrainBatch(1, 2, 3, 4, 8));
+  EXPECT_NE(batch, corpus.TrainBatch(2, 2, 3, 4, 8));
+  EXPECT_NE(batch, corpus.TrainBatch(1, 3, 3, 4, 8));
+  EXPECT_NE(batch, corpus.TrainBatch(1, 2, 4, 4, 8));
+}
+
+TEST(Corpus, TargetsAreTheTokensOnePlaceLater) {
+  const Corpus corpus = MakeCorpus();
+  for (const Batch& batch :
+       {corpus.TrainBatch(7, 0, 0, 3, 8), corpus.ValidationBatch(1, 2, 3, 8)}) {
+    ASSERT_EQ(batch.tokens.size(), 24u);
+    ASSERT_EQ(batch.targets.size(), 24u);
+    for (size_t i = 0; i < batch.tokens.size(); ++i) {
+      EXPECT_EQ(batch.targets[i], 'a' + (batch.tokens[i] - 'a' + 1) % 26);
+    }
+  }
+}
+
+TEST(Corpus, TrainBatchesReachBothEndsOfTheTrainingPart) {
+  // 10 bytes of training text and sequences of 8: windows start at 0 or 1 and at nothing else.
+  const Corpus corpus = *Corpus::FromText(Alphabet(20), 0.5, 8, "text");
+  std::set<int64_t> first;
+  for (uint64_t step = 0; step < 64; ++step) {
+    first.insert(corpus.TrainBatch(1, 0, step, 1, 8).tokens[0]);
+  }
+  EXPECT_EQ(first, (std::set<int64_t>{'a', 'b'}));
+}
+
+TEST(Corpus, ValidationBatchesSpreadOverTheValidationPart) {
+  const Corpus corpus =
+      *Corpus::FromText(std::string(100, 'x') + Alphabet(26), 26.0 / 126, 5, "text");
+  ASSERT_EQ(corpus.validation(), Alphabet(26));
+  std::string starts;
+  for (uint32_t i = 0; i < 3; ++i) {
+    const Batch batch = corpus.ValidationBatch(i, 3, 2, 5);
+    starts.push_back(static_cast<char>(batch.tokens[0]));
+    starts.push_back(static_cast<char>(batch.tokens[5]));
+  }
+  EXPECT_EQ(starts, "adhkor");  // 21 starts, six windows: every 3.5 bytes
+}
+
+}  // namespace
+}  // namespace longwave

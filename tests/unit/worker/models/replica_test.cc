@@ -1,0 +1,223 @@
+#include "worker/models/replica.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/layout/layout.h"
+#include "worker/data/corpus.h"
+#include "worker/models/adamw.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr ModelSection kTiny = {
+    .kind = "gpt", .d_model = 16, .layers = 2, .heads = 2, .context = 8};
+constexpr TrainSection kTrain = {.batch = 4};
+
+std::unique_ptr<Replica> MakeReplica(uint64_t seed = 1, const ModelSection& model = kTiny) {
+  auto replica = Replica::Create(model, kTrain, seed, 1);
+  EXPECT_TRUE(replica.ok()) << replica.status();
+  return *std::move(replica);
+}
+
+Corpus MakeCorpus() {
+  std::string text;
+  while (text.size() < 400) text += "the quick brown fox jumps over the lazy dog; ";
+  return *Corpus::FromText(text, 0.2, kTiny.context, "text");
+}
+
+Batch MakeBatch(uint64_t step = 0) { return MakeCorpus().TrainBatch(1, 0, step, 4, kTiny.context); }
+
+std::span<float> Theta(Replica& replica) { return {replica.theta(), replica.parameter_count()}; }
+std::span<float> Gradient(Replica& replica) {
+  return {replica.gradient(), replica.parameter_count()};
+}
+
+TEST(Replica, StartsNearTheUniformLoss) {
+  const auto replica = MakeReplica();
+  EXPECT_NEAR(*replica->Loss(MakeBatch()), std::log(256.0), 0.05);
+}
+
+TEST(Replica, ForwardBackwardAndLossAgree) {
+  const auto replica = MakeReplica();
+  EXPECT_EQ(*replica->Loss(MakeBatch()), *replica->ForwardBackward(MakeBatch()));
+}
+
+// The gradient that stands at a place of the flat array is that of the parameter at the same place.
+TEST(Replica, GradientMatchesFiniteDifferencesInEveryTensor) {
+  const auto replica = MakeReplica();
+  // At the start biases and the residual stream are too small to tell gradients from rounding.
+  AdamW optimizer({}, replica->parameter_count(), 0);
+  for (uint64_t step = 0; step < 10; ++step) {
+    ASSERT_TRUE(replica->ForwardBackward(MakeBatch(step)).ok());
+    optimizer.Step(Gradient(*replica), 0.01, Theta(*replica));
+  }
+  const Batch batch = MakeBatch(99);
+  ASSERT_TRUE(replica->ForwardBackward(batch).ok());
+  const std::vector<float> gradient(Gradient(*replica).begin(), Gradient(*replica).end());
+  const Layout layout = *Layout::Create(replica->manifest(), LayoutOptions{});
+  for (size_t tensor = 0; tensor < replica->manifest().tensors.size(); ++tensor) {
+    const TensorSpec& spec = replica->manifest().tensors[tensor];
+    // The element with the largest gradient shows best against rounding.
+    const uint64_t begin = layout.flat_offset(tensor);
+    uint64_t place = begin;
+    for (uint64_t i = begin; i < begin + ElementCount(spec); ++i) {
+      if (std::abs(gradient[i]) > std::abs(gradient[place])) place = i;
+    }
+    constexpr float kDelta = 4e-3f;
+    float& theta = replica->theta()[place];
+    const float middle = theta;
+    theta = middle + kDelta;
+    const double above = *replica->Loss(batch);
+    theta = middle - kDelta;
+    const double below = *replica->Loss(batch);
+    theta = middle;
+    const double slope = (above - below) / (2.0 * kDelta);
+    EXPECT_NEAR(gradient[place], slope, 2e-4 + 0.02 * std::abs(slope)) << spec.name;
+    EXPECT_NE(gradient[place], 0) << spec.name;
+  }
+}
+
+TEST(Replica, GradientIsOfTheLastBatchAlone) {
+  const auto replica = MakeReplica();
+  ASSERT_TRUE(replica->ForwardBackward(MakeBatch(0)).ok());
+  const float* const place = replica->gradient();
+  const std::vector<float> once(Gradient(*replica).begin(), Gradient(*replica).end());
+  ASSERT_TRUE(replica->ForwardBackward(MakeBatch(1)).ok());
+  ASSERT_TRUE(replica->ForwardBackward(MakeBatch(0)).ok());
+  EXPECT_EQ(replica->gradient(), place);
+  EXPECT_EQ(std::memcmp(once.data(), place, once.size() * sizeof(float)), 0);
+}
+
+TEST(Replica, OneSeedGivesTheSameBitsAfterThreeSteps) {
+  const auto a = MakeReplica(7), b = MakeReplica(7);
+  for (Replica* replica : {a.get(), b.get()}) {
+    AdamW optimizer({}, replica->parameter_count(), 0);
+    for (uint64_t step = 0; step < 3; ++step) {
+      ASSERT_TRUE(replica->ForwardBackward(MakeBatch(step)).ok());
+      ClipToNorm(1.0, Gradient(*replica));
+      optimizer.Step(Gradient(*replica), 0.003, Theta(*replica));
+    }
+  }
+  EXPECT_EQ(std::memcmp(a->theta(), b->theta(), a->parameter_count() * sizeof(float)), 0);
+}
+
+TEST(Replica, SeedsDiffer) {
+  const auto a = MakeReplica(1), b = MakeReplica(2);
+  EXPECT_NE(std::memcmp(a->theta(), b->theta(), a->parameter_count() * sizeof(float)), 0);
+}
+
+TEST(Replica, WeightsStartWithGpt2sDeviations) {
+  const auto replica =
+      MakeReplica(3, {.kind = "gpt", .d_model = 64, .layers = 2, .heads = 2, .context = 8});
+  const Layout layout = *Layout::Create(replica->manifest(), LayoutOptions{});
+  auto deviation = [&](const std::string& name) {
+    for (size_t i = 0; i < replica->manifest().tensors.size(); ++i) {
+      const TensorSpec& spec = replica->manifest().tensors[i];
+      if (spec.name != name) continue;
+      double sum = 0, square_sum = 0;
+      const auto count = static_cast<double>(ElementCount(spec));
+      for (int64_t j = 0; j < ElementCount(spec); ++j) {
+        const double value = replica->theta()[layout.flat_offset(i) + j];
+        sum += value;
+        square_sum += value * value;
+      }
+      return std::sqrt(square_sum / count - sum / count * sum / count);
+    }
+    return -1.0;
+  };
+  EXPECT_NEAR(deviation("wte.weight"), 0.02, 0.001);
+  EXPECT_NEAR(deviation("h.1.mlp.c_fc.weight"), 0.02, 0.001);
+  EXPECT_NEAR(deviation("h.1.mlp.c_proj.weight"), 0.01, 0.0005);
+  EXPECT_EQ(deviation("h.0.attn.c_attn.bias"), 0);
+}
+
+TEST(Replica, LooksAtNoLaterToken) {
+  const auto replica = MakeReplica();
+  Batch batch = MakeBatch();
+  // Only the first token's prediction counts when all rows are cut to one target; the rest may
+  // change.
+  Batch first{.rows = batch.rows, .length = 1};
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    first.tokens.push_back(batch.tokens[row * batch.length]);
+    first.targets.push_back(batch.targets[row * batch.length]);
+  }
+  // Mean over the whole = (first + rest); changing the last token moves only the last prediction.
+  const double before = *replica->Loss(batch);
+  const double first_before = *replica->Loss(first);
+  for (int64_t row = 0; row < batch.rows; ++row) batch.tokens[(row + 1) * batch.length - 1] ^= 1;
+  EXPECT_NE(*replica->Loss(batch), before);
+  EXPECT_EQ(*replica->Loss(first), first_before);
+  // The gradient of a loss over a shorter sequence equals that loss alone: prefix losses add up.
+  double prefix_sum = 0;
+  for (int64_t length = 1; length <= batch.length; ++length) {
+    Batch prefix{.rows = batch.rows, .length = length};
+    for (int64_t row = 0; row < batch.rows; ++row) {
+      for (int64_t i = 0; i < length; ++i) {
+        prefix.tokens.push_back(batch.tokens[row * batch.length + i]);
+        prefix.targets.push_back(batch.targets[row * batch.length + i]);
+      }
+    }
+    const double sum = *replica->Loss(prefix) * static_cast<double>(length);
+    const double last = sum - prefix_sum;
+    EXPECT_GT(last, 0) << length;
+    prefix_sum = sum;
+  }
+  EXPECT_NEAR(prefix_sum, *replica->Loss(batch) * static_cast<double>(batch.length), 1e-4);
+}
+
+TEST(Replica, LearnsASmallTextByHeart) {
+  const auto replica = MakeReplica();
+  AdamW optimizer({.beta2 = 0.99}, replica->parameter_count(), 0);
+  double loss = 0;
+  for (uint64_t step = 0; step < 300; ++step) {
+    loss = *replica->ForwardBackward(MakeBatch(step));
+    ClipToNorm(1.0, Gradient(*replica));
+    optimizer.Step(Gradient(*replica), 0.01, Theta(*replica));
+  }
+  EXPECT_LT(loss, 0.7);
+  const Corpus corpus = MakeCorpus();
+  EXPECT_LT(*replica->Loss(corpus.ValidationBatch(0, 1, 4, kTiny.context)), 0.7);
+}
+
+TEST(Replica, ReportsALossThatIsNotFinite) {
+  const auto replica = MakeReplica();
+  for (float& value : Theta(*replica)) value = 1e30f;
+  const auto loss = replica->ForwardBackward(MakeBatch());
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  EXPECT_FALSE(std::isfinite(*loss));
+}
+
+TEST(Replica, RefusesAModelTooLargeForMemory) {
+  const auto replica = Replica::Create(
+      {.kind = "gpt", .d_model = 65536, .layers = 96, .heads = 128, .context = 2048}, kTrain, 1, 1);
+  EXPECT_EQ(replica.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(replica.status().message()),
+              HasSubstr("model: 4.9 T parameters want about"));
+}
+
+TEST(Replica, RefusesAnUnknownKind) {
+  ModelSection model = kTiny;
+  model.kind = "rnn";
+  const absl::Status status = Replica::Create(model, kTrain, 1, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(status.message()), "model.kind is \"rnn\"; wanted \"gpt\"");
+}
+
+TEST(Replica, ATokenOutsideTheVocabularyIsAnErrorNotACrash) {
+  Batch batch = MakeBatch();
+  batch.tokens[0] = 256;
+  const absl::Status status = MakeReplica()->Loss(batch).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(std::string(status.message()).find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace longwave

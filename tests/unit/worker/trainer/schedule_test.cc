@@ -1,0 +1,50 @@
+#include "worker/trainer/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace longwave {
+namespace {
+
+constexpr TrainSection kTrain = {
+    .learning_rate = 3e-3, .warmup_steps = 50, .final_learning_rate_share = 0.1};
+
+TEST(Schedule, WarmsUpLinearly) {
+  const Schedule schedule(kTrain, 600);
+  EXPECT_DOUBLE_EQ(schedule.LearningRate(0), 3e-3 / 50);
+  EXPECT_DOUBLE_EQ(schedule.LearningRate(24), 1.5e-3);
+  EXPECT_DOUBLE_EQ(schedule.LearningRate(49), 3e-3);
+}
+
+TEST(Schedule, FollowsTheCosineToItsShare) {
+  const Schedule schedule(kTrain, 600);
+  EXPECT_DOUBLE_EQ(schedule.LearningRate(50), 3e-3);
+  EXPECT_NEAR(schedule.LearningRate(325), 3e-3 * 0.55, 1e-15);
+  EXPECT_NEAR(schedule.LearningRate(600), 3e-4, 1e-15);
+  for (uint64_t step = 50; step < 600; ++step) {
+    const double progress = static_cast<double>(step - 50) / 550;
+    const double wanted = 3e-3 * (0.1 + 0.9 * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
+    EXPECT_NEAR(schedule.LearningRate(step), wanted, 1e-16) << step;
+  }
+}
+
+TEST(Schedule, StaysInRangeWithoutWarmUpAndWithoutDecay) {
+  TrainSection train = kTrain;
+  train.warmup_steps = 0;
+  EXPECT_DOUBLE_EQ(Schedule(train, 10).LearningRate(0), 3e-3);
+  train.warmup_steps = 10;  // as long as the run
+  EXPECT_DOUBLE_EQ(Schedule(train, 10).LearningRate(9), 3e-3);
+  train.final_learning_rate_share = 1;
+  EXPECT_DOUBLE_EQ(Schedule(train, 100).LearningRate(77), 3e-3);
+}
+
+TEST(ValidationInterval, GivesAboutTwentyByItself) {
+  EXPECT_EQ(ValidationInterval(7, 1000), 7u);
+  EXPECT_EQ(ValidationInterval(0, 1000), 50u);
+  EXPECT_EQ(ValidationInterval(0, 3), 1u);
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,225 @@
+#include "worker/trainer/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A coordinator of the test's making: `answer` decides, every heartbeat is kept.
+class FakeCoordinator final : public CoordinatorClient {
+ public:
+  using Answer = std::function<absl::StatusOr<WorkerHeartbeatReply>(const WorkerHeartbeat&)>;
+
+  absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
+    std::lock_guard lock(mutex_);
+    registrations.push_back(request);
+    return on_register ? on_register() : 3;
+  }
+  absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
+    std::lock_guard lock(mutex_);
+    heartbeats_.push_back(heartbeat);
+    changed_.notify_all();
+    return answer_(heartbeat);
+  }
+  absl::StatusOr<uint64_t> Register(const RegisterShard&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<RunStatus> GetStatus(uint64_t) override { return absl::UnimplementedError(""); }
+  absl::Status StopRun(const std::string&) override { return absl::UnimplementedError(""); }
+
+  void SetAnswer(Answer answer) {
+    std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+  }
+  // The first heartbeat from now on, or before, that is as wanted.
+  WorkerHeartbeat AwaitHeartbeat(const std::function<bool(const WorkerHeartbeat&)>& wanted) {
+    std::unique_lock lock(mutex_);
+    size_t seen = 0;
+    while (true) {
+      for (; seen < heartbeats_.size(); ++seen) {
+        if (wanted(heartbeats_[seen])) return heartbeats_[seen];
+      }
+      changed_.wait(lock);
+    }
+  }
+  size_t heartbeat_count() {
+    std::lock_guard lock(mutex_);
+    return heartbeats_.size();
+  }
+
+  std::function<absl::StatusOr<uint32_t>()> on_register;
+  std::vector<RegisterWorker> registrations;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Answer answer_ = [](const WorkerHeartbeat&) { return WorkerHeartbeatReply{}; };
+  std::vector<WorkerHeartbeat> heartbeats_;
+};
+
+WorkerHeartbeatReply Started() {
+  return {.phase = RunPhase::kTraining,
+          .run = 77,
+          .membership = Membership{.epoch = 1, .members = {{3, "worker-3", 0}}},
+          .shards = {{1, "tcp://b:2", ""}, {0, "tcp://a:1", ""}},
+          .validates = true};
+}
+
+class SessionTest : public testing::Test {
+ protected:
+  std::unique_ptr<Session> Join(absl::Duration heartbeat_interval = absl::Milliseconds(1)) {
+    auto session = Session::Join(&coordinator_, Options(heartbeat_interval), &stop_);
+    EXPECT_TRUE(session.ok()) << session.status();
+    return *std::move(session);
+  }
+  static SessionOptions Options(absl::Duration heartbeat_interval = absl::Milliseconds(1)) {
+    return {.name = "worker-3",
+            .coordinator = "host:1",
+            .manifest = {{{"w", {2, 2}}}},
+            .layout_hash = 9,
+            .heartbeat_interval = heartbeat_interval,
+            .start_timeout = absl::Seconds(30)};
+  }
+
+  FakeCoordinator coordinator_;
+  StopSignal stop_;
+};
+
+TEST_F(SessionTest, RegistersAgainAsTheSameProcessUntilAnswered) {
+  int calls = 0;
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    if (++calls < 3) return absl::UnavailableError("nobody there");
+    return 5;
+  };
+  EXPECT_EQ(Join()->worker(), 5u);
+  ASSERT_EQ(coordinator_.registrations.size(), 3u);
+  EXPECT_EQ(coordinator_.registrations[0].incarnation, coordinator_.registrations[2].incarnation);
+  EXPECT_EQ(coordinator_.registrations[2].layout_hash, 9u);
+}
+
+TEST_F(SessionTest, ARefusalIsFinalAndKeepsItsReason) {
+  coordinator_.on_register = [] { return absl::AlreadyExistsError("worker-3 is taken"); };
+  const auto session = Session::Join(&coordinator_, Options(), &stop_);
+  EXPECT_EQ(session.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(session.status().message()), HasSubstr("worker-3 is taken"));
+  EXPECT_EQ(coordinator_.registrations.size(), 1u);
+}
+
+TEST_F(SessionTest, GivesUpOnASilentCoordinatorWithAClearSentence) {
+  coordinator_.on_register = [] { return absl::UnavailableError("nobody there"); };
+  SessionOptions options = Options();
+  options.start_timeout = absl::Milliseconds(5);
+  const auto session = Session::Join(&coordinator_, options, &stop_);
+  EXPECT_EQ(session.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(session.status().message()),
+              HasSubstr("the coordinator at host:1 did not answer for 5ms"));
+}
+
+TEST_F(SessionTest, AStopEndsTheWaitForRegistration) {
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    stop_.Request();
+    return absl::UnavailableError("nobody there");
+  };
+  EXPECT_TRUE(absl::IsCancelled(Session::Join(&coordinator_, Options(), &stop_).status()));
+}
+
+TEST_F(SessionTest, StartsWithTheMembershipAndShardsInOrder) {
+  const auto session = Join();
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+  const auto start = session->AwaitStart(2);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->run, 77u);
+  EXPECT_EQ(start->shard_endpoints, (std::vector<std::string>{"tcp://a:1", "tcp://b:2"}));
+  EXPECT_EQ(session->epoch(), 1u);
+  EXPECT_TRUE(session->validates());
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.known_epoch == 1; });
+}
+
+TEST_F(SessionTest, KeepsReportsUntilTheyAreAnswered) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return absl::UnavailableError("away"); });
+  const auto session = Join();
+  session->Report({.round = 0});
+  session->Report({.round = 1});
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.rounds.size() == 2; });
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return WorkerHeartbeatReply{}; });
+  session->Report({.round = 2});
+  const auto all = coordinator_.AwaitHeartbeat([](const auto& h) { return h.rounds.size() == 3; });
+  EXPECT_EQ(all.rounds[0].round, 0u);
+  EXPECT_EQ(all.rounds[2].round, 2u);
+  // Answered, they are not told again.
+  session->SetState({.step = 99});
+  EXPECT_TRUE(
+      coordinator_.AwaitHeartbeat([](const auto& h) { return h.state.step == 99; })
+          .rounds.empty() ||
+      coordinator_
+          .AwaitHeartbeat([](const auto& h) { return h.state.step == 99 && h.rounds.empty(); })
+          .rounds.empty());
+}
+
+TEST_F(SessionTest, ARoundIsReportedWithoutWaitingForTheNextHeartbeat) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+  const auto session = Join(absl::Hours(1));
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  session->Report({.round = 4});  // an hour before the next heartbeat is due
+  EXPECT_EQ(
+      coordinator_.AwaitHeartbeat([](const auto& h) { return !h.rounds.empty(); }).rounds[0].round,
+      4u);
+}
+
+TEST_F(SessionTest, AnInstructionToStopSetsTheSignalAndKeepsTheReason) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) -> WorkerHeartbeatReply {
+    return {
+        .instruction = Instruction::kStop, .reason = "worker-1: lost", .phase = RunPhase::kFailed};
+  });
+  const auto session = Join();
+  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
+  EXPECT_TRUE(stop_.requested());
+  ASSERT_TRUE(session->ended().has_value());
+  EXPECT_EQ(session->ended()->phase, RunPhase::kFailed);
+  EXPECT_EQ(session->ended()->reason, "worker-1: lost");
+}
+
+TEST_F(SessionTest, FinishWaitsUntilTheCoordinatorEndsTheRun) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) -> WorkerHeartbeatReply {
+    if (!heartbeat.final.has_value()) return Started();
+    return {.instruction = Instruction::kStop, .phase = RunPhase::kFinished};
+  });
+  const auto session = Join();
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  EXPECT_TRUE(session->Finish({.validation_loss = 2.5, .model_file = "m"}).ok());
+  const auto last = coordinator_.AwaitHeartbeat([](const auto& h) { return h.final.has_value(); });
+  EXPECT_EQ(last.final->model_file, "m");
+  EXPECT_EQ(session->ended()->phase, RunPhase::kFinished);
+}
+
+TEST_F(SessionTest, FailTellsTheReason) {
+  const auto session = Join();
+  session->Fail("worker-3: the loss is nan");
+  const auto told = coordinator_.AwaitHeartbeat([](const auto& h) { return !h.failure.empty(); });
+  EXPECT_EQ(told.failure, "worker-3: the loss is nan");
+  EXPECT_EQ(told.state.phase, WorkerPhase::kFailed);
+}
+
+TEST_F(SessionTest, ARefusedHeartbeatEndsTheRun) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return absl::NotFoundError("no worker 3"); });
+  const auto session = Join();
+  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
+  EXPECT_EQ(session->ended()->phase, RunPhase::kFailed);
+  EXPECT_THAT(session->ended()->reason, HasSubstr("no worker 3"));
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,274 @@
+#include "worker/trainer/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "kernels/ops.h"
+#include "worker/trainer/sync_options.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Half the squared distance of θ to 1: the gradient is θ − 1, whatever the batch.
+class QuadraticReplica final : public Replica {
+ public:
+  const Manifest& manifest() const override { return manifest_; }
+  uint64_t parameter_count() const override { return theta_.size(); }
+  float* theta() override { return theta_.data(); }
+  float* gradient() override { return gradient_.data(); }
+  absl::StatusOr<double> ForwardBackward(const Batch& batch) override {
+    batches.push_back(batch);
+    for (size_t i = 0; i < theta_.size(); ++i) gradient_[i] = theta_[i] - 1;
+    return on_loss ? on_loss(batches.size() - 1) : *Loss(batch);
+  }
+  absl::StatusOr<double> Loss(const Batch&) override {
+    double sum = 0;
+    for (float value : theta_) sum += 0.5 * (value - 1) * (value - 1);
+    return sum;
+  }
+
+  std::vector<Batch> batches;
+  std::function<double(size_t)> on_loss;
+
+ private:
+  const Manifest manifest_ = {{{"w", {3, 2}}, {"b", {2}}}};
+  std::vector<float> theta_ = std::vector<float>(8);
+  std::vector<float> gradient_ = std::vector<float>(8);
+};
+
+// A cluster of one: what is pushed comes back as the merged update.
+class LoopbackExchange final : public Exchange {
+ public:
+  LoopbackExchange(SyncPipeline* pipeline, const Layout* layout)
+      : pipeline_(pipeline), layout_(layout) {}
+
+  absl::Status Sync(uint32_t epoch, uint32_t round, double learning_rate, uint64_t weight,
+                    const std::function<bool()>& stopped) override {
+    if (stopped()) return absl::CancelledError("stopped");
+    epochs.push_back(epoch);
+    learning_rates.push_back(learning_rate);
+    weights.push_back(weight);
+    LONGWAVE_RETURN_IF_ERROR(pipeline_->BeginRound(round, learning_rate));
+    for (uint32_t segment = 0; segment < layout_->segments().size(); ++segment) {
+      LONGWAVE_ASSIGN_OR_RETURN(const SyncPipeline::Push push, pipeline_->Encode(segment));
+      LONGWAVE_RETURN_IF_ERROR(pipeline_->Apply(segment, push.payload));
+    }
+    return pipeline_->EndRound();
+  }
+  ByteCounts counts() const override { return {.pushed = 10 * weights.size()}; }
+
+  std::vector<uint32_t> epochs;
+  std::vector<double> learning_rates;
+  std::vector<uint64_t> weights;
+
+ private:
+  SyncPipeline* const pipeline_;
+  const Layout* const layout_;
+};
+
+class RecordingHost final : public TrainerHost {
+ public:
+  uint32_t epoch() const override { return 4; }
+  bool validates() const override { return validates_; }
+  bool stop_requested() const override { return stop; }
+  void SetState(const WorkerState& state) override {
+    states.push_back(state);
+    if (on_state) on_state(state);
+  }
+  void Report(RoundReport report) override { reports.push_back(std::move(report)); }
+
+  bool validates_ = true;
+  bool stop = false;
+  std::function<void(const WorkerState&)> on_state;
+  std::vector<WorkerState> states;
+  std::vector<RoundReport> reports;
+};
+
+class TrainerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (std::filesystem::temp_directory_path() / "longwave-run-XXXXXX").string();
+    run_dir_ = mkdtemp(path.data());
+    config_.run = {.preset = "test",
+                   .steps = 10,
+                   .workers = 1,
+                   .shards = 1,
+                   .seed = 5,
+                   .validation_batches = 2};
+    config_.model = {.kind = "gpt", .context = 4};
+    config_.train = {.batch = 3,
+                     .learning_rate = 0.1,
+                     .final_learning_rate_share = 1,
+                     .beta1 = 0.9,
+                     .beta2 = 0.99,
+                     .epsilon = 1e-8};
+    config_.sync = {
+        .signal = SignalKind::kPseudoGradient, .inner_steps = 4, .update = UpdateRule::kSgd};
+  }
+  void TearDown() override { std::filesystem::remove_all(run_dir_); }
+
+  absl::StatusOr<FinalReport> Run() {
+    const auto ops = OpsFor(BackendKind::kCpu);
+    if (!ops.ok()) return ops.status();
+    auto pipeline = SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed), &layout_,
+                                         *ops, {}, {replica_.theta(), replica_.gradient()});
+    if (!pipeline.ok()) return pipeline.status();
+    LoopbackExchange exchange(pipeline->get(), &layout_);
+    Trainer trainer({.config = &config_,
+                     .layout = &layout_,
+                     .corpus = &corpus_,
+                     .replica = &replica_,
+                     .pipeline = pipeline->get(),
+                     .exchange = &exchange,
+                     .host = &host_,
+                     .worker = 2,
+                     .run_dir = run_dir_});
+    auto report = trainer.Run();
+    weights_ = exchange.weights;
+    learning_rates_ = exchange.learning_rates;
+    epochs_ = exchange.epochs;
+    return report;
+  }
+
+  RunConfig config_;
+  std::string run_dir_;
+  QuadraticReplica replica_;
+  const Layout layout_ = *Layout::Create(replica_.manifest(), LayoutOptions{});
+  const Corpus corpus_ =
+      *Corpus::FromText("some text to draw windows from, long enough", 0.3, 4, "text");
+  RecordingHost host_;
+  std::vector<uint64_t> weights_;
+  std::vector<double> learning_rates_;
+  std::vector<uint32_t> epochs_;
+};
+
+TEST_F(TrainerTest, TheLastRoundHasTheStepsThatAreLeft) {
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(replica_.batches.size(), 10u);
+  EXPECT_THAT(weights_, ElementsAre(4 * 12, 4 * 12, 2 * 12));
+  EXPECT_THAT(epochs_, ElementsAre(4, 4, 4));
+  ASSERT_EQ(host_.reports.size(), 3u);
+  EXPECT_EQ(host_.reports[2].step, 10u);
+  EXPECT_EQ(host_.reports[2].tokens, 120u);
+  EXPECT_EQ(host_.reports[2].bytes.pushed, 30u);
+  EXPECT_EQ(host_.reports[2].segment_hashes.size(), layout_.segments().size());
+}
+
+TEST_F(TrainerTest, AnUnchangedPseudoGradientGivesTheLocalSteps) {
+  ASSERT_TRUE(Run().ok());
+  QuadraticReplica alone;
+  AdamW optimizer({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, 8, 6);
+  for (int step = 0; step < 10; ++step) {
+    ASSERT_TRUE(alone.ForwardBackward({}).ok());
+    optimizer.Step({alone.gradient(), 8}, 0.1, {alone.theta(), 8});
+  }
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(replica_.theta()[i], alone.theta()[i], 1e-5);
+}
+
+TEST_F(TrainerTest, InnerTakesTheOptimizersStepWithTheMergedGradient) {
+  config_.sync = {.signal = SignalKind::kGradient, .inner_steps = 1, .update = UpdateRule::kInner};
+  config_.train.clip_norm = 0.5;
+  ASSERT_TRUE(Run().ok());
+  QuadraticReplica alone;
+  AdamW optimizer({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, 8, 6);
+  for (int step = 0; step < 10; ++step) {
+    ASSERT_TRUE(alone.ForwardBackward({}).ok());
+    ClipToNorm(0.5, {alone.gradient(), 8});
+    optimizer.Step({alone.gradient(), 8}, 0.1, {alone.theta(), 8});
+  }
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(replica_.theta()[i], alone.theta()[i]);
+}
+
+TEST_F(TrainerTest, HashesAreOfTheParametersAfterTheInnerStep) {
+  config_.sync = {.signal = SignalKind::kGradient, .inner_steps = 1, .update = UpdateRule::kInner};
+  config_.run.steps = 1;
+  ASSERT_TRUE(Run().ok());
+  uint64_t hash = 0;
+  const auto ops = OpsFor(BackendKind::kCpu);
+  ASSERT_TRUE(
+      (*ops)
+          ->hash({}, {.layout = &layout_, .segment = 0, .theta = replica_.theta(), .hash = &hash})
+          .ok());
+  EXPECT_EQ(host_.reports[0].segment_hashes[0], hash);
+}
+
+TEST_F(TrainerTest, AGradientSignalWithSignMovesByTheLearningRate) {
+  config_.sync = {.signal = SignalKind::kGradient,
+                  .inner_steps = 1,
+                  .update = UpdateRule::kSign,
+                  .eta = 1,
+                  .follow_schedule = true};
+  config_.run.steps = 3;
+  ASSERT_TRUE(Run().ok());
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(replica_.theta()[i], 0.3, 1e-6);
+  EXPECT_THAT(learning_rates_, ElementsAre(0.1, 0.1, 0.1));
+}
+
+TEST_F(TrainerTest, OnlyTheChosenMemberValidatesAndWritesTheModel) {
+  const auto report = Run();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->model_file, run_dir_ + "/model.safetensors");
+  EXPECT_TRUE(std::filesystem::exists(report->model_file));
+  for (const RoundReport& round : host_.reports) EXPECT_TRUE(round.validation_loss.has_value());
+  EXPECT_EQ(report->validation_loss, host_.reports.back().validation_loss);
+  EXPECT_DOUBLE_EQ(*report->validation_loss, *replica_.Loss({}));
+}
+
+TEST_F(TrainerTest, OthersDoNeither) {
+  host_.validates_ = false;
+  const auto report = Run();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->model_file.empty());
+  EXPECT_FALSE(report->validation_loss.has_value());
+  EXPECT_TRUE(std::filesystem::is_empty(run_dir_));
+}
+
+TEST_F(TrainerTest, ValidatesAtTheIntervalAndAtTheEnd) {
+  config_.run.validate_every = 2;
+  ASSERT_TRUE(Run().ok());
+  ASSERT_EQ(host_.reports.size(), 3u);
+  EXPECT_FALSE(host_.reports[0].validation_loss.has_value());
+  EXPECT_TRUE(host_.reports[1].validation_loss.has_value());
+  EXPECT_TRUE(host_.reports[2].validation_loss.has_value());
+}
+
+TEST_F(TrainerTest, BatchesAreThisWorkersOfThisStep) {
+  ASSERT_TRUE(Run().ok());
+  for (uint64_t step = 0; step < 10; ++step) {
+    EXPECT_EQ(replica_.batches[step], corpus_.TrainBatch(5, 2, step, 3, 4)) << step;
+  }
+}
+
+TEST_F(TrainerTest, ALossThatIsNotFiniteEndsTheRunWithItsStep) {
+  for (const auto& [value, text] :
+       {std::pair{std::nan(""), "the loss is nan at step 5 (wanted a finite"},
+        {std::numeric_limits<double>::infinity(), "the loss is inf at step 5"}}) {
+    replica_.batches.clear();
+    replica_.on_loss = [bad = value](size_t step) { return step == 5 ? bad : 1.0; };
+    const auto report = Run();
+    EXPECT_EQ(report.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(report.status().message()), HasSubstr(text));
+    EXPECT_EQ(replica_.batches.size(), 6u);
+  }
+}
+
+TEST_F(TrainerTest, StopsBetweenStepsWhenAsked) {
+  host_.on_state = [this](const WorkerState& state) { host_.stop |= state.step == 3; };
+  EXPECT_TRUE(absl::IsCancelled(Run().status()));
+  EXPECT_EQ(replica_.batches.size(), 3u);
+}
+
+}  // namespace
+}  // namespace longwave
