@@ -6,6 +6,7 @@
 #include <csignal>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -16,6 +17,13 @@ namespace {
 
 int PollTimeoutMs(absl::Duration duration) {
   return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 0, 60'000));
+}
+
+// Who, and its sentence; which may begin with who already.
+std::string NamedFailure(const Process& process) {
+  std::string sentence = process.FailureSentence();
+  const std::string prefix = absl::StrCat(process.name(), ": ");
+  return absl::StartsWith(sentence, prefix) ? sentence : prefix + sentence;
 }
 
 // A child's end is known by the end of its output, a moment before it can be waited for.
@@ -95,7 +103,7 @@ absl::Status Cluster::AwaitReady(Process* process, absl::Time deadline, std::str
     if (Interrupted()) return absl::CancelledError("interrupted");
     LONGWAVE_RETURN_IF_ERROR(FirstFailure());
     if (!process->Running()) {
-      return absl::AbortedError(absl::StrCat(process->name(), ": ", process->FailureSentence()));
+      return absl::AbortedError(NamedFailure(*process));
     }
     const absl::Duration left = deadline - absl::Now();
     if (left <= absl::ZeroDuration()) {
@@ -128,7 +136,7 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
 absl::Status Cluster::FirstFailure() {
   for (auto& process : processes_) {
     if (process->Running() || process->succeeded()) continue;
-    return absl::AbortedError(absl::StrCat(process->name(), ": ", process->FailureSentence()));
+    return absl::AbortedError(NamedFailure(*process));
   }
   return absl::OkStatus();
 }

@@ -43,7 +43,7 @@ absl::StatusOr<RunFolder> RunFolder::Create(const std::string& runs_dir, const R
   return RunFolder(path);
 }
 
-std::string RunFolder::log_file(std::string_view process) const {
+std::string RunFolder::log_file(const std::string& process) const {
   return absl::StrCat(path_, "/logs/", process, ".log");
 }
 

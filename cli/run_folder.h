@@ -29,7 +29,7 @@ class RunFolder {
   std::string summary_file() const { return path_ + "/summary.json"; }
   std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
   std::string model_file() const { return path_ + "/model.safetensors"; }
-  std::string log_file(std::string_view process) const;
+  std::string log_file(const std::string& process) const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}

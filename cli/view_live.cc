@@ -57,7 +57,7 @@ void AppendTable(std::vector<std::string> table, size_t rows_max, absl::string_v
   lines->push_back("");
   const size_t rows = table.size() - 1;
   for (size_t i = 0; i < std::min(rows, rows_max) + 1; ++i) lines->push_back(std::move(table[i]));
-  if (rows > rows_max) lines->push_back(absl::StrCat("… and ", rows - rows_max, " more ", noun));
+  if (rows > rows_max) lines->push_back(absl::StrCat("and ", rows - rows_max, " more ", noun));
 }
 
 }  // namespace

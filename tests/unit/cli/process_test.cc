@@ -20,7 +20,7 @@ using ::testing::StartsWith;
 class ProcessTest : public testing::Test {
  protected:
   ProcessTest() {
-    std::string pattern = testing::TempDir() + "/process_XXXXXX";
+    std::string pattern = testing::TempDir() + "process_XXXXXX";
     folder_ = mkdtemp(pattern.data());
   }
   ~ProcessTest() override { std::filesystem::remove_all(folder_); }

@@ -110,7 +110,7 @@ TEST(MergeStatus, AddsTheNewRecordsOnce) {
 class RunFolderTest : public testing::Test {
  protected:
   RunFolderTest() {
-    std::string pattern = testing::TempDir() + "/run_folder_XXXXXX";
+    std::string pattern = testing::TempDir() + "run_folder_XXXXXX";
     root_ = mkdtemp(pattern.data());
   }
   ~RunFolderTest() override { std::filesystem::remove_all(root_); }

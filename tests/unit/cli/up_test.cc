@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 class ResolveConfigTest : public testing::Test {
  protected:
   ResolveConfigTest() {
-    std::string pattern = testing::TempDir() + "/up_XXXXXX";
+    std::string pattern = testing::TempDir() + "up_XXXXXX";
     folder_ = mkdtemp(pattern.data());
     options_.config_file = folder_ + "/run.yaml";
     std::ofstream(options_.config_file) << "run:\n  steps: 100\n";

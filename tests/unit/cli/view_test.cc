@@ -139,7 +139,7 @@ TEST(LiveLines, CountTheWorkersThatHaveNoRoom) {
   RunStatus status = Status();
   status.members.resize(40, status.members[0]);
   EXPECT_THAT(LiveLines({.config = &config, .status = &status}, TextStyle()),
-              Contains("… and 24 more workers"));
+              Contains("and 24 more workers"));
 }
 
 TEST(LiveLines, NameTheReplicaThatDiffersWhereThatIsWrong) {
@@ -180,10 +180,10 @@ TEST(TrafficLines, ComparePerWorkerWithDdpAndDiloco) {
   const Summary summary = Summarize(Config(), Status(), Outcome::kStopped, "", 0);
   // 4 rounds and 130 steps of 4 MB, against 73 kB up and 252 kB down.
   EXPECT_THAT(TrafficLines(summary),
-              ElementsAre("bytes a worker               pushed            pulled",
-                          "this run                    73.0 kB          252.0 kB",
-                          "DiLoCo (fp32) would have    16.0 MB   219 x   16.0 MB    63 x",
-                          "DDP (fp32) would have      520.0 MB  7123 x  520.0 MB  2063 x"));
+              ElementsAre("bytes a worker              pushed            pulled",
+                          "this run                   73.0 kB          252.0 kB",
+                          "DiLoCo (fp32) would have   16.0 MB   219 x   16.0 MB    63 x",
+                          "DDP (fp32) would have     520.0 MB  7123 x  520.0 MB  2063 x"));
 }
 
 TEST(ClosingLine, SaysHowItEnded) {

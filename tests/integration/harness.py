@@ -1,0 +1,197 @@
+"""Real processes for the integration tests: starting them, waiting for what they say, finding those that
+were left behind. Nothing here sleeps: waits end with a line, the end of a process, or a deadline."""
+
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+BIN = pathlib.Path(os.environ.get("LONGWAVE_BIN", pathlib.Path(__file__).parents[2] / "build/bin"))
+# Far beyond what anything here takes; a test that meets it has failed.
+DEADLINE_S = 60
+
+# A GPT that trains in moments, on few cores, with signs of life often enough not to wait for them.
+TINY = {
+    "run.steps": 24, "run.workers": 2, "run.shards": 2, "run.validation_batches": 2,
+    "model.d_model": 32, "model.layers": 1, "model.heads": 2, "model.context": 32,
+    "train.batch": 4, "train.warmup_steps": 4, "train.threads": 1,
+    "cluster.heartbeat_interval_s": 0.05,
+}
+
+
+def write_text(path, length=60_000):
+    """English-like text, the same every time: words drawn by a linear congruential generator."""
+    words = "the a of to and in worker shard round merge slow link sends few bytes far away".split()
+    state, parts, size = 1, [], 0
+    while size < length:
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        parts.append(words[(state >> 33) % len(words)])
+        size += len(parts[-1]) + 1
+    path.write_text(" ".join(parts), encoding="utf-8")
+
+
+def processes_mentioning(text):
+    """Ids of the processes with `text` in their command line, ours excepted; zombies have none."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            command = pathlib.Path("/proc", entry, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in command:
+            found.append(int(entry))
+    return found
+
+
+def await_gone(pids, seconds):
+    """Waits until none of `pids` runs any more; returns those that still do after `seconds`."""
+    end = time.monotonic() + seconds
+    left = []
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            readable, _, _ = select.select([descriptor], [], [], max(0, end - time.monotonic()))
+            if not readable:
+                left.append(pid)
+        finally:
+            os.close(descriptor)
+    return left
+
+
+class Child:
+    """A process whose standard output is read line by line as it comes."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.errors = ""
+        # Read aside, so that a full pipe never stops the process.
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+        # A test that waits in vain ends all the same.
+        self._timer = threading.Timer(DEADLINE_S, self.process.kill)
+        self._timer.start()
+
+    def _read_errors(self):
+        self.errors = self.process.stderr.read()
+
+    def await_line(self, wanted):
+        """Reads up to a line that contains `wanted`; fails at the end of the output."""
+        seen = []
+        for line in self.process.stdout:
+            seen.append(line)
+            if wanted in line:
+                return line.strip()
+        self._reader.join()
+        raise AssertionError(f"no line with {wanted!r}; got {''.join(seen)}{self.errors}")
+
+    def finish(self, timeout=DEADLINE_S):
+        """Waits for the end; returns exit status, the rest of the output, the errors."""
+        output = self.process.stdout.read()
+        status = self.process.wait(timeout)
+        self._reader.join()
+        self.close()
+        return status, output, self.errors
+
+    def close(self):
+        self._timer.cancel()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class Finished:
+    """What a run of `longwave up` came to."""
+
+    def __init__(self, folder, status, output, errors):
+        self.folder, self.status, self.output, self.errors = folder, status, output, errors
+
+    @property
+    def summary(self):
+        return json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
+
+    @property
+    def sentence(self):
+        """The closing line of a failed run."""
+        lines = [line for line in self.errors.splitlines() if line.startswith("longwave up: ")]
+        return lines[-1] if lines else self.errors
+
+
+class IntegrationTest(unittest.TestCase):
+    """A folder of its own for each test, with a text and a configuration; nothing outlives it."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="longwave-test-"))
+        self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
+        self.text = self.root / "text.txt"
+        write_text(self.text)
+        self.children = []
+        self.addCleanup(self._end_children)
+
+    def _end_children(self):
+        for child in self.children:
+            child.close()
+        for pid in processes_mentioning(str(self.root)):
+            os.kill(pid, signal.SIGKILL)
+
+    def write_config(self, name="run.yaml", **settings):
+        """A configuration file of TINY, `settings` ("sync__up__k") over it."""
+        values = dict(TINY)
+        values["data.path"] = str(self.text)
+        values.update({key.replace("__", "."): value for key, value in settings.items()})
+        tree = {}
+        for key, value in values.items():
+            *sections, last = key.split(".")
+            node = tree
+            for section in sections:
+                node = node.setdefault(section, {})
+            node[last] = value
+        path = self.root / name
+        path.write_text(json.dumps(tree), encoding="utf-8")  # JSON is YAML
+        return path
+
+    def start(self, program, *arguments):
+        child = Child(BIN / program, *arguments)
+        self.children.append(child)
+        return child
+
+    def start_up(self, *arguments, name="test", **settings):
+        config = self.write_config(**settings)
+        return self.start("longwave", "up", config, "--name", name, "--runs-dir",
+                          self.root / "runs", *arguments)
+
+    def up(self, *arguments, name="test", **settings):
+        """Runs `longwave up` to its end and holds it to leaving no process behind."""
+        child = self.start_up(*arguments, name=name, **settings)
+        done = Finished(self.root / "runs" / name, *child.finish())
+        self.assert_nothing_left()
+        return done
+
+    def assert_nothing_left(self):
+        left = processes_mentioning(str(self.root))
+        self.assertEqual(left, [], "processes left behind")
+
+    def assert_fails(self, done, *parts):
+        """Exit status 1, and one closing sentence with all of `parts` in it."""
+        self.assertEqual(done.status, 1, done.output + done.errors)
+        self.assertTrue(done.sentence.startswith("longwave up: failed: "), done.errors)
+        self.assertEqual(done.errors.count("longwave up: failed: "), 1, done.errors)
+        for part in parts:
+            self.assertIn(part, done.sentence)

@@ -1,0 +1,104 @@
+"""Bad input: each ends in one clear sentence, exit status 1, and leaves no process behind."""
+
+import json
+import socket
+import unittest
+
+from harness import IntegrationTest
+
+
+class BadInput(IntegrationTest):
+    def test_unknown_key(self):
+        done = self.up("--set", "sync.up.kk=3")
+        self.assert_fails(done, "sync.up.kk")
+        self.assertFalse(done.folder.exists())
+
+    def test_unknown_key_in_the_file(self):
+        self.assert_fails(self.up(run__wrokers=3), "run.yaml", "wrokers")
+
+    def test_value_out_of_range(self):
+        self.assert_fails(self.up(train__learning_rate=1e30), "run.yaml", "train.learning_rate",
+                          "wanted")
+
+    def test_missing_configuration(self):
+        child = self.start("longwave", "up", self.root / "nowhere.yaml")
+        status, _, errors = child.finish()
+        self.assertEqual(status, 1)
+        self.assertIn("nowhere.yaml", errors)
+
+    def test_missing_data_file(self):
+        missing = self.root / "no-such-text"
+        self.assert_fails(self.up("--data", missing), str(missing), "wanted")
+
+    def test_text_too_short(self):
+        self.text.write_text("short", encoding="utf-8")
+        done = self.up()
+        self.assert_fails(done, "text.txt")
+        self.assertEqual(done.summary["outcome"], "failed")
+
+    def test_folder_in_use(self):
+        folder = self.root / "runs" / "test"
+        folder.mkdir(parents=True)
+        (folder / "precious").write_text("data", encoding="utf-8")
+        self.assert_fails(self.up(), str(folder), "has something in it")
+        self.assertEqual([entry.name for entry in folder.iterdir()], ["precious"])
+
+    def test_port_in_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            self.assert_fails(self.up(cluster__coordinator=address), "coordinator", address)
+
+    def test_model_too_large_for_memory(self):
+        done = self.up(run__workers=1, run__shards=1, model__d_model=16384, model__layers=256,
+                       model__heads=16)
+        self.assert_fails(done, "worker-0", "memory")
+        self.assertIn("worker-0", done.summary["failure"])
+
+    def test_loss_that_is_not_finite(self):
+        # Each step multiplies every weight by 1 - 10 x 10: beyond fp32 after some twenty.
+        done = self.up(run__preset="diloco", run__steps=60, sync__inner_steps=60,
+                       train__learning_rate=10, train__weight_decay=10, train__warmup_steps=0,
+                       train__final_learning_rate_share=1)
+        self.assert_fails(done, "worker-", "finite")
+        summary = done.summary
+        self.assertEqual(summary["outcome"], "failed")
+        self.assertIn(summary["failure"], done.sentence)
+
+
+class Refused(IntegrationTest):
+    """Workers that a coordinator does not take, in a cluster put together by hand."""
+
+    def setUp(self):
+        super().setUp()
+        self.config = self.write_config(run__shards=1)
+        self.coordinator = self.start("longwave-server", "--role=coordinator", "--config",
+                                      self.config, "--listen", "127.0.0.1:0", "--run-dir",
+                                      self.root)
+        self.address = self.coordinator.await_line("ready ").split()[1]
+
+    def start_worker(self, name, *arguments):
+        return self.start("longwave-worker", "--config", self.config, "--name", name,
+                          "--coordinator", self.address, "--run-dir", self.root, "--threads", 1,
+                          *arguments)
+
+    def assert_refused(self, worker, *parts):
+        status, _, errors = worker.finish()
+        self.assertEqual(status, 1, errors)
+        last = errors.strip().splitlines()[-1]
+        self.assertTrue(last.startswith("error: "), errors)
+        for part in parts:
+            self.assertIn(part, last)
+
+    def test_second_worker_with_the_same_name(self):
+        self.start_worker("twin").await_line("ready ")
+        self.assert_refused(self.start_worker("twin"), "twin")
+
+    def test_manifest_that_differs(self):
+        self.start_worker("one").await_line("ready ")
+        self.assert_refused(self.start_worker("other", "--set", "model.d_model=64"), "32", "64")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,143 @@
+"""How runs begin and end: signals, processes that die, workers that come late, terminals."""
+
+import os
+import pty
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import BIN, IntegrationTest, await_gone, processes_mentioning
+
+ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2}
+
+
+class Signals(IntegrationTest):
+    def start_and_train(self):
+        child = self.start_up(**ENDLESS)
+        child.await_line("round ")
+        return child
+
+    def check_stops(self, number, status_wanted):
+        child = self.start_and_train()
+        begin = time.monotonic()
+        child.process.send_signal(number)
+        status, output, errors = child.finish()
+        # The promise is the test: Ctrl-C ends a run within three seconds.
+        self.assertLess(time.monotonic() - begin, 3.0)
+        self.assertEqual(status, status_wanted, output + errors)
+        self.assertIn("longwave up: stopped: ", output)
+        self.assert_nothing_left()
+        self.assertTrue((self.root / "runs/test/summary.json").exists())
+
+    def test_interrupt_ends_everything_within_three_seconds(self):
+        self.check_stops(signal.SIGINT, 130)
+
+    def test_terminate_ends_everything_within_three_seconds(self):
+        self.check_stops(signal.SIGTERM, 143)
+
+    def test_interrupt_while_one_process_hangs(self):
+        child = self.start_and_train()
+        worker = self.processes_of("--name")[0]
+        os.kill(worker, signal.SIGSTOP)
+        begin = time.monotonic()
+        child.process.send_signal(signal.SIGINT)
+        status, output, errors = child.finish()
+        self.assertLess(time.monotonic() - begin, 3.0)
+        self.assertEqual(status, 130, output + errors)
+        self.assert_nothing_left()
+
+    def processes_of(self, flag):
+        """Ids of the children whose command line has `flag`; `up` has its own --name."""
+        found = []
+        for pid in processes_mentioning(str(self.root)):
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                arguments = file.read().split("\0")
+            if flag in arguments and "up" not in arguments:
+                found.append(pid)
+        return sorted(found)
+
+    def test_a_kill_of_up_takes_its_children_along(self):
+        child = self.start_and_train()
+        pids = [pid for pid in processes_mentioning(str(self.root)) if pid != child.process.pid]
+        self.assertEqual(len(pids), 5)  # coordinator, two shards, two workers
+        child.process.kill()
+        self.assertEqual(await_gone(pids, seconds=10), [])
+
+    def check_death(self, flag, name):
+        child = self.start_and_train()
+        os.kill(self.processes_of(flag)[0], signal.SIGKILL)
+        status, output, errors = child.finish()
+        self.assertEqual(status, 1, output + errors)
+        self.assertIn(f"longwave up: failed: {name}", errors)
+        self.assertIn("signal 9", errors)
+        self.assert_nothing_left()
+
+    def test_a_killed_worker_fails_the_run(self):
+        self.check_death("--name", "worker-")
+
+    def test_a_killed_shard_fails_the_run(self):
+        self.check_death("--role=shard", "shard-")
+
+    def test_a_killed_coordinator_fails_the_run(self):
+        self.check_death("--role=coordinator", "coordinator")
+
+
+class Terminal(IntegrationTest):
+    def test_a_terminal_gets_the_live_view(self):
+        config = self.write_config(run__preset="longwave", sync__inner_steps=6)
+        leader, follower = pty.openpty()
+        process = subprocess.Popen(
+            [BIN / "longwave", "up", config, "--name", "test", "--runs-dir", self.root / "runs"],
+            stdin=subprocess.DEVNULL, stdout=follower, stderr=follower)
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(leader, 65536)
+            except OSError:  # the other end was closed
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(leader)
+        self.assertEqual(process.wait(), 0, shown)
+        text = shown.decode("utf-8")
+        self.assertIn("bytes a worker", text)
+        self.assertIn("100 %  step 24/24  round 4/4", text)
+        self.assertIn("longwave up: finished: 24 steps, 4 rounds", text)
+        self.assertIn("\033[?25h", text[text.rindex("\033[?25l"):], "the cursor is back")
+
+
+class ByHand(IntegrationTest):
+    """A cluster without `longwave up`: how workers on other machines take part."""
+
+    def test_workers_that_come_one_after_the_other_end_equal(self):
+        config = self.write_config(run__preset="longwave", run__shards=1, sync__inner_steps=6)
+        coordinator = self.start("longwave-server", "--role=coordinator", "--config", config,
+                                 "--listen", "127.0.0.1:0", "--run-dir", self.root)
+        address = coordinator.await_line("ready ").split()[1]
+        arguments = ["--config", config, "--coordinator", address]
+        workers = []
+        for name in ("early", "late"):
+            workers.append(self.start("longwave-worker", *arguments, "--name", name, "--run-dir",
+                                      self.root, "--threads", 1))
+            workers[-1].await_line("ready ")
+        shard = self.start("longwave-server", "--role=shard", "--shard", 0, *arguments, "--listen",
+                           "tcp://127.0.0.1:0")
+        shard.await_line("ready ")
+        for worker in workers:
+            status, _, errors = worker.finish()
+            self.assertEqual(status, 0, errors)
+        status, output, errors = self.start("longwave", "status", address).finish()
+        self.assertEqual(status, 0, errors)
+        self.assertIn("finished", output)
+        self.assertIn("replicas   equal", output)
+        for server in (shard, coordinator):
+            server.process.terminate()
+            status, _, errors = server.finish()
+            self.assertEqual(status, 0, errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

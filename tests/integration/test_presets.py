@@ -1,0 +1,107 @@
+"""Every preset from its start to its end, and what it leaves behind held against the formulae."""
+
+import json
+import math
+import unittest
+
+import formulae
+from harness import TINY, IntegrationTest
+
+INNER_STEPS = 6
+STEPS, WORKERS = TINY["run.steps"], TINY["run.workers"]
+FIELDS = {"preset", "workers", "shards", "params", "steps", "rounds", "tokens", "val_loss",
+          "wall_seconds", "bytes_pushed", "bytes_pulled", "payload_bytes_pushed",
+          "payload_bytes_pulled", "bytes_ddp_fp32", "bytes_diloco_fp32", "replicas_equal",
+          "state_hash", "outcome", "failure"}
+
+
+class Presets(IntegrationTest):
+    def check(self, preset, inner_steps, equal=True):
+        settings = {"run__preset": preset}
+        if inner_steps > 1:
+            settings["sync__inner_steps"] = inner_steps
+        done = self.up(**settings)
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        self.assertTrue(done.output.strip().splitlines()[-1].startswith(
+            f"longwave up: finished: {STEPS} steps, {STEPS // inner_steps} rounds, validation loss"),
+            done.output)
+
+        summary = done.summary
+        self.assertLessEqual(FIELDS, set(summary))
+        self.check_weights(done, summary)
+        config = formulae.read_config(done.folder / "config.yaml")
+        rounds = STEPS // inner_steps
+        self.assertEqual((summary["outcome"], summary["failure"]), ("finished", ""))
+        self.assertEqual(summary["preset"], preset)
+        self.assertEqual((summary["workers"], summary["shards"]), (WORKERS, TINY["run.shards"]))
+        self.assertEqual((summary["steps"], summary["rounds"]), (STEPS, rounds))
+        self.assertEqual(summary["tokens"],
+                         STEPS * WORKERS * TINY["train.batch"] * TINY["model.context"])
+        self.assertEqual(summary["bytes_ddp_fp32"], STEPS * 4 * summary["params"] * WORKERS)
+        self.assertEqual(summary["bytes_diloco_fp32"], rounds * 4 * summary["params"] * WORKERS)
+        self.assertTrue(0 < summary["val_loss"] < 2 * math.log(256), summary["val_loss"])
+        self.assertEqual(summary["replicas_equal"], equal)
+        self.assertRegex(summary["state_hash"], "^[0-9a-f]{16}$")
+        self.check_bytes(summary, config, rounds)
+        self.check_metrics(done, rounds, summary)
+        return summary
+
+    def check_weights(self, done, summary):
+        tensors = formulae.read_safetensors(done.folder / "model.safetensors")
+        self.shapes = [shape for _, shape, _ in tensors.values()]
+        self.assertEqual({dtype for dtype, _, _ in tensors.values()}, {"F32"})
+        self.assertEqual(sum(math.prod(shape) for shape in self.shapes), summary["params"])
+
+    def check_bytes(self, summary, config, rounds):
+        up = formulae.round_payload_bytes(config, self.shapes, "up")
+        self.assertEqual(summary["payload_bytes_pushed"], rounds * WORKERS * up)
+        if config["sync.down.selection"] == "topk" or config["sync.up.selection"] == "all":
+            down = formulae.round_payload_bytes(config, self.shapes, "down")
+            self.assertEqual(summary["payload_bytes_pulled"], rounds * WORKERS * down)
+        else:
+            # The union of what the workers chose: from what one chose to everything.
+            config["sync.up.codec"] = config["sync.down.codec"]
+            least = formulae.round_payload_bytes(config, self.shapes, "up")
+            most = formulae.round_payload_bytes(config, self.shapes, "down")
+            self.assertLessEqual(rounds * WORKERS * least, summary["payload_bytes_pulled"])
+            self.assertLessEqual(summary["payload_bytes_pulled"], rounds * WORKERS * most)
+        # At the socket: a header of 64 bytes and framing to each payload, answers besides.
+        for way in ("pushed", "pulled"):
+            self.assertGreater(summary[f"bytes_{way}"], summary[f"payload_bytes_{way}"])
+
+    def check_metrics(self, done, rounds, summary):
+        lines = (done.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(len(lines), rounds)
+        records = [json.loads(line) for line in lines]
+        self.assertEqual([record["round"] for record in records], list(range(rounds)))
+        self.assertEqual(records[-1]["step"], STEPS)
+
+    def test_longwave(self):
+        self.check("longwave", INNER_STEPS)
+
+    def test_ddp(self):
+        self.check("ddp", 1)
+
+    def test_diloco(self):
+        summary = self.check("diloco", INNER_STEPS)
+        # fp32 and everything: what DiLoCo is said to send, plus the padding of the tiles.
+        self.assertGreaterEqual(summary["payload_bytes_pushed"], summary["bytes_diloco_fp32"])
+
+    def test_demo(self):
+        self.check("demo", 1)
+
+    def test_decoupled(self):
+        self.check("decoupled", INNER_STEPS, equal=False)
+
+    def test_sparseloco(self):
+        self.check("sparseloco", INNER_STEPS)
+
+    def test_one_seed_gives_one_state(self):
+        first = self.up(name="a", run__preset="longwave", sync__inner_steps=8)
+        second = self.up(name="b", run__preset="longwave", sync__inner_steps=8)
+        self.assertEqual(first.summary["state_hash"], second.summary["state_hash"])
+        self.assertEqual(first.summary["val_loss"], second.summary["val_loss"])
+
+
+if __name__ == "__main__":
+    unittest.main()

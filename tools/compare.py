@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Trains the same small GPT with every preset and compares what they learn and what they send.
+
+    tools/compare.py                                all presets, one seed
+    tools/compare.py --seeds 3 --data text.txt
+    tools/compare.py --presets longwave,diloco --extra sync.up.k=32
+
+Writes build/compare.csv (a line a run), prints a table in Markdown and the checks that the method is
+held to, and exits with 1 if one of them fails. The standard library is enough.
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PRESETS = ["longwave", "ddp", "diloco", "demo", "decoupled", "sparseloco"]
+# These sync every H steps; the others do at each step.
+PSEUDO_GRADIENT = {"longwave", "diloco", "decoupled", "sparseloco"}
+INNER_STEPS = 15
+COLUMNS = ["preset", "seed", "val_loss", "payload_bytes_pushed", "payload_bytes_pulled",
+           "wall_seconds"]
+
+# What the method is held to.
+LOSS_MARGIN_MAX = 0.03    # of longwave over diloco
+PUSHED_RATIO_MIN = 190.0  # diloco's payload bytes up over longwave's
+PULLED_RATIO_MIN = 50.0   # and down
+
+
+class Failure(Exception):
+    """Ends the program with one sentence."""
+
+
+def find_data(given):
+    if given:
+        if not pathlib.Path(given).exists():
+            raise Failure(f"--data: got {given}, which does not exist")
+        return given
+    shared = ROOT.parent / "shared" / "data" / "tinyshakespeare.txt"
+    if shared.exists():
+        return str(shared)
+    raise Failure("no text to train on: give one with --data PATH (make compare DATA=PATH), such as "
+                  "tinyshakespeare.txt")
+
+
+def run_once(options, data, preset, seed):
+    """Runs one preset with one seed; returns its summary."""
+    name = f"{preset}-seed{seed}"
+    folder = options.runs_dir / name
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier comparison
+    command = [options.binary, "up", options.config, "--plain", "--data", data, "--name", name,
+               "--runs-dir", options.runs_dir, "--set", f"run.preset={preset}",
+               "--set", f"run.seed={seed}"]
+    if preset in PSEUDO_GRADIENT:
+        command += ["--set", f"sync.inner_steps={INNER_STEPS}"]
+    for setting in options.extra:
+        command += ["--set", setting]
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        lines = done.stdout.strip().splitlines() or [f"exit status {done.returncode}"]
+        sentence = next((line for line in reversed(lines) if "failed:" in line), lines[-1])
+        raise Failure(f"{preset}, seed {seed}: {sentence}")
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    summary["seed"] = seed
+    return summary
+
+
+def mean(runs, field):
+    return statistics.fmean(run[field] for run in runs)
+
+
+def per_parameter_and_round(runs, field):
+    return statistics.fmean(run[field] / (run["params"] * run["rounds"] * run["workers"])
+                            for run in runs)
+
+
+def ratio(larger, smaller):
+    if larger is None or not smaller:
+        return "-"
+    value = larger / smaller
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def table(results):
+    """Markdown: a line a preset, means over its seeds."""
+    reference = {preset: mean(results[preset], "payload_bytes_pushed") if preset in results else None
+                 for preset in ("diloco", "ddp")}
+    reference_down = {preset: mean(results[preset], "payload_bytes_pulled")
+                      if preset in results else None for preset in ("diloco", "ddp")}
+    lines = ["| preset | seeds | rounds | validation loss | payload up, MB | B/param/round | diloco ÷ "
+             "| ddp ÷ | payload down, MB | B/param/round | diloco ÷ | ddp ÷ | seconds |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    for preset, runs in results.items():
+        losses = [run["val_loss"] for run in runs]
+        spread = f" ± {statistics.stdev(losses):.3f}" if len(losses) > 1 else ""
+        up, down = mean(runs, "payload_bytes_pushed"), mean(runs, "payload_bytes_pulled")
+        lines.append(
+            f"| {preset} | {len(runs)} | {runs[0]['rounds']} "
+            f"| {statistics.fmean(losses):.3f}{spread} "
+            f"| {up / 1e6:.3f} | {per_parameter_and_round(runs, 'payload_bytes_pushed'):.4f} "
+            f"| {ratio(reference['diloco'], up)} | {ratio(reference['ddp'], up)} "
+            f"| {down / 1e6:.3f} | {per_parameter_and_round(runs, 'payload_bytes_pulled'):.4f} "
+            f"| {ratio(reference_down['diloco'], down)} | {ratio(reference_down['ddp'], down)} "
+            f"| {mean(runs, 'wall_seconds'):.0f} |")
+    return "\n".join(lines)
+
+
+def checks(results):
+    """(passed, sentence) for everything that the presets at hand allow to check."""
+    loss = {preset: mean(runs, "val_loss") for preset, runs in results.items()}
+    found = []
+    if "ddp" in loss and len(loss) > 1:
+        other = min((preset for preset in loss if preset != "ddp"), key=loss.get)
+        found.append((loss["ddp"] < loss[other],
+                      f"ddp ends lowest: {loss['ddp']:.3f}, next {other} {loss[other]:.3f}"))
+    if "longwave" in loss and "diloco" in loss:
+        margin = loss["longwave"] - loss["diloco"]
+        found.append((margin <= LOSS_MARGIN_MAX,
+                      f"longwave within {LOSS_MARGIN_MAX} of diloco: {loss['longwave']:.3f} and "
+                      f"{loss['diloco']:.3f}, difference {margin:+.3f}"))
+        for field, way, least in (("payload_bytes_pushed", "up", PUSHED_RATIO_MIN),
+                                  ("payload_bytes_pulled", "down", PULLED_RATIO_MIN)):
+            times = mean(results["diloco"], field) / mean(results["longwave"], field)
+            found.append((times >= least,
+                          f"longwave sends at least {least:.0f} times fewer payload bytes {way} "
+                          f"than diloco: {times:.1f} times"))
+    return found
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--presets", default=",".join(PRESETS), help="comma-separated")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each preset, seeds 1, 2, ...")
+    parser.add_argument("--data", default="", help="text to train on")
+    parser.add_argument("--extra", action="append", default=[], metavar="KEY=VALUE",
+                        help="a setting for every run; may be given again")
+    parser.add_argument("--config", type=pathlib.Path, default=ROOT / "configs" / "compare.yaml")
+    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build" / "bin" / "longwave")
+    parser.add_argument("--csv", type=pathlib.Path, default=ROOT / "build" / "compare.csv")
+    parser.add_argument("--runs-dir", type=pathlib.Path, default=ROOT / "build" / "compare")
+    options = parser.parse_args()
+    options.presets = [preset for preset in options.presets.split(",") if preset]
+    unknown = [preset for preset in options.presets if preset not in PRESETS]
+    if unknown or not options.presets:
+        parser.error(f"--presets: got {','.join(unknown) or 'none'}, wanted some of "
+                     f"{','.join(PRESETS)}")
+    if options.seeds < 1:
+        parser.error(f"--seeds: got {options.seeds}, wanted at least 1")
+    return options
+
+
+def compare(options):
+    data = find_data(options.data)
+    if not options.binary.exists():
+        raise Failure(f"{options.binary} is not there: build it first (make build)")
+    options.csv.parent.mkdir(parents=True, exist_ok=True)
+    results = {preset: [] for preset in options.presets}
+    with options.csv.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for seed in range(1, options.seeds + 1):
+            for preset in options.presets:
+                summary = run_once(options, data, preset, seed)
+                results[preset].append(summary)
+                writer.writerow(summary)
+                file.flush()
+                print(f"compare: {preset}, seed {seed}: validation loss {summary['val_loss']:.3f}, "
+                      f"{summary['wall_seconds']:.0f} s", file=sys.stderr, flush=True)
+    print(table(results))
+    print()
+    found = checks(results)
+    for passed, sentence in found:
+        print(f"{'pass' if passed else 'FAIL'}  {sentence}")
+    return all(passed for passed, _ in found)
+
+
+def main():
+    try:
+        passed = compare(parse_arguments())
+    except Failure as failure:
+        print(f"compare: failed: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print("compare: all checks passed" if passed else "compare: failed: a check did not pass")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
