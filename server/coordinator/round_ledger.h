@@ -21,8 +21,7 @@ std::string Describe(const Member& member);
 // makes one record of it, comparing the replicas' hashes. Rounds finish in order.
 //
 // Memory: a record of about 150 bytes for each finished round, and the reports (8 bytes a segment
-// and worker) of those that are not; the members of a synchronous run are at most a few rounds
-// apart.
+// and worker) of those that are not; the members of a run are at most a few rounds apart.
 class RoundLedger {
  public:
   explicit RoundLedger(uint64_t round_count) : round_count_(round_count) {}

@@ -52,8 +52,8 @@ struct MembershipChanged {
 using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged>;
 
 // What the shard is to do about it, in order.
-struct AnswerPush {  // a kAnswer frame to header.worker; reason travels as the payload of a
-                     // rejection
+// A kAnswer frame to header.worker; reason travels as the payload of a rejection.
+struct AnswerPush {
   FrameHeader header;
   std::string reason;
 };
@@ -96,8 +96,8 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
 // nothing now (the close will send it); of an older one with `late`; anything else with `rejected`.
 //
 // Memory, per segment of c coefficients: the accepted payloads of one round (each validated, so at
-// most PayloadLayout::bytes() for its format, 4·c + 16 or about c·5.2 for topk at its worst), one
-// merged payload, 4·c bytes of E if it is kept, and at most kFormatsMax byte layouts of 28 bytes a
+// most the PayloadLayout::bytes() of its format: 4·c + 16, or some 5.2·c for topk at its worst),
+// one merged payload, 4·c bytes of E if it is kept, and kFormatsMax byte layouts of 28 bytes a
 // tile.
 class Aggregator {
  public:

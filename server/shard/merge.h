@@ -23,27 +23,24 @@ namespace longwave {
 //
 // The sums are exact: they depend on the set of contributions alone, not on their order, and are
 // the same on every machine. Per tile, with N contributions:
-//   1. B = the largest bound of |w·value| over them: w · scale · (largest level) for an integer
-//   codec,
-//      the largest |w·value| itself for fp32 and bf16; products in double (w · scale is exact
-//      there)
-//   2. the quantum is 2^−s with s = 61 − e − ceil(log2 N), e the exponent of B (B < 2^e)
-//   3. integer codecs: each contribution's w · scale is rounded once to a multiple of the quantum,
-//   and
-//      level · multiplier is added; fp32, bf16: each w · value is. Rounding is to nearest, ties to
-//      even
-//   4. Σ_senders w is added up beside it, also in int64
-//   5. G = float( (double(sum) · 2^−s) / max(double(Σ_senders), ρ · double(Σ_all)) ), each
-//   operation of
-//      it rounded once to double, the result once to float and never to −0
+//   1. B = the largest bound of |w·value| over them, in double. An integer codec's is w · scale ·
+//      TopLevel (w · scale is exact); that of fp32 and bf16 is the largest |w·value| itself.
+//   2. The quantum is 2^−s with s = 61 − e − ceil(log2 N), where e is B's exponent: B < 2^e.
+//   3. Integer codecs: w · scale is rounded once to a multiple of the quantum, and level times that
+//      is added up in int64. fp32 and bf16: each w · value is rounded so and added up. Rounding is
+//      to nearest, ties to even.
+//   4. Σ_senders w is added up beside it, also in int64.
+//   5. G = float((double(sum) · 2^−s) / max(double(Σ_senders), ρ · double(Σ_all))): each operation
+//      is rounded once to double, the result once to float, and −0 becomes +0.
 // |sum| ≤ N · (B·2^s + 128) < 2^62, so it cannot overflow. The absolute error of Σ w·q̂ is at most
-// N · 2^−s / 2 times the largest level, 2^−52 of B or less for a million contributions: what is
-// that much smaller than the largest value of its tile is lost, nothing else is. G and E + G
-// saturate at ±kMergedMax, so that a hostile contribution cannot bring an infinity about.
+// N · TopLevel · 2^−s / 2, which is 2^−33 of B at the very most for a thousand contributions in
+// int8: what is smaller than that beside the largest value of its tile is lost, nothing else is.
+//
+// G and E + G saturate at ±kMergedMax, so no hostile contribution brings an infinity about.
 inline constexpr float kMergedMax = 0x1p120f;
 
-// The largest weight of one contribution: w · scale stays exact in double, and 2^30 weights fit
-// int64.
+// The largest weight of one contribution: w · scale stays exact in double, and the sum of 2^30
+// weights fits int64.
 inline constexpr uint64_t kWeightMax = uint64_t{1} << 32;
 
 struct MergeOptions {
@@ -51,22 +48,20 @@ struct MergeOptions {
   PayloadFormat up;
   double rho = 0;  // 0 … 1
   // What goes down:
-  //   kTopK, codec, k   the k largest of E + G a tile; the rest stays in E
+  //   kTopK, codec, k   the k largest of E + G a tile; the rest stays in E.
   //   kAll, codec       all that was merged, in the form that is small for how it came up:
-  //     up kAll             {kAll, codec}
-  //     up kRandom/kStride  {up.selection, codec, up.k}: the round's own support, again no indices
-  //     up kTopK            {kTopK, codec, k} with k chosen for each payload (its head names it):
-  //     the
-  //                         largest number of nonzero coefficients of G in any tile, at least 1.
-  //                         Tiles with fewer fill up with zeros. When {kAll, codec} would be no
-  //                         larger, that, but only for fp32 and bf16: integer codecs have no zero,
-  //                         and writing 4096 levels where few coefficients are not zero would be
-  //                         mostly noise. An integer codec takes the k largest of E + G; from the
-  //                         second round on its rounding errors in E fill the tiles, so that zeros
-  //                         are hardly written.
+  //     up kAll            {kAll, codec}
+  //     up kRandom/kStride {up.selection, codec, up.k}: the round's own support, without indices.
+  //     up kTopK           {kTopK, codec, k}, k chosen for each payload (its head names it): the
+  //                        most nonzero coefficients of G in any tile, at least 1. Tiles with
+  //                        fewer fill up with zeros. Or {kAll, codec} when that is no larger, but
+  //                        only in fp32 and bf16: integer codecs have no zero, and 4096 levels
+  //                        where few coefficients are not zero would be mostly noise. An integer
+  //                        codec takes the k largest of E + G; from the second round on its own
+  //                        rounding errors in E fill the tiles, so zeros are hardly written.
   // A codec that rounds (every one but fp32) leaves its error in E: nothing is lost. Under kAll in
-  // fp32 nothing is ever held back; E is not kept (KeepsResidual). kRandom and kStride as such are
-  // refused.
+  // fp32 nothing is ever held back, and E is not kept (see KeepsResidual).
+  // kRandom and kStride as such are refused.
   PayloadFormat down;
 };
 
@@ -89,9 +84,8 @@ struct MergedSegment {
   double square_sum = 0;  // of Ĝ as dequantized
 };
 
-// Merges segments one after the other; holds the buffers of one tile (about 140 KB, so that a merge
-// stays in a core's second-level cache) and, only under "all of topk" in fp32, one segment of
-// floats.
+// Merges segments one after the other. Holds the buffers of one tile (about 140 KB, so that a merge
+// stays in a core's second-level cache) and, under "all of topk" in fp32 only, a segment of floats.
 class Merger {
  public:
   // options: as Validate has passed them.

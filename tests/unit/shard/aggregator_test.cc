@@ -1,18 +1,13 @@
-#include "server/shard/aggregator.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/rng.h"
-#include "tests/unit/shard/shard_testing.h"
+#include "tests/unit/shard/aggregator_testing.h"
 
 namespace longwave {
 namespace {
@@ -20,88 +15,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr uint64_t kRun = 0xabcd;
-constexpr uint32_t kTileSize = 8;
-constexpr PayloadFormat kAllFp32{Selection::kAll, ValueCodec::kFp32, 0};
-
-// Four segments of one tile; shard 1 of two owns segments 2 and 3.
-Layout FourSegments() { return SmallLayout(kTileSize, 1, 4, 2); }
-
-AggregatorOptions DenseOptions() { return {kRun, 0, 1, kAllFp32, 1, kAllFp32}; }
-
-Membership Members(uint32_t epoch, std::vector<uint32_t> workers, uint32_t first_round = 0) {
-  Membership membership{epoch, {}};
-  for (const uint32_t worker : workers) {
-    membership.members.push_back({worker, "w" + std::to_string(worker), first_round});
-  }
-  return membership;
-}
-
-class AggregatorTest : public testing::Test {
- protected:
-  void Start(const AggregatorOptions& options, const Membership& membership) {
-    up_ = options.up;
-    auto created = Aggregator::Create(options, FourSegments());
-    ASSERT_TRUE(created.ok()) << created.status();
-    aggregator_.emplace(*std::move(created));
-    Step(MembershipChanged{membership});
-  }
-
-  std::vector<AggregatorEffect> Step(const AggregatorEvent& event) {
-    return aggregator_->Step(event, absl::UnixEpoch());
-  }
-
-  static FrameHeader Header(FrameKind kind, uint32_t worker, uint32_t round, uint32_t segment) {
-    FrameHeader header;
-    header.kind = kind;
-    header.run = kRun;
-    header.epoch = 1;
-    header.worker = worker;
-    header.round = round;
-    header.segment = segment;
-    header.weight = kind == FrameKind::kPush ? 1 : 0;
-    return header;
-  }
-
-  Buffer Payload(float value, uint32_t segment = 2) const {
-    std::vector<float> dense(kTileSize);
-    for (uint32_t i = 0; i < kTileSize; ++i) dense[i] = value * static_cast<float>(i + 1);
-    return Buffer(EncodeDense(up_, layout_, segment, dense));
-  }
-
-  PushArrived Push(uint32_t worker, uint32_t round, uint32_t segment, float value = 1) const {
-    return {Header(FrameKind::kPush, worker, round, segment), Payload(value)};
-  }
-  static PullArrived Pull(uint32_t worker, uint32_t round, uint32_t segment) {
-    return {Header(FrameKind::kPull, worker, round, segment)};
-  }
-
-  // The only effect must be an answer of this outcome; returns its reason.
-  std::string Only(const std::vector<AggregatorEffect>& effects, Outcome outcome) {
-    EXPECT_EQ(effects.size(), 1u);
-    if (effects.empty() || !std::holds_alternative<AnswerPush>(effects[0])) {
-      ADD_FAILURE() << "wanted an answer";
-      return "";
-    }
-    const auto& answer = std::get<AnswerPush>(effects[0]);
-    EXPECT_EQ(Name(answer.header.outcome), Name(outcome)) << answer.reason;
-    EXPECT_EQ(answer.header.kind, FrameKind::kAnswer);
-    EXPECT_EQ(answer.header.run, kRun);
-    return answer.reason;
-  }
-
-  static std::optional<SendMerged> Merged(const std::vector<AggregatorEffect>& effects) {
-    for (const auto& effect : effects) {
-      if (const auto* merged = std::get_if<SendMerged>(&effect)) return *merged;
-    }
-    return std::nullopt;
-  }
-
-  const Layout layout_ = FourSegments();
-  PayloadFormat up_;
-  std::optional<Aggregator> aggregator_;
-};
 
 TEST_F(AggregatorTest, ClosesASegmentWhenEveryMemberHasPushed) {
   Start(DenseOptions(), Members(1, {0, 1}));
@@ -183,91 +96,6 @@ TEST_F(AggregatorTest, AnswersLateWhatIsOlderThanTheLastClosedRound) {
   Step(Push(0, 0, 2));
   Step(Push(0, 1, 2));
   Only(Step(Push(0, 0, 2)), Outcome::kLate);
-}
-
-TEST_F(AggregatorTest, RejectsAnotherRun) {
-  Start(DenseOptions(), Members(1, {0}));
-  PushArrived push = Push(0, 0, 2);
-  push.header.run = 7;
-  EXPECT_EQ(Only(Step(push), Outcome::kRejected),
-            "push of worker 0, round 0, segment 2: run 0000000000000007, wanted 000000000000abcd");
-}
-
-TEST_F(AggregatorTest, RejectsSegmentsOfOthers) {
-  Start(DenseOptions(), Members(1, {0}));
-  for (const uint32_t segment : {0u, 1u, 4u, ~0u}) {
-    EXPECT_THAT(Only(Step(Push(0, 0, segment)), Outcome::kRejected),
-                HasSubstr("wanted a segment of shard 1, 2 to 3"));
-  }
-}
-
-TEST_F(AggregatorTest, RejectsWhoIsNotAMember) {
-  Start(DenseOptions(), Members(1, {0}));
-  EXPECT_EQ(Only(Step(Push(9, 0, 2)), Outcome::kRejected),
-            "push of worker 9, round 0, segment 2: wanted one of the 1 members of epoch 1");
-}
-
-TEST_F(AggregatorTest, RejectsARoundThatIsNotOpenYet) {
-  Start(DenseOptions(), Members(1, {0}));
-  EXPECT_EQ(Only(Step(Push(0, 1, 2)), Outcome::kRejected),
-            "push of worker 0, round 1, segment 2: wanted round 0, which is open");
-}
-
-TEST_F(AggregatorTest, RejectsAMemberBeforeItsFirstRound) {
-  Membership membership = Members(1, {0});
-  membership.members.push_back({1, "w1", 2});
-  Start(DenseOptions(), membership);
-  EXPECT_EQ(Only(Step(Push(1, 0, 2)), Outcome::kRejected),
-            "push of worker 1, round 0, segment 2: wanted round 2 or later, which the worker joins "
-            "at");
-}
-
-TEST_F(AggregatorTest, RejectsWeightsOutOfRange) {
-  Start(DenseOptions(), Members(1, {0}));
-  for (const uint64_t weight : {uint64_t{0}, kWeightMax + 1}) {
-    PushArrived push = Push(0, 0, 2);
-    push.header.weight = weight;
-    EXPECT_THAT(Only(Step(push), Outcome::kRejected), HasSubstr("wanted 1 to 4294967296"));
-  }
-  PushArrived push = Push(0, 0, 2);
-  push.header.weight = kWeightMax;
-  EXPECT_TRUE(Merged(Step(push)));
-}
-
-TEST_F(AggregatorTest, RejectsPayloadsThatDoNotFitAndTakesTheRightOneAfterwards) {
-  Start(DenseOptions(), Members(1, {0}));
-  const auto reason = [&](Buffer payload) {
-    return Only(Step(PushArrived{Header(FrameKind::kPush, 0, 0, 2), std::move(payload)}),
-                Outcome::kRejected);
-  };
-  const auto bytes = Payload(1).bytes();
-  EXPECT_THAT(reason(Buffer()), HasSubstr("push of worker 0, round 0, segment 2: "));
-  reason(Buffer(std::vector<std::byte>(bytes.begin(), bytes.end() - 1)));  // a byte short
-  const std::vector<float> dense(2 * kTileSize, 1.0f);
-  reason(Buffer(EncodeDense(kAllFp32, SmallLayout(kTileSize, 2), 0, dense)));  // two tiles
-  const PayloadFormat bf16{Selection::kAll, ValueCodec::kBf16, 0};
-  EXPECT_THAT(reason(Buffer(EncodeDense(bf16, layout_, 2, dense))),
-              HasSubstr("payload is all in bf16, wanted all in fp32"));
-  const PayloadFormat top{Selection::kTopK, ValueCodec::kFp32, 2};
-  EXPECT_THAT(reason(Buffer(EncodeDense(top, layout_, 2, dense))),
-              HasSubstr("payload is topk in fp32 with k 2, wanted all in fp32"));
-  std::vector<std::byte> nan(bytes.begin(), bytes.end());
-  std::fill(nan.end() - 4, nan.end(), std::byte{0xff});
-  reason(Buffer(nan));
-  EXPECT_EQ(aggregator_->state().pushes_rejected, 6u);
-  EXPECT_TRUE(Merged(Step(Push(0, 0, 2))));
-}
-
-TEST_F(AggregatorTest, HoldsRandomSelectionToTheRunsK) {
-  AggregatorOptions options = DenseOptions();
-  options.up = {Selection::kRandom, ValueCodec::kInt8, 4};
-  Start(options, Members(1, {0}));
-  const std::vector<float> dense(kTileSize, 1.0f);
-  const PayloadFormat other{Selection::kRandom, ValueCodec::kInt8, 5};
-  EXPECT_THAT(Only(Step(PushArrived{Header(FrameKind::kPush, 0, 0, 2),
-                                    Buffer(EncodeDense(other, layout_, 2, dense))}),
-                   Outcome::kRejected),
-              HasSubstr("payload is random in int8 with k 5, wanted random in int8 with k 4"));
 }
 
 TEST_F(AggregatorTest, TakesAnyCodecAndKOfTopk) {
@@ -419,36 +247,6 @@ TEST_F(AggregatorTest, GivesTheSameUpdatesInEveryOrderOfArrival) {
     }
   }
   EXPECT_EQ(wanted.size(), 16u);
-}
-
-TEST(AggregatorCreate, RefusesAShardWithoutSegments) {
-  AggregatorOptions options = DenseOptions();
-  options.shard = 2;
-  const auto created = Aggregator::Create(options, FourSegments());
-  EXPECT_EQ(created.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(created.status().message()), HasSubstr("shard 2 owns none"));
-}
-
-TEST(AggregatorCreate, RefusesOptionsOutOfRange) {
-  AggregatorOptions options = DenseOptions();
-  options.rho = -1;
-  EXPECT_EQ(Aggregator::Create(options, FourSegments()).status().message(),
-            "rho is -1, wanted 0 to 1");
-  options = DenseOptions();
-  options.down = {Selection::kStride, ValueCodec::kFp32, 4};
-  EXPECT_FALSE(Aggregator::Create(options, FourSegments()).ok());
-}
-
-TEST(AggregatorCreate, RefusesSegmentsThatNoFrameCanCarry) {
-  LayoutOptions layout_options;
-  layout_options.segment_tiles = 4096;  // 64 MiB in fp32, and a head
-  auto layout = Layout::Create({{{"w", {64, 64 * 4096}}}}, layout_options);
-  ASSERT_TRUE(layout.ok());
-  AggregatorOptions options = DenseOptions();
-  options.shard = 0;
-  const auto created = Aggregator::Create(options, *layout);
-  EXPECT_EQ(created.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(created.status().message()), HasSubstr("segment 0 as all in fp32: "));
 }
 
 }  // namespace

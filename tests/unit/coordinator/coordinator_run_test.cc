@@ -1,0 +1,283 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/unit/coordinator/coordinator_testing.h"
+
+namespace longwave {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// --- losing members --------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, ASilentWorkerIsLostAndTheNextEpochGoesOn) {
+  Begin(Options(2, 1));
+  Step(Beat(1, {Report(0)}));
+  now_ = 20;
+  Step(Beat(1));
+  Step(ShardBeat(0, 1, true));
+  now_ = 30;
+  EXPECT_THAT(Step(Tick{}), IsEmpty());
+  now_ = 30.5;
+  const auto effects = Step(Tick{});
+  EXPECT_EQ(Only<Notice>(effects).text,
+            "worker 0 (worker-0) was not heard for 30.5 s, wanted a heartbeat within 30.0 s; epoch "
+            "2 goes on with 1 workers");
+  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 1u);  // it waited for worker 0 alone
+  const RunStatus status = Status();
+  EXPECT_EQ(status.epoch, 2u);
+  EXPECT_EQ(status.members[0].state.phase, WorkerPhase::kLost);
+  EXPECT_EQ(status.members[0].heartbeat_age_s, 30.5);
+
+  const auto lost = Only<WorkerHeartbeatReply>(Step(Beat(0)));
+  EXPECT_EQ(lost.instruction, Instruction::kStop);
+  EXPECT_THAT(lost.reason, HasSubstr("worker 0 (worker-0) was silent for too long"));
+  EXPECT_EQ(Status().members[0].state.phase, WorkerPhase::kLost);
+  EXPECT_THAT(Refusal(Step(Worker(0)), absl::StatusCode::kFailedPrecondition),
+              HasSubstr("was lost and the run goes on without it"));
+
+  EXPECT_EQ(Only<ShardHeartbeatReply>(Step(ShardBeat(0, 1, true))).membership->epoch, 2u);
+  auto reply = Only<WorkerHeartbeatReply>(Step(Beat(1, {}, 1)));
+  EXPECT_FALSE(reply.membership);  // until the shard knows epoch 2
+  EXPECT_EQ(reply.phase, RunPhase::kTraining);
+  Step(ShardBeat(0, 2, true));
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1, {}, 1))).membership->epoch, 2u);
+}
+
+TEST_F(CoordinatorTest, FailsWhenNobodyIsLeft) {
+  Begin(Options(2, 1));
+  now_ = 20;
+  Step(ShardBeat(0));
+  now_ = 31;
+  const auto effects = Step(Tick{});
+  EXPECT_EQ(All<Notice>(effects).size(), 2u);
+  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFailed);
+  EXPECT_THAT(Status().failure, HasSubstr("no worker is left: worker 1 (worker-1) was not heard"));
+}
+
+TEST_F(CoordinatorTest, FailsWhenAShardIsSilent) {
+  Begin(Options(1, 2));
+  now_ = 20;
+  Step(Beat(0));
+  Step(ShardBeat(0));
+  now_ = 31;
+  EXPECT_EQ(Only<PhaseChanged>(Step(Tick{})).reason,
+            "shard 1 was not heard for 31.0 s, wanted a heartbeat within 30.0 s");
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kFailed);
+}
+
+TEST_F(CoordinatorTest, FailsWithTheSentenceOfWhoeverFails) {
+  Begin(Options(3, 1));
+  WorkerHeartbeat heartbeat = Beat(2);
+  heartbeat.failure = "the loss at step 3 is nan";
+  const auto effects = Step(heartbeat);
+  EXPECT_EQ(Only<PhaseChanged>(effects).reason, "worker 2 (worker-2): the loss at step 3 is nan");
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  EXPECT_EQ(Status().members[2].state.phase, WorkerPhase::kFailed);
+
+  Begin(Options(1, 2));
+  ShardHeartbeat shard = ShardBeat(1);
+  shard.failure = "disk full";
+  EXPECT_EQ(Only<PhaseChanged>(Step(shard)).reason, "shard 1: disk full");
+}
+
+TEST_F(CoordinatorTest, FailsOnLossesThatAreNotFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Begin(Options(2, 1));
+  RoundReport report = Report(0);
+  report.train_loss = nan;
+  EXPECT_EQ(Only<PhaseChanged>(Step(Beat(1, {report}))).reason,
+            "worker 1 (worker-1): the training loss at step 10 is nan, wanted a finite number");
+
+  Begin(Options(2, 1));
+  report = Report(0);
+  report.validation_loss = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Only<PhaseChanged>(Step(Beat(1, {report}))).reason,
+            "worker 1 (worker-1): the validation loss at step 10 is inf, wanted a finite number");
+
+  Begin(Options(2, 1));
+  WorkerHeartbeat last = FinalBeat(0);
+  last.state.step = 600;
+  last.final->validation_loss = nan;
+  EXPECT_EQ(Only<PhaseChanged>(Step(last)).reason,
+            "worker 0 (worker-0): the final validation loss at step 600 is nan, wanted a finite "
+            "number");
+}
+
+// --- rounds ----------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, FinishesARoundWhenEveryMemberHasReportedIt) {
+  Begin(Options(2, 1));
+  EXPECT_THAT(All<RoundFinished>(Step(Beat(0, {Report(0)}))), IsEmpty());
+  const auto effects = Step(Beat(1, {Report(0)}));
+  EXPECT_EQ(Only<RoundFinished>(effects).record.round, 0u);
+  EXPECT_EQ(Status().record_count, 1u);
+}
+
+TEST_F(CoordinatorTest, ReportsSentAgainChangeNothing) {
+  Begin(Options(2, 1));
+  Step(Beat(0, {Report(0)}));
+  RoundReport other = Report(0);
+  other.train_loss = 99;
+  Step(Beat(0, {other}));
+  EXPECT_EQ(Only<RoundFinished>(Step(Beat(1, {Report(0)}))).record.train_loss, 2);
+  EXPECT_THAT(All<RoundFinished>(Step(Beat(1, {Report(0)}))), IsEmpty());
+  EXPECT_EQ(Status().record_count, 1u);
+  EXPECT_EQ(Status().records[0].tokens, 200u);
+}
+
+TEST_F(CoordinatorTest, ARefusedHeartbeatChangesNothing) {
+  Begin(Options(1, 1, 3));
+  EXPECT_EQ(Refusal(Step(Beat(0, {Report(0), Report(2)})), absl::StatusCode::kInvalidArgument),
+            "worker 0 (worker-0) reported round 2, wanted round 1 next");
+  EXPECT_EQ(Status().record_count, 0u);
+  Step(Beat(0, {Report(0), Report(1), Report(2)}));
+  EXPECT_EQ(Status().record_count, 3u);
+  EXPECT_EQ(Refusal(Step(Beat(0, {Report(3)})), absl::StatusCode::kInvalidArgument),
+            "worker 0 (worker-0) reported round 3, wanted a round below 3");
+}
+
+TEST_F(CoordinatorTest, AnInequalityIsNoticedOnceAndShownInTheStatus) {
+  Begin(Options(3, 1));
+  Step(Beat(0, {Report(0), Report(1)}));
+  Step(Beat(1, {Report(0, {1, 3}), Report(1)}));
+  const auto effects = Step(Beat(2, {Report(0), Report(1, {9, 9})}));
+  const std::string sentence =
+      "round 0: worker 1 (worker-1) has hash 0000000000000003 in segment 1, wanted "
+      "0000000000000002 as 2 of 3 members have";
+  EXPECT_EQ(Only<Notice>(effects).text, "replicas differ: " + sentence);
+  EXPECT_FALSE(Status().replicas_equal);
+  EXPECT_EQ(Status().inequality, sentence);
+}
+
+TEST_F(CoordinatorTest, ReplicasThatMayDifferDoSoWithoutANotice) {
+  CoordinatorOptions options = Options(2, 1);
+  options.promises_equal_replicas = false;
+  Begin(options);
+  Step(Beat(0, {Report(0)}));
+  const auto effects = Step(Beat(1, {Report(0, {5, 5})}));
+  EXPECT_THAT(All<Notice>(effects), IsEmpty());
+  EXPECT_FALSE(Only<RoundFinished>(effects).record.replicas_equal);
+}
+
+TEST_F(CoordinatorTest, StatusGivesRecordsFromAnIndexOn) {
+  Begin(Options(1, 1));
+  Step(Beat(0, {Report(0), Report(1), Report(2)}));
+  EXPECT_EQ(Status(1).records.size(), 2u);
+  EXPECT_EQ(Status(1).records[0].round, 1u);
+  EXPECT_THAT(Status(3).records, IsEmpty());
+  EXPECT_THAT(Status(1000).records, IsEmpty());
+  EXPECT_EQ(Status(1000).record_count, 3u);
+}
+
+TEST_F(CoordinatorTest, StatusGivesAtMostSoManyRecordsAtATime) {
+  constexpr uint64_t kRounds = Coordinator::kStatusRecordsMax + 5;
+  Begin(Options(1, 1, kRounds));
+  std::vector<RoundReport> reports;
+  for (uint32_t round = 0; round < kRounds; ++round) reports.push_back(Report(round));
+  Step(Beat(0, reports));
+  EXPECT_EQ(Status().records.size(), Coordinator::kStatusRecordsMax);
+  EXPECT_EQ(Status(Coordinator::kStatusRecordsMax).records.size(), 5u);
+}
+
+// --- the end ---------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTest, FinishesWhenEveryMemberHasSentItsFinalReport) {
+  Begin(Options(2, 1, 1));
+  now_ = 4;
+  RoundReport report = Report(0);
+  report.validation_loss = 3.5;
+  Step(Beat(1, {Report(0)}));
+  Step(Beat(0, {report}));
+  EXPECT_EQ(Status().validation_loss, 3.5);
+  now_ = 5;
+  WorkerHeartbeat last = FinalBeat(0);
+  last.final->validation_loss = 2.5;
+  last.final->model_file = "runs/a/model.safetensors";
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(last)).instruction, Instruction::kContinue);
+  now_ = 6;
+  const auto effects = Step(FinalBeat(1));
+  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  now_ = 100;
+  const RunStatus status = Status();
+  EXPECT_EQ(status.phase, RunPhase::kFinished);
+  EXPECT_EQ(status.seconds, 6);  // of the run, not of the time since
+  EXPECT_EQ(status.validation_loss, 2.5);
+  EXPECT_EQ(status.model_file, "runs/a/model.safetensors");
+  EXPECT_EQ(status.failure, "");
+  EXPECT_TRUE(status.replicas_equal);
+  EXPECT_EQ(status.state_hash, CombineHashes({1, 2}));
+  EXPECT_EQ(Only<ShardHeartbeatReply>(Step(ShardBeat(0, 1, true))).instruction, Instruction::kStop);
+}
+
+TEST_F(CoordinatorTest, AWorkerThatIsDoneMayBeSilent) {
+  Begin(Options(2, 1, 1));
+  Step(Beat(0, {Report(0)}));
+  Step(FinalBeat(0));
+  now_ = 31;
+  Step(Beat(1, {Report(0)}));
+  Step(ShardBeat(0));
+  EXPECT_THAT(Step(Tick{}), IsEmpty());
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(1))).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorTest, FinishesWithoutTheOnesThatWereLost) {
+  Begin(Options(2, 1, 1));
+  Step(Beat(1, {Report(0)}));
+  Step(FinalBeat(1));
+  now_ = 20;
+  Step(ShardBeat(0));
+  now_ = 31;
+  EXPECT_EQ(Only<PhaseChanged>(Step(Tick{})).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorTest, FailsWhenWorkersAreDoneBeforeTheRoundsAre) {
+  Begin(Options(1, 1, 3));
+  Step(Beat(0, {Report(0)}));
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).reason,
+            "every worker sent its final report after 1 finished rounds, wanted 3");
+}
+
+TEST_F(CoordinatorTest, StopsOnRequestInWaitingAndTraining) {
+  Make(Options(1, 1));
+  EXPECT_EQ(Only<PhaseChanged>(Step(StopRequested{"Ctrl-C"})).phase, RunPhase::kStopped);
+  EXPECT_EQ(Refusal(Step(Worker(0)), absl::StatusCode::kFailedPrecondition),
+            "the run is over (stopped: Ctrl-C)");
+  EXPECT_EQ(Refusal(Step(Shard(0)), absl::StatusCode::kFailedPrecondition),
+            "the run is over (stopped: Ctrl-C)");
+
+  Begin(Options(1, 1));
+  Step(StopRequested{"Ctrl-C"});
+  const auto worker = Only<WorkerHeartbeatReply>(Step(Beat(0)));
+  EXPECT_EQ(worker.instruction, Instruction::kStop);
+  EXPECT_EQ(worker.reason, "Ctrl-C");
+  EXPECT_EQ(worker.phase, RunPhase::kStopped);
+  EXPECT_EQ(Only<ShardHeartbeatReply>(Step(ShardBeat(0))).reason, "Ctrl-C");
+  // Even somebody unknown is told.
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(9))).instruction, Instruction::kStop);
+  EXPECT_EQ(Only<ShardHeartbeatReply>(Step(ShardBeat(9))).instruction, Instruction::kStop);
+}
+
+TEST_F(CoordinatorTest, NothingLeadsOutOfTheLastStates) {
+  Begin(Options(1, 1, 1));
+  WorkerHeartbeat failing = Beat(0);
+  failing.failure = "first";
+  Step(failing);
+  failing.failure = "second";
+  EXPECT_THAT(All<PhaseChanged>(Step(failing)), IsEmpty());
+  EXPECT_THAT(Step(StopRequested{"late"}), IsEmpty());
+  now_ = 1000;
+  EXPECT_THAT(Step(Tick{}), IsEmpty());
+  EXPECT_THAT(All<PhaseChanged>(Step(Beat(0, {Report(0)}))), IsEmpty());
+  EXPECT_EQ(Status().failure, "worker 0 (worker-0): first");
+  EXPECT_EQ(Status().record_count, 0u);
+}
+
+}  // namespace
+}  // namespace longwave

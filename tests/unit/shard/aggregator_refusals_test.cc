@@ -1,0 +1,134 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/layout/layout.h"
+#include "tests/unit/shard/aggregator_testing.h"
+
+namespace longwave {
+namespace {
+
+using testing::HasSubstr;
+
+TEST_F(AggregatorTest, RejectsAnotherRun) {
+  Start(DenseOptions(), Members(1, {0}));
+  PushArrived push = Push(0, 0, 2);
+  push.header.run = 7;
+  EXPECT_EQ(Only(Step(push), Outcome::kRejected),
+            "push of worker 0, round 0, segment 2: run 0000000000000007, wanted 000000000000abcd");
+}
+
+TEST_F(AggregatorTest, RejectsSegmentsOfOthers) {
+  Start(DenseOptions(), Members(1, {0}));
+  for (const uint32_t segment : {0u, 1u, 4u, ~0u}) {
+    EXPECT_THAT(Only(Step(Push(0, 0, segment)), Outcome::kRejected),
+                HasSubstr("wanted a segment of shard 1, 2 to 3"));
+  }
+}
+
+TEST_F(AggregatorTest, RejectsWhoIsNotAMember) {
+  Start(DenseOptions(), Members(1, {0}));
+  EXPECT_EQ(Only(Step(Push(9, 0, 2)), Outcome::kRejected),
+            "push of worker 9, round 0, segment 2: wanted one of the 1 members of epoch 1");
+}
+
+TEST_F(AggregatorTest, RejectsARoundThatIsNotOpenYet) {
+  Start(DenseOptions(), Members(1, {0}));
+  EXPECT_EQ(Only(Step(Push(0, 1, 2)), Outcome::kRejected),
+            "push of worker 0, round 1, segment 2: wanted round 0, which is open");
+}
+
+TEST_F(AggregatorTest, RejectsAMemberBeforeItsFirstRound) {
+  Membership membership = Members(1, {0});
+  membership.members.push_back({1, "w1", 2});
+  Start(DenseOptions(), membership);
+  EXPECT_EQ(Only(Step(Push(1, 0, 2)), Outcome::kRejected),
+            "push of worker 1, round 0, segment 2: wanted round 2 or later, which the worker joins "
+            "at");
+}
+
+TEST_F(AggregatorTest, RejectsWeightsOutOfRange) {
+  Start(DenseOptions(), Members(1, {0}));
+  for (const uint64_t weight : {uint64_t{0}, kWeightMax + 1}) {
+    PushArrived push = Push(0, 0, 2);
+    push.header.weight = weight;
+    EXPECT_THAT(Only(Step(push), Outcome::kRejected), HasSubstr("wanted 1 to 4294967296"));
+  }
+  PushArrived push = Push(0, 0, 2);
+  push.header.weight = kWeightMax;
+  EXPECT_TRUE(Merged(Step(push)));
+}
+
+TEST_F(AggregatorTest, RejectsPayloadsThatDoNotFitAndTakesTheRightOneAfterwards) {
+  Start(DenseOptions(), Members(1, {0}));
+  const auto reason = [&](Buffer payload) {
+    return Only(Step(PushArrived{Header(FrameKind::kPush, 0, 0, 2), std::move(payload)}),
+                Outcome::kRejected);
+  };
+  const Buffer whole = Payload(1);
+  const auto bytes = whole.bytes();
+  EXPECT_THAT(reason(Buffer()), HasSubstr("push of worker 0, round 0, segment 2: "));
+  reason(Buffer(std::vector<std::byte>(bytes.begin(), bytes.end() - 1)));  // a byte short
+  const std::vector<float> dense(2 * kTileSize, 1.0f);
+  reason(Buffer(EncodeDense(kAllFp32, SmallLayout(kTileSize, 2), 0, dense)));  // two tiles
+  const PayloadFormat bf16{Selection::kAll, ValueCodec::kBf16, 0};
+  EXPECT_THAT(reason(Buffer(EncodeDense(bf16, layout_, 2, dense))),
+              HasSubstr("payload is all in bf16, wanted all in fp32"));
+  const PayloadFormat top{Selection::kTopK, ValueCodec::kFp32, 2};
+  EXPECT_THAT(reason(Buffer(EncodeDense(top, layout_, 2, dense))),
+              HasSubstr("payload is topk in fp32 with k 2, wanted all in fp32"));
+  std::vector<std::byte> nan(bytes.begin(), bytes.end());
+  std::fill(nan.end() - 4, nan.end(), std::byte{0xff});
+  reason(Buffer(nan));
+  EXPECT_EQ(aggregator_->state().pushes_rejected, 6u);
+  EXPECT_TRUE(Merged(Step(Push(0, 0, 2))));
+}
+
+TEST_F(AggregatorTest, HoldsRandomSelectionToTheRunsK) {
+  AggregatorOptions options = DenseOptions();
+  options.up = {Selection::kRandom, ValueCodec::kInt8, 4};
+  Start(options, Members(1, {0}));
+  const std::vector<float> dense(kTileSize, 1.0f);
+  const PayloadFormat other{Selection::kRandom, ValueCodec::kInt8, 5};
+  EXPECT_THAT(Only(Step(PushArrived{Header(FrameKind::kPush, 0, 0, 2),
+                                    Buffer(EncodeDense(other, layout_, 2, dense))}),
+                   Outcome::kRejected),
+              HasSubstr("payload is random in int8 with k 5, wanted random in int8 with k 4"));
+}
+
+TEST(AggregatorCreate, RefusesAShardWithoutSegments) {
+  AggregatorOptions options = DenseOptions();
+  options.shard = 2;
+  const auto created = Aggregator::Create(options, FourSegments());
+  EXPECT_EQ(created.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(created.status().message()), HasSubstr("shard 2 owns none"));
+}
+
+TEST(AggregatorCreate, RefusesOptionsOutOfRange) {
+  AggregatorOptions options = DenseOptions();
+  options.rho = -1;
+  EXPECT_EQ(Aggregator::Create(options, FourSegments()).status().message(),
+            "rho is -1, wanted 0 to 1");
+  options = DenseOptions();
+  options.down = {Selection::kStride, ValueCodec::kFp32, 4};
+  EXPECT_FALSE(Aggregator::Create(options, FourSegments()).ok());
+}
+
+TEST(AggregatorCreate, RefusesSegmentsThatNoFrameCanCarry) {
+  LayoutOptions layout_options;
+  layout_options.segment_tiles = 4096;  // 64 MiB in fp32, and a head
+  auto layout = Layout::Create({{{"w", {64, 64 * 4096}}}}, layout_options);
+  ASSERT_TRUE(layout.ok());
+  AggregatorOptions options = DenseOptions();
+  options.shard = 0;
+  const auto created = Aggregator::Create(options, *layout);
+  EXPECT_EQ(created.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(created.status().message()), HasSubstr("segment 0 as all in fp32: "));
+}
+
+}  // namespace
+}  // namespace longwave

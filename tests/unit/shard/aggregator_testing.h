@@ -1,0 +1,101 @@
+#ifndef LONGWAVE_TESTS_UNIT_SHARD_AGGREGATOR_TESTING_H_
+#define LONGWAVE_TESTS_UNIT_SHARD_AGGREGATOR_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "server/shard/aggregator.h"
+#include "tests/unit/shard/shard_testing.h"
+
+namespace longwave {
+
+inline constexpr uint64_t kRun = 0xabcd;
+inline constexpr uint32_t kTileSize = 8;
+inline constexpr PayloadFormat kAllFp32{Selection::kAll, ValueCodec::kFp32, 0};
+
+// Four segments of one tile; shard 1 of two owns segments 2 and 3.
+inline Layout FourSegments() { return SmallLayout(kTileSize, 1, 4, 2); }
+
+inline AggregatorOptions DenseOptions() { return {kRun, 0, 1, kAllFp32, 1, kAllFp32}; }
+
+inline Membership Members(uint32_t epoch, std::vector<uint32_t> workers, uint32_t first_round = 0) {
+  Membership membership{epoch, {}};
+  for (const uint32_t worker : workers) {
+    membership.members.push_back({worker, "w" + std::to_string(worker), first_round});
+  }
+  return membership;
+}
+
+class AggregatorTest : public testing::Test {
+ protected:
+  void Start(const AggregatorOptions& options, const Membership& membership) {
+    up_ = options.up;
+    auto created = Aggregator::Create(options, FourSegments());
+    ASSERT_TRUE(created.ok()) << created.status();
+    aggregator_.emplace(*std::move(created));
+    Step(MembershipChanged{membership});
+  }
+
+  std::vector<AggregatorEffect> Step(const AggregatorEvent& event) {
+    return aggregator_->Step(event, absl::UnixEpoch());
+  }
+
+  static FrameHeader Header(FrameKind kind, uint32_t worker, uint32_t round, uint32_t segment) {
+    FrameHeader header;
+    header.kind = kind;
+    header.run = kRun;
+    header.epoch = 1;
+    header.worker = worker;
+    header.round = round;
+    header.segment = segment;
+    header.weight = kind == FrameKind::kPush ? 1 : 0;
+    return header;
+  }
+
+  Buffer Payload(float value, uint32_t segment = 2) const {
+    std::vector<float> dense(kTileSize);
+    for (uint32_t i = 0; i < kTileSize; ++i) dense[i] = value * static_cast<float>(i + 1);
+    return Buffer(EncodeDense(up_, layout_, segment, dense));
+  }
+
+  PushArrived Push(uint32_t worker, uint32_t round, uint32_t segment, float value = 1) const {
+    return {Header(FrameKind::kPush, worker, round, segment), Payload(value)};
+  }
+  static PullArrived Pull(uint32_t worker, uint32_t round, uint32_t segment) {
+    return {Header(FrameKind::kPull, worker, round, segment)};
+  }
+
+  // The only effect must be an answer of this outcome; returns its reason.
+  std::string Only(const std::vector<AggregatorEffect>& effects, Outcome outcome) {
+    EXPECT_EQ(effects.size(), 1u);
+    if (effects.empty() || !std::holds_alternative<AnswerPush>(effects[0])) {
+      ADD_FAILURE() << "wanted an answer";
+      return "";
+    }
+    const auto& answer = std::get<AnswerPush>(effects[0]);
+    EXPECT_EQ(Name(answer.header.outcome), Name(outcome)) << answer.reason;
+    EXPECT_EQ(answer.header.kind, FrameKind::kAnswer);
+    EXPECT_EQ(answer.header.run, kRun);
+    return answer.reason;
+  }
+
+  static std::optional<SendMerged> Merged(const std::vector<AggregatorEffect>& effects) {
+    for (const auto& effect : effects) {
+      if (const auto* merged = std::get_if<SendMerged>(&effect)) return *merged;
+    }
+    return std::nullopt;
+  }
+
+  const Layout layout_ = FourSegments();
+  PayloadFormat up_;
+  std::optional<Aggregator> aggregator_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_UNIT_SHARD_AGGREGATOR_TESTING_H_
