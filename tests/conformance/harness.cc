@@ -63,7 +63,7 @@ Layout LayoutOf(Tiling tiling) {
   options.tiling = tiling;
   options.shard_count = 1;
   if (tiling == Tiling::kModel) {
-    manifest.tensors = {{"a", {130, 70}}, {"bias", {100}}, {"b", {64, 64}}, {"gain", {5000}}};
+    manifest.tensors = {{"a", {130, 70}}, {"bias", {100}}, {"b", {64, 64}}, {"gain", {3000}}};
     options.segment_tiles = 4;
   } else {
     manifest.tensors = {

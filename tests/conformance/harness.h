@@ -58,8 +58,8 @@ class DenseArray {
   float* memory_ = nullptr;
 };
 
-// Models that between them have full tiles, tiles padded on the right, below and on both, runs of
-// vectors laid end to end with a padded last one, and tiles of many sizes.
+// Models that between them have full tiles, tiles padded on the right, below and on both, vectors
+// laid end to end in a padded run, and tiles of many sizes.
 Layout LayoutOf(Tiling tiling);
 
 std::vector<float> RandomVector(size_t n, uint64_t seed, double magnitude = 1.0);

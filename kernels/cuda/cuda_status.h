@@ -1,0 +1,23 @@
+#ifndef LONGWAVE_KERNELS_CUDA_CUDA_STATUS_H_
+#define LONGWAVE_KERNELS_CUDA_CUDA_STATUS_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+
+namespace longwave::cuda {
+
+// OK, or Internal with the call, the place and what the runtime says.
+absl::Status ToStatus(cudaError_t error, const char* call, const char* file, int line);
+
+}  // namespace longwave::cuda
+
+// Every call of the CUDA runtime goes through here.
+#define LONGWAVE_CUDA_RETURN_IF_ERROR(call)                                                      \
+  do {                                                                                           \
+    if (absl::Status lw_status_ = ::longwave::cuda::ToStatus((call), #call, __FILE__, __LINE__); \
+        !lw_status_.ok())                                                                        \
+      return lw_status_;                                                                         \
+  } while (false)
+
+#endif  // LONGWAVE_KERNELS_CUDA_CUDA_STATUS_H_
