@@ -59,14 +59,14 @@ std::optional<Contradiction> InSignalAndUpdate(const SyncSection& sync) {
 }
 
 std::optional<Contradiction> InTiles(const SyncSection& sync) {
-  if (sync.tiling == Tiling::kModel && sync.block != 64) {
+  if (sync.tiling != Tiling::kTensor && sync.block != 64) {
     return Contradiction{
         {"sync.block", "sync.tiling"},
-        absl::StrCat("sync.block: got ", sync.block, ", wanted 64 with sync.tiling model")};
+        absl::StrCat("sync.block: got ", sync.block, ", wanted 64 without sync.tiling tensor")};
   }
   // A start drawn from n / k places covers every coefficient once in n / k rounds only if k divides
   // n.
-  if (sync.up.selection == Selection::kStride && sync.tiling == Tiling::kModel &&
+  if (sync.up.selection == Selection::kStride && sync.tiling != Tiling::kTensor &&
       kTileSizeMax % sync.up.k != 0) {
     return Contradiction{{"sync.up.k", "sync.up.selection"},
                          absl::StrCat("sync.up.k: got ", sync.up.k, ", wanted a divisor of ",

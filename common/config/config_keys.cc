@@ -113,12 +113,16 @@ std::vector<ConfigKey> SyncKeys() {
                 "T: the domain in which coefficients are chosen and sent, tile by tile."),
       ChoiceKey(
           LONGWAVE_KEY(sync.tiling),
-          Choices<Tiling>{{"model", Tiling::kModel}, {"tensor", Tiling::kTensor}}, "model",
-          "`model`: 64 × 64 blocks of matrices, edges padded, and runs of 4096 of all vectors "
-          "end to end. `tensor`: each tensor on its own, in blocks that divide it."),
+          Choices<Tiling>{
+              {"model", Tiling::kModel}, {"tensor", Tiling::kTensor}, {"flat", Tiling::kFlat}},
+          "model",
+          "`model`: 64 × 64 blocks of matrices (32 × 128 or 128 × 32 where fewer of them cover "
+          "it), "
+          "edges padded, and runs of 4096 of all vectors end to end. `tensor`: each tensor on its "
+          "own, in blocks that divide it. `flat`: all parameters end to end in runs of 4096."),
       WholeKey(LONGWAVE_KEY(sync.block), 64, 1, 64,
-               "Largest side of a block and length of a run with `sync.tiling` tensor; 64 with "
-               "model."),
+               "Largest side of a block and length of a run with `sync.tiling` tensor; 64 "
+               "otherwise."),
       // 2048 tiles of 4096 fp32 values stay below kPayloadBytesMax.
       WholeKey(
           LONGWAVE_KEY(sync.segment_tiles), 256, 1, 2048,

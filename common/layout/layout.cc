@@ -13,8 +13,13 @@
 namespace longwave {
 namespace {
 
-constexpr uint32_t kModelBlock = 64;
-constexpr uint32_t kModelRun = kModelBlock * kModelBlock;
+constexpr uint32_t kRun = 4096;
+
+// The blocks of kModel in order of preference.
+struct BlockShape {
+  uint32_t rows, cols;
+};
+constexpr BlockShape kModelBlocks[] = {{64, 64}, {32, 128}, {128, 32}};
 
 // A tensor as the layout sees it: a matrix (trailing dimensions flattened) or, with rows == 0, a
 // vector or scalar of `cols` elements.
@@ -54,16 +59,26 @@ struct Cut {
   uint64_t tile_count() const { return grid_rows * grid_cols; }
 };
 
+Cut Grid(const Plane& plane, uint32_t rows, uint32_t cols) {
+  return {rows, cols, CeilDivide(plane.rows, rows), CeilDivide(plane.cols, cols)};
+}
+
 Cut CutOf(const Plane& plane, const LayoutOptions& options) {
+  const bool tensor = options.tiling == Tiling::kTensor;
   if (!plane.is_matrix()) {
-    const uint32_t run =
-        options.tiling == Tiling::kModel ? kModelRun : LargestDivisor(plane.cols, options.block);
+    const uint32_t run = tensor ? LargestDivisor(plane.cols, options.block) : kRun;
     return {1, run, 1, CeilDivide(plane.cols, run)};
   }
-  const bool model = options.tiling == Tiling::kModel;
-  const uint32_t rows = model ? kModelBlock : LargestDivisor(plane.rows, options.block);
-  const uint32_t cols = model ? kModelBlock : LargestDivisor(plane.cols, options.block);
-  return {rows, cols, CeilDivide(plane.rows, rows), CeilDivide(plane.cols, cols)};
+  if (tensor) {
+    return Grid(plane, LargestDivisor(plane.rows, options.block),
+                LargestDivisor(plane.cols, options.block));
+  }
+  Cut fewest = Grid(plane, kModelBlocks[0].rows, kModelBlocks[0].cols);
+  for (const BlockShape& block : kModelBlocks) {
+    const Cut cut = Grid(plane, block.rows, block.cols);
+    if (cut.tile_count() < fewest.tile_count()) fewest = cut;
+  }
+  return fewest;
 }
 
 void AppendTiles(const Plane& plane, const Cut& cut, uint64_t& coefficient_offset,
@@ -94,10 +109,11 @@ absl::Status ValidateOptions(const LayoutOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("layout: ", what, ": got ", got, ", wanted 1 to ", most));
   };
-  if (options.tiling != Tiling::kModel && options.tiling != Tiling::kTensor) {
+  if (options.tiling != Tiling::kModel && options.tiling != Tiling::kTensor &&
+      options.tiling != Tiling::kFlat) {
     return absl::InvalidArgumentError(absl::StrCat("layout: tiling: got ",
                                                    static_cast<int>(options.tiling),
-                                                   ", wanted 0 (model) or 1 (tensor)"));
+                                                   ", wanted 0 (model), 1 (tensor) or 2 (flat)"));
   }
   LONGWAVE_RETURN_IF_ERROR(check("block", options.block, kLayoutBlockMax));
   LONGWAVE_RETURN_IF_ERROR(check("segment_tiles", options.segment_tiles, kLayoutSegmentTilesMax));
@@ -135,8 +151,8 @@ void JoinVectors(std::vector<Plane>& planes) {
 uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
   const std::array<uint64_t, 5> words = {
       HashOf(manifest), static_cast<uint64_t>(options.tiling),
-      // The block has no effect under kModel, so it makes no difference there.
-      options.tiling == Tiling::kModel ? 0 : options.block, options.segment_tiles,
+      // The block has no effect on the other tilings, so it makes no difference there.
+      options.tiling == Tiling::kTensor ? options.block : 0, options.segment_tiles,
       options.shard_count};
   std::array<unsigned char, sizeof(words)> bytes;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -157,6 +173,7 @@ absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOpti
   layout.hash_ = LayoutHash(manifest, options);
   std::vector<Plane> planes = FlatPlanes(manifest, layout.flat_offsets_);
   if (options.tiling == Tiling::kModel) JoinVectors(planes);
+  if (options.tiling == Tiling::kFlat) planes = {{.rows = 0, .cols = layout.parameter_count_}};
 
   // Counted before anything is reserved: a thin matrix has many more tiles than its size suggests.
   std::vector<Cut> cuts;

@@ -12,12 +12,17 @@ namespace longwave {
 
 // How tensors are cut into tiles.
 enum class Tiling : uint8_t {
-  // Matrices (trailing dimensions flattened) in 64 × 64 blocks, edges zero-padded; all vectors and
-  // scalars of the model laid end to end in runs of 4096. Every tile has 4096 coefficients.
+  // Matrices (trailing dimensions flattened) in blocks of 4096, edges zero-padded; all vectors and
+  // scalars of the model laid end to end in runs of 4096. Every tile has 4096 coefficients. A block
+  // is 64 × 64, or 32 × 128 or 128 × 32 where fewer of those cover the matrix: an edge of 96 would
+  // waste a quarter of a 64 × 64 grid.
   kModel = 0,
   // Each tensor on its own, as the published DeMo has it: a matrix in the largest blocks of at most
   // block × block that divide it, a vector in the largest runs of at most `block` that divide it.
   kTensor = 1,
+  // The whole flat array in runs of 4096, whatever tensors it crosses: nothing is padded but its
+  // end. For methods without a transform, which see no shapes.
+  kFlat = 2,
 };
 
 inline constexpr uint32_t kLayoutBlockMax = 64;

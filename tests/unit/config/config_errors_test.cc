@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(Contradictions, BadConfig, testing::Values(
          "configs/x.yaml:2: sync.weight_decay: got 0.5, wanted 0 with sync.update inner, "
          "which has train.weight_decay"},
     Case{"BlockOfTheModel", "sync: {block: 32}", {},
-         "configs/x.yaml:1: sync.block: got 32, wanted 64 with sync.tiling model"},
+         "configs/x.yaml:1: sync.block: got 32, wanted 64 without sync.tiling tensor"},
     Case{"Stride", "sync: {up: {selection: stride, k: 48}}", {},
          "configs/x.yaml:1: sync.up.k: got 48, wanted a divisor of 4096 with sync.up.selection stride"},
     Case{"Heartbeat", "cluster: {heartbeat_timeout_s: 1, heartbeat_interval_s: 0.75}", {},

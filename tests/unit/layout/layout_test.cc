@@ -65,7 +65,7 @@ void ExpectWholeCover(const Layout& layout) {
 }
 
 TEST(Layout, CoversEveryElementOnce) {
-  for (Tiling tiling : {Tiling::kModel, Tiling::kTensor}) {
+  for (Tiling tiling : {Tiling::kModel, Tiling::kTensor, Tiling::kFlat}) {
     for (uint32_t block : {1u, 2u, 7u, 16u, 64u}) {
       ExpectWholeCover(Create(OddManifest(), {.tiling = tiling, .block = block}));
     }
@@ -73,7 +73,7 @@ TEST(Layout, CoversEveryElementOnce) {
 }
 
 TEST(Layout, CoversEachShapeAlone) {
-  for (Tiling tiling : {Tiling::kModel, Tiling::kTensor}) {
+  for (Tiling tiling : {Tiling::kModel, Tiling::kTensor, Tiling::kFlat}) {
     for (const TensorSpec& tensor : OddManifest().tensors) {
       ExpectWholeCover(Create({{tensor}}, {.tiling = tiling}));
     }
@@ -90,8 +90,8 @@ TEST(Layout, PutsMatricesBeforeVectorsInTheFlatArray) {
 }
 
 TEST(Layout, CutsMatricesIntoPaddedBlocksRowByRow) {
-  const Layout layout = Create({{{"a", {2, 2}}, {"m", {65, 130}}}}, {});
-  ASSERT_EQ(layout.tiles().size(), 1u + 2 * 3);
+  const Layout layout = Create({{{"a", {2, 2}}, {"m", {129, 130}}}}, {});
+  ASSERT_EQ(layout.tiles().size(), 1u + 3 * 3);
   EXPECT_EQ(layout.tiles()[3], (Tile{.offset = 4 + 128,
                                      .coefficient_offset = 3 * 4096,
                                      .row_stride = 130,
@@ -104,8 +104,41 @@ TEST(Layout, CutsMatricesIntoPaddedBlocksRowByRow) {
                                      .row_stride = 130,
                                      .rows = 64,
                                      .cols = 64,
-                                     .rows_valid = 1,
+                                     .rows_valid = 64,
                                      .cols_valid = 64}));
+}
+
+TEST(Layout, TurnsBlocksWhereThatCoversAMatrixWithFewer) {
+  // 256 × 96 in 64 × 64 is 4 × 2 blocks, a quarter of them padding; 128 × 32 fits it exactly.
+  const Layout tall = Create({{{"m", {256, 96}}}}, {});
+  ASSERT_EQ(tall.tiles().size(), 6u);
+  EXPECT_EQ(tall.tiles()[1], (Tile{.offset = 32,
+                                   .coefficient_offset = 4096,
+                                   .row_stride = 96,
+                                   .rows = 128,
+                                   .cols = 32,
+                                   .rows_valid = 128,
+                                   .cols_valid = 32}));
+  const Layout wide = Create({{{"m", {96, 384}}}}, {});
+  ASSERT_EQ(wide.tiles().size(), 9u);
+  EXPECT_EQ(wide.tiles()[0].rows, 32);
+  EXPECT_EQ(wide.tiles()[0].cols, 128);
+  // 128 × 128 fits all three: 64 × 64 is preferred.
+  EXPECT_EQ(Create({{{"m", {128, 128}}}}, {}).tiles()[0].rows, 64);
+}
+
+TEST(Layout, CutsAFlatModelIntoRunsThatCrossTensors) {
+  const Layout layout =
+      Create({{{"v", {4000}}, {"m", {65, 129}}}}, LayoutOptions{.tiling = Tiling::kFlat});
+  ASSERT_EQ(layout.tiles().size(), 4u);  // (65 · 129 + 4000) / 4096 = 3.02
+  EXPECT_EQ(layout.flat_offset(0), 65u * 129);
+  EXPECT_EQ(layout.tiles()[3], (Tile{.offset = 3 * 4096,
+                                     .coefficient_offset = 3 * 4096,
+                                     .row_stride = 4096,
+                                     .rows = 1,
+                                     .cols = 4096,
+                                     .rows_valid = 1,
+                                     .cols_valid = 65 * 129 + 4000 - 3 * 4096}));
 }
 
 TEST(Layout, LaysVectorsEndToEndInRunsOf4096) {
@@ -214,7 +247,7 @@ TEST(Layout, RejectsOptionsOutOfRange) {
   EXPECT_THAT(Refusal(manifest, {.segment_tiles = 4097}), HasSubstr("segment_tiles: got 4097"));
   EXPECT_THAT(Refusal(manifest, {.shard_count = 0}), HasSubstr("shard_count: got 0"));
   EXPECT_THAT(Refusal(manifest, {.shard_count = 4097}), HasSubstr("shard_count: got 4097"));
-  EXPECT_THAT(Refusal(manifest, {.tiling = static_cast<Tiling>(2)}), HasSubstr("tiling: got 2"));
+  EXPECT_THAT(Refusal(manifest, {.tiling = static_cast<Tiling>(3)}), HasSubstr("tiling: got 2"));
 }
 
 TEST(Layout, RejectsABadManifest) { EXPECT_THAT(Refusal({}, {}), HasSubstr("no tensors")); }
