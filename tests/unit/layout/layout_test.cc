@@ -247,7 +247,7 @@ TEST(Layout, RejectsOptionsOutOfRange) {
   EXPECT_THAT(Refusal(manifest, {.segment_tiles = 4097}), HasSubstr("segment_tiles: got 4097"));
   EXPECT_THAT(Refusal(manifest, {.shard_count = 0}), HasSubstr("shard_count: got 0"));
   EXPECT_THAT(Refusal(manifest, {.shard_count = 4097}), HasSubstr("shard_count: got 4097"));
-  EXPECT_THAT(Refusal(manifest, {.tiling = static_cast<Tiling>(3)}), HasSubstr("tiling: got 2"));
+  EXPECT_THAT(Refusal(manifest, {.tiling = static_cast<Tiling>(3)}), HasSubstr("tiling: got 3"));
 }
 
 TEST(Layout, RejectsABadManifest) { EXPECT_THAT(Refusal({}, {}), HasSubstr("no tensors")); }
