@@ -1,0 +1,236 @@
+#include "server/service/coordinator_service.h"
+
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "common/base/rng.h"
+#include "common/base/status_macros.h"
+#include "common/log/log.h"
+#include "common/rpc/rpc_server.h"
+#include "server/coordinator/coordinator.h"
+#include "server/service/metrics_file.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::Duration kTickInterval = absl::Milliseconds(100);
+// How long the end of a run is told to members that keep silent: after a signal, by which the
+// process must be gone within two seconds; and otherwise.
+constexpr absl::Duration kTellingAfterSignal = absl::Milliseconds(700);
+constexpr absl::Duration kTellingMax = absl::Seconds(5);
+// After StopRun the end stays visible for this long, to whoever asked for it.
+constexpr absl::Duration kShowingMin = absl::Seconds(2);
+
+uint64_t RandomWord() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+CoordinatorOptions OptionsOf(const RunConfig& config) {
+  return {.workers_wanted = config.run.workers,
+          .shards_wanted = config.run.shards,
+          .rounds = RoundCount(config),
+          .promises_equal_replicas = PromisesEqualReplicas(config),
+          .heartbeat_timeout = absl::Seconds(config.cluster.heartbeat_timeout_s),
+          .start_timeout = absl::Seconds(config.cluster.start_timeout_s)};
+}
+
+class CoordinatorServiceImpl final : public CoordinatorService, private CoordinatorHandler {
+ public:
+  CoordinatorServiceImpl(const CoordinatorServiceOptions& options,
+                         std::optional<MetricsFile> metrics)
+      : exit_when_done_(options.exit_when_done),
+        core_(OptionsOf(options.config)),
+        rng_(RandomWord()),
+        metrics_(std::move(metrics)) {}
+
+  absl::Status StartServer(const std::string& address) {
+    LONGWAVE_ASSIGN_OR_RETURN(server_, RpcServer::Start(address, this));
+    return absl::OkStatus();
+  }
+
+  std::string address() const override { return server_->address(); }
+
+  absl::Status Run(std::stop_token stop) override {
+    {
+      std::unique_lock lock(mutex_);
+      while (!MayEnd(stop.stop_requested())) {
+        // Until the next tick, or earlier if something happened that may end this.
+        changed_.wait_for(lock, stop, absl::ToChronoNanoseconds(kTickInterval),
+                          [&] { return std::exchange(end_may_have_come_, false); });
+        Step(Tick{});
+        if (stop.stop_requested() && !is_over())
+          Step(StopRequested{"the coordinator was told to end"});
+      }
+    }
+    server_->Shutdown();
+    const std::lock_guard lock(mutex_);
+    if (exit_when_done_ && core_.phase() == RunPhase::kFailed)
+      return absl::AbortedError(end_reason_);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
+    const std::lock_guard lock(mutex_);
+    LONGWAVE_ASSIGN_OR_RETURN(const WorkerRegistered answer, Ask<WorkerRegistered>(request));
+    return answer.worker;
+  }
+
+  absl::StatusOr<uint64_t> Register(const RegisterShard& request) override {
+    const std::lock_guard lock(mutex_);
+    LONGWAVE_ASSIGN_OR_RETURN(const ShardRegistered answer, Ask<ShardRegistered>(request));
+    return answer.run;
+  }
+
+  absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
+    const std::lock_guard lock(mutex_);
+    LONGWAVE_ASSIGN_OR_RETURN(WorkerHeartbeatReply reply, Ask<WorkerHeartbeatReply>(heartbeat));
+    // Whoever has reported its failure ends by itself.
+    if (reply.instruction == Instruction::kStop) NoteTold(&workers_told_, heartbeat.worker);
+    return reply;
+  }
+
+  absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) override {
+    const std::lock_guard lock(mutex_);
+    LONGWAVE_ASSIGN_OR_RETURN(ShardHeartbeatReply reply, Ask<ShardHeartbeatReply>(heartbeat));
+    if (reply.instruction == Instruction::kStop) NoteTold(&shards_told_, heartbeat.shard);
+    return reply;
+  }
+
+  absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
+    const std::lock_guard lock(mutex_);
+    return core_.Status(round_records_from, absl::Now());
+  }
+
+  absl::Status StopRun(const std::string& reason) override {
+    const std::lock_guard lock(mutex_);
+    if (!is_over()) Step(StopRequested{reason});
+    end_requested_ = true;
+    NoteEndMayHaveCome();
+    return absl::OkStatus();
+  }
+
+  // The following hold mutex_.
+
+  // The answer among the effects of an event that asks for one.
+  template <typename Answer>
+  absl::StatusOr<Answer> Ask(const CoordinatorEvent& event) {
+    for (CoordinatorEffect& effect : Step(event)) {
+      if (auto* answer = std::get_if<Answer>(&effect)) return std::move(*answer);
+      if (auto* refused = std::get_if<Refused>(&effect)) {
+        Log(LogLevel::kWarning, absl::StrCat("refused: ", std::string(refused->status.message())));
+        return refused->status;
+      }
+    }
+    LONGWAVE_CHECK(false);  // the core answers each such event
+  }
+
+  // Lets the core decide, and does what it says but for answers, which are returned with the rest.
+  std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event) {
+    std::vector<CoordinatorEffect> effects = core_.Step(event, absl::Now(), rng_);
+    for (const CoordinatorEffect& effect : effects) {
+      if (const auto* finished = std::get_if<RoundFinished>(&effect)) {
+        WriteMetrics(finished->record);
+      } else if (const auto* changed = std::get_if<PhaseChanged>(&effect)) {
+        EnterPhase(*changed);
+      } else if (const auto* notice = std::get_if<Notice>(&effect)) {
+        Log(LogLevel::kInfo, notice->text);
+      }
+    }
+    return effects;
+  }
+
+  void WriteMetrics(const RoundRecord& record) {
+    if (!metrics_.has_value()) return;
+    const absl::Status written = metrics_->Append(record);
+    if (!written.ok()) Log(LogLevel::kError, std::string(written.message()));
+  }
+
+  void EnterPhase(const PhaseChanged& changed) {
+    Log(changed.phase == RunPhase::kFailed ? LogLevel::kError : LogLevel::kInfo,
+        absl::StrCat("the run is ", std::string(Name(changed.phase)),
+                     changed.reason.empty() ? "" : ": ", changed.reason));
+    if (!is_over()) return;
+    ended_at_ = absl::Now();
+    end_reason_ = changed.reason;
+    NoteEndMayHaveCome();
+  }
+
+  void NoteTold(std::set<uint32_t>* told, uint32_t index) {
+    if (told->insert(index).second) NoteEndMayHaveCome();
+  }
+
+  void NoteEndMayHaveCome() {
+    end_may_have_come_ = true;
+    changed_.notify_all();
+  }
+
+  bool is_over() const {
+    return core_.phase() != RunPhase::kWaiting && core_.phase() != RunPhase::kTraining;
+  }
+
+  bool MayEnd(bool signalled) const {
+    if (!is_over() || !(signalled || end_requested_ || exit_when_done_)) return false;
+    const absl::Duration since_end = absl::Now() - ended_at_;
+    if (since_end >= (signalled ? kTellingAfterSignal : kTellingMax)) return true;
+    if (!signalled && end_requested_ && since_end < kShowingMin) return false;
+    return AllTold();
+  }
+
+  // Everyone who still lives knows that the run is over.
+  bool AllTold() const {
+    const RunStatus status = core_.Status(std::numeric_limits<uint64_t>::max(), absl::Now());
+    for (const MemberStatus& member : status.members) {
+      const bool gone = member.state.phase == WorkerPhase::kLost;
+      if (!gone && !workers_told_.contains(member.member.worker)) return false;
+    }
+    for (const ShardStatus& shard : status.shards) {
+      if (!shards_told_.contains(shard.shard.shard)) return false;
+    }
+    return true;
+  }
+
+  const bool exit_when_done_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  Coordinator core_;
+  Rng rng_;
+  std::optional<MetricsFile> metrics_;
+  bool end_may_have_come_ = false;  // something has changed that may let Run end
+  bool end_requested_ = false;      // by StopRun
+  absl::Time ended_at_ = absl::InfinitePast();
+  std::string end_reason_;
+  std::set<uint32_t> workers_told_;
+  std::set<uint32_t> shards_told_;
+
+  std::unique_ptr<RpcServer> server_;  // calls into all of the above: destroyed first
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
+    const CoordinatorServiceOptions& options) {
+  std::optional<MetricsFile> metrics;
+  if (!options.run_dir.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(metrics, MetricsFile::Open(options.run_dir));
+  }
+  auto service = std::make_unique<CoordinatorServiceImpl>(options, std::move(metrics));
+  LONGWAVE_RETURN_IF_ERROR(service->StartServer(options.address));
+  return service;
+}
+
+}  // namespace longwave

@@ -1,0 +1,41 @@
+#ifndef LONGWAVE_SERVER_SERVICE_COORDINATOR_SERVICE_H_
+#define LONGWAVE_SERVER_SERVICE_COORDINATOR_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/config/run_config.h"
+
+namespace longwave {
+
+struct CoordinatorServiceOptions {
+  RunConfig config;
+  std::string address;          // host:port, port 0 for any free one
+  std::string run_dir;          // where metrics.jsonl goes; empty: nowhere
+  bool exit_when_done = false;  // end with the run; otherwise stay, to be asked, until told to end
+};
+
+// The coordinator of one run: the pure state machine behind gRPC, with the real clock.
+class CoordinatorService {
+ public:
+  // Opens the port and serves. Errors: the port in use, a run folder that cannot be written.
+  static absl::StatusOr<std::unique_ptr<CoordinatorService>> Start(
+      const CoordinatorServiceOptions& options);
+  virtual ~CoordinatorService() = default;
+
+  virtual std::string address() const = 0;
+
+  // Serves until it is to end. By `stop`: a run under way is stopped, and its members have a moment
+  // to hear of it. By StopRun, or exit_when_done with the end of the run: once all members have
+  // been told to stop, or a few seconds later. OK, unless exit_when_done and the run failed:
+  // Aborted, with the reason. Call it once.
+  virtual absl::Status Run(std::stop_token stop) = 0;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_SERVICE_COORDINATOR_SERVICE_H_

@@ -1,0 +1,223 @@
+#include "server/service/shard_service.h"
+
+#include <algorithm>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/layout/layout.h"
+#include "common/link/link.h"
+#include "common/log/log.h"
+#include "common/rpc/coordinator_client.h"
+#include "common/rpc/rpc_server.h"
+#include "server/service/shard_data_plane.h"
+#include "server/service/waiting.h"
+
+namespace longwave {
+namespace {
+
+// Of one call to the coordinator: below the two seconds in which a stopped shard must be gone.
+constexpr absl::Duration kCallDeadline = absl::Seconds(1);
+// Between heartbeats until the membership is known, so that training begins promptly.
+constexpr absl::Duration kEarlyHeartbeatInterval = absl::Milliseconds(100);
+constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
+constexpr absl::Duration kBackoffMax = absl::Seconds(1);
+
+uint64_t RandomWord() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+class ShardServiceImpl final : public ShardService, private ShardHandler {
+ public:
+  ShardServiceImpl(const ShardServiceOptions& options, std::unique_ptr<Router> router)
+      : options_(options),
+        incarnation_(RandomWord()),
+        data_(std::move(router)),
+        coordinator_(CoordinatorClient::Connect(options.coordinator, kCallDeadline)) {}
+
+  absl::Status StartControl() {
+    LONGWAVE_ASSIGN_OR_RETURN(control_, RpcServer::Start(options_.control_address, this));
+    return absl::OkStatus();
+  }
+
+  std::string data_endpoint() const override { return data_.endpoint(); }
+  std::string control_address() const override { return control_->address(); }
+
+  absl::Status Run(std::stop_token stop, const std::function<void()>& ready) override {
+    absl::Status status = Register(stop);
+    if (status.ok() && !stop.stop_requested()) {
+      ready();
+      std::thread serving([this] { ServeData(); });
+      status = Heartbeats(stop);
+      data_.Stop();
+      serving.join();
+    }
+    control_->Shutdown();
+    return status;
+  }
+
+ private:
+  absl::StatusOr<ShardReport> GetStatus() override {
+    return ShardReport{
+        .shard = options_.shard, .state = data_.state(), .segments = data_.segments()};
+  }
+
+  // Until the coordinator has answered; OK also if `stop` came first.
+  absl::Status Register(const std::stop_token& stop) {
+    const RegisterShard request{.shard = options_.shard,
+                                .data_endpoint = data_endpoint(),
+                                .control_endpoint = control_address(),
+                                .incarnation = incarnation_};
+    const absl::Time deadline = absl::Now() + patience();
+    for (absl::Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
+      const absl::StatusOr<uint64_t> run = coordinator_->Register(request);
+      if (run.ok()) {
+        run_ = *run;
+        return absl::OkStatus();
+      }
+      if (!absl::IsUnavailable(run.status())) return run.status();
+      if (absl::Now() > deadline) {
+        return absl::UnavailableError(absl::StrCat(std::string(run.status().message()),
+                                                   " (tried for ", absl::FormatDuration(patience()),
+                                                   ")"));
+      }
+      WaitFor(backoff, stop);
+      if (stop.stop_requested()) return absl::OkStatus();
+    }
+  }
+
+  // Until the coordinator says stop, `stop` is requested or this shard cannot go on.
+  absl::Status Heartbeats(const std::stop_token& stop) {
+    absl::Time answered_at = absl::Now();
+    absl::Duration backoff = kBackoffMin;
+    while (!stop.stop_requested()) {
+      const absl::Status failure = this->failure();
+      const absl::StatusOr<ShardHeartbeatReply> reply =
+          coordinator_->Heartbeat(ShardHeartbeat{.shard = options_.shard,
+                                                 .incarnation = incarnation_,
+                                                 .known_epoch = known_epoch_,
+                                                 .knows_manifest = knows_manifest_,
+                                                 .state = data_.state(),
+                                                 .failure = std::string(failure.message())});
+      if (!reply.ok() && !absl::IsUnavailable(reply.status())) return reply.status();
+      // Once the coordinator has been told, and after a while also if it cannot be.
+      const bool gave_up = absl::Now() - answered_at > kCallDeadline * 3;
+      if (!failure.ok() && (reply.ok() || gave_up)) return failure;
+      if (!reply.ok()) {
+        if (backoff == kBackoffMin) {
+          Log(LogLevel::kWarning, absl::StrCat(std::string(reply.status().message()),
+                                               "; the data plane runs on, trying again"));
+        }
+        if (absl::Now() - std::max(answered_at, data_.last_frame()) > patience()) {
+          return absl::UnavailableError(absl::StrCat(std::string(reply.status().message()),
+                                                     "; nothing was heard of the run for ",
+                                                     absl::FormatDuration(patience())));
+        }
+        WaitFor(backoff, stop);
+        backoff = std::min(backoff * 2, kBackoffMax);
+        continue;
+      }
+      answered_at = absl::Now();
+      backoff = kBackoffMin;
+      if (reply->instruction == Instruction::kStop) {
+        Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply->reason));
+        return absl::OkStatus();
+      }
+      // What was learned is confirmed at once: workers begin when all shards know.
+      if (!Learn(*reply)) WaitFor(interval(), stop);
+    }
+    return absl::OkStatus();
+  }
+
+  // True if there was something new in the answer.
+  bool Learn(const ShardHeartbeatReply& reply) {
+    bool learned = false;
+    if (reply.manifest.has_value() && !knows_manifest_) {
+      if (const absl::Status begun = Begin(*reply.manifest); !begun.ok()) {
+        Fail(begun);
+        return true;
+      }
+      learned = knows_manifest_ = true;
+    }
+    // A membership means nothing before the manifest; the coordinator repeats it until it is
+    // confirmed.
+    if (knows_manifest_ && reply.membership.has_value() &&
+        reply.membership->epoch != known_epoch_) {
+      known_epoch_ = reply.membership->epoch;
+      Log(LogLevel::kInfo,
+          absl::StrCat("epoch ", known_epoch_, ": ", reply.membership->members.size(), " members"));
+      data_.SetMembership(*reply.membership);
+      learned = true;
+    }
+    return learned;
+  }
+
+  absl::Status Begin(const Manifest& manifest) {
+    const RunConfig& config = options_.config;
+    LONGWAVE_ASSIGN_OR_RETURN(Layout layout,
+                              Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
+    const AggregatorOptions options{.run = run_,
+                                    .run_seed = config.run.seed,
+                                    .shard = options_.shard,
+                                    .up = config.sync.up,
+                                    .rho = config.sync.rho,
+                                    .down = config.sync.down};
+    LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator,
+                              Aggregator::Create(options, std::move(layout)));
+    data_.Begin(run_, std::move(aggregator));
+    return absl::OkStatus();
+  }
+
+  void ServeData() {
+    const absl::Status served = data_.Serve();
+    if (!served.ok()) Fail(served);
+  }
+
+  void Fail(const absl::Status& status) {
+    Log(LogLevel::kError, std::string(status.message()));
+    const std::lock_guard lock(mutex_);
+    failure_.Update(status);
+  }
+  absl::Status failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+  absl::Duration interval() const {
+    const auto configured = absl::Seconds(options_.config.cluster.heartbeat_interval_s);
+    return known_epoch_ == 0 ? std::min(configured, kEarlyHeartbeatInterval) : configured;
+  }
+  absl::Duration patience() const { return absl::Seconds(options_.config.cluster.start_timeout_s); }
+
+  const ShardServiceOptions options_;
+  const uint64_t incarnation_;
+  ShardDataPlane data_;
+  const std::unique_ptr<CoordinatorClient> coordinator_;
+  std::unique_ptr<RpcServer> control_;
+
+  // Run's thread alone.
+  uint64_t run_ = 0;
+  uint32_t known_epoch_ = 0;
+  bool knows_manifest_ = false;
+
+  mutable std::mutex mutex_;
+  absl::Status failure_;  // why this shard cannot go on; the first reason stays
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
+    const ShardServiceOptions& options) {
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Router> router, Router::Bind(options.data_endpoint));
+  auto service = std::make_unique<ShardServiceImpl>(options, std::move(router));
+  LONGWAVE_RETURN_IF_ERROR(service->StartControl());
+  return service;
+}
+
+}  // namespace longwave

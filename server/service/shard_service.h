@@ -1,0 +1,45 @@
+#ifndef LONGWAVE_SERVER_SERVICE_SHARD_SERVICE_H_
+#define LONGWAVE_SERVER_SERVICE_SHARD_SERVICE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/config/run_config.h"
+
+namespace longwave {
+
+struct ShardServiceOptions {
+  RunConfig config;
+  uint32_t shard = 0;
+  std::string coordinator;      // host:port
+  std::string data_endpoint;    // tcp://host:port, port 0 for any free one
+  std::string control_address;  // host:port, likewise
+};
+
+// One aggregation server: the pure aggregator behind a ZeroMQ socket, a gRPC service for those who
+// ask how it does, and the heartbeat to the coordinator. The data plane runs on while the
+// coordinator does not answer.
+class ShardService {
+ public:
+  // Opens both ports. Errors: a port in use, an address that is none.
+  static absl::StatusOr<std::unique_ptr<ShardService>> Start(const ShardServiceOptions& options);
+  virtual ~ShardService() = default;
+
+  virtual std::string data_endpoint() const = 0;
+  virtual std::string control_address() const = 0;
+
+  // Registers with the coordinator, calls `ready`, and serves until the coordinator says stop or
+  // `stop` is requested (OK). Errors: the coordinator refused this shard or cannot be reached for
+  // cluster.start_timeout_s while no worker is heard either; the manifest does not fit; the socket
+  // failed. Call it once.
+  virtual absl::Status Run(std::stop_token stop, const std::function<void()>& ready) = 0;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_SERVICE_SHARD_SERVICE_H_
