@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "cli/screen.h"
 
 namespace longwave {
@@ -30,6 +31,12 @@ class LogDisplay : public Display {
       note_ = input.note;
       if (!note_.empty()) Print(note_);
     }
+    if (!training_shown_ && input.status->phase != RunPhase::kWaiting &&
+        input.status->parameters > 0) {
+      training_shown_ = true;
+      Print(absl::StrCat("training ", input.status->parameters, " parameters, coordinator at ",
+                         input.coordinator_address));
+    }
     const auto& records = input.status->records;
     for (; rounds_seen_ < records.size(); ++rounds_seen_) {
       const RoundRecord& record = records[rounds_seen_];
@@ -48,6 +55,7 @@ class LogDisplay : public Display {
   }
 
   bool header_shown_ = false;
+  bool training_shown_ = false;
   std::string note_;
   size_t rounds_seen_ = 0;
   std::optional<double> validation_loss_;

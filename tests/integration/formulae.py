@@ -44,19 +44,25 @@ def read_config(path):
     return values
 
 
-def tile_count(shapes):
-    """Tiling `model`: matrices in blocks of 64 x 64, all vectors end to end in runs of 4096."""
-    blocks = lambda size: -(-size // 64)
-    matrices = sum(blocks(shape[0]) * blocks(math.prod(shape[1:]))
-                   for shape in shapes if len(shape) >= 2)
+def ceil_divide(a, b):
+    return -(-a // b)
+
+
+def tile_count(shapes, tiling):
+    """Tiles of 4096. `flat`: everything end to end in runs. `model`: matrices in blocks of 64 x 64, or
+    of 32 x 128 or 128 x 32 where fewer of those cover one, and all vectors end to end in runs."""
+    if tiling == "flat":
+        return ceil_divide(sum(map(math.prod, shapes)), TILE)
+    matrices = sum(min(ceil_divide(shape[0], rows) * ceil_divide(math.prod(shape[1:]), TILE // rows)
+                       for rows in (64, 32, 128)) for shape in shapes if len(shape) >= 2)
     vectors = sum(math.prod(shape) for shape in shapes if len(shape) < 2)
-    return matrices + -(-vectors // TILE)
+    return matrices + ceil_divide(vectors, TILE)
 
 
 def segment_sizes(tiles, segment_tiles, shards):
     """Tiles of each segment; small models have smaller ones, so that every shard has one."""
-    share = -(-tiles // shards)
-    if -(-tiles // share) < shards:
+    share = ceil_divide(tiles, shards)
+    if ceil_divide(tiles, share) < shards:
         share = tiles // shards
     size = min(segment_tiles, share)
     return [min(size, tiles - begin) for begin in range(0, tiles, size)]
@@ -64,24 +70,24 @@ def segment_sizes(tiles, segment_tiles, shards):
 
 def elias_fano_bytes(n, k):
     low = int(math.log2(n / k))
-    return -(-(k + -(-n // 2**low) + k * low) // 8)
+    return ceil_divide(k + ceil_divide(n, 2**low) + k * low, 8)
 
 
 def payload_bytes(tiles, selection, k, codec):
     """One segment's payload."""
-    up8 = lambda size: -(-size // 8) * 8
+    up8 = lambda size: ceil_divide(size, 8) * 8
     count = TILE if selection == "all" else k
     size = 16
     if VALUE_BITS[codec] <= 8:
         size = up8(size + 2 * tiles)
     if selection == "topk":
         size = up8(size + tiles * elias_fano_bytes(TILE, k))
-    return size + tiles * -(-count * VALUE_BITS[codec] // 8)
+    return size + tiles * ceil_divide(count * VALUE_BITS[codec], 8)
 
 
 def round_payload_bytes(config, shapes, way):
     """All segments' payloads of one round and worker; way: "up" or "down"."""
-    sizes = segment_sizes(tile_count(shapes), int(config["sync.segment_tiles"]),
+    sizes = segment_sizes(tile_count(shapes, config["sync.tiling"]), int(config["sync.segment_tiles"]),
                           int(config["run.shards"]))
     return sum(payload_bytes(tiles, config[f"sync.{way}.selection"], int(config[f"sync.{way}.k"]),
                              config[f"sync.{way}.codec"]) for tiles in sizes)
