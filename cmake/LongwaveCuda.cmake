@@ -17,6 +17,11 @@ endif()
 if(DEFINED ENV{CUDACXX})
   set(LONGWAVE_NVCC "$ENV{CUDACXX}" CACHE FILEPATH "The CUDA compiler")
 endif()
+if(LONGWAVE_NVCC AND NOT EXISTS "${LONGWAVE_NVCC}")
+  unset(LONGWAVE_NVCC CACHE)  # the toolkit of an earlier configuration is gone: look again
+  unset(LONGWAVE_CUDA_INCLUDE CACHE)
+  unset(LONGWAVE_CUDART CACHE)
+endif()
 find_program(LONGWAVE_NVCC nvcc
   HINTS /usr/local/cuda/bin "${PROJECT_SOURCE_DIR}/.cuda/toolkit/bin"
   DOC "The CUDA compiler")
