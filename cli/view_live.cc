@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -142,7 +143,13 @@ std::vector<std::string> WorkerLines(const RunStatus& status) {
   TextTable table;
   table.AddRow(
       {"worker", "state", "step", "round", "loss", "computing", "pushed", "pulled", "heard"});
-  for (const MemberStatus& member : status.members) {
+  // By name, worker-10 after worker-9; they registered in any order.
+  std::vector<MemberStatus> members = status.members;
+  std::sort(members.begin(), members.end(), [](const MemberStatus& a, const MemberStatus& b) {
+    const std::string &left = a.member.name, &right = b.member.name;
+    return std::tuple(left.size(), left) < std::tuple(right.size(), right);
+  });
+  for (const MemberStatus& member : members) {
     const WorkerState& state = member.state;
     const double seconds = state.seconds_computing + state.seconds_syncing;
     table.AddRow(

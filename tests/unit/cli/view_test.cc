@@ -152,6 +152,18 @@ TEST(LiveLines, NameTheReplicaThatDiffersWhereThatIsWrong) {
   EXPECT_THAT(Joined(LiveLines(input, TextStyle())), Not(HasSubstr("replicas differ")));
 }
 
+TEST(WorkerLines, AreInTheOrderOfTheirNumbers) {
+  RunStatus status;
+  for (const char* name : {"worker-10", "worker-9", "worker-2"}) {
+    status.members.emplace_back().member.name = name;
+  }
+  const std::vector<std::string> lines = WorkerLines(status);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[1], HasSubstr("worker-2"));
+  EXPECT_THAT(lines[2], HasSubstr("worker-9"));
+  EXPECT_THAT(lines[3], HasSubstr("worker-10"));
+}
+
 TEST(SecondsLeft, IsUnknownBeforeTheFirstStep) {
   EXPECT_TRUE(std::isnan(SecondsLeft(Config(), RunStatus())));
   EXPECT_DOUBLE_EQ(SecondsLeft(Config(), Status()), 65.0 * 170 / 130);
