@@ -115,9 +115,9 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
 }
 
 // How the worker's end looks from outside, given how its training went.
-absl::Status Conclude(const absl::Status& trained, const std::string& name, Session& session) {
+absl::Status Conclude(const absl::Status& trained, Session& session) {
   if (!trained.ok() && !absl::IsCancelled(trained)) {
-    session.Fail(absl::StrCat(name, ": ", trained.message()));
+    session.Fail(std::string(trained.message()));
     return trained;
   }
   const std::optional<Session::Ending> ending = session.ended();
@@ -131,7 +131,8 @@ absl::Status Conclude(const absl::Status& trained, const std::string& name, Sess
 absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
-  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
+                            Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   const std::unique_ptr<CoordinatorClient> client =
       CoordinatorClient::Connect(config.cluster.coordinator, kCallDeadline);
   SessionOptions options{
@@ -148,7 +149,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
     // hears.
     options.start_timeout = kEarlyFailurePatience;
     if (const auto session = Session::Join(client.get(), options, stop); session.ok()) {
-      (*session)->Fail(absl::StrCat(flags.name, ": ", prepared.status().message()));
+      (*session)->Fail(std::string(prepared.status().message()));
     }
     return prepared.status();
   }
@@ -158,7 +159,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   std::printf("ready %u\n", (*session)->worker());
   std::fflush(stdout);
   const absl::Status trained = Train(config, flags, layout, *prepared, **session).status();
-  return Conclude(trained, flags.name, **session);
+  return Conclude(trained, **session);
 }
 
 int Main(int argc, char** argv) {

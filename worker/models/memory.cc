@@ -17,8 +17,8 @@ std::string WithPrefix(double value) {
     value /= 1000;
     ++index;
   }
-  return absl::StrCat(absl::StrFormat(value < 99.95 && index > 0 ? "%.1f" : "%.0f", value),
-                      prefixes[index]);
+  const bool fraction = value < 99.95 && index > 0;
+  return absl::StrCat(absl::StrFormat("%.*f", fraction ? 1 : 0, value), prefixes[index]);
 }
 
 }  // namespace

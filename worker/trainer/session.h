@@ -57,7 +57,8 @@ class Session final : public TrainerHost {
   // report was answered, until it is gone. Unavailable: it was never answered. Cancelled: `stop`.
   absl::Status Finish(FinalReport report);
 
-  // Tells the coordinator why this worker ends early; waits a little for its answer.
+  // Tells the coordinator (which knows the worker's name) why this worker ends early; waits a
+  // little for its answer.
   void Fail(const std::string& reason);
 
   // How the coordinator ended the run, once it has.
