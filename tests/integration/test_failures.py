@@ -51,7 +51,7 @@ class BadInput(IntegrationTest):
             self.assert_fails(self.up(cluster__coordinator=address), "coordinator", address)
 
     def test_model_too_large_for_memory(self):
-        done = self.up(run__workers=1, run__shards=1, model__d_model=16384, model__layers=256,
+        done = self.up(run__workers=1, run__shards=1, model__d_model=16384, model__layers=24,
                        model__heads=16)
         self.assert_fails(done, "worker-0", "memory")
         self.assertIn("worker-0", done.summary["failure"])
