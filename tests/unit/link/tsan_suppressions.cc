@@ -6,6 +6,5 @@
 // made.
 extern "C" const char* __tsan_default_suppressions() {
   return "called_from_lib:libzmq.so\n"
-         "race:longwave::*ReleasePayload\n"
-         "race:zmq::\n";
+         "race:longwave::*ReleasePayload\n";
 }
