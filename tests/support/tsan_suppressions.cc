@@ -1,4 +1,4 @@
-// Linked into this folder's tests; read by ThreadSanitizer's runtime alone.
+// Linked into the tests that use ZeroMQ; read by ThreadSanitizer's runtime alone.
 //
 // libzmq comes from the distribution without instrumentation. Its threads hand messages over
 // through lock-free queues whose atomics ThreadSanitizer does not see, so that each hand-over looks
