@@ -12,13 +12,13 @@
 
 namespace longwave {
 
-std::string_view Name(Outcome outcome) {
+std::string_view Name(RunOutcome outcome) {
   switch (outcome) {
-    case Outcome::kFinished:
+    case RunOutcome::kFinished:
       return "finished";
-    case Outcome::kFailed:
+    case RunOutcome::kFailed:
       return "failed";
-    case Outcome::kStopped:
+    case RunOutcome::kStopped:
       return "stopped";
   }
   return "unknown";
@@ -47,7 +47,7 @@ ByteCounts TotalBytes(const RunStatus& status) {
   return total;
 }
 
-Summary Summarize(const RunConfig& config, const RunStatus& status, Outcome outcome,
+Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome outcome,
                   std::string failure, double total_seconds) {
   Summary summary;
   summary.outcome = outcome;
@@ -67,8 +67,9 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, Outcome outc
   summary.replicas_equal = status.replicas_equal && status.record_count > 0;
   summary.state_hash = status.state_hash;
   summary.model_file = status.model_file;
-  if (outcome == Outcome::kFinished && PromisesEqualReplicas(config) && !summary.replicas_equal) {
-    summary.outcome = Outcome::kFailed;
+  if (outcome == RunOutcome::kFinished && PromisesEqualReplicas(config) &&
+      !summary.replicas_equal) {
+    summary.outcome = RunOutcome::kFailed;
     summary.failure = absl::StrCat("replicas differ: ", status.inequality);
   }
   return summary;

@@ -12,12 +12,12 @@
 
 namespace longwave {
 
-enum class Outcome : uint8_t { kFinished, kFailed, kStopped };
-std::string_view Name(Outcome outcome);  // "finished", "failed", "stopped"
+enum class RunOutcome : uint8_t { kFinished, kFailed, kStopped };
+std::string_view Name(RunOutcome outcome);  // "finished", "failed", "stopped"
 
 // What a run came to: one object for the table at its end and for summary.json.
 struct Summary {
-  Outcome outcome = Outcome::kFailed;
+  RunOutcome outcome = RunOutcome::kFailed;
   std::string failure;  // one sentence, if it failed
   std::string preset;
   uint32_t workers = 0;
@@ -44,7 +44,7 @@ struct Summary {
 
 // `status` has every record of the run. Replicas that differ where the method promises that they
 // don't make a finished run a failed one.
-Summary Summarize(const RunConfig& config, const RunStatus& status, Outcome outcome,
+Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome outcome,
                   std::string failure, double total_seconds);
 
 // Inner steps that all live workers have done: how far the run is.

@@ -45,11 +45,11 @@ absl::StatusOr<std::string> OwnFolder() {
 
 // How a run ended, before its figures are in.
 struct Verdict {
-  Outcome outcome;
+  RunOutcome outcome;
   std::string failure;
 };
 
-Verdict Failed(absl::string_view sentence) { return {Outcome::kFailed, std::string(sentence)}; }
+Verdict Failed(absl::string_view sentence) { return {RunOutcome::kFailed, std::string(sentence)}; }
 
 // One run from the start of its processes to their end.
 class Run {
@@ -68,7 +68,7 @@ class Run {
     Show("starting the processes");
     const absl::Status started = cluster_.Start();
     Verdict verdict = started.ok() ? Watch() : VerdictOf(started);
-    if (verdict.outcome == Outcome::kStopped) {
+    if (verdict.outcome == RunOutcome::kStopped) {
       Show("stopping");
       feed_.StopRun("stopped by the user");
     }
@@ -93,9 +93,9 @@ class Run {
         case RunPhase::kFailed:
           return Failed(feed_.status().failure);
         case RunPhase::kStopped:
-          return {Outcome::kStopped, ""};
+          return {RunOutcome::kStopped, ""};
         case RunPhase::kFinished:
-          if (cluster_.WorkersEnded()) return {Outcome::kFinished, ""};
+          if (cluster_.WorkersEnded()) return {RunOutcome::kFinished, ""};
           break;
         case RunPhase::kWaiting:
         case RunPhase::kTraining:
@@ -116,7 +116,7 @@ class Run {
   }
 
   Verdict VerdictOf(const absl::Status& status) {
-    if (absl::IsCancelled(status)) return {Outcome::kStopped, ""};
+    if (absl::IsCancelled(status)) return {RunOutcome::kStopped, ""};
     // The coordinator has heard of the first failure; a child that ended may be a later one.
     feed_.Refresh();
     const RunStatus& run = feed_.status();
@@ -198,10 +198,10 @@ int RunUp(const UpOptions& options) {
     }
     std::fflush(stdout);
   }
-  const bool failed = summary->outcome == Outcome::kFailed;
+  const bool failed = summary->outcome == RunOutcome::kFailed;
   std::fprintf(failed ? stderr : stdout, "%s\n", ClosingLine(*summary, run_folder).c_str());
   if (failed) std::fprintf(stderr, "logs are in %s/logs\n", run_folder.c_str());
-  if (summary->outcome == Outcome::kFinished) return 0;
+  if (summary->outcome == RunOutcome::kFinished) return 0;
   const std::optional<int> signal = interrupts->Take();
   return signal && !failed ? 128 + *signal : 1;
 }

@@ -94,12 +94,12 @@ std::vector<std::string> FinalLines(const Summary& summary, const std::string& r
 
 std::string ClosingLine(const Summary& summary, const std::string& run_folder) {
   switch (summary.outcome) {
-    case Outcome::kFailed:
+    case RunOutcome::kFailed:
       return absl::StrCat("longwave up: failed: ", summary.failure);
-    case Outcome::kStopped:
+    case RunOutcome::kStopped:
       return absl::StrCat("longwave up: stopped: ", summary.steps, " steps, ", summary.rounds,
                           " rounds, ", run_folder);
-    case Outcome::kFinished:
+    case RunOutcome::kFinished:
       break;
   }
   return absl::StrCat("longwave up: finished: ", summary.steps, " steps, ", summary.rounds,

@@ -122,7 +122,7 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
     lines.push_back(absl::StrCat("replicas differ: ", status.inequality));
   }
 
-  const Summary so_far = Summarize(config, status, Outcome::kStopped, "", input.elapsed_s);
+  const Summary so_far = Summarize(config, status, RunOutcome::kStopped, "", input.elapsed_s);
   lines.push_back("");
   for (std::string& line : TrafficLines(so_far)) lines.push_back(std::move(line));
   AppendTable(WorkerLines(status), kWorkerRowsMax, "workers", &lines);

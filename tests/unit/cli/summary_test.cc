@@ -43,7 +43,7 @@ RunStatus Status() {
 
 TEST(Summary, CountsOverAllWorkersWhatWasSentAndWhatOthersWouldHave) {
   const auto json = nlohmann::json::parse(
-      FormatSummaryJson(Summarize(Config(), Status(), Outcome::kFinished, "", 5)));
+      FormatSummaryJson(Summarize(Config(), Status(), RunOutcome::kFinished, "", 5)));
   EXPECT_EQ(json["outcome"], "finished");
   EXPECT_EQ(json["preset"], "longwave");
   EXPECT_EQ(json["workers"], 2);
@@ -67,7 +67,7 @@ TEST(Summary, CountsOverAllWorkersWhatWasSentAndWhatOthersWouldHave) {
 
 TEST(Summary, OfARunThatDidNothingIsStillJson) {
   const auto json = nlohmann::json::parse(
-      FormatSummaryJson(Summarize(Config(), RunStatus(), Outcome::kFailed, "no \xff luck", 1)));
+      FormatSummaryJson(Summarize(Config(), RunStatus(), RunOutcome::kFailed, "no \xff luck", 1)));
   EXPECT_TRUE(json["val_loss"].is_null());
   EXPECT_EQ(json["replicas_equal"], false);
   EXPECT_EQ(json["outcome"], "failed");
@@ -77,12 +77,12 @@ TEST(Summary, FailsAFinishedRunWhoseReplicasDifferAgainstThePromise) {
   RunStatus status = Status();
   status.replicas_equal = false;
   status.inequality = "round 1: worker-1 differs in segment 0";
-  const Summary failed = Summarize(Config(), status, Outcome::kFinished, "", 5);
-  EXPECT_EQ(failed.outcome, Outcome::kFailed);
+  const Summary failed = Summarize(Config(), status, RunOutcome::kFinished, "", 5);
+  EXPECT_EQ(failed.outcome, RunOutcome::kFailed);
   EXPECT_EQ(failed.failure, "replicas differ: round 1: worker-1 differs in segment 0");
   RunConfig local = Config();
   local.sync.update = UpdateRule::kLocal;
-  EXPECT_EQ(Summarize(local, status, Outcome::kFinished, "", 5).outcome, Outcome::kFinished);
+  EXPECT_EQ(Summarize(local, status, RunOutcome::kFinished, "", 5).outcome, RunOutcome::kFinished);
 }
 
 TEST(StepsDone, IsTheSlowestLiveWorkers) {
@@ -144,7 +144,7 @@ TEST_F(RunFolderTest, SaysWhyItCannotBeMade) {
 
 TEST_F(RunFolderTest, WritesASummaryWithoutLeavingATemporaryFile) {
   const std::string path = root_ + "/summary.json";
-  ASSERT_TRUE(WriteSummary(Summarize(Config(), Status(), Outcome::kFinished, "", 5), path).ok());
+  ASSERT_TRUE(WriteSummary(Summarize(Config(), Status(), RunOutcome::kFinished, "", 5), path).ok());
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(path))["rounds"], 2);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_), {}), 1);
 }

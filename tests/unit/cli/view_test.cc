@@ -189,7 +189,7 @@ TEST(ShowsRound, MakesAboutAHundredLinesOfALongRun) {
 }
 
 TEST(TrafficLines, ComparePerWorkerWithDdpAndDiloco) {
-  const Summary summary = Summarize(Config(), Status(), Outcome::kStopped, "", 0);
+  const Summary summary = Summarize(Config(), Status(), RunOutcome::kStopped, "", 0);
   // 4 rounds and 130 steps of 4 MB, against 73 kB up and 252 kB down.
   EXPECT_THAT(TrafficLines(summary),
               ElementsAre("bytes a worker              pushed            pulled",
@@ -201,18 +201,18 @@ TEST(TrafficLines, ComparePerWorkerWithDdpAndDiloco) {
 TEST(ClosingLine, SaysHowItEnded) {
   RunStatus status = Status();
   status.phase = RunPhase::kFinished;
-  EXPECT_EQ(ClosingLine(Summarize(Config(), status, Outcome::kFinished, "", 70), "runs/x"),
+  EXPECT_EQ(ClosingLine(Summarize(Config(), status, RunOutcome::kFinished, "", 70), "runs/x"),
             "longwave up: finished: 130 steps, 4 rounds, validation loss 2.337, replicas equal, "
             "runs/x");
-  EXPECT_EQ(ClosingLine(Summarize(Config(), status, Outcome::kFailed, "worker-0: no.", 70), "r"),
+  EXPECT_EQ(ClosingLine(Summarize(Config(), status, RunOutcome::kFailed, "worker-0: no.", 70), "r"),
             "longwave up: failed: worker-0: no.");
-  EXPECT_EQ(ClosingLine(Summarize(Config(), status, Outcome::kStopped, "", 70), "runs/x"),
+  EXPECT_EQ(ClosingLine(Summarize(Config(), status, RunOutcome::kStopped, "", 70), "runs/x"),
             "longwave up: stopped: 130 steps, 4 rounds, runs/x");
 }
 
 TEST(FinalLines, HaveTheTotals) {
   const std::string text =
-      Joined(FinalLines(Summarize(Config(), Status(), Outcome::kFinished, "", 70), "runs/x"));
+      Joined(FinalLines(Summarize(Config(), Status(), RunOutcome::kFinished, "", 70), "runs/x"));
   EXPECT_THAT(text, HasSubstr("146.0 kB at the sockets, 144.0 kB of them payload"));
   EXPECT_THAT(text, HasSubstr("DDP, fp32        1.0 GB each way: 7123 x"));
   EXPECT_THAT(text, HasSubstr("replicas         equal, state 0000000000000000"));
