@@ -11,13 +11,6 @@
 namespace longwave {
 namespace {
 
-std::string Describe(const PayloadFormat& format) {
-  std::string text =
-      absl::StrCat(std::string(Name(format.selection)), " in ", std::string(Name(format.codec)));
-  if (format.selection != Selection::kAll) absl::StrAppend(&text, " with k ", format.k);
-  return text;
-}
-
 // "worker 3, round 17, segment 2": what every refusal of a push starts with.
 std::string Place(const FrameHeader& header) {
   return absl::StrCat("worker ", header.worker, ", round ", header.round, ", segment ",
@@ -143,7 +136,10 @@ void Aggregator::OnPull(const FrameHeader& header, Effects& effects) {
   if (segment.closed && segment.closed->header.round == header.round) {
     return SendAgain(segment, header.worker, effects);
   }
-  Answer(header, Outcome::kLate, "", effects);
+  Answer(header, Outcome::kRejected,
+         absl::StrCat("pull of ", Place(header), ": wanted round ", segment.open_round - 1,
+                      " or later: nothing older is kept"),
+         effects);
 }
 
 void Aggregator::OnMembership(const Membership& membership, Effects& effects) {

@@ -52,6 +52,7 @@ struct MembershipChanged {
 using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged>;
 
 // What the shard is to do about it, in order.
+
 // A kAnswer frame to header.worker; reason travels as the payload of a rejection.
 struct AnswerPush {
   FrameHeader header;
@@ -75,25 +76,22 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
 //             (merge.h), the result goes to every member that has reached round r, the payloads are
 //             dropped and r + 1 opens. A member that leaves is no longer waited for; what it had
 //             pushed to the open round stays in the merge.
-//   closed r  The last closed round's merged update is kept, to answer pulls and repeated pushes,
-//   until
-//             the next one takes its place. Nothing older is.
+//   closed r  The last closed round's merged update is kept, to answer pulls and repeated pushes.
+//             The next one takes its place; nothing older is kept.
 //
 // A push is answered
 //   accepted   it is of the open round of its segment, and the first of its worker
-//   duplicate  the same worker has pushed to this round already, or it is of the round last closed
-//   and
-//              its push went into that merge; the merged update is sent again in the second case
-//   late       its round is closed, and its push was not in it (or the round is older than the last
-//              closed one: who was in that is no longer known)
-//   rejected   another run, an unknown segment, not a member, before its first round, a round that
-//   is
-//              not open yet, a weight that is not 1 … kWeightMax, a payload that does not fit: the
-//              reason says what was got and what was wanted
+//   duplicate  its worker has pushed to the open round already, or the round is the last closed one
+//              and this worker's push went into its merge: then the merged update is sent again
+//   late       its round is closed and its push was not in it, or the round is older than the last
+//              closed one (who was in that is no longer known)
+//   rejected   it names another run or segment, is of no member, before its worker's first round or
+//              of a round not yet open, its weight is not 1 … kWeightMax, or its payload does not
+//              fit; the reason says what was got and what was wanted
 // The frame's epoch is not looked at: a push is as good under the membership before.
 //
 // A pull of the last closed round is answered with its merged update; of the open round with
-// nothing now (the close will send it); of an older one with `late`; anything else with `rejected`.
+// nothing now (the close will send it); any other with `rejected`.
 //
 // Memory, per segment of c coefficients: the accepted payloads of one round (each validated, so at
 // most the PayloadLayout::bytes() of its format: 4·c + 16, or some 5.2·c for topk at its worst),

@@ -226,22 +226,8 @@ double Merger::EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t dra
                         std::span<float> values, bool values_are_residual,
                         std::span<std::byte> payload) {
   const uint32_t count = layout.sent_count(tile);
-  const auto size = static_cast<uint32_t>(values.size());
   const std::span<uint16_t> indices = std::span(indices_).first(count);
-  switch (layout.format().selection) {
-    case Selection::kAll:
-      for (uint32_t i = 0; i < count; ++i) indices[i] = static_cast<uint16_t>(i);
-      break;
-    case Selection::kTopK:
-      SelectTopK(values, indices);
-      break;
-    case Selection::kRandom:
-      SelectRandom(size, draw, indices);
-      break;
-    case Selection::kStride:
-      SelectStride(size, draw, indices);
-      break;
-  }
+  SelectIndices(layout.format().selection, values, draw, indices);
   const std::span<float> sent = std::span(values_).first(count);
   const std::span<uint32_t> codes = std::span(codes_).first(count);
   for (uint32_t i = 0; i < count; ++i) sent[i] = values[indices[i]];

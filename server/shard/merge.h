@@ -23,12 +23,12 @@ namespace longwave {
 //
 // The sums are exact: they depend on the set of contributions alone, not on their order, and are
 // the same on every machine. Per tile, with N contributions:
-//   1. B = the largest bound of |w·value| over them, in double. An integer codec's is w · scale ·
-//      TopLevel (w · scale is exact); that of fp32 and bf16 is the largest |w·value| itself.
+//   1. B = the largest bound of |w·value| over them, in double. In an integer codec the bound is
+//      w · scale · TopLevel (w · scale is exact), in fp32 and bf16 it is the largest |w·value|.
 //   2. The quantum is 2^−s with s = 61 − e − ceil(log2 N), where e is B's exponent: B < 2^e.
-//   3. Integer codecs: w · scale is rounded once to a multiple of the quantum, and level times that
-//      is added up in int64. fp32 and bf16: each w · value is rounded so and added up. Rounding is
-//      to nearest, ties to even.
+//   3. Integer codecs: w · scale is rounded once to a multiple of the quantum; level times that is
+//      added up in int64. fp32 and bf16: each w · value is rounded to such a multiple and added up.
+//      Rounding is to nearest, ties to even.
 //   4. Σ_senders w is added up beside it, also in int64.
 //   5. G = float((double(sum) · 2^−s) / max(double(Σ_senders), ρ · double(Σ_all))): each operation
 //      is rounded once to double, the result once to float, and −0 becomes +0.
@@ -52,13 +52,12 @@ struct MergeOptions {
   //   kAll, codec       all that was merged, in the form that is small for how it came up:
   //     up kAll            {kAll, codec}
   //     up kRandom/kStride {up.selection, codec, up.k}: the round's own support, without indices.
-  //     up kTopK           {kTopK, codec, k}, k chosen for each payload (its head names it): the
-  //                        most nonzero coefficients of G in any tile, at least 1. Tiles with
-  //                        fewer fill up with zeros. Or {kAll, codec} when that is no larger, but
-  //                        only in fp32 and bf16: integer codecs have no zero, and 4096 levels
-  //                        where few coefficients are not zero would be mostly noise. An integer
-  //                        codec takes the k largest of E + G; from the second round on its own
-  //                        rounding errors in E fill the tiles, so zeros are hardly written.
+  //     up kTopK           {kTopK, codec, k}, or {kAll, codec} where that is no larger.
+  // For up kTopK, k is chosen for each payload, whose head names it: the most nonzero coefficients
+  // of G in any tile, at least 1. Tiles with fewer fill up with zeros. Integer codecs never go down
+  // as kAll: they have no zero, and 4096 levels where few coefficients are not zero would be mostly
+  // noise. They take the k largest of E + G; from the second round on their own rounding errors in
+  // E fill the tiles, so that zeros are hardly written.
   // A codec that rounds (every one but fp32) leaves its error in E: nothing is lost. Under kAll in
   // fp32 nothing is ever held back, and E is not kept (see KeepsResidual).
   // kRandom and kStride as such are refused.

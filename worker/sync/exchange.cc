@@ -1,10 +1,10 @@
 #include "worker/sync/exchange.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/link/link.h"
 
@@ -37,23 +37,20 @@ class DealerExchange final : public Exchange {
     // What has been merged already is taken in between two encodings, so that a shard that is ahead
     // never waits for this worker to read.
     for (uint32_t segment = 0; segment < pending_.size(); ++segment) {
-      LONGWAVE_ASSIGN_OR_RETURN(SyncPipeline::Push push, pipeline_->Encode(segment));
-      pending_[segment].payload = std::move(push.payload);
-      pending_[segment].norm = push.norm;
-      LONGWAVE_RETURN_IF_ERROR(SendPush(segment));
-      for (const auto& shard : shards_)
-        LONGWAVE_RETURN_IF_ERROR(Drain(*shard, absl::ZeroDuration()));
+      LONGWAVE_RETURN_IF_ERROR(Encode(segment));
+      LONGWAVE_RETURN_IF_ERROR(DrainAll());
     }
     size_t next = 0;
     while (waiting_ > 0) {
-      if (stopped())
+      if (stopped()) {
         return absl::CancelledError(absl::StrCat("stopped in the sync of round ", round));
+      }
       // Waits at a shard that owes something; the others are looked at without waiting.
       next = NextOwing(next);
-      LONGWAVE_RETURN_IF_ERROR(Drain(*shards_[next], kPatience / static_cast<int>(shards_.size())));
-      for (const auto& shard : shards_)
-        LONGWAVE_RETURN_IF_ERROR(Drain(*shard, absl::ZeroDuration()));
+      LONGWAVE_RETURN_IF_ERROR(Drain(*shards_[next], kPatience));
+      LONGWAVE_RETURN_IF_ERROR(DrainAll());
       LONGWAVE_RETURN_IF_ERROR(SendAgain());
+      next = (next + 1) % shards_.size();
     }
     return pipeline_->EndRound();
   }
@@ -71,16 +68,34 @@ class DealerExchange final : public Exchange {
   }
 
  private:
-  // A segment of the round under way: what was pushed, and what became of it.
+  // What has become of a segment in the round under way.
+  enum class Stage {
+    kUnencoded,
+    kUnsent,    // encoded, but the queue to its shard is full
+    kPushed,    // not answered yet
+    kAnswered,  // the shard has it, or has closed the round without it
+    kApplied,
+  };
   struct Pending {
+    Stage stage = Stage::kUnencoded;
     Buffer payload;
     float norm = 0;
     absl::Time sent_at;
-    bool answered = false;  // the shard has it, or will never take it
-    bool applied = false;
+    // A merged update that came before this worker's own signal was taken: a quorum was ahead.
+    std::optional<Buffer> early;
   };
 
   Dealer& ShardOf(uint32_t segment) { return *shards_[layout_->segments()[segment].shard]; }
+
+  absl::Status Encode(uint32_t segment) {
+    Pending& pending = pending_[segment];
+    LONGWAVE_ASSIGN_OR_RETURN(SyncPipeline::Push push, pipeline_->Encode(segment));
+    pending.payload = std::move(push.payload);
+    pending.norm = push.norm;
+    pending.stage = Stage::kUnsent;
+    LONGWAVE_RETURN_IF_ERROR(SendPush(segment));
+    return pending.early.has_value() ? Apply(segment, *pending.early) : absl::OkStatus();
+  }
 
   absl::Status SendPush(uint32_t segment) {
     Pending& pending = pending_[segment];
@@ -88,27 +103,38 @@ class DealerExchange final : public Exchange {
     header.kind = FrameKind::kPush;
     header.segment = segment;
     header.norm = pending.norm;
-    pending.sent_at = absl::Now();
-    return ShardOf(segment).Send(header, pending.payload);
+    const absl::Status sent = ShardOf(segment).Send(header, pending.payload);
+    if (absl::IsUnavailable(sent)) return absl::OkStatus();  // the queue is full: later
+    LONGWAVE_RETURN_IF_ERROR(sent);
+    if (pending.stage == Stage::kUnsent) pending.stage = Stage::kPushed;
+    pending.sent_at = MonotonicNow();
+    return absl::OkStatus();
+  }
+
+  absl::Status SendPull(uint32_t segment) {
+    FrameHeader header = round_;
+    header.kind = FrameKind::kPull;
+    header.weight = 0;
+    header.segment = segment;
+    const absl::Status sent = ShardOf(segment).Send(header, Buffer());
+    if (absl::IsUnavailable(sent)) return absl::OkStatus();
+    LONGWAVE_RETURN_IF_ERROR(sent);
+    pending_[segment].sent_at = MonotonicNow();
+    return absl::OkStatus();
   }
 
   // Frames can be lost with a connection: after a silence a push that was not answered is pushed
-  // again (a duplicate changes nothing), and one that was is asked for.
+  // again (a duplicate changes nothing), and the update of one that was is asked for.
   absl::Status SendAgain() {
-    const absl::Time now = absl::Now();
+    const absl::Time now = MonotonicNow();
     for (uint32_t segment = 0; segment < pending_.size(); ++segment) {
-      Pending& pending = pending_[segment];
-      if (pending.applied || now - pending.sent_at < options_.retry_after) continue;
-      if (!pending.answered) {
+      const Pending& pending = pending_[segment];
+      const bool silent = now - pending.sent_at >= options_.retry_after;
+      if (pending.stage == Stage::kUnsent || (pending.stage == Stage::kPushed && silent)) {
         LONGWAVE_RETURN_IF_ERROR(SendPush(segment));
-        continue;
+      } else if (pending.stage == Stage::kAnswered && silent) {
+        LONGWAVE_RETURN_IF_ERROR(SendPull(segment));
       }
-      FrameHeader header = round_;
-      header.kind = FrameKind::kPull;
-      header.weight = 0;
-      header.segment = segment;
-      pending.sent_at = now;
-      LONGWAVE_RETURN_IF_ERROR(ShardOf(segment).Send(header, Buffer()));
     }
     return absl::OkStatus();
   }
@@ -117,7 +143,10 @@ class DealerExchange final : public Exchange {
     for (size_t i = 0; i < shards_.size(); ++i) {
       const size_t shard = (from + i) % shards_.size();
       for (size_t segment = 0; segment < pending_.size(); ++segment) {
-        if (!pending_[segment].applied && layout_->segments()[segment].shard == shard) return shard;
+        if (pending_[segment].stage != Stage::kApplied &&
+            layout_->segments()[segment].shard == shard) {
+          return shard;
+        }
       }
     }
     return from;
@@ -133,6 +162,13 @@ class DealerExchange final : public Exchange {
     }
   }
 
+  absl::Status DrainAll() {
+    for (const auto& shard : shards_) {
+      LONGWAVE_RETURN_IF_ERROR(Drain(*shard, absl::ZeroDuration()));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Take(const Frame& frame) {
     const FrameHeader& header = frame.header;
     // Answers to repeated frames of earlier rounds come late and mean nothing any more.
@@ -142,30 +178,47 @@ class DealerExchange final : public Exchange {
     }
     Pending& pending = pending_[header.segment];
     if (header.kind == FrameKind::kAnswer) return TakeAnswer(frame, pending);
-    if (header.kind != FrameKind::kMerged || pending.applied) return absl::OkStatus();
-    LONGWAVE_RETURN_IF_ERROR(pipeline_->Apply(header.segment, frame.payload));
-    pending.applied = pending.answered = true;
+    if (header.kind != FrameKind::kMerged || pending.stage == Stage::kApplied) {
+      return absl::OkStatus();
+    }
+    if (pending.stage == Stage::kUnencoded) {
+      // Applying it now would move the anchor that the signal is taken from.
+      pending.early = frame.payload;
+      return absl::OkStatus();
+    }
+    return Apply(header.segment, frame.payload);
+  }
+
+  absl::Status Apply(uint32_t segment, const Buffer& merged) {
+    LONGWAVE_RETURN_IF_ERROR(pipeline_->Apply(segment, merged));
+    pending_[segment].stage = Stage::kApplied;
     --waiting_;
     return absl::OkStatus();
   }
 
   absl::Status TakeAnswer(const Frame& frame, Pending& pending) {
-    pending.answered = true;
+    const uint32_t segment = frame.header.segment;
     switch (frame.header.outcome) {
-      case Outcome::kAccepted:
-      case Outcome::kDuplicate:
       case Outcome::kNone:
         return absl::OkStatus();
-      case Outcome::kLate:
+      case Outcome::kAccepted:
+      case Outcome::kDuplicate:
+        if (pending.stage == Stage::kPushed) pending.stage = Stage::kAnswered;
+        return absl::OkStatus();
+      case Outcome::kLate: {
         // The round was closed without this push: it goes with a later one.
-        return pipeline_->Restore(frame.header.segment);
+        LONGWAVE_RETURN_IF_ERROR(pipeline_->Restore(segment));
+        if (pending.stage != Stage::kPushed) return absl::OkStatus();
+        // Its update was sent before this answer; that it is not here means that it was lost.
+        pending.stage = Stage::kAnswered;
+        return SendPull(segment);
+      }
       case Outcome::kRejected: {
-        LONGWAVE_RETURN_IF_ERROR(pipeline_->Restore(frame.header.segment));
+        LONGWAVE_RETURN_IF_ERROR(pipeline_->Restore(segment));
         const std::span<const std::byte> reason = frame.payload.bytes();
         return absl::FailedPreconditionError(absl::StrCat(
-            "the shard of segment ", frame.header.segment, " rejected the push of round ",
-            frame.header.round, ": ",
-            absl::string_view(reinterpret_cast<const char*>(reason.data()), reason.size())));
+            "the shard of segment ", segment, " rejected a frame of round ", frame.header.round,
+            ": ", absl::string_view(reinterpret_cast<const char*>(reason.data()), reason.size())));
       }
     }
     return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "worker/sync/pipeline.h"
 
+#include <atomic>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -142,7 +143,10 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   State& state = *state_;
   LONGWAVE_CHECK(index < state.segments.size());
   SegmentState& segment = state.segments[index];
-  if (segment.payload == nullptr || segment.payload.use_count() > 1) {
+  if (segment.payload != nullptr && segment.payload.use_count() == 1) {
+    // The count is read relaxed; what the socket's thread read before it let go comes first.
+    std::atomic_thread_fence(std::memory_order_acquire);
+  } else {
     segment.payload = std::make_shared<std::vector<std::byte>>(segment.up.bytes());
   }
   const EncodeArgs args = {.layout = state.layout,

@@ -80,7 +80,7 @@ TEST_F(AggregatorTest, RejectsPayloadsThatDoNotFitAndTakesTheRightOneAfterwards)
               HasSubstr("payload is all in bf16, wanted all in fp32"));
   const PayloadFormat top{Selection::kTopK, ValueCodec::kFp32, 2};
   EXPECT_THAT(reason(Buffer(EncodeDense(top, layout_, 2, dense))),
-              HasSubstr("payload is topk in fp32 with k 2, wanted all in fp32"));
+              HasSubstr("payload is topk 2 in fp32, wanted all in fp32"));
   std::vector<std::byte> nan(bytes.begin(), bytes.end());
   std::fill(nan.end() - 4, nan.end(), std::byte{0xff});
   reason(Buffer(nan));
@@ -97,7 +97,7 @@ TEST_F(AggregatorTest, HoldsRandomSelectionToTheRunsK) {
   EXPECT_THAT(Only(Step(PushArrived{Header(FrameKind::kPush, 0, 0, 2),
                                     Buffer(EncodeDense(other, layout_, 2, dense))}),
                    Outcome::kRejected),
-              HasSubstr("payload is random in int8 with k 5, wanted random in int8 with k 4"));
+              HasSubstr("payload is random 5 in int8, wanted random 4 in int8"));
 }
 
 TEST(AggregatorCreate, RefusesAShardWithoutSegments) {

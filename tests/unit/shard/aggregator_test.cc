@@ -133,7 +133,7 @@ TEST_F(AggregatorTest, APullIsAnsweredByTheRoundItAsksFor) {
   ASSERT_TRUE(Merged(again));
   EXPECT_THAT(Merged(again)->workers, ElementsAre(1));
   EXPECT_EQ(Merged(again)->header.round, 1u);
-  Only(Step(Pull(1, 0, 2)), Outcome::kLate);
+  Only(Step(Pull(1, 0, 2)), Outcome::kRejected);
   EXPECT_EQ(Only(Step(Pull(1, 3, 2)), Outcome::kRejected),
             "pull of worker 1, round 3, segment 2: wanted round 2 or the one before");
   EXPECT_THAT(Only(Step(Pull(8, 0, 2)), Outcome::kRejected), HasSubstr("wanted one of the 2"));

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
+#include <map>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "common/link/link.h"
 #include "server/shard/aggregator.h"
@@ -21,12 +25,12 @@ Manifest SmallModel() { return {.tensors = {{"w", {128, 128}}, {"b", {128}}}}; }
 // A shard as small as can be: the real aggregator behind a real socket, and faults on request.
 class TestShard {
  public:
-  TestShard(const AggregatorOptions& options, const Layout& layout, uint32_t members)
+  // history: what the aggregator has seen before the worker under test comes.
+  TestShard(const AggregatorOptions& options, const Layout& layout,
+            std::span<const AggregatorEvent> history)
       : router_(Router::Bind("tcp://127.0.0.1:0").value()),
         aggregator_(Aggregator::Create(options, layout).value()) {
-    Membership membership{.epoch = 1, .members = {}};
-    for (uint32_t i = 0; i < members; ++i) membership.members.push_back({.worker = i, .name = "w"});
-    aggregator_.Step(MembershipChanged{membership}, absl::Now());
+    for (const AggregatorEvent& event : history) aggregator_.Step(event, absl::Now());
     endpoint_ = router_->endpoint();
     thread_ = std::thread([this] { Serve(); });
   }
@@ -100,8 +104,18 @@ class ExchangeTest : public ::testing::Test {
     pipeline_ = SyncPipeline::Create(sync_, layout_.get(), OpsFor(BackendKind::kCpu).value(), {},
                                      {.theta = theta_.data()})
                     .value();
-    shard_ =
-        std::make_unique<TestShard>(AggregatorOptions{.run = kRun, .up = sync_.up}, *layout_, 1);
+    StartShard({MembershipChanged{Members(1, {0})}});
+  }
+
+  static Membership Members(uint32_t epoch, std::initializer_list<uint32_t> workers) {
+    Membership membership{.epoch = epoch, .members = {}};
+    for (const uint32_t worker : workers) membership.members.push_back({worker, "w"});
+    return membership;
+  }
+
+  void StartShard(const std::vector<AggregatorEvent>& history) {
+    shard_ = std::make_unique<TestShard>(AggregatorOptions{.run = kRun, .up = sync_.up}, *layout_,
+                                         history);
   }
 
   std::unique_ptr<Exchange> Connect(uint32_t worker = 0) {
@@ -162,6 +176,39 @@ TEST_F(ExchangeTest, AsksAgainForAMergedUpdateThatWasLost) {
   auto exchange = Connect();
   shard_->LoseMerged(1);
   EXPECT_TRUE(Sync(*exchange, 0).ok());
+}
+
+// Worker 1 alone was a member when round 0 closed: worker 0's push is late. Its signal stays in the
+// residual, and the round's update is asked for.
+TEST_F(ExchangeTest, KeepsTheSignalOfALatePushAndTakesTheUpdate) {
+  std::vector<float> other(theta_.size(), 0.5f);
+  const auto pipeline =
+      SyncPipeline::Create(sync_, layout_.get(), OpsFor(BackendKind::kCpu).value(), {},
+                           {.theta = other.data()})
+          .value();
+  for (size_t e = 0; e < other.size(); e += 3) other[e] += 0.02f;
+  ASSERT_TRUE(pipeline->BeginRound(0, 1e-3).ok());
+  std::vector<AggregatorEvent> history = {MembershipChanged{Members(1, {1})}};
+  for (uint32_t s = 0; s < layout_->segments().size(); ++s) {
+    const SyncPipeline::Push push = pipeline->Encode(s).value();
+    FrameHeader header{.kind = FrameKind::kPush, .run = kRun, .epoch = 1};
+    header.worker = 1;
+    header.segment = s;
+    header.weight = 1;
+    history.push_back(PushArrived{header, push.payload});
+  }
+  history.push_back(MembershipChanged{Members(2, {0, 1})});
+  StartShard(history);
+
+  auto exchange = Connect();
+  const absl::Status synced = Sync(*exchange, 0);
+  ASSERT_TRUE(synced.ok()) << synced;
+  EXPECT_GT(theta_[0], 0.5f);  // worker 1's update; worker 0 alone would have lowered it
+  double kept = 0;
+  for (size_t at = 0; at < layout_->coefficient_count(); ++at) {
+    kept += std::abs(pipeline_->momentum()[at]);
+  }
+  EXPECT_NEAR(kept, 0.01 * std::ceil(static_cast<double>(theta_.size()) / 7), 1e-3);
 }
 
 TEST_F(ExchangeTest, SaysWhyAPushWasRejected) {
