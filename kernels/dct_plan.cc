@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/trigonometry.h"
 
 namespace longwave {
 namespace {
@@ -39,12 +40,11 @@ Factor Dense(uint32_t n, double (*entry)(uint32_t n, uint32_t k, uint32_t j)) {
 
 double Dct2Entry(uint32_t n, uint32_t k, uint32_t j) {
   if (k == 0) return std::sqrt(1.0 / n);
-  return std::sqrt(2.0 / n) * std::cos(std::numbers::pi * ((2 * j + 1) * k % (4 * n)) / (2.0 * n));
+  return std::sqrt(2.0 / n) * CosPi(uint64_t{2 * j + 1} * k, uint64_t{2} * n);
 }
 
 double Dct4Entry(uint32_t n, uint32_t k, uint32_t j) {
-  return std::sqrt(2.0 / n) *
-         std::cos(std::numbers::pi * ((2 * j + 1) * (2 * k + 1) % (8 * n)) / (4.0 * n));
+  return std::sqrt(2.0 / n) * CosPi(uint64_t{2 * j + 1} * (2 * k + 1), uint64_t{4} * n);
 }
 
 // diag(A, B) for factorizations of two halves of equal size; the shorter list ends in identities.
@@ -100,10 +100,11 @@ Factors Dct4(uint32_t n) {
   const uint32_t m = n / 2;
   Factor rotation(n);
   for (uint32_t j = 0; j < m; ++j) {
-    const double theta = std::numbers::pi * (2 * j + 1) / (4.0 * n);
+    const double cosine = CosPi(2 * j + 1, uint64_t{4} * n);
+    const double sine = SinPi(2 * j + 1, uint64_t{4} * n);
     const double sign = j % 2 == 0 ? 1.0 : -1.0;
-    rotation[j] = TwoTerms(j, std::cos(theta), n - 1 - j, std::sin(theta));
-    rotation[m + j] = TwoTerms(j, sign * std::sin(theta), n - 1 - j, -sign * std::cos(theta));
+    rotation[j] = TwoTerms(j, cosine, n - 1 - j, sine);
+    rotation[m + j] = TwoTerms(j, sign * sine, n - 1 - j, -sign * cosine);
   }
   Factors factors;
   factors.push_back(std::move(rotation));

@@ -19,7 +19,8 @@ enum class DctDirection : uint8_t { kForward = 0, kInverse = 1 };
 // The stages are the orthogonal factorization of Plonka and Tasche: every factor is orthonormal, so
 // rounding errors do not grow from stage to stage at any length. Where a length is not a power of
 // two, what is left of it after halving is one dense factor. The inverse is the list of transposed
-// stages in reverse. Coefficients are computed in double and rounded to float.
+// stages in reverse. Coefficients are computed in double (trigonometry.h and a correctly rounded
+// square root, so the same bits on every machine) and rounded to float.
 // Source: Plonka & Tasche 2005, "Fast and numerically stable algorithms for discrete cosine
 // transforms", Linear Algebra Appl. 394.
 //

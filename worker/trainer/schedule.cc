@@ -1,24 +1,10 @@
 #include "worker/trainer/schedule.h"
 
 #include <algorithm>
-#include <numbers>
+
+#include "common/base/trigonometry.h"
 
 namespace longwave {
-namespace {
-
-// sin(π·x/2) for x in [0, 1] by its power series: 13 terms reach double precision there.
-double SinHalfPi(double x) {
-  const double angle = x * (std::numbers::pi / 2);
-  const double square = angle * angle;
-  double term = angle, sum = angle;
-  for (int n = 1; n <= 12; ++n) {
-    term *= -square / static_cast<double>(2 * n * (2 * n + 1));
-    sum += term;
-  }
-  return sum;
-}
-
-}  // namespace
 
 Schedule::Schedule(const TrainSection& train, uint64_t steps)
     : peak_(train.learning_rate),

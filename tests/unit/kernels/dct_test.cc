@@ -177,8 +177,8 @@ TEST(DctPlan, ListsTheTermsOfARowInAscendingOrder) {
   }
 }
 
-// Coefficients are rounded from the C library's cosine. A library that rounded one of them
-// otherwise would make replicas on its machines differ: this is where it would be noticed.
+// Coefficients come from trigonometry.h, which calls no maths library. A compiler that contracted
+// its products and sums, say, would make replicas on its machines differ: it would be noticed here.
 TEST(DctPlan, CoefficientsAreTheSameBitsOnEveryMachine) {
   const auto hash_of = [](uint32_t n) {
     uint64_t hash = 0;
