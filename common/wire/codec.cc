@@ -1,5 +1,7 @@
 #include "common/wire/codec.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace longwave {
 
 std::string_view Name(ValueCodec codec) {
@@ -42,6 +44,14 @@ std::string_view Name(Transform transform) {
       return "dct";
   }
   return "unknown";
+}
+
+std::string Describe(const PayloadFormat& format) {
+  std::string text(Name(format.selection));
+  if (format.selection != Selection::kAll) absl::StrAppend(&text, " ", format.k);
+  text += " in ";
+  text += Name(format.codec);
+  return text;
 }
 
 }  // namespace longwave

@@ -2,6 +2,7 @@
 #define LONGWAVE_COMMON_WIRE_CODEC_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "common/base/rng.h"
@@ -36,8 +37,8 @@ enum class ValueCodec : uint8_t {
 struct PayloadFormat {
   Selection selection = Selection::kAll;
   ValueCodec codec = ValueCodec::kFp32;
-  uint16_t k =
-      0;  // coefficients a tile, 1 … kTileSizeMax; ignored for kAll. Smaller tiles send all.
+  // Coefficients a tile, 1 … kTileSizeMax. Smaller tiles send all of theirs; kAll ignores it.
+  uint16_t k = 0;
 
   // Formats are equal if they give the same bytes: k counts only where there is a choice.
   friend constexpr bool operator==(const PayloadFormat& a, const PayloadFormat& b) {
@@ -76,6 +77,8 @@ LONGWAVE_HOST_DEVICE constexpr bool HasScale(ValueCodec codec) { return ValueBit
 std::string_view Name(ValueCodec codec);
 std::string_view Name(Selection selection);  // "all", "topk", "random", "stride"
 std::string_view Name(Transform transform);  // "none", "dct"
+
+std::string Describe(const PayloadFormat& format);  // "all in fp32", "topk 64 in int4"
 
 }  // namespace longwave
 

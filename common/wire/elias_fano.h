@@ -9,13 +9,13 @@
 
 namespace longwave {
 
-// k strictly increasing indices below n, coded in EliasFanoBytes(n, k) bytes: with l =
-// floor(log2(n/k)) low bits an index,
-//   high  a bit array of k + ceil(n / 2^l) bits in which bit (index >> l) + i is set for the i-th
-//   index low   k fields of l bits
-// each starting where the one before ended, least significant bit first, zero-padded to whole
-// bytes. n = 4096 and k = 64 cost 64 bytes: 8 bits an index, where log2(binomial(4096, 64))/64
-// = 7.36. Source: Elias 1974, Fano 1971.
+// k strictly increasing indices below n, coded in EliasFanoBytes(n, k) bytes. An index has
+// l = floor(log2(n/k)) low bits; the rest are its high bits. Two bit arrays follow each other:
+//   high  k + ceil(n / 2^l) bits; the i-th index sets bit (index >> l) + i
+//   low   k fields of l bits
+// The second starts where the first ended; both are least significant bit first, and zeros pad the
+// end to whole bytes. n = 4096 and k = 64 cost 64 bytes: 8 bits an index, where
+// log2(binomial(4096, 64)) / 64 = 7.36. Source: Elias 1974, Fano 1971.
 
 // Low bits of an index: floor(log2(n/k)). 1 <= k <= n <= 65536.
 uint32_t EliasFanoLowBits(uint32_t n, uint32_t k);

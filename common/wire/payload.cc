@@ -34,14 +34,6 @@ enum Offset : size_t {
 
 size_t AlignUp8(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-std::string Describe(const PayloadFormat& format) {
-  std::string text(Name(format.selection));
-  if (format.selection != Selection::kAll) absl::StrAppend(&text, " ", format.k);
-  text += " in ";
-  text += Name(format.codec);
-  return text;
-}
-
 absl::Status CheckFormat(const PayloadFormat& format) {
   if (static_cast<uint8_t>(format.selection) > static_cast<uint8_t>(Selection::kStride)) {
     return absl::InvalidArgumentError(absl::StrCat(

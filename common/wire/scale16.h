@@ -33,9 +33,6 @@ LONGWAVE_HOST_DEVICE inline float DecodeScale16(uint16_t code) {
 #endif
 }
 
-// Infinity and NaN have codes of 0xff00 and above.
-LONGWAVE_HOST_DEVICE inline bool IsFiniteScale16(uint16_t code) { return code < 0xff00u; }
-
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_WIRE_SCALE16_H_

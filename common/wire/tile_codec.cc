@@ -45,7 +45,7 @@ float MeanMagnitude(std::span<const float> values, const FixedPoint& fixed) {
 // scale that fits the assignment by least squares.
 float FitInt2Scale(std::span<const float> values, const FixedPoint& fixed) {
   constexpr int kSteps = 3;
-  constexpr double kMiddle = 0.5 * (kInt2Magnitudes[0] + kInt2Magnitudes[1]);
+  constexpr double kMiddle = 0.5 * (kInt2Small + kInt2Large);
   int64_t sum = 0;
   for (float value : values) sum += fixed.From(value);
   double scale = static_cast<double>(sum) / (kMiddle * static_cast<double>(values.size()));
@@ -55,7 +55,7 @@ float FitInt2Scale(std::span<const float> values, const FixedPoint& fixed) {
     int64_t squares = 0;  // Σ L²
     for (float value : values) {
       const int64_t magnitude = fixed.From(value);
-      const int64_t level = kInt2Magnitudes[static_cast<double>(magnitude) > threshold ? 1 : 0];
+      const int64_t level = static_cast<double>(magnitude) > threshold ? kInt2Large : kInt2Small;
       dot += magnitude * level;
       squares += level * level;
     }
@@ -91,7 +91,7 @@ uint32_t NearestMagnitude(ValueCodec codec, double magnitude, double scale) {
     case ValueCodec::kSign:
       return 0;
     case ValueCodec::kInt2:
-      return 2 * magnitude > (kInt2Magnitudes[0] + kInt2Magnitudes[1]) * scale ? 1 : 0;
+      return 2 * magnitude > (kInt2Small + kInt2Large) * scale ? 1 : 0;
     default: {
       // Magnitudes 1, 3, 5 …: the j-th is the nearest between 2j and 2j + 2. The quotient is far
       // more precise than the distance of a 24-bit magnitude from a tie that it is not.
@@ -226,6 +226,22 @@ void SelectStride(uint32_t n, uint64_t draw, std::span<uint16_t> indices) {
   const uint32_t stride = n / k;
   const uint32_t start = static_cast<uint32_t>(Rng(draw).Below(stride));
   for (uint32_t i = 0; i < k; ++i) indices[i] = static_cast<uint16_t>(start + i * stride);
+}
+
+void SelectIndices(Selection selection, std::span<const float> values, uint64_t draw,
+                   std::span<uint16_t> indices) {
+  const auto n = static_cast<uint32_t>(values.size());
+  switch (selection) {
+    case Selection::kAll:
+      LONGWAVE_CHECK(indices.size() == n);
+      return std::iota(indices.begin(), indices.end(), uint16_t{0});
+    case Selection::kTopK:
+      return SelectTopK(values, indices);
+    case Selection::kRandom:
+      return SelectRandom(n, draw, indices);
+    case Selection::kStride:
+      return SelectStride(n, draw, indices);
+  }
 }
 
 uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint32_t> codes) {

@@ -14,24 +14,27 @@ namespace longwave {
 // The values of one tile, between floats and bits. Every backend agrees with these functions to the
 // bit on the same input (given the same coefficients in the same order).
 
-// The two magnitudes of int2, in units of the scale: the one place that says so.
-inline constexpr int32_t kInt2Magnitudes[2] = {1, 2};
+// The two magnitudes of int2, in units of the scale: the one place that says so. Not an array,
+// since a host's constant array has no address on a GPU.
+inline constexpr int32_t kInt2Small = 1;
+inline constexpr int32_t kInt2Large = 2;
 
-// Values of an integer codec are level(code) times the tile's scale, with levels that are integers
-// and go up with the code:
-//   sign: -1, +1    int2: −m1, −m0, +m0, +m1 of kInt2Magnitudes    int4, int8: 2·code − (2^bits −
-//   1)
-// that is odd numbers for the last two. The product is exact in fp32. No level is zero: a
-// coefficient that was chosen is not zero, and the residual takes what is left. A tile whose scale
-// is zero stands for zeros; its codes are zero bits (canonical).
+// Values of an integer codec are level(code) times the tile's scale. Levels are integers that go up
+// with the code:
+//   sign        −1, +1
+//   int2        −kInt2Large, −kInt2Small, +kInt2Small, +kInt2Large
+//   int4, int8  2·code − (2^bits − 1), the odd numbers
+// The product is exact in fp32. No level is zero: a coefficient that was chosen is not zero, and
+// the residual takes what is left. A tile whose scale is zero stands for zeros; its codes are zero
+// bits (canonical).
 LONGWAVE_HOST_DEVICE constexpr int32_t LevelOf(ValueCodec codec, uint32_t code) {
   const int32_t centered = 2 * static_cast<int32_t>(code) - ((1 << ValueBits(codec)) - 1);
   if (codec != ValueCodec::kInt2) return centered;
-  const int32_t magnitude = centered * centered == 9 ? kInt2Magnitudes[1] : kInt2Magnitudes[0];
+  const int32_t magnitude = centered * centered == 9 ? kInt2Large : kInt2Small;
   return centered < 0 ? -magnitude : magnitude;
 }
 
-// The largest level: 1, the larger of kInt2Magnitudes, 15 or 255.
+// The largest level: 1, kInt2Large, 15 or 255.
 LONGWAVE_HOST_DEVICE constexpr int32_t TopLevel(ValueCodec codec) {
   return LevelOf(codec, (1u << ValueBits(codec)) - 1);
 }
@@ -50,6 +53,9 @@ uint16_t EncodeBf16(float value);
 void SelectTopK(std::span<const float> values, std::span<uint16_t> indices);
 void SelectRandom(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
 void SelectStride(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
+// By whichever of them `selection` names; kAll is every index, with indices.size() == n.
+void SelectIndices(Selection selection, std::span<const float> values, uint64_t draw,
+                   std::span<uint16_t> indices);
 
 // The word that random and stride selection draw from: the same for every worker of a round.
 // `tile` is the tile's index in the layout.

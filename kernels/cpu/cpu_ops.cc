@@ -58,21 +58,6 @@ struct Context {
   uint64_t Draw(uint32_t t) const { return SelectionDraw(run_seed, round, tile_begin + t); }
 };
 
-void Select(const Context& context, uint32_t t, std::span<const float> values,
-            std::span<uint16_t> indices) {
-  switch (context.payload_layout.format().selection) {
-    case Selection::kAll:
-      for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<uint16_t>(i);
-      return;
-    case Selection::kTopK:
-      return SelectTopK(values, indices);
-    case Selection::kRandom:
-      return SelectRandom(static_cast<uint32_t>(values.size()), context.Draw(t), indices);
-    case Selection::kStride:
-      return SelectStride(static_cast<uint32_t>(values.size()), context.Draw(t), indices);
-  }
-}
-
 struct TileReport {
   double signal = 0;
   double momentum = 0;
@@ -101,7 +86,8 @@ TileReport EncodeTile(const Context& context, const EncodeArgs& args, uint32_t t
   const std::span<uint16_t> indices(scratch.indices, count);
   const std::span<float> values(scratch.values, count);
   const std::span<uint32_t> codes(scratch.codes, count);
-  Select(context, t, {scratch.x, size}, indices);
+  SelectIndices(context.payload_layout.format().selection, {scratch.x, size}, context.Draw(t),
+                indices);
   for (uint32_t i = 0; i < count; ++i) values[i] = scratch.x[indices[i]];
   const uint16_t scale = QuantizeTile(context.payload_layout.format().codec, values, codes);
   report.sent = math.square_sum(count, scratch.values);

@@ -11,18 +11,6 @@ namespace longwave::cuda {
 // integers in fixed point, and all else is per value. Changes there are changes here; the
 // conformance suite compares whole payloads.
 
-// Elements of a host's constant array have no address on the device; their values do.
-inline constexpr int32_t kInt2Small = kInt2Magnitudes[0];
-inline constexpr int32_t kInt2Large = kInt2Magnitudes[1];
-
-// LevelOf of common/wire/tile_codec.h.
-__device__ inline int32_t DeviceLevelOf(ValueCodec codec, uint32_t code) {
-  const int32_t centered = 2 * static_cast<int32_t>(code) - ((1 << ValueBits(codec)) - 1);
-  if (codec != ValueCodec::kInt2) return centered;
-  const int32_t magnitude = centered * centered == 9 ? kInt2Large : kInt2Small;
-  return centered < 0 ? -magnitude : magnitude;
-}
-
 __device__ inline int64_t ToFixed(float value, double factor) {
   return static_cast<int64_t>(fabs(static_cast<double>(value)) * factor);
 }
@@ -99,7 +87,7 @@ __device__ inline float ValueOf(ValueCodec codec, uint32_t code, uint16_t scale_
   if (codec == ValueCodec::kFp32) return __uint_as_float(code);
   if (codec == ValueCodec::kBf16) return __uint_as_float(code << 16);
   if (scale_code == 0) return 0;
-  return static_cast<float>(DeviceLevelOf(codec, code)) * DecodeScale16(scale_code);
+  return static_cast<float>(LevelOf(codec, code)) * DecodeScale16(scale_code);
 }
 
 }  // namespace longwave::cuda

@@ -15,8 +15,10 @@ struct AdamWOptions {
 };
 
 // The inner optimizer over a flat array, in one pass:
-//   m ← β₁·m + (1 − β₁)·g      v ← β₂·v + (1 − β₂)·g²      θ ← θ − lr·wd·θ   (the first
-//   decayed_count) θ ← θ − lr/(1 − β₁ᵗ) · m / (√(v/(1 − β₂ᵗ)) + ε)
+//   m ← β₁·m + (1 − β₁)·g
+//   v ← β₂·v + (1 − β₂)·g²
+//   θ ← θ − lr·wd·θ                                      (of the first decayed_count alone)
+//   θ ← θ − lr/(1 − β₁ᵗ) · m / (√(v/(1 − β₂ᵗ)) + ε)
 // Each operation is rounded on its own and none comes from the maths library, so that equal inputs
 // give equal bits on every machine. Source: Loshchilov & Hutter 2019 (arXiv 1711.05101).
 class AdamW {
