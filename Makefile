@@ -1,8 +1,7 @@
 # Thin names for the commands of the README. Each one begins with nothing and needs no other.
 SEEDS ?= 1
-PRESETS ?= longwave,ddp,diloco,demo,decoupled,sparseloco
+PRESETS ?= longwave,longwave_dct,ddp,diloco,demo,decoupled,sparseloco
 DATA ?=
-DEMO_ARGS ?=
 
 .PHONY: setup build demo test compare ci clean
 
@@ -14,7 +13,7 @@ build: setup
 	cmake --build --preset dev
 
 demo: build
-	build/bin/longwave up configs/demo.yaml $(DEMO_ARGS)
+	build/bin/longwave up configs/demo.yaml $(if $(DATA),--data $(DATA))
 
 test: build
 	tools/test.sh build

@@ -19,9 +19,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PRESETS = ["longwave", "ddp", "diloco", "demo", "decoupled", "sparseloco"]
+PRESETS = ["longwave", "longwave_dct", "ddp", "diloco", "demo", "decoupled", "sparseloco"]
 # These sync every H steps; the others do at each step.
-PSEUDO_GRADIENT = {"longwave", "diloco", "decoupled", "sparseloco"}
+PSEUDO_GRADIENT = {"longwave", "longwave_dct", "diloco", "decoupled", "sparseloco"}
 INNER_STEPS = 15
 COLUMNS = ["preset", "seed", "val_loss", "payload_bytes_pushed", "payload_bytes_pulled",
            "wall_seconds"]
