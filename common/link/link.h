@@ -95,6 +95,13 @@ class Router {
   virtual std::string last_refusal() const = 0;
 };
 
+// Frames that a socket takes from one peer before they are received: what a peer's largest frames
+// may occupy, in whole frames. Beyond it the connection is not read from, so that the peer's own
+// queue fills: nothing is dropped. A send queue copies nothing: it keeps the sender's buffers, one
+// for all the peers that a frame goes to.
+inline constexpr uint64_t kReceiveQueueBytesMax = uint64_t{4} << 30;
+inline constexpr int kReceiveQueueFramesMax =
+    static_cast<int>(kReceiveQueueBytesMax / kPayloadBytesMax);
 inline constexpr int kSendQueueFramesMax = 4096;
 inline constexpr absl::Duration kLingerMax = absl::Seconds(1);
 

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/wire/crc32c.h"
 
@@ -72,7 +73,7 @@ LinkSocket::LinkSocket(zmq::socket_type type)
       socket_(*context_, type) {
   socket_.set(zmq::sockopt::linger, Milliseconds(kLingerMax));
   socket_.set(zmq::sockopt::sndhwm, kSendQueueFramesMax);
-  socket_.set(zmq::sockopt::rcvhwm, kSendQueueFramesMax);
+  socket_.set(zmq::sockopt::rcvhwm, kReceiveQueueFramesMax);
   // A kilobyte of slack, so that a payload just above the maximum is refused by name.
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(kPayloadBytesMax) + 1024);
   socket_.set(zmq::sockopt::reconnect_ivl, 50);
@@ -124,7 +125,7 @@ absl::Status LinkSocket::Send(const PeerId* peer, FrameHeader header, Buffer pay
 }
 
 absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration timeout, int wake_fd) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = MonotonicNow() + timeout;
   int refusals = 0;
   try {
     for (;;) {
@@ -138,7 +139,7 @@ absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration time
         if (++refusals == kRefusalsPerReceiveMax) return std::nullopt;
         continue;
       }
-      const absl::Duration left = deadline - absl::Now();
+      const absl::Duration left = deadline - MonotonicNow();
       if (left <= absl::ZeroDuration()) return std::nullopt;
       zmq::pollitem_t items[] = {{socket_.handle(), 0, ZMQ_POLLIN, 0},
                                  {nullptr, wake_fd, ZMQ_POLLIN, 0}};

@@ -243,6 +243,30 @@ TEST_F(LinkTest, FullSendQueueIsUnavailable) {
   EXPECT_EQ(sent, kSendQueueFramesMax + 1);
 }
 
+// Many more frames than the receive queue and the kernel's buffers hold wait at the sender.
+TEST_F(LinkTest, NothingIsDroppedWhileNobodyReceives) {
+  constexpr uint32_t kFrames = 20 * kReceiveQueueFramesMax;
+  static_assert(kFrames < kSendQueueFramesMax);
+  const Buffer payload = RandomPayload(30'000, 1);
+  for (uint32_t i = 0; i < kFrames; ++i) {
+    ASSERT_TRUE(dealer_->Send(Push(0, i), payload).ok()) << i;
+  }
+  PeerId peer;
+  for (uint32_t i = 0; i < kFrames; ++i) {
+    const PeerFrame received = MustReceive();
+    ASSERT_EQ(received.frame.header.segment, i);
+    peer = received.peer;
+  }
+  for (uint32_t i = 0; i < kFrames; ++i) {
+    ASSERT_TRUE(router_->Send(peer, Push(0, i), payload).ok()) << i;
+  }
+  for (uint32_t i = 0; i < kFrames; ++i) {
+    const Frame received = MustReceive(*dealer_);
+    ASSERT_EQ(received.header.segment, i);
+    ASSERT_TRUE(SameBytes(received.payload, payload)) << i;
+  }
+}
+
 TEST_F(LinkTest, PortInUseIsUnavailableAndSaysSo) {
   auto second = Router::Bind(router_->endpoint());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
