@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
@@ -22,6 +23,7 @@
 #include "common/rpc/coordinator_client.h"
 #include "kernels/ops.h"
 #include "worker/data/corpus.h"
+#include "worker/models/memory.h"
 #include "worker/models/replica.h"
 #include "worker/signal_watcher.h"
 #include "worker/sync/exchange.h"
@@ -37,6 +39,9 @@ namespace {
 constexpr absl::Duration kCallDeadline = absl::Seconds(3);
 // How long a worker that cannot even start tries to tell the coordinator why.
 constexpr absl::Duration kEarlyFailurePatience = absl::Seconds(1);
+// A model that does not fit is laid out all the same, since the coordinator hears of failures only
+// from workers whose layout it knows; but not when the table of tiles alone takes gigabytes.
+constexpr double kParametersLaidOutMax = 0x1p34;
 
 struct Flags {
   std::string config_path;
@@ -131,6 +136,10 @@ absl::Status Conclude(const absl::Status& trained, Session& session) {
 absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
+  const MemoryNeed need = WorkerMemory(config, manifest);
+  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
+  const absl::Status fits = CheckMemory(need, WorkersHere(config), machine);
+  if (!fits.ok() && need.parameter_count > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   const std::unique_ptr<CoordinatorClient> client =
@@ -143,7 +152,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
       .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
       .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
   };
-  absl::StatusOr<Prepared> prepared = Prepare(config);
+  absl::StatusOr<Prepared> prepared = fits.ok() ? Prepare(config) : fits;
   if (!prepared.ok()) {
     // The others need not wait for a worker that will not come: if the coordinator is there, it
     // hears.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/layout/layout.h"
 #include "common/link/link.h"
@@ -162,12 +163,15 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     const RunConfig& config = options_.config;
     LONGWAVE_ASSIGN_OR_RETURN(Layout layout,
                               Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-    const AggregatorOptions options{.run = run_,
-                                    .run_seed = config.run.seed,
-                                    .shard = options_.shard,
-                                    .up = config.sync.up,
-                                    .rho = config.sync.rho,
-                                    .down = config.sync.down};
+    LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
+    const AggregatorOptions options{
+        .run = run_,
+        .run_seed = config.run.seed,
+        .shard = options_.shard,
+        .up = config.sync.up,
+        .rho = config.sync.rho,
+        .down = config.sync.down,
+        .available_bytes = static_cast<uint64_t>(machine.available_bytes)};
     LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator,
                               Aggregator::Create(options, std::move(layout)));
     data_.Begin(run_, std::move(aggregator));

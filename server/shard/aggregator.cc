@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/memory.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -17,11 +18,51 @@ std::string Place(const FrameHeader& header) {
                       header.segment);
 }
 
+MergeOptions MergeOptionsOf(const AggregatorOptions& options) {
+  return {options.run_seed, options.up, options.rho, options.down};
+}
+
+// That every segment's payloads fit into frames, and all that the shard keeps into memory.
+absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layout) {
+  constexpr double kTileTableBytes =
+      sizeof(uint32_t) + 2 * (sizeof(TileOffsets) + sizeof(uint32_t));
+  const double residual_bytes = KeepsResidual(MergeOptionsOf(options)) ? sizeof(float) : 0;
+  double coefficients = 0;
+  double wanted_bytes = 0;
+  for (uint32_t i = 0; i < layout.segments().size(); ++i) {
+    const Segment& segment = layout.segments()[i];
+    if (segment.shard != options.shard) continue;
+    coefficients += static_cast<double>(segment.coefficient_count);
+    wanted_bytes += static_cast<double>(segment.coefficient_count) * residual_bytes +
+                    segment.tile_count * kTileTableBytes;
+    const std::vector<uint32_t> tile_sizes = layout.TileSizes(i);
+    double push_bytes = 0;
+    // All of topk goes down as one of the last, or as topk in an integer codec, which always fits.
+    for (const PayloadFormat& format :
+         {options.up, options.down, PayloadFormat{Selection::kAll, options.down.codec, 0}}) {
+      const auto form = PayloadLayout::Create(format, tile_sizes);
+      if (!form.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("segment ", i, " as ", Describe(format), ": ", form.status().message()));
+      }
+      if (format == options.up) push_bytes = static_cast<double>(form->bytes());
+    }
+    wanted_bytes += push_bytes;
+  }
+  if (options.available_bytes == 0 ||
+      wanted_bytes <= static_cast<double>(options.available_bytes)) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("shard ", options.shard, ": ", CountText(coefficients),
+                   " coefficients want about ", BytesText(wanted_bytes), " of memory, ",
+                   BytesText(static_cast<double>(options.available_bytes)), " are available"));
+}
+
 }  // namespace
 
 absl::StatusOr<Aggregator> Aggregator::Create(const AggregatorOptions& options, Layout layout) {
-  LONGWAVE_RETURN_IF_ERROR(
-      Validate(MergeOptions{options.run_seed, options.up, options.rho, options.down}));
+  LONGWAVE_RETURN_IF_ERROR(Validate(MergeOptionsOf(options)));
   const auto segments = layout.segments();
   const bool has_segment = std::any_of(segments.begin(), segments.end(),
                                        [&](const Segment& s) { return s.shard == options.shard; });
@@ -30,27 +71,15 @@ absl::StatusOr<Aggregator> Aggregator::Create(const AggregatorOptions& options, 
         "shard ", options.shard, " owns none of the layout's ", segments.size(), " segments over ",
         layout.options().shard_count, " shards, wanted at least one"));
   }
-  Aggregator aggregator(options, std::move(layout));
-  for (const SegmentState& segment : aggregator.segments_) {
-    // All of topk goes down as one of the last, or as topk in an integer codec, which always fits.
-    for (const PayloadFormat& format :
-         {options.up, options.down, PayloadFormat{Selection::kAll, options.down.codec, 0}}) {
-      const auto form = PayloadLayout::Create(format, segment.tile_sizes);
-      if (form.ok()) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "segment ", segment.segment, " as ", Describe(format), ": ", form.status().message()));
-    }
-  }
-  return aggregator;
+  LONGWAVE_RETURN_IF_ERROR(CheckSegments(options, layout));
+  return Aggregator(options, std::move(layout));
 }
 
 Aggregator::Aggregator(const AggregatorOptions& options, Layout layout)
     : options_(options),
       layout_(std::make_unique<const Layout>(std::move(layout))),
-      merger_(std::make_unique<Merger>(
-          MergeOptions{options.run_seed, options.up, options.rho, options.down})) {
-  const bool keeps_residual =
-      KeepsResidual({options.run_seed, options.up, options.rho, options.down});
+      merger_(std::make_unique<Merger>(MergeOptionsOf(options))) {
+  const bool keeps_residual = KeepsResidual(MergeOptionsOf(options));
   const auto segments = layout_->segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (segments[i].shard != options.shard) continue;

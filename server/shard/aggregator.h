@@ -36,6 +36,9 @@ struct AggregatorOptions {
   // kTopK: the top k of E + G goes down, the rest stays in E. kAll: all that was merged does, on
   // the support on which it came up; merge.h says in which form. kRandom and kStride are refused.
   PayloadFormat down;
+  // What the machine can give; 0: not asked. The caller has read it, since nothing here reads
+  // files.
+  uint64_t available_bytes = 0;
 };
 
 // What happens to a shard, from outside.
@@ -100,7 +103,8 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
 class Aggregator {
  public:
   // InvalidArgument: an option out of range, a shard without segments in `layout`, a segment whose
-  // payload would be larger than a frame carries.
+  // payload would be larger than a frame carries. ResourceExhausted, before anything is allocated:
+  // E, the tables and one push a segment are more than available_bytes.
   static absl::StatusOr<Aggregator> Create(const AggregatorOptions& options, Layout layout);
 
   std::vector<AggregatorEffect> Step(const AggregatorEvent& event, absl::Time now);

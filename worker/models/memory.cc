@@ -1,50 +1,87 @@
 #include "worker/models/memory.h"
 
-#include <fstream>
+#include <algorithm>
+#include <cmath>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "common/wire/codec.h"
+#include "common/wire/payload.h"
+#include "worker/models/gpt_shape.h"
 
 namespace longwave {
 namespace {
 
-// 12.3 G, 980 M, 1.0 K: at most a few digits and a decimal prefix.
-std::string WithPrefix(double value) {
-  const char* prefixes[] = {"", " K", " M", " G", " T", " P"};
-  int index = 0;
-  while (value >= 999.5 && index < 5) {
-    value /= 1000;
-    ++index;
+constexpr double kFloatBytes = 4;
+// Of a tile, in the layout and in the byte layouts of what goes up and what comes down.
+constexpr double kTableBytes = sizeof(Tile) + 2 * (sizeof(TileOffsets) + sizeof(uint32_t));
+
+// Coefficients over all tiles, at most. Only matrices cut by shape are padded noticeably, and never
+// by more than blocks of 64 × 64 would.
+double CoefficientCount(const Manifest& manifest, Tiling tiling) {
+  const auto padded = [](double n) { return std::ceil(n / kLayoutBlockMax) * kLayoutBlockMax; };
+  double count = 0;
+  for (const TensorSpec& tensor : manifest.tensors) {
+    double rows = 1, columns = 1;
+    for (size_t i = 0; i < tensor.shape.size(); ++i) {
+      (i == 0 && tensor.shape.size() > 1 ? rows : columns) *= static_cast<double>(tensor.shape[i]);
+    }
+    const bool cut_by_shape = tiling == Tiling::kModel && tensor.shape.size() > 1;
+    count += cut_by_shape ? padded(rows) * padded(columns) : rows * columns;
   }
-  const bool fraction = value < 99.95 && index > 0;
-  return absl::StrCat(absl::StrFormat("%.*f", fraction ? 1 : 0, value), prefixes[index]);
+  return count;
 }
 
 }  // namespace
 
-absl::StatusOr<double> AvailableMemoryBytes() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  double kibibytes = 0;
-  std::string unit;
-  while (meminfo >> key >> kibibytes) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-    std::getline(meminfo, unit);
-  }
-  return absl::UnavailableError("memory: /proc/meminfo has no MemAvailable");
+MemoryNeed ReplicaMemory(const ModelSection& model, uint32_t batch) {
+  const double parameters = GptParameterCount(model);
+  return {parameters, 2 * kFloatBytes * parameters + GptActivationBytes(model, batch)};
 }
 
-absl::Status CheckMemory(double parameter_count, double activation_bytes, double available_bytes) {
-  const double wanted = parameter_count * kBytesPerParameter + activation_bytes;
-  if (wanted <= available_bytes) return absl::OkStatus();
-  auto bytes = [](double value) {
-    const std::string text = WithPrefix(value);
-    return absl::StrCat(text, text.find(' ') == std::string::npos ? " B" : "B");
-  };
-  return absl::ResourceExhaustedError(
-      absl::StrCat("model: ", WithPrefix(parameter_count), " parameters want about ", bytes(wanted),
-                   " of memory for this worker, ", bytes(available_bytes), " are available"));
+MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
+  const SyncSection& sync = config.sync;
+  MemoryNeed need = ReplicaMemory(config.model, config.train.batch);
+  double floats_a_parameter = 2;  // AdamW's
+  if (sync.signal == SignalKind::kPseudoGradient) ++floats_a_parameter;
+  if (sync.update == UpdateRule::kNesterov) ++floats_a_parameter;
+  need.bytes += floats_a_parameter * kFloatBytes * need.parameter_count;
+
+  const double coefficients = CoefficientCount(manifest, sync.tiling);
+  const double tile_size = sync.tiling == Tiling::kTensor
+                               ? static_cast<double>(sync.block) * static_cast<double>(sync.block)
+                               : kTileSizeMax;
+  const double sent_share =
+      sync.up.selection == Selection::kAll ? 1 : std::min(1.0, sync.up.k / tile_size);
+  need.bytes += coefficients * kFloatBytes;                                // momentum
+  need.bytes += coefficients * sent_share * ValueBits(sync.up.codec) / 8;  // payloads
+  need.bytes += coefficients / tile_size * kTableBytes;
+  return need;
+}
+
+uint32_t WorkersHere(const RunConfig& config) {
+  const std::string& address = config.cluster.coordinator;
+  const bool loopback = absl::StartsWith(address, "127.") || absl::StartsWith(address, "[::1]") ||
+                        absl::StartsWith(address, "localhost:");
+  return loopback ? std::max(1u, config.run.workers) : 1;
+}
+
+absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here,
+                         const MachineMemory& machine) {
+  const std::string wanted = absl::StrCat("model: ", CountText(need.parameter_count),
+                                          " parameters want about ", BytesText(need.bytes));
+  if (need.bytes > machine.available_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(wanted, " of memory for this worker, ",
+                                                     BytesText(machine.available_bytes),
+                                                     " are available"));
+  }
+  if (need.bytes * workers_here > machine.total_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(wanted, " of memory for each of the ", workers_here,
+                     " workers on this machine, which has ", BytesText(machine.total_bytes)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace longwave

@@ -1,20 +1,37 @@
 #ifndef LONGWAVE_WORKER_MODELS_MEMORY_H_
 #define LONGWAVE_WORKER_MODELS_MEMORY_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "common/base/memory.h"
+#include "common/config/run_config.h"
+#include "common/layout/manifest.h"
 
 namespace longwave {
 
-// What a worker holds of each parameter, fp32: θ, its gradient, AdamW's two moments, the anchor and
-// the residual momentum.
-inline constexpr double kBytesPerParameter = 6 * 4;
+struct MemoryNeed {
+  double parameter_count = 0;
+  double bytes = 0;
+};
 
-// Memory that the machine can give without swapping: MemAvailable of /proc/meminfo, in bytes.
-absl::StatusOr<double> AvailableMemoryBytes();
+// Of the replica alone: θ, its gradient and what a step's forward pass keeps.
+MemoryNeed ReplicaMemory(const ModelSection& model, uint32_t batch);
 
-// ResourceExhausted, saying what is wanted and what is there, if the model can't be held.
-absl::Status CheckMemory(double parameter_count, double activation_bytes, double available_bytes);
+// Of a whole worker: the replica's, AdamW's two moments, the momentum (padded to whole tiles), the
+// anchor of a pseudo-gradient, Nesterov's velocity, a round's payloads and the tables over tiles.
+// Counted from the manifest: nothing of it, the table of tiles included, need exist yet.
+MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest);
+
+// How many of the run's workers share this machine, as far as the configuration tells: all of them
+// when the coordinator is at a loopback address, else this one.
+uint32_t WorkersHere(const RunConfig& config);
+
+// ResourceExhausted, saying what is wanted and what is there, if one worker's need is more than is
+// available, or that of all workers of the machine more than it has: they start at the same time,
+// and each sees the same memory available.
+absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here,
+                         const MachineMemory& machine);
 
 }  // namespace longwave
 

@@ -140,9 +140,8 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& mod
                                                          const TrainSection& train, uint64_t seed,
                                                          int threads) {
   LONGWAVE_ASSIGN_OR_RETURN(Manifest manifest, ModelManifest(model));
-  LONGWAVE_ASSIGN_OR_RETURN(const double available, AvailableMemoryBytes());
-  LONGWAVE_RETURN_IF_ERROR(
-      CheckMemory(GptParameterCount(model), GptActivationBytes(model, train.batch), available));
+  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
+  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, train.batch), 1, machine));
   // Where tensors lie in the flat array does not depend on how it is tiled.
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptions{}));
   try {

@@ -130,5 +130,24 @@ TEST(AggregatorCreate, RefusesSegmentsThatNoFrameCanCarry) {
   EXPECT_THAT(std::string(created.status().message()), HasSubstr("segment 0 as all in fp32: "));
 }
 
+TEST(AggregatorCreate, RefusesWhatDoesNotFitIntoMemory) {
+  auto layout = Layout::Create({{{"w", {6400, 640}}}}, {});
+  ASSERT_TRUE(layout.ok());
+  AggregatorOptions options = DenseOptions();
+  options.shard = 0;
+  options.up = {Selection::kTopK, ValueCodec::kSign, 64};
+  options.down = {Selection::kAll, ValueCodec::kBf16, 0};  // which keeps E: 16.4 MB
+  options.available_bytes = 10'000'000;
+  const auto created = Aggregator::Create(options, *layout);
+  EXPECT_EQ(created.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(std::string(created.status().message()),
+            "shard 0: 4.1 M coefficients want about 16.5 MB of memory, 10.0 MB are available");
+
+  options.available_bytes = 17'000'000;
+  EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
+  options.available_bytes = 0;
+  EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
+}
+
 }  // namespace
 }  // namespace longwave

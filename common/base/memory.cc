@@ -1,0 +1,41 @@
+#include "common/base/memory.h"
+
+#include <fstream>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace longwave {
+
+absl::StatusOr<MachineMemory> ReadMachineMemory() {
+  std::ifstream meminfo("/proc/meminfo");
+  MachineMemory memory;
+  std::string key, rest;
+  double kibibytes = 0;
+  while (meminfo >> key >> kibibytes && std::getline(meminfo, rest)) {
+    if (key == "MemTotal:") memory.total_bytes = kibibytes * 1024;
+    if (key == "MemAvailable:") memory.available_bytes = kibibytes * 1024;
+  }
+  if (memory.total_bytes > 0 && memory.available_bytes > 0) return memory;
+  return absl::UnavailableError(
+      "memory: /proc/meminfo gives no MemTotal and MemAvailable, wanted both");
+}
+
+std::string CountText(double count) {
+  const char* prefixes[] = {"", " K", " M", " G", " T", " P"};
+  int index = 0;
+  while (count >= 999.5 && index < 5) {
+    count /= 1000;
+    ++index;
+  }
+  const bool fraction = count < 99.95 && index > 0;
+  return absl::StrCat(absl::StrFormat("%.*f", fraction ? 1 : 0, count), prefixes[index]);
+}
+
+std::string BytesText(double bytes) {
+  const std::string text = CountText(bytes);
+  return absl::StrCat(text, text.find(' ') == std::string::npos ? " B" : "B");
+}
+
+}  // namespace longwave
