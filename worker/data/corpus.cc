@@ -1,6 +1,7 @@
 #include "worker/data/corpus.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
@@ -52,28 +54,84 @@ absl::StatusOr<std::string> NewestHeaders() {
   return newest;
 }
 
-absl::Status AppendFile(const std::string& path, std::string* text) {
+// A file of the corpus, open for reading, after `size_before` bytes of others.
+struct OpenFile {
+  std::ifstream stream;
+  uint64_t size = 0;
+};
+
+absl::StatusOr<OpenFile> Open(const std::string& path, uint64_t size_before) {
   std::error_code error;
-  const uint64_t size = fs::file_size(path, error);
+  OpenFile file{.size = fs::file_size(path, error)};
   if (error) return FileError(path, error);
-  if (text->size() + size > kCorpusBytesMax) {
+  if (file.size > kCorpusBytesMax || size_before > kCorpusBytesMax - file.size) {
     return absl::ResourceExhaustedError(absl::StrCat("data: more than ", kCorpusBytesMax >> 20,
                                                      " MiB of text up to ", path,
                                                      ", which is the most that a worker holds"));
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("data: ", path, ": can't be opened for reading"));
-  }
+  errno = 0;
+  file.stream.open(path, std::ios::binary);
+  if (!file.stream) return FileError(path, std::error_code(errno, std::generic_category()));
+  return file;
+}
+
+absl::Status AppendFile(const std::string& path, std::string* text) {
+  LONGWAVE_ASSIGN_OR_RETURN(OpenFile file, Open(path, text->size()));
   const size_t begin = text->size();
-  text->resize(begin + size);
-  file.read(text->data() + begin, static_cast<std::streamsize>(size));
-  if (static_cast<uint64_t>(file.gcount()) != size) {
-    return absl::DataLossError(
-        absl::StrCat("data: ", path, ": read ", file.gcount(), " bytes, wanted ", size));
+  text->resize(begin + file.size);
+  file.stream.read(text->data() + begin, static_cast<std::streamsize>(file.size));
+  if (static_cast<uint64_t>(file.stream.gcount()) != file.size) {
+    return absl::DataLossError(absl::StrCat("data: ", path, ": read ", file.stream.gcount(),
+                                            " bytes, wanted ", file.size));
   }
   return absl::OkStatus();
+}
+
+// The bytes of the training part out of `size`, both parts being long enough.
+absl::StatusOr<size_t> TrainSize(uint64_t size, double validation_share, uint32_t context,
+                                 const std::string& source) {
+  if (size == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: ", source, " holds no bytes; wanted text"));
+  }
+  if (!(validation_share >= 0 && validation_share < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("data.validation_share is ", validation_share,
+                                                   "; wanted 0 or more and below 1"));
+  }
+  const auto train_size =
+      static_cast<uint64_t>(std::floor(static_cast<double>(size) * (1 - validation_share)));
+  const uint64_t wanted = uint64_t{context} + 1;
+  for (const auto& [part, part_size] : {std::pair<const char*, uint64_t>{"training", train_size},
+                                        {"validation", size - train_size}}) {
+    if (part_size < wanted) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data: ", source, " leaves ", part_size, " bytes to the ", part,
+                       " part; wanted at least ", wanted, " (model.context + 1)"));
+    }
+  }
+  return train_size;
+}
+
+// The regular files under `root`, in no order. Links to folders are not followed: they may form a
+// circle.
+absl::StatusOr<std::vector<std::string>> FilesUnder(const std::string& root) {
+  std::vector<std::string> files, folders = {root};
+  while (!folders.empty()) {
+    const std::string folder = std::move(folders.back());
+    folders.pop_back();
+    std::error_code error;
+    for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
+         it.increment(error)) {
+      std::error_code ignored;
+      if (it->is_regular_file(ignored)) {
+        files.push_back(it->path().string());
+      } else if (fs::is_directory(it->symlink_status(ignored))) {
+        folders.push_back(it->path().string());
+      }
+    }
+    if (error) return FileError(folder, error);
+  }
+  return files;
 }
 
 // A window of `length` tokens and its targets starts at any of this many bytes.
@@ -100,25 +158,37 @@ absl::StatusOr<std::vector<std::string>> CorpusFiles(const std::string& path) {
   if (path == kCompilerHeaders) {
     LONGWAVE_ASSIGN_OR_RETURN(root, NewestHeaders());
   }
+  static constexpr absl::string_view kWanted = "wanted a file, a folder or ";
+  if (root.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: got an empty path, ", kWanted, kCompilerHeaders));
+  }
   std::error_code error;
   const fs::file_status status = fs::status(root, error);
-  if (!fs::exists(status)) {
-    return absl::NotFoundError(absl::StrCat(
-        "data: ", root, " does not exist; wanted a file, a folder or ", kCompilerHeaders));
+  if (status.type() == fs::file_type::not_found) {
+    return absl::NotFoundError(
+        absl::StrCat("data: ", root, " does not exist; ", kWanted, kCompilerHeaders));
   }
-  std::vector<std::string> files;
+  if (!fs::status_known(status)) return FileError(root, error);
+  if (fs::is_regular_file(status)) return std::vector<std::string>{root};
+  // A device or a pipe has no size, and reading it may never end.
   if (!fs::is_directory(status)) {
-    files.push_back(root);
-    return files;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data: ", root, " is not a file or folder of text; ", kWanted, kCompilerHeaders));
   }
-  for (auto it = fs::recursive_directory_iterator(root, error);
-       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    std::error_code ignored;
-    if (it->is_regular_file(ignored)) files.push_back(it->path().string());
-  }
-  if (error) return FileError(root, error);
+  LONGWAVE_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesUnder(root));
   std::sort(files.begin(), files.end());
   return files;
+}
+
+absl::Status CheckCorpus(const DataSection& data, uint32_t context) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> files, CorpusFiles(data.path));
+  uint64_t size = 0;
+  for (const std::string& path : files) {
+    LONGWAVE_ASSIGN_OR_RETURN(const OpenFile file, Open(path, size));
+    size += file.size;
+  }
+  return TrainSize(size, data.validation_share, context, data.path).status();
 }
 
 absl::StatusOr<Corpus> Corpus::Load(const DataSection& data, uint32_t context) {
@@ -130,25 +200,8 @@ absl::StatusOr<Corpus> Corpus::Load(const DataSection& data, uint32_t context) {
 
 absl::StatusOr<Corpus> Corpus::FromText(std::string text, double validation_share, uint32_t context,
                                         const std::string& source) {
-  if (text.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: ", source, " holds no bytes; wanted text"));
-  }
-  if (!(validation_share >= 0 && validation_share < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("data.validation_share is ", validation_share,
-                                                   "; wanted 0 or more and below 1"));
-  }
-  const auto train_size =
-      static_cast<size_t>(std::floor(static_cast<double>(text.size()) * (1 - validation_share)));
-  const uint64_t wanted = uint64_t{context} + 1;
-  for (const auto& [part, size] : {std::pair<const char*, uint64_t>{"training", train_size},
-                                   {"validation", text.size() - train_size}}) {
-    if (size < wanted) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data: ", source, " leaves ", size, " bytes to the ", part,
-                       " part; wanted at least ", wanted, " (model.context + 1)"));
-    }
-  }
+  LONGWAVE_ASSIGN_OR_RETURN(const size_t train_size,
+                            TrainSize(text.size(), validation_share, context, source));
   return Corpus(std::move(text), train_size);
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
 #include "worker/data/batch.h"
@@ -54,7 +55,11 @@ class Corpus {
   size_t train_size_bytes_;
 };
 
-// The files that data.path stands for, in reading order.
+// Whether Load would succeed, as far as names, sizes and permissions tell: nothing is read.
+absl::Status CheckCorpus(const DataSection& data, uint32_t context);
+
+// The files that data.path stands for, in reading order. InvalidArgument: an empty path, a device,
+// a pipe.
 absl::StatusOr<std::vector<std::string>> CorpusFiles(const std::string& path);
 
 }  // namespace longwave

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -88,6 +90,54 @@ TEST(Corpus, NamesAPathThatIsMissing) {
   const auto corpus = Corpus::Load({.path = "/no/such/text", .validation_share = 0.1}, 8);
   EXPECT_EQ(corpus.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(corpus.status().message()), HasSubstr("/no/such/text"));
+}
+
+TEST(Corpus, NamesAPathThatHoldsNoText) {
+  TemporaryFolder folder;
+  const std::string pipe = folder.path() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {std::string("/dev/null"), std::string("/dev/zero"), pipe}) {
+    EXPECT_EQ(CorpusFiles(path).status(),
+              absl::InvalidArgumentError("data: " + path +
+                                         " is not a file or folder of text; wanted a file, a "
+                                         "folder or compiler-headers"));
+  }
+  EXPECT_EQ(CorpusFiles("").status().message(),
+            "data: got an empty path, wanted a file, a folder or compiler-headers");
+}
+
+TEST(Corpus, NamesTheFolderThatCannotBeRead) {
+  if (geteuid() == 0) GTEST_SKIP() << "the superuser may read everything";
+  TemporaryFolder folder;
+  folder.Write("closed/text", "text");
+  const std::string closed = folder.path() + "/closed";
+  ASSERT_EQ(chmod(closed.c_str(), 0), 0);
+  const absl::Status folder_status = CorpusFiles(folder.path()).status();
+  const absl::Status file_status = CorpusFiles(closed + "/text").status();
+  ASSERT_EQ(chmod(closed.c_str(), 0700), 0);
+  EXPECT_EQ(folder_status, absl::PermissionDeniedError("data: " + closed + ": Permission denied"));
+  EXPECT_EQ(file_status,
+            absl::PermissionDeniedError("data: " + closed + "/text: Permission denied"));
+}
+
+TEST(Corpus, IsFollowedThroughLinksToFilesButNotToFolders) {
+  TemporaryFolder folder;
+  folder.Write("a/text", "text");
+  fs::create_directory_symlink(folder.path(), folder.path() + "/a/circle");
+  fs::create_symlink(folder.path() + "/a/text", folder.path() + "/link");
+  EXPECT_THAT(*CorpusFiles(folder.path()),
+              ::testing::ElementsAre(folder.path() + "/a/text", folder.path() + "/link"));
+}
+
+TEST(CheckCorpus, AgreesWithLoad) {
+  TemporaryFolder folder;
+  folder.Write("a", Alphabet(60));
+  folder.Write("b", Alphabet(40));
+  for (const auto& [path, context] :
+       {std::pair<std::string, uint32_t>{folder.path(), 9}, {folder.path(), 10}, {"/none", 1}}) {
+    const DataSection data{.path = path, .validation_share = 0.1};
+    EXPECT_EQ(CheckCorpus(data, context), Corpus::Load(data, context).status());
+  }
 }
 
 TEST(Corpus, RefusesAFolderWithoutBytes) {
