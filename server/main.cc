@@ -4,20 +4,25 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/base/termination.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
 #include "server/service/coordinator_service.h"
 #include "server/service/shard_service.h"
-#include "server/service/stop_signals.h"
 
 namespace longwave {
 namespace {
+
+// Within which a server is gone after a signal, tidied up or not.
+constexpr absl::Duration kTerminationGrace = absl::Seconds(2);
 
 struct Flags {
   std::string role;
@@ -34,8 +39,7 @@ struct Flags {
 // The line that whoever started this process waits for.
 void SayReady(const std::string& address) { std::cout << "ready " << address << std::endl; }
 
-absl::Status RunCoordinator(const Flags& flags, const RunConfig& config,
-                            const StopSignals& signals) {
+absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::stop_token stop) {
   SetLogProcess("coordinator");
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<CoordinatorService> service,
@@ -45,10 +49,10 @@ absl::Status RunCoordinator(const Flags& flags, const RunConfig& config,
            .run_dir = flags.run_dir,
            .exit_when_done = flags.exit_when_done}));
   SayReady(service->address());
-  return service->Run(signals.token());
+  return service->Run(std::move(stop));
 }
 
-absl::Status RunShard(const Flags& flags, const RunConfig& config, const StopSignals& signals) {
+absl::Status RunShard(const Flags& flags, const RunConfig& config, std::stop_token stop) {
   if (!flags.has_shard) return absl::InvalidArgumentError("a shard needs its index: --shard N");
   if (flags.shard >= config.run.shards) {
     return absl::InvalidArgumentError(absl::StrCat("--shard ", flags.shard, ": the run has ",
@@ -66,17 +70,16 @@ absl::Status RunShard(const Flags& flags, const RunConfig& config, const StopSig
                                                 ? absl::StrCat("tcp://", host, ":0")
                                                 : flags.listen,
                            .control_address = absl::StrCat(host, ":0")}));
-  return service->Run(signals.token(), [&] { SayReady(service->data_endpoint()); });
+  return service->Run(std::move(stop), [&] { SayReady(service->data_endpoint()); });
 }
 
-absl::Status Run(const Flags& flags, const StopSignals& signals) {
+absl::Status Run(const Flags& flags, std::stop_token stop) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(flags.config_path, flags.overrides));
-  return flags.role == "shard" ? RunShard(flags, config, signals)
-                               : RunCoordinator(flags, config, signals);
+  return flags.role == "shard" ? RunShard(flags, config, std::move(stop))
+                               : RunCoordinator(flags, config, std::move(stop));
 }
 
 int Main(int argc, char** argv) {
-  const StopSignals signals;  // before there are other threads
   Flags flags;
   CLI::App app("A run's coordinator, or one of its shards (aggregation servers).",
                "longwave-server");
@@ -109,7 +112,12 @@ int Main(int argc, char** argv) {
   }
   flags.has_shard = shard->count() > 0;
 
-  const absl::Status status = Run(flags, signals);
+  std::stop_source stop;
+  const Termination termination(
+      {.grace = kTerminationGrace,
+       .on_signal = [&stop] { stop.request_stop(); },
+       .on_overdue = [] { Log(LogLevel::kWarning, "still busy: leaving without tidying up"); }});
+  const absl::Status status = Run(flags, stop.get_token());
   if (status.ok()) return 0;
   std::cerr << "error: " << status.message() << std::endl;
   return 1;

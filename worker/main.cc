@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/memory.h"
 #include "common/base/status_macros.h"
+#include "common/base/termination.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
@@ -25,7 +26,6 @@
 #include "worker/data/corpus.h"
 #include "worker/models/memory.h"
 #include "worker/models/replica.h"
-#include "worker/signal_watcher.h"
 #include "worker/sync/exchange.h"
 #include "worker/sync/pipeline.h"
 #include "worker/trainer/session.h"
@@ -35,6 +35,8 @@
 namespace longwave {
 namespace {
 
+// After a signal: a step on a large model takes longer.
+constexpr absl::Duration kTerminationGrace = absl::Milliseconds(1300);
 // Below the time in which a stopped worker must be gone; a call that takes longer is made again.
 constexpr absl::Duration kCallDeadline = absl::Seconds(3);
 // How long a worker that cannot even start tries to tell the coordinator why.
@@ -57,8 +59,7 @@ absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
   if (!flags.coordinator.empty()) config.cluster.coordinator = flags.coordinator;
   if (flags.threads > 0) config.train.threads = flags.threads;
   if (config.train.threads == 0) {
-    config.train.threads =
-        std::max(1u, std::thread::hardware_concurrency() / std::max(1u, config.run.workers));
+    config.train.threads = std::max(1u, std::thread::hardware_concurrency());
   }
   if (config.train.device == "cuda") {
     return absl::InvalidArgumentError(
@@ -126,11 +127,8 @@ absl::Status Conclude(const absl::Status& trained, Session& session) {
     return trained;
   }
   const std::optional<Session::Ending> ending = session.ended();
-  if (ending.has_value() && ending->phase == RunPhase::kFailed) {
-    return absl::AbortedError(ending->reason);
-  }
-  // Finished; or stopped, by the coordinator or a signal: as was asked.
-  return absl::OkStatus();
+  // Not ended: stopped by a signal, as was asked, or the coordinator has gone home.
+  return ending.has_value() ? ending->ToStatus() : absl::OkStatus();
 }
 
 absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
@@ -149,6 +147,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
       .coordinator = config.cluster.coordinator,
       .manifest = manifest,
       .layout_hash = layout.hash(),
+      .settings = BindingSettings(config),
       .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
       .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
   };
@@ -192,7 +191,14 @@ int Main(int argc, char** argv) {
   }
   SetLogProcess(flags.name);
   StopSignal stop;
-  SignalWatcher watcher(&stop);
+  const Termination termination(
+      {.grace = kTerminationGrace,
+       .on_signal =
+           [&stop] {
+             Log(LogLevel::kInfo, "stopping: a signal asked for it");
+             stop.Request();
+           },
+       .on_overdue = [] { Log(LogLevel::kWarning, "still busy: leaving without tidying up"); }});
   const absl::Status status = RunWorker(flags, &stop);
   if (status.ok()) return 0;
   const std::string message(status.message());

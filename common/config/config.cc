@@ -14,7 +14,7 @@
 #include "common/config/config_checks.h"
 #include "common/config/config_keys.h"
 #include "common/config/presets.h"
-#include "common/config/utf8.h"
+#include "common/base/utf8.h"
 #include "common/config/yaml_reader.h"
 
 namespace longwave {
@@ -83,6 +83,7 @@ absl::StatusOr<std::vector<Setting>> ReadOverrides(const Overrides& overrides) {
     if (equals == std::string::npos) {
       return ErrorAt(place, "wanted key=value, such as train.batch=8");
     }
+    if (equals == 0) return ErrorAt(place, "no key before the =; wanted key=value");
     std::string name = override_text.substr(0, equals);
     if (name == "preset") name = kPresetKey;
     const ConfigKey* key = FindConfigKey(name);

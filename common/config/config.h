@@ -30,6 +30,10 @@ absl::StatusOr<RunConfig> LoadConfig(const std::string& path, const Overrides& o
 // Every key with its value, as YAML that ParseConfig reads back to the same configuration.
 std::string FormatConfig(const RunConfig& config);
 
+// The settings on which all processes of a run must agree, a line "key: value" each: what the run
+// computes, and nothing of where a process computes it, reads its data or is reached.
+std::string BindingSettings(const RunConfig& config);
+
 // The table of keys, as Markdown: name, default, range, meaning. docs/configuration.md is this
 // text.
 std::string ConfigReference();

@@ -102,6 +102,14 @@ std::string FormatConfig(const RunConfig& config) {
   return text;
 }
 
+std::string BindingSettings(const RunConfig& config) {
+  std::string text;
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.binds) absl::StrAppend(&text, key.name, ": ", Written(key, key.get(config)), "\n");
+  }
+  return text;
+}
+
 std::string ConfigReference() {
   std::string text(kReferenceHead);
   std::string section;

@@ -85,7 +85,8 @@ std::vector<ConfigKey> TrainKeys() {
       NumberKey(LONGWAVE_KEY(train.clip_norm), 1, 0, 1e6,
                 "L2 norm that the gradient of a step is clipped to; 0: not clipped."),
       WholeKey(LONGWAVE_KEY(train.threads), 0, 0, 1024,
-               "Threads of a worker; 0: the machine's cores, divided by the workers on it."),
+               "Threads of a worker; 0: all cores of its machine, or its share of them under "
+               "`longwave up`."),
       ChoiceKey(LONGWAVE_KEY(train.device), WordChoices({"cpu", "cuda", "auto"}), "cpu",
                 "Where a worker computes; `auto`: on a GPU if there is one. A worker without a GPU "
                 "refuses `cuda`."),
@@ -105,17 +106,17 @@ std::vector<ConfigKey> SyncKeys() {
                 "inner, where it is g itself, so that clipping and AdamW see the merged gradient."),
       WholeKey(LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
                "H: inner steps between syncs; 1 with the gradient as the signal."),
-      NumberKey(LONGWAVE_KEY(sync.beta), 0.95, 0, kMomentumMax, "β of the momentum m ← β·m + s."),
+      NumberKey(LONGWAVE_KEY(sync.beta), 0.9, 0, kMomentumMax, "β of the momentum m ← β·m + s."),
       NumberKey(LONGWAVE_KEY(sync.alpha), 1, 0, 1,
                 "α: share of what was sent that leaves the momentum, m ← m − α·T⁻¹(q̂)."),
       ChoiceKey(LONGWAVE_KEY(sync.transform),
-                NamedChoices<Transform>({Transform::kNone, Transform::kDct}), "dct",
+                NamedChoices<Transform>({Transform::kNone, Transform::kDct}), "none",
                 "T: the domain in which coefficients are chosen and sent, tile by tile."),
       ChoiceKey(
           LONGWAVE_KEY(sync.tiling),
           Choices<Tiling>{
               {"model", Tiling::kModel}, {"tensor", Tiling::kTensor}, {"flat", Tiling::kFlat}},
-          "model",
+          "flat",
           "`model`: 64 × 64 blocks of matrices (32 × 128 or 128 × 32 where fewer of them cover "
           "it), "
           "edges padded, and runs of 4096 of all vectors end to end. `tensor`: each tensor on its "
@@ -210,6 +211,17 @@ std::string_view LastWord(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
+// What a process may have for itself: names, places, and how often somebody looks. Everything else
+// decides what the run computes, a new key too unless it is named here.
+bool BindsTheRun(std::string_view name) {
+  for (const std::string_view own :
+       {"run.preset", "run.name", "run.validate_every", "run.validation_batches", "data.path",
+        "train.threads", "train.device"}) {
+    if (name == own) return false;
+  }
+  return name.substr(0, name.find('.')) != "cluster";
+}
+
 // Keys and their sections, each once, in the table's order.
 std::vector<std::string> KeysAndSections() {
   std::vector<std::string> names;
@@ -232,7 +244,10 @@ const std::vector<ConfigKey>& ConfigKeys() {
   static const std::vector<ConfigKey>* const keys = [] {
     auto* all = new std::vector<ConfigKey>;
     for (auto section : {RunKeys, ModelKeys, DataKeys, TrainKeys, SyncKeys, ClusterKeys}) {
-      for (ConfigKey& key : section()) all->push_back(std::move(key));
+      for (ConfigKey& key : section()) {
+        key.binds = BindsTheRun(key.name);
+        all->push_back(std::move(key));
+      }
     }
     return all;
   }();

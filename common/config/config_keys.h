@@ -18,6 +18,7 @@ struct ConfigKey {
   std::string wanted;         // what values it takes, for errors and the reference
   std::string meaning;        // sentences for the reference, with units
   bool is_text = false;       // free text: quoted when written
+  bool binds = false;         // all processes of a run must have the same value
   std::function<std::string(const RunConfig&)> get;
   // False, and config unchanged: `value` is not what is wanted.
   std::function<bool(RunConfig& config, std::string_view value)> set;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
-#include "common/config/utf8.h"
+#include "common/base/utf8.h"
 
 namespace longwave {
 namespace {

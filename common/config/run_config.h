@@ -52,7 +52,7 @@ struct TrainSection {
   double final_learning_rate_share = 0;  // cosine down to this share of learning_rate
   double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;  // AdamW
   double clip_norm = 0;                                        // of the gradient; 0: none
-  uint32_t threads = 0;  // of a worker; 0: the machine's cores over the workers on it
+  uint32_t threads = 0;  // of a worker; 0: all cores, or under `up` its share of them
   std::string device;    // "cpu", "cuda", "auto"
 
   bool operator==(const TrainSection&) const = default;

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/utf8.h"
+#include "common/base/utf8.h"
 
 namespace longwave {
 namespace {

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/utf8.h"
+#include "common/rpc/convert.h"
 
 namespace longwave {
 namespace {
@@ -29,7 +31,9 @@ absl::Status FromGrpc(const grpc::Status& status) {
 }
 
 grpc::Status ToGrpc(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  // The sentence travels in a header, of which gRPC takes some kilobytes.
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      Utf8Prefix(std::string(status.message()), kSentenceBytesMax));
 }
 
 Channel::Channel(std::string who, std::string address, absl::Duration deadline)
@@ -43,6 +47,11 @@ absl::Status Channel::Explain(const grpc::Status& status) const {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(absl::StrCat("no answer from ", who_, " at ", address_,
                                                  " within ", absl::FormatDuration(deadline_)));
+    // No handler of ours answers with these three: gRPC does, for a connection that broke under a
+    // call or a server that shut down. They are no decision of whoever was asked.
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::INTERNAL:
     case grpc::StatusCode::UNAVAILABLE:
       return absl::UnavailableError(
           absl::StrCat("cannot reach ", who_, " at ", address_, ": ", status.error_message()));

@@ -30,7 +30,9 @@ class Channel {
   template <typename Call>
   absl::Status Invoke(const Call& call) const {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + deadline_));
+    context.set_deadline(
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                     gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline_), GPR_TIMESPAN)));
     return Explain(call(&context));
   }
 

@@ -13,9 +13,13 @@ namespace longwave {
 // tests, since it names protobuf.
 //
 // From a message: InvalidArgument where it holds what no process of ours sends: an enum that is not
-// set or not known, more of something than the limits below, a duration that is negative or not
-// finite, a manifest that does not validate or does not have the hash that it claims. A loss may be
-// NaN: what that means is the coordinator's to say.
+// set or not known, a worker that calls itself lost, more of something than the limits below, a
+// duration that is negative or not finite, a manifest that does not validate or does not have the
+// hash that it claims. A loss may be NaN: what that means is the coordinator's to say.
+//
+// To a message: sentences (failures, reasons) and paths are clipped and made valid UTF-8, since the
+// receiver drops a whole message over one bad byte.
+inline constexpr int kSentenceBytesMax = 2048;
 inline constexpr int kTensorRankMax = 16;
 inline constexpr int kTextBytesMax = 1 << 16;  // names, addresses, reasons
 inline constexpr int kMembersMax = 4096;       // of a membership, and shards of a run

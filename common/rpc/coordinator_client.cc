@@ -1,6 +1,8 @@
 #include "common/rpc/coordinator_client.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/convert.h"
 #include "longwave/v1/coordinator.grpc.pb.h"
@@ -15,6 +17,10 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
         stub_(v1::Coordinator::NewStub(channel_.grpc())) {}
 
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
+    if (FindInvalidUtf8(request.name) != std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("worker name ", Quotable(request.name), ", wanted UTF-8"));
+    }
     v1::RegisterWorkerResponse response;
     LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
       return stub_->RegisterWorker(context, ToProto(request), &response);
@@ -58,7 +64,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
 
   absl::Status StopRun(const std::string& reason) override {
     v1::StopRunRequest request;
-    request.set_reason(reason);
+    request.set_reason(Utf8Prefix(reason, kSentenceBytesMax));
     v1::StopRunResponse response;
     return channel_.Invoke(
         [&](grpc::ClientContext* context) { return stub_->StopRun(context, request, &response); });

@@ -93,8 +93,9 @@ ByteCounts Read(const v1::ByteCounts& message) {
           .payload_pulled = message.payload_pulled()};
 }
 
-WorkerState Read(const v1::WorkerState& message, Checks& checks) {
-  return {.phase = checks.Known("phase", message.phase(), WorkerPhase::kLost),
+// last_phase: kFailed from a worker, which cannot say of itself that it is lost.
+WorkerState Read(const v1::WorkerState& message, WorkerPhase last_phase, Checks& checks) {
+  return {.phase = checks.Known("phase", message.phase(), last_phase),
           .step = message.step(),
           .round = message.round(),
           .train_loss = message.train_loss(),
@@ -180,7 +181,8 @@ absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& messag
   Checks checks("worker's registration");
   RegisterWorker value{.name = checks.Text("name", message.name()),
                        .layout_hash = message.layout_hash(),
-                       .incarnation = message.incarnation()};
+                       .incarnation = message.incarnation(),
+                       .settings = checks.Text("settings", message.settings())};
   LONGWAVE_RETURN_IF_ERROR(checks.status());
   LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
   return value;
@@ -192,14 +194,15 @@ absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message)
       RegisterShard{.shard = message.shard(),
                     .data_endpoint = checks.Text("data_endpoint", message.data_endpoint()),
                     .control_endpoint = checks.Text("control_endpoint", message.control_endpoint()),
-                    .incarnation = message.incarnation()});
+                    .incarnation = message.incarnation(),
+                    .settings = checks.Text("settings", message.settings())});
 }
 
 absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& message) {
   Checks checks("worker's heartbeat");
   WorkerHeartbeat value{.worker = message.worker(),
                         .incarnation = message.incarnation(),
-                        .state = Read(message.state(), checks),
+                        .state = Read(message.state(), WorkerPhase::kFailed, checks),
                         .known_epoch = message.known_epoch(),
                         .failure = checks.Text("failure", message.failure())};
   if (checks.AtMost("rounds", message.rounds_size(), kRoundsMax)) {
@@ -276,7 +279,7 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
   for (const v1::MemberStatus& member : message.members()) {
     value.members.push_back(
         {.member = Read(member.member(), checks),
-         .state = Read(member.state(), checks),
+         .state = Read(member.state(), WorkerPhase::kLost, checks),
          .heartbeat_age_s = checks.Duration("heartbeat_age", member.heartbeat_age_seconds())});
   }
   for (const v1::ShardStatus& shard : message.shards()) {

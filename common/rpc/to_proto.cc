@@ -1,8 +1,13 @@
 // Plain values to messages: field for field, nothing is decided here.
+#include <string>
+
+#include "common/base/utf8.h"
 #include "common/rpc/convert.h"
 
 namespace longwave {
 namespace {
+
+std::string Sentence(const std::string& text) { return Utf8Prefix(text, kSentenceBytesMax); }
 
 void Fill(const Member& value, v1::Member* message) {
   message->set_worker(value.worker);
@@ -96,6 +101,7 @@ v1::RegisterWorkerRequest ToProto(const RegisterWorker& value) {
   *message.mutable_manifest() = ToProto(value.manifest);
   message.set_layout_hash(value.layout_hash);
   message.set_incarnation(value.incarnation);
+  message.set_settings(value.settings);
   return message;
 }
 
@@ -105,6 +111,7 @@ v1::RegisterShardRequest ToProto(const RegisterShard& value) {
   message.set_data_endpoint(value.data_endpoint);
   message.set_control_endpoint(value.control_endpoint);
   message.set_incarnation(value.incarnation);
+  message.set_settings(value.settings);
   return message;
 }
 
@@ -115,13 +122,13 @@ v1::WorkerHeartbeatRequest ToProto(const WorkerHeartbeat& value) {
   Fill(value.state, message.mutable_state());
   for (const RoundReport& round : value.rounds) Fill(round, message.add_rounds());
   message.set_known_epoch(value.known_epoch);
-  message.set_failure(value.failure);
+  message.set_failure(Sentence(value.failure));
   if (value.final.has_value()) {
     v1::FinalReport* const final_report = message.mutable_final();
     if (value.final->validation_loss.has_value()) {
       final_report->set_validation_loss(*value.final->validation_loss);
     }
-    final_report->set_model_file(value.final->model_file);
+    final_report->set_model_file(Utf8Prefix(value.final->model_file, kTextBytesMax));
   }
   return message;
 }
@@ -129,7 +136,7 @@ v1::WorkerHeartbeatRequest ToProto(const WorkerHeartbeat& value) {
 v1::WorkerHeartbeatResponse ToProto(const WorkerHeartbeatReply& value) {
   v1::WorkerHeartbeatResponse message;
   message.set_instruction(static_cast<v1::Instruction>(value.instruction));
-  message.set_reason(value.reason);
+  message.set_reason(Sentence(value.reason));
   message.set_phase(static_cast<v1::RunPhase>(value.phase));
   message.set_run(value.run);
   if (value.membership.has_value()) Fill(*value.membership, message.mutable_membership());
@@ -145,14 +152,14 @@ v1::ShardHeartbeatRequest ToProto(const ShardHeartbeat& value) {
   message.set_known_epoch(value.known_epoch);
   message.set_knows_manifest(value.knows_manifest);
   Fill(value.state, message.mutable_state());
-  message.set_failure(value.failure);
+  message.set_failure(Sentence(value.failure));
   return message;
 }
 
 v1::ShardHeartbeatResponse ToProto(const ShardHeartbeatReply& value) {
   v1::ShardHeartbeatResponse message;
   message.set_instruction(static_cast<v1::Instruction>(value.instruction));
-  message.set_reason(value.reason);
+  message.set_reason(Sentence(value.reason));
   if (value.membership.has_value()) Fill(*value.membership, message.mutable_membership());
   if (value.manifest.has_value()) *message.mutable_manifest() = ToProto(*value.manifest);
   return message;
@@ -161,7 +168,7 @@ v1::ShardHeartbeatResponse ToProto(const ShardHeartbeatReply& value) {
 v1::GetStatusResponse ToProto(const RunStatus& value) {
   v1::GetStatusResponse message;
   message.set_phase(static_cast<v1::RunPhase>(value.phase));
-  message.set_failure(value.failure);
+  message.set_failure(Sentence(value.failure));
   message.set_epoch(value.epoch);
   for (const MemberStatus& member : value.members) {
     v1::MemberStatus* const status = message.add_members();
@@ -179,11 +186,11 @@ v1::GetStatusResponse ToProto(const RunStatus& value) {
   message.set_record_count(value.record_count);
   message.set_parameters(value.parameters);
   message.set_replicas_equal(value.replicas_equal);
-  message.set_inequality(value.inequality);
+  message.set_inequality(Sentence(value.inequality));
   message.set_seconds(value.seconds);
   if (value.validation_loss.has_value()) message.set_validation_loss(*value.validation_loss);
   message.set_state_hash(value.state_hash);
-  message.set_model_file(value.model_file);
+  message.set_model_file(Utf8Prefix(value.model_file, kTextBytesMax));
   message.set_workers_wanted(value.workers_wanted);
   message.set_shards_wanted(value.shards_wanted);
   return message;

@@ -40,6 +40,7 @@ struct RegisterWorker {
   Manifest manifest;
   uint64_t layout_hash = 0;
   uint64_t incarnation = 0;
+  std::string settings;
 };
 
 struct RegisterShard {
@@ -47,6 +48,7 @@ struct RegisterShard {
   std::string data_endpoint;
   std::string control_endpoint;
   uint64_t incarnation = 0;
+  std::string settings;
 };
 
 struct Member {

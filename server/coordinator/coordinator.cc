@@ -79,8 +79,11 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
   }
   const auto found = workers_.find(heartbeat.worker);
   // Somebody unknown, or lost, gets this far only to be told to stop.
-  if (found != workers_.end() && !found->second.lost()) {
-    Worker& worker = found->second;
+  Worker* const known =
+      found != workers_.end() && found->second.incarnation == heartbeat.incarnation ? &found->second
+                                                                                    : nullptr;
+  if (known != nullptr && !known->lost) {
+    Worker& worker = *known;
     worker.heard = now;
     worker.state = heartbeat.state;
     if (!heartbeat.failure.empty()) worker.state.phase = WorkerPhase::kFailed;
@@ -96,6 +99,7 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
       }
     }
   }
+  if (known != nullptr && is_over()) known->told = true;
   effects.push_back(ReplyTo(heartbeat));
 }
 
@@ -124,6 +128,7 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
       End(RunPhase::kFailed, absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.failure), now,
           effects);
     }
+    if (is_over()) shard.told = true;
   }
   effects.push_back(ReplyTo(heartbeat));
 }
@@ -201,8 +206,8 @@ void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
   std::string last;
   for (auto& [index, worker] : workers_) {
     const absl::Duration silence = now - worker.heard;
-    if (worker.lost() || worker.final || silence <= options_.heartbeat_timeout) continue;
-    worker.state.phase = WorkerPhase::kLost;
+    if (worker.lost || worker.final || silence <= options_.heartbeat_timeout) continue;
+    worker.lost = true;
     std::erase_if(membership_.members, [i = index](const Member& m) { return m.worker == i; });
     ++membership_.epoch;
     last = absl::StrCat(Describe(worker.member), " was not heard for ", Seconds(silence),
@@ -237,13 +242,35 @@ void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
   for (const Member& member : membership_.members) {
     if (!workers_.at(member.worker).final) return;
   }
-  if (ledger_.records().size() < options_.rounds) {
-    return End(RunPhase::kFailed,
-               absl::StrCat("every worker sent its final report after ", ledger_.records().size(),
-                            " finished rounds, wanted ", options_.rounds),
-               now, effects);
+  if (std::string missing = WhatIsMissing(); !missing.empty()) {
+    return End(RunPhase::kFailed, std::move(missing), now, effects);
   }
   End(RunPhase::kFinished, absl::StrCat("all ", options_.rounds, " rounds are done"), now, effects);
+}
+
+std::string Coordinator::WhatIsMissing() const {
+  if (ledger_.records().size() < options_.rounds) {
+    return absl::StrCat("every worker sent its final report after ", ledger_.records().size(),
+                        " finished rounds, wanted ", options_.rounds);
+  }
+  std::string lost;
+  for (const auto& [index, worker] : workers_) {
+    if (worker.lost) {
+      absl::StrAppend(&lost, lost.empty() ? "" : ", ", Describe(worker.member));
+    } else if (worker.final && !worker.final->model_file.empty()) {
+      return "";
+    }
+  }
+  return absl::StrCat("all rounds are done, but no worker that is left has written the weights",
+                      lost.empty() ? "" : "; lost: ", lost);
+}
+
+bool Coordinator::EveryoneToldOfTheEnd() const {
+  return is_over() &&
+         std::all_of(workers_.begin(), workers_.end(),
+                     [](const auto& entry) { return entry.second.lost || entry.second.told; }) &&
+         std::all_of(shards_.begin(), shards_.end(),
+                     [](const auto& entry) { return entry.second.told; });
 }
 
 void Coordinator::End(RunPhase phase, std::string reason, absl::Time now, Effects& effects) {
@@ -255,7 +282,7 @@ void Coordinator::End(RunPhase phase, std::string reason, absl::Time now, Effect
 
 const Coordinator::Worker* Coordinator::Validator() const {
   for (const auto& [index, worker] : workers_) {
-    if (!worker.lost()) return &worker;
+    if (!worker.lost) return &worker;
   }
   return nullptr;
 }

@@ -23,6 +23,7 @@ struct CoordinatorOptions {
   uint32_t shards_wanted = 1;
   uint64_t rounds = 1;
   bool promises_equal_replicas = true;
+  std::string settings;  // lines "key: value" that everybody who registers must have too
   absl::Duration heartbeat_timeout = absl::Seconds(30);
   absl::Duration start_timeout = absl::Seconds(300);
 };
@@ -42,19 +43,22 @@ struct WorkerRegistered {
 struct ShardRegistered {
   uint64_t run = 0;
 };
+// The answer of a call that failed.
 struct Refused {
   absl::Status status;
-};  // the answer of a call that failed
+};
+// All members have reported it.
 struct RoundFinished {
   RoundRecord record;
-};  // all members have reported it
+};
 struct PhaseChanged {
   RunPhase phase;
   std::string reason;
 };
+// A line for the log.
 struct Notice {
   std::string text;
-};  // a line for the log
+};
 
 using CoordinatorEffect =
     std::variant<WorkerRegistered, ShardRegistered, WorkerHeartbeatReply, ShardHeartbeatReply,
@@ -63,23 +67,23 @@ using CoordinatorEffect =
 // Membership and schedule of one run, pure: no socket, thread or clock inside. Time only comes in
 // by `now`; what is overdue is acted upon at a Tick.
 //
-//   waiting    The first state. Legal: registrations of workers (whose manifest and layout hash
-//   must
-//              be the first one's) and shards, heartbeats without rounds. A worker or shard that is
-//              silent for heartbeat_timeout gives its place up. Left for training once
-//              workers_wanted workers and shards_wanted shards are registered; for failed after
-//              start_timeout.
-//   training   Entered with epoch 1, whose members are all workers, from round 0 on. Legal:
-//   heartbeats.
-//              Registrations are refused, except that a repeated one gets its answer again. A round
-//              is finished when every member has reported it; hashes are compared then. A worker
-//              silent for heartbeat_timeout is lost: the next epoch begins without it. (One that
-//              has sent its final report may be silent.) Left for finished when every member has
-//              sent its final report; for failed when a worker or shard reports a failure, a loss
-//              is not finite, a shard is silent for heartbeat_timeout, or no worker is left.
-//   finished, failed, stopped (by StopRequested, from waiting or training)
-//              The last states; nothing leads out of them. Every heartbeat is answered with kStop
-//              and the reason, every registration with FailedPrecondition.
+// waiting: the first state. Legal are registrations of workers (whose manifest and layout hash must
+// be the first one's) and shards, and heartbeats without rounds. A worker or shard that is silent
+// for heartbeat_timeout gives its place up. Left for training once workers_wanted workers and
+// shards_wanted shards are registered; for failed after start_timeout.
+//
+// training: entered with epoch 1, whose members are all workers, from round 0 on. Legal are
+// heartbeats. Registrations are refused, except that a repeated one gets its answer again. A round
+// is finished when every member has reported it; hashes are compared then. A worker silent for
+// heartbeat_timeout is lost: the next epoch begins without it. (One that has sent its final report
+// may be silent.) Left for finished when every member has sent its final report and one of them
+// names the weights that it wrote; for failed when a worker or shard reports a failure, a loss is
+// not finite, a shard is silent for heartbeat_timeout, no worker is left, or all are done and none
+// has written the weights.
+//
+// finished, failed, stopped (by StopRequested, from waiting or training): the last states; nothing
+// leads out of them. Every heartbeat is answered with kStop and the reason, every registration with
+// FailedPrecondition.
 //
 // An epoch is shown to shards first: a worker's answers carry a membership only once every shard's
 // heartbeat has named its epoch as known (until then, at the start, they say `waiting`). So no push
@@ -87,7 +91,8 @@ using CoordinatorEffect =
 //
 // Every registration and heartbeat has exactly one answer among the effects: WorkerRegistered,
 // ShardRegistered, a reply, or Refused with
-//   InvalidArgument     a name, manifest, layout hash, shard index or report that does not fit
+//   InvalidArgument     a setting, name, manifest, layout hash, shard index or report that does not
+//                       fit
 //   AlreadyExists       the name or index is taken by a live member of another incarnation
 //   FailedPrecondition  nobody is wanted any more, or the run is over
 //   NotFound            a heartbeat of somebody who is not registered
@@ -105,6 +110,9 @@ class Coordinator {
   // where they end, as record_count is of all.
   RunStatus Status(uint64_t round_records_from, absl::Time now) const;
   RunPhase phase() const { return phase_; }
+  bool is_over() const { return phase_ != RunPhase::kWaiting && phase_ != RunPhase::kTraining; }
+  // The run is over, and every worker and shard that still takes part has had it as an answer.
+  bool EveryoneToldOfTheEnd() const;
 
   static constexpr uint64_t kStatusRecordsMax = 8192;
   static constexpr size_t kNameBytesMax = 128;
@@ -113,10 +121,11 @@ class Coordinator {
   struct Worker {
     Member member;
     uint64_t incarnation = 0;
-    WorkerState state;  // phase kLost: no longer a member
+    WorkerState state;  // as it reported it
     absl::Time heard;
     std::optional<FinalReport> final;
-    bool lost() const { return state.phase == WorkerPhase::kLost; }
+    bool lost = false;  // silent for too long: no longer a member
+    bool told = false;  // that the run is over
   };
   struct Shard {
     ShardAddress address;
@@ -124,6 +133,7 @@ class Coordinator {
     ShardState state;
     absl::Time heard;
     uint32_t known_epoch = 0;
+    bool told = false;  // that the run is over
   };
   using Effects = std::vector<CoordinatorEffect>;
 
@@ -134,6 +144,8 @@ class Coordinator {
   void On(const StopRequested& request, absl::Time now, Effects& effects);
   void On(const Tick&, absl::Time now, Effects& effects);
 
+  // who: "worker w", for the sentence.
+  absl::Status CheckSettings(const std::string& who, const std::string& settings) const;
   absl::Status CheckRegistration(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckRegistration(const RegisterShard& request, absl::Time now) const;
   absl::Status CheckHeartbeat(const WorkerHeartbeat& heartbeat) const;
@@ -150,12 +162,13 @@ class Coordinator {
   WorkerHeartbeatReply ReplyTo(const WorkerHeartbeat& heartbeat) const;
   ShardHeartbeatReply ReplyTo(const ShardHeartbeat& heartbeat) const;
 
-  bool is_over() const { return phase_ != RunPhase::kWaiting && phase_ != RunPhase::kTraining; }
   std::string OverSentence() const;  // "the run is over (failed: …)"
   bool EveryShardKnowsEpoch() const;
   // The live member of lowest index; null if there is none.
   const Worker* Validator() const;
   const Worker* FindWorker(const std::string& name) const;
+  // Why the run, all of whose members are done, is not finished; empty if it is.
+  std::string WhatIsMissing() const;
   double SecondsOfTraining(absl::Time now) const;
 
   const CoordinatorOptions options_;

@@ -1,13 +1,66 @@
 // What the coordinator refuses and why: everything here looks and changes nothing.
 
+#include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "server/coordinator/coordinator.h"
 
 namespace longwave {
+namespace {
+
+constexpr size_t kSettingBytesShown = 80;
+
+using Setting = std::pair<std::string_view, std::string_view>;
+
+// The lines "key: value" of a text.
+std::vector<Setting> Settings(std::string_view text) {
+  std::vector<Setting> settings;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t colon = std::min(line.find(": "), line.size());
+    settings.emplace_back(line.substr(0, colon), line.substr(std::min(line.size(), colon + 2)));
+  }
+  return settings;
+}
+
+// Its value; null if it is not there.
+const std::string_view* Find(const std::vector<Setting>& settings, std::string_view key) {
+  for (const auto& [name, value] : settings) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+absl::Status Coordinator::CheckSettings(const std::string& who, const std::string& settings) const {
+  if (settings == options_.settings) return absl::OkStatus();
+  const std::vector<Setting> ours = Settings(options_.settings);
+  const std::vector<Setting> theirs = Settings(settings);
+  const auto refuse = [&](std::string_view key, std::string_view got, std::string_view wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": ", Utf8Prefix(key, kSettingBytesShown), ": got ",
+                     Utf8Prefix(got, kSettingBytesShown), ", wanted ", std::string(wanted),
+                     " as the coordinator has it: all processes of a run need one configuration"));
+  };
+  for (const auto& [key, wanted] : ours) {
+    const std::string_view* const got = Find(theirs, key);
+    if (got == nullptr || *got != wanted) return refuse(key, got ? *got : "nothing", wanted);
+  }
+  for (const auto& [key, got] : theirs) {
+    if (Find(ours, key) == nullptr) return refuse(key, got, "nothing");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(who, " lists its settings in another order; wanted a process of this version"));
+}
 
 absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl::Time now) const {
   if (is_over()) return absl::FailedPreconditionError(OverSentence());
@@ -16,7 +69,7 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
                                                    " bytes, wanted 1 to ", kNameBytesMax));
   }
   if (const Worker* worker = FindWorker(request.name); worker != nullptr) {
-    if (worker->lost()) {
+    if (worker->lost) {
       return absl::FailedPreconditionError(absl::StrCat(
           Describe(worker->member),
           " was lost and the run goes on without it; wanted a worker before the run began"));
@@ -28,6 +81,7 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
     }
     return absl::OkStatus();
   }
+  LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("worker ", request.name), request.settings));
   if (phase_ == RunPhase::kTraining || workers_.size() >= options_.workers_wanted) {
     return absl::FailedPreconditionError(
         absl::StrCat("worker ", request.name, " asks to join, but all ", options_.workers_wanted,
@@ -51,6 +105,7 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
 
 absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::Time now) const {
   if (is_over()) return absl::FailedPreconditionError(OverSentence());
+  LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("shard ", request.shard), request.settings));
   if (request.shard >= options_.shards_wanted) {
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", request.shard, ", wanted an index below ", options_.shards_wanted));
@@ -79,7 +134,7 @@ absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const
                                               Describe(worker.member), heartbeat.incarnation,
                                               worker.incarnation));
   }
-  if (worker.lost() || !heartbeat.failure.empty()) return absl::OkStatus();
+  if (worker.lost || !heartbeat.failure.empty()) return absl::OkStatus();
   if (phase_ == RunPhase::kWaiting && (!heartbeat.rounds.empty() || heartbeat.final)) {
     return absl::InvalidArgumentError(absl::StrCat(
         Describe(worker.member), " reports rounds, but the run has not begun; wanted none"));

@@ -17,7 +17,7 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
     return reply;
   }
   const Worker& worker = workers_.at(heartbeat.worker);
-  if (worker.lost()) {
+  if (worker.lost) {
     reply.instruction = Instruction::kStop;
     reply.reason =
         absl::StrCat(Describe(worker.member), " was silent for too long and is no longer a member");
@@ -57,6 +57,7 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
   for (const auto& [index, worker] : workers_) {
     status.members.push_back(
         {worker.member, worker.state, absl::ToDoubleSeconds(now - worker.heard)});
+    if (worker.lost) status.members.back().state.phase = WorkerPhase::kLost;
   }
   for (const auto& [index, shard] : shards_) {
     status.shards.push_back({shard.address, shard.state, absl::ToDoubleSeconds(now - shard.heard)});

@@ -1,22 +1,21 @@
 #include "server/service/coordinator_service.h"
 
 #include <condition_variable>
-#include <limits>
 #include <mutex>
 #include <optional>
-#include <random>
-#include <set>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/random_word.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "common/config/config.h"
 #include "common/log/log.h"
 #include "common/rpc/rpc_server.h"
 #include "server/coordinator/coordinator.h"
@@ -33,16 +32,12 @@ constexpr absl::Duration kTellingMax = absl::Seconds(5);
 // After StopRun the end stays visible for this long, to whoever asked for it.
 constexpr absl::Duration kShowingMin = absl::Seconds(2);
 
-uint64_t RandomWord() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
-
 CoordinatorOptions OptionsOf(const RunConfig& config) {
   return {.workers_wanted = config.run.workers,
           .shards_wanted = config.run.shards,
           .rounds = RoundCount(config),
           .promises_equal_replicas = PromisesEqualReplicas(config),
+          .settings = BindingSettings(config),
           .heartbeat_timeout = absl::Seconds(config.cluster.heartbeat_timeout_s),
           .start_timeout = absl::Seconds(config.cluster.start_timeout_s)};
 }
@@ -71,7 +66,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         changed_.wait_for(lock, stop, absl::ToChronoNanoseconds(kTickInterval),
                           [&] { return std::exchange(end_may_have_come_, false); });
         Step(Tick{});
-        if (stop.stop_requested() && !is_over())
+        if (stop.stop_requested() && !core_.is_over())
           Step(StopRequested{"the coordinator was told to end"});
       }
     }
@@ -98,26 +93,25 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
     const std::lock_guard lock(mutex_);
     LONGWAVE_ASSIGN_OR_RETURN(WorkerHeartbeatReply reply, Ask<WorkerHeartbeatReply>(heartbeat));
-    // Whoever has reported its failure ends by itself.
-    if (reply.instruction == Instruction::kStop) NoteTold(&workers_told_, heartbeat.worker);
+    if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();  // perhaps the last to hear
     return reply;
   }
 
   absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) override {
     const std::lock_guard lock(mutex_);
     LONGWAVE_ASSIGN_OR_RETURN(ShardHeartbeatReply reply, Ask<ShardHeartbeatReply>(heartbeat));
-    if (reply.instruction == Instruction::kStop) NoteTold(&shards_told_, heartbeat.shard);
+    if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();
     return reply;
   }
 
   absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
     const std::lock_guard lock(mutex_);
-    return core_.Status(round_records_from, absl::Now());
+    return core_.Status(round_records_from, MonotonicNow());
   }
 
   absl::Status StopRun(const std::string& reason) override {
     const std::lock_guard lock(mutex_);
-    if (!is_over()) Step(StopRequested{reason});
+    if (!core_.is_over()) Step(StopRequested{reason});
     end_requested_ = true;
     NoteEndMayHaveCome();
     return absl::OkStatus();
@@ -140,7 +134,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
   // Lets the core decide, and does what it says but for answers, which are returned with the rest.
   std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event) {
-    std::vector<CoordinatorEffect> effects = core_.Step(event, absl::Now(), rng_);
+    std::vector<CoordinatorEffect> effects = core_.Step(event, MonotonicNow(), rng_);
     for (const CoordinatorEffect& effect : effects) {
       if (const auto* finished = std::get_if<RoundFinished>(&effect)) {
         WriteMetrics(finished->record);
@@ -163,14 +157,10 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     Log(changed.phase == RunPhase::kFailed ? LogLevel::kError : LogLevel::kInfo,
         absl::StrCat("the run is ", std::string(Name(changed.phase)),
                      changed.reason.empty() ? "" : ": ", changed.reason));
-    if (!is_over()) return;
-    ended_at_ = absl::Now();
+    if (!core_.is_over()) return;
+    ended_at_ = MonotonicNow();
     end_reason_ = changed.reason;
     NoteEndMayHaveCome();
-  }
-
-  void NoteTold(std::set<uint32_t>* told, uint32_t index) {
-    if (told->insert(index).second) NoteEndMayHaveCome();
   }
 
   void NoteEndMayHaveCome() {
@@ -178,29 +168,12 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     changed_.notify_all();
   }
 
-  bool is_over() const {
-    return core_.phase() != RunPhase::kWaiting && core_.phase() != RunPhase::kTraining;
-  }
-
   bool MayEnd(bool signalled) const {
-    if (!is_over() || !(signalled || end_requested_ || exit_when_done_)) return false;
-    const absl::Duration since_end = absl::Now() - ended_at_;
+    if (!core_.is_over() || !(signalled || end_requested_ || exit_when_done_)) return false;
+    const absl::Duration since_end = MonotonicNow() - ended_at_;
     if (since_end >= (signalled ? kTellingAfterSignal : kTellingMax)) return true;
     if (!signalled && end_requested_ && since_end < kShowingMin) return false;
-    return AllTold();
-  }
-
-  // Everyone who still lives knows that the run is over.
-  bool AllTold() const {
-    const RunStatus status = core_.Status(std::numeric_limits<uint64_t>::max(), absl::Now());
-    for (const MemberStatus& member : status.members) {
-      const bool gone = member.state.phase == WorkerPhase::kLost;
-      if (!gone && !workers_told_.contains(member.member.worker)) return false;
-    }
-    for (const ShardStatus& shard : status.shards) {
-      if (!shards_told_.contains(shard.shard.shard)) return false;
-    }
-    return true;
+    return core_.EveryoneToldOfTheEnd();
   }
 
   const bool exit_when_done_;
@@ -214,8 +187,6 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   bool end_requested_ = false;      // by StopRun
   absl::Time ended_at_ = absl::InfinitePast();
   std::string end_reason_;
-  std::set<uint32_t> workers_told_;
-  std::set<uint32_t> shards_told_;
 
   std::unique_ptr<RpcServer> server_;  // calls into all of the above: destroyed first
 };

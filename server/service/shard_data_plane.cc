@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 
@@ -91,13 +91,13 @@ void ShardDataPlane::ApplyMemberships() {
   for (Membership& membership : std::exchange(memberships_, {})) {
     membership_ = membership;
     std::erase_if(routes_, [&](const auto& route) { return !IsMember(route.first); });
-    Perform(aggregator_->Step(MembershipChanged{std::move(membership)}, absl::Now()), nullptr);
+    Perform(aggregator_->Step(MembershipChanged{std::move(membership)}, MonotonicNow()), nullptr);
   }
 }
 
 void ShardDataPlane::Handle(PeerFrame frame) {
   const FrameHeader header = frame.frame.header;
-  last_frame_ = absl::Now();
+  last_frame_ = MonotonicNow();
   if (header.run == run_ && IsMember(header.worker)) routes_[header.worker] = frame.peer;
   switch (header.kind) {
     case FrameKind::kHello:

@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <mutex>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/memory.h"
+#include "common/base/random_word.h"
 #include "common/base/status_macros.h"
+#include "common/config/config.h"
 #include "common/layout/layout.h"
 #include "common/link/link.h"
 #include "common/log/log.h"
@@ -28,11 +29,6 @@ constexpr absl::Duration kCallDeadline = absl::Seconds(1);
 constexpr absl::Duration kEarlyHeartbeatInterval = absl::Milliseconds(100);
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
-
-uint64_t RandomWord() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
 
 class ShardServiceImpl final : public ShardService, private ShardHandler {
  public:
@@ -74,8 +70,9 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     const RegisterShard request{.shard = options_.shard,
                                 .data_endpoint = data_endpoint(),
                                 .control_endpoint = control_address(),
-                                .incarnation = incarnation_};
-    const absl::Time deadline = absl::Now() + patience();
+                                .incarnation = incarnation_,
+                                .settings = BindingSettings(options_.config)};
+    const absl::Time deadline = MonotonicNow() + patience();
     for (absl::Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
       const absl::StatusOr<uint64_t> run = coordinator_->Register(request);
       if (run.ok()) {
@@ -83,7 +80,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         return absl::OkStatus();
       }
       if (!absl::IsUnavailable(run.status())) return run.status();
-      if (absl::Now() > deadline) {
+      if (MonotonicNow() > deadline) {
         return absl::UnavailableError(absl::StrCat(std::string(run.status().message()),
                                                    " (tried for ", absl::FormatDuration(patience()),
                                                    ")"));
@@ -95,7 +92,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 
   // Until the coordinator says stop, `stop` is requested or this shard cannot go on.
   absl::Status Heartbeats(const std::stop_token& stop) {
-    absl::Time answered_at = absl::Now();
+    absl::Time answered_at = MonotonicNow();
     absl::Duration backoff = kBackoffMin;
     while (!stop.stop_requested()) {
       const absl::Status failure = this->failure();
@@ -108,14 +105,14 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                                  .failure = std::string(failure.message())});
       if (!reply.ok() && !absl::IsUnavailable(reply.status())) return reply.status();
       // Once the coordinator has been told, and after a while also if it cannot be.
-      const bool gave_up = absl::Now() - answered_at > kCallDeadline * 3;
+      const bool gave_up = MonotonicNow() - answered_at > kCallDeadline * 3;
       if (!failure.ok() && (reply.ok() || gave_up)) return failure;
       if (!reply.ok()) {
         if (backoff == kBackoffMin) {
           Log(LogLevel::kWarning, absl::StrCat(std::string(reply.status().message()),
                                                "; the data plane runs on, trying again"));
         }
-        if (absl::Now() - std::max(answered_at, data_.last_frame()) > patience()) {
+        if (MonotonicNow() - std::max(answered_at, data_.last_frame()) > patience()) {
           return absl::UnavailableError(absl::StrCat(std::string(reply.status().message()),
                                                      "; nothing was heard of the run for ",
                                                      absl::FormatDuration(patience())));
@@ -124,7 +121,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         backoff = std::min(backoff * 2, kBackoffMax);
         continue;
       }
-      answered_at = absl::Now();
+      answered_at = MonotonicNow();
       backoff = kBackoffMin;
       if (reply->instruction == Instruction::kStop) {
         Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply->reason));

@@ -33,8 +33,39 @@ class BadInput(IntegrationTest):
     def test_text_too_short(self):
         self.text.write_text("short", encoding="utf-8")
         done = self.up()
-        self.assert_fails(done, "text.txt")
-        self.assertEqual(done.summary["outcome"], "failed")
+        self.assert_fails(done, "text.txt", "wanted at least")
+        self.assertFalse(done.folder.exists(), "a second try may have the same name")
+
+    def test_data_that_is_no_text(self):
+        self.assert_fails(self.up("--data", "/dev/null"), "/dev/null is not a file or folder")
+        self.assert_fails(self.up("--data", ""), "--data: got an empty path")
+
+    def test_more_shards_than_tiles(self):
+        done = self.up(run__shards=1000)
+        self.assert_fails(done, "1000")
+        self.assertFalse(done.folder.exists())
+
+    def test_wrong_command_line(self):
+        for arguments, part in ((("up", "x.yaml", "--bogus"), "--bogus"), ((), "subcommand"),
+                                (("up", "x.yaml", "--name"), "--name")):
+            status, _, errors = self.start("longwave", *arguments).finish()
+            self.assertEqual(status, 1, errors)
+            self.assertTrue(errors.startswith("longwave: "), errors)
+            self.assertEqual(errors.count("\n"), 1, errors)
+            self.assertIn(part, errors)
+
+    def test_set_without_a_key(self):
+        self.assert_fails(self.up("--set", "=3"), "no key before the =; wanted key=value")
+
+    def test_status_of_nobody(self):
+        status, _, errors = self.start("longwave", "status", "bogus").finish()
+        self.assertEqual((status, errors), (1, "longwave status: got bogus, wanted host:port\n"))
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{closed.getsockname()[1]}"
+            status, _, errors = self.start("longwave", "status", address).finish()
+        self.assertEqual(status, 1)
+        self.assertIn(address, errors)
 
     def test_folder_in_use(self):
         folder = self.root / "runs" / "test"
@@ -95,9 +126,12 @@ class Refused(IntegrationTest):
         self.start_worker("twin").await_line("ready ")
         self.assert_refused(self.start_worker("twin"), "twin")
 
-    def test_manifest_that_differs(self):
-        self.start_worker("one").await_line("ready ")
-        self.assert_refused(self.start_worker("other", "--set", "model.d_model=64"), "32", "64")
+    def test_configuration_that_differs(self):
+        self.assert_refused(self.start_worker("other", "--set", "model.d_model=64"),
+                            "other: model.d_model: got 64, wanted 32")
+        shard = self.start("longwave-server", "--role=shard", "--shard", 0, "--config", self.config,
+                           "--coordinator", self.address, "--set", "sync.rho=0.5")
+        self.assert_refused(shard, "shard 0: sync.rho: got 0.5, wanted ")
 
 
 if __name__ == "__main__":

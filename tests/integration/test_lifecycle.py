@@ -37,9 +37,14 @@ class Signals(IntegrationTest):
         self.check_stops(signal.SIGTERM, 143)
 
     def test_interrupt_while_one_process_hangs(self):
+        self.check_stops_despite_a_hung_process("--name")
+
+    def test_interrupt_while_the_coordinator_hangs(self):
+        self.check_stops_despite_a_hung_process("--role=coordinator")
+
+    def check_stops_despite_a_hung_process(self, flag):
         child = self.start_and_train()
-        worker = self.processes_of("--name")[0]
-        os.kill(worker, signal.SIGSTOP)
+        os.kill(self.processes_of(flag)[0], signal.SIGSTOP)
         begin = time.monotonic()
         child.process.send_signal(signal.SIGINT)
         status, output, errors = child.finish()
@@ -72,6 +77,25 @@ class Signals(IntegrationTest):
         self.assertIn(f"longwave up: failed: {name}", errors)
         self.assertIn("signal 9", errors)
         self.assert_nothing_left()
+
+    def check_early_end(self, flag, name):
+        child = self.start_and_train()
+        os.kill(self.processes_of(flag)[0], signal.SIGTERM)
+        status, output, errors = child.finish()
+        self.assertEqual(status, 1, output + errors)
+        self.assertRegex(errors, f"longwave up: failed: {name}.* ended \\(exit status 0\\) "
+                                 "before the run was over")
+        self.assertEqual(output.count("before the run was over"), 0, output)
+        self.assert_nothing_left()
+
+    def test_a_worker_told_to_end_fails_the_run(self):
+        self.check_early_end("--name", "worker-")
+
+    def test_a_shard_told_to_end_fails_the_run(self):
+        self.check_early_end("--role=shard", "shard-")
+
+    def test_a_coordinator_told_to_end_fails_the_run(self):
+        self.check_early_end("--role=coordinator", "coordinator")
 
     def test_a_killed_worker_fails_the_run(self):
         self.check_death("--name", "worker-")

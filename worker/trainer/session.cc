@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
+#include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 
 namespace longwave {
 namespace {
 
+// Of one heartbeat, so that a coordinator that was long away takes in what has come together:
+// reports, and the hashes in them.
+constexpr std::ptrdiff_t kReportsMax = 1024;
+constexpr size_t kHashesMax = 1 << 20;
 // How often a wait looks at the stop signal, which a signal handler's thread may set at any time.
 constexpr std::chrono::milliseconds kPatience(50);
 // Until the run has begun a worker asks more often than it reports later, so that all start
@@ -28,11 +33,6 @@ bool IsSilence(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
-uint64_t RandomWord() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
-
 absl::Status SilentFor(const SessionOptions& options, const char* wanted) {
   return absl::UnavailableError(absl::StrCat(
       "the coordinator at ", options.coordinator, " did not answer for ",
@@ -41,21 +41,31 @@ absl::Status SilentFor(const SessionOptions& options, const char* wanted) {
 
 // Waits for `duration` or until `stop`; without a lock of anyone's.
 void Pause(absl::Duration duration, const StopSignal& stop) {
-  const absl::Time end = absl::Now() + duration;
-  while (!stop.requested() && absl::Now() < end) {
-    absl::SleepFor(std::min(absl::FromChrono(kPatience), end - absl::Now()));
+  const absl::Time end = MonotonicNow() + duration;
+  while (!stop.requested() && MonotonicNow() < end) {
+    absl::SleepFor(std::min(absl::FromChrono(kPatience), end - MonotonicNow()));
   }
 }
 
 }  // namespace
+
+absl::Duration NextBackoff(absl::Duration backoff, absl::Duration interval) {
+  return std::clamp(backoff * 2, std::min(interval, kBackoffMax), kBackoffMax);
+}
+
+absl::Status Session::Ending::ToStatus() const {
+  const bool as_asked = phase == RunPhase::kFinished || phase == RunPhase::kStopped;
+  return as_asked ? absl::OkStatus() : absl::AbortedError(reason);
+}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client,
                                                        SessionOptions options, StopSignal* stop) {
   const RegisterWorker request{.name = options.name,
                                .manifest = options.manifest,
                                .layout_hash = options.layout_hash,
-                               .incarnation = RandomWord()};
-  const absl::Time give_up = absl::Now() + options.start_timeout;
+                               .incarnation = RandomWord(),
+                               .settings = options.settings};
+  const absl::Time give_up = MonotonicNow() + options.start_timeout;
   absl::Duration backoff = absl::Milliseconds(50);
   while (true) {
     if (stop->requested()) return absl::CancelledError("asked to stop before registration");
@@ -68,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
       return absl::Status(worker.status().code(),
                           absl::StrCat("the coordinator refused: ", worker.status().message()));
     }
-    const absl::Duration left = give_up - absl::Now();
+    const absl::Duration left = give_up - MonotonicNow();
     if (left <= absl::ZeroDuration()) return SilentFor(options, "a registration");
     Pause(std::min(backoff, left), *stop);
     backoff = std::min(backoff * 2, kBackoffMax);
@@ -82,7 +92,7 @@ Session::Session(CoordinatorClient* client, SessionOptions options, StopSignal* 
       stop_(stop),
       worker_(worker),
       incarnation_(incarnation),
-      last_answer_(absl::Now()),
+      last_answer_(MonotonicNow()),
       thread_([this] { BeatUntilClosed(); }) {}
 
 Session::~Session() {
@@ -113,7 +123,7 @@ void Session::BeatUntilClosed() {
       TakeFailure(answer.status());
       // What is urgent stays so, but a coordinator that is away is not asked in a tight loop.
       urgent_ = false;
-      backoff = std::clamp(backoff * 2, options_.heartbeat_interval, kBackoffMax);
+      backoff = NextBackoff(backoff, options_.heartbeat_interval);
       pause = backoff;
     }
     changed_.notify_all();
@@ -122,22 +132,29 @@ void Session::BeatUntilClosed() {
 }
 
 WorkerHeartbeat Session::NextHeartbeat() {
+  size_t hashes = 0;
+  auto end = unanswered_.begin();
+  for (; end != unanswered_.end() && end - unanswered_.begin() < kReportsMax; ++end) {
+    hashes += end->segment_hashes.size();
+    if (hashes > kHashesMax && end != unanswered_.begin()) break;
+  }
   return {.worker = worker_,
           .incarnation = incarnation_,
           .state = state_,
-          .rounds = unanswered_,
+          .rounds = {unanswered_.begin(), end},
           .known_epoch = membership_.epoch,
           .failure = failure_,
-          .final = final_};
+          .final = end == unanswered_.end() ? final_ : std::nullopt};
 }
 
 void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer) {
   if (!reachable_) Log(LogLevel::kInfo, "the coordinator answers again");
   reachable_ = true;
-  last_answer_ = absl::Now();
+  last_answer_ = MonotonicNow();
   // Reports are only ever added at the end while a heartbeat is under way.
   unanswered_.erase(unanswered_.begin(),
                     unanswered_.begin() + static_cast<std::ptrdiff_t>(sent.rounds.size()));
+  if (!unanswered_.empty()) urgent_ = true;
   if (sent.final.has_value() || !sent.failure.empty()) told_ = true;
   run_ = answer.run;
   validates_ = answer.validates;
@@ -217,8 +234,10 @@ void Session::Fail(const std::string& reason) {
   told_ = false;
   urgent_ = true;
   wake_.notify_all();
-  const absl::Time give_up = absl::Now() + kFailurePatience;
-  while (!told_ && absl::Now() < give_up) changed_.wait_for(lock, kPatience);
+  const absl::Time give_up = MonotonicNow() + kFailurePatience;
+  while (!told_ && !ended_.has_value() && MonotonicNow() < give_up) {
+    changed_.wait_for(lock, kPatience);
+  }
 }
 
 std::optional<Session::Ending> Session::ended() const {

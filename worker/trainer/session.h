@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/layout/manifest.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/wire/control.h"
@@ -26,9 +27,14 @@ struct SessionOptions {
   std::string coordinator;  // its address, for sentences
   Manifest manifest;
   uint64_t layout_hash = 0;
+  std::string settings;  // BindingSettings of the configuration
   absl::Duration heartbeat_interval = absl::Milliseconds(250);
   absl::Duration start_timeout = absl::Seconds(120);  // silence of the coordinator that is borne
 };
+
+// The pause after the next heartbeat without an answer: twice the last one, from the heartbeat
+// interval (or two seconds, if that is longer) up to two seconds.
+absl::Duration NextBackoff(absl::Duration backoff, absl::Duration interval);
 
 // A worker's membership of a run, kept alive by a thread of its own that tells the coordinator how
 // the worker is and takes in what it answers. During training the coordinator may be away: reports
@@ -58,13 +64,16 @@ class Session final : public TrainerHost {
   absl::Status Finish(FinalReport report);
 
   // Tells the coordinator (which knows the worker's name) why this worker ends early; waits a
-  // little for its answer.
+  // little for its answer, unless the run has ended already.
   void Fail(const std::string& reason);
 
   // How the coordinator ended the run, once it has.
   struct Ending {
     RunPhase phase = RunPhase::kFinished;
     std::string reason;
+    // OK if the run was finished or stopped, as was asked. Aborted, with the reason: it failed, or
+    // it goes on without this worker.
+    absl::Status ToStatus() const;
   };
   std::optional<Ending> ended() const;
 
@@ -82,7 +91,7 @@ class Session final : public TrainerHost {
   WorkerHeartbeat NextHeartbeat();
   void TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer);
   void TakeFailure(const absl::Status& status);
-  absl::Duration Silence() const { return absl::Now() - last_answer_; }
+  absl::Duration Silence() const { return MonotonicNow() - last_answer_; }
 
   CoordinatorClient* const client_;
   const SessionOptions options_;

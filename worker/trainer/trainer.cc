@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/trainer/safetensors.h"
@@ -18,8 +18,8 @@ namespace {
 // Adds the time it lives to *seconds.
 class Stopwatch {
  public:
-  explicit Stopwatch(double* seconds) : seconds_(seconds), begin_(absl::Now()) {}
-  ~Stopwatch() { *seconds_ += absl::ToDoubleSeconds(absl::Now() - begin_); }
+  explicit Stopwatch(double* seconds) : seconds_(seconds), begin_(MonotonicNow()) {}
+  ~Stopwatch() { *seconds_ += absl::ToDoubleSeconds(MonotonicNow() - begin_); }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 

@@ -44,10 +44,9 @@ struct TrainerParts {
   std::string run_dir;  // where the validating worker writes model.safetensors
 };
 
-// A run as one worker lives it:
-//   a round   H inner steps (pseudo-gradient) or one gradient;  sync;  (update inner: the
-//   optimizer's
-//             step with the merged gradient);  hashes;  validation where it is this worker's turn
+// A run as one worker lives it, round after round: H inner steps (pseudo-gradient) or one gradient;
+// the sync; with `update: inner` the optimizer's step with the merged gradient; the hashes; the
+// validation, where it is this worker's turn.
 // What it computes depends on configuration, worker index and what the shards merge, not on time.
 class Trainer {
  public:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -177,6 +178,28 @@ TEST(FormatConfig, WritesEveryKey) {
   const size_t sections = 6 + 2;  // and sync.up, sync.down
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), ConfigKeys().size() + sections);
   EXPECT_THAT(text, testing::HasSubstr("\n  up:\n    selection: topk\n    k: 64\n"));
+}
+
+TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
+  // A free one here is a decision; a new key binds.
+  const std::vector<std::string> free = {
+      "run.preset", "run.name",      "run.validate_every", "run.validation_batches",
+      "data.path",  "train.threads", "train.device"};
+  const std::string text = BindingSettings(DefaultConfig());
+  for (const ConfigKey& key : ConfigKeys()) {
+    const bool is_free = key.name.rfind("cluster.", 0) == 0 ||
+                         std::find(free.begin(), free.end(), key.name) != free.end();
+    EXPECT_EQ(("\n" + text).find("\n" + key.name + ": ") == std::string::npos, is_free) << key.name;
+  }
+}
+
+TEST(BindingSettings, AreEqualOnlyIfTheSettingsAre) {
+  RunConfig config = DefaultConfig();
+  config.train.threads = 7;
+  config.cluster.coordinator = "elsewhere:1";
+  EXPECT_EQ(BindingSettings(config), BindingSettings(DefaultConfig()));
+  config.train.learning_rate = std::nextafter(config.train.learning_rate, 1);
+  EXPECT_NE(BindingSettings(config), BindingSettings(DefaultConfig()));
 }
 
 TEST(LoadConfig, SaysWhichFileIsMissing) {

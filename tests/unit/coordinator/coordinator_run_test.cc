@@ -229,12 +229,70 @@ TEST_F(CoordinatorTest, AWorkerThatIsDoneMayBeSilent) {
 
 TEST_F(CoordinatorTest, FinishesWithoutTheOnesThatWereLost) {
   Begin(Options(2, 1, 1));
-  Step(Beat(1, {Report(0)}));
-  Step(FinalBeat(1));
+  Step(Beat(0, {Report(0)}));
+  Step(FinalBeat(0));
   now_ = 20;
   Step(ShardBeat(0));
   now_ = 31;
   EXPECT_EQ(Only<PhaseChanged>(Step(Tick{})).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorTest, FailsWhenTheOneThatWasToWriteTheWeightsIsLost) {
+  Begin(Options(2, 1, 1));
+  Step(Beat(0, {Report(0)}));
+  Step(Beat(1, {Report(0)}));
+  Step(FinalBeat(1));  // the duty was worker 0's
+  now_ = 20;
+  Step(ShardBeat(0));
+  now_ = 31;
+  const PhaseChanged change = Only<PhaseChanged>(Step(Tick{}));
+  EXPECT_EQ(change.phase, RunPhase::kFailed);
+  EXPECT_EQ(change.reason,
+            "all rounds are done, but no worker that is left has written the weights; lost: worker "
+            "0 (worker-0)");
+}
+
+TEST_F(CoordinatorTest, FinishesWhenTheDutyToWriteTheWeightsHasPassedOn) {
+  Begin(Options(2, 1, 1));
+  Step(Beat(1, {Report(0)}));
+  now_ = 20;
+  Step(Beat(1));
+  Step(ShardBeat(0));
+  now_ = 31;
+  EXPECT_THAT(All<PhaseChanged>(Step(Tick{})), IsEmpty());  // worker 0 is lost
+  WorkerHeartbeat last = FinalBeat(1);
+  last.final->model_file = "model.safetensors";
+  EXPECT_EQ(Only<PhaseChanged>(Step(last)).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorTest, CountsAsToldOnlyThoseThatTakePart) {
+  Begin(Options(2, 1, 1));
+  EXPECT_FALSE(coordinator_->EveryoneToldOfTheEnd());
+  Step(StopRequested{"Ctrl-C"});
+  Step(Beat(0));
+  Step(ShardBeat(0));
+  WorkerHeartbeat stranger = Beat(1);
+  stranger.incarnation = 9;
+  stranger.state.step = 99;
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(stranger)).instruction, Instruction::kStop);
+  EXPECT_FALSE(coordinator_->EveryoneToldOfTheEnd());
+  EXPECT_EQ(Status().members[1].state.step, 0u);
+  Step(Beat(1));
+  EXPECT_TRUE(coordinator_->EveryoneToldOfTheEnd());
+}
+
+TEST_F(CoordinatorTest, DoesNotTellTheOnesThatWereLost) {
+  Begin(Options(2, 1, 1));
+  now_ = 20;
+  Step(Beat(1));
+  Step(ShardBeat(0));
+  now_ = 31;
+  Step(Tick{});  // worker 0 is lost
+  Step(StopRequested{"Ctrl-C"});
+  Step(Beat(1));
+  EXPECT_FALSE(coordinator_->EveryoneToldOfTheEnd());
+  Step(ShardBeat(0));
+  EXPECT_TRUE(coordinator_->EveryoneToldOfTheEnd());
 }
 
 TEST_F(CoordinatorTest, FailsWhenWorkersAreDoneBeforeTheRoundsAre) {

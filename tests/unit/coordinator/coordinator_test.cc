@@ -85,6 +85,36 @@ TEST_F(CoordinatorTest, RefusesAManifestThatDiffersNamingTheDifference) {
   Refusal(Step(other), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(CoordinatorTest, RefusesSettingsThatDifferNamingTheFirst) {
+  Make(Options(2, 2));
+  RegisterWorker worker = Worker(1);
+  worker.settings = "run.steps: 600\nsync.rho: 0.5\n";
+  EXPECT_EQ(Refusal(Step(worker), absl::StatusCode::kInvalidArgument),
+            "worker worker-1: sync.rho: got 0.5, wanted 0.25 as the coordinator has it: all "
+            "processes of a run need one configuration");
+  RegisterShard shard = Shard(1);
+  shard.settings = "run.steps: 60\nsync.rho: 0.5\n";
+  EXPECT_EQ(Refusal(Step(shard), absl::StatusCode::kInvalidArgument),
+            "shard 1: run.steps: got 60, wanted 600 as the coordinator has it: all processes of a "
+            "run need one configuration");
+}
+
+TEST_F(CoordinatorTest, RefusesSettingsThatLackOneOrHaveOneMore) {
+  Make(Options(2, 1));
+  RegisterWorker worker = Worker(1);
+  for (const char* text : {"", "run.steps: 600\n", "run.steps: 600\nsync.rho", "\n\n: "}) {
+    worker.settings = text;
+    EXPECT_THAT(Refusal(Step(worker), absl::StatusCode::kInvalidArgument),
+                HasSubstr("as the coordinator has it"))
+        << text;
+  }
+  worker.settings = std::string(kSettings) + "sync.new: 1\n";
+  EXPECT_THAT(Refusal(Step(worker), absl::StatusCode::kInvalidArgument),
+              HasSubstr("sync.new: got 1, wanted nothing as the coordinator has it"));
+  worker.settings = std::string(kSettings) + kSettings;
+  Refusal(Step(worker), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(CoordinatorTest, RefusesALayoutThatIsCutAnotherWay) {
   Make(Options(2, 1));
   Step(Worker(0));

@@ -13,6 +13,7 @@
 
 namespace longwave {
 inline constexpr uint64_t kLayoutHash = 77;
+inline constexpr char kSettings[] = "run.steps: 600\nsync.rho: 0.25\n";
 
 inline Manifest Model(int64_t width = 4) { return {{{"w", {8, width}}, {"b", {8}}}}; }
 
@@ -30,10 +31,10 @@ class CoordinatorTest : public testing::Test {
   }
 
   static RegisterWorker Worker(uint32_t i) {
-    return {"worker-" + std::to_string(i), Model(), kLayoutHash, 100 + i};
+    return {"worker-" + std::to_string(i), Model(), kLayoutHash, 100 + i, kSettings};
   }
   static RegisterShard Shard(uint32_t i) {
-    return {i, "tcp://host:" + std::to_string(i), "host:" + std::to_string(i), 200 + i};
+    return {i, "tcp://host:" + std::to_string(i), "host:" + std::to_string(i), 200 + i, kSettings};
   }
   static WorkerHeartbeat Beat(uint32_t worker, std::vector<RoundReport> rounds = {},
                               uint32_t known_epoch = 0) {
@@ -48,6 +49,7 @@ class CoordinatorTest : public testing::Test {
   static WorkerHeartbeat FinalBeat(uint32_t worker) {
     WorkerHeartbeat heartbeat = Beat(worker);
     heartbeat.final = FinalReport{};
+    if (worker == 0) heartbeat.final->model_file = "model.safetensors";
     return heartbeat;
   }
   static ShardHeartbeat ShardBeat(uint32_t shard, uint32_t known_epoch = 0,
@@ -65,7 +67,7 @@ class CoordinatorTest : public testing::Test {
   }
 
   // Registers everyone.
-  void Begin(CoordinatorOptions options = {}) {
+  void Begin(const CoordinatorOptions& options) {
     Make(options);
     for (uint32_t i = 0; i < options.shards_wanted; ++i) Step(Shard(i));
     for (uint32_t i = 0; i < options.workers_wanted; ++i) Step(Worker(i));
@@ -111,6 +113,7 @@ inline CoordinatorOptions Options(uint32_t workers, uint32_t shards, uint64_t ro
   options.workers_wanted = workers;
   options.shards_wanted = shards;
   options.rounds = rounds;
+  options.settings = kSettings;
   return options;
 }
 

@@ -154,7 +154,7 @@ TEST(FromProto, RefusesDurationsThatAreNone) {
 TEST(FromProto, RefusesUnknownEnums) {
   auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
   heartbeat.mutable_state()->set_phase(static_cast<v1::WorkerPhase>(8));
-  ExpectRefused(heartbeat, "phase: got 8, wanted 1 to 7");
+  ExpectRefused(heartbeat, "phase: got 8, wanted 1 to 6");
   heartbeat.mutable_state()->clear_phase();
   ExpectRefused(heartbeat, "phase: got 0");
   auto reply = Filled<v1::ShardHeartbeatResponse>();
@@ -163,6 +163,29 @@ TEST(FromProto, RefusesUnknownEnums) {
   auto status = Filled<v1::GetStatusResponse>();
   status.set_phase(static_cast<v1::RunPhase>(-1));
   ExpectRefused(status, "phase: got -1");
+}
+
+TEST(FromProto, OnlyTheCoordinatorSaysThatAWorkerIsLost) {
+  auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
+  heartbeat.mutable_state()->set_phase(v1::WORKER_PHASE_LOST);
+  ExpectRefused(heartbeat, "phase: got 7, wanted 1 to 6");
+  auto status = Filled<v1::GetStatusResponse>();
+  status.mutable_members(0)->mutable_state()->set_phase(v1::WORKER_PHASE_LOST);
+  const auto value = FromProto(status);
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->members[0].state.phase, WorkerPhase::kLost);
+}
+
+TEST(ToProto, ClipsAndMendsSentences) {
+  WorkerHeartbeat heartbeat;
+  heartbeat.failure = "a path \xff" + std::string(1 << 20, 'x');
+  heartbeat.final = FinalReport{.model_file = "runs/\xff/model"};
+  const v1::WorkerHeartbeatRequest message = ToProto(heartbeat);
+  EXPECT_EQ(message.failure().size(), static_cast<size_t>(kSentenceBytesMax));
+  EXPECT_THAT(message.failure(), ::testing::StartsWith("a path ?xx"));
+  EXPECT_EQ(message.final().model_file(), "runs/?/model");
+  v1::WorkerHeartbeatRequest received;
+  EXPECT_TRUE(received.ParseFromString(message.SerializeAsString()));
 }
 
 TEST(FromProto, RefusesMoreThanTheLimits) {

@@ -105,10 +105,11 @@ TEST_F(CoordinatorRpc, RegistersAWorker) {
 }
 
 TEST_F(CoordinatorRpc, RegistersAShard) {
-  const auto run = client_->Register(RegisterShard{2, "tcp://h:1", "h:2", 3});
+  const auto run = client_->Register(RegisterShard{2, "tcp://h:1", "h:2", 3, "a: 1\n"});
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(*run, 0xfedcba9876543210u);
   EXPECT_EQ(handler_.shard.data_endpoint, "tcp://h:1");
+  EXPECT_EQ(handler_.shard.settings, "a: 1\n");
 }
 
 TEST_F(CoordinatorRpc, CarriesHeartbeats) {
@@ -151,6 +152,23 @@ TEST_F(CoordinatorRpc, AnErrorKeepsItsCodeAndSentence) {
     EXPECT_EQ(client_->GetStatus(0).status(), error);
     EXPECT_EQ(client_->StopRun(""), error);
   }
+}
+
+TEST_F(CoordinatorRpc, ABrokenCallIsNobodysDecision) {
+  // What gRPC itself says of a call whose connection broke.
+  for (const absl::Status& error : {absl::CancelledError(""), absl::UnknownError("Stream removed"),
+                                    absl::InternalError("Received RST_STREAM with error code 2")}) {
+    handler_.error = error;
+    const absl::Status seen = client_->Heartbeat(WorkerHeartbeat{}).status();
+    EXPECT_EQ(seen.code(), absl::StatusCode::kUnavailable) << error;
+    EXPECT_THAT(std::string(seen.message()), HasSubstr("cannot reach the coordinator"));
+  }
+}
+
+TEST_F(CoordinatorRpc, ASentenceOfAnyLengthArrives) {
+  handler_.error = absl::NotFoundError(std::string(1 << 20, 'x'));
+  EXPECT_EQ(client_->GetStatus(0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->Register(RegisterWorker{.name = "\xff"}).status()));
 }
 
 TEST_F(CoordinatorRpc, RefusesAManifestThatDoesNotValidate) {

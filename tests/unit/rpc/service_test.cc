@@ -269,8 +269,11 @@ class ServiceTest : public ::testing::Test {
 
   // Registers this test as the worker, and waits for the membership.
   WorkerHeartbeatReply JoinAsWorker() {
-    const auto worker = client_->Register(RegisterWorker{
-        .name = "w", .manifest = OneMatrix(), .layout_hash = layout_.hash(), .incarnation = 1});
+    const auto worker = client_->Register(RegisterWorker{.name = "w",
+                                                         .manifest = OneMatrix(),
+                                                         .layout_hash = layout_.hash(),
+                                                         .incarnation = 1,
+                                                         .settings = BindingSettings(config_)});
     EXPECT_TRUE(worker.ok()) << worker.status();
     heartbeat_ = {.worker = worker.value_or(0), .incarnation = 1};
     WorkerHeartbeatReply reply =
@@ -362,6 +365,22 @@ TEST_F(ServiceTest, AStopRequestEndsEach) {
   EXPECT_TRUE(shard_running_.get().ok());
   coordinator_stop_.request_stop();
   EXPECT_TRUE(coordinator_running_.get().ok());
+}
+
+TEST_F(ServiceTest, AShardOfAnotherConfigurationSaysWhatDiffers) {
+  StartCoordinator(/*exit_when_done=*/false);
+  RunConfig config = config_;
+  config.sync.rho = 0.5;
+  auto shard = ShardService::Start({.config = config,
+                                    .shard = 0,
+                                    .coordinator = coordinator_->address(),
+                                    .data_endpoint = "tcp://127.0.0.1:0",
+                                    .control_address = "127.0.0.1:0"});
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  const absl::Status ended =
+      (*shard)->Run(stop_.get_token(), [] { ADD_FAILURE() << "it is not ready"; });
+  EXPECT_EQ(ended.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(ended.message()), HasSubstr("shard 0: sync.rho: got 0.5, wanted 1 as"));
 }
 
 TEST_F(ServiceTest, AShardThatIsNotWantedSaysWhy) {

@@ -5,9 +5,11 @@
 
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace longwave {
@@ -86,6 +88,7 @@ class SessionTest : public testing::Test {
             .coordinator = "host:1",
             .manifest = {{{"w", {2, 2}}}},
             .layout_hash = 9,
+            .settings = "sync.rho: 0.25\n",
             .heartbeat_interval = heartbeat_interval,
             .start_timeout = absl::Seconds(30)};
   }
@@ -104,6 +107,7 @@ TEST_F(SessionTest, RegistersAgainAsTheSameProcessUntilAnswered) {
   ASSERT_EQ(coordinator_.registrations.size(), 3u);
   EXPECT_EQ(coordinator_.registrations[0].incarnation, coordinator_.registrations[2].incarnation);
   EXPECT_EQ(coordinator_.registrations[2].layout_hash, 9u);
+  EXPECT_EQ(coordinator_.registrations[2].settings, "sync.rho: 0.25\n");
 }
 
 TEST_F(SessionTest, ARefusalIsFinalAndKeepsItsReason) {
@@ -202,6 +206,83 @@ TEST_F(SessionTest, FailTellsTheReason) {
   const auto told = coordinator_.AwaitHeartbeat([](const auto& h) { return !h.failure.empty(); });
   EXPECT_EQ(told.failure, "worker-3: the loss is nan");
   EXPECT_EQ(told.state.phase, WorkerPhase::kFailed);
+}
+
+TEST_F(SessionTest, FailDoesNotWaitOnceTheRunHasEnded) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) {
+    return heartbeat.failure.empty()
+               ? absl::StatusOr<WorkerHeartbeatReply>({.instruction = Instruction::kStop,
+                                                       .reason = "worker 1 (b): lost",
+                                                       .phase = RunPhase::kFailed})
+               : absl::UnavailableError("gone home");
+  });
+  const auto session = Join();
+  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
+  // Never answered: with a wait that ended by time alone, this would take seconds.
+  session->Fail("a consequence");
+  EXPECT_EQ(session->ended()->reason, "worker 1 (b): lost");
+}
+
+TEST_F(SessionTest, AStopInTheMiddleOfTheRunIsAnError) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) -> WorkerHeartbeatReply {
+    return {.instruction = Instruction::kStop,
+            .reason = "worker 3 (worker-3) was silent for too long",
+            .phase = RunPhase::kTraining};
+  });
+  const auto session = Join();
+  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
+  EXPECT_EQ(session->ended()->ToStatus(),
+            absl::AbortedError("worker 3 (worker-3) was silent for too long"));
+  EXPECT_FALSE((Session::Ending{RunPhase::kWaiting, "r"}.ToStatus().ok()));
+  EXPECT_FALSE((Session::Ending{RunPhase::kFailed, "r"}.ToStatus().ok()));
+  EXPECT_TRUE((Session::Ending{RunPhase::kFinished, "r"}.ToStatus().ok()));
+  EXPECT_TRUE((Session::Ending{RunPhase::kStopped, "r"}.ToStatus().ok()));
+}
+
+TEST_F(SessionTest, ALongBacklogIsToldInPartsAndTheEndWithTheLast) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return absl::UnavailableError("away"); });
+  const auto session = Join();
+  for (uint32_t round = 0; round < 2500; ++round) session->Report({.round = round});
+  std::vector<size_t> parts;
+  coordinator_.SetAnswer([&](const WorkerHeartbeat& heartbeat) -> WorkerHeartbeatReply {
+    if (!heartbeat.rounds.empty()) parts.push_back(heartbeat.rounds.size());
+    if (!heartbeat.final.has_value()) return Started();
+    return {.instruction = Instruction::kStop, .phase = RunPhase::kFinished};
+  });
+  EXPECT_TRUE(session->Finish({.model_file = "m"}).ok());
+  const auto last = coordinator_.AwaitHeartbeat([](const auto& h) { return h.final.has_value(); });
+  if (!last.rounds.empty()) {
+    EXPECT_EQ(last.rounds.back().round, 2499u);
+  }
+  EXPECT_THAT(parts, ::testing::ElementsAre(1024, 1024, 452));
+}
+
+TEST_F(SessionTest, ABacklogIsToldWithoutWaitingForTheNextHeartbeat) {
+  std::promise<void> first_seen, go_on;
+  bool first = true;
+  coordinator_.SetAnswer([&](const WorkerHeartbeat&) {
+    if (std::exchange(first, false)) {
+      first_seen.set_value();
+      go_on.get_future().wait();
+    }
+    return Started();
+  });
+  const auto session = Join(absl::Hours(1));
+  first_seen.get_future().wait();
+  for (uint32_t round = 0; round < 2500; ++round) session->Report({.round = round});
+  go_on.set_value();
+  const auto last = coordinator_.AwaitHeartbeat(
+      [](const auto& h) { return !h.rounds.empty() && h.rounds.back().round == 2499; });
+  EXPECT_EQ(last.rounds.size(), 452u);
+}
+
+TEST(NextBackoff, DoublesUpToTwoSecondsWhateverTheInterval) {
+  const absl::Duration quarter = absl::Milliseconds(250);
+  EXPECT_EQ(NextBackoff(absl::ZeroDuration(), quarter), quarter);
+  EXPECT_EQ(NextBackoff(quarter, quarter), quarter * 2);
+  EXPECT_EQ(NextBackoff(absl::Seconds(2), quarter), absl::Seconds(2));
+  EXPECT_EQ(NextBackoff(absl::ZeroDuration(), absl::Seconds(5)), absl::Seconds(2));
+  EXPECT_EQ(NextBackoff(absl::Seconds(2), absl::Seconds(5)), absl::Seconds(2));
 }
 
 TEST_F(SessionTest, ARefusedHeartbeatEndsTheRun) {

@@ -1,5 +1,6 @@
-#include "common/config/utf8.h"
+#include "common/base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/escaping.h"
@@ -66,6 +67,25 @@ std::string Quotable(std::string_view text) {
   }
   const bool plain = FindControlCharacter(text, "") == std::string_view::npos;
   return absl::StrCat(plain ? shown : absl::Utf8SafeCHexEscape(shown), end);
+}
+
+std::string Utf8Prefix(std::string_view text, size_t bytes_max) {
+  constexpr std::string_view kEllipsis = "…";
+  const bool cut = text.size() > bytes_max;
+  const size_t room = cut ? bytes_max - kEllipsis.size() : bytes_max;
+  std::string prefix;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = SequenceLength(text.substr(at));
+    if (prefix.size() + std::max<size_t>(length, 1) > room) break;
+    if (length == 0) {
+      prefix += '?';
+    } else {
+      prefix += text.substr(at, length);
+    }
+    at += std::max<size_t>(length, 1);
+  }
+  if (cut) prefix += kEllipsis;
+  return prefix;
 }
 
 }  // namespace longwave

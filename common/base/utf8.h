@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_COMMON_CONFIG_UTF8_H_
-#define LONGWAVE_COMMON_CONFIG_UTF8_H_
+#ifndef LONGWAVE_COMMON_BASE_UTF8_H_
+#define LONGWAVE_COMMON_BASE_UTF8_H_
 
 #include <cstddef>
 #include <string>
@@ -18,6 +18,10 @@ size_t FindControlCharacter(std::string_view text, std::string_view allowed);
 // `text` for an error message: one line, control characters and stray bytes escaped, long ones cut.
 std::string Quotable(std::string_view text);
 
+// At most `bytes_max` (at least 3) bytes of `text`, in whole characters, with "…" at the end where
+// it was cut; each byte that is not UTF-8 becomes '?'. For sentences that other processes get.
+std::string Utf8Prefix(std::string_view text, size_t bytes_max);
+
 }  // namespace longwave
 
-#endif  // LONGWAVE_COMMON_CONFIG_UTF8_H_
+#endif  // LONGWAVE_COMMON_BASE_UTF8_H_

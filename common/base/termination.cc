@@ -1,4 +1,4 @@
-#include "worker/signal_watcher.h"
+#include "common/base/termination.h"
 
 #include <semaphore.h>
 #include <signal.h>
@@ -8,14 +8,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <initializer_list>
+#include <utility>
 
 #include "common/base/check.h"
-#include "common/log/log.h"
+#include "common/base/clock.h"
 
 namespace longwave {
 namespace {
-
-constexpr long kGraceNanoseconds = 1'500'000'000;
 
 // A handler rather than blocked signals and sigwait: libraries have started threads before main,
 // which would take the signal with its default action. Posting a semaphore is all that a handler
@@ -39,34 +38,30 @@ void SetHandler(void (*handler)(int)) {
 
 }  // namespace
 
-SignalWatcher::SignalWatcher(StopSignal* stop) : stop_(stop) {
+Termination::Termination(Options options) : options_(std::move(options)) {
   g_closing = false;
   LONGWAVE_CHECK(sem_init(&g_wake, /*pshared=*/0, 0) == 0);
   thread_ = std::thread([this] { Watch(); });
   SetHandler(OnSignal);
 }
 
-SignalWatcher::~SignalWatcher() {
+Termination::~Termination() {
   SetHandler(SIG_DFL);
   g_closing = true;
   sem_post(&g_wake);
   thread_.join();
 }
 
-void SignalWatcher::Watch() {
+void Termination::Watch() {
   while (sem_wait(&g_wake) != 0) {
   }
   if (g_closing) return;
-  Log(LogLevel::kInfo, "stopping: a signal asked for it");
-  stop_->Request();
-  timespec end;
-  clock_gettime(CLOCK_REALTIME, &end);
-  end.tv_nsec += kGraceNanoseconds;
-  end.tv_sec += end.tv_nsec / 1'000'000'000;
-  end.tv_nsec %= 1'000'000'000;
+  options_.on_signal();
+  // MonotonicNow counts from the epoch of CLOCK_MONOTONIC.
+  const timespec end = absl::ToTimespec(MonotonicNow() + options_.grace);
   while (!g_closing) {
-    if (sem_timedwait(&g_wake, &end) != 0 && errno == ETIMEDOUT) {
-      Log(LogLevel::kWarning, "still busy: leaving without tidying up");
+    if (sem_clockwait(&g_wake, CLOCK_MONOTONIC, &end) != 0 && errno == ETIMEDOUT) {
+      options_.on_overdue();
       std::_Exit(0);
     }
   }

@@ -1,4 +1,4 @@
-#include "common/config/utf8.h"
+#include "common/base/utf8.h"
 
 #include <gtest/gtest.h>
 
@@ -39,6 +39,20 @@ TEST(Quotable, IsOneShortLineOfUtf8) {
   EXPECT_EQ(Quotable("a\xff"), "a\\xff");
   EXPECT_EQ(Quotable(std::string(81, 'a')), std::string(80, 'a') + "…");
   EXPECT_EQ(Quotable(std::string(79, 'a') + "éé"), std::string(79, 'a') + "…");
+}
+
+TEST(Utf8Prefix, KeepsWholeCharactersAndSaysWhereItCut) {
+  EXPECT_EQ(Utf8Prefix("größer", 100), "größer");
+  EXPECT_EQ(Utf8Prefix("größer", 8), "größer");  // of just 8 bytes
+  EXPECT_EQ(Utf8Prefix("größer", 7), "grö…");
+  EXPECT_EQ(Utf8Prefix("größer", 6), "gr…");  // no half of an ö
+  EXPECT_EQ(Utf8Prefix("größer", 3), "…");
+  EXPECT_EQ(Utf8Prefix("", 3), "");
+}
+
+TEST(Utf8Prefix, ReplacesWhatIsNotUtf8) {
+  EXPECT_EQ(Utf8Prefix("a\xff\xc3z", 100), "a??z");
+  EXPECT_EQ(FindInvalidUtf8(Utf8Prefix(std::string(50, '\x80'), 9)), std::string_view::npos);
 }
 
 }  // namespace
