@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -26,6 +26,8 @@ std::string NamedFailure(const Process& process) {
   return absl::StartsWith(sentence, prefix) ? sentence : prefix + sentence;
 }
 
+// Of the time for stopping: what a coordinator needs that knows already that the run is over.
+constexpr absl::Duration kCoordinatorTime = absl::Milliseconds(350);
 // A child's end is known by the end of its output, a moment before it can be waited for.
 constexpr absl::Duration kReapInterval = absl::Milliseconds(20);
 
@@ -41,7 +43,7 @@ Cluster::Cluster(ClusterOptions options, const RunConfig* config, const RunFolde
     : options_(std::move(options)), config_(config), folder_(folder), interrupt_fd_(interrupt_fd) {}
 
 absl::Status Cluster::Start() {
-  const absl::Time deadline = absl::Now() + options_.ready_timeout;
+  const absl::Time deadline = MonotonicNow() + options_.ready_timeout;
   const std::string server = options_.binaries + "/longwave-server";
   const std::string worker = options_.binaries + "/longwave-worker";
   const std::string config_file = folder_->config_file();
@@ -79,6 +81,7 @@ absl::Status Cluster::Start() {
 
 absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> argv,
                              uint32_t threads, Process** process) {
+  if (Interrupted()) return absl::CancelledError("interrupted");
   ProcessOptions options;
   options.name = name;
   options.argv = std::move(argv);
@@ -105,7 +108,7 @@ absl::Status Cluster::AwaitReady(Process* process, absl::Time deadline, std::str
     if (!process->Running()) {
       return absl::AbortedError(NamedFailure(*process));
     }
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) {
       return absl::AbortedError(absl::StrCat(process->name(), " was not ready within ",
                                              absl::FormatDuration(options_.ready_timeout), "; see ",
@@ -116,7 +119,7 @@ absl::Status Cluster::AwaitReady(Process* process, absl::Time deadline, std::str
 }
 
 absl::Status Cluster::Supervise(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = MonotonicNow() + timeout;
   while (true) {
     for (auto& process : processes_) {
       while (process->ReadLine()) {  // a worker's "ready"; nothing else is expected
@@ -124,7 +127,7 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
     }
     if (Interrupted()) return absl::CancelledError("interrupted");
     LONGWAVE_RETURN_IF_ERROR(FirstFailure());
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) return absl::OkStatus();
     const bool reaping = std::any_of(processes_.begin(), processes_.end(), [](auto& process) {
       return process->output_fd() < 0 && process->Running();
@@ -146,9 +149,15 @@ bool Cluster::WorkersEnded() {
                       [](auto& process) { return process->Running(); });
 }
 
-bool Cluster::SomethingEnded() {
-  return std::any_of(processes_.begin(), processes_.end(),
-                     [](auto& process) { return !process->Running(); });
+const Process* Cluster::FirstEnded() {
+  const auto ended = std::find_if(processes_.begin(), processes_.end(),
+                                  [](auto& process) { return !process->Running(); });
+  return ended == processes_.end() ? nullptr : ended->get();
+}
+
+bool Cluster::IsWorker(const Process& process) const {
+  return std::any_of(processes_.begin() + 1 + config_->run.shards, processes_.end(),
+                     [&process](const auto& worker) { return worker.get() == &process; });
 }
 
 void Cluster::Poll(absl::Duration timeout) {
@@ -165,18 +174,19 @@ bool Cluster::Interrupted() const {
   return interrupt_fd_ >= 0 && poll(&fd, 1, 0) > 0;
 }
 
-void Cluster::Stop(const std::function<void()>& before_coordinator) {
+void Cluster::Stop(absl::Time deadline, absl::Duration last_look_time,
+                   const std::function<void()>& last_look) {
   if (processes_.empty()) return;
-  const absl::Time begin = absl::Now();
   std::vector<Process*> members;
   for (size_t i = 1; i < processes_.size(); ++i) members.push_back(processes_[i].get());
   for (Process* process : members) process->Signal(SIGTERM);
-  AwaitEnd(members, begin + kStopTimeout * 0.7);
-  before_coordinator();
+  AwaitEnd(members,
+           deadline - kCoordinatorTime - (last_look ? last_look_time : absl::ZeroDuration()));
+  if (last_look) last_look();
   for (Process* process : members) process->Signal(SIGKILL);
   Process* coordinator = processes_.front().get();
   coordinator->Signal(SIGTERM);
-  AwaitEnd({coordinator}, absl::Now() + kStopTimeout * 0.3);
+  AwaitEnd({coordinator}, deadline);
   coordinator->Signal(SIGKILL);
   processes_.clear();  // waits for each
 }
@@ -196,7 +206,7 @@ void Cluster::AwaitEnd(const std::vector<Process*>& processes, absl::Time deadli
         fds.push_back({process->output_fd(), POLLIN, 0});
       }
     }
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - MonotonicNow();
     if (!running || left <= absl::ZeroDuration()) return;
     (void)poll(fds.data(), fds.size(), PollTimeoutMs(reaping ? kReapInterval : left));
   }

@@ -50,14 +50,16 @@ class Cluster {
 
   // Children that trained or aggregated have all ended.
   bool WorkersEnded();
-  // A worker or a server has ended, well or not, that should still be there in a run that goes on.
-  bool SomethingEnded();
+  // A process that has ended, well or not, and should still be there in a run that goes on: a
+  // server rather than a worker. Null: all are there.
+  const Process* FirstEnded();
+  bool IsWorker(const Process& process) const;
 
-  // Ends everything: SIGTERM to workers and shards, then to the coordinator, SIGKILL to what is
-  // left. before_coordinator is called in between. Takes at most kStopTimeout plus that call.
-  void Stop(const std::function<void()>& before_coordinator);
-
-  static constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
+  // Ends everything by `deadline` (of MonotonicNow): SIGTERM to workers and shards, then to the
+  // coordinator, SIGKILL to what is left. last_look (may be empty) is called in between and takes
+  // at most last_look_time.
+  void Stop(absl::Time deadline, absl::Duration last_look_time,
+            const std::function<void()>& last_look);
 
  private:
   absl::Status Launch(const std::string& name, std::vector<std::string> argv, uint32_t threads,

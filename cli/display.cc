@@ -64,7 +64,8 @@ class LogDisplay : public Display {
 }  // namespace
 
 std::unique_ptr<Display> Display::Create(bool plain) {
-  if (plain || isatty(STDOUT_FILENO) == 0) return std::make_unique<LogDisplay>();
+  if (plain || isatty(STDOUT_FILENO) == 0 || !Screen::HasRoom(STDOUT_FILENO))
+    return std::make_unique<LogDisplay>();
   return std::make_unique<LiveDisplay>();
 }
 

@@ -10,7 +10,7 @@ namespace longwave {
 // Where a run is shown while it goes on: redrawn in a terminal, or line by line in a log.
 class Display {
  public:
-  // For standard output: a terminal gets the live view unless `plain`.
+  // For standard output: a terminal gets the live view unless `plain` or too small.
   static std::unique_ptr<Display> Create(bool plain);
   virtual ~Display() = default;
 

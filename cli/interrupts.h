@@ -10,7 +10,9 @@ namespace longwave {
 
 // Ctrl-C, SIGTERM and SIGHUP as something that can be waited for: a file descriptor that is
 // readable once one has come. Made before any other thread, so that no thread takes the signal
-// itself.
+// itself. A descriptor rather than Termination's handler, since `up` waits for its children's
+// output and for signals in one poll, ends children in order rather than at once, and asks at the
+// end which signal it was.
 class Interrupts {
  public:
   static absl::StatusOr<Interrupts> Block();

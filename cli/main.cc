@@ -8,6 +8,7 @@
 int main(int argc, char** argv) {
   CLI::App app("Longwave trains one model on machines that are far apart.", "longwave");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "longwave " LONGWAVE_VERSION);
 
   longwave::UpOptions up;
   CLI::App* up_command = app.add_subcommand(
@@ -16,7 +17,9 @@ int main(int argc, char** argv) {
       ->required();
   up_command->add_option("--set", up.overrides, "A setting, key=value; may be given again")
       ->allow_extra_args(false);
-  up_command->add_option("--data", up.data, "Text to train on: a file or a folder");
+  std::string data;
+  const CLI::Option* data_option =
+      up_command->add_option("--data", data, "Text to train on: a file or a folder");
   up_command->add_option("--name", up.name, "Name of the run and its folder");
   up_command->add_option("--runs-dir", up.runs_dir, "Folder of the runs' folders")
       ->capture_default_str();
@@ -26,7 +29,15 @@ int main(int argc, char** argv) {
   CLI::App* status_command = app.add_subcommand("status", "Show what a coordinator knows.");
   status_command->add_option("address", address, "host:port of the coordinator")->required();
 
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::fprintf(stderr, "longwave: %s\n", error.what());
+    return 1;
+  }
+  // An empty path was given all the same, and is refused.
+  if (data_option->count() > 0) up.data = data;
   if (up_command->parsed()) return longwave::RunUp(up);
   return longwave::RunStatusCommand(address);
 }

@@ -1,5 +1,9 @@
 #include "cli/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -12,9 +16,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of runs without a name that begin in the same second.
+constexpr int kSuffixMax = 1000;
+
 absl::Status FileError(absl::string_view what, const std::string& path, int error) {
   return absl::UnavailableError(
       absl::StrCat("cannot ", what, " ", path, ": ", std::generic_category().message(error)));
+}
+
+absl::Status InUse(const std::string& path) {
+  return absl::AlreadyExistsError(
+      absl::StrCat("the run folder ", path,
+                   " has something in it; wanted a new name (--name) or an empty folder"));
+}
+
+// Makes the run folder, or takes one that is empty. Whoever creates its config.yaml has it: of two
+// runs that find it empty, only one does.
+absl::Status Take(const std::string& path) {
+  std::error_code error;
+  if (mkdir(path.c_str(), 0777) != 0) {
+    if (errno != EEXIST) return FileError("make the folder", path, errno);
+    if (!fs::is_directory(path, error) || !fs::is_empty(path, error)) {
+      return error ? FileError("read the folder", path, error.value()) : InUse(path);
+    }
+  }
+  const std::string marker = path + "/config.yaml";
+  const int fd = open(marker.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return errno == EEXIST ? InUse(path) : FileError("write", marker, errno);
+  close(fd);
+  const std::string logs = path + "/logs";
+  if (mkdir(logs.c_str(), 0777) != 0) return FileError("make the folder", logs, errno);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -27,19 +59,18 @@ std::string RunName(const RunConfig& config, absl::Time now) {
 
 absl::StatusOr<RunFolder> RunFolder::Create(const std::string& runs_dir, const RunConfig& config,
                                             absl::Time now) {
-  const std::string name = RunName(config, now);
-  const std::string path = absl::StrCat(runs_dir, "/", name);
   std::error_code error;
-  if (fs::exists(path, error)) {
-    if (!fs::is_directory(path, error) || !fs::is_empty(path, error)) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("the run folder ", path,
-                       " has something in it; wanted a new name (--name) or an empty "
-                       "folder"));
-    }
+  fs::create_directories(runs_dir, error);
+  if (error) return FileError("make the folder", runs_dir, error.value());
+  const std::string path = absl::StrCat(runs_dir, "/", RunName(config, now));
+  absl::Status taken = Take(path);
+  // A name that nobody chose gives way.
+  for (int i = 2; absl::IsAlreadyExists(taken) && config.run.name.empty() && i <= kSuffixMax; ++i) {
+    const std::string next = absl::StrCat(path, "-", i);
+    taken = Take(next);
+    if (taken.ok()) return RunFolder(next);
   }
-  fs::create_directories(path + "/logs", error);
-  if (error) return FileError("make the folder", path + "/logs", error.value());
+  if (!taken.ok()) return taken;
   return RunFolder(path);
 }
 

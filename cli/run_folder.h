@@ -19,8 +19,10 @@ namespace longwave {
 //   logs/<process>.log  standard error of each process
 class RunFolder {
  public:
-  // Makes <runs_dir>/<run.name>, or <runs_dir>/<preset>-<YYYYmmdd-HHMMSS> for a run without a name.
-  // AlreadyExists: there is something in it. Unavailable: the folder cannot be made.
+  // Makes <runs_dir>/<run.name>, or <runs_dir>/<preset>-<YYYYmmdd-HHMMSS> for a run without a name,
+  // with -2, -3, … after it where a run of the same second has that. The folder is this run's
+  // alone: of two that ask at once, one is refused. AlreadyExists: there is something in it.
+  // Unavailable: the folder cannot be made.
   static absl::StatusOr<RunFolder> Create(const std::string& runs_dir, const RunConfig& config,
                                           absl::Time now);
 

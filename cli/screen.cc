@@ -15,8 +15,8 @@ namespace longwave {
 namespace {
 
 constexpr size_t kDefaultWidth = 80, kDefaultHeight = 24;
-// A view narrower than this says nothing; a terminal that claims to be is let wrap.
-constexpr size_t kWidthMin = 40;
+// A view narrower or lower than this says nothing; a terminal that is made so later is let wrap.
+constexpr size_t kWidthMin = 40, kHeightMin = 10;
 
 // A terminal that is slow or gone must not end the run: what cannot be written is not shown.
 void WriteAll(int fd, std::string_view text) {
@@ -50,22 +50,35 @@ Screen::Screen(int fd) : fd_(fd) {
 
 Screen::~Screen() { WriteAll(fd_, "\033[?25h"); }
 
+bool Screen::HasRoom(int fd) {
+  const winsize size = SizeOf(fd);
+  return (size.ws_col == 0 || size.ws_col >= kWidthMin) &&
+         (size.ws_row == 0 || size.ws_row >= kHeightMin);
+}
+
 TextStyle Screen::style() const {
   const winsize size = SizeOf(fd_);
   TextStyle style;
   style.width = size.ws_col > 0 ? std::max<size_t>(size.ws_col, kWidthMin) : kDefaultWidth;
+  // The cursor's own line stays free, else the terminal would scroll at each drawing.
+  style.height = size.ws_row > 1 ? size.ws_row - 1u : kDefaultHeight - 1;
   style.utf8 = std::string_view(nl_langinfo(CODESET)) == "UTF-8";
   return style;
 }
 
 void Screen::Draw(const std::vector<std::string>& lines) {
-  const winsize size = SizeOf(fd_);
-  // The cursor's own line stays free, else the terminal would scroll at each drawing.
-  const size_t height = size.ws_row > 1 ? size.ws_row - 1u : kDefaultHeight;
-  std::vector<std::string> shown(
-      lines.begin(), lines.begin() + static_cast<ptrdiff_t>(std::min(height, lines.size())));
+  const size_t count = std::min(style().height, lines.size());
+  const std::vector<std::string> shown(lines.begin(),
+                                       lines.begin() + static_cast<ptrdiff_t>(count));
   WriteAll(fd_, RedrawSequence(lines_drawn_, shown));
-  lines_drawn_ = shown.size();
+  lines_drawn_ = count;
+}
+
+size_t ColumnsOf(int fd) {
+  static constexpr size_t kAnyWidth = 1 << 20;
+  if (isatty(fd) == 0) return kAnyWidth;
+  const winsize size = SizeOf(fd);
+  return size.ws_col > 0 ? size.ws_col : kDefaultWidth;
 }
 
 }  // namespace longwave

@@ -17,7 +17,11 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // Width of the terminal now, and whether its locale has UTF-8.
+  // Whether a terminal is wide and high enough for a live view to say something. One that does not
+  // tell its size is.
+  static bool HasRoom(int fd);
+
+  // Size of the terminal now, less the cursor's own line, and whether its locale has UTF-8.
   TextStyle style() const;
 
   // Draws over what was drawn last. Lines that the terminal is too low for are left out at the end.
@@ -29,6 +33,9 @@ class Screen {
   const int fd_;
   size_t lines_drawn_ = 0;
 };
+
+// Columns of the terminal `fd`; of anything else, more than a line has.
+size_t ColumnsOf(int fd);
 
 // The escape sequences that replace `lines_drawn` lines above the cursor by `lines`.
 std::string RedrawSequence(size_t lines_drawn, const std::vector<std::string>& lines);

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/view.h"
+#include "common/base/utf8.h"
+#include "common/config/key_types.h"
 #include "common/rpc/coordinator_client.h"
 
 namespace longwave {
@@ -14,9 +16,20 @@ void Print(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) std::printf("%s\n", line.c_str());
 }
 
+// Nothing is known of them before a round has ended.
+std::string ReplicasLine(const RunStatus& status) {
+  if (status.record_count == 0) return "-, state -";
+  return absl::StrCat(status.replicas_equal ? "equal" : status.inequality, ", state ",
+                      FormatHash(status.state_hash));
+}
+
 }  // namespace
 
 int RunStatusCommand(const std::string& address) {
+  if (!IsHostPort(address)) {
+    std::fprintf(stderr, "longwave status: got %s, wanted host:port\n", Quotable(address).c_str());
+    return 1;
+  }
   // No records are wanted: a long run has many.
   const absl::StatusOr<RunStatus> status =
       CoordinatorClient::Connect(address)->GetStatus(std::numeric_limits<uint64_t>::max());
@@ -31,9 +44,7 @@ int RunStatusCommand(const std::string& address) {
                       FormatDuration(status->seconds)),
          absl::StrCat("validation ", FormatLoss(status->validation_loss.value_or(
                                          std::numeric_limits<double>::quiet_NaN()))),
-         absl::StrCat("replicas   ", status->replicas_equal ? "equal" : status->inequality,
-                      ", state ", FormatHash(status->state_hash)),
-         ""});
+         absl::StrCat("replicas   ", ReplicasLine(*status)), ""});
   Print(WorkerLines(*status));
   Print({""});
   Print(ShardLines(*status));

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace longwave {
 
@@ -17,28 +17,25 @@ void MergeStatus(RunStatus newer, RunStatus* older) {
 
 void StatusFeed::Connect(const std::string& coordinator_address) {
   client_ = CoordinatorClient::Connect(coordinator_address, kCallTimeout);
-  last_answer_ = absl::Now();
+  last_answer_ = MonotonicNow();
 }
 
 void StatusFeed::Refresh() {
   if (client_ == nullptr) return;
   absl::StatusOr<RunStatus> answer = client_->GetStatus(status_.records.size());
   if (!answer.ok()) return;
-  last_answer_ = absl::Now();
+  last_answer_ = MonotonicNow();
   MergeStatus(*std::move(answer), &status_);
 }
 
-void StatusFeed::StopRun(const std::string& reason) {
-  if (client_ == nullptr) return;
-  const absl::Status stopped = client_->StopRun(reason);
-  // The processes are told by signals in any case.
-  (void)stopped;
+bool StatusFeed::StopRun(const std::string& reason) {
+  return client_ != nullptr && client_->StopRun(reason).ok();
 }
 
 bool StatusFeed::over() const {
   return status_.phase != RunPhase::kWaiting && status_.phase != RunPhase::kTraining;
 }
 
-absl::Duration StatusFeed::silence() const { return absl::Now() - last_answer_; }
+absl::Duration StatusFeed::silence() const { return MonotonicNow() - last_answer_; }
 
 }  // namespace longwave

@@ -20,8 +20,8 @@ class StatusFeed {
 
   // Asks. Without an answer the status stays as it is.
   void Refresh();
-  // Asks the coordinator to end the run. A coordinator that is gone needs no asking.
-  void StopRun(const std::string& reason);
+  // Asks the coordinator to end the run. False: nobody answered.
+  bool StopRun(const std::string& reason);
 
   const RunStatus& status() const { return status_; }
   bool over() const;  // finished, failed or stopped

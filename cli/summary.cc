@@ -65,6 +65,7 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
   summary.total_seconds = total_seconds;
   summary.bytes = TotalBytes(status);
   summary.replicas_equal = status.replicas_equal && status.record_count > 0;
+  summary.replicas_may_differ = !PromisesEqualReplicas(config);
   summary.state_hash = status.state_hash;
   summary.model_file = status.model_file;
   if (outcome == RunOutcome::kFinished && PromisesEqualReplicas(config) &&

@@ -32,6 +32,7 @@ struct Summary {
   double total_seconds = 0;  // from the command's start to its end
   ByteCounts bytes;          // sums over workers
   bool replicas_equal = false;
+  bool replicas_may_differ = false;  // by the method: each worker applies its own update
   uint64_t state_hash = 0;
   std::string model_file;
 

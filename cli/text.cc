@@ -63,6 +63,25 @@ std::string FitWidth(std::string_view text, size_t width) {
   return std::string(text.substr(0, bytes));
 }
 
+std::vector<std::string> WrapWords(std::string_view text, size_t width, size_t indent) {
+  std::vector<std::string> lines;
+  if (DisplayWidth(text) > width) {
+    const size_t bytes = FitWidth(text, width).size();
+    // The last space that leaves a line short enough, else the first one of all; never one of the
+    // indentation.
+    const size_t begin = text.find_first_not_of(' ');
+    size_t space = text.rfind(' ', bytes);
+    if (space == std::string_view::npos || space < begin) space = text.find(' ', begin);
+    const size_t next = text.find_first_not_of(' ', space);
+    if (space != std::string_view::npos && next != std::string_view::npos) {
+      lines = WrapWords(std::string(indent, ' ') + std::string(text.substr(next)), width, indent);
+      text = text.substr(0, space);
+    }
+  }
+  lines.insert(lines.begin(), std::string(text));
+  return lines;
+}
+
 std::string ProgressBar(double share, size_t width, const TextStyle& style) {
   const double clamped = std::clamp(share, 0.0, 1.0);
   const auto filled = static_cast<size_t>(clamped * static_cast<double>(width) + 1e-9);

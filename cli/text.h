@@ -15,7 +15,8 @@ namespace longwave {
 // Lines as wide as they may be and in the characters that the reader's terminal has.
 struct TextStyle {
   size_t width = 80;
-  bool utf8 = true;  // false: bars and sparklines in ASCII
+  size_t height = 1000;  // lines; a log has no end
+  bool utf8 = true;      // false: bars and sparklines in ASCII
 };
 
 std::string FormatBytes(double bytes);       // "999 B", "1.0 kB", "63.2 kB", "13.8 MB"
@@ -29,6 +30,10 @@ std::string FormatHash(uint64_t hash);                          // 16 hex digits
 size_t DisplayWidth(std::string_view text);
 // `text` cut to at most `width` columns.
 std::string FitWidth(std::string_view text, size_t width);
+
+// `text` in lines of at most `width` columns, broken between words alone: a word that is wider,
+// such as a path, has a line of its own. Lines after the first begin with `indent` spaces.
+std::vector<std::string> WrapWords(std::string_view text, size_t width, size_t indent);
 
 // A bar of `width` columns filled up to `share` (0 … 1).
 std::string ProgressBar(double share, size_t width, const TextStyle& style);

@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -17,22 +18,29 @@
 #include "cli/cluster.h"
 #include "cli/display.h"
 #include "cli/interrupts.h"
+#include "cli/preflight.h"
 #include "cli/run_folder.h"
+#include "cli/screen.h"
 #include "cli/status_feed.h"
 #include "cli/summary.h"
 #include "cli/view.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
+#include "worker/data/corpus.h"
 
 namespace longwave {
 namespace {
 
 constexpr absl::Duration kRefreshInterval = absl::Milliseconds(250);
-// From the end of the run until its workers have ended, and from the end of a process until the
-// coordinator says that the run is over.
+// From the end of the run until its workers have ended.
 constexpr absl::Duration kAftermathTimeout = absl::Seconds(10);
+// From a worker's end until the coordinator says that the run is over.
+constexpr absl::Duration kEarlyEndTimeout = absl::Milliseconds(1500);
+// From the end, or from when an interrupt is seen (which takes up to StatusFeed::kCallTimeout)
+// until no process is left: within three seconds of Ctrl-C.
+constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
 constexpr absl::Duration kSilenceMax = absl::Seconds(60);
-constexpr char kCompilerHeaders[] = "compiler-headers";
 
 absl::StatusOr<std::string> OwnFolder() {
   char path[PATH_MAX];
@@ -41,6 +49,13 @@ absl::StatusOr<std::string> OwnFolder() {
     return absl::InternalError("cannot find this program's own folder by /proc/self/exe");
   }
   return std::filesystem::path(std::string(path, static_cast<size_t>(size))).parent_path().string();
+}
+
+// In a terminal, lines are broken between words.
+void Print(std::FILE* file, const std::string& line, size_t indent) {
+  for (const std::string& part : WrapWords(line, ColumnsOf(fileno(file)), indent)) {
+    std::fprintf(file, "%s\n", part.c_str());
+  }
 }
 
 // How a run ended, before its figures are in.
@@ -68,12 +83,17 @@ class Run {
     Show("starting the processes");
     const absl::Status started = cluster_.Start();
     Verdict verdict = started.ok() ? Watch() : VerdictOf(started);
+    const absl::Time deadline = MonotonicNow() + kStopTimeout;
+    bool answers = true;
     if (verdict.outcome == RunOutcome::kStopped) {
       Show("stopping");
-      feed_.StopRun("stopped by the user");
+      answers = feed_.StopRun("stopped by the user");
     }
-    cluster_.Stop([this] { feed_.Refresh(); });
-    Show(verdict.failure.empty() ? "" : absl::StrCat("failed: ", verdict.failure));
+    // A coordinator that hangs is not asked for a last figure.
+    std::function<void()> last_look;
+    if (answers) last_look = [this] { feed_.Refresh(); };
+    cluster_.Stop(deadline, StatusFeed::kCallTimeout, last_look);
+    Show("");  // a failure is what the command closes with
     display_.reset();
     return Summarize(config_, feed_.status(), verdict.outcome, std::move(verdict.failure),
                      Elapsed());
@@ -83,7 +103,7 @@ class Run {
   // Until the run is over, one way or another.
   Verdict Watch() {
     feed_.Connect(cluster_.coordinator_address());
-    std::optional<absl::Time> aftermath;  // since a process ended or the run was over
+    std::optional<absl::Time> over_since, ended_since;
     while (true) {
       const absl::Status children = cluster_.Supervise(kRefreshInterval);
       feed_.Refresh();
@@ -105,13 +125,21 @@ class Run {
         return Failed(absl::StrCat("the coordinator at ", cluster_.coordinator_address(),
                                    " has not answered for ", absl::FormatDuration(kSilenceMax)));
       }
-      if (!feed_.over() && !cluster_.SomethingEnded()) continue;
-      aftermath = aftermath.value_or(absl::Now());
-      if (absl::Now() - *aftermath < kAftermathTimeout) continue;
-      return Failed(feed_.over()
-                        ? absl::StrCat("a worker was still there ",
-                                       absl::FormatDuration(kAftermathTimeout), " after the run")
-                        : "a process ended before the run was over; see the logs");
+      const absl::Time now = MonotonicNow();
+      if (feed_.over()) {
+        over_since = over_since.value_or(now);
+        if (now - *over_since < kAftermathTimeout) continue;
+        return Failed(absl::StrCat("a worker was still there ",
+                                   absl::FormatDuration(kAftermathTimeout), " after the run"));
+      }
+      const Process* ended = cluster_.FirstEnded();
+      if (ended == nullptr) continue;
+      // A worker may end a moment before the status says that the run is over; a server may not.
+      ended_since = ended_since.value_or(now);
+      if (cluster_.IsWorker(*ended) && now - *ended_since < kEarlyEndTimeout) continue;
+      feed_.Refresh();
+      if (feed_.over()) continue;
+      return Failed(absl::StrCat(ended->name(), " ended (exit status 0) before the run was over"));
     }
   }
 
@@ -133,9 +161,9 @@ class Run {
                       .note = std::move(note)});
   }
 
-  double Elapsed() const { return absl::ToDoubleSeconds(absl::Now() - begin_); }
+  double Elapsed() const { return absl::ToDoubleSeconds(MonotonicNow() - begin_); }
 
-  const absl::Time begin_ = absl::Now();
+  const absl::Time begin_ = MonotonicNow();
   const RunConfig& config_;
   const RunFolder& folder_;
   std::unique_ptr<Display> display_;
@@ -162,15 +190,17 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
   Overrides overrides = options.overrides;
   if (!options.name.empty()) overrides.push_back(absl::StrCat("run.name=", options.name));
   LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LoadConfig(options.config_file, overrides));
-  if (!options.data.empty()) config.data.path = options.data;
-  if (config.data.path == kCompilerHeaders) return config;
-  std::error_code error;
-  if (!std::filesystem::exists(config.data.path, error)) {
-    return absl::NotFoundError(absl::StrCat("data.path: got ", config.data.path,
-                                            ", which does not exist; wanted a file, a folder or ",
-                                            kCompilerHeaders));
+  if (options.data.has_value()) {
+    if (options.data->empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--data: got an empty path, wanted a file, a folder or ", kCompilerHeaders));
+    }
+    config.data.path = *options.data;
   }
-  config.data.path = std::filesystem::absolute(config.data.path).lexically_normal().string();
+  LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
+  if (config.data.path != kCompilerHeaders) {
+    config.data.path = std::filesystem::absolute(config.data.path).lexically_normal().string();
+  }
   return config;
 }
 
@@ -194,12 +224,12 @@ int RunUp(const UpOptions& options) {
   if (summary->rounds > 0) {
     std::printf("\n");
     for (const std::string& line : FinalLines(*summary, run_folder)) {
-      std::printf("%s\n", line.c_str());
+      Print(stdout, line, kFinalNameColumns);
     }
     std::fflush(stdout);
   }
   const bool failed = summary->outcome == RunOutcome::kFailed;
-  std::fprintf(failed ? stderr : stdout, "%s\n", ClosingLine(*summary, run_folder).c_str());
+  Print(failed ? stderr : stdout, ClosingLine(*summary, run_folder), 0);
   if (failed) std::fprintf(stderr, "logs are in %s/logs\n", run_folder.c_str());
   if (summary->outcome == RunOutcome::kFinished) return 0;
   const std::optional<int> signal = interrupts->Take();

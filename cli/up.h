@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_CLI_UP_H_
 #define LONGWAVE_CLI_UP_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace longwave {
 struct UpOptions {
   std::string config_file;
   std::vector<std::string> overrides;  // key=value
-  std::string data;                    // stands for data.path; empty: as configured
+  std::optional<std::string> data;     // stands for data.path, if given
   std::string name;                    // stands for run.name; empty: as configured
   std::string runs_dir = "runs";
   bool plain = false;
@@ -23,8 +24,8 @@ struct UpOptions {
 // one that failed, 128 and the signal for one that a signal has stopped.
 int RunUp(const UpOptions& options);
 
-// The configuration that the run's processes read, checked as far as it can be before they start:
-// the data is there, and named in a way that does not depend on the working folder.
+// The configuration that the run's processes read, checked as far as it can be before they start
+// (see CheckRun). Its data is named in a way that does not depend on the working folder.
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options);
 
 // Where the coordinator listens: as configured, unless that is the default, whose fixed port would

@@ -26,7 +26,8 @@ struct ViewInput {
 
 // Preset, model, cluster and run folder.
 std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style);
-// The whole live view, header included. No line is wider than the style's width.
+// The whole live view, header included, within the style's width and height: the shards' table
+// gives way first, then workers; the note stays.
 std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& style);
 // One finished round, for a log.
 std::string RoundLine(const RunConfig& config, const RoundRecord& record,
@@ -40,7 +41,8 @@ std::vector<std::string> ShardLines(const RunStatus& status);
 // Bytes per worker beside what DDP and DiLoCo would have sent by now.
 std::vector<std::string> TrafficLines(const Summary& summary);
 
-// The table at the end and the closing line.
+// The table at the end, names of kFinalNameColumns before the values, and the closing line.
+inline constexpr size_t kFinalNameColumns = 17;
 std::vector<std::string> FinalLines(const Summary& summary, const std::string& run_folder);
 std::string ClosingLine(const Summary& summary, const std::string& run_folder);
 

@@ -10,6 +10,11 @@ namespace {
 
 constexpr uint64_t kLogLinesMax = 100;
 
+absl::string_view ReplicasText(const Summary& summary) {
+  if (summary.replicas_equal) return "equal";
+  return summary.replicas_may_differ ? "differ, as sync.update: local has it" : "not equal";
+}
+
 }  // namespace
 
 bool ShowsRound(const RunConfig& config, uint32_t round_count_done) {
@@ -60,14 +65,14 @@ std::vector<std::string> FinalLines(const Summary& summary, const std::string& r
   const ByteCounts& bytes = summary.bytes;
   std::vector<std::string> lines;
   const auto row = [&lines](std::string_view name, const std::string& value) {
-    lines.push_back(absl::StrFormat("%-17s%s", name, value));
+    lines.push_back(absl::StrFormat("%-*s%s", int{kFinalNameColumns}, name, value));
   };
   const auto sent = [&](uint64_t total) {
-    return absl::StrCat(FormatBytes(static_cast<double>(total)), " each way: ",
-                        FormatRatio(static_cast<double>(total), static_cast<double>(bytes.pushed)),
-                        " of what was pushed, ",
-                        FormatRatio(static_cast<double>(total), static_cast<double>(bytes.pulled)),
-                        " of what was pulled");
+    return absl::StrCat(
+        FormatBytes(static_cast<double>(total)),
+        " each way: ", FormatRatio(static_cast<double>(total), static_cast<double>(bytes.pushed)),
+        " the push, ", FormatRatio(static_cast<double>(total), static_cast<double>(bytes.pulled)),
+        " the pull");
   };
   row("preset", absl::StrCat(summary.preset, ", ", summary.workers, " workers, ", summary.shards,
                              " shards, ", summary.params, " parameters"));
@@ -85,8 +90,7 @@ std::vector<std::string> FinalLines(const Summary& summary, const std::string& r
                              " of them payload (all workers)"));
   row("DiLoCo, fp32", sent(summary.bytes_diloco_fp32()));
   row("DDP, fp32", sent(summary.bytes_ddp_fp32()));
-  row("replicas", absl::StrCat(summary.replicas_equal ? "equal" : "not equal", ", state ",
-                               FormatHash(summary.state_hash)));
+  row("replicas", absl::StrCat(ReplicasText(summary), ", state ", FormatHash(summary.state_hash)));
   if (!summary.model_file.empty()) row("weights", summary.model_file);
   row("files", absl::StrCat(run_folder, "/: config.yaml, metrics.jsonl, summary.json, logs/"));
   return lines;
@@ -104,7 +108,7 @@ std::string ClosingLine(const Summary& summary, const std::string& run_folder) {
   }
   return absl::StrCat("longwave up: finished: ", summary.steps, " steps, ", summary.rounds,
                       " rounds, validation loss ", FormatLoss(summary.val_loss), ", replicas ",
-                      summary.replicas_equal ? "equal" : "not equal", ", ", run_folder);
+                      ReplicasText(summary), ", ", run_folder);
 }
 
 }  // namespace longwave

@@ -52,13 +52,22 @@ std::string WaitingNote(const RunConfig& config, const RunStatus& status) {
                       " shards are here");
 }
 
-void AppendTable(std::vector<std::string> table, size_t rows_max, absl::string_view noun,
-                 std::vector<std::string>* lines) {
-  if (table.size() <= 1) return;  // the head alone
-  lines->push_back("");
+// An empty line and the table, with at most `rows_max` rows below its head.
+std::vector<std::string> Below(const std::vector<std::string>& table, size_t rows_max,
+                               absl::string_view noun) {
+  if (table.size() <= 1) return {};  // the head alone
+  std::vector<std::string> lines = {""};
   const size_t rows = table.size() - 1;
-  for (size_t i = 0; i < std::min(rows, rows_max) + 1; ++i) lines->push_back(std::move(table[i]));
-  if (rows > rows_max) lines->push_back(absl::StrCat("and ", rows - rows_max, " more ", noun));
+  for (size_t i = 0; i < std::min(rows, rows_max) + 1; ++i) lines.push_back(table[i]);
+  if (rows > rows_max) lines.push_back(absl::StrCat("and ", rows - rows_max, " more ", noun));
+  return lines;
+}
+
+// Rounds that the worker has finished: its state names the one that it is in.
+uint32_t RoundsDone(const WorkerState& state) {
+  const bool after_round =
+      state.phase == WorkerPhase::kValidating || state.phase == WorkerPhase::kDone;
+  return state.round + (after_round ? 1 : 0);
 }
 
 }  // namespace
@@ -125,15 +134,26 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
   const Summary so_far = Summarize(config, status, RunOutcome::kStopped, "", input.elapsed_s);
   lines.push_back("");
   for (std::string& line : TrafficLines(so_far)) lines.push_back(std::move(line));
-  AppendTable(WorkerLines(status), kWorkerRowsMax, "workers", &lines);
-  AppendTable(ShardLines(status), kShardRowsMax, "shards", &lines);
 
   std::string note = input.note;
   if (note.empty() && !status.failure.empty()) note = absl::StrCat("failed: ", status.failure);
   if (note.empty() && status.phase == RunPhase::kWaiting) note = WaitingNote(config, status);
-  if (!note.empty()) {
-    lines.push_back("");
-    lines.push_back(note);
+  std::vector<std::string> notes;
+  if (!note.empty()) notes = {"", note};
+
+  const std::vector<std::string> worker_table = WorkerLines(status);
+  size_t worker_rows = kWorkerRowsMax;
+  std::vector<std::string> workers = Below(worker_table, worker_rows, "workers");
+  std::vector<std::string> shards = Below(ShardLines(status), kShardRowsMax, "shards");
+  const auto overflows = [&](size_t size) { return size + notes.size() > style.height; };
+  if (overflows(lines.size() + workers.size() + shards.size())) shards.clear();
+  while (worker_rows > 0 && overflows(lines.size() + workers.size())) {
+    workers = Below(worker_table, --worker_rows, "workers");
+  }
+  if (overflows(lines.size() + workers.size())) workers.clear();
+  if (overflows(lines.size())) lines.resize(style.height - std::min(style.height, notes.size()));
+  for (const auto* part : {&workers, &shards, &notes}) {
+    lines.insert(lines.end(), part->begin(), part->end());
   }
   for (std::string& line : lines) line = FitWidth(line, style.width);
   return lines;
@@ -154,7 +174,7 @@ std::vector<std::string> WorkerLines(const RunStatus& status) {
     const double seconds = state.seconds_computing + state.seconds_syncing;
     table.AddRow(
         {member.member.name, std::string(Name(state.phase)), absl::StrCat(state.step),
-         absl::StrCat(state.round), state.step > 0 ? FormatLoss(state.train_loss) : "-",
+         absl::StrCat(RoundsDone(state)), state.step > 0 ? FormatLoss(state.train_loss) : "-",
          seconds > 0 ? absl::StrFormat("%.0f %%", 100 * state.seconds_computing / seconds) : "-",
          FormatBytes(static_cast<double>(state.bytes.pushed)),
          FormatBytes(static_cast<double>(state.bytes.pulled)),

@@ -48,6 +48,17 @@ TEST(FitWidth, CountsCodePointsAndCutsBetweenThem) {
   EXPECT_EQ(FitWidth("ab", 5), "ab");
 }
 
+TEST(WrapWords, BreaksBetweenWordsAlone) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(WrapWords("as wide as it may be", 20, 2), (Lines{"as wide as it may be"}));
+  EXPECT_EQ(WrapWords("name  one two three four", 14, 6),
+            (Lines{"name  one two", "      three", "      four"}));
+  EXPECT_EQ(WrapWords("files /a/very/long/path end", 10, 2),
+            (Lines{"files", "  /a/very/long/path", "  end"}));
+  EXPECT_EQ(WrapWords("é é é", 3, 0), (Lines{"é é", "é"}));
+  EXPECT_EQ(WrapWords("/a/very/long/path", 5, 9), (Lines{"/a/very/long/path"}));
+}
+
 TEST(ProgressBar, IsAlwaysAsWideAsAsked) {
   const TextStyle utf8, ascii{.utf8 = false};
   EXPECT_EQ(ProgressBar(0.5, 4, ascii), "##..");

@@ -5,7 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
+#include <thread>
+#include <vector>
 
+#include "absl/time/time.h"
+#include "cli/run_folder.h"
 #include "cli/screen.h"
 #include "common/config/config.h"
 
@@ -29,7 +34,7 @@ class ResolveConfigTest : public testing::Test {
 };
 
 TEST_F(ResolveConfigTest, PutsTheCommandLineOverTheFile) {
-  std::ofstream(folder_ + "/a text: #1") << "text";
+  std::ofstream(folder_ + "/a text: #1") << std::string(20'000, 'x');
   options_.overrides = {"run.workers=3"};
   options_.name = "mine";
   options_.data = folder_ + "/./a text: #1";
@@ -46,13 +51,72 @@ TEST_F(ResolveConfigTest, PutsTheCommandLineOverTheFile) {
 TEST_F(ResolveConfigTest, RefusesDataThatIsNotThere) {
   options_.data = "/no/such/text";
   EXPECT_EQ(ResolveConfig(options_).status().message(),
-            "data.path: got /no/such/text, which does not exist; wanted a file, a folder or "
-            "compiler-headers");
+            "data: /no/such/text does not exist; wanted a file, a folder or compiler-headers");
+  options_.data = "";
+  EXPECT_EQ(ResolveConfig(options_).status().message(),
+            "--data: got an empty path, wanted a file, a folder or compiler-headers");
+}
+
+TEST_F(ResolveConfigTest, RefusesDataThatIsTooShort) {
+  options_.data = folder_ + "/text";
+  std::ofstream(*options_.data) << "short";
+  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+              HasSubstr(*options_.data + " leaves 4 bytes to the training part"));
+}
+
+TEST_F(ResolveConfigTest, RefusesMoreShardsThanTheModelHasTiles) {
+  options_.data = folder_ + "/text";
+  std::ofstream(*options_.data) << std::string(20'000, 'x');
+  options_.overrides = {"run.shards=64", "model.d_model=32", "model.layers=1", "model.heads=2",
+                        "model.context=32"};
+  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()), HasSubstr("64"));
 }
 
 TEST_F(ResolveConfigTest, NamesTheSettingThatIsWrong) {
   options_.overrides = {"run.wrokers=3"};
   EXPECT_THAT(std::string(ResolveConfig(options_).status().message()), HasSubstr("run.wrokers"));
+}
+
+class RunFolderCreate : public ResolveConfigTest {
+ protected:
+  absl::StatusOr<RunFolder> Create(const std::string& name) {
+    RunConfig config = DefaultConfig();
+    config.run.name = name;
+    return RunFolder::Create(folder_ + "/runs", config, absl::UnixEpoch());
+  }
+};
+
+TEST_F(RunFolderCreate, OfANameIsTakenOnce) {
+  const auto first = Create("mine");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->path(), folder_ + "/runs/mine");
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ + "/runs/mine/logs"));
+  EXPECT_EQ(Create("mine").status(),
+            absl::AlreadyExistsError("the run folder " + first->path() +
+                                     " has something in it; wanted a new name (--name) or an "
+                                     "empty folder"));
+}
+
+TEST_F(RunFolderCreate, MayBeThereIfEmpty) {
+  std::filesystem::create_directories(folder_ + "/runs/mine");
+  EXPECT_TRUE(Create("mine").ok());
+}
+
+TEST_F(RunFolderCreate, OfTwoRunsAtOnceBelongsToOne) {
+  std::vector<int> taken(8, 0);
+  std::vector<std::jthread> threads;
+  for (int& result : taken) {
+    threads.emplace_back([this, &result] { result = Create("mine").ok() ? 1 : 0; });
+  }
+  threads.clear();
+  EXPECT_EQ(std::accumulate(taken.begin(), taken.end(), 0), 1);
+}
+
+TEST_F(RunFolderCreate, WithoutANameGivesWayToThoseOfTheSameSecond) {
+  const auto first = Create(""), second = Create(""), third = Create("");
+  ASSERT_TRUE(first.ok() && second.ok() && third.ok()) << third.status();
+  EXPECT_EQ(second->path(), first->path() + "-2");
+  EXPECT_EQ(third->path(), first->path() + "-3");
 }
 
 TEST(ListenAddress, IsAFreePortUnlessConfigured) {

@@ -107,6 +107,23 @@ TEST(LiveLines, AreNeverWiderThanTheTerminal) {
   }
 }
 
+TEST(LiveLines, GiveUpShardsThenWorkersButNotTheNote) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  status.members.resize(4, status.members[0]);
+  status.shards.resize(4, status.shards[0]);
+  const ViewInput input{.config = &config, .status = &status, .note = "a note"};
+  const size_t whole = LiveLines(input, TextStyle()).size();
+  for (size_t height = 9; height <= whole; ++height) {
+    const std::vector<std::string> lines = LiveLines(input, TextStyle{.height = height});
+    EXPECT_LE(lines.size(), height);
+    EXPECT_EQ(lines.back(), "a note");
+    EXPECT_THAT(lines, Contains(HasSubstr("step 130/300")));
+    EXPECT_EQ(Joined(lines).find("shard-0") != std::string::npos, height == whole) << height;
+  }
+  EXPECT_THAT(LiveLines(input, TextStyle{.height = 23}), Contains(HasSubstr("worker-0")));
+}
+
 TEST(LiveLines, NeedNoUtf8) {
   const RunConfig config = Config();
   const RunStatus status = Status();
@@ -150,6 +167,15 @@ TEST(LiveLines, NameTheReplicaThatDiffersWhereThatIsWrong) {
   EXPECT_THAT(Joined(LiveLines(input, TextStyle())), HasSubstr("replicas differ: round 3"));
   config.sync.update = UpdateRule::kLocal;
   EXPECT_THAT(Joined(LiveLines(input, TextStyle())), Not(HasSubstr("replicas differ")));
+}
+
+TEST(WorkerLines, CountRoundsThatAreDone) {
+  RunStatus status = Status();
+  status.members.resize(1);
+  status.members[0].state.phase = WorkerPhase::kSyncing;
+  EXPECT_THAT(WorkerLines(status)[1], HasSubstr("syncing   130      4  "));
+  status.members[0].state.phase = WorkerPhase::kDone;
+  EXPECT_THAT(WorkerLines(status)[1], HasSubstr("done   130      5  "));
 }
 
 TEST(WorkerLines, AreInTheOrderOfTheirNumbers) {
@@ -216,6 +242,17 @@ TEST(FinalLines, HaveTheTotals) {
   EXPECT_THAT(text, HasSubstr("146.0 kB at the sockets, 144.0 kB of them payload"));
   EXPECT_THAT(text, HasSubstr("DDP, fp32        1.0 GB each way: 7123 x"));
   EXPECT_THAT(text, HasSubstr("replicas         equal, state 0000000000000000"));
+}
+
+TEST(FinalLines, SayWhyReplicasOfALocalUpdateDiffer) {
+  RunConfig config = Config();
+  RunStatus status = Status();
+  status.replicas_equal = false;
+  config.sync.update = UpdateRule::kLocal;
+  const Summary summary = Summarize(config, status, RunOutcome::kFinished, "", 70);
+  EXPECT_THAT(Joined(FinalLines(summary, "runs/x")),
+              HasSubstr("replicas         differ, as sync.update: local has it, state "));
+  EXPECT_THAT(ClosingLine(summary, "runs/x"), HasSubstr("replicas differ, as sync.update: local"));
 }
 
 }  // namespace

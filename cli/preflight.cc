@@ -1,0 +1,24 @@
+#include "cli/preflight.h"
+
+#include "common/base/status_macros.h"
+#include "common/layout/layout.h"
+#include "worker/data/corpus.h"
+#include "worker/models/gpt_shape.h"
+
+namespace longwave {
+namespace {
+
+// A table of tiles for more than this takes its time; the worker, which needs the table anyhow and
+// looks at its memory first, says what is wrong.
+constexpr double kParametersLaidOutMax = 1e9;
+
+}  // namespace
+
+absl::Status CheckRun(const RunConfig& config) {
+  LONGWAVE_RETURN_IF_ERROR(CheckCorpus(config.data, config.model.context));
+  if (GptParameterCount(config.model) > kParametersLaidOutMax) return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
+  return Layout::Create(manifest, LayoutOptionsFor(config, manifest)).status();
+}
+
+}  // namespace longwave
