@@ -113,7 +113,8 @@ class Run {
         case RunPhase::kFailed:
           return Failed(feed_.status().failure);
         case RunPhase::kStopped:
-          return {RunOutcome::kStopped, ""};
+          // Not by us: we ask for it after this alone.
+          return Failed("coordinator was told to end before the run was over");
         case RunPhase::kFinished:
           if (cluster_.WorkersEnded()) return {RunOutcome::kFinished, ""};
           break;
