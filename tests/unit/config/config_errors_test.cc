@@ -88,10 +88,10 @@ INSTANTIATE_TEST_SUITE_P(Values, BadConfig, testing::Values(
          "configs/x.yaml:1: sync.follow_schedule: got yes, wanted true or false"},
     Case{"Preset", "run:\n  preset: adamw\n", {},
          "configs/x.yaml:2: run.preset: got adamw, "
-         "wanted one of longwave, ddp, diloco, demo, decoupled, sparseloco"},
+         "wanted one of longwave, longwave_dct, ddp, diloco, demo, decoupled, sparseloco"},
     Case{"PresetOverridden", "run: {preset: ddp}", {"preset=x"},
          "--set preset=x: run.preset: got x, "
-         "wanted one of longwave, ddp, diloco, demo, decoupled, sparseloco"},
+         "wanted one of longwave, longwave_dct, ddp, diloco, demo, decoupled, sparseloco"},
     Case{"NameWithASlash", "run: {name: ../up}", {},
          "configs/x.yaml:1: run.name: got ../up, "
          "wanted a folder name of letters, digits, '.', '_' and '-', or \"\""},
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Overrides, BadConfig, testing::Values(
          "--set train.batch: wanted key=value, such as train.batch=8"},
     Case{"NoValue", "{}", {"train.batch="},
          "--set train.batch=: train.batch: got nothing, wanted a whole number from 1 to 65536"},
-    Case{"NoKey", "{}", {"=5"}, "--set =5: unknown key "},
+    Case{"NoKey", "{}", {"=5"}, "--set =5: no key before the =; wanted key=value"},
     Case{"NotUtf8", "{}", {"data.path=\xff"},
          "--set data.path=\\xff: data.path: got \\xff, wanted a path, or compiler-headers"}), NameOf);
 

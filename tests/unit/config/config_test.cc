@@ -59,9 +59,9 @@ TEST(ConfigFiles, EachIsAPresetOrKnownNotToBe) {
   }
 }
 
-TEST(Presets, AreTheDesignsMethods) {
-  EXPECT_THAT(PresetNames(),
-              testing::ElementsAre("longwave", "ddp", "diloco", "demo", "decoupled", "sparseloco"));
+TEST(Presets, AreTheDesignsMethodsAndTheDefaultUnderTheDct) {
+  EXPECT_THAT(PresetNames(), testing::ElementsAre("longwave", "longwave_dct", "ddp", "diloco",
+                                                  "demo", "decoupled", "sparseloco"));
 }
 
 TEST(Presets, AreCompiledInAsTheyStandInTheFiles) {

@@ -34,7 +34,8 @@ RunConfig WithShards(uint32_t shards) {
 
 TEST(LayoutOptionsFor, KeepsTheConfiguredSegmentsOfALargeModel) {
   const LayoutOptions options = LayoutOptionsFor(WithShards(2), OfTiles(1000));
-  EXPECT_EQ(options, (LayoutOptions{.segment_tiles = 256, .shard_count = 2}));
+  EXPECT_EQ(options,
+            (LayoutOptions{.tiling = Tiling::kFlat, .segment_tiles = 256, .shard_count = 2}));
 }
 
 TEST(LayoutOptionsFor, DividesASmallModelEvenly) {
