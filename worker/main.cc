@@ -1,12 +1,17 @@
 // longwave-worker: one replica of the model, trained on this machine and kept in step with the
 // others.
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -131,8 +136,20 @@ absl::Status Conclude(const absl::Status& trained, Session& session) {
   return ending.has_value() ? ending->ToStatus() : absl::OkStatus();
 }
 
+// The weights are written here hours from now: that it can be is known now.
+absl::Status PrepareRunDir(const std::string& run_dir) {
+  if (run_dir.empty()) return absl::OkStatus();
+  std::error_code error;
+  std::filesystem::create_directories(run_dir, error);
+  if (!error && access(run_dir.c_str(), W_OK) != 0) error.assign(errno, std::generic_category());
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--run-dir: got ", run_dir, ", wanted a folder to write to: ", error.message()));
+}
+
 absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
+  LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
   const MemoryNeed need = WorkerMemory(config, manifest);
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());

@@ -253,6 +253,9 @@ std::string Coordinator::WhatIsMissing() const {
     return absl::StrCat("every worker sent its final report after ", ledger_.records().size(),
                         " finished rounds, wanted ", options_.rounds);
   }
+  if (options_.promises_equal_replicas && !ledger_.replicas_equal()) {
+    return absl::StrCat("replicas differ: ", ledger_.inequality());
+  }
   std::string lost;
   for (const auto& [index, worker] : workers_) {
     if (worker.lost) {

@@ -78,8 +78,8 @@ using CoordinatorEffect =
 // heartbeat_timeout is lost: the next epoch begins without it. (One that has sent its final report
 // may be silent.) Left for finished when every member has sent its final report and one of them
 // names the weights that it wrote; for failed when a worker or shard reports a failure, a loss is
-// not finite, a shard is silent for heartbeat_timeout, no worker is left, or all are done and none
-// has written the weights.
+// not finite, a shard is silent for heartbeat_timeout, no worker is left, or all are done but none
+// has written the weights or replicas differed that were promised to be equal.
 //
 // finished, failed, stopped (by StopRequested, from waiting or training): the last states; nothing
 // leads out of them. Every heartbeat is answered with kStop and the reason, every registration with

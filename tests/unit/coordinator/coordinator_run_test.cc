@@ -155,6 +155,18 @@ TEST_F(CoordinatorTest, AnInequalityIsNoticedOnceAndShownInTheStatus) {
   EXPECT_EQ(Status().inequality, sentence);
 }
 
+TEST_F(CoordinatorTest, ARunThatPromisedEqualReplicasFailsAtItsEndIfTheyDiffered) {
+  Begin(Options(2, 1, 1));
+  Step(Beat(0, {Report(0)}));
+  Step(Beat(1, {Report(0, {1, 3})}));
+  WorkerHeartbeat last = FinalBeat(0);
+  last.final->model_file = "runs/a/model.safetensors";
+  Step(last);
+  const auto effects = Step(FinalBeat(1));
+  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFailed);
+  EXPECT_EQ(Status().failure.substr(0, 24), "replicas differ: round 0");
+}
+
 TEST_F(CoordinatorTest, ReplicasThatMayDifferDoSoWithoutANotice) {
   CoordinatorOptions options = Options(2, 1);
   options.promises_equal_replicas = false;

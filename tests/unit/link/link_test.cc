@@ -1,5 +1,10 @@
 #include "common/link/link.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <future>
 #include <memory>
@@ -230,9 +235,14 @@ TEST_F(LinkTest, SendingToAnUnknownPeerIsNotFound) {
 }
 
 TEST_F(LinkTest, FullSendQueueIsUnavailable) {
-  const std::string endpoint = router_->endpoint();
-  router_.reset();
-  auto dealer = Dealer::Connect(endpoint);
+  // A port that is taken but not listened on: nobody ever answers there, whatever runs beside.
+  const int taken = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  auto dealer = Dealer::Connect(absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port)));
   ASSERT_TRUE(dealer.ok());
   absl::Status status;
   int sent = 0;
@@ -241,6 +251,7 @@ TEST_F(LinkTest, FullSendQueueIsUnavailable) {
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_EQ(sent, kSendQueueFramesMax + 1);
+  close(taken);
 }
 
 // Many more frames than the receive queue and the kernel's buffers hold wait at the sender.
