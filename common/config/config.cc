@@ -11,10 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/config/config_checks.h"
 #include "common/config/config_keys.h"
 #include "common/config/presets.h"
-#include "common/base/utf8.h"
 #include "common/config/yaml_reader.h"
 
 namespace longwave {

@@ -8,8 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr ModelSection kSmall = {
-    .kind = "gpt", .d_model = 96, .layers = 3, .heads = 4, .context = 64};
+const ModelSection kSmall = {.kind = "gpt", .d_model = 96, .layers = 3, .heads = 4, .context = 64};
 
 TEST(GptShape, ParametersOfTheManifestAreThoseOfTheFormula) {
   for (const ModelSection& model :

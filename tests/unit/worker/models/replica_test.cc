@@ -17,9 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr ModelSection kTiny = {
-    .kind = "gpt", .d_model = 16, .layers = 2, .heads = 2, .context = 8};
-constexpr TrainSection kTrain = {.batch = 4};
+const ModelSection kTiny = {.kind = "gpt", .d_model = 16, .layers = 2, .heads = 2, .context = 8};
+const TrainSection kTrain = {.batch = 4};
 
 std::unique_ptr<Replica> MakeReplica(uint64_t seed = 1, const ModelSection& model = kTiny) {
   auto replica = Replica::Create(model, kTrain, seed, 1);

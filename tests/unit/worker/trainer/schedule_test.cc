@@ -8,7 +8,7 @@
 namespace longwave {
 namespace {
 
-constexpr TrainSection kTrain = {
+const TrainSection kTrain = {
     .learning_rate = 3e-3, .warmup_steps = 50, .final_learning_rate_share = 0.1};
 
 TEST(Schedule, WarmsUpLinearly) {
