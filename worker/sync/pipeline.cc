@@ -53,15 +53,10 @@ absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica
   return absl::OkStatus();
 }
 
-// The layout that a segment's merged payloads had last: their format may change from round to
-// round.
-struct MergedLayout {
-  std::optional<PayloadLayout> layout;
-};
-
 struct SegmentState {
   PayloadLayout up;
-  MergedLayout merged;
+  // Of its last merged update, whose format may change from round to round.
+  std::optional<PayloadLayout> merged;
   // Reused from round to round once the socket has let go of it.
   std::shared_ptr<std::vector<std::byte>> payload;
   EncodeReport report;
@@ -195,7 +190,7 @@ absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   SegmentState& segment = state.segments[index];
   if (segment.applied) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(merged.bytes()));
-  std::optional<PayloadLayout>& layout = segment.merged.layout;
+  std::optional<PayloadLayout>& layout = segment.merged;
   if (!layout.has_value() || layout->format() != format) {
     LONGWAVE_ASSIGN_OR_RETURN(layout,
                               PayloadLayout::Create(format, state.layout->TileSizes(index)));

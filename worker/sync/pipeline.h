@@ -46,8 +46,8 @@ struct ReplicaView {
 // object in the simulator. Not thread-safe.
 //
 // A round:  BeginRound;  for each segment Encode, then (once the shard has merged) Apply, segments
-// in any order;  EndRound. A push that was not accepted is taken back by Restore, before or after
-// Apply.
+// in any order;  EndRound. A push that was not accepted is given back to the residual by
+// Restore, before or after Apply.
 class SyncPipeline {
  public:
   // InvalidArgument: options that do not fit each other or the backend. ResourceExhausted: memory
