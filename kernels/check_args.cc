@@ -36,6 +36,14 @@ absl::Status CheckSegment(absl::string_view op, const Layout& layout, uint32_t s
       absl::StrCat(op, ": segment ", segment, " of a layout that has ", layout.segments().size()));
 }
 
+absl::Status CheckSignal(absl::string_view op, const Signal& signal) {
+  if (signal.type == ElementType::kFp32 || signal.type == ElementType::kBf16) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(op, ": unknown element type ", static_cast<int>(signal.type), " of the signal"));
+}
+
 absl::Status CheckTransform(absl::string_view op, Transform transform) {
   if (transform == Transform::kNone || transform == Transform::kDct) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -73,9 +81,14 @@ absl::Status CheckArgs(const EncodeArgs& args) {
                                                     {"momentum", args.momentum},
                                                     {"payload layout", args.payload_layout},
                                                     {"report", args.report}}));
+  LONGWAVE_RETURN_IF_ERROR(CheckSignal("encode", args.signal));
   LONGWAVE_RETURN_IF_ERROR(CheckTransform("encode", args.transform));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "beta", args.beta));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite("encode", "alpha", args.alpha));
+  if (args.slot >= kEncodeSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("encode: slot ", args.slot, ", wanted 0 to ", kEncodeSlots - 1));
+  }
   return CheckPayload("encode", *args.layout, args.segment, *args.payload_layout,
                       args.payload.size());
 }
@@ -113,6 +126,7 @@ absl::Status CheckArgs(const DecodeUpdateArgs& args) {
       return absl::InvalidArgumentError(
           absl::StrCat(kOp, ": unknown update rule ", static_cast<int>(args.update)));
   }
+  LONGWAVE_RETURN_IF_ERROR(CheckSignal(kOp, args.signal));
   LONGWAVE_RETURN_IF_ERROR(CheckTransform(kOp, args.transform));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "eta", args.eta));
   LONGWAVE_RETURN_IF_ERROR(CheckFinite(kOp, "mu", args.mu));
@@ -122,9 +136,15 @@ absl::Status CheckArgs(const DecodeUpdateArgs& args) {
 }
 
 absl::Status CheckArgs(const HashArgs& args) {
-  LONGWAVE_RETURN_IF_ERROR(
-      CheckPointers("hash", {{"layout", args.layout}, {"theta", args.theta}, {"hash", args.hash}}));
-  return CheckSegment("hash", *args.layout, args.segment);
+  LONGWAVE_RETURN_IF_ERROR(CheckPointers(
+      "hash", {{"layout", args.layout}, {"theta", args.theta}, {"hashes", args.hashes.data()}}));
+  const size_t segments = args.layout->segments().size();
+  if (args.segment_begin < segments && args.hashes.size() <= segments - args.segment_begin) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("hash: ", args.hashes.size(), " segments from ",
+                                                 args.segment_begin, " of a layout that has ",
+                                                 segments));
 }
 
 }  // namespace longwave

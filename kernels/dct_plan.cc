@@ -6,11 +6,10 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
-#include <numbers>
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/trigonometry.h"
+#include "kernels/dct_coefficients.h"
 
 namespace longwave {
 namespace {
@@ -22,8 +21,6 @@ struct Term {
 using Row = std::vector<Term>;        // ascending columns
 using Factor = std::vector<Row>;      // a square sparse matrix
 using Factors = std::vector<Factor>;  // the first is applied first
-
-constexpr double kHalfRoot = 0.5 * std::numbers::sqrt2;
 
 Row TwoTerms(uint32_t p, double a, uint32_t q, double b) {
   if (p < q) return {{p, a}, {q, b}};
@@ -38,13 +35,14 @@ Factor Dense(uint32_t n, double (*entry)(uint32_t n, uint32_t k, uint32_t j)) {
   return factor;
 }
 
+// √n times the orthonormal DCT-II and DCT-IV.
 double Dct2Entry(uint32_t n, uint32_t k, uint32_t j) {
-  if (k == 0) return std::sqrt(1.0 / n);
-  return std::sqrt(2.0 / n) * CosPi(uint64_t{2 * j + 1} * k, uint64_t{2} * n);
+  if (k == 0) return 1.0;
+  return kRoot2 * CosPi(uint64_t{2 * j + 1} * k, uint64_t{2} * n);
 }
 
 double Dct4Entry(uint32_t n, uint32_t k, uint32_t j) {
-  return std::sqrt(2.0 / n) * CosPi(uint64_t{2 * j + 1} * (2 * k + 1), uint64_t{4} * n);
+  return kRoot2 * CosPi(uint64_t{2 * j + 1} * (2 * k + 1), uint64_t{4} * n);
 }
 
 // diag(A, B) for factorizations of two halves of equal size; the shorter list ends in identities.
@@ -77,8 +75,8 @@ Factors Dct2(uint32_t n) {
   const uint32_t m = n / 2;
   Factor butterfly(n);
   for (uint32_t i = 0; i < m; ++i) {
-    butterfly[i] = TwoTerms(i, kHalfRoot, n - 1 - i, kHalfRoot);
-    butterfly[m + i] = TwoTerms(i, kHalfRoot, n - 1 - i, -kHalfRoot);
+    butterfly[i] = TwoTerms(i, 1, n - 1 - i, 1);
+    butterfly[m + i] = TwoTerms(i, 1, n - 1 - i, -1);
   }
   Factors factors;
   factors.push_back(std::move(butterfly));
@@ -92,16 +90,15 @@ Factors Dct2(uint32_t n) {
   return factors;
 }
 
-// y[k] = √(2/n) Σ_j x[j] cos(π (2j+1)(2k+1) / 4n): rotations of (x_j, x_{n-1-j}), two DCT-II of
-// half the length, and sums and differences of their outputs.
+// √n times y[k] = √(2/n) Σ_j x[j] cos(π (2j+1)(2k+1) / 4n): rotations of (x_j, x_{n-1-j}), two
+// DCT-II of half the length, and sums and differences of their outputs.
 Factors Dct4(uint32_t n) {
   if (n == 1) return {};
   if (n % 2 == 1) return {Dense(n, Dct4Entry)};
   const uint32_t m = n / 2;
   Factor rotation(n);
   for (uint32_t j = 0; j < m; ++j) {
-    const double cosine = CosPi(2 * j + 1, uint64_t{4} * n);
-    const double sine = SinPi(2 * j + 1, uint64_t{4} * n);
+    const double cosine = RotationCosine(n, j), sine = RotationSine(n, j);
     const double sign = j % 2 == 0 ? 1.0 : -1.0;
     rotation[j] = TwoTerms(j, cosine, n - 1 - j, sine);
     rotation[m + j] = TwoTerms(j, sign * sine, n - 1 - j, -sign * cosine);
@@ -111,11 +108,11 @@ Factors Dct4(uint32_t n) {
   Append(factors, Beside(Dct2(m), Dct2(m), m));
   if (m == 1) return factors;
   Factor combination(n);
-  combination[0] = {{0, 1.0}};
-  combination[n - 1] = {{m, 1.0}};
+  combination[0] = {{0, kRoot2}};
+  combination[n - 1] = {{m, kRoot2}};
   for (uint32_t k = 1; k < m; ++k) {
-    combination[2 * k] = TwoTerms(k, kHalfRoot, n - k, -kHalfRoot);
-    combination[2 * k - 1] = TwoTerms(k, kHalfRoot, n - k, kHalfRoot);
+    combination[2 * k] = TwoTerms(k, 1, n - k, -1);
+    combination[2 * k - 1] = TwoTerms(k, 1, n - k, 1);
   }
   factors.push_back(std::move(combination));
   return factors;
@@ -187,6 +184,10 @@ class DctPlanCache {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Pair>> owned_;
 };
+
+float DctNorm(uint32_t rows, uint32_t cols) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(rows) * cols));
+}
 
 const DctPlan& DctPlan::Of(uint32_t length, DctDirection direction) {
   LONGWAVE_CHECK(length >= 1 && length <= kDctLengthMax);

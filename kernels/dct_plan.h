@@ -13,20 +13,25 @@ inline constexpr uint32_t kDctLengthMax = 4096;
 
 enum class DctDirection : uint8_t { kForward = 0, kInverse = 1 };
 
-// The orthonormal DCT-II of one length, or its inverse, as stages (see dct_stage.h):
-//   X[k] = s(k) · Σ_j x[j] cos(π (2j+1) k / 2n),  s(0) = √(1/n), s(k>0) = √(2/n).
+// √n times the orthonormal DCT-II of one length, or √n times its inverse, as stages (dct_stage.h):
+//   √n·X[k] = Σ_j x[j] r(k) cos(π (2j+1) k / 2n),  r(0) = 1, r(k>0) = √2.
 //
-// The stages are the orthogonal factorization of Plonka and Tasche: every factor is orthonormal, so
-// rounding errors do not grow from stage to stage at any length. Where a length is not a power of
-// two, what is left of it after halving is one dense factor. The inverse is the list of transposed
-// stages in reverse. Coefficients are computed in double (trigonometry.h and a correctly rounded
-// square root, so the same bits on every machine) and rounded to float.
-// Source: Plonka & Tasche 2005, "Fast and numerically stable algorithms for discrete cosine
-// transforms", Linear Algebra Appl. 394.
+// The stages are the factorization of Plonka and Tasche into orthogonal matrices, each times √2, so
+// that its butterflies are plain sums and differences and rounding errors still do not grow from
+// stage to stage at any length. Where a length is not a power of two, what is left of it after
+// halving is one dense factor. The inverse is the list of transposed stages in reverse.
+// Coefficients are computed in double (dct_coefficients.h: the same bits on every machine) and
+// rounded to float. Source: Plonka & Tasche 2005, "Fast and numerically stable algorithms for
+// discrete cosine transforms", Linear Algebra Appl. 394.
 //
-// A tile of rows × cols is transformed down its columns first (length rows), then along its rows
-// (length cols); the inverse goes along the rows first, then down the columns. A run (rows == 1) is
-// transformed along its length. The order is part of the definition, as each value's rounding is.
+// The transform T of a tile of rows × cols, which is orthonormal, is defined as
+//   1. every element times DctNorm(rows, cols), rounded       (2^-6 for 4096 elements)
+//   2. the columns' stages (length rows), then the rows' (length cols)
+//   3. the result transposed: coefficient (i, j) of frequencies i down and j along is number
+//      j·rows + i
+// and its inverse as 1. every coefficient times DctNorm, 2. the inverse stages of the rows, then of
+// the columns. A run (rows == 1) is transformed along its length. The order is part of the
+// definition, as each value's rounding is; dct_codelet.h has the same stages as straight code.
 class DctPlan {
  public:
   // The plan of a length of 1 … kDctLengthMax, built at its first use and kept; from any thread.
@@ -47,6 +52,9 @@ class DctPlan {
   std::vector<uint16_t> index_;
   std::vector<float> coefficient_;
 };
+
+// What makes a tile's transform orthonormal: 1/√(rows·cols), rounded to float.
+float DctNorm(uint32_t rows, uint32_t cols);
 
 }  // namespace longwave
 

@@ -28,15 +28,22 @@ struct Exec {
   int threads = 1;         // host threads, CPU backend
 };
 
+enum class ElementType : uint8_t { kFp32 = 0, kBf16 = 1 };
+
 // What a worker wants to tell the others, as a difference of two flat arrays or a scaled one:
-// s = scale · (a − b), or scale · a when b is null. fp32, [Layout::parameter_count()].
+// s = scale · (a − b), or scale · a when b is null, each operation rounded to fp32 on its own.
+// a, b: of `type`, [Layout::parameter_count()].
 struct Signal {
-  const float* a = nullptr;
-  const float* b = nullptr;
+  const void* a = nullptr;
+  const void* b = nullptr;
   float scale = 1.0f;
+  ElementType type = ElementType::kFp32;
 };
 
-// Written by Encode, in host memory, valid once exec's stream has got there.
+// Encodings that may be under way at the same time: while one is copied and sent, the next runs.
+inline constexpr uint32_t kEncodeSlots = 2;
+
+// Written by Encode, in host memory.
 struct EncodeReport {
   static constexpr uint32_t kNone = ~uint32_t{0};
   uint32_t nonfinite_tile = kNone;  // first tile of the segment with a NaN or an infinity
@@ -47,6 +54,10 @@ struct EncodeReport {
 
 // momentum  m̂ ← β·m̂ + T(s)       select and quantize q̂ of m̂ per tile       residual  m̂ ← m̂ − α·q̂
 // in the transform's domain: T is linear and orthonormal, so no inverse transform is needed.
+//
+// Enqueues and returns; payload and report are there once finish(exec, slot) has returned, and stay
+// the caller's to keep alive until then. A slot takes one encoding at a time: FailedPrecondition
+// where its last one was not finished.
 //
 // A tile in which m̂ would become a NaN or an infinity is reported: its m̂ stays as it was, the
 // payload is incomplete and must not be sent. The sums of the report leave such tiles out.
@@ -69,9 +80,11 @@ struct EncodeArgs {
   const PayloadLayout* payload_layout = nullptr;
   std::span<std::byte> payload;    // host memory, payload_layout->bytes()
   EncodeReport* report = nullptr;  // host memory
+  uint32_t slot = 0;               // 0 … kEncodeSlots − 1
 };
 
-// m̂ ← fma(α, q̂, m̂): puts a payload that was not accepted back into the residual.
+// m̂ ← fma(α, q̂, m̂): puts a payload that was not accepted back into the residual. Has read the
+// payload when it returns.
 // Agreement: bit-exact on every backend but the reference.
 struct RestoreArgs {
   const Layout* layout = nullptr;
@@ -106,6 +119,8 @@ enum class UpdateKind : uint8_t {
 //   kInner     gradient ← u
 //   kLocal     m̂ ← m̂ + Ĝ;  θ ← fma(−η, fma(β, T⁻¹(m̂), s), θ)  with s = scale · (a − b)
 // kLocal's signal may be theta itself: each element is read before it is written.
+//
+// Has read the payload when it returns.
 struct DecodeUpdateArgs {
   const Layout* layout = nullptr;
   uint32_t segment = 0;
@@ -126,21 +141,25 @@ struct DecodeUpdateArgs {
   float* momentum = nullptr;           // [coefficient_count], kLocal only
 };
 
-// A hash of the elements of a segment that depends on each bit and each place but on no order of
-// evaluation: Σ Mix64(Mix64(flat index) + bits of θ[flat index]) modulo 2^64.
+// A hash of the elements of each of some neighbouring segments that depends on each bit and each
+// place but on no order of evaluation: Σ Mix64(Mix64(flat index) + bits of θ[flat index]) modulo
+// 2^64. Waits for its result.
 struct HashArgs {
   const Layout* layout = nullptr;
-  uint32_t segment = 0;
+  uint32_t segment_begin = 0;
   const float* theta = nullptr;
-  uint64_t* hash = nullptr;  // host memory
+  std::span<uint64_t> hashes;  // host memory; as many segments as it has places, at least one
 };
 
-// One row a backend, constant after start-up. Every operation enqueues on exec's stream (the CPU's
-// are done when they return). Errors: InvalidArgument (shapes that do not fit each other), Internal
-// (a failed launch). Pointers to dense data are in the backend's memory.
+// One row a backend, constant after start-up. Operations enqueue on exec's stream and return (the
+// CPU's are done by then); none allocates memory once each kind of call has been made. Errors:
+// InvalidArgument (shapes that do not fit each other), Internal (a failed launch). Pointers to
+// dense data are in the backend's memory.
 struct KernelOps {
   std::string_view name;
   absl::Status (*encode)(const Exec&, const EncodeArgs&);
+  // Waits for the encoding of `slot`; with none under way there is nothing to wait for.
+  absl::Status (*finish)(const Exec&, uint32_t slot);
   absl::Status (*restore)(const Exec&, const RestoreArgs&);
   absl::Status (*decode_update)(const Exec&, const DecodeUpdateArgs&);
   absl::Status (*hash)(const Exec&, const HashArgs&);

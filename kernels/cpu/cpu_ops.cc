@@ -34,7 +34,8 @@ TilePlace PlaceOf(const Tile& tile) {
 }
 
 TilePlans PlansOf(const Tile& tile, DctDirection direction) {
-  return {DctPlan::Of(tile.rows, direction).view(), DctPlan::Of(tile.cols, direction).view()};
+  return {DctPlan::Of(tile.rows, direction).view(), DctPlan::Of(tile.cols, direction).view(),
+          DctNorm(tile.rows, tile.cols)};
 }
 
 // What is the same for all tiles of a call.
@@ -73,7 +74,8 @@ TileReport EncodeTile(const Context& context, const EncodeArgs& args, uint32_t t
   float* momentum = args.momentum + tile.coefficient_offset;
   TileReport report;
 
-  math.gather(PlaceOf(tile), args.signal.a, args.signal.b, args.signal.scale, scratch.x);
+  math.gather(PlaceOf(tile), args.signal.a, args.signal.b, args.signal.type == ElementType::kBf16,
+              args.signal.scale, scratch.x);
   report.signal = math.square_sum(size, scratch.x);
   if (args.transform == Transform::kDct) {
     math.forward(PlansOf(tile, DctDirection::kForward), scratch.x, scratch.y);
@@ -121,6 +123,8 @@ absl::Status Encode(const TileMath& math, const Exec& exec, const EncodeArgs& ar
   return absl::OkStatus();
 }
 
+absl::Status Finish(const Exec&, uint32_t) { return absl::OkStatus(); }
+
 absl::Status Restore(const TileMath& math, const Exec& exec, const RestoreArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   const Context context(math, args);
@@ -166,7 +170,8 @@ void DecodeUpdateTile(const Context& context, const DecodeUpdateArgs& args, uint
                            args.velocity,
                            args.gradient,
                            args.signal.a,
-                           args.signal.b};
+                           args.signal.b,
+                           args.signal.type == ElementType::kBf16};
   context.math.update(PlaceOf(tile), step, scratch.x);
 }
 
@@ -180,13 +185,13 @@ absl::Status DecodeUpdate(const TileMath& math, const Exec& exec, const DecodeUp
 
 absl::Status Hash(const TileMath& math, const Exec& exec, const HashArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
-  const auto tiles = args.layout->tiles(args.layout->segments()[args.segment]);
-  std::vector<uint64_t> sums(tiles.size());
-  ParallelFor(static_cast<uint32_t>(tiles.size()), exec.threads,
-              [&](uint32_t t) { sums[t] = math.hash(PlaceOf(tiles[t]), args.theta); });
-  uint64_t sum = 0;
-  for (const uint64_t each : sums) sum += each;
-  *args.hash = sum;
+  ParallelFor(static_cast<uint32_t>(args.hashes.size()), exec.threads, [&](uint32_t s) {
+    uint64_t sum = 0;
+    for (const Tile& tile : args.layout->tiles(args.layout->segments()[args.segment_begin + s])) {
+      sum += math.hash(PlaceOf(tile), args.theta);
+    }
+    args.hashes[s] = sum;
+  });
   return absl::OkStatus();
 }
 
@@ -197,6 +202,7 @@ const KernelOps& Table() {
   static const KernelOps ops = {
       "cpu",
       [](const Exec& exec, const EncodeArgs& a) { return Encode(TileMathOf(kIsa), exec, a); },
+      Finish,
       [](const Exec& exec, const RestoreArgs& a) { return Restore(TileMathOf(kIsa), exec, a); },
       [](const Exec& exec, const DecodeUpdateArgs& a) {
         return DecodeUpdate(TileMathOf(kIsa), exec, a);

@@ -17,6 +17,7 @@
 namespace longwave::cpu {
 namespace {
 
+constexpr uint32_t kTileSizeMax = 4096;  // of codec.h, which this source may not include
 constexpr uint32_t kLanes = 16;  // partial sums: independent of the width of the machine's vectors
 
 // One stage over `width` vectors side by side: element p of vector j is in[p * width + j].
@@ -88,56 +89,78 @@ void Copy(uint32_t n, const float* in, float* out) {
   for (uint32_t i = 0; i < n; ++i) out[i] = in[i];
 }
 
+void Scale(uint32_t n, float factor, float* x) {
+  for (uint32_t i = 0; i < n; ++i) x[i] = MulOnce(factor, x[i]);
+}
+
 void Forward(const TilePlans& plans, float* data, float* scratch) {
   const uint32_t rows = plans.down.length, cols = plans.along.length;
+  Scale(rows * cols, plans.norm, data);
   float* x = RunPlan(plans.down, cols, data, scratch);
-  if (rows == 1 || cols == 1) {
-    x = RunPlan(plans.along, rows, x, x == data ? scratch : data);
-    Copy(rows * cols, x, data);
-    return;
-  }
   float* y = x == data ? scratch : data;
-  Transpose(rows, cols, x, y);
-  y = RunPlan(plans.along, rows, y, x);
-  if (y == data) {
-    Copy(rows * cols, y, scratch);
-    y = scratch;
+  if (rows > 1 && cols > 1) {
+    Transpose(rows, cols, x, y);
+    float* swapped = x;
+    x = y;
+    y = swapped;
   }
-  Transpose(cols, rows, y, data);
+  Copy(rows * cols, RunPlan(plans.along, rows, x, y), data);
 }
 
 void Inverse(const TilePlans& plans, float* data, float* scratch) {
   const uint32_t rows = plans.down.length, cols = plans.along.length;
-  float* x = data;
-  float* y = scratch;
+  Scale(rows * cols, plans.norm, data);
+  float* x = RunPlan(plans.along, rows, data, scratch);
+  float* y = x == data ? scratch : data;
   if (rows > 1 && cols > 1) {
-    Transpose(rows, cols, data, scratch);
-    x = RunPlan(plans.along, rows, scratch, data);
-    y = x == data ? scratch : data;
     Transpose(cols, rows, x, y);
     float* swapped = x;
     x = y;
     y = swapped;
-  } else {
-    x = RunPlan(plans.along, rows, data, scratch);
-    y = x == data ? scratch : data;
   }
   Copy(rows * cols, RunPlan(plans.down, cols, x, y), data);
 }
 
-void Gather(const TilePlace& tile, const float* a, const float* b, float scale, float* out) {
+struct Fp32 {
+  const float* at;
+  explicit Fp32(const void* array, uint64_t offset)
+      : at(static_cast<const float*>(array) + offset) {}
+  float operator[](uint32_t i) const { return at[i]; }
+};
+
+struct Bf16 {
+  const uint16_t* at;
+  explicit Bf16(const void* array, uint64_t offset)
+      : at(static_cast<const uint16_t*>(array) + offset) {}
+  float operator[](uint32_t i) const {
+    const uint32_t bits = static_cast<uint32_t>(at[i]) << 16;
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+};
+
+template <typename Array>
+void GatherTile(const TilePlace& tile, const void* a, const void* b, float scale, float* out) {
   for (uint32_t r = 0; r < tile.rows; ++r, out += tile.cols) {
     const uint32_t valid = r < tile.rows_valid ? tile.cols_valid : 0;
-    const uint64_t at = tile.offset + uint64_t{r} * tile.row_stride;
-    if (b == nullptr) {
+    const uint64_t offset = tile.offset + uint64_t{r} * tile.row_stride;
+    if (valid > 0 && b == nullptr) {
+      const Array x(a, offset);
       LONGWAVE_IVDEP
-      for (uint32_t c = 0; c < valid; ++c) out[c] = scale * a[at + c];
-    } else {
+      for (uint32_t c = 0; c < valid; ++c) out[c] = scale * x[c];
+    } else if (valid > 0) {
+      const Array x(a, offset), y(b, offset);
       LONGWAVE_IVDEP
-      for (uint32_t c = 0; c < valid; ++c) out[c] = scale * (a[at + c] - b[at + c]);
+      for (uint32_t c = 0; c < valid; ++c) out[c] = scale * (x[c] - y[c]);
     }
     for (uint32_t c = valid; c < tile.cols; ++c) out[c] = 0;
   }
+}
+
+void Gather(const TilePlace& tile, const void* a, const void* b, bool is_bf16, float scale,
+            float* out) {
+  is_bf16 ? GatherTile<Bf16>(tile, a, b, scale, out) : GatherTile<Fp32>(tile, a, b, scale, out);
 }
 
 bool AddMomentum(uint32_t n, float beta, const float* __restrict m, float* __restrict x) {
@@ -183,14 +206,13 @@ void UpdateRow(const UpdateStep& step, uint64_t at, uint32_t count, const float*
       theta[c] = FmaOnce(-eta, FmaOnce(mu, v, u[c]), x);
     }
   } else if constexpr (kRule == UpdateRule::kLocal) {
-    const float* a = step.signal_a + at;
-    const float* b = step.signal_b == nullptr ? nullptr : step.signal_b + at;
-    const float beta = step.beta, scale = step.scale;
-    LONGWAVE_IVDEP
+    const float beta = step.beta;
+    float s[kTileSizeMax];
+    const TilePlace row = {at, 0, 1, count, 1, count};
+    Gather(row, step.signal_a, step.signal_b, step.signal_is_bf16, step.scale, s);
     for (uint32_t c = 0; c < count; ++c) {
-      const float s = scale * (b == nullptr ? a[c] : a[c] - b[c]);
       const float x = kDecay ? theta[c] * keep : theta[c];
-      theta[c] = FmaOnce(-eta, FmaOnce(beta, u[c], s), x);
+      theta[c] = FmaOnce(-eta, FmaOnce(beta, u[c], s[c]), x);
     }
   } else {
     LONGWAVE_IVDEP

@@ -22,6 +22,7 @@ struct TilePlace {
 struct TilePlans {
   DctPlanView down;
   DctPlanView along;
+  float norm;  // DctNorm
 };
 
 // As UpdateKind of ops.h, and in its order.
@@ -33,15 +34,18 @@ struct UpdateStep {
   float* theta;
   float* velocity;
   float* gradient;
-  const float* signal_a;
-  const float* signal_b;  // may be null
+  const void* signal_a;
+  const void* signal_b;  // may be null
+  bool signal_is_bf16;
 };
 
 struct TileMath {
   // out[rows, cols] = scale · (a − b), or scale · a where b is null; zero where the tile is
-  // padding.
-  void (*gather)(const TilePlace& tile, const float* a, const float* b, float scale, float* out);
-  // Transform of data[rows, cols] in place; scratch is as large.
+  // padding. a, b: fp32 or bf16.
+  void (*gather)(const TilePlace& tile, const void* a, const void* b, bool is_bf16, float scale,
+                 float* out);
+  // The transform of dct_plan.h, in place; scratch is as large. Elements are data[rows, cols],
+  // coefficients data[cols, rows].
   void (*forward)(const TilePlans& plans, float* data, float* scratch);
   void (*inverse)(const TilePlans& plans, float* data, float* scratch);
   // x ← fma(beta, m, x) over n elements. False if any result is NaN or infinite.

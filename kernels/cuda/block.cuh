@@ -23,6 +23,19 @@ struct TileShared {
   uint32_t broadcast[4];
 };
 
+// Element `at` of an array of fp32, or of bf16.
+__device__ inline float LoadElement(const void* array, bool is_bf16, uint64_t at) {
+  if (!is_bf16) return static_cast<const float*>(array)[at];
+  return __uint_as_float(static_cast<uint32_t>(static_cast<const uint16_t*>(array)[at]) << 16);
+}
+
+// scale · (a − b), or scale · a.
+__device__ inline float SignalAt(const void* a, const void* b, bool is_bf16, float scale,
+                                 uint64_t at) {
+  const float x = LoadElement(a, is_bf16, at);
+  return __fmul_rn(scale, b == nullptr ? x : __fsub_rn(x, LoadElement(b, is_bf16, at)));
+}
+
 // All threads of the block call these together; each ends in a barrier, so that scratch is free
 // again.
 

@@ -79,6 +79,7 @@ absl::StatusOr<uint32_t> SendJobs(Workspace& workspace, cudaStream_t stream, con
     if (transform == Transform::kDct) {
       LONGWAVE_ASSIGN_OR_RETURN(job.down, workspace.PlanOnDevice(tile.rows, direction));
       LONGWAVE_ASSIGN_OR_RETURN(job.along, workspace.PlanOnDevice(tile.cols, direction));
+      job.norm = DctNorm(tile.rows, tile.cols);
     }
     std::memcpy(workspace.jobs_host.as<TileJob>() + t, &job, sizeof job);
   }
@@ -126,6 +127,7 @@ absl::Status Encode(const Exec& exec, const EncodeArgs& args) {
   launch.signal_a = args.signal.a;
   launch.signal_b = args.signal.b;
   launch.signal_scale = args.signal.scale;
+  launch.signal_is_bf16 = args.signal.type == ElementType::kBf16;
   launch.beta = args.beta;
   launch.alpha = args.alpha;
   launch.momentum = args.momentum;
@@ -209,24 +211,25 @@ absl::Status DecodeUpdate(const Exec& exec, const DecodeUpdateArgs& args) {
   launch.signal_a = args.signal.a;
   launch.signal_b = args.signal.b;
   launch.signal_scale = args.signal.scale;
+  launch.signal_is_bf16 = args.signal.type == ElementType::kBf16;
   LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(launch, stream));
   return Synchronize(stream);
 }
 
-absl::Status Hash(const Exec& exec, const HashArgs& args) {
-  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+absl::Status HashSegment(const Exec& exec, const Layout& layout, uint32_t segment,
+                         const float* theta, uint64_t* hash) {
   Workspace& workspace = Workspace::Get();
   const std::lock_guard lock(workspace.mutex);
   const cudaStream_t stream = StreamOf(exec);
   const DrainOnExit drain(stream);
   HashLaunch launch = {};
   LONGWAVE_ASSIGN_OR_RETURN(launch.tile_count,
-                            SendJobs(workspace, stream, *args.layout, args.segment, nullptr,
-                                     Transform::kNone, DctDirection::kForward, 0, 0));
+                            SendJobs(workspace, stream, layout, segment, nullptr, Transform::kNone,
+                                     DctDirection::kForward, 0, 0));
   LONGWAVE_RETURN_IF_ERROR(workspace.reports.Reserve(sizeof(unsigned long long)));
   LONGWAVE_RETURN_IF_ERROR(workspace.reports_host.Reserve(sizeof(unsigned long long)));
   launch.jobs = workspace.jobs.as<TileJob>();
-  launch.theta = args.theta;
+  launch.theta = theta;
   launch.hash = workspace.reports.as<unsigned long long>();
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(launch.hash, 0, sizeof *launch.hash, stream));
   LONGWAVE_CUDA_RETURN_IF_ERROR(Launch(launch, stream));
@@ -234,9 +237,20 @@ absl::Status Hash(const Exec& exec, const HashArgs& args) {
                                                 sizeof *launch.hash, cudaMemcpyDeviceToHost,
                                                 stream));
   LONGWAVE_RETURN_IF_ERROR(Synchronize(stream));
-  *args.hash = *workspace.reports_host.as<unsigned long long>();
+  *hash = *workspace.reports_host.as<unsigned long long>();
   return absl::OkStatus();
 }
+
+absl::Status Hash(const Exec& exec, const HashArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  for (uint32_t s = 0; s < args.hashes.size(); ++s) {
+    LONGWAVE_RETURN_IF_ERROR(
+        HashSegment(exec, *args.layout, args.segment_begin + s, args.theta, &args.hashes[s]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Finish(const Exec&, uint32_t) { return absl::OkStatus(); }
 
 absl::Status Copy(const Exec& exec, void* to, const void* from, size_t bytes) {
   if (bytes == 0) return absl::OkStatus();
@@ -283,8 +297,8 @@ absl::StatusOr<const KernelOps*> Ops() {
         absl::StrCat("no CUDA device: ",
                      error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error)));
   }
-  static const KernelOps ops = {"cuda", Encode,   Restore, DecodeUpdate, Hash,
-                                Copy,   Allocate, Release, Wait};
+  static const KernelOps ops = {"cuda", Encode, Finish,   Restore, DecodeUpdate,
+                                Hash,   Copy,   Allocate, Release, Wait};
   return &ops;
 }
 

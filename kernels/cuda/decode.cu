@@ -28,9 +28,8 @@ __device__ inline void UpdateElement(const DecodeUpdateLaunch& launch, uint64_t 
       break;
     }
     case UpdateKind::kLocal: {
-      const float a = launch.signal_a[at];
-      const float s =
-          MulOnce(launch.signal_scale, launch.signal_b == nullptr ? a : a - launch.signal_b[at]);
+      const float s = SignalAt(launch.signal_a, launch.signal_b, launch.signal_is_bf16,
+                               launch.signal_scale, at);
       theta = FmaOnce(-launch.eta, FmaOnce(launch.beta, u, s), theta);
       break;
     }

@@ -18,8 +18,8 @@ __global__ void __launch_bounds__(kBlockThreads) EncodeKernel(const EncodeLaunch
     float s = 0;
     if (row < job.rows_valid && col < job.cols_valid) {
       const uint64_t at = job.offset + static_cast<uint64_t>(row) * job.row_stride + col;
-      const float a = launch.signal_a[at];
-      s = launch.signal_scale * (launch.signal_b == nullptr ? a : a - launch.signal_b[at]);
+      s = SignalAt(launch.signal_a, launch.signal_b, launch.signal_is_bf16, launch.signal_scale,
+                   at);
     }
     x[e] = s;
   }

@@ -22,6 +22,7 @@ struct TileJob {
   uint64_t draw;                             // random and stride selection
   uint64_t scale_at, indices_at, values_at;  // bytes from the payload's start
   DctPlanView down, along;  // in the direction of the call; empty without a transform
+  float norm;               // DctNorm
 };
 
 struct TileReport {
@@ -32,9 +33,10 @@ struct TileReport {
 struct EncodeLaunch {
   const TileJob* jobs;
   uint32_t tile_count;
-  const float* signal_a;
-  const float* signal_b;  // may be null
+  const void* signal_a;
+  const void* signal_b;  // may be null
   float signal_scale;
+  bool signal_is_bf16;
   float beta, alpha;
   float* momentum;
   uint8_t selection, codec;  // Selection, ValueCodec
@@ -62,9 +64,10 @@ struct DecodeUpdateLaunch {
   float* velocity;
   float* gradient;
   float* momentum;
-  const float* signal_a;
-  const float* signal_b;
+  const void* signal_a;
+  const void* signal_b;
   float signal_scale;
+  bool signal_is_bf16;
 };
 
 struct HashLaunch {

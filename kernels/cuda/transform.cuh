@@ -22,15 +22,37 @@ __device__ inline void RunStages(const DctPlanView& plan, bool down, uint32_t co
   }
 }
 
-// The order of dct_plan.h: down the columns first; the inverse goes along the rows first.
+// to[cols, rows] = fromᵀ, then the two change places.
+__device__ inline void TransposeTile(uint32_t rows, uint32_t cols, float** from, float** to) {
+  for (uint32_t e = threadIdx.x; e < rows * cols; e += kBlockThreads) {
+    (*to)[e % cols * rows + e / cols] = (*from)[e];
+  }
+  __syncthreads();
+  float* swapped = *from;
+  *from = *to;
+  *to = swapped;
+}
+
+__device__ inline void ScaleTile(float factor, uint32_t size, float* x) {
+  for (uint32_t e = threadIdx.x; e < size; e += kBlockThreads) x[e] = MulOnce(factor, x[e]);
+  __syncthreads();
+}
+
+// The transform of dct_plan.h: from elements [rows, cols] to coefficients [cols, rows] and back.
 __device__ inline void Forward(const TileJob& job, float** x, float** y) {
   const uint32_t size = job.rows * job.cols;
+  if (job.down.length == 0) return;
+  ScaleTile(job.norm, size, *x);
   RunStages(job.down, true, job.cols, size, x, y);
   RunStages(job.along, false, job.cols, size, x, y);
+  TransposeTile(job.rows, job.cols, x, y);
 }
 
 __device__ inline void Inverse(const TileJob& job, float** x, float** y) {
   const uint32_t size = job.rows * job.cols;
+  if (job.down.length == 0) return;
+  ScaleTile(job.norm, size, *x);
+  TransposeTile(job.cols, job.rows, x, y);
   RunStages(job.along, false, job.cols, size, x, y);
   RunStages(job.down, true, job.cols, size, x, y);
 }

@@ -31,14 +31,25 @@ std::vector<double> Apply(const std::vector<double>& x, uint32_t n, uint32_t cou
   return y;
 }
 
+// Of x[rows, cols].
+std::vector<double> Transposed(const std::vector<double>& x, uint32_t rows, uint32_t cols) {
+  std::vector<double> y(x.size());
+  for (uint32_t r = 0; r < rows; ++r) {
+    for (uint32_t c = 0; c < cols; ++c) y[c * rows + r] = x[r * cols + c];
+  }
+  return y;
+}
+
 }  // namespace
 
 std::vector<double> Dct(const std::vector<double>& x, uint32_t rows, uint32_t cols) {
-  return Apply(Apply(x, rows, cols, cols, 1, false), cols, rows, 1, cols, false);
+  return Transposed(Apply(Apply(x, rows, cols, cols, 1, false), cols, rows, 1, cols, false), rows,
+                    cols);
 }
 
 std::vector<double> InverseDct(const std::vector<double>& x, uint32_t rows, uint32_t cols) {
-  return Apply(Apply(x, cols, rows, 1, cols, true), rows, cols, cols, 1, true);
+  return Apply(Apply(Transposed(x, cols, rows), cols, rows, 1, cols, true), rows, cols, cols, 1,
+               true);
 }
 
 }  // namespace longwave::ref

@@ -3,9 +3,8 @@
 // stores is computed in double. Only the bits of a payload come from the wire's own functions,
 // which define them.
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
-#include <numbers>
 #include <numeric>
 #include <vector>
 
@@ -24,9 +23,14 @@ uint64_t FlatIndex(const Tile& tile, uint32_t row, uint32_t col) {
   return tile.offset + uint64_t{row} * tile.row_stride + col;
 }
 
+double ElementAt(const void* array, ElementType type, uint64_t i) {
+  if (type == ElementType::kFp32) return static_cast<const float*>(array)[i];
+  return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(array)[i]} << 16);
+}
+
 double SignalAt(const Signal& signal, uint64_t i) {
-  const double a = signal.a[i];
-  return signal.scale * (signal.b == nullptr ? a : a - signal.b[i]);
+  const double a = ElementAt(signal.a, signal.type, i);
+  return signal.scale * (signal.b == nullptr ? a : a - ElementAt(signal.b, signal.type, i));
 }
 
 std::span<const Tile> TilesOf(const Layout& layout, uint32_t segment) {
@@ -126,6 +130,8 @@ absl::Status Encode(const Exec&, const EncodeArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status Finish(const Exec&, uint32_t) { return absl::OkStatus(); }
+
 absl::Status Restore(const Exec&, const RestoreArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   const auto tiles = TilesOf(*args.layout, args.segment);
@@ -194,18 +200,18 @@ absl::Status DecodeUpdate(const Exec&, const DecodeUpdateArgs& args) {
 
 absl::Status Hash(const Exec&, const HashArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
-  uint64_t sum = 0;
-  for (const Tile& tile : TilesOf(*args.layout, args.segment)) {
-    for (uint32_t r = 0; r < tile.rows_valid; ++r) {
-      for (uint32_t c = 0; c < tile.cols_valid; ++c) {
-        const uint64_t i = FlatIndex(tile, r, c);
-        uint32_t bits;
-        std::memcpy(&bits, &args.theta[i], sizeof bits);
-        sum += Mix64(Mix64(i) + bits);
+  for (uint32_t s = 0; s < args.hashes.size(); ++s) {
+    uint64_t sum = 0;
+    for (const Tile& tile : TilesOf(*args.layout, args.segment_begin + s)) {
+      for (uint32_t r = 0; r < tile.rows_valid; ++r) {
+        for (uint32_t c = 0; c < tile.cols_valid; ++c) {
+          const uint64_t i = FlatIndex(tile, r, c);
+          sum += Mix64(Mix64(i) + std::bit_cast<uint32_t>(args.theta[i]));
+        }
       }
     }
+    args.hashes[s] = sum;
   }
-  *args.hash = sum;
   return absl::OkStatus();
 }
 
@@ -214,8 +220,8 @@ absl::Status Wait(const Exec&) { return absl::OkStatus(); }
 }  // namespace
 
 const KernelOps& Ops() {
-  static const KernelOps ops = {"reference", Encode,       Restore,     DecodeUpdate, Hash,
-                                CopyHost,    AllocateHost, ReleaseHost, Wait};
+  static const KernelOps ops = {"reference", Encode,   Finish,       Restore,     DecodeUpdate,
+                                Hash,        CopyHost, AllocateHost, ReleaseHost, Wait};
   return ops;
 }
 

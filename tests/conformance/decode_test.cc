@@ -264,11 +264,10 @@ uint64_t HashOfSegment(const KernelOps& ops, const Layout& layout, uint32_t segm
   uint64_t hash = 0;
   HashArgs args;
   args.layout = &layout;
-  args.segment = segment;
+  args.segment_begin = segment;
   args.theta = array.data();
-  args.hash = &hash;
+  args.hashes = {&hash, 1};
   EXPECT_TRUE(ops.hash({}, args).ok());
-  EXPECT_TRUE(ops.wait({}).ok());
   return hash;
 }
 

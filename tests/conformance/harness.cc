@@ -120,7 +120,7 @@ Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, con
   Exec exec;
   exec.threads = setting.threads;
   encoded.status = ops.encode(exec, args);
-  if (encoded.status.ok()) encoded.status = ops.wait(exec);
+  if (encoded.status.ok()) encoded.status = ops.finish(exec, args.slot);
   encoded.momentum = momentum.Read();
   return encoded;
 }

@@ -91,11 +91,11 @@ std::vector<double> Elements(const Layout& layout, const std::vector<double>& co
   for (const Tile& tile : layout.tiles()) {
     const auto begin = coefficients.begin() + static_cast<std::ptrdiff_t>(tile.coefficient_offset);
     std::vector<double> block(begin, begin + tile.size());
-    block = InverseDct(block, tile.rows, tile.cols, 1, tile.cols);
-    if (tile.rows > 1) block = InverseDct(block, tile.cols, tile.rows, tile.cols, 1);
+    block = InverseDct(block, tile.rows, tile.cols, tile.rows, 1);
+    if (tile.rows > 1) block = InverseDct(block, tile.cols, tile.rows, 1, tile.rows);
     for (size_t r = 0; r < tile.rows_valid; ++r) {
       for (size_t c = 0; c < tile.cols_valid; ++c) {
-        flat[tile.offset + r * tile.row_stride + c] = block[r * tile.cols + c];
+        flat[tile.offset + r * tile.row_stride + c] = block[c * tile.rows + r];
       }
     }
   }

@@ -157,7 +157,7 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
                            .payload = *segment.payload,
                            .report = &segment.report};
   LONGWAVE_RETURN_IF_ERROR(state.ops->encode(state.exec, args));
-  LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
+  LONGWAVE_RETURN_IF_ERROR(state.ops->finish(state.exec, args.slot));
   if (segment.report.nonfinite_tile != EncodeReport::kNone) {
     return absl::DataLossError(absl::StrCat(
         "round ", state.round, ", segment ", index, ", tile ", segment.report.nonfinite_tile,
@@ -237,12 +237,8 @@ absl::Status SyncPipeline::EndRound() {
 absl::StatusOr<std::vector<uint64_t>> SyncPipeline::Hashes() {
   State& state = *state_;
   std::vector<uint64_t> hashes(state.segments.size());
-  for (uint32_t s = 0; s < hashes.size(); ++s) {
-    const HashArgs args = {
-        .layout = state.layout, .segment = s, .theta = state.anchor(), .hash = &hashes[s]};
-    LONGWAVE_RETURN_IF_ERROR(state.ops->hash(state.exec, args));
-  }
-  LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
+  const HashArgs args = {.layout = state.layout, .theta = state.anchor(), .hashes = hashes};
+  LONGWAVE_RETURN_IF_ERROR(state.ops->hash(state.exec, args));
   return hashes;
 }
 
