@@ -13,7 +13,7 @@ packages=(
   clang-14 clang-format-14 libclang-rt-14-dev
   libabsl-dev libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   libzmq3-dev cppzmq-dev prometheus-cpp-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   libtorch-dev libopenblas0-pthread
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libsqlite3-dev libxxhash-dev libzstd-dev libspdlog-dev
   python3 python3-venv

@@ -1,3 +1,4 @@
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/transform.cuh"
 #include "kernels/ops.h"
@@ -41,7 +42,7 @@ __device__ inline void UpdateElement(const DecodeUpdateLaunch& launch, uint64_t 
 
 __global__ void __launch_bounds__(kBlockThreads)
     DecodeUpdateKernel(const DecodeUpdateLaunch launch) {
-  __shared__ TileShared shared;
+  LONGWAVE_SHARED(TileShared, shared);
   const TileJob& job = launch.jobs[blockIdx.x];
   const ValueCodec codec = static_cast<ValueCodec>(launch.codec);
   const bool local = static_cast<UpdateKind>(launch.update) == UpdateKind::kLocal;
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 __global__ void __launch_bounds__(kBlockThreads) RestoreKernel(const RestoreLaunch launch) {
-  __shared__ TileShared shared;
+  LONGWAVE_SHARED(TileShared, shared);
   const TileJob& job = launch.jobs[blockIdx.x];
   const ValueCodec codec = static_cast<ValueCodec>(launch.codec);
   ReadSelection(static_cast<Selection>(launch.selection), job, launch.payload, shared);
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(kBlockThreads) RestoreKernel(const RestoreLaun
 }
 
 __global__ void __launch_bounds__(kBlockThreads) HashKernel(const HashLaunch launch) {
-  __shared__ uint64_t scratch[kBlockThreads];
+  LONGWAVE_SHARED(uint64_t[kBlockThreads], scratch);
   const TileJob& job = launch.jobs[blockIdx.x];
   const uint32_t valid = job.rows_valid * job.cols_valid;
   uint64_t sum = 0;
@@ -101,18 +102,15 @@ __global__ void __launch_bounds__(kBlockThreads) HashKernel(const HashLaunch lau
 }  // namespace
 
 cudaError_t Launch(const DecodeUpdateLaunch& launch, cudaStream_t stream) {
-  DecodeUpdateKernel<<<launch.tile_count, kBlockThreads, 0, stream>>>(launch);
-  return cudaGetLastError();
+  return Launch(DecodeUpdateKernel, launch.tile_count, kBlockThreads, 0, stream, launch);
 }
 
 cudaError_t Launch(const RestoreLaunch& launch, cudaStream_t stream) {
-  RestoreKernel<<<launch.tile_count, kBlockThreads, 0, stream>>>(launch);
-  return cudaGetLastError();
+  return Launch(RestoreKernel, launch.tile_count, kBlockThreads, 0, stream, launch);
 }
 
 cudaError_t Launch(const HashLaunch& launch, cudaStream_t stream) {
-  HashKernel<<<launch.tile_count, kBlockThreads, 0, stream>>>(launch);
-  return cudaGetLastError();
+  return Launch(HashKernel, launch.tile_count, kBlockThreads, 0, stream, launch);
 }
 
 }  // namespace longwave::cuda

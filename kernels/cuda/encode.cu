@@ -1,3 +1,4 @@
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/transform.cuh"
 
@@ -5,7 +6,7 @@ namespace longwave::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kBlockThreads) EncodeKernel(const EncodeLaunch launch) {
-  __shared__ TileShared shared;
+  LONGWAVE_SHARED(TileShared, shared);
   const TileJob& job = launch.jobs[blockIdx.x];
   const Selection selection = static_cast<Selection>(launch.selection);
   const ValueCodec codec = static_cast<ValueCodec>(launch.codec);
@@ -73,8 +74,7 @@ __global__ void __launch_bounds__(kBlockThreads) EncodeKernel(const EncodeLaunch
 }  // namespace
 
 cudaError_t Launch(const EncodeLaunch& launch, cudaStream_t stream) {
-  EncodeKernel<<<launch.tile_count, kBlockThreads, 0, stream>>>(launch);
-  return cudaGetLastError();
+  return Launch(EncodeKernel, launch.tile_count, kBlockThreads, 0, stream, launch);
 }
 
 }  // namespace longwave::cuda

@@ -1,0 +1,332 @@
+#include "tests/emulation/block.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "cuda_runtime.h"
+#include "tests/emulation/fiber.h"
+#include "tests/emulation/orders.h"
+#include "tests/emulation/shared_memory.h"
+
+// The built-in variables of the device language; set before a thread goes on.
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace longwave::emulation {
+namespace {
+
+constexpr uint32_t kWarpLanes = 32;
+constexpr uint32_t kThreadsMax = 1024;
+
+enum class State { kRunnable, kAtBarrier, kInExchange, kEnded };
+
+struct Thread {
+  std::unique_ptr<Fiber> fiber;
+  State state = State::kEnded;
+  Where where;                      // of the barrier or the exchange
+  const char* operation = nullptr;  // of the exchange
+  uint32_t mask = 0;
+};
+
+// One meeting of the lanes of a mask. It stays until each has read the values: the first may be at
+// the next meeting by the time that the last reads.
+struct Meeting {
+  const char* operation = nullptr;
+  uint32_t mask = 0, arrived = 0, readers = 0;  // free: no mask
+  WarpValues values;
+};
+
+bool Same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+
+std::string Hex(uint32_t mask) {
+  char text[16];
+  std::snprintf(text, sizeof text, "0x%08x", mask);
+  return text;
+}
+
+uint32_t Count(const dim3& shape) { return shape.x * shape.y * shape.z; }
+
+uint3 Unflatten(uint32_t i, const dim3& shape) {
+  return {i % shape.x, i / shape.x % shape.y, i / shape.x / shape.y};
+}
+
+class Block;
+// The one that runs a grid, if one does.
+Block* running = nullptr;
+
+class Block {
+ public:
+  void Run(const Grid& grid);
+  int Barrier(Vote vote, bool predicate, Where where);
+  WarpValues Exchange(const char* operation, uint32_t mask, uint64_t value, Where where);
+
+  uint32_t current() const { return current_; }
+  uint32_t index() const { return block_; }
+  SharedMemory& shared() { return shared_; }
+  const Fiber& fiber() const { return *threads_[current_].fiber; }
+  void CallKernel() const { (*grid_->thread)(); }
+
+ private:
+  void RunOne();
+  void Arrange(std::vector<uint32_t>& order);
+  void EndBarrier();
+  Meeting& MeetingOf(const char* operation, uint32_t mask, Where where);
+  [[noreturn]] void RefuseDeadlock() const;
+  void Wait(State state, Where where) {
+    threads_[current_].state = state;
+    threads_[current_].where = where;
+    threads_[current_].fiber->Suspend();
+  }
+
+  const Grid* grid_ = nullptr;
+  uint32_t block_ = 0, current_ = 0, thread_count_ = 0;
+  std::vector<Thread> threads_;
+  std::vector<uint32_t> order_;
+  std::mt19937_64 random_;
+  SharedMemory shared_;
+
+  uint32_t at_barrier_ = 0, ended_ = 0;
+  Vote vote_ = Vote::kNone;
+  uint32_t votes_ = 0;  // predicates that were true, of the barrier that fills
+  int result_ = 0;      // of the barrier before: it stays until all have come to the next
+  std::vector<std::vector<Meeting>> warps_;
+};
+
+void Block::Arrange(std::vector<uint32_t>& order) {
+  switch (thread_order().kind) {
+    case ThreadOrder::Kind::kAscending:
+      break;
+    case ThreadOrder::Kind::kDescending:
+      std::reverse(order.begin(), order.end());
+      break;
+    case ThreadOrder::Kind::kShuffled:
+      std::shuffle(order.begin(), order.end(), random_);
+      break;
+  }
+}
+
+void Block::Run(const Grid& grid) {
+  if (running != nullptr) Refuse("a kernel was launched by a kernel");
+  grid_ = &grid;
+  thread_count_ = Count(grid.threads);
+  if (thread_count_ > kThreadsMax) Refuse("a block of more than 1024 threads");
+  random_.seed(thread_order().seed);
+  while (threads_.size() < thread_count_) {
+    threads_.emplace_back().fiber = std::make_unique<Fiber>();
+  }
+  warps_.resize((thread_count_ + kWarpLanes - 1) / kWarpLanes);
+  order_.resize(thread_count_);
+  std::iota(order_.begin(), order_.end(), 0);
+  Arrange(order_);
+  std::vector<uint32_t> blocks(Count(grid.blocks));
+  std::iota(blocks.begin(), blocks.end(), 0);
+  Arrange(blocks);
+  gridDim = grid.blocks;
+  blockDim = grid.threads;
+  running = this;
+  for (const uint32_t block : blocks) {
+    block_ = block;
+    blockIdx = Unflatten(block, grid.blocks);
+    RunOne();
+  }
+  running = nullptr;
+}
+
+void Block::RunOne() {
+  shared_.BeginBlock(grid_->dynamic_shared_bytes);
+  at_barrier_ = ended_ = votes_ = 0;
+  for (std::vector<Meeting>& warp : warps_) warp.clear();
+  for (uint32_t t = 0; t < thread_count_; ++t) {
+    threads_[t].state = State::kRunnable;
+    threads_[t].fiber->Begin([] { running->CallKernel(); });
+  }
+  while (ended_ < thread_count_) {
+    bool moved = false;
+    for (const uint32_t t : order_) {
+      Thread& thread = threads_[t];
+      if (thread.state != State::kRunnable) continue;
+      moved = true;
+      current_ = t;
+      threadIdx = Unflatten(t, grid_->threads);
+      thread.fiber->Resume();
+      if (thread.fiber->done()) {
+        thread.state = State::kEnded;
+        ++ended_;
+      }
+    }
+    if (at_barrier_ == thread_count_) {
+      EndBarrier();
+    } else if (!moved) {
+      RefuseDeadlock();
+    }
+  }
+  shared_.EndBlock();
+}
+
+int Block::Barrier(Vote vote, bool predicate, Where where) {
+  if (at_barrier_++ == 0) vote_ = vote;
+  votes_ += predicate;
+  Wait(State::kAtBarrier, where);
+  return result_;
+}
+
+void Block::EndBarrier() {
+  const Where& where = threads_[0].where;
+  for (uint32_t t = 1; t < thread_count_; ++t) {
+    const Where& other = threads_[t].where;
+    if (other.line == where.line && Same(other.file, where.file)) continue;
+    Refuse("thread 0 is at the barrier of " + Text(where) + ", thread " + std::to_string(t) +
+           " at that of " + Text(other));
+  }
+  switch (vote_) {
+    case Vote::kNone:
+      break;
+    case Vote::kCount:
+      result_ = static_cast<int>(votes_);
+      break;
+    case Vote::kAnd:
+      result_ = votes_ == thread_count_;
+      break;
+    case Vote::kOr:
+      result_ = votes_ != 0;
+      break;
+  }
+  at_barrier_ = votes_ = 0;
+  for (uint32_t t = 0; t < thread_count_; ++t) threads_[t].state = State::kRunnable;
+  if (thread_order().kind == ThreadOrder::Kind::kShuffled) Arrange(order_);
+}
+
+Meeting& Block::MeetingOf(const char* operation, uint32_t mask, Where where) {
+  const uint32_t lane = current_ % kWarpLanes;
+  const auto refuse = [&](const std::string& why) {
+    Refuse(std::string(operation) + " of " + Text(where) + " with the mask " + Hex(mask) + ": " +
+           why);
+  };
+  if ((mask >> lane & 1) == 0)
+    refuse("the mask leaves out lane " + std::to_string(lane) + ", which calls");
+  const uint32_t lanes = std::min(kWarpLanes, thread_count_ - current_ / kWarpLanes * kWarpLanes);
+  if (lanes < kWarpLanes && mask >> lanes != 0) {
+    refuse("the warp has " + std::to_string(lanes) + " lanes only");
+  }
+  std::vector<Meeting>& warp = warps_[current_ / kWarpLanes];
+  Meeting* unused = nullptr;
+  for (Meeting& meeting : warp) {
+    if (meeting.mask == 0) {
+      unused = &meeting;
+    } else if (meeting.arrived != meeting.mask && (meeting.mask & mask) != 0) {
+      if (meeting.mask != mask || !Same(meeting.operation, operation)) {
+        const uint32_t other = static_cast<uint32_t>(std::countr_zero(meeting.arrived));
+        const Thread& thread = threads_[current_ / kWarpLanes * kWarpLanes + other];
+        refuse("lane " + std::to_string(other) + " is at " + meeting.operation + " of " +
+               Text(thread.where) + " with lanes in common");
+      }
+      return meeting;
+    }
+  }
+  // No reference into the warp's meetings is held across a wait: it may grow here.
+  if (unused == nullptr) unused = &warp.emplace_back();
+  *unused = {};
+  unused->operation = operation;
+  unused->mask = mask;
+  std::fill(std::begin(unused->values.of), std::end(unused->values.of), ~uint64_t{0});
+  return *unused;
+}
+
+WarpValues Block::Exchange(const char* operation, uint32_t mask, uint64_t value, Where where) {
+  const uint32_t warp = current_ / kWarpLanes, lane = current_ % kWarpLanes;
+  Meeting& meeting = MeetingOf(operation, mask, where);
+  const size_t at = static_cast<size_t>(&meeting - warps_[warp].data());
+  meeting.values.of[lane] = value;
+  meeting.arrived |= uint32_t{1} << lane;
+  if (meeting.arrived == mask) {
+    meeting.readers = static_cast<uint32_t>(std::popcount(mask));
+    for (uint32_t other = 0; other < kWarpLanes; ++other) {
+      if ((mask >> other & 1) != 0) threads_[warp * kWarpLanes + other].state = State::kRunnable;
+    }
+  } else {
+    threads_[current_].operation = operation;
+    threads_[current_].mask = mask;
+    Wait(State::kInExchange, where);
+  }
+  Meeting& done = warps_[warp][at];
+  const WarpValues values = done.values;
+  if (--done.readers == 0) done.mask = 0;
+  return values;
+}
+
+void Block::RefuseDeadlock() const {
+  std::string sentence = "threads wait for others that will not come:";
+  size_t told = 0;
+  // One thread of each kind says enough.
+  std::vector<std::string> kinds;
+  for (uint32_t t = 0; t < thread_count_; ++t) {
+    const Thread& thread = threads_[t];
+    std::string kind;
+    if (thread.state == State::kAtBarrier) {
+      kind = "is at the barrier of " + Text(thread.where);
+    } else if (thread.state == State::kInExchange) {
+      kind = std::string("is at ") + thread.operation + " of " + Text(thread.where) +
+             " with the mask " + Hex(thread.mask);
+    } else {
+      kind = "has ended";
+    }
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
+    kinds.push_back(kind);
+    sentence += (told++ == 0 ? " thread " : ", thread ") + std::to_string(t) + " " + kind;
+  }
+  Refuse(sentence);
+}
+
+}  // namespace
+
+void Run(const Grid& grid) {
+  static Block* const block = new Block;
+  block->Run(grid);
+}
+
+std::string Running() {
+  if (running == nullptr) return "";
+  return "block " + std::to_string(running->index()) + ", thread " +
+         std::to_string(running->current()) + ": ";
+}
+
+std::string DescribeBlockMemory(const void* address) {
+  if (running == nullptr) return "";
+  if (running->fiber().IsGuard(address)) return "past the end of the thread's stack";
+  return running->shared().Describe(address);
+}
+
+int Barrier(Vote vote, bool predicate, Where where) {
+  return running->Barrier(vote, predicate, where);
+}
+
+WarpValues Exchange(const char* operation, uint32_t mask, uint64_t value, Where where) {
+  return running->Exchange(operation, mask, value, where);
+}
+
+uint32_t Lane() { return running->current() % kWarpLanes; }
+
+void* SharedObject(const void* key, size_t bytes, size_t alignment) {
+  return running->shared().Object(key, bytes, alignment);
+}
+
+void* DynamicShared() { return running->shared().dynamic(); }
+
+std::string Text(const Where& where) {
+  const std::string file = where.file == nullptr ? "" : where.file;
+  return file.substr(file.rfind('/') + 1) + ":" + std::to_string(where.line);
+}
+
+void Refuse(const std::string& sentence) {
+  std::fprintf(stderr, "CUDA emulation: %s%s\n", Running().c_str(), sentence.c_str());
+  std::abort();
+}
+
+}  // namespace longwave::emulation

@@ -1,0 +1,54 @@
+#ifndef LONGWAVE_TESTS_EMULATION_BLOCK_H_
+#define LONGWAVE_TESTS_EMULATION_BLOCK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "cuda_runtime_api.h"
+#include "tests/emulation/refuse.h"
+
+namespace longwave::emulation {
+
+// The blocks of a grid one after the other, each of a fiber a thread. A fiber runs until it has to
+// wait for others, at a barrier or at an exchange within its warp, or ends.
+//
+// Stricter than a GPU, which lets threads end early: a barrier wants every thread of the block, at
+// the same place in the source, and an exchange every lane that its mask names. What can no longer
+// arrive is refused by name instead of waiting for ever.
+struct Grid {
+  dim3 blocks, threads;
+  size_t dynamic_shared_bytes = 0;
+  const std::function<void()>* thread = nullptr;  // the kernel with its arguments
+};
+void Run(const Grid& grid);
+
+// Where the running thread is, e.g. "block 3, thread 17: "; empty outside of a kernel.
+std::string Running();
+
+// What an address of a fault is to the running block, as the end of a sentence; empty if nothing.
+std::string DescribeBlockMemory(const void* address);
+
+// Called by the kernels, through the device language.
+
+enum class Vote { kNone, kCount, kAnd, kOr };
+// The barrier of the block. Returns what the vote is about.
+int Barrier(Vote vote, bool predicate, Where where);
+
+// Each lane that the mask names gives a value; all have all values then. Lanes of the others read
+// as an undefined value: all bits set.
+struct WarpValues {
+  uint64_t of[32];
+};
+WarpValues Exchange(const char* operation, uint32_t mask, uint64_t value, Where where);
+uint32_t Lane();
+
+// The block's object of a declaration in the source: `key` is the same for all its threads. Filled
+// with 0xff at first, as the dynamic part is: nothing may count on what shared memory begins with.
+void* SharedObject(const void* key, size_t bytes, size_t alignment);
+void* DynamicShared();
+
+}  // namespace longwave::emulation
+
+#endif  // LONGWAVE_TESTS_EMULATION_BLOCK_H_

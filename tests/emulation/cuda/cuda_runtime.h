@@ -1,0 +1,67 @@
+#ifndef LONGWAVE_TESTS_EMULATION_CUDA_CUDA_RUNTIME_H_
+#define LONGWAVE_TESTS_EMULATION_CUDA_CUDA_RUNTIME_H_
+
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "cuda_runtime_api.h"
+#include "tests/emulation/device_language.h"
+#include "tests/emulation/runtime.h"
+
+// The emulation's own header of this name: the runtime's C++ half, with the device language, which
+// nvcc has built in.
+
+struct cudaLaunchAttribute;
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim;
+  dim3 blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
+template <typename... Wanted, typename... Given>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Wanted...),
+                               Given&&... given) {
+  // The arguments are taken now, as by a GPU: the kernel may run long after the caller's are gone.
+  std::tuple<std::remove_cv_t<Wanted>...> arguments(std::forward<Given>(given)...);
+  std::apply(
+      [](const auto&... each) {
+        size_t number = 0;
+        (longwave::emulation::CheckKernelArgument(number++, &each, sizeof each), ...);
+      },
+      arguments);
+  return longwave::emulation::EnqueueKernel(reinterpret_cast<const void*>(kernel), config->gridDim,
+                                            config->blockDim, config->dynamicSmemBytes,
+                                            config->stream,
+                                            [kernel, arguments] { std::apply(kernel, arguments); });
+}
+
+template <typename T>
+cudaError_t cudaMalloc(T** memory, size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
+}
+
+template <typename T>
+cudaError_t cudaMallocHost(T** memory, size_t bytes) {
+  return cudaMallocHost(reinterpret_cast<void**>(memory), bytes);
+}
+
+template <typename... P>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}
+
+template <typename... P>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*kernel)(P...),
+                                                          int block_threads,
+                                                          size_t dynamic_shared_bytes) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      blocks, reinterpret_cast<const void*>(kernel), block_threads, dynamic_shared_bytes);
+}
+
+#endif  // LONGWAVE_TESTS_EMULATION_CUDA_CUDA_RUNTIME_H_

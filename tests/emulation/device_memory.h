@@ -1,0 +1,44 @@
+#ifndef LONGWAVE_TESTS_EMULATION_DEVICE_MEMORY_H_
+#define LONGWAVE_TESTS_EMULATION_DEVICE_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace longwave::emulation {
+
+// The device's memory and the host's pinned memory: each allocation in pages of its own, its end
+// against a page that nobody may touch, filled with 0xff (as floats: NaN). The device's pages can
+// be touched only while a DeviceAccess lives. One thread at a time.
+
+enum class MemoryKind { kPageable, kPinned, kDevice };
+
+// Null where there is no such memory. bytes > 0.
+void* Allocate(MemoryKind kind, size_t bytes);
+// False if no allocation of the kind begins there.
+bool Release(MemoryKind kind, void* memory);
+
+// What is at an address; kPageable for all that was not allocated here.
+struct Place {
+  MemoryKind kind = MemoryKind::kPageable;
+  size_t bytes_left = 0;  // to the end of the allocation
+};
+Place PlaceOf(const void* address);
+
+// Whether the number is an address of the process's other memory: code, stack, heap.
+bool IsHostAddress(uintptr_t number);
+
+inline constexpr size_t kDeviceBytes = size_t{16} << 30;
+size_t AllocatedDeviceBytes();
+
+class DeviceAccess {
+ public:
+  DeviceAccess();
+  ~DeviceAccess();
+  DeviceAccess(const DeviceAccess&) = delete;
+  DeviceAccess& operator=(const DeviceAccess&) = delete;
+};
+
+}  // namespace longwave::emulation
+
+#endif  // LONGWAVE_TESTS_EMULATION_DEVICE_MEMORY_H_

@@ -1,0 +1,487 @@
+#include "tests/emulation/runtime.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cuda_runtime.h"
+#include "tests/emulation/block.h"
+#include "tests/emulation/device_memory.h"
+#include "tests/emulation/refuse.h"
+#include "tests/emulation/shared_memory.h"
+#include "tests/emulation/streams.h"
+
+namespace longwave::emulation {
+namespace {
+
+constexpr int kBlockThreadsMax = 1024;
+constexpr int kMultiprocessors = 2;
+constexpr int kMultiprocessorThreads = 2048;
+constexpr size_t kMultiprocessorSharedBytes = size_t{228} << 10;
+constexpr size_t kReservedSharedBytes = 1024;  // of each block
+
+// One thread at a time is the device and its driver. Held while queued work runs, too: host
+// functions on a stream must not call the runtime, which CUDA says as well.
+class Session {
+ public:
+  Session() {
+    if (inside_) Refuse("a function that runs on a stream called the CUDA runtime");
+    mutex_.lock();
+    inside_ = true;
+  }
+  ~Session() {
+    inside_ = false;
+    mutex_.unlock();
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+ private:
+  static inline std::mutex mutex_;
+  static inline thread_local bool inside_ = false;
+};
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+cudaError_t Record(cudaError_t error) {
+  if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
+  return error;
+}
+
+// What cudaFuncSetAttribute allowed a kernel beyond what all may have.
+std::map<const void*, size_t>& DynamicLimits() {
+  static auto* const limits = new std::map<const void*, size_t>;
+  return *limits;
+}
+
+cudaError_t CheckShape(const void* kernel, dim3 grid, dim3 block, size_t dynamic_shared_bytes) {
+  constexpr unsigned kGridMax[3] = {0x7fffffff, 65535, 65535};
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > kGridMax[0] || grid.y > kGridMax[1] ||
+      grid.z > kGridMax[2]) {
+    return cudaErrorInvalidConfiguration;
+  }
+  if (block.x == 0 || block.y == 0 || block.z == 0 ||
+      uint64_t{block.x} * block.y * block.z > kBlockThreadsMax) {
+    return cudaErrorInvalidConfiguration;
+  }
+  const auto found = DynamicLimits().find(kernel);
+  const size_t limit = found == DynamicLimits().end()
+                           ? SharedMemory::kStaticBytesMax
+                           : std::max(SharedMemory::kStaticBytesMax, found->second);
+  return dynamic_shared_bytes > limit ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+// What a copy may do with its sides, and when.
+struct CopyPlan {
+  cudaError_t error = cudaErrorInvalidValue;
+  bool stage = false;        // the source is read now
+  bool synchronous = false;  // returns when it is done
+};
+
+CopyPlan PlanCopy(const void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (to == nullptr || from == nullptr) return {};
+  const Place target = PlaceOf(to), source = PlaceOf(from);
+  const auto fits = [&](const Place& place) {
+    return place.kind == MemoryKind::kPageable || bytes <= place.bytes_left;
+  };
+  if (!fits(target) || !fits(source)) return {};
+  const bool to_device = target.kind == MemoryKind::kDevice;
+  const bool from_device = source.kind == MemoryKind::kDevice;
+  switch (kind) {
+    case cudaMemcpyHostToHost:
+      if (to_device || from_device) return {};
+      break;
+    case cudaMemcpyHostToDevice:
+      if (!to_device || from_device) return {};
+      break;
+    case cudaMemcpyDeviceToHost:
+      if (to_device || !from_device) return {};
+      break;
+    case cudaMemcpyDeviceToDevice:
+      if (!to_device || !from_device) return {};
+      break;
+    case cudaMemcpyDefault:
+      break;
+    default:
+      return {};
+  }
+  CopyPlan plan;
+  plan.error = cudaSuccess;
+  plan.stage = source.kind == MemoryKind::kPageable && to_device;
+  plan.synchronous = target.kind == MemoryKind::kPageable || (!to_device && !from_device);
+  return plan;
+}
+
+cudaError_t Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                 EmulatedStream* stream) {
+  if (!Streams().Has(stream)) return cudaErrorInvalidResourceHandle;
+  if (bytes == 0) return cudaSuccess;
+  const CopyPlan plan = PlanCopy(to, from, bytes, kind);
+  if (plan.error != cudaSuccess) return plan.error;
+  if (plan.stage) {
+    const std::byte* const begin = static_cast<const std::byte*>(from);
+    auto staged = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
+    Streams().Enqueue(stream, [=] { std::memcpy(to, staged->data(), bytes); });
+  } else {
+    Streams().Enqueue(stream, [=] { std::memmove(to, from, bytes); });
+  }
+  if (plan.synchronous) Streams().Wait(stream);
+  return cudaSuccess;
+}
+
+cudaError_t Fill(void* memory, int value, size_t bytes, EmulatedStream* stream) {
+  if (!Streams().Has(stream)) return cudaErrorInvalidResourceHandle;
+  if (bytes == 0) return cudaSuccess;
+  const Place place = PlaceOf(memory);
+  if (place.kind == MemoryKind::kPageable || bytes > place.bytes_left) return cudaErrorInvalidValue;
+  Streams().Enqueue(stream, [=] { std::memset(memory, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t NewMemory(MemoryKind kind, void** memory, size_t bytes) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
+  *memory = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  *memory = Allocate(kind, bytes);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+// Waits for the whole device first, as CUDA's do.
+cudaError_t FreeMemory(MemoryKind kind, void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  Streams().WaitForAll();
+  return Release(kind, memory) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+struct ErrorText {
+  cudaError_t error;
+  const char* name;
+  const char* text;
+};
+constexpr ErrorText kErrorTexts[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+     "invalid configuration argument"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection",
+     "invalid copy direction for memcpy"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+};
+const ErrorText& TextOf(cudaError_t error) {
+  for (const ErrorText& text : kErrorTexts) {
+    if (text.error == error) return text;
+  }
+  static constexpr ErrorText kUnknown = {cudaErrorInvalidValue, "unrecognized error code",
+                                         "unrecognized error code"};
+  return kUnknown;
+}
+
+}  // namespace
+
+cudaError_t EnqueueKernel(const void* kernel, dim3 grid, dim3 block, size_t dynamic_shared_bytes,
+                          cudaStream_t stream, std::function<void()> thread) {
+  const Session session;
+  if (!Streams().Has(stream)) return Record(cudaErrorInvalidResourceHandle);
+  const cudaError_t error = CheckShape(kernel, grid, block, dynamic_shared_bytes);
+  if (error != cudaSuccess) return Record(error);
+  Streams().Enqueue(stream, [=] { Run({grid, block, dynamic_shared_bytes, &thread}); });
+  return cudaSuccess;
+}
+
+void CheckKernelArgument(size_t number, const void* argument, size_t bytes) {
+  const Session session;
+  for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {
+    uintptr_t word;
+    std::memcpy(&word, static_cast<const std::byte*>(argument) + at, sizeof word);
+    if (!IsHostAddress(word)) continue;
+    Refuse("argument " + std::to_string(number) +
+           " of a kernel has the address of host memory in "
+           "its byte " +
+           std::to_string(at) + "; a GPU can't read there");
+  }
+}
+
+}  // namespace longwave::emulation
+
+using longwave::emulation::Record;
+using longwave::emulation::Session;
+using longwave::emulation::Streams;
+namespace emulation = longwave::emulation;
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = emulation::last_error;
+  emulation::last_error = cudaSuccess;
+  return error;
+}
+cudaError_t cudaPeekAtLastError() { return emulation::last_error; }
+const char* cudaGetErrorName(cudaError_t error) { return emulation::TextOf(error).name; }
+const char* cudaGetErrorString(cudaError_t error) { return emulation::TextOf(error).text; }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  return Record(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device != 0) return Record(cudaErrorInvalidDevice);
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "emulation on the host");
+  properties->totalGlobalMem = emulation::kDeviceBytes;
+  properties->sharedMemPerBlock = emulation::SharedMemory::kStaticBytesMax;
+  properties->sharedMemPerBlockOptin = emulation::SharedMemory::kBytesMax;
+  properties->sharedMemPerMultiprocessor = emulation::kMultiprocessorSharedBytes;
+  properties->warpSize = 32;
+  properties->maxThreadsPerBlock = emulation::kBlockThreadsMax;
+  properties->maxThreadsPerMultiProcessor = emulation::kMultiprocessorThreads;
+  properties->major = 9;
+  properties->multiProcessorCount = emulation::kMultiprocessors;
+  properties->l2CacheSize = 1 << 20;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp properties;
+  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+  if (error != cudaSuccess) return error;
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = properties.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = static_cast<int>(properties.sharedMemPerBlock);
+      break;
+    case cudaDevAttrWarpSize:
+      *value = properties.warpSize;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = properties.multiProcessorCount;
+      break;
+    case cudaDevAttrL2CacheSize:
+      *value = properties.l2CacheSize;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = properties.maxThreadsPerMultiProcessor;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = properties.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = properties.minor;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = static_cast<int>(properties.sharedMemPerMultiprocessor);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(properties.sharedMemPerBlockOptin);
+      break;
+    default:
+      return Record(cudaErrorInvalidValue);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = *greatest = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  const Session session;
+  Streams().WaitForAll();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const Session session;
+  *total = emulation::kDeviceBytes;
+  *free = emulation::kDeviceBytes - emulation::AllocatedDeviceBytes();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  const Session session;
+  return Record(emulation::NewMemory(emulation::MemoryKind::kDevice, memory, bytes));
+}
+cudaError_t cudaFree(void* memory) {
+  const Session session;
+  return Record(emulation::FreeMemory(emulation::MemoryKind::kDevice, memory));
+}
+cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  const Session session;
+  return Record(emulation::NewMemory(emulation::MemoryKind::kPinned, memory, bytes));
+}
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
+  return cudaMallocHost(memory, bytes);
+}
+cudaError_t cudaFreeHost(void* memory) {
+  const Session session;
+  return Record(emulation::FreeMemory(emulation::MemoryKind::kPinned, memory));
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  const Session session;
+  *attributes = {};
+  void* const address = const_cast<void*>(memory);
+  switch (emulation::PlaceOf(memory).kind) {
+    case emulation::MemoryKind::kPageable:
+      attributes->type = cudaMemoryTypeUnregistered;
+      attributes->device = -2;
+      attributes->hostPointer = address;
+      break;
+    case emulation::MemoryKind::kPinned:
+      attributes->type = cudaMemoryTypeHost;
+      attributes->devicePointer = attributes->hostPointer = address;
+      break;
+    case emulation::MemoryKind::kDevice:
+      attributes->type = cudaMemoryTypeDevice;
+      attributes->devicePointer = address;
+      break;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  const Session session;
+  const cudaError_t error = emulation::Copy(to, from, bytes, kind, nullptr);
+  if (error != cudaSuccess) return Record(error);
+  // Copies within the device are the exception: they don't hold up the host.
+  const auto on_device = [](const void* memory) {
+    return emulation::PlaceOf(memory).kind == emulation::MemoryKind::kDevice;
+  };
+  if (!on_device(to) || !on_device(from)) Streams().WaitForDefault();
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const Session session;
+  return Record(emulation::Copy(to, from, bytes, kind, stream));
+}
+cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
+  return cudaMemsetAsync(memory, value, bytes, nullptr);
+}
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  const Session session;
+  return Record(emulation::Fill(memory, value, bytes, stream));
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  const Session session;
+  *stream = Streams().Create(flags == cudaStreamNonBlocking);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const Session session;
+  if (stream == nullptr || !Streams().Has(stream)) return Record(cudaErrorInvalidResourceHandle);
+  Streams().Destroy(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const Session session;
+  if (!Streams().Has(stream)) return Record(cudaErrorInvalidResourceHandle);
+  Streams().Wait(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const Session session;
+  if (!Streams().Has(stream)) return Record(cudaErrorInvalidResourceHandle);
+  return Streams().IsDone(stream) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const Session session;
+  if (!Streams().Has(stream) || event == nullptr) return Record(cudaErrorInvalidResourceHandle);
+  Streams().EnqueueWait(stream, event);
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  const Session session;
+  if (!Streams().Has(stream)) return Record(cudaErrorInvalidResourceHandle);
+  Streams().Enqueue(stream, [=] { function(data); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new EmulatedEvent{std::make_shared<emulation::EventState>()};
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (event == nullptr) return Record(cudaErrorInvalidResourceHandle);
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const Session session;
+  if (!Streams().Has(stream) || event == nullptr) return Record(cudaErrorInvalidResourceHandle);
+  Streams().EnqueueRecord(stream, event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Session session;
+  if (event == nullptr) return Record(cudaErrorInvalidResourceHandle);
+  Streams().Wait(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Session session;
+  if (event == nullptr) return Record(cudaErrorInvalidResourceHandle);
+  return Streams().IsDone(event) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const Session session;
+  if (begin == nullptr || end == nullptr || begin->state->recorded == 0 ||
+      end->state->recorded == 0) {
+    return Record(cudaErrorInvalidResourceHandle);
+  }
+  if (!begin->state->done() || !end->state->done()) return Record(cudaErrorNotReady);
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->state->when - begin->state->when).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  const Session session;
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (value < 0 || static_cast<size_t>(value) > emulation::SharedMemory::kBytesMax) {
+    return Record(cudaErrorInvalidValue);
+  }
+  emulation::DynamicLimits()[kernel] = static_cast<size_t>(value);
+  return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
+                                                          int block_threads,
+                                                          size_t dynamic_shared_bytes) {
+  const Session session;
+  if (block_threads <= 0) return Record(cudaErrorInvalidValue);
+  const cudaError_t error = emulation::CheckShape(
+      kernel, dim3(1), dim3(static_cast<unsigned>(block_threads)), dynamic_shared_bytes);
+  if (error != cudaSuccess) return Record(error);
+  *blocks = std::min(emulation::kMultiprocessorThreads / block_threads,
+                     static_cast<int>(emulation::kMultiprocessorSharedBytes /
+                                      (dynamic_shared_bytes + emulation::kReservedSharedBytes)));
+  return cudaSuccess;
+}

@@ -1,0 +1,92 @@
+#ifndef LONGWAVE_TESTS_EMULATION_STREAMS_H_
+#define LONGWAVE_TESTS_EMULATION_STREAMS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "cuda_runtime_api.h"
+
+namespace longwave::emulation {
+
+// An event outlives its handle where queued work refers to it. Times are numbers of calls: 0 is
+// before the first.
+struct EventState {
+  uint64_t recorded = 0;   // the last cudaEventRecord
+  uint64_t completed = 0;  // the last that its stream has got past
+  EmulatedStream* stream = nullptr;
+  std::chrono::steady_clock::time_point when;
+
+  bool done() const { return completed >= recorded; }
+};
+
+// What is queued on a stream, in order.
+struct Operation {
+  uint64_t time;
+  std::function<void()> work;         // may be empty
+  std::shared_ptr<EventState> event;  // to be waited for before the work, if any
+  uint64_t event_time = 0;
+};
+
+}  // namespace longwave::emulation
+
+struct EmulatedStream {
+  bool non_blocking = false;  // takes no part in the default stream's order
+  std::deque<longwave::emulation::Operation> queue;
+};
+
+struct EmulatedEvent {
+  std::shared_ptr<longwave::emulation::EventState> state;
+};
+
+namespace longwave::emulation {
+
+// All streams of the device. A null stream is CUDA's default one: what is queued there runs after
+// all that was queued before on streams that are not non-blocking, and before all that comes later.
+//
+// What has to be run for an operation was queued before it, so that every wait ends.
+class StreamTable {
+ public:
+  StreamTable();
+
+  bool Has(const EmulatedStream* stream) const;
+  EmulatedStream* Create(bool non_blocking);
+  void Destroy(EmulatedStream* stream);  // its work is done first
+
+  void Enqueue(EmulatedStream* stream, std::function<void()> work);
+  void EnqueueRecord(EmulatedStream* stream, EmulatedEvent* event);
+  void EnqueueWait(EmulatedStream* stream, EmulatedEvent* event);
+
+  // Run what is waited for and what that needs; by the order chosen, more.
+  void Wait(EmulatedStream* stream);
+  void Wait(EmulatedEvent* event);
+  void WaitForDefault() { Wait(streams_.front().get()); }
+  void WaitForAll();
+  // Whether it is done; if not, one operation on the way there runs, so that who asks again and
+  // again gets an answer.
+  bool IsDone(EmulatedStream* stream);
+  bool IsDone(EmulatedEvent* event);
+
+ private:
+  EmulatedStream& Resolve(EmulatedStream* stream) {
+    return stream == nullptr ? *streams_.front() : *stream;
+  }
+  void Append(EmulatedStream* stream, Operation operation);
+  void RunThrough(EmulatedStream& stream, uint64_t time);
+  void RunFront(EmulatedStream& stream);
+  void RunDrawn();
+
+  std::vector<std::unique_ptr<EmulatedStream>> streams_;  // the first is the default one
+  uint64_t time_ = 0;
+  std::mt19937_64 random_;
+};
+
+StreamTable& Streams();
+
+}  // namespace longwave::emulation
+
+#endif  // LONGWAVE_TESTS_EMULATION_STREAMS_H_
