@@ -29,6 +29,7 @@ enum class State { kRunnable, kAtBarrier, kInExchange, kEnded };
 
 struct Thread {
   std::unique_ptr<Fiber> fiber;
+  uint3 index = {};
   State state = State::kEnded;
   Where where;                      // of the barrier or the exchange
   const char* operation = nullptr;  // of the exchange
@@ -65,32 +66,41 @@ class Block {
  public:
   void Run(const Grid& grid);
   int Barrier(Vote vote, bool predicate, Where where);
-  WarpValues Exchange(const char* operation, uint32_t mask, uint64_t value, Where where);
+  const WarpValues& Exchange(const char* operation, uint32_t mask, uint64_t value, Where where);
 
   uint32_t current() const { return current_; }
   uint32_t index() const { return block_; }
   SharedMemory& shared() { return shared_; }
   const Fiber& fiber() const { return *threads_[current_].fiber; }
-  void CallKernel() const { (*grid_->thread)(); }
 
  private:
   void RunOne();
+  void RunThread();
   void Arrange(std::vector<uint32_t>& order);
+  Fiber& Next();
   void EndBarrier();
   Meeting& MeetingOf(const char* operation, uint32_t mask, Where where);
   [[noreturn]] void RefuseDeadlock() const;
-  void Wait(State state, Where where) {
-    threads_[current_].state = state;
-    threads_[current_].where = where;
-    threads_[current_].fiber->Suspend();
+  // Ends the running thread's turn.
+  void Leave(State state, Where where) {
+    Thread& me = threads_[current_];
+    me.state = state;
+    me.where = where;
+    Fiber& next = Next();
+    if (&next != me.fiber.get()) me.fiber->SwitchTo(next);
   }
 
   const Grid* grid_ = nullptr;
+  Fiber host_;  // the stack that runs the grid
   uint32_t block_ = 0, current_ = 0, thread_count_ = 0;
   std::vector<Thread> threads_;
-  std::vector<uint32_t> order_;
   std::mt19937_64 random_;
   SharedMemory shared_;
+
+  // The round: every thread that can go on gets a turn, in this order.
+  std::vector<uint32_t> order_;
+  uint32_t next_ = 0;   // place in order_
+  bool moved_ = false;  // whether any thread had a turn
 
   uint32_t at_barrier_ = 0, ended_ = 0;
   Vote vote_ = Vote::kNone;
@@ -119,8 +129,11 @@ void Block::Run(const Grid& grid) {
   if (thread_count_ > kThreadsMax) Refuse("a block of more than 1024 threads");
   random_.seed(thread_order().seed);
   while (threads_.size() < thread_count_) {
-    threads_.emplace_back().fiber = std::make_unique<Fiber>();
+    threads_.emplace_back().fiber = std::make_unique<Fiber>([] {
+      for (;;) running->RunThread();
+    });
   }
+  for (uint32_t t = 0; t < thread_count_; ++t) threads_[t].index = Unflatten(t, grid.threads);
   warps_.resize((thread_count_ + kWarpLanes - 1) / kWarpLanes);
   order_.resize(thread_count_);
   std::iota(order_.begin(), order_.end(), 0);
@@ -143,37 +156,47 @@ void Block::RunOne() {
   shared_.BeginBlock(grid_->dynamic_shared_bytes);
   at_barrier_ = ended_ = votes_ = 0;
   for (std::vector<Meeting>& warp : warps_) warp.clear();
-  for (uint32_t t = 0; t < thread_count_; ++t) {
-    threads_[t].state = State::kRunnable;
-    threads_[t].fiber->Begin([] { running->CallKernel(); });
-  }
-  while (ended_ < thread_count_) {
-    bool moved = false;
-    for (const uint32_t t : order_) {
+  for (uint32_t t = 0; t < thread_count_; ++t) threads_[t].state = State::kRunnable;
+  next_ = 0;
+  moved_ = false;
+  host_.SwitchTo(Next());
+  shared_.EndBlock();
+}
+
+// A thread's life in one block, on its fiber.
+void Block::RunThread() {
+  (*grid_->thread)();
+  ++ended_;
+  Leave(State::kEnded, {});
+}
+
+// Who goes on: a thread, or the host when the block is done.
+Fiber& Block::Next() {
+  for (;;) {
+    while (next_ < thread_count_) {
+      const uint32_t t = order_[next_++];
       Thread& thread = threads_[t];
       if (thread.state != State::kRunnable) continue;
-      moved = true;
+      moved_ = true;
       current_ = t;
-      threadIdx = Unflatten(t, grid_->threads);
-      thread.fiber->Resume();
-      if (thread.fiber->done()) {
-        thread.state = State::kEnded;
-        ++ended_;
-      }
+      threadIdx = thread.index;
+      return *thread.fiber;
     }
+    if (ended_ == thread_count_) return host_;
     if (at_barrier_ == thread_count_) {
       EndBarrier();
-    } else if (!moved) {
+    } else if (!moved_) {
       RefuseDeadlock();
     }
+    next_ = 0;
+    moved_ = false;
   }
-  shared_.EndBlock();
 }
 
 int Block::Barrier(Vote vote, bool predicate, Where where) {
   if (at_barrier_++ == 0) vote_ = vote;
   votes_ += predicate;
-  Wait(State::kAtBarrier, where);
+  Leave(State::kAtBarrier, where);
   return result_;
 }
 
@@ -239,7 +262,8 @@ Meeting& Block::MeetingOf(const char* operation, uint32_t mask, Where where) {
   return *unused;
 }
 
-WarpValues Block::Exchange(const char* operation, uint32_t mask, uint64_t value, Where where) {
+const WarpValues& Block::Exchange(const char* operation, uint32_t mask, uint64_t value,
+                                  Where where) {
   const uint32_t warp = current_ / kWarpLanes, lane = current_ % kWarpLanes;
   Meeting& meeting = MeetingOf(operation, mask, where);
   const size_t at = static_cast<size_t>(&meeting - warps_[warp].data());
@@ -253,12 +277,11 @@ WarpValues Block::Exchange(const char* operation, uint32_t mask, uint64_t value,
   } else {
     threads_[current_].operation = operation;
     threads_[current_].mask = mask;
-    Wait(State::kInExchange, where);
+    Leave(State::kInExchange, where);
   }
   Meeting& done = warps_[warp][at];
-  const WarpValues values = done.values;
   if (--done.readers == 0) done.mask = 0;
-  return values;
+  return done.values;
 }
 
 void Block::RefuseDeadlock() const {
@@ -307,7 +330,7 @@ int Barrier(Vote vote, bool predicate, Where where) {
   return running->Barrier(vote, predicate, where);
 }
 
-WarpValues Exchange(const char* operation, uint32_t mask, uint64_t value, Where where) {
+const WarpValues& Exchange(const char* operation, uint32_t mask, uint64_t value, Where where) {
   return running->Exchange(operation, mask, value, where);
 }
 

@@ -41,7 +41,7 @@ int Barrier(Vote vote, bool predicate, Where where);
 struct WarpValues {
   uint64_t of[32];
 };
-WarpValues Exchange(const char* operation, uint32_t mask, uint64_t value, Where where);
+const WarpValues& Exchange(const char* operation, uint32_t mask, uint64_t value, Where where);
 uint32_t Lane();
 
 // The block's object of a declaration in the source: `key` is the same for all its threads. Filled

@@ -104,13 +104,13 @@ T FromBits(uint64_t bits) {
 // The value of the lane, or the caller's own where the lane is outside of its group of `width`.
 template <typename T>
 T Shuffle(const char* operation, unsigned mask, T value, int64_t from, bool inside, Where where) {
-  const WarpValues values = Exchange(operation, mask, Bits(value), where);
+  const WarpValues& values = Exchange(operation, mask, Bits(value), where);
   return inside ? FromBits<T>(values.of[from & 31]) : value;
 }
 
 template <typename T, typename Combine>
 T Reduce(const char* operation, unsigned mask, T value, Where where, Combine combine) {
-  const WarpValues values = Exchange(operation, mask, Bits(value), where);
+  const WarpValues& values = Exchange(operation, mask, Bits(value), where);
   unsigned rest = mask;
   T result = FromBits<T>(values.of[std::countr_zero(rest)]);
   for (rest &= rest - 1; rest != 0; rest &= rest - 1) {
@@ -120,7 +120,7 @@ T Reduce(const char* operation, unsigned mask, T value, Where where, Combine com
 }
 
 inline unsigned Ballot(const char* operation, unsigned mask, bool predicate, Where where) {
-  const WarpValues values = Exchange(operation, mask, predicate, where);
+  const WarpValues& values = Exchange(operation, mask, predicate, where);
   unsigned result = 0;
   for (unsigned rest = mask; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
@@ -169,7 +169,7 @@ inline int __all_sync(unsigned mask, int predicate, LONGWAVE_EMULATED_WHERE) {
 template <typename T>
 unsigned __match_any_sync(unsigned mask, T value, LONGWAVE_EMULATED_WHERE) {
   const uint64_t bits = longwave::emulation::Bits(value);
-  const longwave::emulation::WarpValues values =
+  const longwave::emulation::WarpValues& values =
       longwave::emulation::Exchange("__match_any_sync", mask, bits, {file, line});
   unsigned result = 0;
   for (int lane = 0; lane < 32; ++lane) {

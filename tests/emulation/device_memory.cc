@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "tests/emulation/block.h"
@@ -38,13 +39,21 @@ std::map<uintptr_t, Allocation>& Allocations() {
 }
 
 size_t device_bytes = 0;
-int device_accesses = 0;
 
 void Protect(const Allocation& allocation, bool accessible) {
+  if (allocation.kind != MemoryKind::kDevice) return;
   if (mprotect(allocation.pages, allocation.page_bytes,
                accessible ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
     Refuse("the protection of the device's memory could not be changed");
   }
+}
+
+const Allocation* Find(const void* address) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  const auto after = Allocations().upper_bound(at);
+  if (after == Allocations().begin()) return nullptr;
+  const Allocation& allocation = std::prev(after)->second;
+  return at - std::prev(after)->first < allocation.bytes ? &allocation : nullptr;
 }
 
 // The allocation whose pages or guard pages have the address.
@@ -135,10 +144,8 @@ void* Allocate(MemoryKind kind, size_t bytes) {
   Unpoison(memory, bytes);
   const Allocation allocation = {kind, memory, bytes, pages, page_bytes};
   Allocations()[reinterpret_cast<uintptr_t>(memory)] = allocation;
-  if (kind == MemoryKind::kDevice) {
-    device_bytes += bytes;
-    if (device_accesses == 0) Protect(allocation, false);
-  }
+  if (kind == MemoryKind::kDevice) device_bytes += bytes;
+  Protect(allocation, false);
   return memory;
 }
 
@@ -154,17 +161,17 @@ bool Release(MemoryKind kind, void* memory) {
 }
 
 Place PlaceOf(const void* address) {
-  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
-  auto after = Allocations().upper_bound(at);
-  if (after == Allocations().begin()) return {};
-  const auto& [begin, allocation] = *--after;
-  if (at - begin >= allocation.bytes) return {};
-  return {allocation.kind, allocation.bytes - (at - begin)};
+  const Allocation* allocation = Find(address);
+  if (allocation == nullptr) return {};
+  const size_t offset =
+      static_cast<size_t>(static_cast<const std::byte*>(address) - allocation->memory);
+  return {allocation->kind, allocation->bytes - offset};
 }
 
 bool IsHostAddress(uintptr_t number) {
-  // Below are counts and sizes; above, a user's process has nothing.
-  constexpr uintptr_t kLeast = uintptr_t{1} << 32, kMost = uintptr_t{1} << 47;
+  // Where a 64-bit process has its code, heap and stacks. Below are counts, sizes and pairs of
+  // them; and the address sanitizer's shadow, which would make most numbers an address.
+  constexpr uintptr_t kLeast = uintptr_t{1} << 45, kMost = uintptr_t{1} << 48;
   if (number < kLeast || number >= kMost) return false;
   const uintptr_t page = number / PageBytes() * PageBytes();
   // The kernel knows; one past the end of an array of ours is in a guard page of ours.
@@ -174,19 +181,22 @@ bool IsHostAddress(uintptr_t number) {
 
 size_t AllocatedDeviceBytes() { return device_bytes; }
 
-DeviceAccess::DeviceAccess() {
-  CatchFaults();
-  if (device_accesses++ > 0) return;
-  for (const auto& [begin, allocation] : Allocations()) {
-    if (allocation.kind == MemoryKind::kDevice) Protect(allocation, true);
-  }
+DeviceAccess::DeviceAccess() : all_(true), first_(nullptr), second_(nullptr) { Protect(true); }
+DeviceAccess::DeviceAccess(const void* first, const void* second)
+    : all_(false), first_(first), second_(second) {
+  Protect(true);
 }
+DeviceAccess::~DeviceAccess() { Protect(false); }
 
-DeviceAccess::~DeviceAccess() {
-  if (--device_accesses > 0) return;
-  for (const auto& [begin, allocation] : Allocations()) {
-    if (allocation.kind == MemoryKind::kDevice) Protect(allocation, false);
+void DeviceAccess::Protect(bool accessible) const {
+  if (!all_) {
+    for (const void* address : {first_, second_}) {
+      const Allocation* allocation = Find(address);
+      if (allocation != nullptr) emulation::Protect(*allocation, accessible);
+    }
+    return;
   }
+  for (const auto& [begin, allocation] : Allocations()) emulation::Protect(allocation, accessible);
 }
 
 }  // namespace longwave::emulation

@@ -9,7 +9,7 @@ namespace longwave::emulation {
 
 // The device's memory and the host's pinned memory: each allocation in pages of its own, its end
 // against a page that nobody may touch, filled with 0xff (as floats: NaN). The device's pages can
-// be touched only while a DeviceAccess lives. One thread at a time.
+// be touched only while a DeviceAccess lives. One thread at a time, and one DeviceAccess.
 
 enum class MemoryKind { kPageable, kPinned, kDevice };
 
@@ -31,12 +31,22 @@ bool IsHostAddress(uintptr_t number);
 inline constexpr size_t kDeviceBytes = size_t{16} << 30;
 size_t AllocatedDeviceBytes();
 
+// Opens the device's memory: all of it, or the allocations that have one of two addresses. (To
+// change what hundreds of arrays allow takes longer than most copies.)
 class DeviceAccess {
  public:
   DeviceAccess();
+  DeviceAccess(const void* first, const void* second);
   ~DeviceAccess();
   DeviceAccess(const DeviceAccess&) = delete;
   DeviceAccess& operator=(const DeviceAccess&) = delete;
+
+ private:
+  void Protect(bool accessible) const;
+
+  const bool all_;
+  const void* const first_;
+  const void* const second_;
 };
 
 }  // namespace longwave::emulation

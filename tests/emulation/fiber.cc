@@ -15,91 +15,66 @@ namespace longwave::emulation {
 
 namespace context = boost::context::detail;
 
-struct Fiber::Context {
-  std::byte* mapping = nullptr;  // a guard page, then the stack
-  size_t guard_bytes = 0;
-  context::fcontext_t fiber = nullptr;
-  context::fcontext_t caller = nullptr;
-#ifdef LONGWAVE_EMULATION_ASAN
-  void* fiber_fake_stack = nullptr;
-  void* caller_fake_stack = nullptr;
-  const void* caller_stack = nullptr;
-  size_t caller_stack_bytes = 0;
-#endif
+namespace {
 
-  std::byte* stack() const { return mapping + guard_bytes; }
-
-  // Around a switch, on each of the stacks: the address sanitizer must know which it is on.
-  void BeforeResume() {
-#ifdef LONGWAVE_EMULATION_ASAN
-    __sanitizer_start_switch_fiber(&caller_fake_stack, stack(), kStackBytes);
-#endif
-  }
-  void AfterResume() {
-#ifdef LONGWAVE_EMULATION_ASAN
-    __sanitizer_finish_switch_fiber(caller_fake_stack, nullptr, nullptr);
-#endif
-  }
-  void BeforeSuspend() {
-#ifdef LONGWAVE_EMULATION_ASAN
-    __sanitizer_start_switch_fiber(&fiber_fake_stack, caller_stack, caller_stack_bytes);
-#endif
-  }
-  void AfterSuspend() {
-#ifdef LONGWAVE_EMULATION_ASAN
-    __sanitizer_finish_switch_fiber(fiber_fake_stack, &caller_stack, &caller_stack_bytes);
-#endif
-  }
+// Who switches, and to whom: handed over with the control.
+struct Switch {
+  Fiber* from;
+  Fiber* to;
 };
 
-Fiber::Fiber() : context_(new Context) {
-  context_->guard_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* mapping = mmap(nullptr, context_->guard_bytes + kStackBytes, PROT_READ | PROT_WRITE,
+}  // namespace
+
+Fiber::Fiber(void (*main)())
+    : guard_bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))), main_(main) {
+  void* mapping = mmap(nullptr, guard_bytes_ + kStackBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapping == MAP_FAILED || mprotect(mapping, context_->guard_bytes, PROT_NONE) != 0) {
+  if (mapping == MAP_FAILED || mprotect(mapping, guard_bytes_, PROT_NONE) != 0) {
     Refuse("no memory for the stack of a thread of a block");
   }
-  context_->mapping = static_cast<std::byte*>(mapping);
-  context_->fiber = context::make_fcontext(context_->stack() + kStackBytes, kStackBytes,
-                                           [](context::transfer_t from) {
-                                             Fiber* self = static_cast<Fiber*>(from.data);
-                                             self->context_->caller = from.fctx;
-                                             Main(self);
-                                           });
+  mapping_ = static_cast<std::byte*>(mapping);
+  stack_ = mapping_ + guard_bytes_;
+  stack_bytes_ = kStackBytes;
+  // Stacks begin at different places of their pages: what hundreds of them use would otherwise meet
+  // in a few sets of the processor's cache.
+  constexpr size_t kColourBytes = 320, kColours = 64;
+  static size_t made = 0;
+  const size_t unused = made++ % kColours * kColourBytes;
+  context_ = context::make_fcontext(mapping_ + guard_bytes_ + kStackBytes - unused,
+                                    kStackBytes - unused, [](context::transfer_t transfer) {
+                                      const Switch arrived = *static_cast<Switch*>(transfer.data);
+                                      arrived.to->Arrive(*arrived.from, transfer.fctx);
+                                      arrived.to->main_();
+                                      Refuse("a fiber's main function returned");
+                                    });
 }
 
 Fiber::~Fiber() {
-  Unpoison(context_->stack(), kStackBytes);
-  munmap(context_->mapping, context_->guard_bytes + kStackBytes);
-  delete context_;
+  if (mapping_ == nullptr) return;
+  Unpoison(stack_, stack_bytes_);
+  munmap(mapping_, guard_bytes_ + kStackBytes);
 }
 
-void Fiber::Main(Fiber* self) {
-  self->context_->AfterSuspend();
-  for (;;) {
-    self->function_();
-    self->function_ = nullptr;
-    self->Suspend();
-  }
+void Fiber::SwitchTo(Fiber& other) {
+  Switch to_other = {this, &other};
+#ifdef LONGWAVE_EMULATION_ASAN
+  __sanitizer_start_switch_fiber(&fake_stack_, other.stack_, other.stack_bytes_);
+#endif
+  const context::transfer_t back = context::jump_fcontext(other.context_, &to_other);
+  Arrive(*static_cast<Switch*>(back.data)->from, back.fctx);
 }
 
-void Fiber::Begin(void (*function)()) { function_ = function; }
-
-void Fiber::Resume() {
-  context_->BeforeResume();
-  context_->fiber = context::jump_fcontext(context_->fiber, this).fctx;
-  context_->AfterResume();
-}
-
-void Fiber::Suspend() {
-  context_->BeforeSuspend();
-  context_->caller = context::jump_fcontext(context_->caller, nullptr).fctx;
-  context_->AfterSuspend();
+void Fiber::Arrive(Fiber& from, void* from_context) {
+  from.context_ = from_context;
+#ifdef LONGWAVE_EMULATION_ASAN
+  // Also where the place of a stack that was not made here is learnt.
+  __sanitizer_finish_switch_fiber(fake_stack_, &from.stack_, &from.stack_bytes_);
+#endif
 }
 
 bool Fiber::IsGuard(const void* address) const {
   const std::byte* at = static_cast<const std::byte*>(address);
-  return at >= context_->mapping && at < context_->stack();
+  return at >= mapping_ && at < mapping_ + guard_bytes_;
 }
 
 }  // namespace longwave::emulation

@@ -5,34 +5,39 @@
 
 namespace longwave::emulation {
 
-// A stack of its own on which functions run until they suspend. Made once, used for many functions.
+// A stack on which functions run, and the place where they stopped. Fibers hand control to each
+// other directly: one switch costs a few nanoseconds when the two are at the same place of the
+// code, as the threads of a block mostly are, and several times that by way of a scheduler's stack.
 class Fiber {
  public:
   // The sanitizers' frames are large, and what is never touched costs nothing.
   static constexpr size_t kStackBytes = size_t{256} << 10;
 
-  Fiber();
+  // The stack that makes it.
+  Fiber() = default;
+  // A new stack, on which main() begins at the first switch to it. main never returns.
+  explicit Fiber(void (*main)());
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // The next Resume begins function(). The one before has returned.
-  void Begin(void (*function)());
-  // Runs it until it suspends or returns.
-  void Resume();
-  // Called by the function: back to who resumed it.
-  void Suspend();
+  // Called on this fiber: goes on with the other. Returns when some fiber switches back.
+  void SwitchTo(Fiber& other);
 
-  bool done() const { return function_ == nullptr; }
   // Whether the address is in the page below the stack: it has overflown.
   bool IsGuard(const void* address) const;
 
  private:
-  struct Context;
-  static void Main(Fiber* self);
+  void Arrive(Fiber& from, void* from_context);
 
-  Context* context_;
-  void (*function_)() = nullptr;
+  void* context_ = nullptr;       // while it does not run
+  std::byte* mapping_ = nullptr;  // a guard page, then the stack; null for a stack of others
+  size_t guard_bytes_ = 0;
+  void (*main_)() = nullptr;
+  // For the address sanitizer.
+  const void* stack_ = nullptr;
+  size_t stack_bytes_ = 0;
+  void* fake_stack_ = nullptr;
 };
 
 }  // namespace longwave::emulation

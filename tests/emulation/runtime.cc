@@ -127,9 +127,15 @@ cudaError_t Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
   if (plan.stage) {
     const std::byte* const begin = static_cast<const std::byte*>(from);
     auto staged = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
-    Streams().Enqueue(stream, [=] { std::memcpy(to, staged->data(), bytes); });
+    Streams().Enqueue(stream, [=] {
+      const DeviceAccess access(to, nullptr);
+      std::memcpy(to, staged->data(), bytes);
+    });
   } else {
-    Streams().Enqueue(stream, [=] { std::memmove(to, from, bytes); });
+    Streams().Enqueue(stream, [=] {
+      const DeviceAccess access(to, from);
+      std::memmove(to, from, bytes);
+    });
   }
   if (plan.synchronous) Streams().Wait(stream);
   return cudaSuccess;
@@ -140,7 +146,10 @@ cudaError_t Fill(void* memory, int value, size_t bytes, EmulatedStream* stream) 
   if (bytes == 0) return cudaSuccess;
   const Place place = PlaceOf(memory);
   if (place.kind == MemoryKind::kPageable || bytes > place.bytes_left) return cudaErrorInvalidValue;
-  Streams().Enqueue(stream, [=] { std::memset(memory, value, bytes); });
+  Streams().Enqueue(stream, [=] {
+    const DeviceAccess access(memory, nullptr);
+    std::memset(memory, value, bytes);
+  });
   return cudaSuccess;
 }
 
@@ -193,7 +202,10 @@ cudaError_t EnqueueKernel(const void* kernel, dim3 grid, dim3 block, size_t dyna
   if (!Streams().Has(stream)) return Record(cudaErrorInvalidResourceHandle);
   const cudaError_t error = CheckShape(kernel, grid, block, dynamic_shared_bytes);
   if (error != cudaSuccess) return Record(error);
-  Streams().Enqueue(stream, [=] { Run({grid, block, dynamic_shared_bytes, &thread}); });
+  Streams().Enqueue(stream, [=] {
+    const DeviceAccess access;
+    Run({grid, block, dynamic_shared_bytes, &thread});
+  });
   return cudaSuccess;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tests/emulation/device_memory.h"
 #include "tests/emulation/orders.h"
 
 namespace longwave::emulation {
@@ -68,8 +67,6 @@ void StreamTable::EnqueueWait(EmulatedStream* stream, EmulatedEvent* event) {
 
 // Everything of the stream that was queued up to `time`.
 void StreamTable::RunThrough(EmulatedStream& stream, uint64_t time) {
-  if (stream.queue.empty() || stream.queue.front().time > time) return;
-  const DeviceAccess access;
   while (!stream.queue.empty() && stream.queue.front().time <= time) RunFront(stream);
 }
 
@@ -87,7 +84,6 @@ void StreamTable::RunFront(EmulatedStream& stream) {
   } else if (!stream.non_blocking) {
     RunThrough(legacy, operation.time);
   }
-  const DeviceAccess access;
   if (operation.work) operation.work();
 }
 
