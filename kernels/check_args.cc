@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -145,6 +146,34 @@ absl::Status CheckArgs(const HashArgs& args) {
   return absl::InvalidArgumentError(absl::StrCat("hash: ", args.hashes.size(), " segments from ",
                                                  args.segment_begin, " of a layout that has ",
                                                  segments));
+}
+
+absl::Status CheckArgs(const AdamWArgs& args) {
+  for (const auto& [name, value] : {std::pair<const char*, float>{"beta1", args.beta1},
+                                    {"1 - beta1", args.one_minus_beta1},
+                                    {"beta2", args.beta2},
+                                    {"1 - beta2", args.one_minus_beta2},
+                                    {"step size", args.step_size},
+                                    {"root scale", args.root_scale},
+                                    {"epsilon", args.epsilon},
+                                    {"keep", args.keep}}) {
+    LONGWAVE_RETURN_IF_ERROR(CheckFinite("adamw", name, value));
+  }
+  if (args.count == 0) return absl::OkStatus();
+  return CheckPointers(
+      "adamw", {{"gradient", args.gradient}, {"m", args.m}, {"v", args.v}, {"theta", args.theta}});
+}
+
+absl::Status CheckArgs(const SquareSumArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckPointers("square_sum", {{"sum", args.sum}}));
+  if (args.count == 0) return absl::OkStatus();
+  return CheckPointers("square_sum", {{"x", args.x}});
+}
+
+absl::Status CheckArgs(const ScaleArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("scale", "scale", args.scale));
+  if (args.count == 0) return absl::OkStatus();
+  return CheckPointers("scale", {{"x", args.x}});
 }
 
 }  // namespace longwave

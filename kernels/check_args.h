@@ -13,6 +13,9 @@ absl::Status CheckArgs(const EncodeArgs& args);
 absl::Status CheckArgs(const RestoreArgs& args);
 absl::Status CheckArgs(const DecodeUpdateArgs& args);
 absl::Status CheckArgs(const HashArgs& args);
+absl::Status CheckArgs(const AdamWArgs& args);
+absl::Status CheckArgs(const SquareSumArgs& args);
+absl::Status CheckArgs(const ScaleArgs& args);
 
 }  // namespace longwave
 

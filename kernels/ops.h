@@ -8,9 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/memory.h"
 #include "common/layout/layout.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
+#include "kernels/optimizer.h"
 
 namespace longwave {
 
@@ -170,6 +172,15 @@ struct KernelOps {
   void (*release)(void* memory);
   // Waits until everything enqueued on exec's stream is done. Internal: a failed kernel.
   absl::Status (*wait)(const Exec&);
+  // The inner optimizer's; see optimizer.h. square_sum waits for its result.
+  absl::Status (*adamw)(const Exec&, const AdamWArgs&);
+  absl::Status (*square_sum)(const Exec&, const SquareSumArgs&);
+  absl::Status (*scale)(const Exec&, const ScaleArgs&);
+  // Of the memory that `allocate` takes from.
+  absl::StatusOr<MachineMemory> (*memory)();
+  // Dense data is in a device's memory, which the host's code must not touch, and operations may
+  // return before they are done.
+  bool on_device;
 };
 
 // Unavailable: the backend is not in this build, or there is no device for it.

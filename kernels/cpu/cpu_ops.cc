@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/wire/tile_codec.h"
 #include "kernels/check_args.h"
+#include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/dct_plan.h"
 #include "kernels/host_memory.h"
@@ -211,7 +212,14 @@ const KernelOps& Table() {
       CopyHost,
       AllocateHost,
       ReleaseHost,
-      Wait};
+      Wait,
+      [](const Exec& exec, const AdamWArgs& a) { return AdamW(OptimizerMathOf(kIsa), exec, a); },
+      [](const Exec& exec, const SquareSumArgs& a) {
+        return SquareSum(OptimizerMathOf(kIsa), exec, a);
+      },
+      [](const Exec& exec, const ScaleArgs& a) { return Scale(OptimizerMathOf(kIsa), exec, a); },
+      ReadMachineMemory,
+      false};
   return ops;
 }
 

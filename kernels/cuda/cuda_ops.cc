@@ -21,6 +21,7 @@
 #include "kernels/check_args.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/jobs.h"
+#include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/workspace.h"
 
 namespace longwave::cuda {
@@ -282,6 +283,13 @@ absl::StatusOr<void*> Allocate(size_t bytes) {
   return memory;
 }
 
+absl::StatusOr<MachineMemory> Memory() {
+  size_t available = 0, total = 0;
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&available, &total));
+  return MachineMemory{.available_bytes = static_cast<double>(available),
+                       .total_bytes = static_cast<double>(total)};
+}
+
 void Release(void* memory) { static_cast<void>(cudaFree(memory)); }
 
 absl::Status Wait(const Exec& exec) { return Synchronize(StreamOf(exec)); }
@@ -297,8 +305,9 @@ absl::StatusOr<const KernelOps*> Ops() {
         absl::StrCat("no CUDA device: ",
                      error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error)));
   }
-  static const KernelOps ops = {"cuda", Encode, Finish,   Restore, DecodeUpdate,
-                                Hash,   Copy,   Allocate, Release, Wait};
+  static const KernelOps ops = {"cuda", Encode,    Finish,   Restore, DecodeUpdate,
+                                Hash,   Copy,      Allocate, Release, Wait,
+                                AdamW,  SquareSum, Scale,    Memory,  true};
   return &ops;
 }
 

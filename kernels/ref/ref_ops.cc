@@ -15,6 +15,7 @@
 #include "kernels/check_args.h"
 #include "kernels/host_memory.h"
 #include "kernels/ref/ref_dct.h"
+#include "kernels/ref/ref_optimizer.h"
 
 namespace longwave::ref {
 namespace {
@@ -220,8 +221,10 @@ absl::Status Wait(const Exec&) { return absl::OkStatus(); }
 }  // namespace
 
 const KernelOps& Ops() {
-  static const KernelOps ops = {"reference", Encode,   Finish,       Restore,     DecodeUpdate,
-                                Hash,        CopyHost, AllocateHost, ReleaseHost, Wait};
+  static const KernelOps ops = {
+      "reference", Encode,    Finish,       Restore,           DecodeUpdate,
+      Hash,        CopyHost,  AllocateHost, ReleaseHost,       Wait,
+      AdamW,       SquareSum, Scale,        ReadMachineMemory, false};
   return ops;
 }
 

@@ -1,0 +1,20 @@
+#ifndef LONGWAVE_KERNELS_CPU_OPTIMIZER_H_
+#define LONGWAVE_KERNELS_CPU_OPTIMIZER_H_
+
+#include "absl/status/status.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/optimizer_math.h"
+#include "kernels/ops.h"
+
+namespace longwave::cpu {
+
+const OptimizerMath& OptimizerMathOf(Isa isa);
+
+// KernelOps::adamw, square_sum and scale with the inner loops of one instruction set.
+absl::Status AdamW(const OptimizerMath& math, const Exec& exec, const AdamWArgs& args);
+absl::Status SquareSum(const OptimizerMath& math, const Exec& exec, const SquareSumArgs& args);
+absl::Status Scale(const OptimizerMath& math, const Exec& exec, const ScaleArgs& args);
+
+}  // namespace longwave::cpu
+
+#endif  // LONGWAVE_KERNELS_CPU_OPTIMIZER_H_

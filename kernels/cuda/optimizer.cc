@@ -1,0 +1,72 @@
+#include "kernels/cuda/optimizer.h"
+
+#include <mutex>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "kernels/check_args.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/workspace.h"
+
+namespace longwave::cuda {
+namespace {
+
+cudaStream_t StreamOf(const Exec& exec) { return static_cast<cudaStream_t>(exec.stream); }
+
+// Kept between calls, so that they allocate nothing.
+struct SumMemory {
+  std::mutex mutex;
+  GrowingMemory sums{GrowingMemory::Kind::kDevice};
+  GrowingMemory result{GrowingMemory::Kind::kPinnedHost};
+
+  // Never destroyed: the runtime may be gone by the time that a destructor would run.
+  static SumMemory& Get() {
+    static SumMemory* const memory = new SumMemory;
+    return *memory;
+  }
+};
+
+}  // namespace
+
+absl::Status AdamW(const Exec& exec, const AdamWArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  if (args.count == 0) return absl::OkStatus();
+  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchAdamW(args, StreamOf(exec)));
+  return absl::OkStatus();
+}
+
+absl::Status Scale(const Exec& exec, const ScaleArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  if (args.count == 0) return absl::OkStatus();
+  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchScale(args, StreamOf(exec)));
+  return absl::OkStatus();
+}
+
+absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  *args.sum = 0;
+  if (args.count == 0) return absl::OkStatus();
+  SumMemory& memory = SumMemory::Get();
+  const std::lock_guard lock(memory.mutex);
+  const cudaStream_t stream = StreamOf(exec);
+  uint64_t count = (args.count + kSquareSumChunk - 1) / kSquareSumChunk;
+  // The chunks' sums, and room for the first level above them; levels take turns.
+  const uint64_t above = (count + kPairSumWidth - 1) / kPairSumWidth;
+  LONGWAVE_RETURN_IF_ERROR(memory.sums.Reserve((count + above) * sizeof(double)));
+  LONGWAVE_RETURN_IF_ERROR(memory.result.Reserve(sizeof(double)));
+  double* from = memory.sums.as<double>();
+  double* to = from + count;
+  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchSquareSums(args.count, args.x, from, stream));
+  while (count > 1) {
+    LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchPairSums(count, from, to, stream));
+    count = (count + kPairSumWidth - 1) / kPairSumWidth;
+    std::swap(from, to);
+  }
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(memory.result.as<double>(), from, sizeof(double),
+                                                cudaMemcpyDeviceToHost, stream));
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream));
+  *args.sum = *memory.result.as<double>();
+  return absl::OkStatus();
+}
+
+}  // namespace longwave::cuda

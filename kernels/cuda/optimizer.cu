@@ -1,0 +1,107 @@
+// The optimizer's kernels: each reads and writes every element once. The arithmetic is written with
+// the intrinsics that round once and are never fused, so that it is the CPU's to the bit.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/optimizer.h"
+
+namespace longwave::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 256;
+constexpr uint32_t kWarp = 32;
+// Elements a thread: independent of each other, so that their loads are under way together.
+constexpr uint32_t kEach = 4;
+static_assert(kSquareSumLanes == kWarp && kPairSumWidth == kThreads);
+
+uint32_t Blocks(uint64_t count, uint64_t each) {
+  return static_cast<uint32_t>((count + each - 1) / each);
+}
+
+__device__ inline void AdamWElement(const AdamWArgs& a, uint64_t i) {
+  const float g = a.gradient[i];
+  const float m = __fadd_rn(__fmul_rn(a.beta1, a.m[i]), __fmul_rn(a.one_minus_beta1, g));
+  const float v =
+      __fadd_rn(__fmul_rn(a.beta2, a.v[i]), __fmul_rn(a.one_minus_beta2, __fmul_rn(g, g)));
+  a.m[i] = m;
+  a.v[i] = v;
+  const float root = __fadd_rn(__fmul_rn(__fsqrt_rn(v), a.root_scale), a.epsilon);
+  a.theta[i] = __fsub_rn(__fmul_rn(a.theta[i], a.keep), __fmul_rn(a.step_size, __fdiv_rn(m, root)));
+}
+
+__global__ void __launch_bounds__(kThreads) AdamWKernel(const AdamWArgs args) {
+  const uint64_t begin = uint64_t{blockIdx.x} * (kThreads * kEach) + threadIdx.x;
+  for (uint32_t j = 0; j < kEach; ++j) {
+    const uint64_t i = begin + j * kThreads;
+    if (i < args.count) AdamWElement(args, i);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) ScaleKernel(const ScaleArgs args) {
+  const uint64_t begin = uint64_t{blockIdx.x} * (kThreads * kEach) + threadIdx.x;
+  for (uint32_t j = 0; j < kEach; ++j) {
+    const uint64_t i = begin + j * kThreads;
+    if (i < args.count) args.x[i] = __fmul_rn(args.x[i], args.scale);
+  }
+}
+
+// Neighbouring lanes in pairs, and so on: every lane has the warp's sum. (Which of two is added to
+// which makes no difference.)
+__device__ inline double WarpPairSum(double value, uint32_t lanes) {
+  for (uint32_t step = 1; step < lanes; step *= 2) {
+    value = __dadd_rn(value, __shfl_xor_sync(0xffffffffu, value, step));
+  }
+  return value;
+}
+
+// One warp a chunk.
+__global__ void __launch_bounds__(kThreads)
+    SquareSumsKernel(uint64_t count, const float* x, double* sums) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  const uint64_t chunk = uint64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
+  const uint64_t begin = chunk * kSquareSumChunk;
+  if (begin >= count) return;  // the whole warp
+  const uint64_t end = min(static_cast<unsigned long long>(count),
+                           static_cast<unsigned long long>(begin + kSquareSumChunk));
+  double sum = 0;
+  for (uint64_t i = begin + lane; i < end; i += kSquareSumLanes) {
+    const double value = x[i];
+    sum = __dadd_rn(sum, __dmul_rn(value, value));
+  }
+  sum = WarpPairSum(sum, kWarp);
+  if (lane == 0) sums[chunk] = sum;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    PairSumsKernel(uint64_t count, const double* from, double* to) {
+  constexpr uint32_t kWarps = kThreads / kWarp;
+  LONGWAVE_SHARED(double[kWarps], warps);
+  const uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const uint32_t lane = threadIdx.x % kWarp;
+  const double sum = WarpPairSum(i < count ? from[i] : 0.0, kWarp);
+  if (lane == 0) warps[threadIdx.x / kWarp] = sum;
+  __syncthreads();
+  if (threadIdx.x >= kWarp) return;
+  const double total = WarpPairSum(lane < kWarps ? warps[lane] : 0.0, kWarps);
+  if (lane == 0) to[blockIdx.x] = total;
+}
+
+}  // namespace
+
+cudaError_t LaunchAdamW(const AdamWArgs& args, cudaStream_t stream) {
+  return Launch(AdamWKernel, Blocks(args.count, kThreads * kEach), kThreads, 0, stream, args);
+}
+
+cudaError_t LaunchScale(const ScaleArgs& args, cudaStream_t stream) {
+  return Launch(ScaleKernel, Blocks(args.count, kThreads * kEach), kThreads, 0, stream, args);
+}
+
+cudaError_t LaunchSquareSums(uint64_t count, const float* x, double* sums, cudaStream_t stream) {
+  constexpr uint64_t kBlockElements = uint64_t{kSquareSumChunk} * (kThreads / kWarp);
+  return Launch(SquareSumsKernel, Blocks(count, kBlockElements), kThreads, 0, stream, count, x,
+                sums);
+}
+
+cudaError_t LaunchPairSums(uint64_t count, const double* from, double* to, cudaStream_t stream) {
+  return Launch(PairSumsKernel, Blocks(count, kPairSumWidth), kThreads, 0, stream, count, from, to);
+}
+
+}  // namespace longwave::cuda

@@ -1,0 +1,27 @@
+#ifndef LONGWAVE_KERNELS_CUDA_OPTIMIZER_H_
+#define LONGWAVE_KERNELS_CUDA_OPTIMIZER_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "kernels/ops.h"
+
+namespace longwave::cuda {
+
+// KernelOps::adamw, square_sum and scale.
+absl::Status AdamW(const Exec& exec, const AdamWArgs& args);
+absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args);
+absl::Status Scale(const Exec& exec, const ScaleArgs& args);
+
+// The launches; counts are not zero. The result is that of the launch, not of the kernel.
+cudaError_t LaunchAdamW(const AdamWArgs& args, cudaStream_t stream);
+cudaError_t LaunchScale(const ScaleArgs& args, cudaStream_t stream);
+// sums[⌈count / kSquareSumChunk⌉]: of each chunk.
+cudaError_t LaunchSquareSums(uint64_t count, const float* x, double* sums, cudaStream_t stream);
+// to[⌈count / kPairSumWidth⌉]: neighbours added in pairs, kPairSumWidth of them to one.
+inline constexpr uint32_t kPairSumWidth = 256;
+cudaError_t LaunchPairSums(uint64_t count, const double* from, double* to, cudaStream_t stream);
+
+}  // namespace longwave::cuda
+
+#endif  // LONGWAVE_KERNELS_CUDA_OPTIMIZER_H_

@@ -1,0 +1,57 @@
+#ifndef LONGWAVE_KERNELS_OPTIMIZER_H_
+#define LONGWAVE_KERNELS_OPTIMIZER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace longwave {
+
+// The operations of the inner optimizer on flat arrays, part of the table of ops.h.
+//
+// Every operation is rounded to the nearest on its own, square root and division included, so that
+// equal inputs give equal bits on every backend but the reference: with a merged gradient (`update:
+// inner`) the replicas stay equal on CPUs and GPUs alike. (NaNs come out as NaNs; which, is open.)
+
+// One step of AdamW:
+//   m ← β₁·m + (1 − β₁)·g
+//   v ← β₂·v + (1 − β₂)·(g·g)
+//   θ ← θ·keep − step_size·(m / (√v·root_scale + ε))
+// Source: Loshchilov & Hutter 2019 (arXiv 1711.05101), with the bias corrections in the scalars.
+struct AdamWArgs {
+  uint64_t count = 0;
+  const float* gradient = nullptr;  // g, [count]; the arrays do not overlap
+  float* m = nullptr;
+  float* v = nullptr;
+  float* theta = nullptr;
+  float beta1 = 0, one_minus_beta1 = 1;
+  float beta2 = 0, one_minus_beta2 = 1;
+  float step_size = 0;   // lr / (1 − β₁ᵗ)
+  float root_scale = 1;  // 1 / √(1 − β₂ᵗ)
+  float epsilon = 0;
+  float keep = 1;  // 1 − lr·weight_decay
+};
+
+// Σ x² in double. In a chunk of kSquareSumChunk elements, lane l of kSquareSumLanes adds the
+// squares of elements l, l + kSquareSumLanes, … in order; then neighbouring lanes are added in
+// pairs, neighbouring pairs in pairs of these and so on; then chunks likewise, zeros filling up.
+// The order is a matter of the index alone, so the bits are the same for any number of threads and
+// on a GPU.
+inline constexpr uint32_t kSquareSumChunk = 4096;
+inline constexpr uint32_t kSquareSumLanes = 32;
+
+struct SquareSumArgs {
+  uint64_t count = 0;
+  const float* x = nullptr;  // [count]
+  double* sum = nullptr;     // host memory; there when the call returns
+};
+
+// x ← scale·x
+struct ScaleArgs {
+  uint64_t count = 0;
+  float* x = nullptr;  // [count]
+  float scale = 1;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_KERNELS_OPTIMIZER_H_

@@ -1,0 +1,16 @@
+#ifndef LONGWAVE_KERNELS_REF_REF_OPTIMIZER_H_
+#define LONGWAVE_KERNELS_REF_REF_OPTIMIZER_H_
+
+#include "absl/status/status.h"
+#include "kernels/ops.h"
+
+namespace longwave::ref {
+
+// KernelOps::adamw, square_sum and scale in double precision, each result rounded once.
+absl::Status AdamW(const Exec& exec, const AdamWArgs& args);
+absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args);
+absl::Status Scale(const Exec& exec, const ScaleArgs& args);
+
+}  // namespace longwave::ref
+
+#endif  // LONGWAVE_KERNELS_REF_REF_OPTIMIZER_H_
