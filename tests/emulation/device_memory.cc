@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -18,6 +19,9 @@ namespace {
 
 constexpr size_t kAlignment = 256;  // cudaMalloc's
 constexpr int kUndefined = 0xff;
+// Around an allocation, within its pages: what no kernel may write.
+constexpr int kMarginPattern = 0xa5;
+constexpr size_t kMarginBytes = 64;
 
 struct Allocation {
   MemoryKind kind;
@@ -48,6 +52,35 @@ void Protect(const Allocation& allocation, bool accessible) {
   }
 }
 
+std::string Of(const Allocation& allocation) {
+  return " of " + std::to_string(allocation.bytes) + " bytes of " +
+         (allocation.kind == MemoryKind::kDevice ? "device" : "pinned") + " memory";
+}
+
+// Where an address outside of an allocation is.
+std::string Beside(const Allocation& allocation, const std::byte* at) {
+  const std::byte* const end = allocation.memory + allocation.bytes;
+  return (at < end ? std::to_string(allocation.memory - at) + " bytes before the begin"
+                   : std::to_string(at - end) + " bytes past the end") +
+         Of(allocation);
+}
+
+std::byte* MarginBegin(const Allocation& allocation) {
+  const size_t before = static_cast<size_t>(allocation.memory - allocation.pages);
+  return allocation.memory - std::min(before, kMarginBytes);
+}
+
+// After a kernel. The address sanitizer has found such a write when it was made.
+void CheckMargins(const Allocation& allocation) {
+  if (kAddressSanitizer || allocation.kind != MemoryKind::kDevice) return;
+  const std::byte* const end = allocation.pages + allocation.page_bytes;
+  for (const std::byte* at = MarginBegin(allocation); at < end; ++at) {
+    if (at == allocation.memory) at += allocation.bytes;
+    if (at >= end || *at == static_cast<std::byte>(kMarginPattern)) continue;
+    Refuse("a kernel wrote " + Beside(allocation, at));
+  }
+}
+
 const Allocation* Find(const void* address) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);
   const auto after = Allocations().upper_bound(at);
@@ -74,18 +107,10 @@ std::string Describe(const void* address) {
   const Allocation* allocation = Near(address);
   if (allocation == nullptr) return "";
   const std::byte* const at = static_cast<const std::byte*>(address);
-  const std::string of = " of " + std::to_string(allocation->bytes) + " bytes of " +
-                         (allocation->kind == MemoryKind::kDevice ? "device" : "pinned") +
-                         " memory";
-  if (at < allocation->memory) {
-    return "an address " + std::to_string(allocation->memory - at) + " bytes before the begin" +
-           of + " was touched";
+  if (at < allocation->memory || at >= allocation->memory + allocation->bytes) {
+    return "an address was touched " + Beside(*allocation, at);
   }
-  if (at >= allocation->memory + allocation->bytes) {
-    return "an address " + std::to_string(at - allocation->memory - allocation->bytes) +
-           " bytes past the end" + of + " was touched";
-  }
-  return "the host touched byte " + std::to_string(at - allocation->memory) + of +
+  return "the host touched byte " + std::to_string(at - allocation->memory) + Of(*allocation) +
          "; only kernels and copies may";
 }
 
@@ -139,10 +164,12 @@ void* Allocate(MemoryKind kind, size_t bytes) {
   mprotect(mapping, page, PROT_NONE);
   mprotect(pages + page_bytes, page, PROT_NONE);
   std::byte* const memory = pages + page_bytes - rounded;
+  const Allocation allocation = {kind, memory, bytes, pages, page_bytes};
+  std::memset(MarginBegin(allocation), kMarginPattern,
+              static_cast<size_t>(pages + page_bytes - MarginBegin(allocation)));
   std::memset(memory, kUndefined, bytes);
   Poison(pages, page_bytes);
   Unpoison(memory, bytes);
-  const Allocation allocation = {kind, memory, bytes, pages, page_bytes};
   Allocations()[reinterpret_cast<uintptr_t>(memory)] = allocation;
   if (kind == MemoryKind::kDevice) device_bytes += bytes;
   Protect(allocation, false);
@@ -196,7 +223,10 @@ void DeviceAccess::Protect(bool accessible) const {
     }
     return;
   }
-  for (const auto& [begin, allocation] : Allocations()) emulation::Protect(allocation, accessible);
+  for (const auto& [begin, allocation] : Allocations()) {
+    if (!accessible) CheckMargins(allocation);
+    emulation::Protect(allocation, accessible);
+  }
 }
 
 }  // namespace longwave::emulation

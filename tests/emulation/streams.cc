@@ -7,9 +7,7 @@
 
 namespace longwave::emulation {
 
-StreamTable::StreamTable() : random_(stream_order().seed) {
-  streams_.push_back(std::make_unique<EmulatedStream>());
-}
+StreamTable::StreamTable() { streams_.push_back(std::make_unique<EmulatedStream>()); }
 
 bool StreamTable::Has(const EmulatedStream* stream) const {
   return stream == nullptr || std::any_of(streams_.begin(), streams_.end(),
@@ -88,6 +86,10 @@ void StreamTable::RunFront(EmulatedStream& stream) {
 }
 
 void StreamTable::RunDrawn() {
+  if (seed_ != stream_order().seed) {
+    seed_ = stream_order().seed;
+    random_.seed(seed_);
+  }
   while (random_() % 2 == 0) {
     EmulatedStream& stream = *streams_[random_() % streams_.size()];
     if (!stream.queue.empty()) RunThrough(stream, stream.queue.front().time);

@@ -82,7 +82,8 @@ class StreamTable {
 
   std::vector<std::unique_ptr<EmulatedStream>> streams_;  // the first is the default one
   uint64_t time_ = 0;
-  std::mt19937_64 random_;
+  uint64_t seed_ = 0;
+  std::mt19937_64 random_{seed_};
 };
 
 StreamTable& Streams();
