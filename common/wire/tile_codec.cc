@@ -102,31 +102,6 @@ uint32_t NearestMagnitude(ValueCodec codec, double magnitude, double scale) {
   }
 }
 
-void ReadIndices(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
-                 uint64_t draw, std::span<uint16_t> indices) {
-  const uint32_t n = layout.tile_size(tile);
-  const uint32_t k = layout.sent_count(tile);
-  LONGWAVE_CHECK(indices.size() == k);
-  switch (layout.format().selection) {
-    case Selection::kAll:
-      std::iota(indices.begin(), indices.end(), uint16_t{0});
-      return;
-    case Selection::kTopK:
-      // The payload was validated, which decoded these very bytes.
-      LONGWAVE_CHECK(
-          EliasFanoDecode(n, payload.subspan(layout.offsets(tile).indices, EliasFanoBytes(n, k)),
-                          indices)
-              .ok());
-      return;
-    case Selection::kRandom:
-      SelectRandom(n, draw, indices);
-      return;
-    case Selection::kStride:
-      SelectStride(n, draw, indices);
-      return;
-  }
-}
-
 // Code `i` of an integer codec; `bits` is 1, 2, 4 or 8, so that no code crosses a byte.
 uint32_t CodeAt(const std::byte* values, size_t i, uint32_t bits) {
   const size_t bit = i * bits;
@@ -306,9 +281,34 @@ void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint1
   }
 }
 
+void ReadTileIndices(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
+                     uint64_t draw, std::span<uint16_t> indices) {
+  const uint32_t n = layout.tile_size(tile);
+  const uint32_t k = layout.sent_count(tile);
+  LONGWAVE_CHECK(indices.size() == k);
+  switch (layout.format().selection) {
+    case Selection::kAll:
+      std::iota(indices.begin(), indices.end(), uint16_t{0});
+      return;
+    case Selection::kTopK:
+      // The payload was validated, which decoded these very bytes.
+      LONGWAVE_CHECK(
+          EliasFanoDecode(n, payload.subspan(layout.offsets(tile).indices, EliasFanoBytes(n, k)),
+                          indices)
+              .ok());
+      return;
+    case Selection::kRandom:
+      SelectRandom(n, draw, indices);
+      return;
+    case Selection::kStride:
+      SelectStride(n, draw, indices);
+      return;
+  }
+}
+
 void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
               uint64_t draw, std::span<uint16_t> indices, std::span<float> values) {
-  ReadIndices(layout, tile, payload, draw, indices);
+  ReadTileIndices(layout, tile, payload, draw, indices);
   const ValueCodec codec = layout.format().codec;
   const size_t k = layout.sent_count(tile);
   LONGWAVE_CHECK(payload.size() == layout.bytes() && values.size() == k);
@@ -337,7 +337,7 @@ void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::b
 
 float ReadTileLevels(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
                      uint64_t draw, std::span<uint16_t> indices, std::span<int32_t> levels) {
-  ReadIndices(layout, tile, payload, draw, indices);
+  ReadTileIndices(layout, tile, payload, draw, indices);
   const ValueCodec codec = layout.format().codec;
   const size_t k = layout.sent_count(tile);
   LONGWAVE_CHECK(HasScale(codec));

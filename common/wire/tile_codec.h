@@ -79,6 +79,10 @@ void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint1
 void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
               uint64_t draw, std::span<uint16_t> indices, std::span<float> values);
 
+// The indices alone, as ReadTile gives them.
+void ReadTileIndices(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
+                     uint64_t draw, std::span<uint16_t> indices);
+
 // As ReadTile, but the values of an integer codec stay integers: levels, all zero with a zero
 // scale. Returns the scale. Only for integer codecs.
 float ReadTileLevels(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,

@@ -7,8 +7,9 @@
 
 namespace longwave::cpu {
 
-// The arithmetic of one tile, compiled once per instruction set from the same source. Plain
-// arguments only: the functions are the inner loops. All variants give the same bits.
+// The arithmetic of one tile, compiled once per instruction set from the same sources. Plain
+// arguments only: the functions are the inner loops. All variants give the same bits, but for sums
+// that are said to be metrics.
 
 // A tile's place in a flat array (layout.h, Tile) in plain numbers.
 struct TilePlace {
@@ -17,6 +18,12 @@ struct TilePlace {
   uint32_t rows, cols;
   uint32_t rows_valid, cols_valid;
 };
+
+// Static, like all that the sources of one instruction set call: see simd.h.
+static inline uint32_t SizeOf(const TilePlace& place) { return place.rows * place.cols; }
+static inline bool IsFull(const TilePlace& place) {
+  return place.rows_valid == place.rows && place.cols_valid == place.cols;
+}
 
 // The plans of a tile: the columns' (length rows) and the rows' (length cols).
 struct TilePlans {
@@ -28,40 +35,108 @@ struct TilePlans {
 // As UpdateKind of ops.h, and in its order.
 enum class UpdateRule : uint8_t { kSgd, kSign, kNesterov, kInner, kLocal };
 
+// s = scale · (a − b), or scale · a where b is null; a and b fp32 or bf16.
+struct TileSignal {
+  const void* a;
+  const void* b;
+  float scale;
+  bool is_bf16;
+};
+
 struct UpdateStep {
   UpdateRule rule;
-  float eta, mu, keep, beta, scale;
+  float eta, mu, keep, beta;
   float* theta;
   float* velocity;
   float* gradient;
-  const void* signal_a;
-  const void* signal_b;  // may be null
-  bool signal_is_bf16;
+  TileSignal signal;
+};
+
+// What one thread works in on one tile: about 100 KiB, of which a tile touches less than half where
+// few coefficients are sent. Arrays have room for whole vectors past their last element.
+struct TileWork {
+  static constexpr uint32_t kSize = 4096 + 64;
+
+  alignas(64) float x[kSize];              // the tile, as elements or as coefficients
+  alignas(64) float y[kSize];              // between the two passes of a transform
+  alignas(64) uint32_t maxima[kSize / 4];  // of the magnitudes' bits in x, by groups of four
+  alignas(64) uint32_t candidates[kSize];  // of a selection: indices
+  alignas(64) uint32_t magnitudes[kSize];  // and their magnitudes' bits
+  alignas(64) float values[kSize];         // what is sent, in index order
+  alignas(64) uint32_t codes[kSize];       // the same as it is written
+  alignas(64) uint16_t indices[kSize];
+};
+
+// What Accumulate found. The sums are metrics: fp32 in lanes where that is good enough.
+struct TileSums {
+  double signal;
+  double momentum;
+  bool finite;
+};
+
+struct AccumulateArgs {
+  TilePlace place;
+  const TilePlans* plans;  // null: no transform
+  TileSignal signal;
+  float beta;
+  const float* momentum;
+  // The tile after this one, to be fetched meanwhile; this one again where there is none.
+  TilePlace next;
+  const float* next_momentum;
+};
+
+// Levels of the codecs of one or two bits.
+struct NarrowLevels {
+  float threshold;  // magnitudes above it take the large level; infinity with one bit
+  float small, large;
 };
 
 struct TileMath {
-  // out[rows, cols] = scale · (a − b), or scale · a where b is null; zero where the tile is
-  // padding. a, b: fp32 or bf16.
-  void (*gather)(const TilePlace& tile, const void* a, const void* b, bool is_bf16, float scale,
-                 float* out);
-  // The transform of dct_plan.h, in place; scratch is as large. Elements are data[rows, cols],
-  // coefficients data[cols, rows].
+  // The transform of dct_plan.h, in place; scratch is as large, both with TileWork's room. Elements
+  // are data[rows, cols], coefficients data[cols, rows].
   void (*forward)(const TilePlans& plans, float* data, float* scratch);
   void (*inverse)(const TilePlans& plans, float* data, float* scratch);
-  // x ← fma(beta, m, x) over n elements. False if any result is NaN or infinite.
-  bool (*add_momentum)(uint32_t n, float beta, const float* m, float* x);
-  // Sum of squares in double, in an order fixed by n.
+
+  // work.x ← fma(beta, m̂, T(s)), zeros behind it up to a multiple of 64; work.maxima.
+  TileSums (*accumulate)(const AccumulateArgs& args, TileWork& work);
+  // work.indices and work.values ← the k of largest magnitude of work.x, ties to the smaller index,
+  // in the order of indices. momentum ← work.x. After accumulate, all finite; k <= n.
+  void (*select_top_k)(uint32_t n, uint32_t k, float* momentum, TileWork& work);
   double (*square_sum)(uint32_t n, const float* x);
-  // The update of ops.h over the tile's valid elements; u[rows, cols].
-  void (*update)(const TilePlace& tile, const UpdateStep& step, const float* u);
+  // m[i] ← fma(factor, v[i], m[i]).
+  void (*add_scaled)(uint32_t n, float factor, const float* v, float* m);
+
+  // QuantizeTile of common/wire/tile_codec.h by parts. `values` and `codes` have room for whole
+  // vectors. The largest magnitude's bits:
+  uint32_t (*largest)(uint32_t n, const float* values);
+  // The scale before rounding, from the largest magnitude's bits, which are not zero.
+  float (*fit_sign)(uint32_t n, float* values, uint32_t largest);
+  float (*fit_int2)(uint32_t n, float* values, uint32_t largest);
+  // Codes, and values as they will be read; `bits` 1 or 2, and 4 or 8.
+  void (*quantize_narrow)(uint32_t bits, const NarrowLevels& levels, uint32_t n, float* values,
+                          uint32_t* codes);
+  void (*quantize_wide)(uint32_t bits, float scale, uint32_t n, float* values, uint32_t* codes);
+  void (*quantize_bf16)(uint32_t n, float* values, uint32_t* codes);
+  // The values of ReadTile from packed codes. levels: of all codes of 1 or 2 bits, times the scale.
+  void (*read_narrow)(uint32_t bits, const float* levels, uint32_t n, const uint8_t* from,
+                      float* values);
+  void (*read_wide)(uint32_t bits, float scale, uint32_t n, const uint8_t* from, float* values);
+  void (*read_bf16)(uint32_t n, const uint8_t* from, float* values);
+
+  // u = T⁻¹ of `count` values at `indices` (or, with indices null, of work.x as it is), then the
+  // update of ops.h over the tile's valid elements. plans: null for no transform.
+  void (*decode)(const TilePlace& place, const TilePlace& next, const TilePlans* plans,
+                 const UpdateStep& step, uint32_t count, const uint16_t* indices,
+                 const float* values, TileWork& work);
+
   // Σ Mix64(Mix64(flat index) + bits) over the tile's valid elements.
   uint64_t (*hash)(const TilePlace& tile, const float* theta);
 };
 
 extern const TileMath kTileMathGeneric;
 #ifdef LONGWAVE_CPU_X86
-extern const TileMath kTileMathAvx2;    // avx2 and fma
-extern const TileMath kTileMathAvx512;  // avx512 f, dq, bw and vl
+extern const TileMath kTileMathAvx2;    // avx2, fma, bmi, bmi2 and popcnt
+extern const TileMath kTileMathAvx512;  // these and avx512 f, dq, bw and vl
 #endif
 
 }  // namespace longwave::cpu

@@ -1,0 +1,91 @@
+#ifndef LONGWAVE_KERNELS_CPU_DECODE_H_
+#define LONGWAVE_KERNELS_CPU_DECODE_H_
+
+#include "kernels/cpu/dct.h"
+#include "kernels/cpu/update.h"
+
+// From a tile's values to its updated elements.
+
+namespace longwave::cpu {
+namespace {
+
+// A full 64 × 64 tile: the columns' transforms go straight into the update.
+template <class AnyRule>
+__attribute__((noinline)) void DecodeFull64(const TilePlace& place, const TilePlace& next,
+                                            const AnyRule& rule, TileWork& work) {
+  const uint64_t stride = place.row_stride;
+  const uint64_t next_stride = next.rows == 1 ? 64 : next.row_stride;
+  const float* target = rule.step.rule == UpdateRule::kInner ? rule.step.gradient : rule.step.theta;
+  const float* ahead = target + next.offset;
+  InverseRows<64, 64>(work.x, work.y);
+  InverseColumns<64, 64>(work.y, [&](auto r, uint32_t c, V u) LONGWAVE_BODY {
+    Prefetch(ahead + r.value * next_stride + c);
+    rule.template Apply<WholeVectors>(place.offset + r.value * stride + c, u, kLanes);
+  });
+}
+
+// Without a transform, what was not sent is +0, which leaves θ as it is to the bit where the update
+// adds −0 to it, or nothing: only what was sent is touched then.
+inline bool ZerosLeaveTheta(const UpdateStep& step) {
+  if (step.keep != 1.0f) return false;
+  return step.rule == UpdateRule::kSign ||
+         (step.rule == UpdateRule::kSgd && !__builtin_signbit(step.eta));
+}
+
+inline void UpdateSent(const TilePlace& place, const UpdateStep& step, uint32_t count,
+                       const uint16_t* indices, const float* values) {
+  const bool run = place.rows == 1;
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t row = 0, col = indices[i];
+    if (!run) {
+      row = col / place.cols;
+      col -= row * place.cols;
+    }
+    if (row >= place.rows_valid || col >= place.cols_valid) continue;
+    float* theta = step.theta + place.offset + uint64_t{row} * place.row_stride + col;
+    if (step.rule == UpdateRule::kSgd) {
+      *theta = FmaOnce(-step.eta, values[i], *theta);
+    } else {
+      const float down = *theta - step.eta, up = *theta + step.eta;
+      *theta = values[i] > 0 ? down : (values[i] < 0 ? up : *theta);
+    }
+  }
+}
+
+inline void Zero(uint32_t n, float* x) {
+  for (uint32_t i = 0; i < n; i += kLanes) Store(x + i, Broadcast(0));
+}
+
+inline void Decode(const TilePlace& place, const TilePlace& next, const TilePlans* plans,
+                   const UpdateStep& step, uint32_t count, const uint16_t* indices,
+                   const float* values, TileWork& work) {
+  const uint32_t n = SizeOf(place);
+  if (plans == nullptr) {
+    if (indices == nullptr) return Update(place, step, work.x);
+    if (ZerosLeaveTheta(step)) return UpdateSent(place, step, count, indices, values);
+    Zero(n, work.x);
+    for (uint32_t i = 0; i < count; ++i) work.x[indices[i]] = values[i];
+    return Update(place, step, work.x);
+  }
+  if (indices == nullptr) {
+    Scale(n, plans->norm, work.x);
+  } else {
+    Zero(n, work.x);
+    for (uint32_t i = 0; i < count; ++i) work.x[indices[i]] = MulOnce(plans->norm, values[i]);
+  }
+  if (IsShape(*plans, 64, 64) && IsFull(place)) {
+    if (step.rule == UpdateRule::kSgd && step.keep == 1.0f) {
+      return DecodeFull64(place, next, Rule<UpdateRule::kSgd, false>(step), work);
+    }
+    if (step.rule == UpdateRule::kInner) {
+      return DecodeFull64(place, next, Rule<UpdateRule::kInner, false>(step), work);
+    }
+  }
+  InverseOfScaled(*plans, work.x, work.y);
+  Update(place, step, work.x);
+}
+
+}  // namespace
+}  // namespace longwave::cpu
+
+#endif  // LONGWAVE_KERNELS_CPU_DECODE_H_

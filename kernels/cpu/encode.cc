@@ -1,0 +1,103 @@
+#include "kernels/cpu/encode.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "common/wire/tile_codec.h"
+#include "kernels/check_args.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/tiles.h"
+#include "kernels/cpu/values.h"
+
+namespace longwave::cpu {
+namespace {
+
+struct TileReport {
+  TileSums sums;
+  double sent;
+};
+
+// The tile's indices and values, and its momentum as it is before the residual is taken.
+void Select(const TileContext& context, uint32_t t, float* momentum, TileWork& work) {
+  const uint32_t size = context.tiles[t].size();
+  const uint32_t count = context.payload_layout.sent_count(t);
+  const Selection selection = context.payload_layout.format().selection;
+  switch (selection) {
+    case Selection::kTopK:
+      return context.math.select_top_k(size, count, momentum, work);
+    case Selection::kAll:
+      std::copy_n(work.x, size, momentum);
+      std::copy_n(work.x, size, work.values);
+      return;
+    case Selection::kRandom:
+    case Selection::kStride:
+      SelectIndices(selection, {work.x, size}, context.Draw(t), {work.indices, count});
+      for (uint32_t i = 0; i < count; ++i) work.values[i] = work.x[work.indices[i]];
+      std::copy_n(work.x, size, momentum);
+      return;
+  }
+}
+
+TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32_t t) {
+  TileWork work;
+  const TileMath& math = context.math;
+  const Tile& tile = context.tiles[t];
+  const Tile& next = context.Next(t);
+  float* momentum = args.momentum + tile.coefficient_offset;
+
+  TilePlans plans;
+  if (args.transform == Transform::kDct) plans = PlansOf(tile, DctDirection::kForward);
+  TileReport report;
+  report.sums = math.accumulate(
+      {PlaceOf(tile), args.transform == Transform::kDct ? &plans : nullptr, SignalOf(args.signal),
+       args.beta, momentum, PlaceOf(next), args.momentum + next.coefficient_offset},
+      work);
+  if (!report.sums.finite) return report;
+
+  Select(context, t, momentum, work);
+  const PayloadFormat& format = context.payload_layout.format();
+  const uint32_t count = context.payload_layout.sent_count(t);
+  const uint16_t scale = QuantizeValues(math, format.codec, count, work);
+  report.sent = math.square_sum(count, work.values);
+  WriteTile(context.payload_layout, t, {work.indices, count}, {work.codes, count}, scale,
+            args.payload);
+  if (format.selection == Selection::kAll) {
+    math.add_scaled(count, -args.alpha, work.values, momentum);
+  } else {
+    for (uint32_t i = 0; i < count; ++i) {
+      float& m = momentum[work.indices[i]];
+      m = FmaOnce(-args.alpha, work.values[i], m);
+    }
+  }
+  return report;
+}
+
+}  // namespace
+
+absl::Status Encode(const TileMath& math, const Exec& exec, const EncodeArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  const TileContext context(math, args);
+  BeginPayload(*args.payload_layout, args.payload);
+  static thread_local std::vector<TileReport> kept;  // no allocation in steady state
+  std::vector<TileReport>& reports = kept;           // the caller's, on every thread
+  reports.resize(context.tile_count());
+  ParallelFor(context.tile_count(), exec.threads,
+              [&](uint32_t t) { reports[t] = EncodeTile(context, args, t); });
+  // Summed in the tiles' order, so that the number of threads changes no bit.
+  EncodeReport total;
+  for (uint32_t t = 0; t < context.tile_count(); ++t) {
+    if (!reports[t].sums.finite) {
+      total.nonfinite_tile = std::min(total.nonfinite_tile, t);
+      continue;
+    }
+    total.signal_square_sum += reports[t].sums.signal;
+    total.momentum_square_sum += reports[t].sums.momentum;
+    total.sent_square_sum += reports[t].sent;
+  }
+  *args.report = total;
+  return absl::OkStatus();
+}
+
+}  // namespace longwave::cpu

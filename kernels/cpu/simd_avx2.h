@@ -1,0 +1,170 @@
+#ifndef LONGWAVE_KERNELS_CPU_SIMD_AVX2_H_
+#define LONGWAVE_KERNELS_CPU_SIMD_AVX2_H_
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+// The primitives of simd.h for AVX2 with FMA, BMI and POPCNT.
+
+#define LONGWAVE_SIMD __attribute__((always_inline)) inline
+
+namespace longwave::cpu {
+namespace {
+
+constexpr uint32_t kLanes = 8;
+using V = __m256;
+using VI = __m256i;
+using VD = __m256d;
+
+LONGWAVE_SIMD V Load(const float* from) { return _mm256_loadu_ps(from); }
+LONGWAVE_SIMD void Store(float* to, V v) { _mm256_storeu_ps(to, v); }
+LONGWAVE_SIMD VI FirstLanes(uint32_t count) {
+  const VI lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane);
+}
+LONGWAVE_SIMD V LoadPart(const float* from, uint32_t count) {
+  return _mm256_maskload_ps(from, FirstLanes(count));
+}
+LONGWAVE_SIMD void StorePart(float* to, V v, uint32_t count) {
+  _mm256_maskstore_ps(to, FirstLanes(count), v);
+}
+LONGWAVE_SIMD V LoadBf16(const uint16_t* from) {
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+LONGWAVE_SIMD V LoadBf16Part(const uint16_t* from, uint32_t count) {
+  uint16_t whole[kLanes] = {};
+  for (uint32_t i = 0; i < count; ++i) whole[i] = from[i];
+  return LoadBf16(whole);
+}
+
+LONGWAVE_SIMD V Broadcast(float x) { return _mm256_set1_ps(x); }
+LONGWAVE_SIMD V Add(V a, V b) { return _mm256_add_ps(a, b); }
+LONGWAVE_SIMD V Sub(V a, V b) { return _mm256_sub_ps(a, b); }
+LONGWAVE_SIMD V Mul(V a, V b) { return _mm256_mul_ps(a, b); }
+LONGWAVE_SIMD V Fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
+  return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
+}
+LONGWAVE_SIMD uint32_t MaskAbove(V a, V b) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)));
+}
+
+LONGWAVE_SIMD VI LoadI(const uint32_t* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+LONGWAVE_SIMD void StoreI(uint32_t* to, VI v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
+}
+LONGWAVE_SIMD VI BroadcastI(uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); }
+LONGWAVE_SIMD VI Magnitude(V v) {
+  return _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
+}
+LONGWAVE_SIMD VI MaxI(VI a, VI b) { return _mm256_max_epi32(a, b); }
+LONGWAVE_SIMD uint32_t MaskAtLeast(VI a, VI b) {
+  const int below = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(b, a)));
+  return static_cast<uint32_t>(below) ^ 0xffu;
+}
+LONGWAVE_SIMD uint32_t LargestI(VI v) {
+  uint32_t lane[kLanes];
+  StoreI(lane, v);
+  uint32_t largest = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) largest = lane[i] > largest ? lane[i] : largest;
+  return largest;
+}
+LONGWAVE_SIMD void StoreLow16(uint16_t* to, VI v) {
+  uint32_t lane[kLanes];
+  StoreI(lane, v);
+  for (uint32_t i = 0; i < kLanes; ++i) to[i] = static_cast<uint16_t>(lane[i]);
+}
+
+// Stores the lanes of `v` whose bit is set in `mask`, one after the other; may write kLanes.
+LONGWAVE_SIMD void StoreCompressed(uint32_t* to, VI v, uint32_t mask) {
+  // The set bits' numbers, a nibble each, by spreading the mask to nibbles and extracting.
+  const uint64_t nibbles = _pdep_u64(mask, 0x1111111111111111u) * 0xf;
+  const auto order = static_cast<uint32_t>(_pext_u64(0x76543210u, nibbles));
+  const VI shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+  const VI lanes = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(order)), shifts);
+  StoreI(to, _mm256_permutevar8x32_epi32(v, lanes));
+}
+
+LONGWAVE_SIMD VD BroadcastD(double x) { return _mm256_set1_pd(x); }
+LONGWAVE_SIMD VD ZeroD() { return _mm256_setzero_pd(); }
+LONGWAVE_SIMD VD LoadMagnitudesD(const float* from) {
+  const VD v = _mm256_cvtps_pd(_mm_loadu_ps(from));
+  return _mm256_andnot_pd(_mm256_set1_pd(-0.0), v);
+}
+LONGWAVE_SIMD VD MulD(VD a, VD b) { return _mm256_mul_pd(a, b); }
+LONGWAVE_SIMD VD AddD(VD a, VD b) { return _mm256_add_pd(a, b); }
+LONGWAVE_SIMD VD TruncD(VD v) { return _mm256_round_pd(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+// `v` where a > b, else zero.
+LONGWAVE_SIMD VD KeepAboveD(VD a, VD b, VD v) {
+  return _mm256_and_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ), v);
+}
+LONGWAVE_SIMD VD MinD(VD a, VD b) { return _mm256_min_pd(a, b); }
+LONGWAVE_SIMD VD MaxD(VD a, VD b) { return _mm256_max_pd(a, b); }
+LONGWAVE_SIMD void StoreAsU32(uint32_t* to, VD v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvttpd_epi32(v));
+}
+LONGWAVE_SIMD double SumD(VD v) {
+  const __m128d half = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+}
+
+LONGWAVE_SIMD V ToFloat(VI v) { return _mm256_cvtepi32_ps(v); }
+LONGWAVE_SIMD V AsFloat(VI v) { return _mm256_castsi256_ps(v); }
+LONGWAVE_SIMD VI AsInt(V v) { return _mm256_castps_si256(v); }
+LONGWAVE_SIMD VI AddI(VI a, VI b) { return _mm256_add_epi32(a, b); }
+LONGWAVE_SIMD VI SubI(VI a, VI b) { return _mm256_sub_epi32(a, b); }
+LONGWAVE_SIMD VI AndI(VI a, VI b) { return _mm256_and_si256(a, b); }
+LONGWAVE_SIMD VI OrI(VI a, VI b) { return _mm256_or_si256(a, b); }
+LONGWAVE_SIMD VI XorI(VI a, VI b) { return _mm256_xor_si256(a, b); }
+template <int kBits>
+LONGWAVE_SIMD VI ShiftRightI(VI v) {
+  return _mm256_srli_epi32(v, kBits);
+}
+template <int kBits>
+LONGWAVE_SIMD VI ShiftLeftI(VI v) {
+  return _mm256_slli_epi32(v, kBits);
+}
+LONGWAVE_SIMD VI LoadBytes(const uint8_t* from) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+
+LONGWAVE_SIMD void Prefetch(const void* at) {
+  _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1);
+}
+LONGWAVE_SIMD uint32_t TrailingZeros(uint64_t word) {
+  return static_cast<uint32_t>(_tzcnt_u64(word));
+}
+
+// out[c] lane r = in[r * stride + c].
+LONGWAVE_SIMD void TransposeBlock(const float* in, uint32_t stride, V* out) {
+  __m256 a[8], b[8];
+  // Rows r and r + 4 share a register from the start, so that no later step crosses its halves.
+#pragma GCC unroll 4
+  for (uint32_t r = 0; r < 4; ++r) {
+    const float* low = in + r * stride;
+    const float* high = in + (r + 4) * stride;
+    a[r] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
+    a[4 + r] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low + 4)),
+                                    _mm_loadu_ps(high + 4), 1);
+  }
+#pragma GCC unroll 2
+  for (uint32_t h = 0; h < 8; h += 4) {
+    b[h] = _mm256_unpacklo_ps(a[h], a[h + 1]);
+    b[h + 1] = _mm256_unpackhi_ps(a[h], a[h + 1]);
+    b[h + 2] = _mm256_unpacklo_ps(a[h + 2], a[h + 3]);
+    b[h + 3] = _mm256_unpackhi_ps(a[h + 2], a[h + 3]);
+    out[h] = _mm256_shuffle_ps(b[h], b[h + 2], 0x44);
+    out[h + 1] = _mm256_shuffle_ps(b[h], b[h + 2], 0xee);
+    out[h + 2] = _mm256_shuffle_ps(b[h + 1], b[h + 3], 0x44);
+    out[h + 3] = _mm256_shuffle_ps(b[h + 1], b[h + 3], 0xee);
+  }
+}
+
+}  // namespace
+}  // namespace longwave::cpu
+
+#endif  // LONGWAVE_KERNELS_CPU_SIMD_AVX2_H_

@@ -1,0 +1,155 @@
+#ifndef LONGWAVE_KERNELS_CPU_SIMD_AVX512_H_
+#define LONGWAVE_KERNELS_CPU_SIMD_AVX512_H_
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+// The primitives of simd.h for AVX-512 F, DQ, BW and VL.
+
+#define LONGWAVE_SIMD __attribute__((always_inline)) inline
+
+namespace longwave::cpu {
+namespace {
+
+constexpr uint32_t kLanes = 16;
+using V = __m512;
+using VI = __m512i;
+using VD = __m512d;
+
+LONGWAVE_SIMD V Load(const float* from) { return _mm512_loadu_ps(from); }
+LONGWAVE_SIMD void Store(float* to, V v) { _mm512_storeu_ps(to, v); }
+LONGWAVE_SIMD __mmask16 FirstLanes(uint32_t count) {
+  return static_cast<__mmask16>((1u << count) - 1);
+}
+LONGWAVE_SIMD V LoadPart(const float* from, uint32_t count) {
+  return _mm512_maskz_loadu_ps(FirstLanes(count), from);
+}
+LONGWAVE_SIMD void StorePart(float* to, V v, uint32_t count) {
+  _mm512_mask_storeu_ps(to, FirstLanes(count), v);
+}
+LONGWAVE_SIMD V LoadBf16(const uint16_t* from) {
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+LONGWAVE_SIMD V LoadBf16Part(const uint16_t* from, uint32_t count) {
+  const __m256i half = _mm256_maskz_loadu_epi16(FirstLanes(count), from);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+LONGWAVE_SIMD V Broadcast(float x) { return _mm512_set1_ps(x); }
+LONGWAVE_SIMD V Add(V a, V b) { return _mm512_add_ps(a, b); }
+LONGWAVE_SIMD V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
+LONGWAVE_SIMD V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
+LONGWAVE_SIMD V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes);
+}
+LONGWAVE_SIMD uint32_t MaskAbove(V a, V b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+
+LONGWAVE_SIMD VI LoadI(const uint32_t* from) { return _mm512_loadu_si512(from); }
+LONGWAVE_SIMD void StoreI(uint32_t* to, VI v) { _mm512_storeu_si512(to, v); }
+LONGWAVE_SIMD VI BroadcastI(uint32_t x) { return _mm512_set1_epi32(static_cast<int>(x)); }
+LONGWAVE_SIMD VI Magnitude(V v) {
+  return _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff));
+}
+LONGWAVE_SIMD VI MaxI(VI a, VI b) { return _mm512_max_epi32(a, b); }
+LONGWAVE_SIMD uint32_t MaskAtLeast(VI a, VI b) { return _mm512_cmpge_epi32_mask(a, b); }
+LONGWAVE_SIMD uint32_t LargestI(VI v) { return static_cast<uint32_t>(_mm512_reduce_max_epi32(v)); }
+// Bf16 bits of two vectors' worth of 32-bit lanes are stored by the caller one vector at a time.
+LONGWAVE_SIMD void StoreLow16(uint16_t* to, VI v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(v));
+}
+
+// Stores the lanes of `v` whose bit is set in `mask`, one after the other; may write kLanes.
+LONGWAVE_SIMD void StoreCompressed(uint32_t* to, VI v, uint32_t mask) {
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), v));
+}
+
+LONGWAVE_SIMD VD BroadcastD(double x) { return _mm512_set1_pd(x); }
+LONGWAVE_SIMD VD ZeroD() { return _mm512_setzero_pd(); }
+LONGWAVE_SIMD VD LoadMagnitudesD(const float* from) {
+  const VD v = _mm512_cvtps_pd(_mm256_loadu_ps(from));
+  return _mm512_andnot_pd(_mm512_set1_pd(-0.0), v);
+}
+LONGWAVE_SIMD VD MulD(VD a, VD b) { return _mm512_mul_pd(a, b); }
+LONGWAVE_SIMD VD AddD(VD a, VD b) { return _mm512_add_pd(a, b); }
+LONGWAVE_SIMD VD TruncD(VD v) {
+  return _mm512_roundscale_pd(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+// `v` where a > b, else zero.
+LONGWAVE_SIMD VD KeepAboveD(VD a, VD b, VD v) {
+  return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, b, _CMP_GT_OQ), v);
+}
+LONGWAVE_SIMD VD MinD(VD a, VD b) { return _mm512_min_pd(a, b); }
+LONGWAVE_SIMD VD MaxD(VD a, VD b) { return _mm512_max_pd(a, b); }
+LONGWAVE_SIMD void StoreAsU32(uint32_t* to, VD v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvttpd_epi32(v));
+}
+LONGWAVE_SIMD double SumD(VD v) { return _mm512_reduce_add_pd(v); }
+
+LONGWAVE_SIMD V ToFloat(VI v) { return _mm512_cvtepi32_ps(v); }
+LONGWAVE_SIMD V AsFloat(VI v) { return _mm512_castsi512_ps(v); }
+LONGWAVE_SIMD VI AsInt(V v) { return _mm512_castps_si512(v); }
+LONGWAVE_SIMD VI AddI(VI a, VI b) { return _mm512_add_epi32(a, b); }
+LONGWAVE_SIMD VI SubI(VI a, VI b) { return _mm512_sub_epi32(a, b); }
+LONGWAVE_SIMD VI AndI(VI a, VI b) { return _mm512_and_si512(a, b); }
+LONGWAVE_SIMD VI OrI(VI a, VI b) { return _mm512_or_si512(a, b); }
+LONGWAVE_SIMD VI XorI(VI a, VI b) { return _mm512_xor_si512(a, b); }
+template <int kBits>
+LONGWAVE_SIMD VI ShiftRightI(VI v) {
+  return _mm512_srli_epi32(v, kBits);
+}
+template <int kBits>
+LONGWAVE_SIMD VI ShiftLeftI(VI v) {
+  return _mm512_slli_epi32(v, kBits);
+}
+// kLanes bytes, each to a lane.
+LONGWAVE_SIMD VI LoadBytes(const uint8_t* from) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+LONGWAVE_SIMD void Prefetch(const void* at) {
+  _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1);
+}
+LONGWAVE_SIMD uint32_t TrailingZeros(uint64_t word) {
+  return static_cast<uint32_t>(_tzcnt_u64(word));
+}
+
+// out[c] lane r = in[r * stride + c]: four steps of exchanging halves, each of pairs twice as far.
+LONGWAVE_SIMD void TransposeBlock(const float* in, uint32_t stride, V* out) {
+  __m512 a[16], b[16];
+#pragma GCC unroll 16
+  for (uint32_t r = 0; r < 16; ++r) a[r] = Load(in + r * stride);
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < 16; r += 2) {
+    b[r] = _mm512_unpacklo_ps(a[r], a[r + 1]);
+    b[r + 1] = _mm512_unpackhi_ps(a[r], a[r + 1]);
+  }
+#pragma GCC unroll 4
+  for (uint32_t r = 0; r < 16; r += 4) {
+    const __m512d p = _mm512_castps_pd(b[r]), q = _mm512_castps_pd(b[r + 1]);
+    const __m512d s = _mm512_castps_pd(b[r + 2]), t = _mm512_castps_pd(b[r + 3]);
+    a[r] = _mm512_castpd_ps(_mm512_unpacklo_pd(p, s));
+    a[r + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(p, s));
+    a[r + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(q, t));
+    a[r + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(q, t));
+  }
+  // a[4g + c] has, in its 128-bit part p, column 4p + c of rows 4g … 4g + 3.
+#pragma GCC unroll 4
+  for (uint32_t c = 0; c < 4; ++c) {
+    const __m512 even = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88);
+    const __m512 odd = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd);
+    const __m512 even_high = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
+    const __m512 odd_high = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
+    out[c] = _mm512_shuffle_f32x4(even, even_high, 0x88);
+    out[8 + c] = _mm512_shuffle_f32x4(even, even_high, 0xdd);
+    out[4 + c] = _mm512_shuffle_f32x4(odd, odd_high, 0x88);
+    out[12 + c] = _mm512_shuffle_f32x4(odd, odd_high, 0xdd);
+  }
+}
+
+}  // namespace
+}  // namespace longwave::cpu
+
+#endif  // LONGWAVE_KERNELS_CPU_SIMD_AVX512_H_

@@ -1,0 +1,72 @@
+#ifndef LONGWAVE_KERNELS_CPU_SUMS_H_
+#define LONGWAVE_KERNELS_CPU_SUMS_H_
+
+#include "kernels/cpu/simd.h"
+
+// Sums of squares for the report.
+
+namespace longwave::cpu {
+namespace {
+
+// In double throughout.
+inline double SquareSumInDouble(uint32_t n, const float* x) {
+  double partial[8] = {};
+  uint32_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (uint32_t lane = 0; lane < 8; ++lane) {
+      const double v = x[i + lane];
+      partial[lane] += v * v;
+    }
+  }
+  for (; i < n; ++i) {
+    const double v = x[i];
+    partial[i % 8] += v * v;
+  }
+  double sum = 0;
+  for (uint32_t lane = 0; lane < 8; ++lane) sum += partial[lane];
+  return sum;
+}
+
+// Sums in fp32 lanes, four to hide the latency of one addition behind the others.
+struct SquareLanes {
+  V lanes[4] = {Broadcast(0), Broadcast(0), Broadcast(0), Broadcast(0)};
+
+  template <uint32_t kWhich>
+  LONGWAVE_SIMD void Put(V v) {
+    lanes[kWhich % 4] = Fma(v, v, lanes[kWhich % 4]);
+  }
+  double Total() const {
+    float each[kLanes];
+    double sum = 0;
+    for (const V& v : lanes) {
+      Store(each, v);
+      for (uint32_t i = 0; i < kLanes; ++i) sum += static_cast<double>(each[i]);
+    }
+    return sum;
+  }
+};
+
+// Whether a sum of squares in fp32 is to be trusted: no square overflowed, and what underflowed
+// does not matter beside it. (Comparisons with NaN are false.)
+LONGWAVE_SIMD bool IsPlain(double sum) { return sum > 1e-30 && sum < 1e38; }
+
+inline double SquareSum(uint32_t n, const float* x) {
+  SquareLanes squares;
+  uint32_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    squares.Put<0>(Load(x + i));
+    squares.Put<1>(Load(x + i + kLanes));
+    squares.Put<2>(Load(x + i + 2 * kLanes));
+    squares.Put<3>(Load(x + i + 3 * kLanes));
+  }
+  for (; i < n; i += kLanes) {
+    squares.Put<0>(n - i < kLanes ? LoadPart(x + i, n - i) : Load(x + i));
+  }
+  const double sum = squares.Total();
+  return IsPlain(sum) ? sum : SquareSumInDouble(n, x);
+}
+
+}  // namespace
+}  // namespace longwave::cpu
+
+#endif  // LONGWAVE_KERNELS_CPU_SUMS_H_

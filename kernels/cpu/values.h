@@ -1,0 +1,24 @@
+#ifndef LONGWAVE_KERNELS_CPU_VALUES_H_
+#define LONGWAVE_KERNELS_CPU_VALUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/wire/payload.h"
+#include "kernels/cpu/tile_math.h"
+
+namespace longwave::cpu {
+
+// QuantizeTile and ReadTile of common/wire/tile_codec.h, to the same bits, by a TileMath's loops.
+
+// Work.values and work.codes in place of `values` and `codes`. Returns the scale's code.
+uint16_t QuantizeValues(const TileMath& math, ValueCodec codec, uint32_t count, TileWork& work);
+
+// The values of tile `tile`, into work.values.
+void ReadValues(const TileMath& math, const PayloadLayout& layout, uint32_t tile,
+                std::span<const std::byte> payload, TileWork& work);
+
+}  // namespace longwave::cpu
+
+#endif  // LONGWAVE_KERNELS_CPU_VALUES_H_
