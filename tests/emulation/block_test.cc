@@ -242,7 +242,9 @@ TEST(EmulatedBlockDeathTest, RefusesWaitsThatCannotEnd) {
 __global__ void WriteShared(int fixed_at, int dynamic_at) {
   LONGWAVE_SHARED(unsigned[5], fixed);
   LONGWAVE_DYNAMIC_SHARED(unsigned, given);
-  fixed[fixed_at] = 1;
+  unsigned* const plain =
+      fixed;  // of unknown bounds, or a sanitizer asks before the memory is touched
+  plain[fixed_at] = 1;
   given[dynamic_at] = 1;
 }
 __global__ void WriteGlobal(float* array, int at) { array[at] = 1; }
@@ -260,21 +262,16 @@ TEST(EmulatedBlockDeathTest, RefusesToTouchWhatIsNotTheBlocks) {
   EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 20, 0, 5),
                kAddressSanitizer ? poisoned : "0 bytes past the end of the 20 bytes of dynamic");
   EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 20, 0, 400),
-               kAddressSanitizer ? "SEGV" : "bytes past the end of the 20 bytes of dynamic");
+               kAddressSanitizer ? poisoned : "bytes past the end of the 20 bytes of dynamic");
   EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 20, 0, -1),
                kAddressSanitizer ? poisoned : "4 bytes before the dynamic");
 
   const DeviceArray<float> array(64);  // its end is that of its page
   RunKernel(WriteGlobal, 1, 1, 0, array.data(), 63);
   EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, 0, array.data(), 64),
-               kAddressSanitizer ? "SEGV" : "0 bytes past the end of 256 bytes of device memory");
+               kAddressSanitizer ? poisoned : "0 bytes past the end of 256 bytes of device memory");
   EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, 0, array.data(), -1100),
-               kAddressSanitizer ? "ERROR" : "4400 bytes before the begin of 256 bytes");
-  const DeviceArray<float> odd(63);
-  if (kAddressSanitizer) {
-    EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, 0, odd.data(), 63), poisoned);
-    EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, 0, odd.data(), -1), poisoned);
-  }
+               kAddressSanitizer ? poisoned : "4400 bytes before the begin of 256 bytes");
 }
 
 TEST(EmulatedBlockDeathTest, RefusesAStackThatOverflows) {

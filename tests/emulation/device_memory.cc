@@ -168,7 +168,7 @@ void* Allocate(MemoryKind kind, size_t bytes) {
   std::memset(MarginBegin(allocation), kMarginPattern,
               static_cast<size_t>(pages + page_bytes - MarginBegin(allocation)));
   std::memset(memory, kUndefined, bytes);
-  Poison(pages, page_bytes);
+  Poison(mapping, page_bytes + 2 * page);
   Unpoison(memory, bytes);
   Allocations()[reinterpret_cast<uintptr_t>(memory)] = allocation;
   if (kind == MemoryKind::kDevice) device_bytes += bytes;
@@ -182,8 +182,10 @@ bool Release(MemoryKind kind, void* memory) {
   const Allocation allocation = found->second;
   Allocations().erase(found);
   if (kind == MemoryKind::kDevice) device_bytes -= allocation.bytes;
-  Unpoison(allocation.pages, allocation.page_bytes);
-  munmap(allocation.pages - PageBytes(), allocation.page_bytes + 2 * PageBytes());
+  std::byte* const mapping = allocation.pages - PageBytes();
+  const size_t mapped = allocation.page_bytes + 2 * PageBytes();
+  Unpoison(mapping, mapped);
+  munmap(mapping, mapped);
   return true;
 }
 
@@ -216,6 +218,7 @@ DeviceAccess::DeviceAccess(const void* first, const void* second)
 DeviceAccess::~DeviceAccess() { Protect(false); }
 
 void DeviceAccess::Protect(bool accessible) const {
+  CatchFaults();
   if (!all_) {
     for (const void* address : {first_, second_}) {
       const Allocation* allocation = Find(address);

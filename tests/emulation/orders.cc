@@ -2,46 +2,60 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <string>
+#include <string_view>
 
 #include "tests/emulation/refuse.h"
 
 namespace longwave::emulation {
 namespace {
 
+constexpr char kVariable[] = "LONGWAVE_EMULATION_ORDERS";
+
+struct Orders {
+  ThreadOrder threads;
+  StreamOrder streams;
+};
+
+// One of an order's kinds by name, or a number.
 template <typename Order>
-Order FromEnvironment(const char* variable, const char* plain, const char* other) {
-  const char* value = std::getenv(variable);
-  if (value == nullptr || std::strcmp(value, plain) == 0) return {};
-  if (std::strcmp(value, other) == 0) return {static_cast<typename Order::Kind>(1), 0};
+bool Parse(std::string_view text, std::string_view first, std::string_view second, Order& order) {
+  using Kind = typename Order::Kind;
   uint64_t seed = 0;
-  const char* end = value + std::strlen(value);
-  const auto [stop, error] = std::from_chars(value, end, seed);
-  if (error != std::errc() || stop != end) {
-    Refuse(std::string(variable) + " is \"" + value + "\", wanted " + plain + ", " + other +
-           " or a number");
+  if (text == first || text == second) {
+    order = {text == first ? Kind{0} : Kind{1}};
+    return true;
   }
-  return {static_cast<typename Order::Kind>(2), seed};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  order = {Kind{2}, seed};
+  return error == std::errc() && end == text.data() + text.size();
 }
 
-ThreadOrder& Threads() {
-  static ThreadOrder order =
-      FromEnvironment<ThreadOrder>("LONGWAVE_EMULATION_THREADS", "ascending", "descending");
-  return order;
+Orders FromEnvironment() {
+  Orders orders;
+  const char* const value = std::getenv(kVariable);
+  if (value == nullptr) return orders;
+  const std::string_view text = value;
+  const size_t comma = text.find(',');
+  if (comma == text.npos ||
+      !Parse(text.substr(0, comma), "ascending", "descending", orders.threads) ||
+      !Parse(text.substr(comma + 1), "lazy", "eager", orders.streams)) {
+    Refuse(std::string(kVariable) + " is \"" + value +
+           "\", wanted ascending, descending or a number, a comma, and lazy, eager or a number");
+  }
+  return orders;
 }
 
-StreamOrder& Streams() {
-  static StreamOrder order =
-      FromEnvironment<StreamOrder>("LONGWAVE_EMULATION_STREAMS", "lazy", "eager");
-  return order;
+Orders& Chosen() {
+  static Orders orders = FromEnvironment();
+  return orders;
 }
 
 }  // namespace
 
-ThreadOrder thread_order() { return Threads(); }
-StreamOrder stream_order() { return Streams(); }
-void Set(ThreadOrder order) { Threads() = order; }
-void Set(StreamOrder order) { Streams() = order; }
+ThreadOrder thread_order() { return Chosen().threads; }
+StreamOrder stream_order() { return Chosen().streams; }
+void Set(ThreadOrder order) { Chosen().threads = order; }
+void Set(StreamOrder order) { Chosen().streams = order; }
 
 }  // namespace longwave::emulation

@@ -7,6 +7,9 @@ namespace longwave::emulation {
 
 // What CUDA leaves open, and the emulation decides: code that is right gives the same results under
 // every choice; a missing barrier or a missing wait gives others under one of them.
+//
+// From the environment: LONGWAVE_EMULATION_ORDERS = THREADS,STREAMS, as ascending,lazy (the
+// default).
 
 // The order in which the threads of a block run from one barrier to the next, and the blocks of a
 // grid. From the environment: LONGWAVE_EMULATION_THREADS = ascending (the default), descending, or

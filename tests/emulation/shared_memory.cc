@@ -36,7 +36,7 @@ SharedMemory::SharedMemory() : guard_bytes_(static_cast<size_t>(sysconf(_SC_PAGE
     Refuse("no memory for the shared memory of a block");
   }
   mapping_ = static_cast<std::byte*>(mapping);
-  Poison(mapping_, bytes);
+  Poison(mapping_, mapped_);
 }
 
 void SharedMemory::AddMargin(std::byte* begin, size_t bytes) {
