@@ -28,6 +28,9 @@ enum class BackendKind : uint8_t {
 struct Exec {
   void* stream = nullptr;  // cudaStream_t of the CUDA backend; unused elsewhere
   int threads = 1;         // host threads, CPU backend
+  // Whose slots (EncodeArgs::slot) are meant: those who encode on one stream at the same time each
+  // give an address of their own.
+  const void* owner = nullptr;
 };
 
 enum class ElementType : uint8_t { kFp32 = 0, kBf16 = 1 };

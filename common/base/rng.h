@@ -28,6 +28,11 @@ class Rng {
 
   LONGWAVE_HOST_DEVICE constexpr uint64_t Next() { return Mix64(state_ += 0x9e3779b97f4a7c15u); }
 
+  // As `count` calls of Next.
+  LONGWAVE_HOST_DEVICE constexpr void Skip(uint64_t count) {
+    state_ += count * 0x9e3779b97f4a7c15u;
+  }
+
   // Uniform in [0, bound) for a bound of 1 … 2^32. The bias is below 2^-32 (multiply-shift).
   LONGWAVE_HOST_DEVICE constexpr uint64_t Below(uint64_t bound) {
     return ((Next() >> 32) * bound) >> 32;

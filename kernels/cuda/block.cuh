@@ -7,21 +7,146 @@
 
 namespace longwave::cuda {
 
-inline constexpr uint32_t kBlockThreads = 256;
 inline constexpr uint32_t kTileElementsMax = 4096;
-// Elias-Fano codes of a tile have at most 8192 bits (k = n = 4096); two words more, so that a field
-// may be read and written across a word's end without asking.
-inline constexpr uint32_t kIndexWordsMax = 256;
+inline constexpr uint32_t kWarpThreads = 32;
+inline constexpr uint32_t kAllLanes = ~0u;
 
-// What a block works in: 43 KiB of shared memory.
-struct TileShared {
-  float x[kTileElementsMax];
-  float y[kTileElementsMax];
-  uint16_t indices[kTileElementsMax];
-  uint64_t scratch[kBlockThreads];  // of the functions below
-  uint32_t words[kIndexWordsMax + 2];
-  uint32_t broadcast[4];
+// A tile's coefficients in shared memory have a gap of one word after each 64, so that both
+// neighbours and numbers 64 apart are in different banks.
+__device__ inline uint32_t Padded(uint32_t number) { return number + (number >> 6); }
+inline constexpr uint32_t kPaddedElementsMax = kTileElementsMax + kTileElementsMax / 64;
+
+__device__ inline uint32_t Lane() { return threadIdx.x % kWarpThreads; }
+__device__ inline uint32_t Warp() { return threadIdx.x / kWarpThreads; }
+
+// Asks for the line of `address` to be brought to the second-level cache.
+__device__ inline void Prefetch([[maybe_unused]] const void* address) {
+#ifdef __CUDACC__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
+__device__ inline uint32_t MagnitudeBits(float value) {
+  return __float_as_uint(value) & 0x7fffffffu;
+}
+
+// Of each lane, to all lanes, in an order that the lanes' numbers fix.
+template <typename T>
+__device__ T WarpSum(T value) {
+  for (uint32_t step = kWarpThreads / 2; step > 0; step /= 2) {
+    value += __shfl_xor_sync(kAllLanes, value, static_cast<int>(step));
+  }
+  return value;
+}
+
+__device__ inline uint32_t WarpCount(uint32_t value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  return WarpSum(value);
+#else
+  return __reduce_add_sync(kAllLanes, value);
+#endif
+}
+
+__device__ inline uint32_t WarpMax(uint32_t value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  for (uint32_t step = kWarpThreads / 2; step > 0; step /= 2) {
+    value = max(value, __shfl_xor_sync(kAllLanes, value, static_cast<int>(step)));
+  }
+  return value;
+#else
+  return __reduce_max_sync(kAllLanes, value);
+#endif
+}
+
+__device__ inline uint32_t WarpMin(uint32_t value) { return ~WarpMax(~value); }
+
+// What the functions of a block below exchange their values in.
+template <uint32_t kThreads>
+struct Exchange {
+  static constexpr uint32_t kWarps = kThreads / kWarpThreads;
+  uint64_t values[2][kWarps];
 };
+
+// All threads of the block call these together; each ends in a barrier, so that the exchange is
+// free again, and what was written to shared memory before is seen by all.
+
+// The sums over the block of two values, in an order fixed by the thread numbers.
+template <uint32_t kThreads, typename T>
+__device__ void BlockSum(T& first, T& second, Exchange<kThreads>& exchange) {
+  static_assert(sizeof(T) == sizeof(uint64_t), "the exchange holds words of 64 bits");
+  T* const partial = reinterpret_cast<T*>(exchange.values);
+  constexpr uint32_t kWarps = Exchange<kThreads>::kWarps;
+  first = WarpSum(first);
+  second = WarpSum(second);
+  if (Lane() == 0) {
+    partial[Warp()] = first;
+    partial[kWarps + Warp()] = second;
+  }
+  __syncthreads();
+  first = partial[0];
+  second = partial[kWarps];
+  for (uint32_t w = 1; w < kWarps; ++w) {
+    first += partial[w];
+    second += partial[kWarps + w];
+  }
+  __syncthreads();
+}
+
+template <uint32_t kThreads, typename T>
+__device__ T BlockSum(T value, Exchange<kThreads>& exchange) {
+  T none = 0;
+  BlockSum(value, none, exchange);
+  return value;
+}
+
+template <uint32_t kThreads>
+__device__ uint32_t BlockMax(uint32_t value, Exchange<kThreads>& exchange) {
+  uint32_t* const partial = reinterpret_cast<uint32_t*>(exchange.values);
+  value = WarpMax(value);
+  if (Lane() == 0) partial[Warp()] = value;
+  __syncthreads();
+  for (uint32_t w = 0; w < Exchange<kThreads>::kWarps; ++w) value = max(value, partial[w]);
+  __syncthreads();
+  return value;
+}
+
+struct Scan {
+  uint32_t before;  // the sum over the threads before this one
+  uint32_t total;
+};
+
+template <uint32_t kThreads>
+__device__ Scan BlockScan(uint32_t value, Exchange<kThreads>& exchange) {
+  uint32_t* const partial = reinterpret_cast<uint32_t*>(exchange.values);
+  uint32_t inclusive = value;
+  for (uint32_t step = 1; step < kWarpThreads; step *= 2) {
+    const uint32_t below = __shfl_up_sync(kAllLanes, inclusive, step);
+    if (Lane() >= step) inclusive += below;
+  }
+  if (Lane() == kWarpThreads - 1) partial[Warp()] = inclusive;
+  __syncthreads();
+  Scan scan = {inclusive - value, 0};
+  for (uint32_t w = 0; w < Exchange<kThreads>::kWarps; ++w) {
+    if (w < Warp()) scan.before += partial[w];
+    scan.total += partial[w];
+  }
+  __syncthreads();
+  return scan;
+}
+
+// Counts over the block for a search of many steps: one barrier a step, since neighbouring steps
+// use places of their own. Step is the number of calls before, the same in all threads. The caller
+// has a barrier before the exchange's next other use.
+template <uint32_t kThreads>
+__device__ uint32_t BlockCount(uint32_t value, uint32_t step, Exchange<kThreads>& exchange) {
+  uint32_t* const partial = reinterpret_cast<uint32_t*>(exchange.values[step % 2]);
+  value = WarpCount(value);
+  if (Lane() == 0) partial[Warp()] = value;
+  __syncthreads();
+  uint32_t sum = 0;
+  for (uint32_t w = 0; w < Exchange<kThreads>::kWarps; ++w) sum += partial[w];
+  return sum;
+}
 
 // Element `at` of an array of fp32, or of bf16.
 __device__ inline float LoadElement(const void* array, bool is_bf16, uint64_t at) {
@@ -30,71 +155,18 @@ __device__ inline float LoadElement(const void* array, bool is_bf16, uint64_t at
 }
 
 // scale · (a − b), or scale · a.
-__device__ inline float SignalAt(const void* a, const void* b, bool is_bf16, float scale,
-                                 uint64_t at) {
-  const float x = LoadElement(a, is_bf16, at);
-  return __fmul_rn(scale, b == nullptr ? x : __fsub_rn(x, LoadElement(b, is_bf16, at)));
+__device__ inline float SignalAt(const SignalJob& signal, uint64_t at) {
+  const float x = LoadElement(signal.a, signal.is_bf16, at);
+  return __fmul_rn(signal.scale, signal.b == nullptr
+                                     ? x
+                                     : __fsub_rn(x, LoadElement(signal.b, signal.is_bf16, at)));
 }
 
-// All threads of the block call these together; each ends in a barrier, so that scratch is free
-// again.
+__device__ inline double Square(float x) { return static_cast<double>(x) * static_cast<double>(x); }
 
-// The sum over the block, in an order fixed by the thread numbers.
-template <typename T>
-__device__ T BlockSum(T value, uint64_t* scratch) {
-  static_assert(sizeof(T) == sizeof(uint64_t), "scratch holds words of 64 bits");
-  T* partial = reinterpret_cast<T*>(scratch);
-  const uint32_t me = threadIdx.x;
-  partial[me] = value;
-  __syncthreads();
-  for (uint32_t step = kBlockThreads / 2; step > 0; step /= 2) {
-    if (me < step) partial[me] += partial[me + step];
-    __syncthreads();
-  }
-  const T sum = partial[0];
-  __syncthreads();
-  return sum;
-}
-
-__device__ inline uint32_t BlockMax(uint32_t value, uint64_t* scratch) {
-  uint32_t* partial = reinterpret_cast<uint32_t*>(scratch);
-  const uint32_t me = threadIdx.x;
-  partial[me] = value;
-  __syncthreads();
-  for (uint32_t step = kBlockThreads / 2; step > 0; step /= 2) {
-    if (me < step && partial[me + step] > partial[me]) partial[me] = partial[me + step];
-    __syncthreads();
-  }
-  const uint32_t largest = partial[0];
-  __syncthreads();
-  return largest;
-}
-
-// The sum of `value` over the threads before this one.
-__device__ inline uint32_t BlockExclusiveSum(uint32_t value, uint64_t* scratch) {
-  uint32_t* partial = reinterpret_cast<uint32_t*>(scratch);
-  const uint32_t me = threadIdx.x;
-  partial[me] = value;
-  __syncthreads();
-  for (uint32_t step = 1; step < kBlockThreads; step *= 2) {
-    const uint32_t before = me >= step ? partial[me - step] : 0;
-    __syncthreads();
-    partial[me] += before;
-    __syncthreads();
-  }
-  const uint32_t inclusive = partial[me];
-  __syncthreads();
-  return inclusive - value;
-}
-
-// Sum of squares of x[0 … n) in double.
-__device__ inline double BlockSquareSum(const float* x, uint32_t n, uint64_t* scratch) {
-  double sum = 0;
-  for (uint32_t i = threadIdx.x; i < n; i += kBlockThreads) {
-    sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  }
-  return BlockSum(sum, scratch);
-}
+// The largest sum of squares of a tile of finite values is below this; one with an infinity or a
+// NaN is not.
+__device__ inline bool IsFiniteSum(double square_sum) { return square_sum < 1e100; }
 
 }  // namespace longwave::cuda
 

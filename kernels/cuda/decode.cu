@@ -1,116 +1,82 @@
+// The decoder of tiles of any shape, by the tables of the transform's stages, and what puts a
+// payload back.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/transform.cuh"
-#include "kernels/ops.h"
+#include "kernels/cuda/update.cuh"
 
 namespace longwave::cuda {
 namespace {
 
-// The update rules of ops.h for the element at `at` of the flat arrays.
-__device__ inline void UpdateElement(const DecodeUpdateLaunch& launch, uint64_t at, float u) {
-  const UpdateKind rule = static_cast<UpdateKind>(launch.update);
-  if (rule == UpdateKind::kInner) {
-    launch.gradient[at] = u;
-    return;
-  }
-  float theta = launch.theta[at];
-  if (launch.keep != 1.0f) theta = MulOnce(theta, launch.keep);
-  switch (rule) {
-    case UpdateKind::kSgd:
-      theta = FmaOnce(-launch.eta, u, theta);
-      break;
-    case UpdateKind::kSign:
-      theta = u > 0 ? theta - launch.eta : (u < 0 ? theta + launch.eta : theta);
-      break;
-    case UpdateKind::kNesterov: {
-      const float v = FmaOnce(launch.mu, launch.velocity[at], u);
-      launch.velocity[at] = v;
-      theta = FmaOnce(-launch.eta, FmaOnce(launch.mu, v, u), theta);
-      break;
-    }
-    case UpdateKind::kLocal: {
-      const float s = SignalAt(launch.signal_a, launch.signal_b, launch.signal_is_bf16,
-                               launch.signal_scale, at);
-      theta = FmaOnce(-launch.eta, FmaOnce(launch.beta, u, s), theta);
-      break;
-    }
-    case UpdateKind::kInner:
-      break;
-  }
-  launch.theta[at] = theta;
-}
+using GeneralScratch = TileScratch<kGeneralThreads, kTileElementsMax>;
 
-__global__ void __launch_bounds__(kBlockThreads)
-    DecodeUpdateKernel(const DecodeUpdateLaunch launch) {
-  LONGWAVE_SHARED(TileShared, shared);
-  const TileJob& job = launch.jobs[blockIdx.x];
-  const ValueCodec codec = static_cast<ValueCodec>(launch.codec);
-  const bool local = static_cast<UpdateKind>(launch.update) == UpdateKind::kLocal;
-  const uint32_t size = job.rows * job.cols;
+struct DecodeShared {
+  float x[kTileElementsMax];
+  float y[kTileElementsMax];
+  GeneralScratch scratch;
+};
+
+__global__ void __launch_bounds__(kGeneralThreads) DecodeKernel(const DecodeJob job) {
+  LONGWAVE_SHARED(DecodeShared, shared);
+  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
+  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
+  const bool local = static_cast<UpdateKind>(job.update) == UpdateKind::kLocal;
+  const uint32_t size = tile.rows * tile.cols;
   float* x = shared.x;
   float* y = shared.y;
 
-  ReadSelection(static_cast<Selection>(launch.selection), job, launch.payload, shared);
-  const uint16_t scale_code = ReadScale(codec, job, launch.payload);
-  float* momentum = local ? launch.momentum + job.coefficient_offset : nullptr;
-  for (uint32_t e = threadIdx.x; e < size; e += kBlockThreads) x[e] = local ? momentum[e] : 0;
+  float* const momentum = local ? job.momentum + tile.coefficient_offset : nullptr;
+  for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) x[e] = local ? momentum[e] : 0;
   __syncthreads();
-  for (uint32_t i = threadIdx.x; i < job.count; i += kBlockThreads) {
-    const uint32_t index = shared.indices[i];
-    const float value = ReadValue(codec, i, scale_code, launch.payload + job.values_at);
-    x[index] = local ? x[index] + value : value;
-    if (local) momentum[index] = x[index];
-  }
+  const TilePayload payload = PayloadOf(job.payload, number, size);
+  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
+  const Quantizer quantizer(codec, ReadScale(codec, payload));
+  ForEachSent(static_cast<Selection>(job.payload.selection), size, payload,
+              DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number), shared.scratch,
+              [&](uint32_t i, uint32_t index) {
+                const float value = quantizer.ValueOf(CodeAt(codec, payload.values, i));
+                x[index] = local ? __fadd_rn(x[index], value) : value;
+                if (local) momentum[index] = x[index];
+              });
   __syncthreads();
-  Inverse(job, &x, &y);
-  const uint32_t valid = job.rows_valid * job.cols_valid;
-  for (uint32_t e = threadIdx.x; e < valid; e += kBlockThreads) {
-    const uint32_t row = e / job.cols_valid, col = e % job.cols_valid;
-    UpdateElement(launch, job.offset + static_cast<uint64_t>(row) * job.row_stride + col,
-                  x[row * job.cols + col]);
-  }
+  if (job.tiles.plans != nullptr) Inverse(tile, job.tiles.plans, &x, &y);
+  WithRule(job.update, [&](auto rule) {
+    constexpr UpdateKind kRule = decltype(rule)::kRule;
+    const uint32_t valid = uint32_t{tile.rows_valid} * tile.cols_valid;
+    for (uint32_t e = threadIdx.x; e < valid; e += kGeneralThreads) {
+      const uint32_t row = e / tile.cols_valid, col = e % tile.cols_valid;
+      const uint64_t at = tile.offset + static_cast<uint64_t>(row) * tile.row_stride + col;
+      StoreState<kRule>(job, at,
+                        Updated<kRule>(job, x[row * tile.cols + col], LoadState<kRule>(job, at)));
+    }
+  });
 }
 
-__global__ void __launch_bounds__(kBlockThreads) RestoreKernel(const RestoreLaunch launch) {
-  LONGWAVE_SHARED(TileShared, shared);
-  const TileJob& job = launch.jobs[blockIdx.x];
-  const ValueCodec codec = static_cast<ValueCodec>(launch.codec);
-  ReadSelection(static_cast<Selection>(launch.selection), job, launch.payload, shared);
-  const uint16_t scale_code = ReadScale(codec, job, launch.payload);
-  float* momentum = launch.momentum + job.coefficient_offset;
-  for (uint32_t i = threadIdx.x; i < job.count; i += kBlockThreads) {
-    float& m = momentum[shared.indices[i]];
-    m = FmaOnce(launch.alpha, ReadValue(codec, i, scale_code, launch.payload + job.values_at), m);
-  }
-}
-
-__global__ void __launch_bounds__(kBlockThreads) HashKernel(const HashLaunch launch) {
-  LONGWAVE_SHARED(uint64_t[kBlockThreads], scratch);
-  const TileJob& job = launch.jobs[blockIdx.x];
-  const uint32_t valid = job.rows_valid * job.cols_valid;
-  uint64_t sum = 0;
-  for (uint32_t e = threadIdx.x; e < valid; e += kBlockThreads) {
-    const uint32_t row = e / job.cols_valid, col = e % job.cols_valid;
-    const uint64_t at = job.offset + static_cast<uint64_t>(row) * job.row_stride + col;
-    sum += Mix64(Mix64(at) + __float_as_uint(launch.theta[at]));
-  }
-  sum = BlockSum(sum, scratch);
-  // Sums modulo 2^64: the order of the blocks changes nothing.
-  if (threadIdx.x == 0) atomicAdd(launch.hash, static_cast<unsigned long long>(sum));
+__global__ void __launch_bounds__(kGeneralThreads) RestoreKernel(const RestoreJob job) {
+  LONGWAVE_SHARED(GeneralScratch, scratch);
+  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
+  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
+  const uint32_t size = tile.rows * tile.cols;
+  const TilePayload payload = PayloadOf(job.payload, number, size);
+  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
+  const Quantizer quantizer(codec, ReadScale(codec, payload));
+  float* const momentum = job.momentum + tile.coefficient_offset;
+  ForEachSent(static_cast<Selection>(job.payload.selection), size, payload,
+              DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number), scratch,
+              [&](uint32_t i, uint32_t index) {
+                const float value = quantizer.ValueOf(CodeAt(codec, payload.values, i));
+                momentum[index] = __fmaf_rn(job.alpha, value, momentum[index]);
+              });
 }
 
 }  // namespace
 
-cudaError_t Launch(const DecodeUpdateLaunch& launch, cudaStream_t stream) {
-  return Launch(DecodeUpdateKernel, launch.tile_count, kBlockThreads, 0, stream, launch);
+cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream) {
+  return Launch(DecodeKernel, job.tiles.count, kGeneralThreads, 0, stream, job);
 }
 
-cudaError_t Launch(const RestoreLaunch& launch, cudaStream_t stream) {
-  return Launch(RestoreKernel, launch.tile_count, kBlockThreads, 0, stream, launch);
-}
-
-cudaError_t Launch(const HashLaunch& launch, cudaStream_t stream) {
-  return Launch(HashKernel, launch.tile_count, kBlockThreads, 0, stream, launch);
+cudaError_t Launch(const RestoreJob& job, cudaStream_t stream) {
+  return Launch(RestoreKernel, job.tiles.count, kGeneralThreads, 0, stream, job);
 }
 
 }  // namespace longwave::cuda

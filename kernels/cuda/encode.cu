@@ -1,3 +1,4 @@
+// The encoder of tiles of any shape, by the tables of the transform's stages.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/transform.cuh"
@@ -5,76 +6,64 @@
 namespace longwave::cuda {
 namespace {
 
-__global__ void __launch_bounds__(kBlockThreads) EncodeKernel(const EncodeLaunch launch) {
-  LONGWAVE_SHARED(TileShared, shared);
-  const TileJob& job = launch.jobs[blockIdx.x];
-  const Selection selection = static_cast<Selection>(launch.selection);
-  const ValueCodec codec = static_cast<ValueCodec>(launch.codec);
-  const uint32_t size = job.rows * job.cols;
+struct EncodeShared {
+  float x[kPaddedElementsMax];
+  float y[kPaddedElementsMax];
+  TileScratch<kGeneralThreads, kTileElementsMax> scratch;
+};
+
+__global__ void __launch_bounds__(kGeneralThreads) EncodeKernel(const EncodeJob job) {
+  LONGWAVE_SHARED(EncodeShared, shared);
+  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
+  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
+  const uint32_t cols = tile.cols, size = tile.rows * cols;
   float* x = shared.x;
   float* y = shared.y;
+  if (number == 0) WriteHead<kGeneralThreads>(job.payload);
 
-  for (uint32_t e = threadIdx.x; e < size; e += kBlockThreads) {
-    const uint32_t row = e / job.cols, col = e % job.cols;
+  TileReport report = {};
+  for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) {
+    const uint32_t row = e / cols, col = e % cols;
     float s = 0;
-    if (row < job.rows_valid && col < job.cols_valid) {
-      const uint64_t at = job.offset + static_cast<uint64_t>(row) * job.row_stride + col;
-      s = SignalAt(launch.signal_a, launch.signal_b, launch.signal_is_bf16, launch.signal_scale,
-                   at);
+    if (row < tile.rows_valid && col < tile.cols_valid) {
+      s = SignalAt(job.signal, tile.offset + static_cast<uint64_t>(row) * tile.row_stride + col);
     }
     x[e] = s;
+    report.signal += Square(s);
   }
   __syncthreads();
-  TileReport report = {};
-  report.signal = BlockSquareSum(x, size, shared.scratch);
-  Forward(job, &x, &y);
-
-  float* momentum = launch.momentum + job.coefficient_offset;
-  uint32_t nonfinite = 0;
-  for (uint32_t e = threadIdx.x; e < size; e += kBlockThreads) {
-    x[e] = FmaOnce(launch.beta, momentum[e], x[e]);
-    nonfinite |= MagnitudeBits(x[e]) >= 0x7f800000u;
+  const float* spectrum = nullptr;
+  if (job.spectrum != nullptr) {
+    spectrum = job.spectrum + static_cast<size_t>(blockIdx.x) * kSpectrumFloats;
+  } else if (job.tiles.plans != nullptr) {
+    Forward(tile, job.tiles.plans, &x, &y);
   }
-  // Its barriers also make x whole.
-  report.finite = BlockMax(nonfinite, shared.scratch) == 0;
+
+  float* const momentum = job.momentum + tile.coefficient_offset;
+  for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) {
+    const float s = spectrum == nullptr ? x[e] : CoefficientOf(spectrum, e);
+    const float m = FmaOnce(job.beta, momentum[e], s);
+    report.momentum += Square(m);
+    y[Padded(e)] = m;
+  }
+  BlockSum<kGeneralThreads>(report.signal, report.momentum, shared.scratch.exchange);
+  report.finite = IsFiniteSum(report.momentum);
   if (!report.finite) {
-    if (threadIdx.x == 0) launch.reports[blockIdx.x] = report;
+    if (threadIdx.x == 0) job.reports[number] = report;
     return;  // the whole block: the momentum stays as it was
   }
-  report.momentum = BlockSquareSum(x, size, shared.scratch);
 
-  if (selection == Selection::kTopK) {
-    SelectLargest(x, size, job.count, reinterpret_cast<uint32_t*>(y), shared);
-    WriteIndices(size, job.count, launch.payload + job.indices_at, shared);
-  } else {
-    SelectUnsent(selection, size, job.count, job.draw, shared);
-  }
-  for (uint32_t i = threadIdx.x; i < job.count; i += kBlockThreads) y[i] = x[shared.indices[i]];
-  __syncthreads();
-  uint16_t scale_code = 0;
-  if (HasScale(codec)) {
-    scale_code = FitScale(codec, y, job.count, launch.scale_code_max, shared);
-    if (threadIdx.x == 0) {
-      launch.payload[job.scale_at] = static_cast<unsigned char>(scale_code);
-      launch.payload[job.scale_at + 1] = static_cast<unsigned char>(scale_code >> 8);
-    }
-  }
-  WriteValues(codec, job.count, scale_code, y, launch.payload + job.values_at);
-  report.sent = BlockSquareSum(y, job.count, shared.scratch);
-
-  for (uint32_t i = threadIdx.x; i < job.count; i += kBlockThreads) {
-    float& residual = x[shared.indices[i]];
-    residual = FmaOnce(-launch.alpha, y[i], residual);
-  }
-  __syncthreads();
-  for (uint32_t e = threadIdx.x; e < size; e += kBlockThreads) momentum[e] = x[e];
-  if (threadIdx.x == 0) launch.reports[blockIdx.x] = report;
+  const double sent = QuantizeTile(job, number, size, y, shared.scratch,
+                                   [&](uint32_t k) { SelectLargest(y, size, k, shared.scratch); });
+  report.sent = BlockSum<kGeneralThreads>(sent, shared.scratch.exchange);
+  for (uint32_t e = threadIdx.x; e < size; e += kGeneralThreads) momentum[e] = y[Padded(e)];
+  if (threadIdx.x == 0) job.reports[number] = report;
 }
 
 }  // namespace
 
-cudaError_t Launch(const EncodeLaunch& launch, cudaStream_t stream) {
-  return Launch(EncodeKernel, launch.tile_count, kBlockThreads, 0, stream, launch);
+cudaError_t LaunchEncodeGeneral(const EncodeJob& job, cudaStream_t stream) {
+  return Launch(EncodeKernel, job.tiles.count, kGeneralThreads, 0, stream, job);
 }
 
 }  // namespace longwave::cuda

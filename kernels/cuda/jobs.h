@@ -5,83 +5,108 @@
 
 #include <cstdint>
 
+#include "common/layout/layout.h"
 #include "kernels/dct_stage.h"
 
 namespace longwave::cuda {
 
-// What the host hands to the kernels: plain structures with pointers into device memory.
+// What the host hands to the kernels: plain structures, by value, with pointers into device memory.
+// A kernel takes a run of neighbouring tiles of one segment, a block each.
 
-// One tile, and where its parts are in the payload.
-struct TileJob {
-  uint64_t offset;              // of its first element in the flat arrays
-  uint64_t coefficient_offset;  // of its first coefficient in the momentum
-  uint32_t row_stride;
-  uint32_t rows, cols;
-  uint32_t rows_valid, cols_valid;
-  uint32_t count;                            // coefficients sent
-  uint64_t draw;                             // random and stride selection
-  uint64_t scale_at, indices_at, values_at;  // bytes from the payload's start
-  DctPlanView down, along;  // in the direction of the call; empty without a transform
-  float norm;               // DctNorm
+// Where a tile's parts are in its payload: bytes from the payload's start.
+struct PayloadPlace {
+  uint32_t indices, values;
+};
+
+// One segment's payload on the device.
+struct PayloadJob {
+  unsigned char* bytes;
+  const PayloadPlace* places;  // of each tile; null where strides say it: all tiles of one size
+  uint32_t indices_begin, indices_stride;
+  uint32_t values_begin, values_stride;
+  uint32_t indices_end;  // a gap follows up to a multiple of 8
+  uint32_t tile_count;
+  uint64_t draw_key;  // what is the same for all tiles in SelectionDraw
+  uint16_t k;         // of the format
+  uint16_t scale_code_max;
+  uint8_t selection, codec;  // Selection, ValueCodec
+};
+
+struct SignalJob {
+  const void* a;
+  const void* b;  // may be null
+  float scale;
+  bool is_bf16;
+};
+
+// The tiles of a launch: number `first` of the segment and those after it, one a block.
+struct TilesJob {
+  const Tile* tiles;         // the layout's
+  uint32_t segment_begin;    // the segment's first tile in it
+  uint32_t first, count;     // within the segment
+  const DctPlanView* plans;  // of length n: 2n forward, 2n + 1 inverse; null without a transform
 };
 
 struct TileReport {
   double signal, momentum, sent;
-  uint32_t finite;
+  uint64_t finite;  // whether all of m̂ is; nothing else counts where it is not
 };
 
-struct EncodeLaunch {
-  const TileJob* jobs;
-  uint32_t tile_count;
-  const void* signal_a;
-  const void* signal_b;  // may be null
-  float signal_scale;
-  bool signal_is_bf16;
+struct EncodeJob {
+  TilesJob tiles;
+  PayloadJob payload;
+  SignalJob signal;
   float beta, alpha;
   float* momentum;
-  uint8_t selection, codec;  // Selection, ValueCodec
-  uint16_t scale_code_max;
-  unsigned char* payload;  // begun: head written, the rest zero
-  TileReport* reports;
+  TileReport* reports;  // of the segment's tiles
+  const float*
+      spectrum;  // of an FFT of the launch's tiles (fft.h), or null: the kernel's own stages
 };
 
-struct RestoreLaunch {
-  const TileJob* jobs;
-  uint32_t tile_count;
+struct RestoreJob {
+  TilesJob tiles;
+  PayloadJob payload;
   float alpha;
   float* momentum;
-  uint8_t selection, codec;
-  const unsigned char* payload;
 };
 
-struct DecodeUpdateLaunch {
-  const TileJob* jobs;
-  uint32_t tile_count;
-  uint8_t selection, codec, update;  // update: UpdateKind
+struct DecodeJob {
+  TilesJob tiles;
+  PayloadJob payload;
+  uint8_t update;  // UpdateKind
   float eta, mu, keep, beta;
-  const unsigned char* payload;
   float* theta;
   float* velocity;
   float* gradient;
   float* momentum;
-  const void* signal_a;
-  const void* signal_b;
-  float signal_scale;
-  bool signal_is_bf16;
+  SignalJob signal;
 };
 
-struct HashLaunch {
-  const TileJob* jobs;
-  uint32_t tile_count;
+struct HashJob {
+  const Tile* tiles;
+  uint32_t tile_begin, tile_count;
+  uint32_t segment_begin, segment_tiles;
   const float* theta;
-  unsigned long long* hash;  // zero before
+  unsigned long long* hashes;  // zero before
 };
 
-// One block a tile, on `stream`. The result is that of the launch, not of the kernel.
-cudaError_t Launch(const EncodeLaunch& launch, cudaStream_t stream);
-cudaError_t Launch(const RestoreLaunch& launch, cudaStream_t stream);
-cudaError_t Launch(const DecodeUpdateLaunch& launch, cudaStream_t stream);
-cudaError_t Launch(const HashLaunch& launch, cudaStream_t stream);
+// Which kernel takes a tile.
+enum class TileKernel : uint8_t {
+  kGeneral,  // any shape, by the plans' tables
+  kFlat,     // 4096 coefficients that are the elements themselves
+  k64x64,    // the cosine transform of these blocks, in registers
+  k32x128,
+  k128x32,
+};
+
+// On `stream`. The result is that of the launch, not of the kernel.
+cudaError_t Launch(TileKernel kernel, const EncodeJob& job, cudaStream_t stream);
+cudaError_t Launch(TileKernel kernel, const DecodeJob& job, cudaStream_t stream);
+cudaError_t Launch(const RestoreJob& job, cudaStream_t stream);
+cudaError_t Launch(const HashJob& job, cudaStream_t stream);
+
+// Selections of at most so many of a tile's coefficients have kernels of their own.
+inline constexpr uint32_t kBlockSentMax = 2048;
 
 }  // namespace longwave::cuda
 

@@ -3,7 +3,7 @@
 
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
-#include "kernels/cuda/select.cuh"
+#include "kernels/cuda/block.cuh"
 
 namespace longwave::cuda {
 
@@ -15,14 +15,15 @@ __device__ inline int64_t ToFixed(float value, double factor) {
   return static_cast<int64_t>(fabs(static_cast<double>(value)) * factor);
 }
 
-// The code of the scale that fits values[0 … k).
-__device__ inline uint16_t FitScale(ValueCodec codec, const float* values, uint32_t k,
-                                    uint16_t scale_code_max, TileShared& shared) {
+// The code of the scale that fits value(0 … k).
+template <uint32_t kThreads, typename Value>
+__device__ uint16_t FitScale(ValueCodec codec, uint32_t k, uint16_t scale_code_max,
+                             const Value& value, Exchange<kThreads>& exchange) {
   uint32_t largest_bits = 0;
-  for (uint32_t i = threadIdx.x; i < k; i += kBlockThreads) {
-    largest_bits = max(largest_bits, MagnitudeBits(values[i]));
+  for (uint32_t i = threadIdx.x; i < k; i += kThreads) {
+    largest_bits = max(largest_bits, MagnitudeBits(value(i)));
   }
-  largest_bits = BlockMax(largest_bits, shared.scratch);
+  largest_bits = BlockMax<kThreads>(largest_bits, exchange);
   if (largest_bits == 0) return 0;
   const float largest = __uint_as_float(largest_bits);
   float scale = 0;
@@ -30,8 +31,8 @@ __device__ inline uint16_t FitScale(ValueCodec codec, const float* values, uint3
     const int exponent = 39 - ilogb(static_cast<double>(largest));
     const double factor = ldexp(1.0, exponent);
     int64_t part = 0;
-    for (uint32_t i = threadIdx.x; i < k; i += kBlockThreads) part += ToFixed(values[i], factor);
-    const double sum = static_cast<double>(BlockSum(part, shared.scratch));
+    for (uint32_t i = threadIdx.x; i < k; i += kThreads) part += ToFixed(value(i), factor);
+    const double sum = static_cast<double>(BlockSum<kThreads>(part, exchange));
     double fixed = sum / static_cast<double>(k);
     if (codec == ValueCodec::kInt2) {
       constexpr double kMiddle = 0.5 * (kInt2Small + kInt2Large);
@@ -39,56 +40,79 @@ __device__ inline uint16_t FitScale(ValueCodec codec, const float* values, uint3
       for (int step = 0; step < 3; ++step) {
         const double threshold = kMiddle * fixed;
         int64_t dot = 0, squares = 0;
-        for (uint32_t i = threadIdx.x; i < k; i += kBlockThreads) {
-          const int64_t magnitude = ToFixed(values[i], factor);
+        for (uint32_t i = threadIdx.x; i < k; i += kThreads) {
+          const int64_t magnitude = ToFixed(value(i), factor);
           const int64_t level =
               static_cast<double>(magnitude) > threshold ? kInt2Large : kInt2Small;
           dot += magnitude * level;
           squares += level * level;
         }
-        dot = BlockSum(dot, shared.scratch);
-        squares = BlockSum(squares, shared.scratch);
+        BlockSum<kThreads>(dot, squares, exchange);
         fixed = static_cast<double>(dot) / static_cast<double>(squares);
       }
     }
     scale = static_cast<float>(ldexp(fixed, -exponent));
   } else {
-    scale = largest / static_cast<float>((1 << ValueBits(codec)) - 1);
+    scale = __fdiv_rn(largest, static_cast<float>((1 << ValueBits(codec)) - 1));
   }
   return min(EncodeScale16(scale), scale_code_max);
 }
 
-__device__ inline uint32_t NearestMagnitude(ValueCodec codec, double magnitude, double scale) {
-  if (codec == ValueCodec::kSign) return 0;
-  if (codec == ValueCodec::kInt2) {
-    return 2 * magnitude > (kInt2Small + kInt2Large) * scale ? 1 : 0;
-  }
-  const double last = static_cast<double>((1u << (ValueBits(codec) - 1)) - 1);
-  return static_cast<uint32_t>(fmin(fmax(ceil(magnitude / (2 * scale)) - 1, 0.0), last));
-}
+// What the codes of a tile's values have in common.
+class Quantizer {
+ public:
+  __device__ Quantizer(ValueCodec codec, uint16_t scale_code)
+      : codec_(codec),
+        bits_(ValueBits(codec)),
+        scale_(scale_code == 0 ? 0.0f : DecodeScale16(scale_code)),
+        step_(2 * static_cast<double>(scale_)),
+        per_step_(scale_code == 0 ? 0.0 : 1 / step_) {}
 
-// The code of one value: a bit pattern for fp32 and bf16, a level's code otherwise.
-__device__ inline uint32_t CodeOf(ValueCodec codec, float value, uint16_t scale_code) {
-  const uint32_t bits = __float_as_uint(value);
-  if (codec == ValueCodec::kFp32) return bits;
-  if (codec == ValueCodec::kBf16) {
-    const uint32_t rounded = ((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16) & 0xffffu;
-    return (rounded & 0x7fffu) > 0x7f7fu ? (rounded & 0x8000u) | 0x7f7fu : rounded;
+  // The code of a value: a bit pattern for fp32 and bf16, a level's code otherwise.
+  __device__ uint32_t CodeOf(float value) const {
+    const uint32_t bits = __float_as_uint(value);
+    if (codec_ == ValueCodec::kFp32) return bits;
+    if (codec_ == ValueCodec::kBf16) {
+      const uint32_t rounded = ((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16) & 0xffffu;
+      return (rounded & 0x7fffu) > 0x7f7fu ? (rounded & 0x8000u) | 0x7f7fu : rounded;
+    }
+    if (scale_ == 0) return 0;
+    const uint32_t half = 1u << (bits_ - 1);
+    const uint32_t nearest = NearestMagnitude(fabs(static_cast<double>(value)));
+    return value < 0 ? half - 1 - nearest : half + nearest;
   }
-  if (scale_code == 0) return 0;
-  const uint32_t half = 1u << (ValueBits(codec) - 1);
-  const uint32_t nearest = NearestMagnitude(codec, fabs(static_cast<double>(value)),
-                                            static_cast<double>(DecodeScale16(scale_code)));
-  return value < 0 ? half - 1 - nearest : half + nearest;
-}
 
-// What the receiver reads for a code.
-__device__ inline float ValueOf(ValueCodec codec, uint32_t code, uint16_t scale_code) {
-  if (codec == ValueCodec::kFp32) return __uint_as_float(code);
-  if (codec == ValueCodec::kBf16) return __uint_as_float(code << 16);
-  if (scale_code == 0) return 0;
-  return static_cast<float>(LevelOf(codec, code)) * DecodeScale16(scale_code);
-}
+  // What the receiver reads for a code.
+  __device__ float ValueOf(uint32_t code) const {
+    if (codec_ == ValueCodec::kFp32) return __uint_as_float(code);
+    if (codec_ == ValueCodec::kBf16) return __uint_as_float(code << 16);
+    if (scale_ == 0) return 0;  // not −1 · 0, which is −0
+    return __fmul_rn(static_cast<float>(LevelOf(codec_, code)), scale_);
+  }
+
+ private:
+  __device__ uint32_t NearestMagnitude(double magnitude) const {
+    if (codec_ == ValueCodec::kSign) return 0;
+    if (codec_ == ValueCodec::kInt2) {
+      return 2 * magnitude > (kInt2Small + kInt2Large) * static_cast<double>(scale_) ? 1 : 0;
+    }
+    // The j with 2j·scale < magnitude <= 2(j + 1)·scale: a product guesses it, and the exact
+    // products on both sides correct the guess. A division would cost more than all else here.
+    double j = ceil(magnitude * per_step_) - 1;
+    if (magnitude <= j * step_) {
+      j -= 1;
+    } else if (magnitude > (j + 1) * step_) {
+      j += 1;
+    }
+    const double last = static_cast<double>((1u << (bits_ - 1)) - 1);
+    return static_cast<uint32_t>(fmin(fmax(j, 0.0), last));
+  }
+
+  ValueCodec codec_;
+  uint32_t bits_;
+  float scale_;
+  double step_, per_step_;
+};
 
 }  // namespace longwave::cuda
 

@@ -1,61 +1,45 @@
 #include "kernels/cuda/workspace.h"
 
-#include <algorithm>
-
 #include "common/base/status_macros.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace longwave::cuda {
-namespace {
 
-// A copy of `count` elements in device memory, for the rest of the process.
-template <typename T>
-absl::StatusOr<const T*> Upload(const T* values, size_t count) {
-  // A plan of length 1 has no terms, and an allocation of nothing has no address.
-  void* memory = nullptr;
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory, std::max<size_t>(1, count) * sizeof(T)));
-  LONGWAVE_CUDA_RETURN_IF_ERROR(
-      cudaMemcpy(memory, values, count * sizeof(T), cudaMemcpyHostToDevice));
-  return static_cast<const T*>(memory);
+absl::StatusOr<Transit*> Workspace::Take(size_t bytes) {
+  if (free_.empty()) {
+    owned_.push_back(std::make_unique<Transit>());
+    free_.reserve(owned_.size());
+    free_.push_back(owned_.back().get());
+  }
+  Transit* const transit = free_.back();
+  LONGWAVE_RETURN_IF_ERROR(transit->Reserve(bytes));
+  free_.pop_back();
+  return transit;
 }
 
-}  // namespace
+void Workspace::Return(Transit* transit) { free_.push_back(transit); }
 
-absl::Status GrowingMemory::Reserve(size_t bytes) {
-  if (bytes <= capacity_) return absl::OkStatus();
-  const size_t capacity = std::max(bytes, capacity_ + capacity_ / 2);
-  if (kind_ == Kind::kDevice) {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(memory_));
-  } else {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFreeHost(memory_));
+absl::StatusOr<Transit*> Workspace::NextStaging(size_t bytes) {
+  Transit& transit = staging_[staging_next_];
+  staging_next_ = (staging_next_ + 1) % staging_.size();
+  if (transit.used != nullptr) LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(transit.used));
+  LONGWAVE_RETURN_IF_ERROR(transit.Reserve(bytes));
+  return &transit;
+}
+
+absl::Status Workspace::CreateStreams() {
+  for (cudaStream_t* stream : {&upload, &download}) {
+    if (*stream != nullptr) continue;
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
   }
-  memory_ = nullptr;
-  capacity_ = 0;
-  if (kind_ == Kind::kDevice) {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory_, capacity));
-  } else {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMallocHost(&memory_, capacity));
-  }
-  capacity_ = capacity;
   return absl::OkStatus();
 }
 
-absl::StatusOr<DctPlanView> Workspace::PlanOnDevice(uint32_t length, DctDirection direction) {
-  DctPlanView& view = plans_[length][static_cast<size_t>(direction)];
-  if (view.length != 0) return view;
-  const DctPlan& plan = DctPlan::Of(length, direction);
-  DctPlanView uploaded = plan.view();
-  LONGWAVE_ASSIGN_OR_RETURN(
-      uploaded.row_begin, Upload(uploaded.row_begin, size_t{uploaded.stage_count} * (length + 1)));
-  LONGWAVE_ASSIGN_OR_RETURN(uploaded.index, Upload(uploaded.index, plan.term_count()));
-  LONGWAVE_ASSIGN_OR_RETURN(uploaded.coefficient, Upload(uploaded.coefficient, plan.term_count()));
-  view = uploaded;
-  return view;
-}
-
-Workspace& Workspace::Get() {
+absl::StatusOr<Workspace*> Workspace::Get() {
   static Workspace* const workspace = new Workspace;
-  return *workspace;
+  const std::lock_guard lock(workspace->mutex);
+  LONGWAVE_RETURN_IF_ERROR(workspace->CreateStreams());
+  return workspace;
 }
 
 }  // namespace longwave::cuda

@@ -4,57 +4,59 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
-#include <cstddef>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/dct_plan.h"
+#include "kernels/cuda/buffers.h"
+#include "kernels/cuda/tables.h"
+#include "kernels/ops.h"
 
 namespace longwave::cuda {
 
-// Memory that grows and is kept: what a call needs beside the caller's arrays is allocated in the
-// first calls of a session only.
-class GrowingMemory {
- public:
-  enum class Kind { kDevice, kPinnedHost };
-  explicit GrowingMemory(Kind kind) : kind_(kind) {}
-  GrowingMemory(const GrowingMemory&) = delete;
-  GrowingMemory& operator=(const GrowingMemory&) = delete;
-
-  // At least `bytes`; contents are lost when it grows. Internal: no memory.
-  absl::Status Reserve(size_t bytes);
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(memory_);
-  }
-
- private:
-  Kind kind_;
-  void* memory_ = nullptr;
-  size_t capacity_ = 0;
+// An encoding that was enqueued and not finished: where its results will be, and where they go.
+// Known by stream, owner and slot.
+struct Encoding {
+  cudaStream_t stream = nullptr;
+  const void* owner = nullptr;
+  uint32_t slot = 0;
+  Transit* transit = nullptr;  // reports, then the payload
+  uint32_t tile_count = 0;
+  std::span<std::byte> payload;
+  EncodeReport* report = nullptr;
 };
 
-// One per process: this process's GPU is the device that was current at the first call. A call
-// holds `mutex` from its first use of the buffers until its stream has got past its last.
+// What the calls of a process have together. One per process: its GPU is the device that was
+// current at the first call. A call holds `mutex` while it enqueues; none waits for its own results
+// under it.
 struct Workspace {
   std::mutex mutex;
-  GrowingMemory jobs{GrowingMemory::Kind::kDevice};
-  GrowingMemory jobs_host{GrowingMemory::Kind::kPinnedHost};
-  GrowingMemory payload{GrowingMemory::Kind::kDevice};
-  GrowingMemory payload_host{GrowingMemory::Kind::kPinnedHost};
-  GrowingMemory reports{GrowingMemory::Kind::kDevice};
-  GrowingMemory reports_host{GrowingMemory::Kind::kPinnedHost};
+  Tables tables;
+  // Streams of our own that wait for no other: copies run beside the kernels of exec's stream.
+  cudaStream_t upload = nullptr, download = nullptr;
+  std::vector<Encoding> encodings;                      // under way
+  GrowingMemory spectra{GrowingMemory::Kind::kDevice};  // of an FFT, while exec's stream has it
+  cudaEvent_t spectra_used = nullptr;
 
-  // The tables of a plan in device memory, brought there at its first use. Under `mutex`.
-  absl::StatusOr<DctPlanView> PlanOnDevice(uint32_t length, DctDirection direction);
+  // A transit for results, of at least `bytes`; back to the others with Return.
+  absl::StatusOr<Transit*> Take(size_t bytes);
+  void Return(Transit* transit);
+  // The next transit for payloads on their way in, once the kernel that had it is done.
+  absl::StatusOr<Transit*> NextStaging(size_t bytes);
 
-  // Never destroyed: the runtime may be gone by the time that a destructor would run.
-  static Workspace& Get();
+  // The process's, with its streams. Never destroyed: the runtime may be gone by the time that a
+  // destructor would run.
+  static absl::StatusOr<Workspace*> Get();
 
  private:
-  std::array<std::array<DctPlanView, 2>, kDctLengthMax + 1> plans_{};  // length 0: not there yet
+  absl::Status CreateStreams();
+
+  std::vector<std::unique_ptr<Transit>> owned_;
+  std::vector<Transit*> free_;
+  std::array<Transit, 2> staging_;
+  size_t staging_next_ = 0;
 };
 
 }  // namespace longwave::cuda

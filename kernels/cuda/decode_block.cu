@@ -1,0 +1,114 @@
+// The decoder of full-size tiles: one block of 64 threads a tile, 64 values a thread in registers.
+// Each parameter is read once and written once: 8 bytes a parameter for sgd and sign, 16 for
+// Nesterov, 4 for the inner optimizer's gradient.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/transform_block.cuh"
+#include "kernels/cuda/update.cuh"
+
+namespace longwave::cuda {
+namespace {
+
+struct DecodeShared {
+  float x[kBlockSharedFloats];
+  TileScratch<kBlockThreads, kBlockSentMax> scratch;
+};
+
+// Loads in flight of each array at a time, in each thread.
+constexpr uint32_t kBatch = 16;
+
+template <UpdateKind kRule, typename Elements>
+__device__ __forceinline__ void UpdateTile(const DecodeJob& job, const Elements& elements,
+                                           const float (&u)[kBlockValues]) {
+#pragma unroll
+  for (uint32_t base = 0; base < kBlockValues; base += kBatch) {
+    // All of a batch is read before any of it is written: the compiler can't know that the places
+    // differ.
+    ElementState state[kBatch];
+#pragma unroll
+    for (uint32_t e = 0; e < kBatch; ++e) {
+      if (elements.IsValid(base + e)) state[e] = LoadState<kRule>(job, elements.At(base + e));
+    }
+#pragma unroll
+    for (uint32_t e = 0; e < kBatch; ++e) {
+      if (elements.IsValid(base + e)) {
+        StoreState<kRule>(job, elements.At(base + e), Updated<kRule>(job, u[base + e], state[e]));
+      }
+    }
+  }
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(kBlockThreads, 8) DecodeBlockKernel(const DecodeJob job) {
+  LONGWAVE_SHARED(DecodeShared, shared);
+  const uint32_t t = threadIdx.x;
+  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
+  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
+  const BlockElements<Shape> elements(tile);
+  const UpdateKind update = static_cast<UpdateKind>(job.update);
+  const bool local = update == UpdateKind::kLocal;
+  if (update != UpdateKind::kInner) elements.PrefetchFrom(job.theta);
+  if (update == UpdateKind::kNesterov) elements.PrefetchFrom(job.velocity);
+
+  float* const momentum = local ? job.momentum + tile.coefficient_offset : nullptr;
+  if (local) {
+#pragma unroll
+    for (uint32_t v = 0; v < kBlockValues; ++v) shared.x[65 * v + t] = momentum[64 * v + t];
+  } else {
+#pragma unroll
+    for (uint32_t v = 0; v < kBlockValues; ++v) shared.x[65 * v + t] = 0;
+  }
+  __syncthreads();
+  const TilePayload payload = PayloadOf(job.payload, number, kTileElementsMax);
+  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
+  const Quantizer quantizer(codec, ReadScale(codec, payload));
+  ForEachSent(static_cast<Selection>(job.payload.selection), kTileElementsMax, payload,
+              DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number), shared.scratch,
+              [&](uint32_t i, uint32_t index) {
+                const float value = quantizer.ValueOf(CodeAt(codec, payload.values, i));
+                float& x = shared.x[Padded(index)];
+                x = local ? __fadd_rn(x, value) : value;
+                if (local) momentum[index] = x;
+              });
+  __syncthreads();
+
+  float x[kBlockValues];
+#pragma unroll
+  for (uint32_t v = 0; v < kBlockValues; ++v) {
+    x[v] = shared.x[65 * v + t];
+    if (elements.kNorm != 1.0f) x[v] = __fmul_rn(elements.kNorm, x[v]);
+  }
+  __syncthreads();
+  Shape::Inverse(x, shared.x);
+  WithRule(
+      job.update, [&](auto rule) __attribute__((always_inline)) {
+        UpdateTile<decltype(rule)::kRule>(job, elements, x);
+      });
+}
+
+template <typename Shape>
+cudaError_t LaunchShape(const DecodeJob& job, cudaStream_t stream) {
+  return Launch(DecodeBlockKernel<Shape>, job.tiles.count, kBlockThreads, 0, stream, job);
+}
+
+}  // namespace
+
+cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream);  // decode.cu
+
+cudaError_t Launch(TileKernel kernel, const DecodeJob& job, cudaStream_t stream) {
+  switch (kernel) {
+    case TileKernel::kFlat:
+      return LaunchShape<BlockFlat>(job, stream);
+    case TileKernel::k64x64:
+      return LaunchShape<Block64x64>(job, stream);
+    case TileKernel::k32x128:
+      return LaunchShape<Block32x128>(job, stream);
+    case TileKernel::k128x32:
+      return LaunchShape<Block128x32>(job, stream);
+    case TileKernel::kGeneral:
+      break;
+  }
+  return LaunchDecodeGeneral(job, stream);
+}
+
+}  // namespace longwave::cuda

@@ -1,0 +1,38 @@
+#ifndef LONGWAVE_KERNELS_CUDA_DENSE_OPS_H_
+#define LONGWAVE_KERNELS_CUDA_DENSE_OPS_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/rng.h"
+#include "kernels/ops.h"
+
+namespace longwave::cuda {
+
+// The CUDA backend's operations of ops.h, by file, and what their host's sides share.
+absl::Status Encode(const Exec& exec, const EncodeArgs& args);              // encode.cc
+absl::Status Finish(const Exec& exec, uint32_t slot);                       // encode.cc
+absl::Status Restore(const Exec& exec, const RestoreArgs& args);            // decode.cc
+absl::Status DecodeUpdate(const Exec& exec, const DecodeUpdateArgs& args);  // decode.cc
+absl::Status Hash(const Exec& exec, const HashArgs& args);                  // decode.cc
+
+inline cudaStream_t StreamOf(const Exec& exec) { return static_cast<cudaStream_t>(exec.stream); }
+
+// What SelectionDraw (tile_codec.h) has before the tile: SelectionDraw(…, tile) is
+// Mix64(DrawKey(…) + tile). The conformance suite compares what is drawn.
+inline uint64_t DrawKey(uint64_t run_seed, uint32_t round) {
+  constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;
+  return Mix64(Mix64(run_seed + kStep) + round + kStep) + kStep;
+}
+
+// An error says in which operation it came up.
+inline absl::Status OfOperation(absl::string_view operation, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(operation, ": ", status.message()));
+}
+
+}  // namespace longwave::cuda
+
+#endif  // LONGWAVE_KERNELS_CUDA_DENSE_OPS_H_

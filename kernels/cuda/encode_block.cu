@@ -1,0 +1,114 @@
+// The encoder of full-size tiles: one block of 64 threads a tile, 64 values a thread in registers.
+// Each signal and each momentum is read once and the momentum written once: 12 bytes a parameter
+// with one fp32 signal, 16 with the difference of two.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/transform_block.cuh"
+
+namespace longwave::cuda {
+namespace {
+
+struct EncodeShared {
+  float x[kBlockSharedFloats];
+  TileScratch<kBlockThreads, kBlockSentMax> scratch;
+};
+static_assert(kBlockSharedFloats >= kPaddedElementsMax);
+
+// x[v] = s of this thread's elements, zero where the tile is padding.
+template <typename Elements>
+__device__ __forceinline__ void GatherSignal(const SignalJob& signal, const Elements& elements,
+                                             float (&x)[kBlockValues]) {
+  const auto gather = [&](const auto* a, const auto* b, const auto& load) {
+#pragma unroll
+    for (uint32_t v = 0; v < kBlockValues; ++v) {
+      x[v] = elements.IsValid(v) ? load(a, elements.At(v)) : 0.0f;
+    }
+    if (b != nullptr) {
+#pragma unroll
+      for (uint32_t v = 0; v < kBlockValues; ++v) {
+        if (elements.IsValid(v)) x[v] = __fsub_rn(x[v], load(b, elements.At(v)));
+      }
+    }
+  };
+  if (signal.is_bf16) {
+    gather(static_cast<const uint16_t*>(signal.a), static_cast<const uint16_t*>(signal.b),
+           [](const uint16_t* array, uint64_t at) {
+             return __uint_as_float(static_cast<uint32_t>(array[at]) << 16);
+           });
+  } else {
+    gather(static_cast<const float*>(signal.a), static_cast<const float*>(signal.b),
+           [](const float* array, uint64_t at) { return array[at]; });
+  }
+#pragma unroll
+  for (uint32_t v = 0; v < kBlockValues; ++v) x[v] = __fmul_rn(signal.scale, x[v]);
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(kBlockThreads, 8) EncodeBlockKernel(const EncodeJob job) {
+  LONGWAVE_SHARED(EncodeShared, shared);
+  const uint32_t t = threadIdx.x;
+  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
+  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
+  const BlockElements<Shape> elements(tile);
+  float* const momentum = job.momentum + tile.coefficient_offset;
+  Prefetch(momentum + 64 * t);
+  Prefetch(momentum + 64 * t + 32);
+  if (number == 0) WriteHead<kBlockThreads>(job.payload);
+
+  float x[kBlockValues];
+  GatherSignal(job.signal, elements, x);
+  TileReport report = {};
+#pragma unroll
+  for (uint32_t v = 0; v < kBlockValues; ++v) {
+    report.signal += Square(x[v]);
+    if (elements.kNorm != 1.0f) x[v] = __fmul_rn(elements.kNorm, x[v]);
+  }
+  Shape::Forward(x, shared.x);
+#pragma unroll
+  for (uint32_t v = 0; v < kBlockValues; ++v) {
+    x[v] = __fmaf_rn(job.beta, momentum[64 * v + t], x[v]);
+    report.momentum += Square(x[v]);
+    shared.x[65 * v + t] = x[v];
+  }
+  BlockSum<kBlockThreads>(report.signal, report.momentum, shared.scratch.exchange);
+  report.finite = IsFiniteSum(report.momentum);
+  if (!report.finite) {
+    if (t == 0) job.reports[number] = report;
+    return;  // the whole block: the momentum stays as it was
+  }
+
+  const double sent =
+      QuantizeTile(job, number, kTileElementsMax, shared.x, shared.scratch,
+                   [&](uint32_t k) { SelectLargestInRegisters(x, shared.x, k, shared.scratch); });
+  report.sent = BlockSum<kBlockThreads>(sent, shared.scratch.exchange);
+#pragma unroll
+  for (uint32_t v = 0; v < kBlockValues; ++v) momentum[64 * v + t] = shared.x[65 * v + t];
+  if (t == 0) job.reports[number] = report;
+}
+
+template <typename Shape>
+cudaError_t LaunchShape(const EncodeJob& job, cudaStream_t stream) {
+  return Launch(EncodeBlockKernel<Shape>, job.tiles.count, kBlockThreads, 0, stream, job);
+}
+
+}  // namespace
+
+cudaError_t LaunchEncodeGeneral(const EncodeJob& job, cudaStream_t stream);  // encode.cu
+
+cudaError_t Launch(TileKernel kernel, const EncodeJob& job, cudaStream_t stream) {
+  switch (kernel) {
+    case TileKernel::kFlat:
+      return LaunchShape<BlockFlat>(job, stream);
+    case TileKernel::k64x64:
+      return LaunchShape<Block64x64>(job, stream);
+    case TileKernel::k32x128:
+      return LaunchShape<Block32x128>(job, stream);
+    case TileKernel::k128x32:
+      return LaunchShape<Block128x32>(job, stream);
+    case TileKernel::kGeneral:
+      break;
+  }
+  return LaunchEncodeGeneral(job, stream);
+}
+
+}  // namespace longwave::cuda

@@ -1,0 +1,27 @@
+// What comes before the FFT of runs (fft.h); what comes after is in the general encoder.
+#include "kernels/cuda/fft.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/transform.cuh"
+
+namespace longwave::cuda {
+namespace {
+
+__global__ void __launch_bounds__(kGeneralThreads)
+    FftInputKernel(const EncodeJob job, float* const runs) {
+  constexpr uint32_t kLength = kTileElementsMax;
+  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + job.tiles.first + blockIdx.x];
+  float* const run = runs + static_cast<size_t>(blockIdx.x) * kSpectrumFloats;
+  for (uint32_t e = threadIdx.x; e < kLength; e += kGeneralThreads) {
+    const float s = e < tile.cols_valid ? SignalAt(job.signal, tile.offset + e) : 0.0f;
+    // The even elements go up, the odd ones come back down.
+    run[e % 2 == 0 ? e / 2 : kLength - 1 - e / 2] = __fmul_rn(NormOf(kLength), s);
+  }
+}
+
+}  // namespace
+
+cudaError_t LaunchFftInput(const EncodeJob& job, float* runs, cudaStream_t stream) {
+  return Launch(FftInputKernel, job.tiles.count, kGeneralThreads, 0, stream, job, runs);
+}
+
+}  // namespace longwave::cuda

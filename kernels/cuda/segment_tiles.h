@@ -1,0 +1,46 @@
+#ifndef LONGWAVE_KERNELS_CUDA_SEGMENT_TILES_H_
+#define LONGWAVE_KERNELS_CUDA_SEGMENT_TILES_H_
+
+#include <span>
+
+#include "common/layout/layout.h"
+#include "common/wire/codec.h"
+#include "kernels/cuda/jobs.h"
+
+namespace longwave::cuda {
+
+// Which kernel encodes and decodes a tile under a format.
+inline TileKernel KernelOf(const Tile& tile, Transform transform, const PayloadFormat& format) {
+  if (tile.size() != kTileSizeMax) return TileKernel::kGeneral;
+  if (format.selection != Selection::kAll && format.k > kBlockSentMax) return TileKernel::kGeneral;
+  if (tile.rows == 64 && tile.cols == 64) {
+    return transform == Transform::kDct ? TileKernel::k64x64 : TileKernel::kFlat;
+  }
+  if (tile.rows == 32 && tile.cols == 128) {
+    return transform == Transform::kDct ? TileKernel::k32x128 : TileKernel::kFlat;
+  }
+  if (tile.rows == 128 && tile.cols == 32) {
+    return transform == Transform::kDct ? TileKernel::k128x32 : TileKernel::kFlat;
+  }
+  return tile.rows == 1 && transform == Transform::kNone ? TileKernel::kFlat : TileKernel::kGeneral;
+}
+
+// Calls launch(kernel, first, count) for each run of neighbouring tiles that one kernel takes, in
+// order; ends early, and returns the status, at the first that is not OK.
+template <typename F>
+absl::Status ForEachRun(std::span<const Tile> tiles, Transform transform,
+                        const PayloadFormat& format, const F& launch) {
+  uint32_t first = 0;
+  while (first < tiles.size()) {
+    const TileKernel kernel = KernelOf(tiles[first], transform, format);
+    uint32_t end = first + 1;
+    while (end < tiles.size() && KernelOf(tiles[end], transform, format) == kernel) ++end;
+    if (absl::Status status = launch(kernel, first, end - first); !status.ok()) return status;
+    first = end;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace longwave::cuda
+
+#endif  // LONGWAVE_KERNELS_CUDA_SEGMENT_TILES_H_

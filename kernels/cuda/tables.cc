@@ -1,0 +1,162 @@
+#include "kernels/cuda/tables.h"
+
+#include <algorithm>
+#include <span>
+
+#include "common/base/status_macros.h"
+#include "common/wire/elias_fano.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace longwave::cuda {
+namespace {
+
+constexpr size_t kLayoutsMax = 8;
+constexpr size_t kPlacesMax = size_t{1} << 16;  // payload layouts of one layout's segments
+
+// A copy in device memory that is there for every stream.
+template <typename T>
+absl::StatusOr<T*> Upload(std::span<const T> values) {
+  // A plan of length 1 has no terms, and an allocation of nothing has no address.
+  void* memory = nullptr;
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory, std::max<size_t>(1, values.size_bytes())));
+  absl::Status status =
+      ToStatus(cudaMemcpy(memory, values.data(), values.size_bytes(), cudaMemcpyHostToDevice),
+               "cudaMemcpy", __FILE__, __LINE__);
+  if (status.ok()) {
+    status = ToStatus(cudaDeviceSynchronize(), "cudaDeviceSynchronize", __FILE__, __LINE__);
+  }
+  if (!status.ok()) {
+    static_cast<void>(cudaFree(memory));
+    return status;
+  }
+  return static_cast<T*>(memory);
+}
+
+}  // namespace
+
+absl::StatusOr<Tables::LayoutTables*> Tables::Find(const Layout& layout) {
+  for (const auto& tables : layouts_) {
+    if (tables->hash != layout.hash()) continue;
+    tables->last_use = ++uses_;
+    return tables.get();
+  }
+  if (layouts_.size() == kLayoutsMax) {
+    const auto oldest =
+        std::min_element(layouts_.begin(), layouts_.end(),
+                         [](const auto& a, const auto& b) { return a->last_use < b->last_use; });
+    const std::unique_ptr<LayoutTables> dropped = std::move(*oldest);
+    layouts_.erase(oldest);
+    LONGWAVE_RETURN_IF_ERROR(Drop(*dropped));
+  }
+  auto tables = std::make_unique<LayoutTables>();
+  tables->hash = layout.hash();
+  tables->last_use = ++uses_;
+  LONGWAVE_ASSIGN_OR_RETURN(tables->tiles, Upload(layout.tiles()));
+  layouts_.push_back(std::move(tables));
+  return layouts_.back().get();
+}
+
+absl::Status Tables::Drop(LayoutTables& tables) {
+  // A kernel that reads them may be under way.
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
+  for (const auto& [key, places] : tables.places) LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(places));
+  tables.places.clear();
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(tables.tiles));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const Tile*> Tables::TilesOf(const Layout& layout) {
+  LONGWAVE_ASSIGN_OR_RETURN(const LayoutTables* tables, Find(layout));
+  return tables->tiles;
+}
+
+absl::Status Tables::AddPlan(uint32_t length) {
+  if (has_plan_[length]) return absl::OkStatus();
+  std::array<DctPlanView, 2> views;
+  for (const DctDirection direction : {DctDirection::kForward, DctDirection::kInverse}) {
+    const DctPlan& plan = DctPlan::Of(length, direction);
+    DctPlanView view = plan.view();
+    LONGWAVE_ASSIGN_OR_RETURN(
+        view.row_begin, Upload(std::span(view.row_begin, size_t{view.stage_count} * (length + 1))));
+    LONGWAVE_ASSIGN_OR_RETURN(view.index, Upload(std::span(view.index, plan.term_count())));
+    LONGWAVE_ASSIGN_OR_RETURN(view.coefficient,
+                              Upload(std::span(view.coefficient, plan.term_count())));
+    views[static_cast<size_t>(direction)] = view;
+  }
+  LONGWAVE_CUDA_RETURN_IF_ERROR(
+      cudaMemcpy(plans_ + 2 * length, views.data(), sizeof views, cudaMemcpyHostToDevice));
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
+  has_plan_[length] = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const DctPlanView*> Tables::PlansOf(const Layout& layout) {
+  LONGWAVE_ASSIGN_OR_RETURN(LayoutTables * tables, Find(layout));
+  if (tables->has_plans) return plans_;
+  if (plans_ == nullptr) {
+    const std::vector<DctPlanView> none(2 * has_plan_.size());
+    LONGWAVE_ASSIGN_OR_RETURN(plans_, Upload(std::span(none)));
+  }
+  for (const Tile& tile : layout.tiles()) {
+    LONGWAVE_RETURN_IF_ERROR(AddPlan(tile.rows));
+    LONGWAVE_RETURN_IF_ERROR(AddPlan(tile.cols));
+  }
+  tables->has_plans = true;
+  return plans_;
+}
+
+absl::Status Tables::Place(const Layout& layout, uint32_t segment,
+                           const PayloadLayout& payload_layout, PayloadJob& job) {
+  const PayloadFormat& format = payload_layout.format();
+  const uint32_t count = payload_layout.tile_count(), last = count - 1;
+  const TileOffsets& first = payload_layout.offsets(0);
+  job.tile_count = count;
+  job.k = format.k;
+  job.selection = static_cast<uint8_t>(format.selection);
+  job.codec = static_cast<uint8_t>(format.codec);
+  job.scale_code_max = 0;
+  job.places = nullptr;
+  job.indices_begin = static_cast<uint32_t>(first.indices);
+  job.values_begin = static_cast<uint32_t>(first.values);
+  job.indices_end = 0;
+  if (format.selection == Selection::kTopK) {
+    job.indices_end = static_cast<uint32_t>(
+        payload_layout.offsets(last).indices +
+        EliasFanoBytes(payload_layout.tile_size(last), payload_layout.sent_count(last)));
+  }
+  bool one_size = true;
+  for (uint32_t t = 1; t < count && one_size; ++t) {
+    one_size = payload_layout.tile_size(t) == payload_layout.tile_size(0);
+  }
+  if (one_size) {
+    const TileOffsets& second = payload_layout.offsets(std::min(1u, last));
+    job.indices_stride = static_cast<uint32_t>(second.indices - first.indices);
+    job.values_stride = static_cast<uint32_t>(second.values - first.values);
+    return absl::OkStatus();
+  }
+
+  LONGWAVE_ASSIGN_OR_RETURN(LayoutTables * tables, Find(layout));
+  const PlacesKey key = {segment, format.selection, format.codec, format.k};
+  if (const auto found = tables->places.find(key); found != tables->places.end()) {
+    job.places = found->second;
+    return absl::OkStatus();
+  }
+  if (tables->places.size() == kPlacesMax) {
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
+    for (const auto& [old, places] : tables->places) {
+      LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(places));
+    }
+    tables->places.clear();
+  }
+  std::vector<PayloadPlace> places(count);
+  for (uint32_t t = 0; t < count; ++t) {
+    places[t] = {static_cast<uint32_t>(payload_layout.offsets(t).indices),
+                 static_cast<uint32_t>(payload_layout.offsets(t).values)};
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(PayloadPlace * uploaded, Upload(std::span<const PayloadPlace>(places)));
+  tables->places.emplace(key, uploaded);
+  job.places = uploaded;
+  return absl::OkStatus();
+}
+
+}  // namespace longwave::cuda
