@@ -29,6 +29,8 @@
 #include "common/rpc/coordinator_client.h"
 #include "kernels/ops.h"
 #include "worker/data/corpus.h"
+#include "worker/models/device.h"
+#include "worker/models/gpt_shape.h"
 #include "worker/models/memory.h"
 #include "worker/models/replica.h"
 #include "worker/sync/exchange.h"
@@ -56,6 +58,7 @@ struct Flags {
   std::string name;
   std::string coordinator;
   std::string run_dir;
+  std::string device;
   uint32_t threads = 0;
 };
 
@@ -66,10 +69,7 @@ absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
   if (config.train.threads == 0) {
     config.train.threads = std::max(1u, std::thread::hardware_concurrency());
   }
-  if (config.train.device == "cuda") {
-    return absl::InvalidArgumentError(
-        "device cuda: this worker was built for the CPU; wanted train.device cpu or auto");
-  }
+  if (!flags.device.empty()) config.train.device = flags.device;
   return config;
 }
 
@@ -78,15 +78,27 @@ struct Prepared {
   Corpus corpus;
   std::unique_ptr<Replica> replica;
   const KernelOps* ops;
+  Exec exec;
 };
 
-absl::StatusOr<Prepared> Prepare(const RunConfig& config) {
+absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Device& device) {
   LONGWAVE_ASSIGN_OR_RETURN(Corpus corpus, Corpus::Load(config.data, config.model.context));
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
-                                            static_cast<int>(config.train.threads)));
-  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
-  return Prepared{std::move(corpus), std::move(replica), ops};
+                                            static_cast<int>(config.train.threads), device.kind));
+  return Prepared{std::move(corpus), std::move(replica), device.ops,
+                  Exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)}};
+}
+
+// Whether the worker's arrays fit where they are to lie.
+absl::Status CheckFit(const RunConfig& config, const Manifest& manifest, const Device& device) {
+  const uint32_t workers = WorkersHere(config);
+  const MemoryNeed need = WorkerMemory(config, manifest);
+  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
+  if (!device.ops->on_device) return CheckMemory(need, workers, machine);
+  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory gpu, device.ops->memory());
+  LONGWAVE_RETURN_IF_ERROR(CheckMemory(need, workers, gpu, kGpuMemory));
+  return CheckMemory(HostMemory(config, manifest), workers, machine);
 }
 
 absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, const Layout& layout,
@@ -101,20 +113,23 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<SyncPipeline> pipeline,
       SyncPipeline::Create(SyncOptionsOf(config.sync, config.run.seed), &layout, prepared.ops,
-                           Exec{.threads = static_cast<int>(config.train.threads)},
+                           prepared.exec,
                            {.theta = replica.theta(), .gradient = replica.gradient()}));
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Exchange> exchange,
       Exchange::Connect(
           {.run = start.run, .worker = session.worker(), .shard_endpoints = start.shard_endpoints},
           pipeline.get(), &layout));
-  Log(LogLevel::kInfo, absl::StrCat("training ", replica.parameter_count(), " parameters on ",
-                                    prepared.corpus.train().size(), " bytes of text, ",
-                                    config.train.threads, " threads"));
+  Log(LogLevel::kInfo,
+      absl::StrCat("training ", replica.parameter_count(), " parameters on ",
+                   prepared.corpus.train().size(), " bytes of text, backend ",
+                   std::string(prepared.ops->name), ", ", config.train.threads, " threads"));
   Trainer trainer({.config = &config,
                    .layout = &layout,
                    .corpus = &prepared.corpus,
                    .replica = &replica,
+                   .ops = prepared.ops,
+                   .exec = prepared.exec,
                    .pipeline = pipeline.get(),
                    .exchange = exchange.get(),
                    .host = &session,
@@ -150,11 +165,14 @@ absl::Status PrepareRunDir(const std::string& run_dir) {
 absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
+  LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
+  if (!device.why_not_cuda.empty()) {
+    Log(LogLevel::kInfo,
+        absl::StrCat("train.device auto: computing on the CPU: ", device.why_not_cuda));
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
-  const MemoryNeed need = WorkerMemory(config, manifest);
-  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
-  const absl::Status fits = CheckMemory(need, WorkersHere(config), machine);
-  if (!fits.ok() && need.parameter_count > kParametersLaidOutMax) return fits;
+  const absl::Status fits = CheckFit(config, manifest, device);
+  if (!fits.ok() && GptParameterCount(config.model) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   const std::unique_ptr<CoordinatorClient> client =
@@ -168,7 +186,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
       .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
       .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
   };
-  absl::StatusOr<Prepared> prepared = fits.ok() ? Prepare(config) : fits;
+  absl::StatusOr<Prepared> prepared = fits.ok() ? Prepare(config, device) : fits;
   if (!prepared.ok()) {
     // The others need not wait for a worker that will not come: if the coordinator is there, it
     // hears.
@@ -199,6 +217,8 @@ int Main(int argc, char** argv) {
   app.add_option("--coordinator", flags.coordinator, "host:port, instead of cluster.coordinator");
   app.add_option("--run-dir", flags.run_dir, "Folder that model.safetensors is written to [.]");
   app.add_option("--threads", flags.threads, "Instead of train.threads");
+  app.add_option("--device", flags.device, "Instead of train.device")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

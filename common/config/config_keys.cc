@@ -87,9 +87,12 @@ std::vector<ConfigKey> TrainKeys() {
       WholeKey(LONGWAVE_KEY(train.threads), 0, 0, 1024,
                "Threads of a worker; 0: all cores of its machine, or its share of them under "
                "`longwave up`."),
-      ChoiceKey(LONGWAVE_KEY(train.device), WordChoices({"cpu", "cuda", "auto"}), "cpu",
+      ChoiceKey(LONGWAVE_KEY(train.device), WordChoices({"auto", "cpu", "cuda"}), "auto",
                 "Where a worker computes; `auto`: on a GPU if there is one. A worker without a GPU "
                 "refuses `cuda`."),
+      ChoiceKey(LONGWAVE_KEY(train.autocast), WordChoices({"none", "bf16"}), "none",
+                "`bf16`: matrix products of the model compute in bf16, at a multiple of fp32's "
+                "speed on GPUs that have it. Parameters, gradients and losses stay in fp32."),
   };
 }
 
@@ -216,7 +219,7 @@ std::string_view LastWord(std::string_view name) {
 bool BindsTheRun(std::string_view name) {
   for (const std::string_view own :
        {"run.preset", "run.name", "run.validate_every", "run.validation_batches", "data.path",
-        "train.threads", "train.device"}) {
+        "train.threads", "train.device", "train.autocast"}) {
     if (name == own) return false;
   }
   return name.substr(0, name.find('.')) != "cluster";

@@ -53,7 +53,8 @@ struct TrainSection {
   double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;  // AdamW
   double clip_norm = 0;                                        // of the gradient; 0: none
   uint32_t threads = 0;  // of a worker; 0: all cores, or under `up` its share of them
-  std::string device;    // "cpu", "cuda", "auto"
+  std::string device;    // "auto", "cpu", "cuda"
+  std::string autocast;  // "none", "bf16"
 
   bool operator==(const TrainSection&) const = default;
 };

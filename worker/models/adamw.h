@@ -2,8 +2,11 @@
 #define LONGWAVE_WORKER_MODELS_ADAMW_H_
 
 #include <cstdint>
-#include <span>
-#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/device_floats.h"
+#include "kernels/ops.h"
 
 namespace longwave {
 
@@ -14,34 +17,39 @@ struct AdamWOptions {
   double weight_decay = 0;
 };
 
-// The inner optimizer over a flat array, in one pass:
-//   m ← β₁·m + (1 − β₁)·g
-//   v ← β₂·v + (1 − β₂)·g²
-//   θ ← θ − lr·wd·θ                                      (of the first decayed_count alone)
-//   θ ← θ − lr/(1 − β₁ᵗ) · m / (√(v/(1 − β₂ᵗ)) + ε)
-// Each operation is rounded on its own and none comes from the maths library, so that equal inputs
-// give equal bits on every machine. Source: Loshchilov & Hutter 2019 (arXiv 1711.05101).
+// The inner optimizer over a flat array in a backend's memory, in one pass: the arithmetic is that
+// of AdamWArgs, so that equal inputs give equal bits on every machine, GPU or not.
+// Source: Loshchilov & Hutter 2019 (arXiv 1711.05101).
 class AdamW {
  public:
   // decayed_count: parameters at the array's front that weight decay shrinks (the layout puts the
-  // matrices there; vectors are left alone).
-  AdamW(const AdamWOptions& options, uint64_t parameter_count, uint64_t decayed_count);
+  // matrices there; vectors are left alone). ResourceExhausted: no memory for the moments. `ops`
+  // outlives the optimizer.
+  static absl::StatusOr<AdamW> Create(const AdamWOptions& options, const KernelOps* ops, Exec exec,
+                                      uint64_t parameter_count, uint64_t decayed_count);
 
-  // Both [parameter_count].
-  void Step(std::span<const float> gradient, double learning_rate, std::span<float> theta);
+  // Both [parameter_count], in the backend's memory. Enqueues and returns.
+  absl::Status Step(const float* gradient, double learning_rate, float* theta);
 
  private:
+  AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec, uint64_t parameter_count,
+        uint64_t decayed_count);
+
   AdamWOptions options_;
+  const KernelOps* ops_;
+  Exec exec_;
+  uint64_t parameter_count_;
   uint64_t decayed_count_;
   double beta1_power_ = 1;  // β₁ᵗ
   double beta2_power_ = 1;
-  std::vector<float> m_;
-  std::vector<float> v_;
+  DeviceFloats m_;
+  DeviceFloats v_;
 };
 
-// Scales the gradient so that its L2 norm is at most norm_max (0: leaves it). Returns the norm
-// before. The sum is taken in double in a fixed order.
-double ClipToNorm(double norm_max, std::span<float> gradient);
+// Scales the gradient, [count] in the backend's memory, so that its L2 norm is at most norm_max (0:
+// leaves it). Returns the norm before; the same bits on every backend (SquareSumArgs).
+absl::StatusOr<double> ClipToNorm(const KernelOps& ops, const Exec& exec, double norm_max,
+                                  float* gradient, uint64_t count);
 
 }  // namespace longwave
 

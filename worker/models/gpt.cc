@@ -28,8 +28,8 @@ constexpr double kNormEpsilon = 1e-5;
 
 // x: [batch · length, d]. Causal attention of all heads at once.
 at::Tensor Attention(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& x,
-                     const at::Tensor& mask, const Batch& batch) {
-  const int64_t rows = batch.rows, length = batch.length;
+                     const at::Tensor& mask) {
+  const int64_t length = mask.size(0), rows = x.size(0) / length;
   const int64_t heads = model.heads, d = model.d_model, d_head = d / heads;
   const at::Tensor qkv = at::addmm(p[kQkvBias], x, p[kQkvWeight])
                              .view({rows, length, 3, heads, d_head})
@@ -39,7 +39,7 @@ at::Tensor Attention(const ModelSection& model, std::span<const at::Tensor> p, c
   const double scale = 1 / std::sqrt(static_cast<double>(d_head));
   const at::Tensor scores =
       at::baddbmm(mask, qkv.select(0, 0), qkv.select(0, 1).transpose(1, 2), /*beta=*/1, scale);
-  const at::Tensor mixed = at::bmm(at::softmax(scores, -1), qkv.select(0, 2))
+  const at::Tensor mixed = at::bmm(at::softmax(scores, -1, at::kFloat), qkv.select(0, 2))
                                .view({rows, heads, length, d_head})
                                .transpose(1, 2)
                                .reshape({rows * length, d});
@@ -47,44 +47,39 @@ at::Tensor Attention(const ModelSection& model, std::span<const at::Tensor> p, c
 }
 
 at::Tensor Block(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& in,
-                 const at::Tensor& mask, const Batch& batch) {
+                 const at::Tensor& mask) {
   const int64_t d = model.d_model;
   const at::Tensor normed1 = at::layer_norm(in, {d}, p[kNorm1Scale], p[kNorm1Bias], kNormEpsilon);
-  const at::Tensor middle = in + Attention(model, p, normed1, mask, batch);
+  const at::Tensor middle = in + Attention(model, p, normed1, mask);
   const at::Tensor normed2 =
       at::layer_norm(middle, {d}, p[kNorm2Scale], p[kNorm2Bias], kNormEpsilon);
   const at::Tensor hidden = at::gelu(at::addmm(p[kFcBias], normed2, p[kFcWeight]));
   return middle + at::addmm(p[kNetworkOutBias], hidden, p[kNetworkOutWeight]);
 }
 
-// LibTorch takes mutable memory but embedding and loss only read it.
-at::Tensor View(const std::vector<int64_t>& tokens, at::IntArrayRef shape) {
-  return at::from_blob(const_cast<int64_t*>(tokens.data()), shape, at::TensorOptions(at::kLong));
-}
-
 }  // namespace
 
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
-                   const Batch& batch) {
-  const int64_t d = model.d_model, length = batch.length;
+                   const Tokens& tokens) {
+  const int64_t d = model.d_model, rows = tokens.inputs.size(0), length = tokens.inputs.size(1);
   const at::Tensor& embedding = parameters[0];
   const at::Tensor& positions = parameters[1];
   // 0 where a token may look, −∞ above the diagonal.
-  const at::Tensor mask = at::full({length, length}, -std::numeric_limits<float>::infinity(),
-                                   at::TensorOptions(at::kFloat))
-                              .triu(1);
-  at::Tensor x = (at::embedding(embedding, View(batch.tokens, {batch.rows, length})) +
-                  positions.narrow(0, 0, length))
-                     .view({batch.rows * length, d});
+  const at::Tensor mask =
+      at::full({length, length}, -std::numeric_limits<float>::infinity(), embedding.options())
+          .triu(1);
+  at::Tensor x = (at::embedding(embedding, tokens.inputs) + positions.narrow(0, 0, length))
+                     .view({rows * length, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
     x = Block(model,
               parameters.subspan(kGptEmbeddingTensors + layer * kGptBlockTensors, kGptBlockTensors),
-              x, mask, batch);
+              x, mask);
   }
   const size_t last = parameters.size();
   x = at::layer_norm(x, {d}, parameters[last - 2], parameters[last - 1], kNormEpsilon);
   const at::Tensor logits = at::mm(x, embedding.t());
-  return at::nll_loss(at::log_softmax(logits, 1), View(batch.targets, {batch.rows * length}));
+  // In fp32 whatever the product was computed in, as is the softmax of the attention.
+  return at::nll_loss(at::log_softmax(logits, 1, at::kFloat), tokens.targets.view({rows * length}));
 }
 
 GptInit InitOf(const ModelSection& model, int index) {

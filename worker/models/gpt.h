@@ -7,16 +7,21 @@
 #include <span>
 
 #include "common/config/run_config.h"
-#include "worker/data/batch.h"
 
 namespace longwave {
 
 // Private to worker/models: it shows LibTorch's types.
 
+// A Batch on the parameters' device.
+struct Tokens {
+  at::Tensor inputs;   // [rows, length], 64-bit
+  at::Tensor targets;  // as inputs, one place later
+};
+
 // Mean cross-entropy of the batch. `parameters`: tensors shaped and ordered as GptManifest has
 // them. Throws what LibTorch throws.
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
-                   const Batch& batch);
+                   const Tokens& tokens);
 
 // What tensor `index` of the manifest starts as, by GPT-2's rule: weights normal with deviation
 // 0.02, the two projections into the residual stream 0.02/√(2·layers), norms' scales 1, everything

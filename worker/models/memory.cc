@@ -33,6 +33,18 @@ double CoefficientCount(const Manifest& manifest, Tiling tiling) {
   return count;
 }
 
+double PayloadAndTableBytes(const RunConfig& config, const Manifest& manifest) {
+  const SyncSection& sync = config.sync;
+  const double coefficients = CoefficientCount(manifest, sync.tiling);
+  const double tile_size = sync.tiling == Tiling::kTensor
+                               ? static_cast<double>(sync.block) * static_cast<double>(sync.block)
+                               : kTileSizeMax;
+  const double sent_share =
+      sync.up.selection == Selection::kAll ? 1 : std::min(1.0, sync.up.k / tile_size);
+  return coefficients * sent_share * ValueBits(sync.up.codec) / 8 +
+         coefficients / tile_size * kTableBytes;
+}
+
 }  // namespace
 
 MemoryNeed ReplicaMemory(const ModelSection& model, uint32_t batch) {
@@ -47,17 +59,14 @@ MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
   if (sync.signal == SignalKind::kPseudoGradient) ++floats_a_parameter;
   if (sync.update == UpdateRule::kNesterov) ++floats_a_parameter;
   need.bytes += floats_a_parameter * kFloatBytes * need.parameter_count;
-
-  const double coefficients = CoefficientCount(manifest, sync.tiling);
-  const double tile_size = sync.tiling == Tiling::kTensor
-                               ? static_cast<double>(sync.block) * static_cast<double>(sync.block)
-                               : kTileSizeMax;
-  const double sent_share =
-      sync.up.selection == Selection::kAll ? 1 : std::min(1.0, sync.up.k / tile_size);
-  need.bytes += coefficients * kFloatBytes;                                // momentum
-  need.bytes += coefficients * sent_share * ValueBits(sync.up.codec) / 8;  // payloads
-  need.bytes += coefficients / tile_size * kTableBytes;
+  need.bytes += CoefficientCount(manifest, sync.tiling) * kFloatBytes;  // momentum
+  need.bytes += PayloadAndTableBytes(config, manifest);
   return need;
+}
+
+MemoryNeed HostMemory(const RunConfig& config, const Manifest& manifest) {
+  const double parameters = GptParameterCount(config.model);
+  return {parameters, kFloatBytes * parameters + PayloadAndTableBytes(config, manifest)};
 }
 
 uint32_t WorkersHere(const RunConfig& config) {
@@ -67,19 +76,19 @@ uint32_t WorkersHere(const RunConfig& config) {
   return loopback ? std::max(1u, config.run.workers) : 1;
 }
 
-absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here,
-                         const MachineMemory& machine) {
-  const std::string wanted = absl::StrCat("model: ", CountText(need.parameter_count),
-                                          " parameters want about ", BytesText(need.bytes));
-  if (need.bytes > machine.available_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(wanted, " of memory for this worker, ",
-                                                     BytesText(machine.available_bytes),
-                                                     " are available"));
-  }
-  if (need.bytes * workers_here > machine.total_bytes) {
+absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here, const MachineMemory& memory,
+                         const MemoryPlace& place) {
+  const std::string wanted =
+      absl::StrCat("model: ", CountText(need.parameter_count), " parameters want about ",
+                   BytesText(need.bytes), " of ", place.memory, " for ");
+  if (need.bytes > memory.available_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(wanted, " of memory for each of the ", workers_here,
-                     " workers on this machine, which has ", BytesText(machine.total_bytes)));
+        absl::StrCat(wanted, "this worker, ", BytesText(memory.available_bytes), " are available"));
+  }
+  if (need.bytes * workers_here > memory.total_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(wanted, "each of the ", workers_here, " workers on this ", place.owner,
+                     ", which has ", BytesText(memory.total_bytes)));
   }
   return absl::OkStatus();
 }

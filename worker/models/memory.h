@@ -23,15 +23,27 @@ MemoryNeed ReplicaMemory(const ModelSection& model, uint32_t batch);
 // Counted from the manifest: nothing of it, the table of tiles included, need exist yet.
 MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest);
 
-// How many of the run's workers share this machine, as far as the configuration tells: all of them
-// when the coordinator is at a loopback address, else this one.
+// How many of the run's workers share this machine and its GPU, as far as the configuration tells:
+// all of them when the coordinator is at a loopback address, else this one.
 uint32_t WorkersHere(const RunConfig& config);
 
+// Of the host's memory, for a worker whose arrays are on a GPU: θ, when the weights are written,
+// the payloads and the tables over tiles.
+MemoryNeed HostMemory(const RunConfig& config, const Manifest& manifest);
+
+// Whose memory it is, in words.
+struct MemoryPlace {
+  const char* memory;
+  const char* owner;
+};
+inline constexpr MemoryPlace kMachineMemory = {"memory", "machine"};
+inline constexpr MemoryPlace kGpuMemory = {"GPU memory", "GPU"};
+
 // ResourceExhausted, saying what is wanted and what is there, if one worker's need is more than is
-// available, or that of all workers of the machine more than it has: they start at the same time,
+// available, or that of all workers of the place more than it has: they start at the same time,
 // and each sees the same memory available.
-absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here,
-                         const MachineMemory& machine);
+absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here, const MachineMemory& memory,
+                         const MemoryPlace& place = kMachineMemory);
 
 }  // namespace longwave
 

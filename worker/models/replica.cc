@@ -4,11 +4,9 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <cstring>
+#include <array>
 #include <exception>
 #include <new>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "worker/models/gpt.h"
 #include "worker/models/gpt_shape.h"
 #include "worker/models/memory.h"
+#include "worker/models/torch_compat.h"
 
 namespace longwave {
 namespace {
@@ -66,35 +65,57 @@ absl::Status TensorLibraryError(const std::exception& error) {
   return absl::InternalError(absl::StrCat("model: LibTorch: ", text.substr(0, text.find('\n'))));
 }
 
+// Inside, matrix products and what else gains by it compute in bf16; parameters, gradients and
+// everything that sums up over a step stay in fp32.
+class Autocast {
+ public:
+  Autocast(bool enabled, at::DeviceType device) : enabled_(enabled), device_(device) {
+    if (enabled_) SetAutocast(device_, true);
+  }
+  ~Autocast() {
+    if (!enabled_) return;
+    SetAutocast(device_, false);
+    at::autocast::clear_cache();  // the weights' copies in bf16
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  const bool enabled_;
+  const at::DeviceType device_;
+};
+
 class GptReplica final : public Replica {
  public:
-  GptReplica(const ModelSection& model, Manifest manifest, const Layout& layout, uint64_t seed)
+  GptReplica(const ModelSection& model, bool bf16, at::DeviceType device, Manifest manifest,
+             const Layout& layout, uint64_t seed)
       : model_(model),
+        bf16_(bf16),
+        device_(device),
         manifest_(std::move(manifest)),
-        theta_(layout.parameter_count()),
-        gradient_(layout.parameter_count()) {
+        theta_(Zeros(layout)),
+        gradient_(Zeros(layout)) {
     for (size_t i = 0; i < manifest_.tensors.size(); ++i) {
       const TensorSpec& tensor = manifest_.tensors[i];
-      const uint64_t offset = layout.flat_offset(i);
-      Fill(InitOf(model_, static_cast<int>(i)), seed, i,
-           std::span(theta_).subspan(offset, ElementCount(tensor)));
-      at::Tensor parameter = at::from_blob(theta_.data() + offset, tensor.shape);
+      const auto offset = static_cast<int64_t>(layout.flat_offset(i));
+      at::Tensor parameter = View(theta_, offset, tensor);
+      parameter.copy_(Start(InitOf(model_, static_cast<int>(i)), seed, i, tensor));
       parameter.set_requires_grad(true);
       // Backward adds into a gradient that is there already, so this view stays.
-      parameter.mutable_grad() = at::from_blob(gradient_.data() + offset, tensor.shape);
+      parameter.mutable_grad() = View(gradient_, offset, tensor);
       parameters_.push_back(std::move(parameter));
     }
   }
 
   const Manifest& manifest() const override { return manifest_; }
-  uint64_t parameter_count() const override { return theta_.size(); }
-  float* theta() override { return theta_.data(); }
-  float* gradient() override { return gradient_.data(); }
+  uint64_t parameter_count() const override { return static_cast<uint64_t>(theta_.numel()); }
+  float* theta() override { return theta_.data_ptr<float>(); }
+  float* gradient() override { return gradient_.data_ptr<float>(); }
 
   absl::StatusOr<double> ForwardBackward(const Batch& batch) override try {
     FlushDenormals flush;
-    std::fill(gradient_.begin(), gradient_.end(), 0.0f);
-    const at::Tensor loss = GptLoss(model_, parameters_, batch);
+    gradient_.zero_();
+    const at::Tensor loss = Forward(batch);
     loss.backward();
     return loss.item<float>();
   } catch (const std::exception& error) {
@@ -104,26 +125,63 @@ class GptReplica final : public Replica {
   absl::StatusOr<double> Loss(const Batch& batch) override try {
     FlushDenormals flush;
     at::NoGradGuard no_gradient;
-    return GptLoss(model_, parameters_, batch).item<float>();
+    return Forward(batch).item<float>();
   } catch (const std::exception& error) {
     return TensorLibraryError(error);
   }
 
  private:
-  static void Fill(const GptInit& init, uint64_t seed, uint64_t tensor, std::span<float> out) {
-    if (init.deviation == 0) {
-      std::fill(out.begin(), out.end(), init.constant);
-      return;
+  at::Tensor Zeros(const Layout& layout) const {
+    return at::zeros({static_cast<int64_t>(layout.parameter_count())},
+                     at::TensorOptions(at::kFloat).device(device_));
+  }
+
+  // A tensor of its own over a part of a flat array: no view that autograd would have to follow.
+  at::Tensor View(const at::Tensor& flat, int64_t offset, const TensorSpec& tensor) const {
+    return at::from_blob(flat.data_ptr<float>() + offset, tensor.shape, flat.options());
+  }
+
+  // Drawn on the host, so that every device starts from the same bits.
+  static at::Tensor Start(const GptInit& init, uint64_t seed, uint64_t index,
+                          const TensorSpec& tensor) {
+    at::Tensor start = at::full(tensor.shape, init.constant, at::TensorOptions(at::kFloat));
+    if (init.deviation == 0) return start;
+    Rng rng(Mix64(seed ^ kInitStream), index);
+    float* const values = start.data_ptr<float>();
+    for (int64_t i = 0; i < start.numel(); ++i) values[i] = NormalLike(rng, init.deviation);
+    return start;
+  }
+
+  at::Tensor Forward(const Batch& batch) {
+    const Autocast autocast(bf16_, device_);
+    return GptLoss(model_, parameters_,
+                   {ToDevice(batch, batch.tokens, &pinned_tokens_),
+                    ToDevice(batch, batch.targets, &pinned_targets_)});
+  }
+
+  // On a GPU by way of pinned memory, which is free again: the loss of the last batch was waited
+  // for.
+  at::Tensor ToDevice(const Batch& batch, const std::vector<int64_t>& tokens, at::Tensor* pinned) {
+    const std::array<int64_t, 2> shape = {batch.rows, batch.length};
+    // LibTorch takes mutable memory but only reads it.
+    const at::Tensor host =
+        at::from_blob(const_cast<int64_t*>(tokens.data()), shape, at::TensorOptions(at::kLong));
+    if (device_ == at::kCPU) return host;
+    if (!pinned->defined() || pinned->sizes() != at::IntArrayRef(shape)) {
+      *pinned = at::empty(shape, at::TensorOptions(at::kLong).pinned_memory(true));
     }
-    Rng rng(Mix64(seed ^ kInitStream), tensor);
-    for (float& value : out) value = NormalLike(rng, init.deviation);
+    pinned->copy_(host);
+    return pinned->to(at::TensorOptions(at::kLong).device(device_), /*non_blocking=*/true);
   }
 
   const ModelSection model_;
+  const bool bf16_;
+  const at::DeviceType device_;
   const Manifest manifest_;
-  std::vector<float> theta_;
-  std::vector<float> gradient_;
-  std::vector<at::Tensor> parameters_;  // views of theta_, their gradients views of gradient_
+  const at::Tensor theta_;
+  const at::Tensor gradient_;
+  std::vector<at::Tensor> parameters_;  // parts of theta_, their gradients parts of gradient_
+  at::Tensor pinned_tokens_, pinned_targets_;
 };
 
 }  // namespace
@@ -138,16 +196,20 @@ absl::StatusOr<Manifest> ModelManifest(const ModelSection& model) {
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
-                                                         int threads) {
+                                                         int threads, BackendKind device) {
   LONGWAVE_ASSIGN_OR_RETURN(Manifest manifest, ModelManifest(model));
-  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
-  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, train.batch), 1, machine));
+  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(device));
+  LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory memory, ops->memory());
+  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, train.batch), 1, memory,
+                                       ops->on_device ? kGpuMemory : kMachineMemory));
   // Where tensors lie in the flat array does not depend on how it is tiled.
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptions{}));
   try {
     at::set_num_threads(threads);
     SetBlasThreads(threads);
-    return std::make_unique<GptReplica>(model, std::move(manifest), layout, seed);
+    const at::DeviceType torch_device = device == BackendKind::kCuda ? at::kCUDA : at::kCPU;
+    return std::make_unique<GptReplica>(model, train.autocast == "bf16", torch_device,
+                                        std::move(manifest), layout, seed);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat("model: no memory for ", GptParameterCount(model), " parameters"));

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
+#include "kernels/ops.h"
 #include "worker/data/batch.h"
 
 namespace longwave {
@@ -15,24 +16,26 @@ namespace longwave {
 // kind, sizes that make no model.
 absl::StatusOr<Manifest> ModelManifest(const ModelSection& model);
 
-// A trained model behind plain arrays: its parameters are views of one flat array and its gradients
-// of another, both in the layout's order (see Tile), so that optimizer and sync see no model and
-// the model sees neither. Not thread-safe.
+// A trained model on one device behind plain arrays: its parameters are views of one flat array and
+// its gradients of another, both in the layout's order (see Tile), so that optimizer and sync see
+// no model and the model sees neither. Not thread-safe.
 class Replica {
  public:
   // Parameters are drawn from `seed` with our own generator: replicas of one seed start with the
-  // same bits, whatever machine or LibTorch they run on. threads: of this process's tensor
-  // operations. InvalidArgument: as ModelManifest. ResourceExhausted: the model does not fit into
-  // memory.
+  // same bits, whatever machine, device or LibTorch they run on. threads: of this process's tensor
+  // operations. device: kCpu, or kCuda once OpenDevice has given it. InvalidArgument: as
+  // ModelManifest. ResourceExhausted: the model does not fit into the device's memory.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
-                                                         int threads);
+                                                         int threads,
+                                                         BackendKind device = BackendKind::kCpu);
   virtual ~Replica() = default;
 
   virtual const Manifest& manifest() const = 0;
   virtual uint64_t parameter_count() const = 0;
-  virtual float* theta() = 0;     // [parameter_count]
-  virtual float* gradient() = 0;  // [parameter_count]
+  // In the device's memory, [parameter_count] each; written and read in LibTorch's current stream.
+  virtual float* theta() = 0;
+  virtual float* gradient() = 0;
 
   // Mean loss of the batch at θ, in nats a token; gradient() becomes its gradient. The loss may be
   // NaN or infinite. Internal: the tensor library failed.

@@ -1,5 +1,6 @@
 #include "worker/sync/pipeline.h"
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <optional>
@@ -8,36 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "kernels/device_floats.h"
 
 namespace longwave {
 namespace {
-
-// Memory of a backend, released with its owner.
-class DeviceFloats {
- public:
-  DeviceFloats() = default;
-  DeviceFloats(const KernelOps* ops, float* data) : ops_(ops), data_(data) {}
-  DeviceFloats(DeviceFloats&& other) noexcept
-      : ops_(other.ops_), data_(std::exchange(other.data_, nullptr)) {}
-  DeviceFloats& operator=(DeviceFloats&& other) noexcept {
-    std::swap(ops_, other.ops_);
-    std::swap(data_, other.data_);
-    return *this;
-  }
-  ~DeviceFloats() {
-    if (data_ != nullptr) ops_->release(data_);
-  }
-  float* get() const { return data_; }
-
- private:
-  const KernelOps* ops_ = nullptr;
-  float* data_ = nullptr;
-};
-
-absl::StatusOr<DeviceFloats> Allocate(const KernelOps* ops, uint64_t count) {
-  LONGWAVE_ASSIGN_OR_RETURN(void* memory, ops->allocate(count * sizeof(float)));
-  return DeviceFloats(ops, static_cast<float*>(memory));
-}
 
 absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica) {
   if (replica.theta == nullptr) return absl::InvalidArgumentError("sync: the replica has no theta");
@@ -60,6 +35,9 @@ struct SegmentState {
   // Reused from round to round once the socket has let go of it.
   std::shared_ptr<std::vector<std::byte>> payload;
   EncodeReport report;
+  // Its encoding was begun in this round, and how that went is not told yet. Its slot is the
+  // segment's index modulo their number.
+  bool begun = false;
   bool taken = false;    // the residual of this round has lost what the payload holds
   bool applied = false;  // this round's merged update is in the anchor
 };
@@ -67,6 +45,11 @@ struct SegmentState {
 }  // namespace
 
 struct SyncPipeline::State {
+  // What is under way writes into the segments' payloads.
+  ~State() {
+    for (uint32_t slot = 0; slot < kEncodeSlots; ++slot) static_cast<void>(Finish(slot));
+  }
+
   SyncOptions options;
   const Layout* layout;
   const KernelOps* ops;
@@ -76,6 +59,7 @@ struct SyncPipeline::State {
   DeviceFloats momentum;
   DeviceFloats velocity;
   std::vector<SegmentState> segments;
+  std::array<bool, kEncodeSlots> under_way = {};  // slots whose encoding was not waited for
   uint32_t round = 0;
   double learning_rate = 0;
 
@@ -86,6 +70,18 @@ struct SyncPipeline::State {
     const float scale = options.scale_by_learning_rate ? static_cast<float>(learning_rate) : 1.0f;
     return {.a = replica.gradient, .scale = scale};
   }
+
+  // Waits for the slot's encoding, if one is under way.
+  absl::Status Finish(uint32_t slot) {
+    if (!std::exchange(under_way[slot], false)) return absl::OkStatus();
+    return ops->finish(exec, slot);
+  }
+
+  // Enqueues the segment's encoding.
+  absl::Status Begin(uint32_t index);
+  // Takes back one that was begun and will not be sent.
+  absl::Status Drop(uint32_t index);
+  absl::Status Restore(uint32_t index);
 
   float Eta() const {
     return options.eta_follows_learning_rate ? static_cast<float>(options.eta * learning_rate)
@@ -108,14 +104,15 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
   state->exec = exec;
   state->replica = replica;
   const uint64_t parameters = layout->parameter_count();
-  LONGWAVE_ASSIGN_OR_RETURN(state->momentum, Allocate(ops, layout->coefficient_count()));
+  LONGWAVE_ASSIGN_OR_RETURN(state->momentum,
+                            DeviceFloats::Create(ops, layout->coefficient_count()));
   if (options.pseudo_gradient) {
-    LONGWAVE_ASSIGN_OR_RETURN(state->anchor_memory, Allocate(ops, parameters));
+    LONGWAVE_ASSIGN_OR_RETURN(state->anchor_memory, DeviceFloats::Create(ops, parameters));
     LONGWAVE_RETURN_IF_ERROR(
         ops->copy(exec, state->anchor_memory.get(), replica.theta, parameters * sizeof(float)));
   }
   if (options.update == UpdateKind::kNesterov) {
-    LONGWAVE_ASSIGN_OR_RETURN(state->velocity, Allocate(ops, parameters));
+    LONGWAVE_ASSIGN_OR_RETURN(state->velocity, DeviceFloats::Create(ops, parameters));
   }
   for (uint32_t s = 0; s < layout->segments().size(); ++s) {
     LONGWAVE_ASSIGN_OR_RETURN(PayloadLayout up,
@@ -128,9 +125,49 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
 }
 
 absl::Status SyncPipeline::BeginRound(uint32_t round, double learning_rate) {
-  state_->round = round;
-  state_->learning_rate = learning_rate;
-  for (SegmentState& segment : state_->segments) segment.taken = segment.applied = false;
+  State& state = *state_;
+  for (uint32_t s = 0; s < state.segments.size(); ++s) {
+    // Begun in a round that was given up before its turn: back into the residual.
+    if (state.segments[s].begun) LONGWAVE_RETURN_IF_ERROR(state.Drop(s));
+  }
+  state.round = round;
+  state.learning_rate = learning_rate;
+  for (SegmentState& segment : state.segments) segment.taken = segment.applied = false;
+  return absl::OkStatus();
+}
+
+absl::Status SyncPipeline::State::Drop(uint32_t index) {
+  LONGWAVE_RETURN_IF_ERROR(Finish(index % kEncodeSlots));
+  segments[index].begun = false;
+  const bool encoded = segments[index].report.nonfinite_tile == EncodeReport::kNone;
+  return encoded ? Restore(index) : absl::OkStatus();
+}
+
+absl::Status SyncPipeline::State::Begin(uint32_t index) {
+  SegmentState& segment = segments[index];
+  const uint32_t slot = index % kEncodeSlots;
+  LONGWAVE_RETURN_IF_ERROR(Finish(slot));
+  if (segment.payload != nullptr && segment.payload.use_count() == 1) {
+    // The count is read relaxed; what the socket's thread read before it let go comes first.
+    std::atomic_thread_fence(std::memory_order_acquire);
+  } else {
+    segment.payload = std::make_shared<std::vector<std::byte>>(segment.up.bytes());
+  }
+  const EncodeArgs args = {.layout = layout,
+                           .segment = index,
+                           .signal = MakeSignal(),
+                           .transform = options.transform,
+                           .beta = options.beta,
+                           .alpha = options.alpha,
+                           .run_seed = options.run_seed,
+                           .round = round,
+                           .momentum = momentum.get(),
+                           .payload_layout = &segment.up,
+                           .payload = *segment.payload,
+                           .report = &segment.report,
+                           .slot = slot};
+  LONGWAVE_RETURN_IF_ERROR(ops->encode(exec, args));
+  under_way[slot] = segment.begun = true;
   return absl::OkStatus();
 }
 
@@ -138,26 +175,16 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   State& state = *state_;
   LONGWAVE_CHECK(index < state.segments.size());
   SegmentState& segment = state.segments[index];
-  if (segment.payload != nullptr && segment.payload.use_count() == 1) {
-    // The count is read relaxed; what the socket's thread read before it let go comes first.
-    std::atomic_thread_fence(std::memory_order_acquire);
-  } else {
-    segment.payload = std::make_shared<std::vector<std::byte>>(segment.up.bytes());
+  if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(state.Begin(index));
+  // Where encoding goes on while the host does something else, the next segment's begins before
+  // this one's is waited for: one is computed while the other is copied and sent.
+  const uint32_t next = index + 1;
+  if (state.ops->on_device && next < state.segments.size() && !state.segments[next].begun &&
+      !state.segments[next].taken) {
+    LONGWAVE_RETURN_IF_ERROR(state.Begin(next));
   }
-  const EncodeArgs args = {.layout = state.layout,
-                           .segment = index,
-                           .signal = state.MakeSignal(),
-                           .transform = state.options.transform,
-                           .beta = state.options.beta,
-                           .alpha = state.options.alpha,
-                           .run_seed = state.options.run_seed,
-                           .round = state.round,
-                           .momentum = state.momentum.get(),
-                           .payload_layout = &segment.up,
-                           .payload = *segment.payload,
-                           .report = &segment.report};
-  LONGWAVE_RETURN_IF_ERROR(state.ops->encode(state.exec, args));
-  LONGWAVE_RETURN_IF_ERROR(state.ops->finish(state.exec, args.slot));
+  LONGWAVE_RETURN_IF_ERROR(state.Finish(index % kEncodeSlots));
+  segment.begun = false;
   if (segment.report.nonfinite_tile != EncodeReport::kNone) {
     return absl::DataLossError(absl::StrCat(
         "round ", state.round, ", segment ", index, ", tile ", segment.report.nonfinite_tile,
@@ -168,20 +195,25 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
               .norm = static_cast<float>(std::sqrt(segment.report.sent_square_sum))};
 }
 
+absl::Status SyncPipeline::State::Restore(uint32_t index) {
+  const SegmentState& segment = segments[index];
+  const RestoreArgs args = {.layout = layout,
+                            .segment = index,
+                            .alpha = options.alpha,
+                            .run_seed = options.run_seed,
+                            .round = round,
+                            .momentum = momentum.get(),
+                            .payload_layout = &segment.up,
+                            .payload = *segment.payload};
+  return ops->restore(exec, args);
+}
+
 absl::Status SyncPipeline::Restore(uint32_t index) {
   State& state = *state_;
   SegmentState& segment = state.segments[index];
   if (!segment.taken) return absl::OkStatus();
   segment.taken = false;
-  const RestoreArgs args = {.layout = state.layout,
-                            .segment = index,
-                            .alpha = state.options.alpha,
-                            .run_seed = state.options.run_seed,
-                            .round = state.round,
-                            .momentum = state.momentum.get(),
-                            .payload_layout = &segment.up,
-                            .payload = *segment.payload};
-  return state.ops->restore(state.exec, args);
+  return state.Restore(index);
 }
 
 absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {

@@ -68,8 +68,9 @@ class SyncPipeline {
     Buffer payload;
     float norm = 0;  // L2 norm of what is sent, as dequantized
   };
-  // DataLoss: the signal or the momentum is not finite; says which tensor's tile. Nothing was sent
-  // or changed for this segment then.
+  // Segments are best taken in order: on a device the next one is encoded while this one's payload
+  // is sent. DataLoss: the signal or the momentum is not finite; says which tensor's tile. Nothing
+  // was sent or changed for this segment then.
   absl::StatusOr<Push> Encode(uint32_t segment);
 
   // Puts what Encode took from the residual back: the push was late or rejected.

@@ -54,11 +54,13 @@ Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
       config_(*parts_.config),
       schedule_(config_.train, config_.run.steps),
-      rounds_(RoundCount(config_)),
-      optimizer_(OptimizerOptions(config_.train), parts_.replica->parameter_count(),
-                 MatrixElements(parts_.replica->manifest())) {}
+      rounds_(RoundCount(config_)) {}
 
 absl::StatusOr<FinalReport> Trainer::Run() {
+  LONGWAVE_ASSIGN_OR_RETURN(
+      optimizer_,
+      AdamW::Create(OptimizerOptions(config_.train), parts_.ops, parts_.exec,
+                    parts_.replica->parameter_count(), MatrixElements(parts_.replica->manifest())));
   for (uint64_t round = 0; round < rounds_; ++round) {
     LONGWAVE_RETURN_IF_ERROR(RunRound(static_cast<uint32_t>(round)));
   }
@@ -78,8 +80,8 @@ absl::Status Trainer::RunRound(uint32_t round) {
     Stopwatch stopwatch(&state_.seconds_computing);
     learning_rate = schedule_.LearningRate(step);
     LONGWAVE_RETURN_IF_ERROR(ForwardBackward());
-    if (!inner_at_sync) ClipToNorm(config_.train.clip_norm, gradient());
-    if (IsPseudoGradient(config_)) optimizer_.Step(gradient(), learning_rate, theta());
+    if (!inner_at_sync) LONGWAVE_RETURN_IF_ERROR(ClipGradient());
+    if (IsPseudoGradient(config_)) LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate));
     state_.train_loss = round_loss_sum_ / static_cast<double>(step + 1 - begin);
     parts_.host->SetState(state_);
   }
@@ -87,8 +89,8 @@ absl::Status Trainer::RunRound(uint32_t round) {
   if (inner_at_sync) {
     // The merged gradient stands where the own one stood: every replica takes the same step.
     Stopwatch stopwatch(&state_.seconds_computing);
-    ClipToNorm(config_.train.clip_norm, gradient());
-    optimizer_.Step(gradient(), learning_rate, theta());
+    LONGWAVE_RETURN_IF_ERROR(ClipGradient());
+    LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate));
   }
   RoundReport report{.round = round, .step = state_.step, .train_loss = state_.train_loss};
   LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
@@ -116,6 +118,28 @@ absl::Status Trainer::ForwardBackward() {
   ++state_.step;
   state_.tokens += batch.tokens.size();
   return absl::OkStatus();
+}
+
+absl::Status Trainer::ClipGradient() {
+  // Without a bound nobody wants to know the norm.
+  if (config_.train.clip_norm == 0) return absl::OkStatus();
+  return ClipToNorm(*parts_.ops, parts_.exec, config_.train.clip_norm, parts_.replica->gradient(),
+                    parts_.replica->parameter_count())
+      .status();
+}
+
+absl::Status Trainer::InnerStep(double learning_rate) {
+  return optimizer_->Step(parts_.replica->gradient(), learning_rate, parts_.replica->theta());
+}
+
+absl::StatusOr<const float*> Trainer::HostTheta(std::vector<float>* copy) {
+  const float* const theta = parts_.replica->theta();
+  if (!parts_.ops->on_device) return theta;
+  copy->resize(parts_.replica->parameter_count());
+  LONGWAVE_RETURN_IF_ERROR(
+      parts_.ops->copy(parts_.exec, copy->data(), theta, copy->size() * sizeof(float)));
+  LONGWAVE_RETURN_IF_ERROR(parts_.ops->wait(parts_.exec));
+  return copy->data();
 }
 
 absl::Status Trainer::Sync(uint32_t round, uint64_t steps, double learning_rate) {
@@ -166,13 +190,15 @@ absl::StatusOr<FinalReport> Trainer::Finish() {
     if (validated_round_ != rounds_ - 1) LONGWAVE_RETURN_IF_ERROR(Validate(rounds_ - 1));
     report.validation_loss = validation_loss_;
     report.model_file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
-    LONGWAVE_RETURN_IF_ERROR(WriteSafetensors(
-        report.model_file, parts_.replica->manifest(), *parts_.layout, parts_.replica->theta(),
-        {{"format", "pt"},
-         {"longwave.preset", config_.run.preset},
-         {"longwave.model", config_.model.kind},
-         {"longwave.heads", absl::StrCat(config_.model.heads)},
-         {"longwave.steps", absl::StrCat(config_.run.steps)}}));
+    std::vector<float> copy;
+    LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostTheta(&copy));
+    LONGWAVE_RETURN_IF_ERROR(
+        WriteSafetensors(report.model_file, parts_.replica->manifest(), *parts_.layout, theta,
+                         {{"format", "pt"},
+                          {"longwave.preset", config_.run.preset},
+                          {"longwave.model", config_.model.kind},
+                          {"longwave.heads", absl::StrCat(config_.model.heads)},
+                          {"longwave.steps", absl::StrCat(config_.run.steps)}}));
     Log(LogLevel::kInfo, absl::StrCat("wrote ", report.model_file));
   }
   SetPhase(WorkerPhase::kDone);

@@ -3,14 +3,15 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
 #include "common/layout/layout.h"
 #include "common/wire/control.h"
+#include "kernels/ops.h"
 #include "worker/data/corpus.h"
 #include "worker/models/adamw.h"
 #include "worker/models/replica.h"
@@ -37,6 +38,8 @@ struct TrainerParts {
   const Layout* layout = nullptr;
   const Corpus* corpus = nullptr;
   Replica* replica = nullptr;
+  const KernelOps* ops = nullptr;  // of the replica's device
+  Exec exec;
   SyncPipeline* pipeline = nullptr;
   Exchange* exchange = nullptr;
   TrainerHost* host = nullptr;
@@ -67,16 +70,16 @@ class Trainer {
   void SetPhase(WorkerPhase phase);
   absl::Status Cancelled() const;
 
-  std::span<float> theta() { return {parts_.replica->theta(), parts_.replica->parameter_count()}; }
-  std::span<float> gradient() {
-    return {parts_.replica->gradient(), parts_.replica->parameter_count()};
-  }
+  absl::Status ClipGradient();
+  absl::Status InnerStep(double learning_rate);
+  // θ where the host can read it: the replica's own array, or `copy` filled from the device.
+  absl::StatusOr<const float*> HostTheta(std::vector<float>* copy);
 
   const TrainerParts parts_;
   const RunConfig& config_;
   const Schedule schedule_;
   const uint64_t rounds_;
-  AdamW optimizer_;
+  std::optional<AdamW> optimizer_;  // from Run on
   WorkerState state_;
   double round_loss_sum_ = 0;
   std::optional<double> validation_loss_;  // of the last validation

@@ -184,7 +184,7 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
   // A free one here is a decision; a new key binds.
   const std::vector<std::string> free = {
       "run.preset", "run.name",      "run.validate_every", "run.validation_batches",
-      "data.path",  "train.threads", "train.device"};
+      "data.path",  "train.threads", "train.device",       "train.autocast"};
   const std::string text = BindingSettings(DefaultConfig());
   for (const ConfigKey& key : ConfigKeys()) {
     const bool is_free = key.name.rfind("cluster.", 0) == 0 ||

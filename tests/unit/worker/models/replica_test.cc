@@ -39,6 +39,20 @@ std::span<float> Gradient(Replica& replica) {
   return {replica.gradient(), replica.parameter_count()};
 }
 
+const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
+
+AdamW MakeOptimizer(const Replica& replica, const AdamWOptions& options = {}) {
+  return *AdamW::Create(options, &Cpu(), {}, replica.parameter_count(), 0);
+}
+
+void Step(AdamW& optimizer, Replica& replica, double learning_rate) {
+  ASSERT_TRUE(optimizer.Step(replica.gradient(), learning_rate, replica.theta()).ok());
+}
+
+void Clip(Replica& replica, double norm_max) {
+  ASSERT_TRUE(ClipToNorm(Cpu(), {}, norm_max, replica.gradient(), replica.parameter_count()).ok());
+}
+
 TEST(Replica, StartsNearTheUniformLoss) {
   const auto replica = MakeReplica();
   EXPECT_NEAR(*replica->Loss(MakeBatch()), std::log(256.0), 0.05);
@@ -53,10 +67,10 @@ TEST(Replica, ForwardBackwardAndLossAgree) {
 TEST(Replica, GradientMatchesFiniteDifferencesInEveryTensor) {
   const auto replica = MakeReplica();
   // At the start biases and the residual stream are too small to tell gradients from rounding.
-  AdamW optimizer({}, replica->parameter_count(), 0);
+  AdamW optimizer = MakeOptimizer(*replica);
   for (uint64_t step = 0; step < 10; ++step) {
     ASSERT_TRUE(replica->ForwardBackward(MakeBatch(step)).ok());
-    optimizer.Step(Gradient(*replica), 0.01, Theta(*replica));
+    Step(optimizer, *replica, 0.01);
   }
   const Batch batch = MakeBatch(99);
   ASSERT_TRUE(replica->ForwardBackward(batch).ok());
@@ -98,11 +112,11 @@ TEST(Replica, GradientIsOfTheLastBatchAlone) {
 TEST(Replica, OneSeedGivesTheSameBitsAfterThreeSteps) {
   const auto a = MakeReplica(7), b = MakeReplica(7);
   for (Replica* replica : {a.get(), b.get()}) {
-    AdamW optimizer({}, replica->parameter_count(), 0);
+    AdamW optimizer = MakeOptimizer(*replica);
     for (uint64_t step = 0; step < 3; ++step) {
       ASSERT_TRUE(replica->ForwardBackward(MakeBatch(step)).ok());
-      ClipToNorm(1.0, Gradient(*replica));
-      optimizer.Step(Gradient(*replica), 0.003, Theta(*replica));
+      Clip(*replica, 1.0);
+      Step(optimizer, *replica, 0.003);
     }
   }
   EXPECT_EQ(std::memcmp(a->theta(), b->theta(), a->parameter_count() * sizeof(float)), 0);
@@ -166,16 +180,69 @@ TEST(Replica, LooksAtNoLaterToken) {
 
 TEST(Replica, LearnsASmallTextByHeart) {
   const auto replica = MakeReplica();
-  AdamW optimizer({.beta2 = 0.99}, replica->parameter_count(), 0);
+  AdamW optimizer = MakeOptimizer(*replica, {.beta2 = 0.99});
   double loss = 0;
   for (uint64_t step = 0; step < 300; ++step) {
     loss = *replica->ForwardBackward(MakeBatch(step));
-    ClipToNorm(1.0, Gradient(*replica));
-    optimizer.Step(Gradient(*replica), 0.01, Theta(*replica));
+    Clip(*replica, 1.0);
+    Step(optimizer, *replica, 0.01);
   }
   EXPECT_LT(loss, 0.7);
   const Corpus corpus = MakeCorpus();
   EXPECT_LT(*replica->Loss(corpus.ValidationBatch(0, 1, 4, kTiny.context)), 0.7);
+}
+
+// The bits that replicas of one seed start from, on every machine and device: a change breaks runs
+// whose workers are of different versions.
+TEST(Replica, StartsFromTheBitsItAlwaysStartedFrom) {
+  const auto replica = MakeReplica(7);
+  const Layout layout = *Layout::Create(replica->manifest(), LayoutOptions{});
+  std::vector<uint64_t> hashes(layout.segments().size());
+  ASSERT_TRUE(
+      Cpu().hash({}, {.layout = &layout, .theta = replica->theta(), .hashes = hashes}).ok());
+  EXPECT_EQ(hashes, (std::vector<uint64_t>{14558689805325279830u}));
+}
+
+TrainSection Bf16() {
+  TrainSection train = kTrain;
+  train.autocast = "bf16";
+  return train;
+}
+
+TEST(Autocast, ChangesLossAndGradientByBf16sRounding) {
+  const auto plain = MakeReplica();
+  const auto bf16 = *Replica::Create(kTiny, Bf16(), 1, 1);
+  const double loss = *plain->ForwardBackward(MakeBatch());
+  const double rounded = *bf16->ForwardBackward(MakeBatch());
+  EXPECT_NE(loss, rounded);
+  EXPECT_NEAR(loss, rounded, 1e-3 * loss);
+  double difference = 0, norm = 0;
+  for (uint64_t i = 0; i < plain->parameter_count(); ++i) {
+    difference += std::pow(plain->gradient()[i] - bf16->gradient()[i], 2);
+    norm += std::pow(plain->gradient()[i], 2);
+  }
+  EXPECT_GT(difference, 0);
+  EXPECT_LT(std::sqrt(difference / norm), 0.02);
+}
+
+TEST(Autocast, EndsWithTheStep) {
+  const auto plain = MakeReplica();
+  const auto bf16 = *Replica::Create(kTiny, Bf16(), 1, 1);
+  const double before = *plain->ForwardBackward(MakeBatch());
+  ASSERT_TRUE(bf16->ForwardBackward(MakeBatch()).ok());
+  EXPECT_EQ(*plain->ForwardBackward(MakeBatch()), before);
+}
+
+TEST(Autocast, LearnsASmallTextByHeart) {
+  const auto replica = *Replica::Create(kTiny, Bf16(), 1, 1);
+  AdamW optimizer = MakeOptimizer(*replica, {.beta2 = 0.99});
+  double loss = 0;
+  for (uint64_t step = 0; step < 300; ++step) {
+    loss = *replica->ForwardBackward(MakeBatch(step));
+    Clip(*replica, 1.0);
+    Step(optimizer, *replica, 0.01);
+  }
+  EXPECT_LT(loss, 0.8);
 }
 
 TEST(Replica, ReportsALossThatIsNotFinite) {

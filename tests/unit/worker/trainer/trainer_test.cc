@@ -48,6 +48,12 @@ class QuadraticReplica final : public Replica {
   std::vector<float> gradient_ = std::vector<float>(8);
 };
 
+const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
+
+AdamW MakeOptimizer() {
+  return *AdamW::Create({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, &Cpu(), {}, 8, 6);
+}
+
 // A cluster of one: what is pushed comes back as the merged update.
 class LoopbackExchange final : public Exchange {
  public:
@@ -130,6 +136,7 @@ class TrainerTest : public testing::Test {
                      .layout = &layout_,
                      .corpus = &corpus_,
                      .replica = &replica_,
+                     .ops = *ops,
                      .pipeline = pipeline->get(),
                      .exchange = &exchange,
                      .host = &host_,
@@ -169,10 +176,10 @@ TEST_F(TrainerTest, TheLastRoundHasTheStepsThatAreLeft) {
 TEST_F(TrainerTest, AnUnchangedPseudoGradientGivesTheLocalSteps) {
   ASSERT_TRUE(Run().ok());
   QuadraticReplica alone;
-  AdamW optimizer({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, 8, 6);
+  AdamW optimizer = MakeOptimizer();
   for (int step = 0; step < 10; ++step) {
     ASSERT_TRUE(alone.ForwardBackward({}).ok());
-    optimizer.Step({alone.gradient(), 8}, 0.1, {alone.theta(), 8});
+    ASSERT_TRUE(optimizer.Step(alone.gradient(), 0.1, alone.theta()).ok());
   }
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(replica_.theta()[i], alone.theta()[i], 1e-5);
 }
@@ -182,11 +189,11 @@ TEST_F(TrainerTest, InnerTakesTheOptimizersStepWithTheMergedGradient) {
   config_.train.clip_norm = 0.5;
   ASSERT_TRUE(Run().ok());
   QuadraticReplica alone;
-  AdamW optimizer({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, 8, 6);
+  AdamW optimizer = MakeOptimizer();
   for (int step = 0; step < 10; ++step) {
     ASSERT_TRUE(alone.ForwardBackward({}).ok());
-    ClipToNorm(0.5, {alone.gradient(), 8});
-    optimizer.Step({alone.gradient(), 8}, 0.1, {alone.theta(), 8});
+    ASSERT_TRUE(ClipToNorm(Cpu(), {}, 0.5, alone.gradient(), 8).ok());
+    ASSERT_TRUE(optimizer.Step(alone.gradient(), 0.1, alone.theta()).ok());
   }
   for (int i = 0; i < 8; ++i) EXPECT_EQ(replica_.theta()[i], alone.theta()[i]);
 }
@@ -198,9 +205,7 @@ TEST_F(TrainerTest, HashesAreOfTheParametersAfterTheInnerStep) {
   uint64_t hash = 0;
   const auto ops = OpsFor(BackendKind::kCpu);
   ASSERT_TRUE(
-      (*ops)
-          ->hash({}, {.layout = &layout_, .segment = 0, .theta = replica_.theta(), .hash = &hash})
-          .ok());
+      (*ops)->hash({}, {.layout = &layout_, .theta = replica_.theta(), .hashes = {&hash, 1}}).ok());
   EXPECT_EQ(host_.reports[0].segment_hashes[0], hash);
 }
 
