@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "common/base/check.h"
@@ -102,10 +103,63 @@ uint32_t NearestMagnitude(ValueCodec codec, double magnitude, double scale) {
   }
 }
 
-// Code `i` of an integer codec; `bits` is 1, 2, 4 or 8, so that no code crosses a byte.
-uint32_t CodeAt(const std::byte* values, size_t i, uint32_t bits) {
-  const size_t bit = i * bits;
-  return (std::to_integer<uint32_t>(values[bit / 8]) >> (bit % 8)) & ((1u << bits) - 1);
+// Calls f(i, code) for the codes 0 … count − 1 of kBits each, of which none crosses a byte.
+template <uint32_t kBits, typename F>
+void ForCodesOf(const std::byte* from, size_t count, const F& f) {
+  constexpr uint32_t kPerByte = 8 / kBits;
+  size_t i = 0;
+  for (; i + kPerByte <= count; i += kPerByte) {
+    const auto byte = std::to_integer<uint32_t>(*from++);
+    for (uint32_t j = 0; j < kPerByte; ++j) f(i + j, byte >> (j * kBits) & ((1u << kBits) - 1));
+  }
+  for (uint32_t j = 0; i < count; ++i, ++j) {
+    f(i, std::to_integer<uint32_t>(*from) >> (j * kBits) & ((1u << kBits) - 1));
+  }
+}
+
+template <typename F>
+void ForCodes(uint32_t bits, const std::byte* from, size_t count, const F& f) {
+  switch (bits) {
+    case 1:
+      return ForCodesOf<1>(from, count, f);
+    case 2:
+      return ForCodesOf<2>(from, count, f);
+    case 4:
+      return ForCodesOf<4>(from, count, f);
+    default:
+      return ForCodesOf<8>(from, count, f);
+  }
+}
+
+// Codes of kBits each, least significant first, in whole bytes: each is written once.
+template <uint32_t kBits>
+void PackCodesOf(std::span<const uint32_t> codes, std::byte* to) {
+  constexpr uint32_t kPerByte = 8 / kBits;
+  const size_t whole = codes.size() / kPerByte;
+  const uint32_t* from = codes.data();
+  for (size_t b = 0; b < whole; ++b, from += kPerByte) {
+    uint32_t byte = 0;
+    for (uint32_t j = 0; j < kPerByte; ++j) byte |= from[j] << (j * kBits);
+    to[b] = static_cast<std::byte>(byte);
+  }
+  if (const size_t left = codes.size() % kPerByte; left > 0) {
+    uint32_t byte = 0;
+    for (uint32_t j = 0; j < left; ++j) byte |= from[j] << (j * kBits);
+    to[whole] = static_cast<std::byte>(byte);
+  }
+}
+
+void PackCodes(uint32_t bits, std::span<const uint32_t> codes, std::byte* to) {
+  switch (bits) {
+    case 1:
+      return PackCodesOf<1>(codes, to);
+    case 2:
+      return PackCodesOf<2>(codes, to);
+    case 4:
+      return PackCodesOf<4>(codes, to);
+    default:
+      return PackCodesOf<8>(codes, to);
+  }
 }
 
 }  // namespace
@@ -250,34 +304,34 @@ uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint3
   return scale_code;
 }
 
-void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
-               std::span<const uint32_t> codes, uint16_t scale, std::span<std::byte> payload) {
+void WriteTileHead(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
+                   uint16_t scale, std::span<std::byte> payload) {
   const PayloadFormat& format = layout.format();
   const TileOffsets& offsets = layout.offsets(tile);
+  LONGWAVE_CHECK(payload.size() == layout.bytes());
+  if (HasScale(format.codec)) StoreLe<uint16_t>(scale, payload.data() + offsets.scale);
+  if (format.selection != Selection::kTopK) return;
   const uint32_t n = layout.tile_size(tile);
   const uint32_t k = layout.sent_count(tile);
-  LONGWAVE_CHECK(payload.size() == layout.bytes() && codes.size() == k);
-  if (HasScale(format.codec)) StoreLe<uint16_t>(scale, payload.data() + offsets.scale);
-  if (format.selection == Selection::kTopK) {
-    LONGWAVE_CHECK(indices.size() == k);
-    EliasFanoEncode(n, indices, payload.subspan(offsets.indices, EliasFanoBytes(n, k)));
-  }
-  std::byte* const values = payload.data() + offsets.values;
-  const uint32_t bits = ValueBits(format.codec);
-  switch (bits) {
-    case 32:
-      for (size_t i = 0; i < k; ++i) StoreLe<uint32_t>(codes[i], values + 4 * i);
-      return;
-    case 16:
-      for (size_t i = 0; i < k; ++i) {
-        StoreLe<uint16_t>(static_cast<uint16_t>(codes[i]), values + 2 * i);
-      }
-      return;
-    default:
-      for (size_t i = 0; i < k; ++i) {
-        values[i * bits / 8] |= static_cast<std::byte>(codes[i] << (i * bits % 8));
-      }
-      return;
+  LONGWAVE_CHECK(indices.size() == k);
+  EliasFanoEncode(n, indices, payload.subspan(offsets.indices, EliasFanoBytes(n, k)));
+}
+
+void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
+               std::span<const uint32_t> codes, uint16_t scale, std::span<std::byte> payload) {
+  WriteTileHead(layout, tile, indices, scale, payload);
+  const uint32_t k = layout.sent_count(tile);
+  LONGWAVE_CHECK(codes.size() == k);
+  const uint32_t bits = ValueBits(layout.format().codec);
+  std::byte* const values = payload.data() + layout.offsets(tile).values;
+  if (bits == 32) {
+    std::memcpy(values, codes.data(), codes.size_bytes());
+  } else if (bits == 16) {
+    for (size_t i = 0; i < k; ++i) {
+      StoreLe<uint16_t>(static_cast<uint16_t>(codes[i]), values + 2 * i);
+    }
+  } else {
+    PackCodes(bits, codes, values);
   }
 }
 
@@ -329,10 +383,9 @@ void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::b
     return;
   }
   const float scale = DecodeScale16(scale_code);
-  const uint32_t bits = ValueBits(codec);
-  for (size_t i = 0; i < k; ++i) {
-    values[i] = static_cast<float>(LevelOf(codec, CodeAt(from, i, bits))) * scale;
-  }
+  ForCodes(ValueBits(codec), from, k, [&](size_t i, uint32_t code) {
+    values[i] = static_cast<float>(LevelOf(codec, code)) * scale;
+  });
 }
 
 float ReadTileLevels(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
@@ -348,8 +401,8 @@ float ReadTileLevels(const PayloadLayout& layout, uint32_t tile, std::span<const
     std::fill(levels.begin(), levels.end(), 0);
     return 0;
   }
-  const uint32_t bits = ValueBits(codec);
-  for (size_t i = 0; i < k; ++i) levels[i] = LevelOf(codec, CodeAt(from, i, bits));
+  ForCodes(ValueBits(codec), from, k,
+           [&](size_t i, uint32_t code) { levels[i] = LevelOf(codec, code); });
   return DecodeScale16(scale_code);
 }
 

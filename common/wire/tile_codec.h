@@ -74,6 +74,10 @@ uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint3
 void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
                std::span<const uint32_t> codes, uint16_t scale, std::span<std::byte> payload);
 
+// What WriteTile writes beside the values: the scale and the indices.
+void WriteTileHead(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
+                   uint16_t scale, std::span<std::byte> payload);
+
 // Reads tile `tile` of a validated payload: sent_count indices and values. For random and stride
 // selection the indices come from `draw`; for all they are 0 … n−1.
 void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,

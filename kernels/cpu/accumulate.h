@@ -10,9 +10,9 @@
 namespace longwave::cpu {
 namespace {
 
-// x[n] ← fma(beta, m, x) and what is to be known of the result. x(i) gives the vector at i, and
-// `whole` is n if m may be read in whole vectors.
-template <class From>
+// work.x ← fma(beta, m, x) and what is to be known of the result. x(i) gives the vector at i.
+// kFetch: the next tile's m is fetched meanwhile.
+template <bool kFetch, class From>
 LONGWAVE_SIMD TileSums AddMomentum(uint32_t n, float beta, const float* m, const float* next_m,
                                    const From& x, TileWork& work) {
   SquareLanes squares;
@@ -29,7 +29,7 @@ LONGWAVE_SIMD TileSums AddMomentum(uint32_t n, float beta, const float* m, const
       } else {
         old = at < n ? LoadPart(m + at, n - at) : Broadcast(0);
       }
-      if (at % 16 == 0) Prefetch(next_m + at);
+      if (kFetch && at % 16 == 0) Prefetch(next_m + at);
       const V v = Fma(factor, old, x(at));
       Store(work.x + at, v);
       squares.Put<k.value>(v);
@@ -67,14 +67,16 @@ __attribute__((noinline)) TileSums AccumulateFull64(const AccumulateArgs& args,
       args.plans->norm,
       [&](auto r, uint32_t c) LONGWAVE_BODY {
         const V s = elements.At(r.value * stride + c);
-        elements.Fetch(ahead + static_cast<int64_t>(r.value * next_stride + c));
         squares.Put<r.value>(s);
         return s;
       },
-      work.y);
-  ForwardRows<64, 64>(work.y, work.x);
+      work.y,
+      [&](auto r, uint32_t c) LONGWAVE_BODY {
+        elements.Fetch(ahead + static_cast<int64_t>(r.value * next_stride + c));
+      });
+  ForwardRows<64, 64>(work.y, args.next_momentum, work.x);
   const double signal = SignalSum(squares, args, work);
-  TileSums sums = AddMomentum(
+  TileSums sums = AddMomentum<false>(
       4096, args.beta, args.momentum, args.next_momentum,
       [&](uint32_t i) LONGWAVE_BODY { return Load(work.x + i); }, work);
   sums.signal = signal;
@@ -88,7 +90,7 @@ __attribute__((noinline)) TileSums AccumulateRun(const AccumulateArgs& args, con
   const auto ahead = static_cast<int64_t>(args.next.offset - args.place.offset);
   SquareLanes squares;
   const uint32_t n = SizeOf(args.place);
-  TileSums sums = AddMomentum(
+  TileSums sums = AddMomentum<true>(
       n, args.beta, args.momentum, args.next_momentum,
       [&](uint32_t i) LONGWAVE_BODY {
         const V s = elements.At(i);
@@ -109,7 +111,7 @@ inline TileSums AccumulateAny(const AccumulateArgs& args, TileWork& work) {
     Forward(*args.plans, work.x, work.y);
     for (uint32_t i = n; i < RoundUp(n, 64); ++i) work.x[i] = 0;
   }
-  TileSums sums = AddMomentum(
+  TileSums sums = AddMomentum<true>(
       n, args.beta, args.momentum, args.next_momentum,
       [&](uint32_t i) LONGWAVE_BODY { return Load(work.x + i); }, work);
   sums.signal = signal;

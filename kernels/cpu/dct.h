@@ -21,12 +21,22 @@ __attribute__((noinline)) void ForwardInPlace(float norm, float* data, float* sc
   ForwardColumns<kRows, kCols>(
       norm, [&](auto r, uint32_t c) LONGWAVE_BODY { return Load(data + r.value * kCols + c); },
       scratch);
-  ForwardRows<kRows, kCols>(scratch, data);
+  ForwardRows<kRows, kCols>(scratch, data, data);
 }
+
+struct RowNumbers {
+  uint8_t at[128];
+};
+constexpr RowNumbers AllRows() {
+  RowNumbers rows = {};
+  for (uint32_t i = 0; i < 128; ++i) rows.at[i] = static_cast<uint8_t>(i);
+  return rows;
+}
+constexpr RowNumbers kAllRows = AllRows();
 
 template <uint32_t kRows, uint32_t kCols>
 __attribute__((noinline)) void InverseInPlace(float* data, float* scratch) {
-  InverseRows<kRows, kCols>(data, scratch);
+  InverseRows<kRows, kCols>(data, kRows, kAllRows.at, scratch);
   InverseColumns<kRows, kCols>(scratch, [&](auto r, uint32_t c, V v) LONGWAVE_BODY {
     Store(data + r.value * kCols + c, v);
   });

@@ -8,7 +8,8 @@
 // 32 registers, and what waits for its turn in memory. A compiler that gets the whole as straight
 // code spills so much that it takes half as long again.
 //
-// load(Index<i>) gives element i; store(Index<i>, V) takes it. All loads may follow stores.
+// load(Index<i>) gives element i; store(Index<i>, V) takes it; pause(Index<p>) for p = 0 … 3 is
+// called in between and lets the caller mix other work in. All loads may follow stores.
 
 namespace longwave::cpu {
 namespace {
@@ -29,6 +30,15 @@ struct Waiting {
   LONGWAVE_SIMD V Get(uint32_t i) const { return Load(at + i * kLanes); }
 };
 
+struct NoPause {
+  template <class P>
+  LONGWAVE_SIMD void operator()(P) const {}
+};
+
+struct NoMiddle {
+  LONGWAVE_SIMD void operator()() const {}
+};
+
 template <uint32_t kN>
 struct Steps4;
 
@@ -37,8 +47,8 @@ template <uint32_t kN>
 struct Steps2 {
   static constexpr uint32_t kHalf = kN / 2, kQuarter = kN / 4;
 
-  template <class From, class To>
-  static LONGWAVE_SIMD void Forward(const From& load, const To& store) {
+  template <class From, class To, class Pause = NoPause>
+  static LONGWAVE_SIMD void Forward(const From& load, const To& store, const Pause& pause = {}) {
     if constexpr (kN <= 16) {
       V x[kN];
       Unroll<kN>([&](auto i) LONGWAVE_BODY { x[i.value] = load(i); });
@@ -74,18 +84,21 @@ struct Steps2 {
                                       LONGWAVE_BODY { store(Index<4 * i.value>{}, v); });
       }
       Reload();
+      pause(Index<0>{});
       Steps4<kQuarter>::Forward([&](auto i) LONGWAVE_BODY { return even_odd.Get(i.value); },
                                 [&](auto i, V v)
                                     LONGWAVE_BODY { store(Index<4 * i.value + 2>{}, v); });
       Reload();
+      pause(Index<1>{});
       Steps4<kHalf>::Forward([&](auto i) LONGWAVE_BODY { return odd.Get(i.value); },
-                             [&](auto i, V v)
-                                 LONGWAVE_BODY { store(Index<2 * i.value + 1>{}, v); });
+                             [&](auto i, V v) LONGWAVE_BODY { store(Index<2 * i.value + 1>{}, v); },
+                             [&] LONGWAVE_BODY { pause(Index<2>{}); });
+      pause(Index<3>{});
     }
   }
 
-  template <class From, class To>
-  static LONGWAVE_SIMD void Inverse(const From& load, const To& store) {
+  template <class From, class To, class Pause = NoPause>
+  static LONGWAVE_SIMD void Inverse(const From& load, const To& store, const Pause& pause = {}) {
     if constexpr (kN <= 16) {
       V x[kN];
       Unroll<kN>([&](auto i) LONGWAVE_BODY { x[i.value] = load(i); });
@@ -95,12 +108,15 @@ struct Steps2 {
       Waiting<kHalf> odd;
       Waiting<kQuarter> even_even, even_odd;
       Steps4<kHalf>::Inverse([&](auto i) LONGWAVE_BODY { return load(Index<2 * i.value + 1>{}); },
-                             [&](auto i, V v) LONGWAVE_BODY { odd.Set(i.value, v); });
+                             [&](auto i, V v) LONGWAVE_BODY { odd.Set(i.value, v); },
+                             [&] LONGWAVE_BODY { pause(Index<0>{}); });
       Reload();
+      pause(Index<1>{});
       Steps4<kQuarter>::Inverse([&](auto i)
                                     LONGWAVE_BODY { return load(Index<4 * i.value + 2>{}); },
                                 [&](auto i, V v) LONGWAVE_BODY { even_odd.Set(i.value, v); });
       Reload();
+      pause(Index<2>{});
       V last[kQuarter];
       if constexpr (kQuarter <= 16) {
         Unroll<kQuarter>([&](auto i) LONGWAVE_BODY { last[i.value] = load(Index<4 * i.value>{}); });
@@ -126,6 +142,7 @@ struct Steps2 {
         store(Index<kHalf - 1 - i>{}, Add(inner, q));
         store(Index<kHalf + i>{}, Sub(inner, q));
       });
+      pause(Index<3>{});
     }
   }
 };
@@ -135,13 +152,14 @@ template <uint32_t kN>
 struct Steps4 {
   static constexpr uint32_t kHalf = kN / 2;
 
-  template <class From, class To>
-  static LONGWAVE_SIMD void Forward(const From& load, const To& store) {
+  template <class From, class To, class Pause = NoMiddle>
+  static LONGWAVE_SIMD void Forward(const From& load, const To& store, const Pause& middle = {}) {
     if constexpr (kN <= 16) {
       V x[kN];
       Unroll<kN>([&](auto i) LONGWAVE_BODY { x[i.value] = load(i); });
       dct::Dct4<Lanes, kN>::Forward(x);
       Unroll<kN>([&](auto i) LONGWAVE_BODY { store(i, x[i.value]); });
+      middle();
     } else {
       Waiting<kHalf> u, w;
       Steps2<kHalf>::Forward(
@@ -152,6 +170,7 @@ struct Steps4 {
           },
           [&](auto i, V v) LONGWAVE_BODY { u.Set(i.value, v); });
       Reload();
+      middle();
       const auto rotated = [&](auto index) LONGWAVE_BODY {
         constexpr uint32_t j = decltype(index)::value;
         constexpr float c = kCosine<kN, j>, s = kSine<kN, j>, sign = j % 2 == 0 ? 1.0f : -1.0f;
@@ -178,13 +197,14 @@ struct Steps4 {
     }
   }
 
-  template <class From, class To>
-  static LONGWAVE_SIMD void Inverse(const From& load, const To& store) {
+  template <class From, class To, class Pause = NoMiddle>
+  static LONGWAVE_SIMD void Inverse(const From& load, const To& store, const Pause& middle = {}) {
     if constexpr (kN <= 16) {
       V x[kN];
       Unroll<kN>([&](auto i) LONGWAVE_BODY { x[i.value] = load(i); });
       dct::Dct4<Lanes, kN>::Inverse(x);
       Unroll<kN>([&](auto i) LONGWAVE_BODY { store(i, x[i.value]); });
+      middle();
     } else {
       Waiting<kHalf> u;
       Steps2<kHalf>::Inverse(
@@ -198,6 +218,7 @@ struct Steps4 {
           },
           [&](auto i, V v) LONGWAVE_BODY { u.Set(i.value, v); });
       Reload();
+      middle();
       Steps2<kHalf>::Inverse(
           [&](auto index) LONGWAVE_BODY {
             constexpr uint32_t k = kHalf - decltype(index)::value;

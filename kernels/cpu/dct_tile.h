@@ -9,57 +9,140 @@
 namespace longwave::cpu {
 namespace {
 
+// One group of kLanes columns or rows is a function of its own: in a loop the compilers load all of
+// a transform's constants beforehand, into registers that they do not have.
+//
+// fetch(Index<r>, c) is called once for each row and group, evenly over the time that the pass
+// takes: prefetches that come all at once wait for each other.
+
+struct NoFetch {
+  template <class R>
+  LONGWAVE_SIMD void operator()(R, uint32_t) const {}
+};
+
+template <uint32_t kRows, uint32_t kCols, class From, class Fetch>
+__attribute__((noinline)) void ForwardColumnsAt(uint32_t c, float norm, const From& load,
+                                                const Fetch& fetch, float* between) {
+  Steps2<kRows>::Forward([&](auto r) LONGWAVE_BODY { return Lanes::Mul(norm, load(r, c)); },
+                         [&](auto i, V v) LONGWAVE_BODY {
+                           fetch(i, c);
+                           Store(between + i.value * kCols + c, v);
+                         });
+}
+
 // Elements: load(Index<r>, c) gives kLanes of row r from column c on. between[kRows, kCols].
-template <uint32_t kRows, uint32_t kCols, class From>
-LONGWAVE_SIMD void ForwardColumns(float norm, const From& load, float* between) {
+template <uint32_t kRows, uint32_t kCols, class From, class Fetch = NoFetch>
+LONGWAVE_SIMD void ForwardColumns(float norm, const From& load, float* between,
+                                  const Fetch& fetch = {}) {
   for (uint32_t c = 0; c < kCols; c += kLanes) {
-    Steps2<kRows>::Forward([&](auto r) LONGWAVE_BODY { return Lanes::Mul(norm, load(r, c)); },
-                           [&](auto i, V v)
-                               LONGWAVE_BODY { Store(between + i.value * kCols + c, v); });
+    ForwardColumnsAt<kRows, kCols>(c, norm, load, fetch, between);
   }
 }
 
-// out[kCols, kRows]: coefficients.
+// The blocks of a transposition are spread over the pauses of a neighbouring group's transform: the
+// one is made of shuffles, the other of arithmetic, and a processor does both at a time.
+template <uint32_t kCols, uint32_t kPart, class F>
+LONGWAVE_SIMD void ForBlocks(const F& transpose_at) {
+  constexpr uint32_t kBlocks = kCols / kLanes;
+  Unroll<kBlocks>([&](auto block) LONGWAVE_BODY {
+    if constexpr (block.value * 4 / kBlocks == kPart) transpose_at(block.value * kLanes);
+  });
+}
+
 template <uint32_t kRows, uint32_t kCols>
-__attribute__((noinline)) void ForwardRows(const float* between, float* out) {
-  Waiting<kCols> across;
+LONGWAVE_SIMD void TransposeIn(const float* between, uint32_t i, uint32_t c,
+                               Waiting<kCols>& across) {
+  V block[kLanes];
+  TransposeBlock(between + i * kCols + c, kCols, block);
+  Unroll<kLanes>([&](auto k) LONGWAVE_BODY { across.Set(c + k.value, block[k.value]); });
+}
+
+// Row group i from `across`, while the next is brought into `next`.
+template <uint32_t kRows, uint32_t kCols>
+__attribute__((noinline)) void ForwardRowsAt(uint32_t i, const float* between,
+                                             const Waiting<kCols>& across, Waiting<kCols>& next,
+                                             const float* ahead, float* out) {
+  Steps2<kCols>::Forward([&](auto c) LONGWAVE_BODY { return across.Get(c.value); },
+                         [&](auto j, V v) LONGWAVE_BODY {
+                           Prefetch(ahead + i * kCols + j.value * kLanes);
+                           Store(out + j.value * kRows + i, v);
+                         },
+                         [&](auto part) LONGWAVE_BODY {
+                           if (i + kLanes >= kRows) return;
+                           ForBlocks<kCols, part.value>([&](uint32_t c) LONGWAVE_BODY {
+                             TransposeIn<kRows, kCols>(between, i + kLanes, c, next);
+                           });
+                         });
+}
+
+// out[kCols, kRows]: coefficients. ahead: as many floats to be fetched meanwhile.
+template <uint32_t kRows, uint32_t kCols>
+inline void ForwardRows(const float* between, const float* ahead, float* out) {
+  Waiting<kCols> across[2];
+  for (uint32_t c = 0; c < kCols; c += kLanes) {
+    TransposeIn<kRows, kCols>(between, 0, c, across[0]);
+  }
   for (uint32_t i = 0; i < kRows; i += kLanes) {
-    for (uint32_t c = 0; c < kCols; c += kLanes) {
-      V block[kLanes];
-      TransposeBlock(between + i * kCols + c, kCols, block);
-      Unroll<kLanes>([&](auto k) LONGWAVE_BODY { across.Set(c + k.value, block[k.value]); });
-    }
-    Reload();
-    Steps2<kCols>::Forward([&](auto c) LONGWAVE_BODY { return across.Get(c.value); },
-                           [&](auto j, V v) LONGWAVE_BODY { Store(out + j.value * kRows + i, v); });
+    const uint32_t which = i / kLanes % 2;
+    ForwardRowsAt<kRows, kCols>(i, between, across[which], across[1 - which], ahead, out);
   }
 }
 
-// in[kCols, kRows]: coefficients, already times the norm. between[kRows, kCols].
 template <uint32_t kRows, uint32_t kCols>
-__attribute__((noinline)) void InverseRows(const float* in, float* between) {
-  Waiting<kCols> across;
-  for (uint32_t i = 0; i < kRows; i += kLanes) {
-    Steps2<kCols>::Inverse([&](auto j) LONGWAVE_BODY { return Load(in + j.value * kRows + i); },
-                           [&](auto c, V v) LONGWAVE_BODY { across.Set(c.value, v); });
-    Reload();
-    for (uint32_t c = 0; c < kCols; c += kLanes) {
-      V block[kLanes];
-      TransposeBlock(across.at + c * kLanes, kLanes, block);
-      Unroll<kLanes>([&](auto k) LONGWAVE_BODY {
-        Store(between + (i + k.value) * kCols + c, block[k.value]);
-      });
-    }
+LONGWAVE_SIMD void TransposeOut(const Waiting<kCols>& across, const uint8_t* rows, uint32_t c,
+                                float* between) {
+  V block[kLanes];
+  TransposeBlock(across.at + c * kLanes, kLanes, block);
+  Unroll<kLanes>([&](auto k)
+                     LONGWAVE_BODY { Store(between + rows[k.value] * kCols + c, block[k.value]); });
+}
+
+// Row group i into `across`, while the one before it leaves `last`.
+template <uint32_t kRows, uint32_t kCols>
+__attribute__((noinline)) void InverseRowsAt(uint32_t i, const float* in, const uint8_t* rows,
+                                             Waiting<kCols>& across, const Waiting<kCols>& last,
+                                             float* between) {
+  Steps2<kCols>::Inverse([&](auto j) LONGWAVE_BODY { return Load(in + j.value * kRows + i); },
+                         [&](auto c, V v) LONGWAVE_BODY { across.Set(c.value, v); },
+                         [&](auto part) LONGWAVE_BODY {
+                           if (i == 0) return;
+                           ForBlocks<kCols, part.value>([&](uint32_t c) LONGWAVE_BODY {
+                             TransposeOut<kRows, kCols>(last, rows + i - kLanes, c, between);
+                           });
+                         });
+}
+
+// in[kCols, kRows]: coefficients, already times the norm, of which the first `count`, a multiple of
+// kLanes, are computed of every kRows: number s is row rows[s] of between[kRows, kCols].
+template <uint32_t kRows, uint32_t kCols>
+inline void InverseRows(const float* in, uint32_t count, const uint8_t* rows, float* between) {
+  Waiting<kCols> across[2];
+  uint32_t which = 0;
+  for (uint32_t i = 0; i < count; i += kLanes, which = 1 - which) {
+    InverseRowsAt<kRows, kCols>(i, in, rows, across[which], across[1 - which], between);
   }
+  if (count == 0) return;
+  for (uint32_t c = 0; c < kCols; c += kLanes) {
+    TransposeOut<kRows, kCols>(across[1 - which], rows + count - kLanes, c, between);
+  }
+}
+
+template <uint32_t kRows, uint32_t kCols, class To, class Fetch>
+__attribute__((noinline)) void InverseColumnsAt(uint32_t c, const float* between, const To& store,
+                                                const Fetch& fetch) {
+  Steps2<kRows>::Inverse(
+      [&](auto i) LONGWAVE_BODY {
+        fetch(i, c);
+        return Load(between + i.value * kCols + c);
+      },
+      [&](auto r, V v) LONGWAVE_BODY { store(r, c, v); });
 }
 
 // Elements: store(Index<r>, c, V) takes kLanes of row r from column c on.
-template <uint32_t kRows, uint32_t kCols, class To>
-LONGWAVE_SIMD void InverseColumns(const float* between, const To& store) {
+template <uint32_t kRows, uint32_t kCols, class To, class Fetch = NoFetch>
+LONGWAVE_SIMD void InverseColumns(const float* between, const To& store, const Fetch& fetch = {}) {
   for (uint32_t c = 0; c < kCols; c += kLanes) {
-    Steps2<kRows>::Inverse([&](auto i)
-                               LONGWAVE_BODY { return Load(between + i.value * kCols + c); },
-                           [&](auto r, V v) LONGWAVE_BODY { store(r, c, v); });
+    InverseColumnsAt<kRows, kCols>(c, between, store, fetch);
   }
 }
 

@@ -9,19 +9,59 @@
 namespace longwave::cpu {
 namespace {
 
+// Coefficients of a 64 × 64 tile, side by side where something was sent: row frequencies without
+// any are rows of +0 after the rows' transforms, and need none.
+struct SentRows {
+  uint32_t count;  // of row frequencies in work.x, up to a multiple of kLanes
+  uint8_t rows[64 + kLanes];
+};
+
+inline void Zero(uint32_t n, float* x) {
+  for (uint32_t i = 0; i < n; i += kLanes) Store(x + i, Broadcast(0));
+}
+
+inline SentRows ScatterSent64(float norm, uint32_t count, const uint16_t* indices,
+                              const float* values, TileWork& work) {
+  uint64_t sent = 0;
+  for (uint32_t i = 0; i < count; ++i) sent |= uint64_t{1} << (indices[i] % 64);
+  SentRows result;
+  uint8_t place[64];
+  uint32_t used = 0;
+  for (uint64_t left = sent; left != 0; left &= left - 1) {
+    const uint32_t row = TrailingZeros(left);
+    place[row] = static_cast<uint8_t>(used);
+    result.rows[used++] = static_cast<uint8_t>(row);
+  }
+  result.count = RoundUp(used, kLanes);
+  // What fills the last group up are rows without any, whose result is +0 as well.
+  uint64_t rest = ~sent;
+  for (; used < result.count; ++used, rest &= rest - 1) {
+    result.rows[used] = static_cast<uint8_t>(TrailingZeros(rest));
+  }
+  for (; rest != 0; rest &= rest - 1) Zero(64, work.y + TrailingZeros(rest) * 64);
+  for (uint32_t j = 0; j < 64; ++j) Zero(result.count, work.x + j * 64);
+  for (uint32_t i = 0; i < count; ++i) {
+    work.x[indices[i] / 64 * 64 + place[indices[i] % 64]] = MulOnce(norm, values[i]);
+  }
+  return result;
+}
+
 // A full 64 × 64 tile: the columns' transforms go straight into the update.
 template <class AnyRule>
 __attribute__((noinline)) void DecodeFull64(const TilePlace& place, const TilePlace& next,
-                                            const AnyRule& rule, TileWork& work) {
+                                            const AnyRule& rule, uint32_t count,
+                                            const uint8_t* rows, TileWork& work) {
   const uint64_t stride = place.row_stride;
   const uint64_t next_stride = next.rows == 1 ? 64 : next.row_stride;
   const float* target = rule.step.rule == UpdateRule::kInner ? rule.step.gradient : rule.step.theta;
   const float* ahead = target + next.offset;
-  InverseRows<64, 64>(work.x, work.y);
-  InverseColumns<64, 64>(work.y, [&](auto r, uint32_t c, V u) LONGWAVE_BODY {
-    Prefetch(ahead + r.value * next_stride + c);
-    rule.template Apply<WholeVectors>(place.offset + r.value * stride + c, u, kLanes);
-  });
+  InverseRows<64, 64>(work.x, count, rows, work.y);
+  InverseColumns<64, 64>(
+      work.y,
+      [&](auto r, uint32_t c, V u) LONGWAVE_BODY {
+        rule.template Apply<WholeVectors>(place.offset + r.value * stride + c, u, kLanes);
+      },
+      [&](auto r, uint32_t c) LONGWAVE_BODY { Prefetch(ahead + r.value * next_stride + c); });
 }
 
 // Without a transform, what was not sent is +0, which leaves θ as it is to the bit where the update
@@ -52,10 +92,6 @@ inline void UpdateSent(const TilePlace& place, const UpdateStep& step, uint32_t 
   }
 }
 
-inline void Zero(uint32_t n, float* x) {
-  for (uint32_t i = 0; i < n; i += kLanes) Store(x + i, Broadcast(0));
-}
-
 inline void Decode(const TilePlace& place, const TilePlace& next, const TilePlans* plans,
                    const UpdateStep& step, uint32_t count, const uint16_t* indices,
                    const float* values, TileWork& work) {
@@ -67,19 +103,30 @@ inline void Decode(const TilePlace& place, const TilePlace& next, const TilePlan
     for (uint32_t i = 0; i < count; ++i) work.x[indices[i]] = values[i];
     return Update(place, step, work.x);
   }
+  const bool fused =
+      IsShape(*plans, 64, 64) && IsFull(place) &&
+      (step.rule == UpdateRule::kInner || (step.rule == UpdateRule::kSgd && step.keep == 1.0f));
+  if (fused) {
+    SentRows sent;
+    const uint8_t* rows = kAllRows.at;
+    uint32_t row_count = 64;
+    if (indices == nullptr) {
+      Scale(n, plans->norm, work.x);
+    } else {
+      sent = ScatterSent64(plans->norm, count, indices, values, work);
+      rows = sent.rows;
+      row_count = sent.count;
+    }
+    if (step.rule == UpdateRule::kSgd) {
+      return DecodeFull64(place, next, Rule<UpdateRule::kSgd, false>(step), row_count, rows, work);
+    }
+    return DecodeFull64(place, next, Rule<UpdateRule::kInner, false>(step), row_count, rows, work);
+  }
   if (indices == nullptr) {
     Scale(n, plans->norm, work.x);
   } else {
     Zero(n, work.x);
     for (uint32_t i = 0; i < count; ++i) work.x[indices[i]] = MulOnce(plans->norm, values[i]);
-  }
-  if (IsShape(*plans, 64, 64) && IsFull(place)) {
-    if (step.rule == UpdateRule::kSgd && step.keep == 1.0f) {
-      return DecodeFull64(place, next, Rule<UpdateRule::kSgd, false>(step), work);
-    }
-    if (step.rule == UpdateRule::kInner) {
-      return DecodeFull64(place, next, Rule<UpdateRule::kInner, false>(step), work);
-    }
   }
   InverseOfScaled(*plans, work.x, work.y);
   Update(place, step, work.x);

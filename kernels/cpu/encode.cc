@@ -61,8 +61,10 @@ TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32
   const uint32_t count = context.payload_layout.sent_count(t);
   const uint16_t scale = QuantizeValues(math, format.codec, count, work);
   report.sent = math.square_sum(count, work.values);
-  WriteTile(context.payload_layout, t, {work.indices, count}, {work.codes, count}, scale,
-            args.payload);
+  WriteTileHead(context.payload_layout, t, {work.indices, count}, scale, args.payload);
+  math.pack(
+      ValueBits(format.codec), count, work.codes,
+      reinterpret_cast<uint8_t*>(args.payload.data()) + context.payload_layout.offsets(t).values);
   if (format.selection == Selection::kAll) {
     math.add_scaled(count, -args.alpha, work.values, momentum);
   } else {

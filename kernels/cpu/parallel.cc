@@ -2,31 +2,139 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
+#include <condition_variable>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 namespace longwave::cpu {
+namespace {
 
-void ParallelFor(uint32_t count, int threads, const std::function<void(uint32_t)>& body) {
-  // Indices are taken in chunks: small enough to even out, large enough not to share cache lines.
-  constexpr uint32_t kChunk = 4;
-  const uint32_t chunks = (count + kChunk - 1) / kChunk;
+// Indices are taken in chunks: small enough to even out, large enough not to share cache lines.
+constexpr uint32_t kChunk = 4;
+
+// Flushing denormals to zero is a thread's state, which a library may have switched on in the
+// caller's and which new threads inherit.
+class DefaultFloatingPoint {
+ public:
+  DefaultFloatingPoint() {
+    std::fegetenv(&kept_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloatingPoint() { std::fesetenv(&kept_); }
+  DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
+  DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
+
+ private:
+  std::fenv_t kept_;
+};
+
+// One call, on its caller's stack. All but `next` belong to the pool's mutex.
+struct Job {
+  absl::FunctionRef<void(uint32_t)> body;
+  uint32_t count;
   std::atomic<uint32_t> next{0};
-  const auto work = [&] {
+  uint32_t wanted;       // helpers that may still join
+  uint32_t running = 0;  // helpers at work
+  Job* after = nullptr;  // in the list of jobs that want helpers
+  std::condition_variable done;
+
+  Job(absl::FunctionRef<void(uint32_t)> f, uint32_t n, uint32_t helpers)
+      : body(f), count(n), wanted(helpers) {}
+
+  void Work() {
+    const DefaultFloatingPoint scope;
+    const uint32_t chunks = (count + kChunk - 1) / kChunk;
     for (uint32_t chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
       const uint32_t end = std::min(count, (chunk + 1) * kChunk);
       for (uint32_t i = chunk * kChunk; i < end; ++i) body(i);
     }
-  };
-  const uint32_t helpers = std::min<uint32_t>(chunks, static_cast<uint32_t>(std::max(1, threads)));
-  std::vector<std::jthread> started;
-  try {
-    for (uint32_t i = 1; i < helpers; ++i) started.emplace_back(work);
-  } catch (const std::system_error&) {
-    // No more threads to be had: those that run do the work.
   }
-  work();
-}  // joins
+};
+
+// The helpers of all calls. A job that finds none free is done by its caller alone, so that callers
+// never wait for each other and a body may start jobs of its own.
+class Pool {
+ public:
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Run(Job& job) {
+    const uint32_t helpers = job.wanted;
+    {
+      const std::lock_guard lock(mutex_);
+      Start(helpers);
+      job.after = first_;
+      first_ = &job;
+    }
+    for (uint32_t i = 0; i < helpers; ++i) wake_.notify_one();
+    job.Work();
+    std::unique_lock lock(mutex_);
+    Remove(job);
+    job.done.wait(lock, [&job] { return job.running == 0; });
+  }
+
+ private:
+  // With the mutex held.
+  void Start(size_t wanted) {
+    try {
+      while (threads_.size() < wanted) threads_.emplace_back([this] { Help(); });
+    } catch (const std::system_error&) {
+      // No more threads to be had: those that run do the work.
+    }
+  }
+
+  void Remove(const Job& job) {
+    Job** link = &first_;
+    while (*link != nullptr && *link != &job) link = &(*link)->after;
+    if (*link != nullptr) *link = job.after;
+  }
+
+  void Help() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return stopping_ || first_ != nullptr; });
+      if (stopping_) return;
+      Job& job = *first_;
+      ++job.running;
+      if (--job.wanted == 0) Remove(job);
+      lock.unlock();
+      job.Work();
+      lock.lock();
+      // Whoever comes late finds nothing left to do, and must not come again.
+      if (job.wanted > 0) Remove(job);
+      if (--job.running == 0) job.done.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  Job* first_ = nullptr;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+Pool& SharedPool() {
+  static Pool pool;
+  return pool;
+}
+
+}  // namespace
+
+void ParallelFor(uint32_t count, int threads, absl::FunctionRef<void(uint32_t)> body) {
+  const uint32_t chunks = (count + kChunk - 1) / kChunk;
+  const auto wanted = static_cast<uint32_t>(std::max(1, threads));
+  Job job(body, count, std::max(1u, std::min(chunks, wanted)) - 1);
+  if (job.wanted == 0) return job.Work();
+  SharedPool().Run(job);
+}
 
 }  // namespace longwave::cpu

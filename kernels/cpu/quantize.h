@@ -147,42 +147,6 @@ inline void QuantizeBf16(uint32_t n, float* values, uint32_t* codes) {
   }
 }
 
-template <uint32_t kBits>
-inline void ReadNarrowOf(const float* levels, uint32_t n, const uint8_t* from, float* values) {
-  for (uint32_t i = 0; i < n; ++i) {
-    const uint32_t bit = i * kBits;
-    values[i] = levels[from[bit / 8] >> (bit % 8) & ((1u << kBits) - 1)];
-  }
-}
-
-inline void ReadNarrow(uint32_t bits, const float* levels, uint32_t n, const uint8_t* from,
-                       float* values) {
-  bits == 1 ? ReadNarrowOf<1>(levels, n, from, values) : ReadNarrowOf<2>(levels, n, from, values);
-}
-
-inline void ReadWide(uint32_t bits, float scale, uint32_t n, const uint8_t* from, float* values) {
-  const int32_t top = (1 << bits) - 1;
-  if (bits == 8) {
-    for (uint32_t i = 0; i < n; ++i) values[i] = static_cast<float>(2 * from[i] - top) * scale;
-    return;
-  }
-  for (uint32_t i = 0; i + 1 < n; i += 2) {
-    const uint8_t byte = from[i / 2];
-    values[i] = static_cast<float>(2 * (byte & 15) - top) * scale;
-    values[i + 1] = static_cast<float>(2 * (byte >> 4) - top) * scale;
-  }
-  if (n % 2 != 0) values[n - 1] = static_cast<float>(2 * (from[n / 2] & 15) - top) * scale;
-}
-
-inline void ReadBf16(uint32_t n, const uint8_t* from, float* values) {
-  for (uint32_t i = 0; i < n; ++i) {
-    uint16_t half;
-    __builtin_memcpy(&half, from + 2 * i, sizeof half);
-    const uint32_t bits = static_cast<uint32_t>(half) << 16;
-    __builtin_memcpy(values + i, &bits, sizeof bits);
-  }
-}
-
 }  // namespace
 }  // namespace longwave::cpu
 

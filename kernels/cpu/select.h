@@ -46,12 +46,10 @@ inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uin
   while (high - low > 1) {
     const uint32_t middle = low + (high - low) / 2;
     const uint32_t count = CountAtLeast(n, v, middle);
-    if (count < k) {
-      high = middle;
-      continue;
-    }
-    low = middle;
-    if (count <= enough) break;
+    const bool reached = count >= k;
+    low = reached ? middle : low;
+    high = reached ? high : middle;
+    if (reached && count <= enough) break;
   }
   return low;
 }
@@ -85,7 +83,8 @@ inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* o
     const uint32_t base = w * 64;
     const auto bits = static_cast<uint32_t>(__builtin_popcountll(word));
     // Four at a time, wanted or not: cheaper than guessing wrong when to stop.
-    for (uint32_t i = 0; i < bits; i += 4) {
+    uint32_t i = 0;
+    do {
       uint32_t* to = out + count + i;
       to[0] = base + TrailingZeros(word);
       word &= word - 1;
@@ -95,7 +94,8 @@ inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* o
       word &= word - 1;
       to[3] = base + TrailingZeros(word);
       word &= word - 1;
-    }
+      i += 4;
+    } while (i < bits);
     count += bits;
   }
   return count;

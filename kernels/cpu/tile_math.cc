@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/accumulate.h"
 #include "kernels/cpu/decode.h"
+#include "kernels/cpu/pack.h"
 #include "kernels/cpu/quantize.h"
 #include "kernels/cpu/select.h"
 
@@ -21,7 +22,7 @@ void AddScaled(uint32_t n, float factor, const float* v, float* m) {
   for (; i < n; ++i) m[i] = FmaOnce(factor, v[i], m[i]);
 }
 
-// Its own copy of rng.h's, whose function other sources share.
+// Its own copy of rng.h's Mix64, whose function other sources share.
 LONGWAVE_SIMD uint64_t Mix(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -45,8 +46,8 @@ uint64_t Hash(const TilePlace& tile, const float* theta) {
 
 extern const TileMath LONGWAVE_TILE_MATH;
 const TileMath LONGWAVE_TILE_MATH = {
-    Forward,    Inverse,  Accumulate, SelectTopK,     SquareSum,    AddScaled,
-    Largest,    FitSign,  FitInt2,    QuantizeNarrow, QuantizeWide, QuantizeBf16,
-    ReadNarrow, ReadWide, ReadBf16,   Decode,         Hash};
+    Forward, Inverse,    Accumulate, SelectTopK,     SquareSum,    AddScaled,
+    Largest, FitSign,    FitInt2,    QuantizeNarrow, QuantizeWide, QuantizeBf16,
+    Pack,    ReadNarrow, ReadWide,   ReadBf16,       Decode,       Hash};
 
 }  // namespace longwave::cpu

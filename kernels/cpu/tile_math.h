@@ -117,6 +117,8 @@ struct TileMath {
                           uint32_t* codes);
   void (*quantize_wide)(uint32_t bits, float scale, uint32_t n, float* values, uint32_t* codes);
   void (*quantize_bf16)(uint32_t n, float* values, uint32_t* codes);
+  // Codes as WriteTile writes them: all bytes of them.
+  void (*pack)(uint32_t bits, uint32_t n, const uint32_t* codes, uint8_t* to);
   // The values of ReadTile from packed codes. levels: of all codes of 1 or 2 bits, times the scale.
   void (*read_narrow)(uint32_t bits, const float* levels, uint32_t n, const uint8_t* from,
                       float* values);
