@@ -2,8 +2,9 @@
 SEEDS ?= 1
 PRESETS ?= longwave,longwave_dct,ddp,diloco,demo,decoupled,sparseloco
 DATA ?=
+LONGWAVE_TORCH_PYTHON ?= python3
 
-.PHONY: setup build demo test compare ci clean
+.PHONY: setup build demo test compare bench-kernels ci clean
 
 setup:
 	tools/setup.sh
@@ -20,6 +21,17 @@ test: build
 
 compare: build
 	tools/compare.py --seeds $(SEEDS) --presets $(PRESETS) $(if $(DATA),--data $(DATA))
+
+# The speed of the kernels on this machine, beside the plain PyTorch step where there is a torch.
+bench-kernels: setup
+	cmake --preset release -B build/release -DLONGWAVE_KERNELS_ONLY=ON
+	cmake --build build/release --target bench_kernels
+	mkdir -p build/bench
+	rm -f build/bench/pytorch.csv
+	$(LONGWAVE_TORCH_PYTHON) tests/bench/kernels/pytorch_step.py --out build/bench/pytorch.csv
+	build/release/bin/bench_kernels --out build/bench/kernels.csv \
+	  $$(test -e build/bench/pytorch.csv && echo --pytorch build/bench/pytorch.csv)
+	python3 tests/bench/kernels/table.py bars build/bench/kernels.csv
 
 ci:
 	.ci/run

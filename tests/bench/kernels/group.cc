@@ -1,0 +1,266 @@
+#include "tests/bench/kernels/group.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "tests/bench/kernels/encode_check.h"
+
+namespace longwave::bench {
+namespace {
+
+constexpr float kPassFactor = 0.95f;
+constexpr float kScaleFactor = 0.9999f;
+constexpr double kReferenceTolerance = 1e-6;
+constexpr uint64_t kSampled = 4096;  // elements at either end that a pass's result is checked at
+
+constexpr const char* kRooflineNames[] = {"copy", "pass", "read_write"};
+// Arrays read and written.
+constexpr uint64_t kRooflineArrays[] = {2, 3, 2};
+
+const char* NameOf(UpdateKind update) {
+  switch (update) {
+    case UpdateKind::kSgd:
+      return "decode_update";
+    case UpdateKind::kSign:
+      return "decode_update_sign";
+    case UpdateKind::kNesterov:
+      return "decode_update_nesterov";
+    case UpdateKind::kInner:
+      return "decode_update_inner";
+    case UpdateKind::kLocal:
+      return "decode_update_local";
+  }
+  return "unknown";
+}
+
+// Bytes a parameter that an update reads and writes: θ; with Nesterov the velocity as well; the
+// inner optimizer's gradient is written only.
+uint64_t UpdateBytes(UpdateKind update) {
+  if (update == UpdateKind::kNesterov) return 16;
+  return update == UpdateKind::kInner ? 4 : 8;
+}
+
+}  // namespace
+
+Group::Group(std::string backend, const KernelOps* ops, const Roofline* roofline, int threads,
+             Problem* problem, Patience patience)
+    : backend_(std::move(backend)),
+      ops_(ops),
+      roofline_(roofline),
+      exec_{.threads = threads},
+      problem_(problem),
+      patience_(patience) {
+  roofline_best_.fill(std::numeric_limits<double>::infinity());
+}
+
+Group::~Group() {
+  for (float* array : arrays_) {
+    if (array != nullptr) ops_->release(array);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Group>> Group::Create(std::string backend, const KernelOps* ops,
+                                                     const Roofline* roofline, int threads,
+                                                     Problem* problem, Patience patience) {
+  std::unique_ptr<Group> group(
+      new Group(std::move(backend), ops, roofline, threads, problem, patience));
+  const uint64_t bytes = problem->params() * sizeof(float);
+  for (float*& array : group->arrays_) {
+    LONGWAVE_ASSIGN_OR_RETURN(void* memory, ops->allocate(bytes));
+    array = static_cast<float*>(memory);
+  }
+  LONGWAVE_RETURN_IF_ERROR(group->Upload(kA, problem->a().data(), bytes));
+  LONGWAVE_RETURN_IF_ERROR(group->Upload(kB, problem->b().data(), bytes));
+  return group;
+}
+
+absl::Status Group::Upload(ArrayIndex array, const void* from, uint64_t bytes) {
+  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, arrays_[array], from, bytes));
+  return ops_->wait(exec_);
+}
+
+absl::StatusOr<std::vector<float>> Group::Download(const float* from, uint64_t count) const {
+  std::vector<float> values(count);
+  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, values.data(), from, count * sizeof(float)));
+  LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
+  return values;
+}
+
+Row Group::MakeRow(const std::string& bench, const Setting* setting) const {
+  Row row{.bench = bench, .backend = backend_};
+  row.threads = exec_.threads;
+  row.params = problem_->params();
+  if (setting != nullptr) {
+    row.k = setting->k;
+    row.transform = Name(setting->shape);
+    row.bits = ValueBits(setting->codec);
+  }
+  return row;
+}
+
+absl::StatusOr<double> Group::Time(const std::function<absl::Status()>& operation) {
+  const auto begin = std::chrono::steady_clock::now();
+  LONGWAVE_RETURN_IF_ERROR(operation());
+  LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+absl::Status Group::RunRoofline(RooflineIndex index) {
+  const uint64_t n = problem_->params();
+  switch (index) {
+    case kCopy:
+      return roofline_->copy(exec_, arrays_[kScratch], arrays_[kA], n);
+    case kPass:
+      return roofline_->pass(exec_, arrays_[kScratch], arrays_[kA], kPassFactor, n);
+    default:
+      return roofline_->read_write(exec_, arrays_[kScratch], kScaleFactor, n);
+  }
+}
+
+absl::StatusOr<double> Group::Best(const std::function<absl::Status()>& operation) {
+  LONGWAVE_RETURN_IF_ERROR(operation());  // warm: what allocates or looks up once has done so
+  double best = std::numeric_limits<double>::infinity(), spent = 0;
+  for (int i = 0; i < patience_.repetitions_max; ++i) {
+    if (i >= patience_.repetitions_min && spent >= patience_.seconds) break;
+    for (int r = 0; r < kRooflines; ++r) {
+      LONGWAVE_ASSIGN_OR_RETURN(const double seconds,
+                                Time([&] { return RunRoofline(static_cast<RooflineIndex>(r)); }));
+      roofline_best_[r] = std::min(roofline_best_[r], seconds);
+    }
+    LONGWAVE_ASSIGN_OR_RETURN(const double seconds, Time(operation));
+    best = std::min(best, seconds);
+    spent += seconds;
+  }
+  return best;
+}
+
+absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
+  const uint64_t n = problem_->params();
+  const bool bf16 = signal == SignalKind::kBf16, difference = signal == SignalKind::kDifference;
+  const std::string bench = bf16 ? "encode_bf16" : difference ? "encode_difference" : "encode";
+  // The same signal here and there.
+  Arrays host = {.a = problem_->a().data(), .b = difference ? problem_->b().data() : nullptr};
+  Arrays here = {
+      .a = arrays_[kA], .b = difference ? arrays_[kB] : nullptr, .momentum = arrays_[kMomentum]};
+  if (bf16) {
+    LONGWAVE_RETURN_IF_ERROR(Upload(kGradient, problem_->a_bf16().data(), n * 2));
+    host.a = problem_->a_bf16().data();
+    here.a = arrays_[kGradient];
+    host.type = here.type = ElementType::kBf16;
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(Payloads payloads, problem_->MakePayloads(setting));
+  const Layout& layout = problem_->layout(setting.shape);
+  std::vector<EncodeReport> reports;
+  const auto encode = [&] {
+    return EncodeModel(*ops_, exec_, layout, TransformOf(setting.shape), here, payloads, reports);
+  };
+
+  LONGWAVE_RETURN_IF_ERROR(Upload(kMomentum, problem_->momentum().data(), n * sizeof(float)));
+  LONGWAVE_RETURN_IF_ERROR(encode());
+  Row row = MakeRow(bench, &setting);
+  row.ok = std::all_of(reports.begin(), reports.end(), [](const EncodeReport& report) {
+    return report.nonfinite_tile == EncodeReport::kNone;
+  });
+  for (const uint32_t tile : TilesChecked(layout)) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> residual,
+                              Download(arrays_[kMomentum] + layout.tiles()[tile].coefficient_offset,
+                                       layout.tiles()[tile].size()));
+    row.ok = row.ok && TileIsRight(*problem_, setting, tile, host, payloads, residual);
+  }
+
+  // Signal read, m̂ read and written, payload written.
+  row.bytes = static_cast<double>(n * (8 + (bf16 ? 2 : difference ? 8 : 4)) + payloads.total_bytes);
+  LONGWAVE_ASSIGN_OR_RETURN(row.seconds, Best(encode));
+  rows_.push_back(std::move(row));
+  return absl::OkStatus();
+}
+
+absl::Status Group::DecodeUpdate(const Setting& setting, UpdateKind update) {
+  const uint64_t n = problem_->params();
+  const Layout& layout = problem_->layout(setting.shape);
+  const uint32_t segments = static_cast<uint32_t>(layout.segments().size());
+  LONGWAVE_ASSIGN_OR_RETURN(const Payloads* payloads, problem_->Encoded(setting));
+  const Arrays here = {
+      .theta = arrays_[kTheta], .velocity = arrays_[kVelocity], .gradient = arrays_[kGradient]};
+  const auto decode = [&] {
+    return DecodeModel(*ops_, exec_, layout, TransformOf(setting.shape), update, here, *payloads,
+                       segments);
+  };
+
+  const std::vector<float> zeros(update == UpdateKind::kNesterov ? n : 0);
+  LONGWAVE_RETURN_IF_ERROR(Upload(kTheta, problem_->theta().data(), n * sizeof(float)));
+  if (!zeros.empty()) {
+    LONGWAVE_RETURN_IF_ERROR(Upload(kVelocity, zeros.data(), n * sizeof(float)));
+  }
+  LONGWAVE_RETURN_IF_ERROR(decode());
+  Row row = MakeRow(NameOf(update), &setting);
+  LONGWAVE_ASSIGN_OR_RETURN(row.ok, UpdateIsRight(setting, update));
+
+  row.bytes = static_cast<double>(n * UpdateBytes(update) + payloads->total_bytes);
+  LONGWAVE_ASSIGN_OR_RETURN(row.seconds, Best(decode));
+  rows_.push_back(std::move(row));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Group::UpdateIsRight(const Setting& setting, UpdateKind update) {
+  const float* array = arrays_[update == UpdateKind::kInner ? kGradient : kTheta];
+  if (ops_->name == Name(BackendKind::kReference)) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> expected,
+                              problem_->UpdatedArray(setting, update));
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> got, Download(array, expected.size()));
+    double distance = 0, norm = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      distance += (double{got[i]} - expected[i]) * (double{got[i]} - expected[i]);
+      norm += double{expected[i]} * expected[i];
+    }
+    return norm > 0 && std::sqrt(distance) <= kReferenceTolerance * std::sqrt(norm);
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<uint64_t>* expected,
+                            problem_->Updated(setting, update));
+  std::vector<uint64_t> hashes(expected->size());
+  LONGWAVE_RETURN_IF_ERROR(ops_->hash(
+      exec_, {.layout = &problem_->layout(setting.shape), .theta = array, .hashes = hashes}));
+  return hashes == *expected;
+}
+
+absl::StatusOr<bool> Group::RooflineIsRight(RooflineIndex index) {
+  const uint64_t n = problem_->params();
+  bool right = true;
+  for (const uint64_t begin : {uint64_t{0}, n - kSampled}) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> a, Download(arrays_[kA] + begin, kSampled));
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> before,
+                              Download(arrays_[kScratch] + begin, kSampled));
+    LONGWAVE_RETURN_IF_ERROR(RunRoofline(index));
+    LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> after,
+                              Download(arrays_[kScratch] + begin, kSampled));
+    for (uint64_t i = 0; i < kSampled; ++i) {
+      const double expected = index == kCopy   ? a[i]
+                              : index == kPass ? double{kPassFactor} * before[i] + a[i]
+                                               : double{kScaleFactor} * before[i];
+      const double size = std::abs(before[i]) + std::abs(a[i]);
+      right = right && std::abs(after[i] - expected) <= 1e-6 * size;
+    }
+  }
+  return right;
+}
+
+absl::StatusOr<std::vector<Row>> Group::Rows() {
+  std::vector<Row> rows;
+  for (int r = 0; r < kRooflines; ++r) {
+    Row row = MakeRow(kRooflineNames[r], nullptr);
+    row.seconds = roofline_best_[r];
+    row.bytes = static_cast<double>(kRooflineArrays[r] * problem_->params() * sizeof(float));
+    LONGWAVE_ASSIGN_OR_RETURN(row.ok, RooflineIsRight(static_cast<RooflineIndex>(r)));
+    rows.push_back(std::move(row));
+  }
+  rows.insert(rows.end(), rows_.begin(), rows_.end());
+  return rows;
+}
+
+}  // namespace longwave::bench

@@ -1,0 +1,119 @@
+#ifndef LONGWAVE_TESTS_BENCH_KERNELS_PROBLEM_H_
+#define LONGWAVE_TESTS_BENCH_KERNELS_PROBLEM_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/layout/layout.h"
+#include "common/wire/payload.h"
+#include "kernels/ops.h"
+
+namespace longwave::bench {
+
+// How the parameters are laid out and transformed: the column `transform`.
+enum class Shape : uint8_t {
+  kFlat = 0,    // none: the flat array in runs of 4096
+  kMatrix = 1,  // dct: one matrix in blocks of 64 × 64
+  kRuns = 2,    // dct-run: one vector in runs of 4096
+};
+std::string Name(Shape shape);
+inline Transform TransformOf(Shape shape) {
+  return shape == Shape::kFlat ? Transform::kNone : Transform::kDct;
+}
+
+// Width of the matrix: no power of two, as rows that far apart would share few sets of a cache.
+inline constexpr uint64_t kMatrixColumns = 768;
+inline constexpr uint64_t kParamsUnit = 64 * kMatrixColumns;  // whole tiles in every shape
+
+// One row of the table, but for who measures it.
+struct Setting {
+  Shape shape = Shape::kMatrix;
+  uint16_t k = 64;
+  ValueCodec codec = ValueCodec::kInt2;
+
+  PayloadFormat format() const { return {.selection = Selection::kTopK, .codec = codec, .k = k}; }
+  auto operator<=>(const Setting&) const = default;
+};
+
+inline constexpr float kBeta = 0.95f;
+inline constexpr float kAlpha = 1.0f;
+inline constexpr float kEta = 0.7f;
+inline constexpr float kMu = 0.9f;
+
+// The payloads of a whole model, segment by segment.
+struct Payloads {
+  std::vector<PayloadLayout> layouts;
+  std::vector<std::vector<std::byte>> bytes;
+  uint64_t total_bytes = 0;
+};
+
+// A worker's dense arrays.
+struct Arrays {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  ElementType type = ElementType::kFp32;
+  float* momentum = nullptr;
+  float* theta = nullptr;
+  float* velocity = nullptr;
+  float* gradient = nullptr;
+};
+
+// A model of `params` parameters (whole multiples of kParamsUnit) with signals at random, and what
+// is known about the right results. In host memory, the same for every backend.
+class Problem {
+ public:
+  // segment_tiles: of a segment, at most.
+  static absl::StatusOr<std::unique_ptr<Problem>> Create(uint64_t params, uint32_t segment_tiles);
+
+  uint64_t params() const { return params_; }
+  const Layout& layout(Shape shape) const { return layouts_[static_cast<size_t>(shape)]; }
+  const std::vector<float>& a() const { return a_; }
+  const std::vector<float>& b() const { return b_; }
+  const std::vector<uint16_t>& a_bf16() const { return a_bf16_; }
+  const std::vector<float>& momentum() const { return momentum_; }
+  const std::vector<float>& theta() const { return theta_; }
+
+  // Empty payloads of the right sizes.
+  absl::StatusOr<Payloads> MakePayloads(const Setting& setting) const;
+  // What a worker would have sent: to decode.
+  absl::StatusOr<const Payloads*> Encoded(const Setting& setting);
+  // The array that a decode-update of Encoded(setting) has written (θ, or the gradient for kInner),
+  // begun from theta() with velocities zero, after the generic CPU. Of a large model only the first
+  // hashed_segments() are done.
+  absl::StatusOr<std::vector<float>> UpdatedArray(const Setting& setting, UpdateKind update);
+  // Its hashes by segment.
+  absl::StatusOr<const std::vector<uint64_t>*> Updated(const Setting& setting, UpdateKind update);
+  uint32_t hashed_segments(Shape shape) const;
+
+ private:
+  Problem() = default;
+
+  uint64_t params_ = 0;
+  std::vector<Layout> layouts_;  // by Shape
+  std::vector<float> a_, b_, momentum_, theta_;
+  std::vector<uint16_t> a_bf16_;
+  std::map<Setting, Payloads> encoded_;
+  std::map<std::pair<Setting, UpdateKind>, std::vector<uint64_t>> updated_;
+};
+
+// One encoding of the whole model, as a worker does it: by segments, two slots under way.
+absl::Status EncodeModel(const KernelOps& ops, const Exec& exec, const Layout& layout,
+                         Transform transform, const Arrays& arrays, Payloads& payloads,
+                         std::vector<EncodeReport>& reports);
+
+// One decode-update of segments 0 … segments − 1.
+absl::Status DecodeModel(const KernelOps& ops, const Exec& exec, const Layout& layout,
+                         Transform transform, UpdateKind update, const Arrays& arrays,
+                         const Payloads& payloads, uint32_t segments);
+
+}  // namespace longwave::bench
+
+#endif  // LONGWAVE_TESTS_BENCH_KERNELS_PROBLEM_H_
