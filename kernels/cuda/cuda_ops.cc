@@ -12,8 +12,8 @@
 #include "kernels/backends.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
-#include "kernels/cuda/fft.h"
 #include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/run_transform.h"
 
 namespace longwave::cuda {
 namespace {

@@ -14,8 +14,12 @@ struct DecodeShared {
   TileScratch<kBlockThreads, kBlockSentMax> scratch;
 };
 
-// Loads in flight of each array at a time, in each thread.
-constexpr uint32_t kBatch = 16;
+// Elements of each thread whose loads are in flight at a time: enough, since the lines are asked
+// for in the kernel's first instructions, and so few that their addresses find registers.
+constexpr uint32_t kBatch = 8;
+
+// Blocks that a multiprocessor shall have room for: 128 registers a thread.
+constexpr uint32_t kDecoders = 8;
 
 template <UpdateKind kRule, typename Elements>
 __device__ __forceinline__ void UpdateTile(const DecodeJob& job, const Elements& elements,
@@ -39,18 +43,21 @@ __device__ __forceinline__ void UpdateTile(const DecodeJob& job, const Elements&
 }
 
 template <typename Shape>
-__global__ void __launch_bounds__(kBlockThreads, 8) DecodeBlockKernel(const DecodeJob job) {
+__global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(const DecodeJob job) {
   LONGWAVE_SHARED(DecodeShared, shared);
   const uint32_t t = threadIdx.x;
   const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
-  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
-  const BlockElements<Shape> elements(tile);
+  // Read anew below: kept in registers beside the values, it would make the compiler spill.
+  const Tile* const tile = job.tiles.tiles + job.tiles.segment_begin + number;
   const UpdateKind update = static_cast<UpdateKind>(job.update);
   const bool local = update == UpdateKind::kLocal;
-  if (update != UpdateKind::kInner) elements.PrefetchFrom(job.theta);
-  if (update == UpdateKind::kNesterov) elements.PrefetchFrom(job.velocity);
+  {
+    const BlockElements<Shape> elements(*tile);
+    if (update != UpdateKind::kInner) elements.PrefetchFrom(job.theta);
+    if (update == UpdateKind::kNesterov) elements.PrefetchFrom(job.velocity);
+  }
 
-  float* const momentum = local ? job.momentum + tile.coefficient_offset : nullptr;
+  float* const momentum = local ? job.momentum + tile->coefficient_offset : nullptr;
   if (local) {
 #pragma unroll
     for (uint32_t v = 0; v < kBlockValues; ++v) shared.x[65 * v + t] = momentum[64 * v + t];
@@ -76,10 +83,11 @@ __global__ void __launch_bounds__(kBlockThreads, 8) DecodeBlockKernel(const Deco
 #pragma unroll
   for (uint32_t v = 0; v < kBlockValues; ++v) {
     x[v] = shared.x[65 * v + t];
-    if (elements.kNorm != 1.0f) x[v] = __fmul_rn(elements.kNorm, x[v]);
+    if (Shape::kNorm != 1.0f) x[v] = __fmul_rn(Shape::kNorm, x[v]);
   }
   __syncthreads();
   Shape::Inverse(x, shared.x);
+  const BlockElements<Shape> elements(*tile);
   WithRule(
       job.update, [&](auto rule) __attribute__((always_inline)) {
         UpdateTile<decltype(rule)::kRule>(job, elements, x);

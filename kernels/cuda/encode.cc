@@ -11,6 +11,7 @@
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/dense_ops.h"
 #include "kernels/cuda/fft.h"
+#include "kernels/cuda/run_transform.h"
 #include "kernels/cuda/segment_tiles.h"
 #include "kernels/cuda/workspace.h"
 

@@ -19,14 +19,19 @@ template <typename Elements>
 __device__ __forceinline__ void GatherSignal(const SignalJob& signal, const Elements& elements,
                                              float (&x)[kBlockValues]) {
   const auto gather = [&](const auto* a, const auto* b, const auto& load) {
-#pragma unroll
-    for (uint32_t v = 0; v < kBlockValues; ++v) {
-      x[v] = elements.IsValid(v) ? load(a, elements.At(v)) : 0.0f;
-    }
-    if (b != nullptr) {
+    if (b == nullptr) {
 #pragma unroll
       for (uint32_t v = 0; v < kBlockValues; ++v) {
-        if (elements.IsValid(v)) x[v] = __fsub_rn(x[v], load(b, elements.At(v)));
+        x[v] = elements.IsValid(v) ? load(a, elements.At(v)) : 0.0f;
+      }
+      return;
+    }
+#pragma unroll
+    for (uint32_t v = 0; v < kBlockValues; ++v) {
+      x[v] = 0;
+      if (elements.IsValid(v)) {
+        const uint64_t at = elements.At(v);
+        x[v] = __fsub_rn(load(a, at), load(b, at));
       }
     }
   };
@@ -43,47 +48,56 @@ __device__ __forceinline__ void GatherSignal(const SignalJob& signal, const Elem
   for (uint32_t v = 0; v < kBlockValues; ++v) x[v] = __fmul_rn(signal.scale, x[v]);
 }
 
+// The tile of this block. Read anew where it is needed: kept in registers beside the values, it
+// would make the compiler spill.
+__device__ __forceinline__ const Tile& TileOf(const TilesJob& job) {
+  return job.tiles[job.segment_begin + job.first + blockIdx.x];
+}
+
 template <typename Shape>
-__global__ void __launch_bounds__(kBlockThreads, 8) EncodeBlockKernel(const EncodeJob job) {
+__global__ void __launch_bounds__(kBlockThreads, Shape::kEncoders)
+    EncodeBlockKernel(const EncodeJob job) {
   LONGWAVE_SHARED(EncodeShared, shared);
   const uint32_t t = threadIdx.x;
   const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
-  const Tile tile = job.tiles.tiles[job.tiles.segment_begin + number];
-  const BlockElements<Shape> elements(tile);
-  float* const momentum = job.momentum + tile.coefficient_offset;
-  Prefetch(momentum + 64 * t);
-  Prefetch(momentum + 64 * t + 32);
   if (number == 0) WriteHead<kBlockThreads>(job.payload);
 
   float x[kBlockValues];
-  GatherSignal(job.signal, elements, x);
   TileReport report = {};
+  {
+    const Tile tile = TileOf(job.tiles);
+    Prefetch(job.momentum + tile.coefficient_offset + 64 * t);
+    Prefetch(job.momentum + tile.coefficient_offset + 64 * t + 32);
+    GatherSignal(job.signal, BlockElements<Shape>(tile), x);
+  }
 #pragma unroll
   for (uint32_t v = 0; v < kBlockValues; ++v) {
     report.signal += Square(x[v]);
-    if (elements.kNorm != 1.0f) x[v] = __fmul_rn(elements.kNorm, x[v]);
+    if (Shape::kNorm != 1.0f) x[v] = __fmul_rn(Shape::kNorm, x[v]);
   }
   Shape::Forward(x, shared.x);
+  {
+    const float* const momentum = job.momentum + TileOf(job.tiles).coefficient_offset + t;
 #pragma unroll
-  for (uint32_t v = 0; v < kBlockValues; ++v) {
-    x[v] = __fmaf_rn(job.beta, momentum[64 * v + t], x[v]);
-    report.momentum += Square(x[v]);
-    shared.x[65 * v + t] = x[v];
+    for (uint32_t v = 0; v < kBlockValues; ++v) {
+      x[v] = __fmaf_rn(job.beta, momentum[64 * v], x[v]);
+      report.momentum += Square(x[v]);
+      shared.x[65 * v + t] = x[v];
+    }
   }
   BlockSum<kBlockThreads>(report.signal, report.momentum, shared.scratch.exchange);
   report.finite = IsFiniteSum(report.momentum);
-  if (!report.finite) {
-    if (t == 0) job.reports[number] = report;
-    return;  // the whole block: the momentum stays as it was
-  }
+  if (t == 0) job.reports[number] = report;
+  if (!report.finite) return;  // the whole block: the momentum stays as it was
 
   const double sent =
       QuantizeTile(job, number, kTileElementsMax, shared.x, shared.scratch,
                    [&](uint32_t k) { SelectLargestInRegisters(x, shared.x, k, shared.scratch); });
-  report.sent = BlockSum<kBlockThreads>(sent, shared.scratch.exchange);
+  const double sent_sum = BlockSum<kBlockThreads>(sent, shared.scratch.exchange);
+  float* const momentum = job.momentum + TileOf(job.tiles).coefficient_offset + t;
 #pragma unroll
-  for (uint32_t v = 0; v < kBlockValues; ++v) momentum[64 * v + t] = shared.x[65 * v + t];
-  if (t == 0) job.reports[number] = report;
+  for (uint32_t v = 0; v < kBlockValues; ++v) momentum[64 * v] = shared.x[65 * v + t];
+  if (t == 0) job.reports[number].sent = sent_sum;
 }
 
 template <typename Shape>

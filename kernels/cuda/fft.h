@@ -20,13 +20,6 @@ namespace longwave::cuda {
 // keeps it. Not thread-safe.
 absl::Status FftRuns(float* runs, uint32_t count, cudaStream_t stream);
 
-// How the encoder transforms runs of 4096. What is faster is for tests/bench to say on the GPU in
-// question; so far none has run it, and the default is what needs no other library and gives the
-// bits of the CPU's encoder.
-enum class RunTransform : uint8_t { kStages, kFft };
-void SetRunTransform(RunTransform transform);  // from any thread, for encodings that begin later
-RunTransform GetRunTransform();
-
 // The signal of the tiles, times DctNorm, in Makhoul's order: what FftRuns takes.
 struct EncodeJob;
 cudaError_t LaunchFftInput(const EncodeJob& job, float* runs, cudaStream_t stream);

@@ -15,7 +15,6 @@ namespace longwave::cuda {
 
 inline constexpr uint32_t kBlockThreads = 64;
 inline constexpr uint32_t kBlockValues = 64;
-
 struct FloatArithmetic {
   using V = float;
   static LONGWAVE_CODELET V Add(V a, V b) { return __fadd_rn(a, b); }
@@ -49,11 +48,18 @@ __device__ __forceinline__ void HalfInverse(float* x) {
 // A shape says where value v of this thread is in the tile before the forward transform and after
 // the inverse one (v is a constant where the loops are unrolled), and transforms x in place between
 // that order and the coefficients'. shared: kBlockSharedFloats, free again at the end.
+//
+// kEncoders: blocks of the encoder that a multiprocessor shall have room for. 8 leave 128 registers
+// a thread and 6 leave 168; more than the compiler needs there it would spill.
 
 inline constexpr uint32_t kBlockSharedFloats = 128 * 33;
 
+inline constexpr float kBlockNorm = 1.0f / 64;  // DctNorm of 4096 elements
+
 struct Block64x64 {
+  static constexpr uint32_t kEncoders = 8;
   static constexpr uint32_t kRows = 64, kCols = 64;
+  static constexpr float kNorm = kBlockNorm;
   static __device__ uint32_t Row(uint32_t v) { return v; }
   static __device__ uint32_t Col(uint32_t) { return threadIdx.x; }
 
@@ -84,7 +90,9 @@ struct Block64x64 {
 
 // Each thread has two columns, t and 127 − t, which the first butterflies of the rows join.
 struct Block32x128 {
+  static constexpr uint32_t kEncoders = 6;
   static constexpr uint32_t kRows = 32, kCols = 128;
+  static constexpr float kNorm = kBlockNorm;
   static __device__ uint32_t Row(uint32_t v) { return v % 32; }
   static __device__ uint32_t Col(uint32_t v) { return v < 32 ? threadIdx.x : 127 - threadIdx.x; }
 
@@ -125,7 +133,9 @@ struct Block32x128 {
 // Each thread has the rows 32·w + e and 127 − (32·w + e) of one column, which the first butterflies
 // of the columns join; later two whole rows, t and 64 + t.
 struct Block128x32 {
+  static constexpr uint32_t kEncoders = 8;
   static constexpr uint32_t kRows = 128, kCols = 32;
+  static constexpr float kNorm = kBlockNorm;
   static __device__ uint32_t Row(uint32_t v) {
     return v < 32 ? 32 * Warp() + v : 127 - (32 * Warp() + v - 32);
   }
@@ -198,6 +208,8 @@ struct Block128x32 {
 
 // Without a transform the order is the coefficients'.
 struct BlockFlat {
+  static constexpr uint32_t kEncoders = 6;
+  static constexpr float kNorm = 1.0f;
   static __device__ __forceinline__ void Forward(float*, float*) {}
   static __device__ __forceinline__ void Inverse(float*, float*) {}
 };
@@ -206,8 +218,6 @@ struct BlockFlat {
 template <typename Shape>
 class BlockElements {
  public:
-  static constexpr float kNorm = 1.0f / 64;  // DctNorm of 4096 elements
-
   explicit __device__ BlockElements(const Tile& tile)
       : offset_(tile.offset),
         row_stride_(tile.row_stride),
@@ -236,40 +246,51 @@ class BlockElements {
   uint32_t row_stride_, rows_valid_, cols_valid_;
 };
 
-// Element 64·v + t of a run, or of a block of 32, 64 or 128 columns.
+// Element 64·v + t of a run, or of a block of 32, 64 or 128 columns: of the elements of one thread
+// those of even v, and those of odd v, are at equal distances.
 template <>
 class BlockElements<BlockFlat> {
  public:
-  static constexpr float kNorm = 1.0f;
-
-  explicit __device__ BlockElements(const Tile& tile)
-      : offset_(tile.offset),
-        row_stride_(tile.rows == 1 ? 64 : tile.row_stride),
-        log_cols_(tile.rows == 1 || tile.cols == 64 ? 6 : (tile.cols == 128 ? 7 : 5)),
-        end_(tile.rows == 1 ? tile.cols_valid : kTileElementsMax),
-        rows_valid_(tile.rows == 1 ? 64 : tile.rows_valid),
-        cols_valid_(tile.rows == 1 ? 64 : tile.cols_valid) {}
-  __device__ bool IsValid(uint32_t v) const { return IsValidPlace(64 * v + threadIdx.x); }
-  __device__ uint64_t At(uint32_t v) const { return AtPlace(64 * v + threadIdx.x); }
+  explicit __device__ BlockElements(const Tile& tile) {
+    const uint32_t t = threadIdx.x, rows_valid = tile.rows_valid, cols_valid = tile.cols_valid;
+    const uint64_t stride = tile.row_stride;
+    if (tile.rows == 1) {
+      at_ = tile.offset + t;
+      pair_ = 128;
+      odd_ = 64;
+      even_end_ = odd_end_ = (cols_valid + 63 - t) / 64;
+    } else if (tile.cols == 128) {
+      at_ = tile.offset + t;
+      pair_ = stride;
+      odd_ = 64;
+      even_end_ = t < cols_valid ? 2 * rows_valid : 0;
+      odd_end_ = 64 + t < cols_valid ? 2 * rows_valid : 0;
+    } else if (tile.cols == 64) {
+      at_ = tile.offset + t;
+      pair_ = 2 * stride;
+      odd_ = stride;
+      even_end_ = odd_end_ = t < cols_valid ? rows_valid : 0;
+    } else {
+      at_ = tile.offset + Warp() * stride + Lane();
+      pair_ = 4 * stride;
+      odd_ = 2 * stride;
+      even_end_ = odd_end_ = Lane() < cols_valid ? (rows_valid + 1 - Warp()) / 2 : 0;
+    }
+  }
+  __device__ bool IsValid(uint32_t v) const { return v < (v % 2 == 0 ? even_end_ : odd_end_); }
+  __device__ uint64_t At(uint32_t v) const { return at_ + v / 2 * pair_ + v % 2 * odd_; }
+  // Asks for the tile's lines, each of the first lane of the warp that reads it.
   __device__ void PrefetchFrom(const float* array) const {
+    if (Lane() != 0) return;
 #pragma unroll
-    for (uint32_t e = 0; e < 64; e += 32) {
-      const uint32_t place = 64 * threadIdx.x + e;
-      if (IsValidPlace(place)) Prefetch(array + AtPlace(place));
+    for (uint32_t v = 0; v < kBlockValues; ++v) {
+      if (IsValid(v)) Prefetch(array + At(v));
     }
   }
 
  private:
-  __device__ uint32_t Col(uint32_t place) const { return place & ((1u << log_cols_) - 1); }
-  __device__ bool IsValidPlace(uint32_t place) const {
-    return place < end_ && place >> log_cols_ < rows_valid_ && Col(place) < cols_valid_;
-  }
-  __device__ uint64_t AtPlace(uint32_t place) const {
-    return offset_ + static_cast<uint64_t>(place >> log_cols_) * row_stride_ + Col(place);
-  }
-
-  uint64_t offset_;
-  uint32_t row_stride_, log_cols_, end_, rows_valid_, cols_valid_;
+  uint64_t at_, pair_, odd_;
+  uint32_t even_end_, odd_end_;
 };
 
 }  // namespace longwave::cuda

@@ -220,6 +220,7 @@ TEST_P(EncodeConformance, RefusesArgumentsThatDoNotFit) {
   good.payload = payload;
   good.report = &report;
   ASSERT_TRUE(ops().encode({}, good).ok());
+  ASSERT_TRUE(ops().finish({}, good.slot).ok());
   const auto refused = [&](auto&& spoil) {
     EncodeArgs bad = good;
     spoil(bad);
