@@ -1,0 +1,340 @@
+// Encode and decode-update over every shape of full tile, every size of selection and inputs that
+// are hard to choose among: payload, residual and update to the bit of the generic CPU's.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "common/base/rng.h"
+#include "tests/conformance/harness.h"
+
+namespace longwave::conformance {
+namespace {
+
+using TileShapes = Conformance;
+
+// Blocks of 64 × 64, 32 × 128 and 128 × 32, padded and not, and a run; or the same elements flat.
+Layout ShapesLayout(Tiling tiling) {
+  Manifest manifest;
+  manifest.tensors = {{"square", {64, 100}},
+                      {"wide", {40, 120}},
+                      {"tall", {128, 96}},
+                      {"tall padded", {120, 30}},
+                      {"vector", {5000}}};
+  LayoutOptions options;
+  options.tiling = tiling;
+  options.segment_tiles = 64;
+  absl::StatusOr<Layout> layout = Layout::Create(manifest, options);
+  EXPECT_TRUE(layout.ok());
+  return *std::move(layout);
+}
+
+// Values that selection finds hard, by name.
+enum class Input { kRandom, kTies, kOneMagnitude, kSparse, kDenormal, kWide };
+constexpr Input kInputs[] = {Input::kRandom, Input::kTies,     Input::kOneMagnitude,
+                             Input::kSparse, Input::kDenormal, Input::kWide};
+
+std::vector<float> ValuesOf(Input input, size_t n, uint64_t seed) {
+  std::vector<float> values = RandomVector(n, seed);
+  Rng rng(seed + 100);
+  for (float& v : values) {
+    switch (input) {
+      case Input::kRandom:
+        break;
+      case Input::kTies:
+        v = std::copysign(0.25f * static_cast<float>(1 + rng.Below(3)), v);
+        break;
+      case Input::kOneMagnitude:
+        v = std::copysign(0.75f, v);
+        break;
+      case Input::kSparse:
+        if (rng.Below(200) != 0) v = 0;
+        break;
+      case Input::kDenormal:
+        v *= 1e-39f;
+        break;
+      case Input::kWide:
+        v *= std::ldexp(1.0f, static_cast<int>(rng.Below(160)) - 80);
+        break;
+    }
+  }
+  return values;
+}
+
+// As bf16, two to a float's place.
+std::vector<float> ToBf16(const std::vector<float>& values) {
+  std::vector<uint16_t> halves(values.size() + values.size() % 2);
+  for (size_t i = 0; i < values.size(); ++i) {
+    halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(values[i]) >> 16);
+  }
+  std::vector<float> packed(halves.size() / 2);
+  std::memcpy(packed.data(), halves.data(), packed.size() * sizeof(float));
+  return packed;
+}
+
+struct Arrays {
+  std::vector<float> a, b, momentum;
+  ElementType type = ElementType::kFp32;
+  bool difference = true;
+};
+
+Encoded EncodeArrays(const KernelOps& ops, const Layout& layout, uint32_t segment,
+                     const Arrays& arrays, const EncodeSetting& setting) {
+  const bool bf16 = arrays.type == ElementType::kBf16;
+  const DenseArray a(ops, bf16 ? ToBf16(arrays.a) : arrays.a);
+  const DenseArray b(ops, bf16 ? ToBf16(arrays.b) : arrays.b);
+  const DenseArray momentum(ops, arrays.momentum);
+  const PayloadLayout payload_layout = PayloadLayoutOf(layout, segment, setting.format);
+  Encoded encoded;
+  encoded.payload.assign(payload_layout.bytes(), std::byte{0xee});
+  EncodeArgs args;
+  args.layout = &layout;
+  args.segment = segment;
+  args.signal = {a.data(), arrays.difference ? b.data() : nullptr, 0.7f, arrays.type};
+  args.transform = setting.transform;
+  args.beta = setting.beta;
+  args.alpha = setting.alpha;
+  args.run_seed = kRunSeed;
+  args.round = kRound;
+  args.momentum = momentum.data();
+  args.payload_layout = &payload_layout;
+  args.payload = encoded.payload;
+  args.report = &encoded.report;
+  args.slot = 1;
+  encoded.status = ops.encode({}, args);
+  if (encoded.status.ok()) encoded.status = ops.finish({}, args.slot);
+  encoded.momentum = momentum.Read();
+  return encoded;
+}
+
+bool SameBits(const std::vector<float>& x, const std::vector<float>& y) {
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+}
+
+void ExpectCpuBits(const KernelOps& ops, const Layout& layout, const Arrays& arrays,
+                   const EncodeSetting& setting) {
+  for (uint32_t s = 0; s < layout.segments().size(); ++s) {
+    const Encoded got = EncodeArrays(ops, layout, s, arrays, setting);
+    const Encoded wanted = EncodeArrays(GenericCpu(), layout, s, arrays, setting);
+    ASSERT_TRUE(got.status.ok()) << got.status.ToString();
+    ASSERT_EQ(got.report.nonfinite_tile, EncodeReport::kNone);
+    ASSERT_EQ(ValidatePayload(PayloadLayoutOf(layout, s, setting.format), got.payload),
+              absl::OkStatus());
+    EXPECT_EQ(got.payload, wanted.payload);
+    EXPECT_TRUE(SameBits(got.momentum, wanted.momentum));
+    const auto near = [](double x, double y) { return std::abs(x - y) <= 1e-5 * std::abs(y); };
+    EXPECT_TRUE(near(got.report.signal_square_sum, wanted.report.signal_square_sum));
+    EXPECT_TRUE(near(got.report.momentum_square_sum, wanted.report.momentum_square_sum));
+    EXPECT_TRUE(near(got.report.sent_square_sum, wanted.report.sent_square_sum));
+  }
+}
+
+std::string NameOf(Tiling tiling, Transform transform) {
+  return std::string(tiling == Tiling::kFlat ? "flat " : "model ") + std::string(Name(transform));
+}
+
+Arrays ArraysOf(Input input, const Layout& layout) {
+  return {ValuesOf(input, layout.parameter_count(), 1),
+          ValuesOf(input, layout.parameter_count(), 2),
+          ValuesOf(input, layout.coefficient_count(), 3)};
+}
+
+TEST_P(TileShapes, SelectionsOfEverySizeAreTheCpus) {
+  for (const Tiling tiling : {Tiling::kModel, Tiling::kFlat}) {
+    const Layout layout = ShapesLayout(tiling);
+    const Arrays arrays = ArraysOf(Input::kRandom, layout);
+    for (const Transform transform : {Transform::kNone, Transform::kDct}) {
+      if (tiling == Tiling::kFlat && transform == Transform::kDct) continue;  // as a model's run
+      for (const uint16_t k :
+           {1, 2, 8, 33, 64, 96, 97, 256, 384, 385, 1000, 2047, 2048, 2049, 4095, 4096}) {
+        SCOPED_TRACE(NameOf(tiling, transform) + " k " + std::to_string(k));
+        ExpectCpuBits(ops(), layout, arrays,
+                      {transform, {Selection::kTopK, ValueCodec::kInt2, k}, 0.9f, 1.0f});
+      }
+    }
+  }
+}
+
+TEST_P(TileShapes, InputsThatAreHardToChooseAmongGiveTheCpusBits) {
+  const Layout layout = ShapesLayout(Tiling::kModel);
+  for (const Input input : kInputs) {
+    const Arrays arrays = ArraysOf(input, layout);
+    for (const Transform transform : {Transform::kNone, Transform::kDct}) {
+      for (const ValueCodec codec : {ValueCodec::kFp32, ValueCodec::kInt8, ValueCodec::kSign}) {
+        for (const uint16_t k : {64, 300}) {
+          SCOPED_TRACE("input " + std::to_string(static_cast<int>(input)) + " " +
+                       std::string(Name(transform)) + " " + std::string(Name(codec)) + " k " +
+                       std::to_string(k));
+          // β = 0 leaves the magnitudes of the signal as they are, ties included.
+          for (const float beta : {0.0f, 0.5f}) {
+            ExpectCpuBits(ops(), layout, arrays,
+                          {transform, {Selection::kTopK, codec, k}, beta, 0.5f});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(TileShapes, SignalsOfBothTypesAndKindsGiveTheCpusBits) {
+  for (const Tiling tiling : {Tiling::kModel, Tiling::kFlat}) {
+    const Layout layout = ShapesLayout(tiling);
+    Arrays arrays = ArraysOf(Input::kRandom, layout);
+    for (const ElementType type : {ElementType::kFp32, ElementType::kBf16}) {
+      for (const bool difference : {false, true}) {
+        arrays.type = type;
+        arrays.difference = difference;
+        for (const Transform transform : {Transform::kNone, Transform::kDct}) {
+          for (const Selection selection : {Selection::kAll, Selection::kTopK}) {
+            SCOPED_TRACE(NameOf(tiling, transform) + (type == ElementType::kBf16 ? " bf16" : "") +
+                         (difference ? " difference" : "") + " " + std::string(Name(selection)));
+            ExpectCpuBits(ops(), layout, arrays,
+                          {transform, {selection, ValueCodec::kInt4, 64}, 0.95f, 1.0f});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(TileShapes, UpdatesUnderEveryRuleAreTheCpus) {
+  constexpr UpdateKind kRules[] = {UpdateKind::kSgd, UpdateKind::kSign, UpdateKind::kNesterov,
+                                   UpdateKind::kInner, UpdateKind::kLocal};
+  for (const Tiling tiling : {Tiling::kModel, Tiling::kFlat}) {
+    const Layout layout = ShapesLayout(tiling);
+    for (const Input input : {Input::kRandom, Input::kDenormal, Input::kWide}) {
+      const Arrays arrays = ArraysOf(input, layout);
+      for (const Transform transform : {Transform::kNone, Transform::kDct}) {
+        for (const PayloadFormat format : {PayloadFormat{Selection::kTopK, ValueCodec::kInt2, 64},
+                                           PayloadFormat{Selection::kTopK, ValueCodec::kBf16, 700},
+                                           PayloadFormat{Selection::kTopK, ValueCodec::kSign, 4096},
+                                           PayloadFormat{Selection::kRandom, ValueCodec::kFp32, 9},
+                                           PayloadFormat{Selection::kAll, ValueCodec::kInt8, 0}}) {
+          const PayloadLayout payload_layout = PayloadLayoutOf(layout, 0, format);
+          const Encoded encoded =
+              EncodeArrays(GenericCpu(), layout, 0, arrays, {transform, format, 0.9f, 1.0f});
+          for (const UpdateKind rule : kRules) {
+            SCOPED_TRACE(NameOf(tiling, transform) + " " + Describe(format) + " rule " +
+                         std::to_string(static_cast<int>(rule)));
+            const auto decode = [&](const KernelOps& ops) {
+              const DenseArray theta(ops, arrays.a), velocity(ops, arrays.b),
+                  gradient(ops, arrays.a), anchor(ops, arrays.b), momentum(ops, arrays.momentum);
+              DecodeUpdateArgs args;
+              args.layout = &layout;
+              args.transform = transform;
+              args.update = rule;
+              args.eta = 0.7f;
+              args.mu = 0.9f;
+              args.keep = 0.999f;
+              args.run_seed = kRunSeed;
+              args.round = kRound;
+              args.payload_layout = &payload_layout;
+              // Taken when the call returns: what happens to it then is the caller's affair.
+              std::vector<std::byte> payload = encoded.payload;
+              args.payload = payload;
+              args.theta = theta.data();
+              args.velocity = velocity.data();
+              args.gradient = gradient.data();
+              args.signal = {anchor.data(), theta.data(), 0.5f};
+              args.beta = 0.95f;
+              args.momentum = momentum.data();
+              EXPECT_EQ(ops.decode_update({}, args), absl::OkStatus());
+              std::fill(payload.begin(), payload.end(), std::byte{0xff});
+              EXPECT_EQ(ops.wait({}), absl::OkStatus());
+              std::vector<float> all = theta.Read();
+              for (const DenseArray* array : {&velocity, &gradient, &momentum}) {
+                const std::vector<float> values = array->Read();
+                all.insert(all.end(), values.begin(), values.end());
+              }
+              return all;
+            };
+            EXPECT_TRUE(SameBits(decode(ops()), decode(GenericCpu())));
+          }
+        }
+      }
+    }
+  }
+}
+
+struct Slot {
+  std::vector<std::byte> payload;
+  EncodeReport report;
+};
+
+TEST_P(TileShapes, SlotsAndOwnersKeepTheirEncodingsApart) {
+  const Layout layout = ShapesLayout(Tiling::kModel);
+  const Arrays arrays = ArraysOf(Input::kRandom, layout);
+  const PayloadFormat format = {Selection::kTopK, ValueCodec::kSign, 64};
+  const PayloadLayout payload_layout = PayloadLayoutOf(layout, 0, format);
+  const DenseArray a(ops(), arrays.a), b(ops(), arrays.b);
+  const DenseArray momentum(ops(), arrays.momentum);
+  EncodeArgs args;
+  args.layout = &layout;
+  args.transform = Transform::kDct;
+  args.momentum = momentum.data();
+  args.payload_layout = &payload_layout;
+  const auto encode = [&](Exec exec, uint32_t slot, float scale, Slot& to) {
+    to.payload.assign(payload_layout.bytes(), std::byte{0xee});
+    EncodeArgs each = args;
+    each.beta = 0;  // so that each payload depends on its own signal alone
+    each.signal = {a.data(), b.data(), scale};
+    each.payload = to.payload;
+    each.report = &to.report;
+    each.slot = slot;
+    return ops().encode(exec, each);
+  };
+  const auto alone = [&](float scale) {
+    Slot slot;
+    EXPECT_EQ(encode({}, 0, scale, slot), absl::OkStatus());
+    EXPECT_EQ(ops().finish({}, 0), absl::OkStatus());
+    return slot.payload;
+  };
+  const std::vector<std::byte> wanted[] = {alone(1), alone(-2), alone(3)};
+  ASSERT_NE(wanted[0], wanted[1]);
+
+  const int owner = 0;
+  Exec other;
+  other.owner = &owner;
+  Slot slots[3], refused;
+  ASSERT_EQ(encode({}, 0, 1, slots[0]), absl::OkStatus());
+  ASSERT_EQ(encode({}, 1, -2, slots[1]), absl::OkStatus());
+  ASSERT_EQ(encode(other, 0, 3, slots[2]), absl::OkStatus());
+  if (ops().on_device) {
+    EXPECT_EQ(encode({}, 0, 1, refused).code(), absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(ops().finish(other, 0), absl::OkStatus());
+  EXPECT_EQ(ops().finish({}, 1), absl::OkStatus());
+  EXPECT_EQ(ops().finish({}, 0), absl::OkStatus());
+  EXPECT_EQ(ops().finish({}, 0), absl::OkStatus());  // nothing under way
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(slots[i].payload, wanted[i]) << i;
+}
+
+TEST_P(TileShapes, HashesOfManySegmentsAreThoseOfEach) {
+  Manifest manifest;
+  manifest.tensors = {{"a", {200, 150}}, {"b", {9000}}};
+  LayoutOptions options;
+  options.segment_tiles = 3;
+  const Layout layout = *Layout::Create(manifest, options);
+  const uint32_t count = static_cast<uint32_t>(layout.segments().size());
+  ASSERT_GT(count, 3u);
+  const DenseArray theta(ops(), RandomVector(layout.parameter_count(), 1));
+  const auto hashes = [&](uint32_t begin, size_t segments) {
+    std::vector<uint64_t> result(segments);
+    HashArgs args;
+    args.layout = &layout;
+    args.segment_begin = begin;
+    args.theta = theta.data();
+    args.hashes = result;
+    EXPECT_EQ(ops().hash({}, args), absl::OkStatus());
+    return result;
+  };
+  const std::vector<uint64_t> all = hashes(0, count);
+  for (uint32_t s = 0; s < count; ++s) EXPECT_EQ(hashes(s, 1)[0], all[s]) << s;
+  EXPECT_EQ(hashes(1, count - 2), std::vector<uint64_t>(all.begin() + 1, all.end() - 1));
+}
+
+LONGWAVE_CONFORMANCE_SUITE(TileShapes);
+
+}  // namespace
+}  // namespace longwave::conformance
