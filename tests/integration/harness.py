@@ -21,7 +21,7 @@ DEADLINE_S = 60
 TINY = {
     "run.steps": 24, "run.workers": 2, "run.shards": 2, "run.validation_batches": 2,
     "model.d_model": 32, "model.layers": 1, "model.heads": 2, "model.context": 32,
-    "train.batch": 4, "train.warmup_steps": 4, "train.threads": 1,
+    "train.batch": 4, "train.warmup_steps": 4, "train.threads": 1, "train.device": "cpu",
     "cluster.heartbeat_interval_s": 0.05,
 }
 

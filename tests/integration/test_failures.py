@@ -87,6 +87,36 @@ class BadInput(IntegrationTest):
         self.assert_fails(done, "worker-0", "memory")
         self.assertIn("worker-0", done.summary["failure"])
 
+    def test_a_gpu_where_there_is_none(self):
+        # The first sentence of a worker is its last: no coordinator is there, and it looks for none.
+        config = self.write_config(cluster__coordinator="127.0.0.1:1")
+        worker = self.start("longwave-worker", "--config", config, "--name", "lonely", "--run-dir",
+                            self.root, "--device", "cuda")
+        status, _, errors = worker.finish()
+        if "127.0.0.1:1 did not answer" in errors:
+            self.skipTest("this machine has a GPU")
+        self.assertEqual(status, 1, errors)
+        self.assertEqual(errors.count("\n"), 1, errors)
+        self.assertTrue(
+            errors.startswith("error: lonely: train.device is cuda, got no GPU to compute on: "),
+            errors)
+        self.assertIn("; wanted ", errors)
+
+    def test_a_run_on_gpus_where_there_are_none(self):
+        done = self.up(train__device="cuda", cluster__start_timeout_s=5)
+        if done.status == 0:
+            self.skipTest("this machine has a GPU")
+        self.assert_fails(done, "worker-", "train.device is cuda, got no GPU to compute on")
+
+    def test_auto_without_a_gpu_says_why_it_computes_on_the_cpu(self):
+        done = self.up(train__device="auto")
+        self.assertEqual(done.status, 0, done.errors)
+        log = (done.folder / "logs" / "worker-0.log").read_text(encoding="utf-8")
+        if "backend cuda" in log:
+            self.skipTest("this machine has a GPU")
+        self.assertIn("train.device auto: computing on the CPU: ", log)
+        self.assertIn("backend cpu", log)
+
     def test_loss_that_is_not_finite(self):
         # Each step multiplies every weight by 1 - 10 x 10: beyond fp32 after some twenty.
         done = self.up(run__preset="diloco", run__steps=60, sync__inner_steps=60,

@@ -43,7 +43,8 @@ struct ReplicaView {
 
 // A worker's side of a sync, without model, socket, thread or clock: it turns a replica into
 // payloads and merged payloads into the updated replica. One object for one worker, and the same
-// object in the simulator. Not thread-safe.
+// object in the simulator. Not thread-safe. On a device, whose encoding slots are the process's,
+// another pipeline's turn comes once all segments of the round are encoded.
 //
 // A round:  BeginRound;  for each segment Encode, then (once the shard has merged) Apply, segments
 // in any order;  EndRound. A push that was not accepted is given back to the residual by
