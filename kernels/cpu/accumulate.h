@@ -47,42 +47,6 @@ LONGWAVE_SIMD TileSums AddMomentum(uint32_t n, float beta, const float* m, const
   return sums;
 }
 
-inline double SignalSum(const SquareLanes& squares, const AccumulateArgs& args, TileWork& work) {
-  const double sum = squares.Total();
-  if (IsPlain(sum)) return sum;
-  Gather(args.place, args.signal, work.y);
-  return SquareSumInDouble(SizeOf(args.place), work.y);
-}
-
-// A full 64 × 64 tile: the signal goes straight into the columns' transforms.
-template <class Source>
-__attribute__((noinline)) TileSums AccumulateFull64(const AccumulateArgs& args,
-                                                    const Source& elements, TileWork& work) {
-  const uint64_t stride = args.place.row_stride;
-  // Rows are far apart in memory, where no hardware guesses what comes next.
-  const auto ahead = static_cast<int64_t>(args.next.offset - args.place.offset);
-  const uint64_t next_stride = args.next.rows == 1 ? 64 : args.next.row_stride;
-  SquareLanes squares;
-  ForwardColumns<64, 64>(
-      args.plans->norm,
-      [&](auto r, uint32_t c) LONGWAVE_BODY {
-        const V s = elements.At(r.value * stride + c);
-        squares.Put<r.value>(s);
-        return s;
-      },
-      work.y,
-      [&](auto r, uint32_t c) LONGWAVE_BODY {
-        elements.Fetch(ahead + static_cast<int64_t>(r.value * next_stride + c));
-      });
-  ForwardRows<64, 64>(work.y, args.next_momentum, work.x);
-  const double signal = SignalSum(squares, args, work);
-  TileSums sums = AddMomentum<false>(
-      4096, args.beta, args.momentum, args.next_momentum,
-      [&](uint32_t i) LONGWAVE_BODY { return Load(work.x + i); }, work);
-  sums.signal = signal;
-  return sums;
-}
-
 // A full run without a transform: one pass over signal and momentum.
 template <class Source>
 __attribute__((noinline)) TileSums AccumulateRun(const AccumulateArgs& args, const Source& elements,
@@ -99,35 +63,38 @@ __attribute__((noinline)) TileSums AccumulateRun(const AccumulateArgs& args, con
         return s;
       },
       work);
-  sums.signal = SignalSum(squares, args, work);
+  sums.signal = squares.Total();
+  if (!IsPlain(sums.signal)) {
+    Gather(args.place, args.signal, work.y);
+    sums.signal = SquareSumInDouble(n, work.y);
+  }
   return sums;
 }
 
 inline TileSums AccumulateAny(const AccumulateArgs& args, TileWork& work) {
   const uint32_t n = SizeOf(args.place);
-  Gather(args.place, args.signal, work.x);
-  const double signal = SquareSum(n, work.x);
-  if (args.plans != nullptr) {
-    Forward(*args.plans, work.x, work.y);
+  double signal = Gather(args.place, args.signal, work.x);
+  if (!IsPlain(signal)) signal = SquareSumInDouble(n, work.x);
+  const auto sum = [&](uint32_t i) LONGWAVE_BODY { return Load(work.x + i); };
+  TileSums sums;
+  if (args.plans == nullptr) {
+    sums = AddMomentum<true>(n, args.beta, args.momentum, args.next_momentum, sum, work);
+  } else {
+    const Ahead ahead = WithElements(args.signal, 0, [&](const auto& elements) {
+      return AheadOf(args.next, elements.a, elements.b, work.x);
+    });
+    ForwardAny(*args.plans, ahead, args.next_momentum, work.x, work.y);
     for (uint32_t i = n; i < RoundUp(n, 64); ++i) work.x[i] = 0;
+    sums = AddMomentum<false>(n, args.beta, args.momentum, args.next_momentum, sum, work);
   }
-  TileSums sums = AddMomentum<true>(
-      n, args.beta, args.momentum, args.next_momentum,
-      [&](uint32_t i) LONGWAVE_BODY { return Load(work.x + i); }, work);
   sums.signal = signal;
   return sums;
 }
 
 inline TileSums Accumulate(const AccumulateArgs& args, TileWork& work) {
-  if (!IsFull(args.place)) return AccumulateAny(args, work);
-  const uint64_t offset = args.place.offset;
-  if (args.plans != nullptr && IsShape(*args.plans, 64, 64)) {
-    return WithElements(args.signal, offset, [&](const auto& elements) {
-      return AccumulateFull64(args, elements, work);
-    });
-  }
-  if (args.plans == nullptr && args.place.rows == 1 && args.place.cols % 64 == 0) {
-    return WithElements(args.signal, offset,
+  if (args.plans == nullptr && IsFull(args.place) && args.place.rows == 1 &&
+      args.place.cols % 64 == 0) {
+    return WithElements(args.signal, args.place.offset,
                         [&](const auto& elements) { return AccumulateRun(args, elements, work); });
   }
   return AccumulateAny(args, work);

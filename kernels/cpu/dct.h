@@ -16,12 +16,22 @@ inline void Scale(uint32_t n, float factor, float* x) {
   }
 }
 
-template <uint32_t kRows, uint32_t kCols>
-__attribute__((noinline)) void ForwardInPlace(float norm, float* data, float* scratch) {
-  ForwardColumns<kRows, kCols>(
-      norm, [&](auto r, uint32_t c) LONGWAVE_BODY { return Load(data + r.value * kCols + c); },
-      scratch);
-  ForwardRows<kRows, kCols>(scratch, data, data);
+// Nothing that is not at hand.
+LONGWAVE_SIMD Ahead NothingAhead(const float* data) {
+  const auto* at = reinterpret_cast<const char*>(data);
+  return {at, at, 0, 0};
+}
+
+// Of elements of `element_bytes` each, at the place of `next`, or nothing where its rows are not
+// those of a 64 × 64 tile or a run.
+template <class Element>
+LONGWAVE_SIMD Ahead AheadOf(const TilePlace& next, const Element* a, const Element* b,
+                            const float* data) {
+  if (next.rows != 64 && SizeOf(next) != kTileSizeMax) return NothingAhead(data);
+  const uint64_t stride = next.rows == 1 ? 64 : next.row_stride;
+  return {reinterpret_cast<const char*>(a + next.offset),
+          reinterpret_cast<const char*>((b == nullptr ? a : b) + next.offset),
+          stride * sizeof(Element), 16 * sizeof(Element)};
 }
 
 struct RowNumbers {
@@ -35,36 +45,57 @@ constexpr RowNumbers AllRows() {
 constexpr RowNumbers kAllRows = AllRows();
 
 template <uint32_t kRows, uint32_t kCols>
-__attribute__((noinline)) void InverseInPlace(float* data, float* scratch) {
-  InverseRows<kRows, kCols>(data, kRows, kAllRows.at, scratch);
-  InverseColumns<kRows, kCols>(scratch, [&](auto r, uint32_t c, V v) LONGWAVE_BODY {
-    Store(data + r.value * kCols + c, v);
-  });
+inline void ForwardInPlace(float norm, const Ahead& ahead, const float* ahead_rows, float* data,
+                           float* scratch) {
+  ForwardColumns<kRows, kCols>(norm, data, ahead, scratch);
+  ForwardRows<kRows, kCols>(scratch, ahead_rows, data);
+}
+
+template <uint32_t kRows, uint32_t kCols>
+inline void InverseInPlace(uint32_t count, const uint8_t* rows, const Ahead& ahead, float* data,
+                           float* scratch) {
+  InverseRows<kRows, kCols>(data, count, rows, scratch);
+  InverseColumns<kRows, kCols>(scratch, ahead, data);
 }
 
 inline bool IsShape(const TilePlans& plans, uint32_t rows, uint32_t cols) {
   return plans.down.length == rows && plans.along.length == cols;
 }
 
-inline void Forward(const TilePlans& plans, float* data, float* scratch) {
-  if (IsShape(plans, 64, 64)) return ForwardInPlace<64, 64>(plans.norm, data, scratch);
-  if (IsShape(plans, 32, 128)) return ForwardInPlace<32, 128>(plans.norm, data, scratch);
-  if (IsShape(plans, 128, 32)) return ForwardInPlace<128, 32>(plans.norm, data, scratch);
-  Scale(plans.down.length * plans.along.length, plans.norm, data);
+// ahead, ahead_rows: what is fetched meanwhile, of 4096 elements each.
+inline void ForwardAny(const TilePlans& plans, const Ahead& ahead, const float* ahead_rows,
+                       float* data, float* scratch) {
+  const float norm = plans.norm;
+  if (IsShape(plans, 64, 64)) {
+    return ForwardInPlace<64, 64>(norm, ahead, ahead_rows, data, scratch);
+  }
+  if (IsShape(plans, 32, 128)) {
+    return ForwardInPlace<32, 128>(norm, ahead, ahead_rows, data, scratch);
+  }
+  if (IsShape(plans, 128, 32)) {
+    return ForwardInPlace<128, 32>(norm, ahead, ahead_rows, data, scratch);
+  }
+  Scale(plans.down.length * plans.along.length, norm, data);
   TransformByTable(plans.down, plans.along, data, scratch);
 }
 
 // Of coefficients that are already times the norm.
-inline void InverseOfScaled(const TilePlans& plans, float* data, float* scratch) {
-  if (IsShape(plans, 64, 64)) return InverseInPlace<64, 64>(data, scratch);
-  if (IsShape(plans, 32, 128)) return InverseInPlace<32, 128>(data, scratch);
-  if (IsShape(plans, 128, 32)) return InverseInPlace<128, 32>(data, scratch);
+inline void InverseOfScaled(const TilePlans& plans, const Ahead& ahead, float* data,
+                            float* scratch) {
+  const uint8_t* rows = kAllRows.at;
+  if (IsShape(plans, 64, 64)) return InverseInPlace<64, 64>(64, rows, ahead, data, scratch);
+  if (IsShape(plans, 32, 128)) return InverseInPlace<32, 128>(32, rows, ahead, data, scratch);
+  if (IsShape(plans, 128, 32)) return InverseInPlace<128, 32>(128, rows, ahead, data, scratch);
   TransformByTable(plans.along, plans.down, data, scratch);
+}
+
+inline void Forward(const TilePlans& plans, float* data, float* scratch) {
+  ForwardAny(plans, NothingAhead(data), data, data, scratch);
 }
 
 inline void Inverse(const TilePlans& plans, float* data, float* scratch) {
   Scale(plans.down.length * plans.along.length, plans.norm, data);
-  InverseOfScaled(plans, data, scratch);
+  InverseOfScaled(plans, NothingAhead(data), data, scratch);
 }
 
 }  // namespace

@@ -12,30 +12,45 @@ namespace {
 // One group of kLanes columns or rows is a function of its own: in a loop the compilers load all of
 // a transform's constants beforehand, into registers that they do not have.
 //
-// fetch(Index<r>, c) is called once for each row and group, evenly over the time that the pass
-// takes: prefetches that come all at once wait for each other.
+// Both passes over columns fetch a part of another array for the tile after this one, evenly over
+// the time that they take (prefetches that come all at once wait for each other) and row by row
+// (rows are pages apart, and a page's address is soon forgotten).
+struct Ahead {
+  const char* a;
+  const char* b;  // a again where there is no second one
+  uint64_t row_bytes;
+  uint32_t line_bytes;  // of a quarter of a row
 
-struct NoFetch {
-  template <class R>
-  LONGWAVE_SIMD void operator()(R, uint32_t) const {}
+  // Of 256 lines.
+  LONGWAVE_SIMD void Fetch(uint32_t line) const {
+    const uint64_t at = line / 4 * row_bytes + line % 4 * line_bytes;
+    Prefetch(a + at);
+    Prefetch(b + at);
+  }
 };
 
-template <uint32_t kRows, uint32_t kCols, class From, class Fetch>
-__attribute__((noinline)) void ForwardColumnsAt(uint32_t c, float norm, const From& load,
-                                                const Fetch& fetch, float* between) {
-  Steps2<kRows>::Forward([&](auto r) LONGWAVE_BODY { return Lanes::Mul(norm, load(r, c)); },
-                         [&](auto i, V v) LONGWAVE_BODY {
-                           fetch(i, c);
-                           Store(between + i.value * kCols + c, v);
-                         });
+// Line of a pass of 4096 / kLanes steps.
+template <uint32_t kRows>
+LONGWAVE_SIMD uint32_t LineOf(uint32_t c, uint32_t i) {
+  return (c / kLanes * kRows + i) * kLanes / 16;
 }
 
-// Elements: load(Index<r>, c) gives kLanes of row r from column c on. between[kRows, kCols].
-template <uint32_t kRows, uint32_t kCols, class From, class Fetch = NoFetch>
-LONGWAVE_SIMD void ForwardColumns(float norm, const From& load, float* between,
-                                  const Fetch& fetch = {}) {
+template <uint32_t kRows, uint32_t kCols>
+__attribute__((noinline)) void ForwardColumnsAt(uint32_t c, float norm, const float* in,
+                                                const Ahead& ahead, float* between) {
+  Steps2<kRows>::Forward(
+      [&](auto r) LONGWAVE_BODY { return Lanes::Mul(norm, Load(in + r.value * kCols + c)); },
+      [&](auto i, V v) LONGWAVE_BODY {
+        ahead.Fetch(LineOf<kRows>(c, i.value));
+        Store(between + i.value * kCols + c, v);
+      });
+}
+
+// in, between: [kRows, kCols].
+template <uint32_t kRows, uint32_t kCols>
+inline void ForwardColumns(float norm, const float* in, const Ahead& ahead, float* between) {
   for (uint32_t c = 0; c < kCols; c += kLanes) {
-    ForwardColumnsAt<kRows, kCols>(c, norm, load, fetch, between);
+    ForwardColumnsAt<kRows, kCols>(c, norm, in, ahead, between);
   }
 }
 
@@ -127,22 +142,22 @@ inline void InverseRows(const float* in, uint32_t count, const uint8_t* rows, fl
   }
 }
 
-template <uint32_t kRows, uint32_t kCols, class To, class Fetch>
-__attribute__((noinline)) void InverseColumnsAt(uint32_t c, const float* between, const To& store,
-                                                const Fetch& fetch) {
+template <uint32_t kRows, uint32_t kCols>
+__attribute__((noinline)) void InverseColumnsAt(uint32_t c, const float* between,
+                                                const Ahead& ahead, float* out) {
   Steps2<kRows>::Inverse(
       [&](auto i) LONGWAVE_BODY {
-        fetch(i, c);
+        ahead.Fetch(LineOf<kRows>(c, i.value));
         return Load(between + i.value * kCols + c);
       },
-      [&](auto r, V v) LONGWAVE_BODY { store(r, c, v); });
+      [&](auto r, V v) LONGWAVE_BODY { Store(out + r.value * kCols + c, v); });
 }
 
-// Elements: store(Index<r>, c, V) takes kLanes of row r from column c on.
-template <uint32_t kRows, uint32_t kCols, class To, class Fetch = NoFetch>
-LONGWAVE_SIMD void InverseColumns(const float* between, const To& store, const Fetch& fetch = {}) {
+// between, out: [kRows, kCols].
+template <uint32_t kRows, uint32_t kCols>
+inline void InverseColumns(const float* between, const Ahead& ahead, float* out) {
   for (uint32_t c = 0; c < kCols; c += kLanes) {
-    InverseColumnsAt<kRows, kCols>(c, between, store, fetch);
+    InverseColumnsAt<kRows, kCols>(c, between, ahead, out);
   }
 }
 

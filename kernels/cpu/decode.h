@@ -46,24 +46,6 @@ inline SentRows ScatterSent64(float norm, uint32_t count, const uint16_t* indice
   return result;
 }
 
-// A full 64 × 64 tile: the columns' transforms go straight into the update.
-template <class AnyRule>
-__attribute__((noinline)) void DecodeFull64(const TilePlace& place, const TilePlace& next,
-                                            const AnyRule& rule, uint32_t count,
-                                            const uint8_t* rows, TileWork& work) {
-  const uint64_t stride = place.row_stride;
-  const uint64_t next_stride = next.rows == 1 ? 64 : next.row_stride;
-  const float* target = rule.step.rule == UpdateRule::kInner ? rule.step.gradient : rule.step.theta;
-  const float* ahead = target + next.offset;
-  InverseRows<64, 64>(work.x, count, rows, work.y);
-  InverseColumns<64, 64>(
-      work.y,
-      [&](auto r, uint32_t c, V u) LONGWAVE_BODY {
-        rule.template Apply<WholeVectors>(place.offset + r.value * stride + c, u, kLanes);
-      },
-      [&](auto r, uint32_t c) LONGWAVE_BODY { Prefetch(ahead + r.value * next_stride + c); });
-}
-
 // Without a transform, what was not sent is +0, which leaves θ as it is to the bit where the update
 // adds −0 to it, or nothing: only what was sent is touched then.
 inline bool ZerosLeaveTheta(const UpdateStep& step) {
@@ -103,24 +85,13 @@ inline void Decode(const TilePlace& place, const TilePlace& next, const TilePlan
     for (uint32_t i = 0; i < count; ++i) work.x[indices[i]] = values[i];
     return Update(place, step, work.x);
   }
-  const bool fused =
-      IsShape(*plans, 64, 64) && IsFull(place) &&
-      (step.rule == UpdateRule::kInner || (step.rule == UpdateRule::kSgd && step.keep == 1.0f));
-  if (fused) {
-    SentRows sent;
-    const uint8_t* rows = kAllRows.at;
-    uint32_t row_count = 64;
-    if (indices == nullptr) {
-      Scale(n, plans->norm, work.x);
-    } else {
-      sent = ScatterSent64(plans->norm, count, indices, values, work);
-      rows = sent.rows;
-      row_count = sent.count;
-    }
-    if (step.rule == UpdateRule::kSgd) {
-      return DecodeFull64(place, next, Rule<UpdateRule::kSgd, false>(step), row_count, rows, work);
-    }
-    return DecodeFull64(place, next, Rule<UpdateRule::kInner, false>(step), row_count, rows, work);
+  const float* target = step.rule == UpdateRule::kInner ? step.gradient : step.theta;
+  const float* second = step.rule == UpdateRule::kNesterov ? step.velocity : nullptr;
+  const Ahead ahead = AheadOf(next, target, second, work.x);
+  if (indices != nullptr && IsShape(*plans, 64, 64)) {
+    const SentRows sent = ScatterSent64(plans->norm, count, indices, values, work);
+    InverseInPlace<64, 64>(sent.count, sent.rows, ahead, work.x, work.y);
+    return Update(place, step, work.x);
   }
   if (indices == nullptr) {
     Scale(n, plans->norm, work.x);
@@ -128,7 +99,7 @@ inline void Decode(const TilePlace& place, const TilePlace& next, const TilePlan
     Zero(n, work.x);
     for (uint32_t i = 0; i < count; ++i) work.x[indices[i]] = MulOnce(plans->norm, values[i]);
   }
-  InverseOfScaled(*plans, work.x, work.y);
+  InverseOfScaled(*plans, ahead, work.x, work.y);
   Update(place, step, work.x);
 }
 

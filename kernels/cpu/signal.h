@@ -2,6 +2,7 @@
 #define LONGWAVE_KERNELS_CPU_SIGNAL_H_
 
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/sums.h"
 #include "kernels/cpu/tile_math.h"
 
 // Reading a worker's signal: s = scale · (a − b) or scale · a, of fp32 or bf16 arrays.
@@ -67,7 +68,9 @@ LONGWAVE_SIMD auto WithElements(const TileSignal& signal, uint64_t offset, const
 }
 
 // out[rows, cols] ← the tile's signal, zero where it is padding, and zeros up to a multiple of 64.
-inline void Gather(const TilePlace& place, const TileSignal& signal, float* out) {
+// Returns the sum of its squares, in fp32.
+inline double Gather(const TilePlace& place, const TileSignal& signal, float* out) {
+  SquareLanes squares;
   const uint32_t size = SizeOf(place);
   if (!IsFull(place) || size % 64 != 0) {
     for (uint32_t i = 0; i < RoundUp(size, 64); i += kLanes) Store(out + i, Broadcast(0));
@@ -77,12 +80,22 @@ inline void Gather(const TilePlace& place, const TileSignal& signal, float* out)
       const uint64_t at = uint64_t{r} * place.row_stride;
       float* to = out + r * place.cols;
       uint32_t c = 0;
-      for (; c + kLanes <= place.cols_valid; c += kLanes) Store(to + c, elements.At(at + c));
-      if (c < place.cols_valid) {
-        StorePart(to + c, elements.PartAt(at + c, place.cols_valid - c), place.cols_valid - c);
+      for (; c + 4 * kLanes <= place.cols_valid; c += 4 * kLanes) {
+        dct::Unroll<4>([&](auto k) __attribute__((always_inline)) {
+          const V s = elements.At(at + c + k.value * kLanes);
+          squares.Put<k.value>(s);
+          Store(to + c + k.value * kLanes, s);
+        });
+      }
+      for (; c < place.cols_valid; c += kLanes) {
+        const uint32_t count = place.cols_valid - c < kLanes ? place.cols_valid - c : kLanes;
+        const V s = elements.PartAt(at + c, count);
+        squares.Put<0>(s);
+        StorePart(to + c, s, count);
       }
     }
   });
+  return squares.Total();
 }
 
 }  // namespace

@@ -1,0 +1,85 @@
+// The CPU backend allocates nothing once each kind of call has been made: a program of its own,
+// since it replaces operator new.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/ops.h"
+
+namespace {
+std::atomic<int> allocations{0};
+}  // namespace
+
+void* operator new(size_t bytes) {
+  allocations.fetch_add(1);
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace longwave {
+namespace {
+
+TEST(CpuBackend, AllocatesNothingInSteadyState) {
+  Manifest manifest;
+  manifest.tensors = {{"a", {200, 150}}, {"b", {5000}}};
+  LayoutOptions options;
+  options.segment_tiles = 9;
+  const Layout layout = *Layout::Create(manifest, options);
+  const size_t n = layout.parameter_count();
+  std::vector<float> theta(n, 0.5f), gradient(n), momentum(layout.coefficient_count());
+  for (size_t i = 0; i < n; ++i) gradient[i] = static_cast<float>(i % 17) - 8;
+  const KernelOps& ops = **OpsFor(BackendKind::kCpu);
+  for (const Selection selection : {Selection::kTopK, Selection::kRandom, Selection::kAll}) {
+    const PayloadLayout form =
+        *PayloadLayout::Create({selection, ValueCodec::kInt2, 64}, layout.TileSizes(0));
+    std::vector<std::byte> payload(form.bytes());
+    EncodeReport report;
+    uint64_t hash = 0;
+    for (const int threads : {1, 3}) {
+      const Exec exec = {nullptr, threads};
+      const auto round = [&] {
+        EncodeArgs encode;
+        encode.layout = &layout;
+        encode.signal.a = gradient.data();
+        encode.transform = Transform::kDct;
+        encode.beta = 0.9f;
+        encode.momentum = momentum.data();
+        encode.payload_layout = &form;
+        encode.payload = payload;
+        encode.report = &report;
+        ASSERT_TRUE(ops.encode(exec, encode).ok());
+        ASSERT_TRUE(ops.finish(exec, 0).ok());
+        DecodeUpdateArgs decode;
+        decode.layout = &layout;
+        decode.transform = Transform::kDct;
+        decode.payload_layout = &form;
+        decode.payload = payload;
+        decode.theta = theta.data();
+        ASSERT_TRUE(ops.decode_update(exec, decode).ok());
+        RestoreArgs restore;
+        restore.layout = &layout;
+        restore.momentum = momentum.data();
+        restore.payload_layout = &form;
+        restore.payload = payload;
+        ASSERT_TRUE(ops.restore(exec, restore).ok());
+        HashArgs hashing;
+        hashing.layout = &layout;
+        hashing.theta = theta.data();
+        hashing.hashes = {&hash, 1};
+        ASSERT_TRUE(ops.hash(exec, hashing).ok());
+      };
+      round();
+      const int before = allocations.load();
+      for (int i = 0; i < 5; ++i) round();
+      EXPECT_EQ(allocations.load() - before, 0) << threads << " threads";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,185 @@
+// The CPU backend's inner loops against the functions of common/wire that define them, in every
+// instruction set of this machine.
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/wire/tile_codec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/values.h"
+
+namespace longwave::cpu {
+namespace {
+
+struct Input {
+  std::string name;
+  std::vector<float> values;
+};
+
+// Values that selection and quantization find hard, n of each kind.
+std::vector<Input> Inputs(uint32_t n) {
+  Rng rng(n);
+  const auto made = [&](const char* name, auto&& value) {
+    Input input = {name, std::vector<float>(n)};
+    for (uint32_t i = 0; i < n; ++i) input.values[i] = static_cast<float>(value(i));
+    return input;
+  };
+  const auto noise = [&] { return rng.Uniform() + rng.Uniform() - 1; };
+  return {
+      made("random", [&](uint32_t) { return noise(); }),
+      made("few magnitudes", [&](uint32_t) { return (static_cast<int>(rng.Below(7)) - 3) * 0.25; }),
+      made("all equal", [](uint32_t i) { return i % 2 == 0 ? 1.5 : -1.5; }),
+      made("zeros of either sign", [](uint32_t i) { return i % 3 == 0 ? -0.0 : 0.0; }),
+      made("mostly zero", [&](uint32_t i) { return i % 97 == 5 ? noise() : -0.0; }),
+      made("one", [&](uint32_t i) { return i == n / 2 ? -3.0 : 0.0; }),
+      made("denormal", [&](uint32_t) { return noise() * 1e-42; }),
+      made("about 1e-38", [&](uint32_t) { return noise() * 1e-38; }),
+      made("huge", [&](uint32_t) { return noise() * 3.3e38; }),
+      made("all magnitudes",
+           [&](uint32_t) { return std::ldexp(noise(), static_cast<int>(rng.Below(250)) - 125); }),
+      made("clustered", [&](uint32_t i) { return noise() / (1 + i % 64 + i / 64); }),
+      made("on the borders of levels",
+           [&](uint32_t) { return (static_cast<int>(rng.Below(33)) - 16) * 0.125; })};
+}
+
+std::vector<uint32_t> Bits(const float* values, size_t n) {
+  std::vector<uint32_t> bits(n);
+  std::memcpy(bits.data(), values, n * sizeof(float));
+  return bits;
+}
+
+class CpuTile : public testing::TestWithParam<Isa> {
+ protected:
+  const TileMath& math() const { return TileMathOf(GetParam()); }
+  // Brings `values` where select_top_k wants them.
+  TileSums Take(const std::vector<float>& values) {
+    const auto n = static_cast<uint32_t>(values.size());
+    const std::vector<float> momentum(n, 0.0f);
+    const TilePlace place = {0, n, 1, n, 1, n};
+    return math().accumulate({place,
+                              nullptr,
+                              {values.data(), nullptr, 1.0f, false},
+                              0.0f,
+                              momentum.data(),
+                              place,
+                              momentum.data()},
+                             *work_);
+  }
+  const std::unique_ptr<TileWork> work_ = std::make_unique<TileWork>();
+};
+
+TEST_P(CpuTile, SelectsWhatSelectTopKDoes) {
+  for (const uint32_t n : {1u, 2u, 17u, 63u, 64u, 65u, 256u, 1000u, 2048u, 4095u, 4096u}) {
+    for (const Input& input : Inputs(n)) {
+      for (const uint32_t k : {1u, 2u, 8u, 9u, 64u, 100u, 128u, 256u, 700u, 1023u, 3000u, n}) {
+        if (k > n) continue;
+        SCOPED_TRACE(input.name + ": " + std::to_string(k) + " of " + std::to_string(n));
+        ASSERT_TRUE(Take(input.values).finite);
+        std::vector<float> momentum(n, -1.0f);
+        math().select_top_k(n, k, momentum.data(), *work_);
+        std::vector<uint16_t> wanted(k);
+        // Zero times a momentum was added: a zero of either sign may have become positive.
+        const std::vector<float> x(work_->x, work_->x + n);
+        SelectTopK(x, wanted);
+        ASSERT_EQ(std::vector<uint16_t>(work_->indices, work_->indices + k), wanted);
+        for (uint32_t i = 0; i < k; ++i) ASSERT_EQ(work_->values[i], x[wanted[i]]);
+        ASSERT_EQ(Bits(momentum.data(), n), Bits(x.data(), n));
+      }
+    }
+  }
+}
+
+TEST_P(CpuTile, QuantizesPacksAndReadsAsTheWireDoes) {
+  for (const uint32_t n : {1u, 2u, 7u, 9u, 64u, 100u, 255u, 4096u}) {
+    for (const Input& input : Inputs(n)) {
+      for (const ValueCodec codec : {ValueCodec::kFp32, ValueCodec::kBf16, ValueCodec::kInt8,
+                                     ValueCodec::kInt4, ValueCodec::kInt2, ValueCodec::kSign}) {
+        SCOPED_TRACE(input.name + ", " + std::to_string(n) + " in " + std::string(Name(codec)));
+        std::vector<float> values = input.values;
+        std::vector<uint32_t> codes(n);
+        const uint16_t scale = QuantizeTile(codec, values, codes);
+        std::copy(input.values.begin(), input.values.end(), work_->values);
+        ASSERT_EQ(QuantizeValues(math(), codec, n, *work_), scale);
+        ASSERT_EQ(std::vector<uint32_t>(work_->codes, work_->codes + n), codes);
+        ASSERT_EQ(Bits(work_->values, n), Bits(values.data(), n));
+
+        const uint32_t sizes[] = {n};
+        const PayloadLayout layout = *PayloadLayout::Create({Selection::kAll, codec, 0}, sizes);
+        std::vector<std::byte> payload(layout.bytes()), packed;
+        BeginPayload(layout, payload);
+        packed = payload;
+        WriteTile(layout, 0, {}, codes, scale, payload);
+        WriteTileHead(layout, 0, {}, scale, packed);
+        std::fill(packed.begin() + static_cast<ptrdiff_t>(layout.offsets(0).values), packed.end(),
+                  std::byte{0xee});
+        math().pack(ValueBits(codec), n, codes.data(),
+                    reinterpret_cast<uint8_t*>(packed.data()) + layout.offsets(0).values);
+        ASSERT_EQ(packed, payload);
+        std::fill_n(work_->values, n, -1.0f);
+        ReadValues(math(), layout, 0, payload, *work_);
+        ASSERT_EQ(Bits(work_->values, n), Bits(values.data(), n));
+      }
+    }
+  }
+}
+
+TEST_P(CpuTile, SumsSquaresThatFp32CouldNotHold) {
+  for (const double magnitude : {1e-42, 1e-25, 1.0, 1e25, 3e38}) {
+    std::vector<float> values(4096);
+    double wanted = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(magnitude * std::sin(static_cast<double>(i)));
+      wanted += double{values[i]} * values[i];
+    }
+    EXPECT_NEAR(math().square_sum(4096, values.data()) / wanted, 1, 1e-5) << magnitude;
+    const TileSums sums = Take(values);
+    EXPECT_NEAR(sums.signal / wanted, 1, 1e-5) << magnitude;
+    EXPECT_NEAR(sums.momentum / wanted, 1, 1e-5) << magnitude;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CpuTile, testing::ValuesIn(SupportedIsas()),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST(ParallelFor, CallsEachIndexOnceFromManyCallersAndFromItself) {
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([c] {
+      for (uint32_t count = 0; count < 60; ++count) {
+        std::vector<std::atomic<int>> calls(count * 10);
+        ParallelFor(count, c + 1, [&](uint32_t i) {
+          ParallelFor(10, 2, [&](uint32_t j) { calls[i * 10 + j].fetch_add(1); });
+        });
+        for (const auto& n : calls) ASSERT_EQ(n.load(), 1);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+#ifdef __SSE2__
+TEST(ParallelFor, KeepsDenormalsWhateverTheCallerFlushes) {
+  const unsigned kept = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(kept | 0x8040u);  // flush to zero, denormals are zero
+  std::vector<float> halves(64, 0.0f);
+  volatile float denormal = 1e-40f;
+  ParallelFor(64, 3, [&](uint32_t i) { halves[i] = denormal * 0.5f; });
+  const unsigned after = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(kept);
+  EXPECT_THAT(halves, testing::Each(5e-41f));
+  EXPECT_EQ(after & 0x8040u, 0x8040u) << "the caller's setting is its own";
+}
+#endif
+
+}  // namespace
+}  // namespace longwave::cpu
