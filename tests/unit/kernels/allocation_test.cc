@@ -13,13 +13,14 @@ namespace {
 std::atomic<int> allocations{0};
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inlined: the compiler would find malloc and delete in one place and warn.
+__attribute__((noinline)) void* operator new(size_t bytes) {
   allocations.fetch_add(1);
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace longwave {
 namespace {
