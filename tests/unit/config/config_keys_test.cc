@@ -38,7 +38,7 @@ TEST(ConfigKeys, EachReachesAMemberOfItsOwn) {
     RunConfig changed = defaults;
     bool differs = false;
     for (const char* value : {"1", "2", "64", "32", "0.01", "true", "x", "h:1", "cuda", "ddp",
-                              "gradient", "dct", "none", "tensor", "all", "fp32", "sign"}) {
+                              "gradient", "dct", "none", "tensor", "all", "fp32", "sign", "bf16"}) {
       if (key.set(changed, value) && key.get(changed) != key.default_value) {
         differs = true;
         break;
