@@ -10,8 +10,8 @@
 namespace longwave::cpu {
 namespace {
 
-// work.x ← fma(beta, m, x) and what is to be known of the result. x(i) gives the vector at i.
-// kFetch: the next tile's m is fetched meanwhile.
+// work.x ← fma(beta, m, x) and what is to be known of the result. x(Index<k>, i) gives the vector
+// at i, the k-th of four. kFetch: the next tile's m is fetched meanwhile.
 template <bool kFetch, class From>
 LONGWAVE_SIMD TileSums AddMomentum(uint32_t n, float beta, const float* m, const float* next_m,
                                    const From& x, TileWork& work) {
@@ -30,7 +30,7 @@ LONGWAVE_SIMD TileSums AddMomentum(uint32_t n, float beta, const float* m, const
         old = at < n ? LoadPart(m + at, n - at) : Broadcast(0);
       }
       if (kFetch && at % 16 == 0) Prefetch(next_m + at);
-      const V v = Fma(factor, old, x(at));
+      const V v = Fma(factor, old, x(k, at));
       Store(work.x + at, v);
       squares.Put<k.value>(v);
       group = MaxI(group, Magnitude(v));
@@ -56,10 +56,10 @@ __attribute__((noinline)) TileSums AccumulateRun(const AccumulateArgs& args, con
   const uint32_t n = SizeOf(args.place);
   TileSums sums = AddMomentum<true>(
       n, args.beta, args.momentum, args.next_momentum,
-      [&](uint32_t i) LONGWAVE_BODY {
+      [&](auto k, uint32_t i) LONGWAVE_BODY {
         const V s = elements.At(i);
         elements.Fetch(ahead + i);
-        squares.Put<0>(s);
+        squares.Put<k.value>(s);
         return s;
       },
       work);
@@ -75,7 +75,7 @@ inline TileSums AccumulateAny(const AccumulateArgs& args, TileWork& work) {
   const uint32_t n = SizeOf(args.place);
   double signal = Gather(args.place, args.signal, work.x);
   if (!IsPlain(signal)) signal = SquareSumInDouble(n, work.x);
-  const auto sum = [&](uint32_t i) LONGWAVE_BODY { return Load(work.x + i); };
+  const auto sum = [&](auto, uint32_t i) LONGWAVE_BODY { return Load(work.x + i); };
   TileSums sums;
   if (args.plans == nullptr) {
     sums = AddMomentum<true>(n, args.beta, args.momentum, args.next_momentum, sum, work);

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_KERNELS_CPU_DCT_H_
 #define LONGWAVE_KERNELS_CPU_DCT_H_
 
+#include "kernels/cpu/dct_run.h"
 #include "kernels/cpu/dct_table.h"
 #include "kernels/cpu/dct_tile.h"
 #include "kernels/cpu/tile_math.h"
@@ -62,6 +63,17 @@ inline bool IsShape(const TilePlans& plans, uint32_t rows, uint32_t cols) {
   return plans.down.length == rows && plans.along.length == cols;
 }
 
+// A run of a length that dct_run.h knows.
+inline bool IsLongRun(const TilePlans& plans) {
+  const uint32_t n = plans.along.length;
+  return plans.down.length == 1 && n > kNode && (n & (n - 1)) == 0;
+}
+
+template <bool kForward>
+inline void TransformLongRun(const TilePlans& plans, float* data, float* scratch) {
+  TransformRun<kForward>(TrailingZeros(plans.along.length), plans.rotations, data, scratch);
+}
+
 // ahead, ahead_rows: what is fetched meanwhile, of 4096 elements each.
 inline void ForwardAny(const TilePlans& plans, const Ahead& ahead, const float* ahead_rows,
                        float* data, float* scratch) {
@@ -76,6 +88,7 @@ inline void ForwardAny(const TilePlans& plans, const Ahead& ahead, const float* 
     return ForwardInPlace<128, 32>(norm, ahead, ahead_rows, data, scratch);
   }
   Scale(plans.down.length * plans.along.length, norm, data);
+  if (IsLongRun(plans)) return TransformLongRun<true>(plans, data, scratch);
   TransformByTable(plans.down, plans.along, data, scratch);
 }
 
@@ -86,6 +99,7 @@ inline void InverseOfScaled(const TilePlans& plans, const Ahead& ahead, float* d
   if (IsShape(plans, 64, 64)) return InverseInPlace<64, 64>(64, rows, ahead, data, scratch);
   if (IsShape(plans, 32, 128)) return InverseInPlace<32, 128>(32, rows, ahead, data, scratch);
   if (IsShape(plans, 128, 32)) return InverseInPlace<128, 32>(128, rows, ahead, data, scratch);
+  if (IsLongRun(plans)) return TransformLongRun<false>(plans, data, scratch);
   TransformByTable(plans.along, plans.down, data, scratch);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/rotations.h"
 #include "kernels/dct_stage.h"
 
 namespace longwave::cpu {
@@ -29,7 +30,8 @@ static inline bool IsFull(const TilePlace& place) {
 struct TilePlans {
   DctPlanView down;
   DctPlanView along;
-  float norm;  // DctNorm
+  float norm;                  // DctNorm
+  const Rotations* rotations;  // AllRotations
 };
 
 // As UpdateKind of ops.h, and in its order.
