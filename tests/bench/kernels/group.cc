@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "common/base/status_macros.h"
@@ -54,9 +55,7 @@ Group::Group(std::string backend, const KernelOps* ops, const Roofline* roofline
       roofline_(roofline),
       exec_{.threads = threads},
       problem_(problem),
-      patience_(patience) {
-  roofline_best_.fill(std::numeric_limits<double>::infinity());
-}
+      patience_(patience) {}
 
 Group::~Group() {
   for (float* array : arrays_) {
@@ -103,40 +102,63 @@ Row Group::MakeRow(const std::string& bench, const Setting* setting) const {
   return row;
 }
 
-absl::StatusOr<double> Group::Time(const std::function<absl::Status()>& operation) {
+absl::Status Group::Time(const std::function<absl::Status()>& operation, std::vector<double>& best,
+                         size_t piece) {
   const auto begin = std::chrono::steady_clock::now();
   LONGWAVE_RETURN_IF_ERROR(operation());
   LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  best[piece] = std::min(best[piece], seconds);
+  return absl::OkStatus();
 }
 
-absl::Status Group::RunRoofline(RooflineIndex index) {
-  const uint64_t n = problem_->params();
+absl::Status Group::RunRoofline(RooflineIndex index, uint64_t begin, uint64_t end) {
+  float* const scratch = arrays_[kScratch] + begin;
+  const float* const a = arrays_[kA] + begin;
   switch (index) {
     case kCopy:
-      return roofline_->copy(exec_, arrays_[kScratch], arrays_[kA], n);
+      return roofline_->copy(exec_, scratch, a, end - begin);
     case kPass:
-      return roofline_->pass(exec_, arrays_[kScratch], arrays_[kA], kPassFactor, n);
+      return roofline_->pass(exec_, scratch, a, kPassFactor, end - begin);
     default:
-      return roofline_->read_write(exec_, arrays_[kScratch], kScaleFactor, n);
+      return roofline_->read_write(exec_, scratch, kScaleFactor, end - begin);
   }
 }
 
-absl::StatusOr<double> Group::Best(const std::function<absl::Status()>& operation) {
-  LONGWAVE_RETURN_IF_ERROR(operation());  // warm: what allocates or looks up once has done so
-  double best = std::numeric_limits<double>::infinity(), spent = 0;
+absl::StatusOr<double> Group::Best(
+    const Layout& layout, const std::function<absl::Status(uint32_t, uint32_t)>& operation) {
+  const uint32_t segments = static_cast<uint32_t>(layout.segments().size());
+  const uint32_t stride = ops_->name == Name(BackendKind::kCuda) ? segments : 1;
+  const uint32_t pieces = segments / stride;
+  // Coefficients before a segment; as many parameters, since all tiles are full.
+  const auto at = [&](uint32_t segment) {
+    return segment < segments ? layout.segments()[segment].coefficient_begin : problem_->params();
+  };
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  for (std::vector<double>& best : roofline_best_) best.resize(pieces, kNever);
+  std::vector<double> best(pieces, kNever);
+  LONGWAVE_RETURN_IF_ERROR(operation(0, segments));  // warm: what is done once has been done
+  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < patience_.repetitions_max; ++i) {
-    if (i >= patience_.repetitions_min && spent >= patience_.seconds) break;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    if (i >= patience_.repetitions_min && spent.count() >= patience_.seconds) break;
     for (int r = 0; r < kRooflines; ++r) {
-      LONGWAVE_ASSIGN_OR_RETURN(const double seconds,
-                                Time([&] { return RunRoofline(static_cast<RooflineIndex>(r)); }));
-      roofline_best_[r] = std::min(roofline_best_[r], seconds);
+      for (uint32_t p = 0; p < pieces; ++p) {
+        LONGWAVE_RETURN_IF_ERROR(Time(
+            [&] {
+              return RunRoofline(static_cast<RooflineIndex>(r), at(p * stride),
+                                 at((p + 1) * stride));
+            },
+            roofline_best_[r], p));
+      }
     }
-    LONGWAVE_ASSIGN_OR_RETURN(const double seconds, Time(operation));
-    best = std::min(best, seconds);
-    spent += seconds;
+    for (uint32_t p = 0; p < pieces; ++p) {
+      LONGWAVE_RETURN_IF_ERROR(
+          Time([&] { return operation(p * stride, (p + 1) * stride); }, best, p));
+    }
   }
-  return best;
+  return std::accumulate(best.begin(), best.end(), 0.0);
 }
 
 absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
@@ -156,12 +178,13 @@ absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
   LONGWAVE_ASSIGN_OR_RETURN(Payloads payloads, problem_->MakePayloads(setting));
   const Layout& layout = problem_->layout(setting.shape);
   std::vector<EncodeReport> reports;
-  const auto encode = [&] {
-    return EncodeModel(*ops_, exec_, layout, TransformOf(setting.shape), here, payloads, reports);
+  const auto encode = [&](uint32_t begin, uint32_t end) {
+    return EncodeSegments(*ops_, exec_, layout, TransformOf(setting.shape), here, payloads, reports,
+                          begin, end);
   };
 
   LONGWAVE_RETURN_IF_ERROR(Upload(kMomentum, problem_->momentum().data(), n * sizeof(float)));
-  LONGWAVE_RETURN_IF_ERROR(encode());
+  LONGWAVE_RETURN_IF_ERROR(encode(0, static_cast<uint32_t>(layout.segments().size())));
   Row row = MakeRow(bench, &setting);
   row.ok = std::all_of(reports.begin(), reports.end(), [](const EncodeReport& report) {
     return report.nonfinite_tile == EncodeReport::kNone;
@@ -175,7 +198,7 @@ absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
 
   // Signal read, m̂ read and written, payload written.
   row.bytes = static_cast<double>(n * (8 + (bf16 ? 2 : difference ? 8 : 4)) + payloads.total_bytes);
-  LONGWAVE_ASSIGN_OR_RETURN(row.seconds, Best(encode));
+  LONGWAVE_ASSIGN_OR_RETURN(row.seconds, Best(layout, encode));
   rows_.push_back(std::move(row));
   return absl::OkStatus();
 }
@@ -183,13 +206,12 @@ absl::Status Group::Encode(const Setting& setting, SignalKind signal) {
 absl::Status Group::DecodeUpdate(const Setting& setting, UpdateKind update) {
   const uint64_t n = problem_->params();
   const Layout& layout = problem_->layout(setting.shape);
-  const uint32_t segments = static_cast<uint32_t>(layout.segments().size());
   LONGWAVE_ASSIGN_OR_RETURN(const Payloads* payloads, problem_->Encoded(setting));
   const Arrays here = {
       .theta = arrays_[kTheta], .velocity = arrays_[kVelocity], .gradient = arrays_[kGradient]};
-  const auto decode = [&] {
-    return DecodeModel(*ops_, exec_, layout, TransformOf(setting.shape), update, here, *payloads,
-                       segments);
+  const auto decode = [&](uint32_t begin, uint32_t end) {
+    return DecodeSegments(*ops_, exec_, layout, TransformOf(setting.shape), update, here, *payloads,
+                          begin, end);
   };
 
   const std::vector<float> zeros(update == UpdateKind::kNesterov ? n : 0);
@@ -197,12 +219,12 @@ absl::Status Group::DecodeUpdate(const Setting& setting, UpdateKind update) {
   if (!zeros.empty()) {
     LONGWAVE_RETURN_IF_ERROR(Upload(kVelocity, zeros.data(), n * sizeof(float)));
   }
-  LONGWAVE_RETURN_IF_ERROR(decode());
+  LONGWAVE_RETURN_IF_ERROR(decode(0, static_cast<uint32_t>(layout.segments().size())));
   Row row = MakeRow(NameOf(update), &setting);
   LONGWAVE_ASSIGN_OR_RETURN(row.ok, UpdateIsRight(setting, update));
 
   row.bytes = static_cast<double>(n * UpdateBytes(update) + payloads->total_bytes);
-  LONGWAVE_ASSIGN_OR_RETURN(row.seconds, Best(decode));
+  LONGWAVE_ASSIGN_OR_RETURN(row.seconds, Best(layout, decode));
   rows_.push_back(std::move(row));
   return absl::OkStatus();
 }
@@ -235,7 +257,7 @@ absl::StatusOr<bool> Group::RooflineIsRight(RooflineIndex index) {
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> a, Download(arrays_[kA] + begin, kSampled));
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> before,
                               Download(arrays_[kScratch] + begin, kSampled));
-    LONGWAVE_RETURN_IF_ERROR(RunRoofline(index));
+    LONGWAVE_RETURN_IF_ERROR(RunRoofline(index, 0, n));
     LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> after,
                               Download(arrays_[kScratch] + begin, kSampled));
@@ -254,7 +276,7 @@ absl::StatusOr<std::vector<Row>> Group::Rows() {
   std::vector<Row> rows;
   for (int r = 0; r < kRooflines; ++r) {
     Row row = MakeRow(kRooflineNames[r], nullptr);
-    row.seconds = roofline_best_[r];
+    row.seconds = std::accumulate(roofline_best_[r].begin(), roofline_best_[r].end(), 0.0);
     row.bytes = static_cast<double>(kRooflineArrays[r] * problem_->params() * sizeof(float));
     LONGWAVE_ASSIGN_OR_RETURN(row.ok, RooflineIsRight(static_cast<RooflineIndex>(r)));
     rows.push_back(std::move(row));

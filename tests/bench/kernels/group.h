@@ -26,8 +26,10 @@ struct Patience {
 };
 
 // The rows of one backend with one number of threads. Each repetition of an operation runs the copy
-// and the two passes beside it, so that all have seen the same machine. Works in the problem's
-// sizes; holds every array once, in the backend's memory.
+// and the two passes beside it, so that all have seen the same machine. In host memory, repetitions
+// are timed segment by segment, copy and passes in the same pieces: the time of a row is the sum of
+// the best of each, so that a millisecond that another process takes away costs one piece, not the
+// repetition. On a device the whole model is one piece, since segments overlap there.
 class Group {
  public:
   static absl::StatusOr<std::unique_ptr<Group>> Create(std::string backend, const KernelOps* ops,
@@ -56,14 +58,17 @@ class Group {
   Row MakeRow(const std::string& bench, const Setting* setting) const;
   absl::Status Upload(ArrayIndex array, const void* from, uint64_t bytes);
   absl::StatusOr<std::vector<float>> Download(const float* from, uint64_t count) const;
-  absl::Status RunRoofline(RooflineIndex index);
+  absl::Status RunRoofline(RooflineIndex index, uint64_t begin, uint64_t end);
   absl::StatusOr<bool> RooflineIsRight(RooflineIndex index);
   // Whether a decode-update's result is the generic CPU's: to the bit, or near for the reference,
   // which computes in double precision.
   absl::StatusOr<bool> UpdateIsRight(const Setting& setting, UpdateKind update);
-  // Seconds of the best of the repetitions of `operation`.
-  absl::StatusOr<double> Best(const std::function<absl::Status()>& operation);
-  absl::StatusOr<double> Time(const std::function<absl::Status()>& operation);
+  // Seconds of the best of the repetitions of operation(begin, end), which does these segments.
+  absl::StatusOr<double> Best(const Layout& layout,
+                              const std::function<absl::Status(uint32_t, uint32_t)>& operation);
+  // Runs it and takes the time, if it is the best, as that of piece `piece`.
+  absl::Status Time(const std::function<absl::Status()>& operation, std::vector<double>& best,
+                    size_t piece);
 
   const std::string backend_;
   const KernelOps* const ops_;
@@ -72,7 +77,7 @@ class Group {
   Problem* const problem_;
   Patience patience_;
   std::array<float*, kArrays> arrays_ = {};
-  std::array<double, kRooflines> roofline_best_;
+  std::array<std::vector<double>, kRooflines> roofline_best_;  // by piece
   std::vector<Row> rows_;
 };
 

@@ -94,9 +94,10 @@ absl::StatusOr<const Payloads*> Problem::Encoded(const Setting& setting) {
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
   std::vector<float> momentum = momentum_;
   std::vector<EncodeReport> reports;
-  LONGWAVE_RETURN_IF_ERROR(EncodeModel(
+  LONGWAVE_RETURN_IF_ERROR(EncodeSegments(
       *ops, {.threads = AllThreads()}, layout(setting.shape), TransformOf(setting.shape),
-      {.a = a_.data(), .momentum = momentum.data()}, place->second, reports));
+      {.a = a_.data(), .momentum = momentum.data()}, place->second, reports, 0,
+      static_cast<uint32_t>(layout(setting.shape).segments().size())));
   return &place->second;
 }
 
@@ -114,9 +115,9 @@ absl::StatusOr<std::vector<float>> Problem::UpdatedArray(const Setting& setting,
   std::vector<float> theta(theta_), velocity(params_), gradient(params_);
   const Arrays arrays = {
       .theta = theta.data(), .velocity = velocity.data(), .gradient = gradient.data()};
-  LONGWAVE_RETURN_IF_ERROR(DecodeModel(cpu::OpsOf(cpu::Isa::kGeneric), {.threads = AllThreads()},
-                                       layout(setting.shape), TransformOf(setting.shape), update,
-                                       arrays, *payloads, hashed_segments(setting.shape)));
+  LONGWAVE_RETURN_IF_ERROR(DecodeSegments(cpu::OpsOf(cpu::Isa::kGeneric), {.threads = AllThreads()},
+                                          layout(setting.shape), TransformOf(setting.shape), update,
+                                          arrays, *payloads, 0, hashed_segments(setting.shape)));
   return update == UpdateKind::kInner ? gradient : theta;
 }
 
@@ -133,12 +134,11 @@ absl::StatusOr<const std::vector<uint64_t>*> Problem::Updated(const Setting& set
   return &place->second;
 }
 
-absl::Status EncodeModel(const KernelOps& ops, const Exec& exec, const Layout& layout,
-                         Transform transform, const Arrays& arrays, Payloads& payloads,
-                         std::vector<EncodeReport>& reports) {
-  const uint32_t segments = static_cast<uint32_t>(layout.segments().size());
-  reports.resize(segments);
-  for (uint32_t s = 0; s < segments; ++s) {
+absl::Status EncodeSegments(const KernelOps& ops, const Exec& exec, const Layout& layout,
+                            Transform transform, const Arrays& arrays, Payloads& payloads,
+                            std::vector<EncodeReport>& reports, uint32_t begin, uint32_t end) {
+  reports.resize(layout.segments().size());
+  for (uint32_t s = begin; s < end; ++s) {
     const uint32_t slot = s % kEncodeSlots;
     LONGWAVE_RETURN_IF_ERROR(ops.finish(exec, slot));
     LONGWAVE_RETURN_IF_ERROR(
@@ -160,10 +160,10 @@ absl::Status EncodeModel(const KernelOps& ops, const Exec& exec, const Layout& l
   return ops.wait(exec);
 }
 
-absl::Status DecodeModel(const KernelOps& ops, const Exec& exec, const Layout& layout,
-                         Transform transform, UpdateKind update, const Arrays& arrays,
-                         const Payloads& payloads, uint32_t segments) {
-  for (uint32_t s = 0; s < segments; ++s) {
+absl::Status DecodeSegments(const KernelOps& ops, const Exec& exec, const Layout& layout,
+                            Transform transform, UpdateKind update, const Arrays& arrays,
+                            const Payloads& payloads, uint32_t begin, uint32_t end) {
+  for (uint32_t s = begin; s < end; ++s) {
     LONGWAVE_RETURN_IF_ERROR(ops.decode_update(exec, {.layout = &layout,
                                                       .segment = s,
                                                       .transform = transform,

@@ -104,15 +104,14 @@ class Problem {
   std::map<std::pair<Setting, UpdateKind>, std::vector<uint64_t>> updated_;
 };
 
-// One encoding of the whole model, as a worker does it: by segments, two slots under way.
-absl::Status EncodeModel(const KernelOps& ops, const Exec& exec, const Layout& layout,
-                         Transform transform, const Arrays& arrays, Payloads& payloads,
-                         std::vector<EncodeReport>& reports);
+// Segments begin … end − 1, as a worker encodes them: two slots under way.
+absl::Status EncodeSegments(const KernelOps& ops, const Exec& exec, const Layout& layout,
+                            Transform transform, const Arrays& arrays, Payloads& payloads,
+                            std::vector<EncodeReport>& reports, uint32_t begin, uint32_t end);
 
-// One decode-update of segments 0 … segments − 1.
-absl::Status DecodeModel(const KernelOps& ops, const Exec& exec, const Layout& layout,
-                         Transform transform, UpdateKind update, const Arrays& arrays,
-                         const Payloads& payloads, uint32_t segments);
+absl::Status DecodeSegments(const KernelOps& ops, const Exec& exec, const Layout& layout,
+                            Transform transform, UpdateKind update, const Arrays& arrays,
+                            const Payloads& payloads, uint32_t begin, uint32_t end);
 
 }  // namespace longwave::bench
 

@@ -19,7 +19,7 @@ struct Row {
   uint32_t k = 0;                  // of 4096; 0 beside the copies and passes
   std::string transform = "none";  // none, dct (64 × 64 blocks), dct-run (runs of 4096)
   uint32_t bits = 0;
-  double seconds = 0;          // the best repetition
+  double seconds = 0;          // the best of the repetitions
   double bytes = 0;            // what has to move, by design
   double percent_of_copy = 0;  // of the row `copy` of the same backend and threads
   double times_reference = 0;
