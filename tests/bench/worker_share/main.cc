@@ -1,0 +1,208 @@
+// bench_worker_share: which share of a worker's time its kernels take.
+//
+//   bench_worker_share --data PATH [--set key=value]…
+//
+// Trains as one worker does (the real trainer, model, optimizer and pipeline) with a shard's merge
+// in the same process instead of the network, and times each call of encode, finish and
+// decode_update. The share is of inner steps and kernels together; waiting for the network would
+// only lower it. Unless
+// --set says otherwise: preset longwave_dct with H 30, a GPT of 10 M parameters, batches of 8 × 128
+// tokens, two rounds. docs/benchmarks.md, section Kernels.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "common/layout/layout.h"
+#include "kernels/ops.h"
+#include "server/shard/aggregator.h"
+#include "worker/data/corpus.h"
+#include "worker/models/device.h"
+#include "worker/models/replica.h"
+#include "worker/sync/exchange.h"
+#include "worker/sync/pipeline.h"
+#include "worker/trainer/sync_options.h"
+#include "worker/trainer/trainer.h"
+
+namespace longwave {
+namespace {
+
+constexpr int kRounds = 2;
+
+// The table of the device's backend with a clock around the operations of a sync. A table holds
+// plain functions, so what they add to stands here.
+const KernelOps* timed_ops = nullptr;
+double encode_seconds = 0;
+double decode_seconds = 0;
+
+// What was enqueued before, such as an inner step, is done before the clock starts.
+absl::Status Timed(const Exec& exec, double* seconds, auto&& call) {
+  LONGWAVE_RETURN_IF_ERROR(timed_ops->wait(exec));
+  const auto begin = std::chrono::steady_clock::now();
+  LONGWAVE_RETURN_IF_ERROR(call());
+  const absl::Status done = timed_ops->wait(exec);
+  *seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return done;
+}
+
+KernelOps WithClock(const KernelOps* ops) {
+  timed_ops = ops;
+  KernelOps clocked = *ops;
+  clocked.encode = [](const Exec& exec, const EncodeArgs& args) {
+    return Timed(exec, &encode_seconds, [&] { return timed_ops->encode(exec, args); });
+  };
+  clocked.finish = [](const Exec& exec, uint32_t slot) {
+    return Timed(exec, &encode_seconds, [&] { return timed_ops->finish(exec, slot); });
+  };
+  clocked.decode_update = [](const Exec& exec, const DecodeUpdateArgs& args) {
+    return Timed(exec, &decode_seconds, [&] { return timed_ops->decode_update(exec, args); });
+  };
+  return clocked;
+}
+
+// A shard that is a function call away.
+class MergeHere final : public Exchange {
+ public:
+  MergeHere(SyncPipeline* pipeline, const Layout* layout, Aggregator aggregator)
+      : pipeline_(pipeline), layout_(layout), aggregator_(std::move(aggregator)) {
+    aggregator_.Step(MembershipChanged{{.epoch = 1, .members = {{.worker = 0, .name = "worker"}}}},
+                     absl::UnixEpoch());
+  }
+
+  absl::Status Sync(uint32_t epoch, uint32_t round, double learning_rate, uint64_t weight,
+                    const std::function<bool()>&) override {
+    LONGWAVE_RETURN_IF_ERROR(pipeline_->BeginRound(round, learning_rate));
+    for (uint32_t segment = 0; segment < layout_->segments().size(); ++segment) {
+      LONGWAVE_ASSIGN_OR_RETURN(const SyncPipeline::Push push, pipeline_->Encode(segment));
+      FrameHeader header{.kind = FrameKind::kPush, .run = 1, .epoch = epoch, .round = round};
+      header.segment = segment;
+      header.weight = weight;
+      header.norm = push.norm;
+      for (const AggregatorEffect& effect :
+           aggregator_.Step(PushArrived{header, push.payload}, absl::UnixEpoch())) {
+        if (const auto* merged = std::get_if<SendMerged>(&effect)) {
+          LONGWAVE_RETURN_IF_ERROR(pipeline_->Apply(segment, merged->payload));
+        }
+      }
+    }
+    return pipeline_->EndRound();
+  }
+
+  ByteCounts counts() const override { return {}; }
+
+ private:
+  SyncPipeline* const pipeline_;
+  const Layout* const layout_;
+  Aggregator aggregator_;
+};
+
+// Nobody watches; the last report is what is looked at.
+class Host final : public TrainerHost {
+ public:
+  uint32_t epoch() const override { return 1; }
+  bool validates() const override { return false; }
+  bool stop_requested() const override { return false; }
+  void SetState(const WorkerState&) override {}
+  void Report(RoundReport report) override { last = std::move(report); }
+
+  RoundReport last;
+};
+
+absl::StatusOr<RunConfig> MakeConfig(int argc, char** argv) {
+  Overrides overrides = {"run.preset=longwave_dct", "run.workers=1",  "run.shards=1",
+                         "model.d_model=320",       "model.layers=8", "model.heads=8",
+                         "model.context=128",       "train.batch=8",  "sync.inner_steps=30"};
+  const size_t defaults = overrides.size();
+  bool steps_given = false;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string flag = argv[i];
+    if (i + 1 == argc || (flag != "--set" && flag != "--data")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("got ", flag, ", wanted --data PATH or --set key=value"));
+    }
+    overrides.push_back(flag == "--data" ? absl::StrCat("data.path=", argv[i + 1]) : argv[i + 1]);
+    steps_given = steps_given || overrides.back().rfind("run.steps=", 0) == 0;
+  }
+  if (overrides.size() == defaults) {
+    return absl::InvalidArgumentError("wanted a text to train on: --data PATH");
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, ParseConfig("{}", "bench_worker_share", overrides));
+  if (!steps_given) config.run.steps = uint64_t{kRounds} * config.sync.inner_steps;
+  if (config.train.threads == 0) {
+    config.train.threads = std::max(1u, std::thread::hardware_concurrency());
+  }
+  return config;
+}
+
+absl::Status Run(const RunConfig& config) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
+  LONGWAVE_ASSIGN_OR_RETURN(const Corpus corpus, Corpus::Load(config.data, config.model.context));
+  const int threads = static_cast<int>(config.train.threads);
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Replica> replica,
+      Replica::Create(config.model, config.train, config.run.seed, threads, device.kind));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const Layout layout,
+      Layout::Create(replica->manifest(), LayoutOptionsFor(config, replica->manifest())));
+  const KernelOps ops = WithClock(device.ops);
+  const Exec exec = {.stream = device.stream, .threads = threads};
+  const SyncOptions sync = SyncOptionsOf(config.sync, config.run.seed);
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<SyncPipeline> pipeline,
+      SyncPipeline::Create(sync, &layout, &ops, exec,
+                           {.theta = replica->theta(), .gradient = replica->gradient()}));
+  LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator, Aggregator::Create({.run = 1,
+                                                                       .run_seed = config.run.seed,
+                                                                       .up = sync.up,
+                                                                       .rho = config.sync.rho,
+                                                                       .down = config.sync.down},
+                                                                      layout));
+  MergeHere exchange(pipeline.get(), &layout, std::move(aggregator));
+  Host host;
+  Trainer trainer({.config = &config,
+                   .layout = &layout,
+                   .corpus = &corpus,
+                   .replica = replica.get(),
+                   .ops = &ops,
+                   .exec = exec,
+                   .pipeline = pipeline.get(),
+                   .exchange = &exchange,
+                   .host = &host});
+  LONGWAVE_RETURN_IF_ERROR(trainer.Run().status());
+  const double kernels = encode_seconds + decode_seconds;
+  const double rounds = host.last.round + 1;
+  std::printf("%llu parameters on %s, %u threads, batch %u x %u, H %u, %.0f rounds, loss %.3f\n",
+              static_cast<unsigned long long>(replica->parameter_count()),
+              std::string(device.ops->name).c_str(), config.train.threads, config.train.batch,
+              config.model.context, config.sync.inner_steps, rounds, host.last.train_loss);
+  std::printf("an inner step takes %.4f s; a round's encode %.5f s, its decode-update %.5f s\n",
+              host.last.seconds_computing / static_cast<double>(host.last.step),
+              encode_seconds / rounds, decode_seconds / rounds);
+  std::printf("encode and decode-update take %.3f %% of a worker's time (wanted at most 1 %%)\n",
+              100 * kernels / (host.last.seconds_computing + kernels));
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const absl::StatusOr<RunConfig> config = MakeConfig(argc, argv);
+  const absl::Status status = config.ok() ? Run(*config) : config.status();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "error: bench_worker_share: %s\n", std::string(status.message()).c_str());
+  return config.ok() ? 1 : 2;
+}
+
+}  // namespace
+}  // namespace longwave
+
+int main(int argc, char** argv) { return longwave::Main(argc, argv); }
