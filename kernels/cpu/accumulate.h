@@ -83,7 +83,7 @@ inline TileSums AccumulateAny(const AccumulateArgs& args, TileWork& work) {
     const Ahead ahead = WithElements(args.signal, 0, [&](const auto& elements) {
       return AheadOf(args.next, elements.a, elements.b, work.x);
     });
-    ForwardAny(*args.plans, ahead, args.next_momentum, work.x, work.y);
+    ForwardAny(*args.plans, ahead, work.x, work.y);
     for (uint32_t i = n; i < RoundUp(n, 64); ++i) work.x[i] = 0;
     sums = AddMomentum<false>(n, args.beta, args.momentum, args.next_momentum, sum, work);
   }

@@ -46,10 +46,9 @@ constexpr RowNumbers AllRows() {
 constexpr RowNumbers kAllRows = AllRows();
 
 template <uint32_t kRows, uint32_t kCols>
-inline void ForwardInPlace(float norm, const Ahead& ahead, const float* ahead_rows, float* data,
-                           float* scratch) {
+inline void ForwardInPlace(float norm, const Ahead& ahead, float* data, float* scratch) {
   ForwardColumns<kRows, kCols>(norm, data, ahead, scratch);
-  ForwardRows<kRows, kCols>(scratch, ahead_rows, data);
+  ForwardRows<kRows, kCols>(scratch, ahead, data);
 }
 
 template <uint32_t kRows, uint32_t kCols>
@@ -74,18 +73,16 @@ inline void TransformLongRun(const TilePlans& plans, float* data, float* scratch
   TransformRun<kForward>(TrailingZeros(plans.along.length), plans.rotations, data, scratch);
 }
 
-// ahead, ahead_rows: what is fetched meanwhile, of 4096 elements each.
-inline void ForwardAny(const TilePlans& plans, const Ahead& ahead, const float* ahead_rows,
-                       float* data, float* scratch) {
+inline void ForwardAny(const TilePlans& plans, const Ahead& ahead, float* data, float* scratch) {
   const float norm = plans.norm;
   if (IsShape(plans, 64, 64)) {
-    return ForwardInPlace<64, 64>(norm, ahead, ahead_rows, data, scratch);
+    return ForwardInPlace<64, 64>(norm, ahead, data, scratch);
   }
   if (IsShape(plans, 32, 128)) {
-    return ForwardInPlace<32, 128>(norm, ahead, ahead_rows, data, scratch);
+    return ForwardInPlace<32, 128>(norm, ahead, data, scratch);
   }
   if (IsShape(plans, 128, 32)) {
-    return ForwardInPlace<128, 32>(norm, ahead, ahead_rows, data, scratch);
+    return ForwardInPlace<128, 32>(norm, ahead, data, scratch);
   }
   Scale(plans.down.length * plans.along.length, norm, data);
   if (IsLongRun(plans)) return TransformLongRun<true>(plans, data, scratch);
@@ -104,7 +101,7 @@ inline void InverseOfScaled(const TilePlans& plans, const Ahead& ahead, float* d
 }
 
 inline void Forward(const TilePlans& plans, float* data, float* scratch) {
-  ForwardAny(plans, NothingAhead(data), data, data, scratch);
+  ForwardAny(plans, NothingAhead(data), data, scratch);
 }
 
 inline void Inverse(const TilePlans& plans, float* data, float* scratch) {

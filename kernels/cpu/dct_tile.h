@@ -41,7 +41,8 @@ __attribute__((noinline)) void ForwardColumnsAt(uint32_t c, float norm, const fl
   Steps2<kRows>::Forward(
       [&](auto r) LONGWAVE_BODY { return Lanes::Mul(norm, Load(in + r.value * kCols + c)); },
       [&](auto i, V v) LONGWAVE_BODY {
-        ahead.Fetch(LineOf<kRows>(c, i.value));
+        // The other half comes with the rows.
+        if (i.value % 2 == 0) ahead.Fetch(LineOf<kRows>(c, i.value) / 2);
         Store(between + i.value * kCols + c, v);
       });
 }
@@ -76,10 +77,10 @@ LONGWAVE_SIMD void TransposeIn(const float* between, uint32_t i, uint32_t c,
 template <uint32_t kRows, uint32_t kCols>
 __attribute__((noinline)) void ForwardRowsAt(uint32_t i, const float* between,
                                              const Waiting<kCols>& across, Waiting<kCols>& next,
-                                             const float* ahead, float* out) {
+                                             const Ahead& ahead, float* out) {
   Steps2<kCols>::Forward([&](auto c) LONGWAVE_BODY { return across.Get(c.value); },
                          [&](auto j, V v) LONGWAVE_BODY {
-                           Prefetch(ahead + i * kCols + j.value * kLanes);
+                           if (j.value % 2 == 0) ahead.Fetch(128 + LineOf<kCols>(i, j.value) / 2);
                            Store(out + j.value * kRows + i, v);
                          },
                          [&](auto part) LONGWAVE_BODY {
@@ -90,9 +91,9 @@ __attribute__((noinline)) void ForwardRowsAt(uint32_t i, const float* between,
                          });
 }
 
-// out[kCols, kRows]: coefficients. ahead: as many floats to be fetched meanwhile.
+// out[kCols, kRows]: coefficients.
 template <uint32_t kRows, uint32_t kCols>
-inline void ForwardRows(const float* between, const float* ahead, float* out) {
+inline void ForwardRows(const float* between, const Ahead& ahead, float* out) {
   Waiting<kCols> across[2];
   for (uint32_t c = 0; c < kCols; c += kLanes) {
     TransposeIn<kRows, kCols>(between, 0, c, across[0]);

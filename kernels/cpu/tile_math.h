@@ -84,7 +84,7 @@ struct AccumulateArgs {
   const float* momentum;
   // The tile after this one, to be fetched meanwhile; this one again where there is none.
   TilePlace next;
-  const float* next_momentum;
+  const float* next_momentum;  // fetched without a transform only
 };
 
 // Levels of the codecs of one or two bits.
