@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/memory.h"
 
 namespace longwave {
 
@@ -20,17 +21,18 @@ absl::Status CopyHost(const Exec&, void* to, const void* from, size_t bytes) {
 absl::StatusOr<void*> AllocateHost(size_t bytes) {
   constexpr size_t kAlignment = 256;
   // Above this, rounding up would wrap and no allocator would agree anyway.
-  constexpr size_t kBytesMax = PTRDIFF_MAX - kAlignment;
+  constexpr size_t kBytesMax = PTRDIFF_MAX - kHugePageBytes;
   void* memory = nullptr;
   if (bytes <= kBytesMax) {
-    const size_t rounded =
-        bytes == 0 ? kAlignment : (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    memory = std::aligned_alloc(kAlignment, rounded);
+    const size_t alignment = bytes >= 2 * kHugePageBytes ? kHugePageBytes : kAlignment;
+    const size_t rounded = bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
+    memory = std::aligned_alloc(alignment, rounded);
   }
   if (memory == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for an array of ", bytes, " bytes"));
   }
+  PreferHugePages(memory, bytes);
   std::memset(memory, 0, bytes);
   return memory;
 }

@@ -125,6 +125,9 @@ enum class UpdateKind : uint8_t {
 //   kLocal     m̂ ← m̂ + Ĝ;  θ ← fma(−η, fma(β, T⁻¹(m̂), s), θ)  with s = scale · (a − b)
 // kLocal's signal may be theta itself: each element is read before it is written.
 //
+// A NaN that arises where values overflow is one on every backend, but its bits are the
+// processor's.
+//
 // Has read the payload when it returns.
 struct DecodeUpdateArgs {
   const Layout* layout = nullptr;

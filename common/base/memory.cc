@@ -1,5 +1,9 @@
 #include "common/base/memory.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
 #include <fstream>
 
 #include "absl/status/status.h"
@@ -20,6 +24,15 @@ absl::StatusOr<MachineMemory> ReadMachineMemory() {
   if (memory.total_bytes > 0 && memory.available_bytes > 0) return memory;
   return absl::UnavailableError(
       "memory: /proc/meminfo gives no MemTotal and MemAvailable, wanted both");
+}
+
+void PreferHugePages(void* memory, size_t bytes) {
+  // Whole pages inside the array: its neighbours are not ours to speak for.
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
+  if (bytes < kHugePageBytes || end <= begin) return;
+  static_cast<void>(madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE));
 }
 
 std::string CountText(double count) {

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_COMMON_BASE_MEMORY_H_
 #define LONGWAVE_COMMON_BASE_MEMORY_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,12 @@ struct MachineMemory {
 
 // Unavailable: the machine does not say.
 absl::StatusOr<MachineMemory> ReadMachineMemory();
+
+// Asks the system to back an array that was not touched yet by huge pages, of which a pass over
+// rows that lie far apart needs fewer than the processor remembers. Where it refuses, nothing
+// changes.
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+void PreferHugePages(void* memory, size_t bytes);
 
 // A few digits and a decimal prefix: "12.3 G", "980 M", "12".
 std::string CountText(double count);

@@ -44,14 +44,6 @@ inline uint32_t LoadBits(std::span<const std::byte> bytes, size_t bit, uint32_t 
   return static_cast<uint32_t>(word & ((uint64_t{1} << width) - 1));
 }
 
-// Sets the bits of `value` (below 2^32) from bit `bit` on; the place holds zeros.
-inline void OrBits(uint32_t value, size_t bit, std::span<std::byte> bytes) {
-  uint64_t word = static_cast<uint64_t>(value) << (bit % 8);
-  for (size_t i = bit / 8; word != 0; ++i, word >>= 8) {
-    bytes[i] |= static_cast<std::byte>(word & 0xff);
-  }
-}
-
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_WIRE_BYTES_H_

@@ -20,7 +20,7 @@ using dct::kRoot;
 using dct::kSine;
 using dct::Unroll;
 
-#define LONGWAVE_BODY __attribute__((always_inline))
+#define LONGWAVE_BODY LONGWAVE_CODELET_BODY
 
 // Room for what waits: kSize vectors.
 template <uint32_t kSize>
@@ -92,7 +92,7 @@ struct Steps2 {
       pause(Index<1>{});
       Steps4<kHalf>::Forward([&](auto i) LONGWAVE_BODY { return odd.Get(i.value); },
                              [&](auto i, V v) LONGWAVE_BODY { store(Index<2 * i.value + 1>{}, v); },
-                             [&] LONGWAVE_BODY { pause(Index<2>{}); });
+                             [&]() LONGWAVE_BODY { pause(Index<2>{}); });
       pause(Index<3>{});
     }
   }
@@ -109,7 +109,7 @@ struct Steps2 {
       Waiting<kQuarter> even_even, even_odd;
       Steps4<kHalf>::Inverse([&](auto i) LONGWAVE_BODY { return load(Index<2 * i.value + 1>{}); },
                              [&](auto i, V v) LONGWAVE_BODY { odd.Set(i.value, v); },
-                             [&] LONGWAVE_BODY { pause(Index<0>{}); });
+                             [&]() LONGWAVE_BODY { pause(Index<0>{}); });
       Reload();
       pause(Index<1>{});
       Steps4<kQuarter>::Inverse([&](auto i)

@@ -81,7 +81,7 @@ inline double Gather(const TilePlace& place, const TileSignal& signal, float* ou
       float* to = out + r * place.cols;
       uint32_t c = 0;
       for (; c + 4 * kLanes <= place.cols_valid; c += 4 * kLanes) {
-        dct::Unroll<4>([&](auto k) __attribute__((always_inline)) {
+        dct::Unroll<4>([&](auto k) LONGWAVE_CODELET_BODY {
           const V s = elements.At(at + c + k.value * kLanes);
           squares.Put<k.value>(s);
           Store(to + c + k.value * kLanes, s);

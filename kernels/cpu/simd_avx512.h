@@ -5,9 +5,11 @@
 
 #include <cstdint>
 
+#include "kernels/dct_codelet.h"
+
 // The primitives of simd.h for AVX-512 F, DQ, BW and VL.
 
-#define LONGWAVE_SIMD __attribute__((always_inline)) inline
+#define LONGWAVE_SIMD LONGWAVE_CODELET
 
 namespace longwave::cpu {
 namespace {

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 
+#include "kernels/dct_codelet.h"
+
 // The primitives of simd.h for any processor: vectors of four by the compilers' own extension, and
 // one lane after the other where that has no operator.
 
-#define LONGWAVE_SIMD __attribute__((always_inline)) inline
+#define LONGWAVE_SIMD LONGWAVE_CODELET
 
 namespace longwave::cpu {
 namespace {

@@ -8,7 +8,7 @@
 namespace longwave::cuda {
 
 absl::Status GrowingMemory::Reserve(size_t bytes) {
-  if (bytes <= capacity_) return absl::OkStatus();
+  if (Holds(bytes)) return absl::OkStatus();
   const size_t capacity = std::max(bytes, capacity_ + capacity_ / 2);
   if (kind_ == Kind::kDevice) {
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(memory_));

@@ -21,6 +21,7 @@ class GrowingMemory {
   // At least `bytes`; contents are lost when it grows, so that nothing may be under way in it.
   // Internal: no memory.
   absl::Status Reserve(size_t bytes);
+  bool Holds(size_t bytes) const { return bytes <= capacity_; }
 
   template <typename T>
   T* as() const {

@@ -46,7 +46,12 @@ absl::StatusOr<void*> Allocate(size_t bytes) {
     return status;
   }
   // The zeros must be there for streams that do not wait for the default one.
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
+  if (absl::Status status =
+          ToStatus(cudaDeviceSynchronize(), "cudaDeviceSynchronize", __FILE__, __LINE__);
+      !status.ok()) {
+    static_cast<void>(cudaFree(memory));
+    return status;
+  }
   return memory;
 }
 

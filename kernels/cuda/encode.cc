@@ -36,6 +36,10 @@ absl::Status RunFft(Workspace& workspace, cudaStream_t stream, EncodeJob& job) {
         cudaEventCreateWithFlags(&workspace.spectra_used, cudaEventDisableTiming));
   }
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream, workspace.spectra_used));
+  if (!workspace.spectra.Holds(job.tiles.count * kRunBytes)) {
+    // What is under way in it must be done before it is freed.
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(workspace.spectra_used));
+  }
   LONGWAVE_RETURN_IF_ERROR(workspace.spectra.Reserve(job.tiles.count * kRunBytes));
   float* const runs = workspace.spectra.as<float>();
   LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchFftInput(job, runs, stream));

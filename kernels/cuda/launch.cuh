@@ -23,9 +23,10 @@ cudaError_t Launch(void (*kernel)(Wanted...), dim3 grid, dim3 block, size_t dyna
   config.stream = stream;
   const cudaError_t launched =
       cudaLaunchKernelEx(&config, kernel, std::forward<Given>(arguments)...);
-  // Told here: no later call shall find it.
-  const cudaError_t last = cudaGetLastError();
-  return launched == cudaSuccess ? last : launched;
+  // Told here, and no later call shall find it. An older error is another call's to tell: this
+  // kernel has been launched all the same.
+  if (launched != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return launched;
 }
 
 }  // namespace longwave::cuda

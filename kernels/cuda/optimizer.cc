@@ -26,6 +26,22 @@ struct SumMemory {
   }
 };
 
+// The sums of `chunks` chunks and of their sums, level by level; the last goes to memory.result.
+absl::Status EnqueueSums(const SquareSumArgs& args, uint64_t chunks, cudaStream_t stream,
+                         const SumMemory& memory) {
+  double* from = memory.sums.as<double>();
+  double* to = from + chunks;
+  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchSquareSums(args.count, args.x, from, stream));
+  while (chunks > 1) {
+    LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchPairSums(chunks, from, to, stream));
+    chunks = (chunks + kPairSumWidth - 1) / kPairSumWidth;
+    std::swap(from, to);
+  }
+  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(memory.result.as<double>(), from, sizeof(double),
+                                                cudaMemcpyDeviceToHost, stream));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status AdamW(const Exec& exec, const AdamWArgs& args) {
@@ -49,22 +65,15 @@ absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args) {
   SumMemory& memory = SumMemory::Get();
   const std::lock_guard lock(memory.mutex);
   const cudaStream_t stream = StreamOf(exec);
-  uint64_t count = (args.count + kSquareSumChunk - 1) / kSquareSumChunk;
+  const uint64_t count = (args.count + kSquareSumChunk - 1) / kSquareSumChunk;
   // The chunks' sums, and room for the first level above them; levels take turns.
   const uint64_t above = (count + kPairSumWidth - 1) / kPairSumWidth;
   LONGWAVE_RETURN_IF_ERROR(memory.sums.Reserve((count + above) * sizeof(double)));
   LONGWAVE_RETURN_IF_ERROR(memory.result.Reserve(sizeof(double)));
-  double* from = memory.sums.as<double>();
-  double* to = from + count;
-  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchSquareSums(args.count, args.x, from, stream));
-  while (count > 1) {
-    LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchPairSums(count, from, to, stream));
-    count = (count + kPairSumWidth - 1) / kPairSumWidth;
-    std::swap(from, to);
-  }
-  LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(memory.result.as<double>(), from, sizeof(double),
-                                                cudaMemcpyDeviceToHost, stream));
+  const absl::Status enqueued = EnqueueSums(args, count, stream, memory);
+  // Whether it went well or not: the next call takes the same memory.
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream));
+  LONGWAVE_RETURN_IF_ERROR(enqueued);
   *args.sum = *memory.result.as<double>();
   return absl::OkStatus();
 }

@@ -30,7 +30,7 @@ struct Encoding {
 
 // What the calls of a process have together. One per process: its GPU is the device that was
 // current at the first call. A call holds `mutex` while it enqueues; none waits for its own results
-// under it.
+// under it, but a payload on its way in waits for the one two before it.
 struct Workspace {
   std::mutex mutex;
   Tables tables;

@@ -12,15 +12,15 @@ namespace longwave::emulation {
 // default).
 
 // The order in which the threads of a block run from one barrier to the next, and the blocks of a
-// grid. From the environment: LONGWAVE_EMULATION_THREADS = ascending (the default), descending, or
-// a number: the seed of an order drawn anew at every barrier.
+// grid: ascending (the default), descending, or a number, the seed of an order drawn anew at every
+// barrier.
 struct ThreadOrder {
   enum class Kind { kAscending, kDescending, kShuffled };
   Kind kind = Kind::kAscending;
   uint64_t seed = 0;
 };
 
-// When queued work runs. From the environment: LONGWAVE_EMULATION_STREAMS =
+// When queued work runs:
 //   lazy (the default): when the host waits for it, and then only what it waits for. A forgotten
 //     wait reads what was there before; a pinned buffer written too early arrives with new
 //     contents.

@@ -26,9 +26,10 @@ absl::StatusOr<std::filesystem::path> TorchFolder() {
   return std::filesystem::path(info.dli_fname).parent_path();
 }
 
-// Loading it registers LibTorch's CUDA parts with those of the CPU. It stays for good.
+// Loading it registers LibTorch's CUDA parts with those of the CPU. It stays for good. Nothing may
+// ask LibTorch for CUDA before, not even at::hasCUDA(): the first question finds no CUDA parts, and
+// LibTorch keeps that answer for the rest of the process.
 absl::Status LoadTorchCuda() {
-  if (at::hasCUDA()) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(const std::filesystem::path folder, TorchFolder());
   const std::filesystem::path library = folder / kTorchCuda;
   std::error_code error;

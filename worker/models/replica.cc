@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/memory.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/layout/layout.h"
@@ -132,8 +133,10 @@ class GptReplica final : public Replica {
 
  private:
   at::Tensor Zeros(const Layout& layout) const {
-    return at::zeros({static_cast<int64_t>(layout.parameter_count())},
-                     at::TensorOptions(at::kFloat).device(device_));
+    at::Tensor flat = at::empty({static_cast<int64_t>(layout.parameter_count())},
+                                at::TensorOptions(at::kFloat).device(device_));
+    if (device_ == at::kCPU) PreferHugePages(flat.data_ptr(), flat.nbytes());
+    return flat.zero_();
   }
 
   // A tensor of its own over a part of a flat array: no view that autograd would have to follow.

@@ -102,6 +102,8 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
   state->layout = layout;
   state->ops = ops;
   state->exec = exec;
+  // Of its encode slots, which pipelines on one stream do not share.
+  state->exec.owner = state.get();
   state->replica = replica;
   const uint64_t parameters = layout->parameter_count();
   LONGWAVE_ASSIGN_OR_RETURN(state->momentum,
@@ -166,6 +168,7 @@ absl::Status SyncPipeline::State::Begin(uint32_t index) {
                            .payload = *segment.payload,
                            .report = &segment.report,
                            .slot = slot};
+  segment.report = {.nonfinite_tile = 0};  // until it is finished, nothing that could be sent
   LONGWAVE_RETURN_IF_ERROR(ops->encode(exec, args));
   under_way[slot] = segment.begun = true;
   return absl::OkStatus();

@@ -43,8 +43,7 @@ struct ReplicaView {
 
 // A worker's side of a sync, without model, socket, thread or clock: it turns a replica into
 // payloads and merged payloads into the updated replica. One object for one worker, and the same
-// object in the simulator. Not thread-safe. On a device, whose encoding slots are the process's,
-// another pipeline's turn comes once all segments of the round are encoded.
+// object in the simulator. Not thread-safe.
 //
 // A round:  BeginRound;  for each segment Encode, then (once the shard has merged) Apply, segments
 // in any order;  EndRound. A push that was not accepted is given back to the residual by
@@ -70,8 +69,8 @@ class SyncPipeline {
     float norm = 0;  // L2 norm of what is sent, as dequantized
   };
   // Segments are best taken in order: on a device the next one is encoded while this one's payload
-  // is sent. DataLoss: the signal or the momentum is not finite; says which tensor's tile. Nothing
-  // was sent or changed for this segment then.
+  // is sent. DataLoss: the signal or the momentum is not finite; says which tile. Nothing of the
+  // segment may be sent then, and the momentum of its other tiles has taken the signal in.
   absl::StatusOr<Push> Encode(uint32_t segment);
 
   // Puts what Encode took from the residual back: the push was late or rejected.

@@ -5,9 +5,8 @@
 // Trains as one worker does (the real trainer, model, optimizer and pipeline) with a shard's merge
 // in the same process instead of the network, and times each call of encode, finish and
 // decode_update. The share is of inner steps and kernels together; waiting for the network would
-// only lower it. Unless
-// --set says otherwise: preset longwave_dct with H 30, a GPT of 10 M parameters, batches of 8 × 128
-// tokens, two rounds. docs/benchmarks.md, section Kernels.
+// only lower it. Unless --set says otherwise: preset longwave_dct with H 30, a GPT of 10 M
+// parameters, batches of 8 × 128 tokens, two rounds. docs/benchmarks.md, section Kernels.
 
 #include <algorithm>
 #include <chrono>

@@ -289,7 +289,6 @@ TEST_F(EncodingAhead, GivesWhatEachSegmentAloneGives) {
 
 TEST_F(EncodingAhead, OfARoundThatIsGivenUpGoesBackIntoTheResidual) {
   ASSERT_GE(segments(), 3u);
-  // One after the other: a backend's slots are one pipeline's at a time.
   auto worker = Make();
   Payload(*worker, 0);  // the next one is under way now
   ASSERT_TRUE(worker->pipeline().BeginRound(1, kLearningRate).ok());
