@@ -12,8 +12,9 @@
 namespace longwave::cpu {
 namespace {
 
-// Indices are taken in chunks: small enough to even out, large enough not to share cache lines.
-constexpr uint32_t kChunk = 4;
+// Indices are taken in chunks, of which each thread gets so many: enough to even out, few enough
+// that neighbours, which share cache lines and fetch each other's ahead, are mostly one thread's.
+constexpr uint32_t kChunksAThread = 8;
 
 // Flushing denormals to zero is a thread's state, which a library may have switched on in the
 // caller's and which new threads inherit.
@@ -35,6 +36,7 @@ class DefaultFloatingPoint {
 struct Job {
   absl::FunctionRef<void(uint32_t)> body;
   uint32_t count;
+  uint32_t chunk;
   std::atomic<uint32_t> next{0};
   uint32_t wanted;       // helpers that may still join
   uint32_t running = 0;  // helpers at work
@@ -42,14 +44,17 @@ struct Job {
   std::condition_variable done;
 
   Job(absl::FunctionRef<void(uint32_t)> f, uint32_t n, uint32_t helpers)
-      : body(f), count(n), wanted(helpers) {}
+      : body(f),
+        count(n),
+        chunk(std::max(1u, n / (kChunksAThread * (helpers + 1)))),
+        wanted(helpers) {}
 
   void Work() {
     const DefaultFloatingPoint scope;
-    const uint32_t chunks = (count + kChunk - 1) / kChunk;
-    for (uint32_t chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
-      const uint32_t end = std::min(count, (chunk + 1) * kChunk);
-      for (uint32_t i = chunk * kChunk; i < end; ++i) body(i);
+    // At most `count` plus one chunk a thread: no overflow, as layouts have 2^28 tiles at most.
+    for (uint32_t begin; (begin = next.fetch_add(chunk, std::memory_order_relaxed)) < count;) {
+      const uint32_t end = std::min(count, begin + chunk);
+      for (uint32_t i = begin; i < end; ++i) body(i);
     }
   }
 };
@@ -130,9 +135,8 @@ Pool& SharedPool() {
 }  // namespace
 
 void ParallelFor(uint32_t count, int threads, absl::FunctionRef<void(uint32_t)> body) {
-  const uint32_t chunks = (count + kChunk - 1) / kChunk;
   const auto wanted = static_cast<uint32_t>(std::max(1, threads));
-  Job job(body, count, std::max(1u, std::min(chunks, wanted)) - 1);
+  Job job(body, count, std::max(1u, std::min(count, wanted)) - 1);
   if (job.wanted == 0) return job.Work();
   SharedPool().Run(job);
 }

@@ -35,11 +35,11 @@ __global__ void __launch_bounds__(kThreads) AdamWKernel(const AdamWArgs args) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads) ScaleKernel(const ScaleArgs args) {
+__global__ void __launch_bounds__(kThreads) ScaleKernel(uint64_t count, float* x, float scale) {
   const uint64_t begin = uint64_t{blockIdx.x} * (kThreads * kEach) + threadIdx.x;
   for (uint32_t j = 0; j < kEach; ++j) {
     const uint64_t i = begin + j * kThreads;
-    if (i < args.count) args.x[i] = __fmul_rn(args.x[i], args.scale);
+    if (i < count) x[i] = __fmul_rn(x[i], scale);
   }
 }
 
@@ -91,7 +91,8 @@ cudaError_t LaunchAdamW(const AdamWArgs& args, cudaStream_t stream) {
 }
 
 cudaError_t LaunchScale(const ScaleArgs& args, cudaStream_t stream) {
-  return Launch(ScaleKernel, Blocks(args.count, kThreads * kEach), kThreads, 0, stream, args);
+  return Launch(ScaleKernel, Blocks(args.count, kThreads * kEach), kThreads, 0, stream, args.count,
+                args.x, args.scale);
 }
 
 cudaError_t LaunchSquareSums(uint64_t count, const float* x, double* sums, cudaStream_t stream) {
