@@ -94,29 +94,16 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(co
       });
 }
 
-template <typename Shape>
-cudaError_t LaunchShape(const DecodeJob& job, cudaStream_t stream) {
-  return Launch(DecodeBlockKernel<Shape>, job.tiles.count, kBlockThreads, 0, stream, job);
-}
-
 }  // namespace
 
 cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream);  // decode.cu
 
 cudaError_t Launch(TileKernel kernel, const DecodeJob& job, cudaStream_t stream) {
-  switch (kernel) {
-    case TileKernel::kFlat:
-      return LaunchShape<BlockFlat>(job, stream);
-    case TileKernel::k64x64:
-      return LaunchShape<Block64x64>(job, stream);
-    case TileKernel::k32x128:
-      return LaunchShape<Block32x128>(job, stream);
-    case TileKernel::k128x32:
-      return LaunchShape<Block128x32>(job, stream);
-    case TileKernel::kGeneral:
-      break;
-  }
-  return LaunchDecodeGeneral(job, stream);
+  if (kernel == TileKernel::kGeneral) return LaunchDecodeGeneral(job, stream);
+  return WithShape(kernel, [&](auto shape) {
+    return Launch(DecodeBlockKernel<typename decltype(shape)::Type>, job.tiles.count, kBlockThreads,
+                  0, stream, job);
+  });
 }
 
 }  // namespace longwave::cuda

@@ -100,29 +100,16 @@ __global__ void __launch_bounds__(kBlockThreads, Shape::kEncoders)
   if (t == 0) job.reports[number].sent = sent_sum;
 }
 
-template <typename Shape>
-cudaError_t LaunchShape(const EncodeJob& job, cudaStream_t stream) {
-  return Launch(EncodeBlockKernel<Shape>, job.tiles.count, kBlockThreads, 0, stream, job);
-}
-
 }  // namespace
 
 cudaError_t LaunchEncodeGeneral(const EncodeJob& job, cudaStream_t stream);  // encode.cu
 
 cudaError_t Launch(TileKernel kernel, const EncodeJob& job, cudaStream_t stream) {
-  switch (kernel) {
-    case TileKernel::kFlat:
-      return LaunchShape<BlockFlat>(job, stream);
-    case TileKernel::k64x64:
-      return LaunchShape<Block64x64>(job, stream);
-    case TileKernel::k32x128:
-      return LaunchShape<Block32x128>(job, stream);
-    case TileKernel::k128x32:
-      return LaunchShape<Block128x32>(job, stream);
-    case TileKernel::kGeneral:
-      break;
-  }
-  return LaunchEncodeGeneral(job, stream);
+  if (kernel == TileKernel::kGeneral) return LaunchEncodeGeneral(job, stream);
+  return WithShape(kernel, [&](auto shape) {
+    return Launch(EncodeBlockKernel<typename decltype(shape)::Type>, job.tiles.count, kBlockThreads,
+                  0, stream, job);
+  });
 }
 
 }  // namespace longwave::cuda

@@ -293,6 +293,29 @@ class BlockElements<BlockFlat> {
   uint32_t even_end_, odd_end_;
 };
 
+template <typename Shape>
+struct ShapeTag {
+  using Type = Shape;
+};
+
+// f(ShapeTag of the kernel's shape): of any kernel but the general one.
+template <typename F>
+cudaError_t WithShape(TileKernel kernel, const F& f) {
+  switch (kernel) {
+    case TileKernel::kFlat:
+      return f(ShapeTag<BlockFlat>{});
+    case TileKernel::k64x64:
+      return f(ShapeTag<Block64x64>{});
+    case TileKernel::k32x128:
+      return f(ShapeTag<Block32x128>{});
+    case TileKernel::k128x32:
+      return f(ShapeTag<Block128x32>{});
+    case TileKernel::kGeneral:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
 }  // namespace longwave::cuda
 
 #endif  // LONGWAVE_KERNELS_CUDA_TRANSFORM_BLOCK_CUH_

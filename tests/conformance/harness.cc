@@ -99,15 +99,20 @@ PayloadLayout PayloadLayoutOf(const Layout& layout, uint32_t segment, const Payl
 
 Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, const State& state,
                const EncodeSetting& setting) {
+  const DenseArray theta(ops, state.theta), anchor(ops, state.anchor);
+  return Encode(ops, layout, segment, {anchor.data(), theta.data(), 0.5f}, state.momentum, setting);
+}
+
+Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, const Signal& signal,
+               const std::vector<float>& momentum_values, const EncodeSetting& setting) {
   const PayloadLayout payload_layout = PayloadLayoutOf(layout, segment, setting.format);
-  const DenseArray theta(ops, state.theta), anchor(ops, state.anchor),
-      momentum(ops, state.momentum);
+  const DenseArray momentum(ops, momentum_values);
   Encoded encoded;
   encoded.payload.assign(payload_layout.bytes(), std::byte{0xee});
   EncodeArgs args;
   args.layout = &layout;
   args.segment = segment;
-  args.signal = {anchor.data(), theta.data(), 0.5f};
+  args.signal = signal;
   args.transform = setting.transform;
   args.beta = setting.beta;
   args.alpha = setting.alpha;
@@ -117,6 +122,7 @@ Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, con
   args.payload_layout = &payload_layout;
   args.payload = encoded.payload;
   args.report = &encoded.report;
+  args.slot = setting.slot;
   Exec exec;
   exec.threads = setting.threads;
   encoded.status = ops.encode(exec, args);

@@ -83,9 +83,13 @@ struct EncodeSetting {
   float beta = 0.95f;
   float alpha = 1.0f;
   int threads = 1;
+  uint32_t slot = 0;
 };
 Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, const State& state,
                const EncodeSetting& setting);
+// Of any signal, whose arrays are in the backend's memory.
+Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, const Signal& signal,
+               const std::vector<float>& momentum, const EncodeSetting& setting);
 
 PayloadLayout PayloadLayoutOf(const Layout& layout, uint32_t segment, const PayloadFormat& format);
 

@@ -84,28 +84,11 @@ Encoded EncodeArrays(const KernelOps& ops, const Layout& layout, uint32_t segmen
   const bool bf16 = arrays.type == ElementType::kBf16;
   const DenseArray a(ops, bf16 ? ToBf16(arrays.a) : arrays.a);
   const DenseArray b(ops, bf16 ? ToBf16(arrays.b) : arrays.b);
-  const DenseArray momentum(ops, arrays.momentum);
-  const PayloadLayout payload_layout = PayloadLayoutOf(layout, segment, setting.format);
-  Encoded encoded;
-  encoded.payload.assign(payload_layout.bytes(), std::byte{0xee});
-  EncodeArgs args;
-  args.layout = &layout;
-  args.segment = segment;
-  args.signal = {a.data(), arrays.difference ? b.data() : nullptr, 0.7f, arrays.type};
-  args.transform = setting.transform;
-  args.beta = setting.beta;
-  args.alpha = setting.alpha;
-  args.run_seed = kRunSeed;
-  args.round = kRound;
-  args.momentum = momentum.data();
-  args.payload_layout = &payload_layout;
-  args.payload = encoded.payload;
-  args.report = &encoded.report;
-  args.slot = 1;
-  encoded.status = ops.encode({}, args);
-  if (encoded.status.ok()) encoded.status = ops.finish({}, args.slot);
-  encoded.momentum = momentum.Read();
-  return encoded;
+  EncodeSetting in_slot_1 = setting;
+  in_slot_1.slot = 1;
+  return Encode(ops, layout, segment,
+                {a.data(), arrays.difference ? b.data() : nullptr, 0.7f, arrays.type},
+                arrays.momentum, in_slot_1);
 }
 
 bool SameBits(const std::vector<float>& x, const std::vector<float>& y) {

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "cuda_runtime_api.h"
 #include "tests/emulation/block.h"
@@ -20,7 +19,6 @@
 #define __global__
 #define __device__
 #define __host__
-#define __constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
@@ -31,7 +29,6 @@ struct uint3 {
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
-inline constexpr int warpSize = 32;
 
 // Vectors: one access of their width each, so that their alignment matters.
 
@@ -76,11 +73,6 @@ inline int __syncthreads_or(int predicate, LONGWAVE_EMULATED_WHERE) {
 inline void __syncwarp(unsigned mask = ~0u, LONGWAVE_EMULATED_WHERE) {
   longwave::emulation::Exchange("__syncwarp", mask, 0, {file, line});
 }
-
-// Each thread sees what others wrote as soon as it is written.
-inline void __threadfence() {}
-inline void __threadfence_block() {}
-inline void __threadfence_system() {}
 
 // Within a warp.
 
@@ -198,17 +190,9 @@ T __reduce_max_sync(unsigned mask, T value, LONGWAVE_EMULATED_WHERE) {
   return longwave::emulation::Reduce("__reduce_max_sync", mask, value, {file, line},
                                      [](T a, T b) { return a < b ? b : a; });
 }
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value, LONGWAVE_EMULATED_WHERE) {
-  return longwave::emulation::Reduce("__reduce_and_sync", mask, value, {file, line},
-                                     [](unsigned a, unsigned b) { return a & b; });
-}
 inline unsigned __reduce_or_sync(unsigned mask, unsigned value, LONGWAVE_EMULATED_WHERE) {
   return longwave::emulation::Reduce("__reduce_or_sync", mask, value, {file, line},
                                      [](unsigned a, unsigned b) { return a | b; });
-}
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, LONGWAVE_EMULATED_WHERE) {
-  return longwave::emulation::Reduce("__reduce_xor_sync", mask, value, {file, line},
-                                     [](unsigned a, unsigned b) { return a ^ b; });
 }
 
 #undef LONGWAVE_EMULATED_WHERE
@@ -233,16 +217,9 @@ T Update(T* at, Next next) {
     return longwave::emulation::Update(                                   \
         at, [value](Type old) { return static_cast<Type>(expression); }); \
   }
-#define LONGWAVE_EMULATED_INTEGER_ATOMICS(Type)                                                    \
-  LONGWAVE_EMULATED_ATOMIC(atomicMin, Type, value < old ? value : old)                             \
-  LONGWAVE_EMULATED_ATOMIC(atomicMax, Type, old < value ? value : old)                             \
-  LONGWAVE_EMULATED_ATOMIC(atomicAnd, Type, old& value)                                            \
-  LONGWAVE_EMULATED_ATOMIC(atomicOr, Type, old | value)                                            \
-  LONGWAVE_EMULATED_ATOMIC(atomicXor, Type, old ^ value)                                           \
-  LONGWAVE_EMULATED_ATOMIC(atomicExch, Type, (static_cast<void>(old), value))                      \
-  inline Type atomicCAS(Type* at, Type wanted, Type value) {                                       \
-    return longwave::emulation::Update(at, [=](Type old) { return old == wanted ? value : old; }); \
-  }
+#define LONGWAVE_EMULATED_INTEGER_ATOMICS(Type)                        \
+  LONGWAVE_EMULATED_ATOMIC(atomicMax, Type, old < value ? value : old) \
+  LONGWAVE_EMULATED_ATOMIC(atomicOr, Type, old | value)
 LONGWAVE_EMULATED_INTEGER_ATOMICS(int)
 LONGWAVE_EMULATED_INTEGER_ATOMICS(unsigned)
 LONGWAVE_EMULATED_INTEGER_ATOMICS(unsigned long long)
@@ -250,18 +227,11 @@ LONGWAVE_EMULATED_ATOMIC(atomicAdd, unsigned, old + value)
 LONGWAVE_EMULATED_ATOMIC(atomicAdd, unsigned long long, old + value)
 LONGWAVE_EMULATED_ATOMIC(atomicAdd, float, old + value)
 LONGWAVE_EMULATED_ATOMIC(atomicAdd, double, old + value)
-LONGWAVE_EMULATED_ATOMIC(atomicExch, float, (static_cast<void>(old), value))
-LONGWAVE_EMULATED_ATOMIC(atomicSub, unsigned, old - value)
 #undef LONGWAVE_EMULATED_INTEGER_ATOMICS
 #undef LONGWAVE_EMULATED_ATOMIC
 inline int atomicAdd(int* at, int value) {
   return longwave::emulation::Update(at, [value](int old) {
     return static_cast<int>(static_cast<unsigned>(old) + static_cast<unsigned>(value));
-  });
-}
-inline int atomicSub(int* at, int value) {
-  return longwave::emulation::Update(at, [value](int old) {
-    return static_cast<int>(static_cast<unsigned>(old) - static_cast<unsigned>(value));
   });
 }
 
@@ -270,46 +240,15 @@ inline int atomicSub(int* at, int value) {
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __popcll(unsigned long long x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
-inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
-inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
 inline int __ffsll(long long x) {
   return x == 0 ? 0 : std::countr_zero(static_cast<unsigned long long>(x)) + 1;
-}
-inline unsigned __brev(unsigned x) {
-  unsigned result = 0;
-  for (int i = 0; i < 32; ++i) result |= (x >> i & 1u) << (31 - i);
-  return result;
-}
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-  return static_cast<unsigned>((uint64_t{high} << 32 | low) << (shift & 31) >> 32);
 }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((uint64_t{high} << 32 | low) >> (shift & 31));
 }
-inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
-  const uint64_t bytes = uint64_t{high} << 32 | low;
-  unsigned result = 0;
-  for (int i = 0; i < 4; ++i) {
-    const unsigned nibble = selector >> (4 * i) & 15;
-    unsigned byte = static_cast<unsigned>(bytes >> (8 * (nibble & 7)) & 255);
-    if ((nibble & 8) != 0) byte = (byte & 128) != 0 ? 255 : 0;
-    result |= byte << (8 * i);
-  }
-  return result;
-}
-inline unsigned __umulhi(unsigned a, unsigned b) {
-  return static_cast<unsigned>(uint64_t{a} * b >> 32);
-}
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-  return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
-}
 
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
-inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
 
 // Arithmetic rounded once to the nearest; the sources are compiled without contraction.
 
@@ -317,72 +256,14 @@ inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __frcp_rn(float a) { return 1.0f / a; }
 inline float __fsqrt_rn(float a) { return sqrtf(a); }
 inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __ddiv_rn(double a, double b) { return a / b; }
 inline double __dsqrt_rn(double a) { return sqrt(a); }
-inline double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-// Conversions saturate, and give zero for a NaN of 32 bits.
-
-namespace longwave::emulation {
-
-template <typename To>
-To Saturated(double x) {
-  using Limits = std::numeric_limits<To>;
-  if (std::isnan(x)) return 0;
-  if (x <= static_cast<double>(Limits::min())) return Limits::min();
-  if (x >= static_cast<double>(Limits::max())) return Limits::max();
-  return static_cast<To>(x);
-}
-
-}  // namespace longwave::emulation
-
-inline int __float2int_rn(float x) { return longwave::emulation::Saturated<int>(nearbyint(x)); }
-inline int __float2int_rz(float x) { return longwave::emulation::Saturated<int>(x); }
-inline int __float2int_rd(float x) { return longwave::emulation::Saturated<int>(floor(x)); }
-inline int __float2int_ru(float x) { return longwave::emulation::Saturated<int>(ceil(x)); }
-inline unsigned __float2uint_rn(float x) {
-  return longwave::emulation::Saturated<unsigned>(nearbyint(x));
-}
-inline unsigned __float2uint_rz(float x) { return longwave::emulation::Saturated<unsigned>(x); }
-inline int __double2int_rn(double x) { return longwave::emulation::Saturated<int>(nearbyint(x)); }
-inline float __int2float_rn(int x) { return static_cast<float>(x); }
-inline float __uint2float_rn(unsigned x) { return static_cast<float>(x); }
 inline float __double2float_rn(double x) { return static_cast<float>(x); }
-
-// Loads and stores that say how memory's caches shall take them.
-
-template <typename T>
-T __ldg(const T* from) {
-  return *from;
-}
-template <typename T>
-T __ldcs(const T* from) {
-  return *from;
-}
-template <typename T>
-T __ldcg(const T* from) {
-  return *from;
-}
-template <typename T>
-T __ldlu(const T* from) {
-  return *from;
-}
-template <typename T>
-void __stcs(T* to, T value) {
-  *to = value;
-}
-template <typename T>
-void __stcg(T* to, T value) {
-  *to = value;
-}
-
-[[noreturn]] inline void __trap() { longwave::emulation::Refuse("__trap"); }
 
 // The global min and max: the usual arithmetic conversions between integers, as nvcc has them.
 

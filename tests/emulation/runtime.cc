@@ -1,9 +1,7 @@
 #include "tests/emulation/runtime.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -21,10 +19,6 @@ namespace longwave::emulation {
 namespace {
 
 constexpr int kBlockThreadsMax = 1024;
-constexpr int kMultiprocessors = 2;
-constexpr int kMultiprocessorThreads = 2048;
-constexpr size_t kMultiprocessorSharedBytes = size_t{228} << 10;
-constexpr size_t kReservedSharedBytes = 1024;  // of each block
 
 // One thread at a time is the device and its driver. Held while queued work runs, too: host
 // functions on a stream must not call the runtime, which CUDA says as well.
@@ -234,82 +228,11 @@ cudaError_t cudaGetLastError() {
   emulation::last_error = cudaSuccess;
   return error;
 }
-cudaError_t cudaPeekAtLastError() { return emulation::last_error; }
 const char* cudaGetErrorName(cudaError_t error) { return emulation::TextOf(error).name; }
 const char* cudaGetErrorString(cudaError_t error) { return emulation::TextOf(error).text; }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return cudaSuccess;
-}
-cudaError_t cudaSetDevice(int device) {
-  return Record(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
-}
-
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return Record(cudaErrorInvalidDevice);
-  *properties = {};
-  std::snprintf(properties->name, sizeof properties->name, "emulation on the host");
-  properties->totalGlobalMem = emulation::kDeviceBytes;
-  properties->sharedMemPerBlock = emulation::SharedMemory::kStaticBytesMax;
-  properties->sharedMemPerBlockOptin = emulation::SharedMemory::kBytesMax;
-  properties->sharedMemPerMultiprocessor = emulation::kMultiprocessorSharedBytes;
-  properties->warpSize = 32;
-  properties->maxThreadsPerBlock = emulation::kBlockThreadsMax;
-  properties->maxThreadsPerMultiProcessor = emulation::kMultiprocessorThreads;
-  properties->major = 9;
-  properties->multiProcessorCount = emulation::kMultiprocessors;
-  properties->l2CacheSize = 1 << 20;
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  cudaDeviceProp properties;
-  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
-  if (error != cudaSuccess) return error;
-  switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-      *value = properties.maxThreadsPerBlock;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      *value = static_cast<int>(properties.sharedMemPerBlock);
-      break;
-    case cudaDevAttrWarpSize:
-      *value = properties.warpSize;
-      break;
-    case cudaDevAttrMultiProcessorCount:
-      *value = properties.multiProcessorCount;
-      break;
-    case cudaDevAttrL2CacheSize:
-      *value = properties.l2CacheSize;
-      break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-      *value = properties.maxThreadsPerMultiProcessor;
-      break;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = properties.major;
-      break;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = properties.minor;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-      *value = static_cast<int>(properties.sharedMemPerMultiprocessor);
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = static_cast<int>(properties.sharedMemPerBlockOptin);
-      break;
-    default:
-      return Record(cudaErrorInvalidValue);
-  }
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = *greatest = 0;
   return cudaSuccess;
 }
 
@@ -337,9 +260,6 @@ cudaError_t cudaFree(void* memory) {
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   const Session session;
   return Record(emulation::NewMemory(emulation::MemoryKind::kPinned, memory, bytes));
-}
-cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
-  return cudaMallocHost(memory, bytes);
 }
 cudaError_t cudaFreeHost(void* memory) {
   const Session session;
@@ -392,16 +312,10 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t 
   return Record(emulation::Fill(memory, value, bytes, stream));
 }
 
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
-}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   const Session session;
   *stream = Streams().Create(flags == cudaStreamNonBlocking);
   return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const Session session;
@@ -433,9 +347,6 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new EmulatedEvent{std::make_shared<emulation::EventState>()};
   return cudaSuccess;
@@ -462,17 +373,6 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event == nullptr) return Record(cudaErrorInvalidResourceHandle);
   return Streams().IsDone(event) ? cudaSuccess : cudaErrorNotReady;
 }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  const Session session;
-  if (begin == nullptr || end == nullptr || begin->state->recorded == 0 ||
-      end->state->recorded == 0) {
-    return Record(cudaErrorInvalidResourceHandle);
-  }
-  if (!begin->state->done() || !end->state->done()) return Record(cudaErrorNotReady);
-  *milliseconds =
-      std::chrono::duration<float, std::milli>(end->state->when - begin->state->when).count();
-  return cudaSuccess;
-}
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   const Session session;
@@ -481,19 +381,5 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
     return Record(cudaErrorInvalidValue);
   }
   emulation::DynamicLimits()[kernel] = static_cast<size_t>(value);
-  return cudaSuccess;
-}
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
-                                                          int block_threads,
-                                                          size_t dynamic_shared_bytes) {
-  const Session session;
-  if (block_threads <= 0) return Record(cudaErrorInvalidValue);
-  const cudaError_t error = emulation::CheckShape(
-      kernel, dim3(1), dim3(static_cast<unsigned>(block_threads)), dynamic_shared_bytes);
-  if (error != cudaSuccess) return Record(error);
-  *blocks = std::min(emulation::kMultiprocessorThreads / block_threads,
-                     static_cast<int>(emulation::kMultiprocessorSharedBytes /
-                                      (dynamic_shared_bytes + emulation::kReservedSharedBytes)));
   return cudaSuccess;
 }

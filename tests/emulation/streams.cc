@@ -50,12 +50,7 @@ void StreamTable::EnqueueRecord(EmulatedStream* stream, EmulatedEvent* event) {
   const uint64_t time = time_ + 1;  // of this operation
   state.recorded = time;
   state.stream = &Resolve(stream);
-  Append(stream, {0,
-                  [state = event->state, time] {
-                    state->completed = time;
-                    state->when = std::chrono::steady_clock::now();
-                  },
-                  nullptr});
+  Append(stream, {0, [state = event->state, time] { state->completed = time; }, nullptr});
 }
 
 void StreamTable::EnqueueWait(EmulatedStream* stream, EmulatedEvent* event) {

@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_TESTS_EMULATION_STREAMS_H_
 #define LONGWAVE_TESTS_EMULATION_STREAMS_H_
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -19,7 +18,6 @@ struct EventState {
   uint64_t recorded = 0;   // the last cudaEventRecord
   uint64_t completed = 0;  // the last that its stream has got past
   EmulatedStream* stream = nullptr;
-  std::chrono::steady_clock::time_point when;
 
   bool done() const { return completed >= recorded; }
 };

@@ -56,12 +56,4 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribu
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
 }
 
-template <typename... P>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*kernel)(P...),
-                                                          int block_threads,
-                                                          size_t dynamic_shared_bytes) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      blocks, reinterpret_cast<const void*>(kernel), block_threads, dynamic_shared_bytes);
-}
-
 #endif  // LONGWAVE_TESTS_EMULATION_CUDA_CUDA_RUNTIME_H_
