@@ -176,4 +176,17 @@ absl::Status CheckArgs(const ScaleArgs& args) {
   return CheckPointers("scale", {{"x", args.x}});
 }
 
+absl::Status CheckArgs(const BlendArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckFinite("blend", "alpha", args.alpha));
+  if (args.begin > args.end) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("blend: elements from ", args.begin, " to ", args.end));
+  }
+  if (args.begin == args.end) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckPointers("blend", {{"theta", args.theta}, {"anchor", args.anchor}}));
+  if (args.alpha == 0) return absl::OkStatus();
+  return CheckPointers("blend", {{"base", args.base}});
+}
+
 }  // namespace longwave

@@ -16,6 +16,7 @@ absl::Status CheckArgs(const HashArgs& args);
 absl::Status CheckArgs(const AdamWArgs& args);
 absl::Status CheckArgs(const SquareSumArgs& args);
 absl::Status CheckArgs(const ScaleArgs& args);
+absl::Status CheckArgs(const BlendArgs& args);
 
 }  // namespace longwave
 

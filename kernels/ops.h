@@ -178,10 +178,11 @@ struct KernelOps {
   void (*release)(void* memory);
   // Waits until everything enqueued on exec's stream is done. Internal: a failed kernel.
   absl::Status (*wait)(const Exec&);
-  // The inner optimizer's; see optimizer.h. square_sum waits for its result.
+  // On flat arrays; see optimizer.h. square_sum waits for its result.
   absl::Status (*adamw)(const Exec&, const AdamWArgs&);
   absl::Status (*square_sum)(const Exec&, const SquareSumArgs&);
   absl::Status (*scale)(const Exec&, const ScaleArgs&);
+  absl::Status (*blend)(const Exec&, const BlendArgs&);
   // Of the memory that `allocate` takes from.
   absl::StatusOr<MachineMemory> (*memory)();
   // Dense data is in a device's memory, which the host's code must not touch, and operations may

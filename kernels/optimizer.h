@@ -6,7 +6,8 @@
 
 namespace longwave {
 
-// The operations of the inner optimizer on flat arrays, part of the table of ops.h.
+// The operations on flat arrays, part of the table of ops.h: the inner optimizer's, and the blend
+// of an overlapped sync.
 //
 // Every operation is rounded to the nearest on its own, square root and division included, so that
 // equal inputs give equal bits on every backend but the reference: with a merged gradient (`update:
@@ -50,6 +51,18 @@ struct ScaleArgs {
   uint64_t count = 0;
   float* x = nullptr;  // [count]
   float scale = 1;
+};
+
+// θ ← fma(α, θ − base, anchor) for the elements begin … end − 1: what a worker learned since `base`
+// was taken, on top of the merged anchor. α = 0 is a plain copy of the anchor, which reads neither
+// θ nor base.
+struct BlendArgs {
+  uint64_t begin = 0;  // of all three arrays, which do not overlap
+  uint64_t end = 0;
+  float* theta = nullptr;
+  const float* anchor = nullptr;
+  const float* base = nullptr;  // may be null with α = 0
+  float alpha = 0;
 };
 
 }  // namespace longwave

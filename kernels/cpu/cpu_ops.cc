@@ -35,6 +35,7 @@ const KernelOps& Table() {
         return SquareSum(OptimizerMathOf(kIsa), exec, a);
       },
       [](const Exec& exec, const ScaleArgs& a) { return Scale(OptimizerMathOf(kIsa), exec, a); },
+      [](const Exec& exec, const BlendArgs& a) { return Blend(OptimizerMathOf(kIsa), exec, a); },
       ReadMachineMemory,
       false};
   return ops;

@@ -78,4 +78,12 @@ absl::Status Scale(const OptimizerMath& math, const Exec& exec, const ScaleArgs&
   return absl::OkStatus();
 }
 
+absl::Status Blend(const OptimizerMath& math, const Exec& exec, const BlendArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  ForPieces(args.end - args.begin, exec, [&](uint32_t, size_t begin, size_t end) {
+    math.blend(args, args.begin + begin, args.begin + end);
+  });
+  return absl::OkStatus();
+}
+
 }  // namespace longwave::cpu

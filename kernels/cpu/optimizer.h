@@ -10,10 +10,11 @@ namespace longwave::cpu {
 
 const OptimizerMath& OptimizerMathOf(Isa isa);
 
-// KernelOps::adamw, square_sum and scale with the inner loops of one instruction set.
+// KernelOps::adamw, square_sum, scale and blend with the inner loops of one instruction set.
 absl::Status AdamW(const OptimizerMath& math, const Exec& exec, const AdamWArgs& args);
 absl::Status SquareSum(const OptimizerMath& math, const Exec& exec, const SquareSumArgs& args);
 absl::Status Scale(const OptimizerMath& math, const Exec& exec, const ScaleArgs& args);
+absl::Status Blend(const OptimizerMath& math, const Exec& exec, const BlendArgs& args);
 
 }  // namespace longwave::cpu
 

@@ -29,6 +29,20 @@ void Scale(const ScaleArgs& args, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) x[i] *= scale;
 }
 
+void Blend(const BlendArgs& args, size_t begin, size_t end) {
+  float* __restrict theta = args.theta;
+  const float* __restrict anchor = args.anchor;
+  const float* __restrict base = args.base;
+  const float alpha = args.alpha;
+  if (alpha == 0) {
+    __builtin_memcpy(theta + begin, anchor + begin, (end - begin) * sizeof(float));
+    return;
+  }
+  for (size_t i = begin; i < end; ++i) {
+    theta[i] = __builtin_fmaf(alpha, theta[i] - base[i], anchor[i]);
+  }
+}
+
 double SquareSum(const float* x, size_t count) {
   using Floats = float __attribute__((vector_size(32), aligned(4), may_alias));
   using Doubles = double __attribute__((vector_size(64)));
@@ -54,6 +68,6 @@ double SquareSum(const float* x, size_t count) {
 
 }  // namespace
 
-extern const OptimizerMath LONGWAVE_OPTIMIZER_MATH = {AdamW, Scale, SquareSum};
+extern const OptimizerMath LONGWAVE_OPTIMIZER_MATH = {AdamW, Scale, Blend, SquareSum};
 
 }  // namespace longwave::cpu

@@ -13,6 +13,7 @@ struct OptimizerMath {
   // Elements begin … end − 1.
   void (*adamw)(const AdamWArgs& args, size_t begin, size_t end);
   void (*scale)(const ScaleArgs& args, size_t begin, size_t end);
+  void (*blend)(const BlendArgs& args, size_t begin, size_t end);
   // Of one chunk: count <= kSquareSumChunk.
   double (*square_sum)(const float* x, size_t count);
 };

@@ -83,9 +83,9 @@ absl::StatusOr<const KernelOps*> Ops() {
         absl::StrCat("no CUDA device: ",
                      error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error)));
   }
-  static const KernelOps ops = {"cuda", Encode,    Finish,   Restore, DecodeUpdate,
-                                Hash,   Copy,      Allocate, Release, Wait,
-                                AdamW,  SquareSum, Scale,    Memory,  true};
+  static const KernelOps ops = {"cuda", Encode,   Finish,  Restore, DecodeUpdate, Hash,
+                                Copy,   Allocate, Release, Wait,    AdamW,        SquareSum,
+                                Scale,  Blend,    Memory,  true};
   return &ops;
 }
 

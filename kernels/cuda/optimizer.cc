@@ -58,6 +58,19 @@ absl::Status Scale(const Exec& exec, const ScaleArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status Blend(const Exec& exec, const BlendArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  if (args.begin == args.end) return absl::OkStatus();
+  if (args.alpha == 0) {
+    LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(args.theta + args.begin, args.anchor + args.begin,
+                                                  (args.end - args.begin) * sizeof(float),
+                                                  cudaMemcpyDeviceToDevice, StreamOf(exec)));
+    return absl::OkStatus();
+  }
+  LONGWAVE_CUDA_RETURN_IF_ERROR(LaunchBlend(args, StreamOf(exec)));
+  return absl::OkStatus();
+}
+
 absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args) {
   LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
   *args.sum = 0;

@@ -43,6 +43,15 @@ __global__ void __launch_bounds__(kThreads) ScaleKernel(uint64_t count, float* x
   }
 }
 
+__global__ void __launch_bounds__(kThreads) BlendKernel(const BlendArgs args) {
+  const uint64_t begin = args.begin + uint64_t{blockIdx.x} * (kThreads * kEach) + threadIdx.x;
+  for (uint32_t j = 0; j < kEach; ++j) {
+    const uint64_t i = begin + j * kThreads;
+    if (i >= args.end) return;
+    args.theta[i] = __fmaf_rn(args.alpha, __fsub_rn(args.theta[i], args.base[i]), args.anchor[i]);
+  }
+}
+
 // Neighbouring lanes in pairs, and so on: every lane has the warp's sum. (Which of two is added to
 // which makes no difference.)
 __device__ inline double WarpPairSum(double value, uint32_t lanes) {
@@ -93,6 +102,11 @@ cudaError_t LaunchAdamW(const AdamWArgs& args, cudaStream_t stream) {
 cudaError_t LaunchScale(const ScaleArgs& args, cudaStream_t stream) {
   return Launch(ScaleKernel, Blocks(args.count, kThreads * kEach), kThreads, 0, stream, args.count,
                 args.x, args.scale);
+}
+
+cudaError_t LaunchBlend(const BlendArgs& args, cudaStream_t stream) {
+  return Launch(BlendKernel, Blocks(args.end - args.begin, kThreads * kEach), kThreads, 0, stream,
+                args);
 }
 
 cudaError_t LaunchSquareSums(uint64_t count, const float* x, double* sums, cudaStream_t stream) {

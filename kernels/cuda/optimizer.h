@@ -8,14 +8,16 @@
 
 namespace longwave::cuda {
 
-// KernelOps::adamw, square_sum and scale.
+// KernelOps::adamw, square_sum, scale and blend.
 absl::Status AdamW(const Exec& exec, const AdamWArgs& args);
 absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args);
 absl::Status Scale(const Exec& exec, const ScaleArgs& args);
+absl::Status Blend(const Exec& exec, const BlendArgs& args);
 
 // The launches; counts are not zero. The result is that of the launch, not of the kernel.
 cudaError_t LaunchAdamW(const AdamWArgs& args, cudaStream_t stream);
 cudaError_t LaunchScale(const ScaleArgs& args, cudaStream_t stream);
+cudaError_t LaunchBlend(const BlendArgs& args, cudaStream_t stream);  // α is not zero
 // sums[⌈count / kSquareSumChunk⌉]: of each chunk.
 cudaError_t LaunchSquareSums(uint64_t count, const float* x, double* sums, cudaStream_t stream);
 // to[⌈count / kPairSumWidth⌉]: neighbours added in pairs, kPairSumWidth of them to one.

@@ -222,9 +222,8 @@ absl::Status Wait(const Exec&) { return absl::OkStatus(); }
 
 const KernelOps& Ops() {
   static const KernelOps ops = {
-      "reference", Encode,    Finish,       Restore,           DecodeUpdate,
-      Hash,        CopyHost,  AllocateHost, ReleaseHost,       Wait,
-      AdamW,       SquareSum, Scale,        ReadMachineMemory, false};
+      "reference", Encode, Finish, Restore,   DecodeUpdate, Hash,  CopyHost,          AllocateHost,
+      ReleaseHost, Wait,   AdamW,  SquareSum, Scale,        Blend, ReadMachineMemory, false};
   return ops;
 }
 

@@ -39,4 +39,14 @@ absl::Status Scale(const Exec&, const ScaleArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status Blend(const Exec&, const BlendArgs& args) {
+  LONGWAVE_RETURN_IF_ERROR(CheckArgs(args));
+  for (uint64_t i = args.begin; i < args.end; ++i) {
+    double theta = args.anchor[i];
+    if (args.alpha != 0) theta += args.alpha * (double{args.theta[i]} - args.base[i]);
+    args.theta[i] = static_cast<float>(theta);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace longwave::ref

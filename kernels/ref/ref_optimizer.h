@@ -6,10 +6,11 @@
 
 namespace longwave::ref {
 
-// KernelOps::adamw, square_sum and scale in double precision, each result rounded once.
+// KernelOps::adamw, square_sum, scale and blend in double precision, each result rounded once.
 absl::Status AdamW(const Exec& exec, const AdamWArgs& args);
 absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args);
 absl::Status Scale(const Exec& exec, const ScaleArgs& args);
+absl::Status Blend(const Exec& exec, const BlendArgs& args);
 
 }  // namespace longwave::ref
 

@@ -1,8 +1,10 @@
-// KernelOps::adamw, square_sum and scale on every backend.
+// KernelOps::adamw, square_sum, scale and blend on every backend.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "common/base/rng.h"
 #include "tests/conformance/harness.h"
@@ -119,6 +121,25 @@ std::vector<float> Scaled(const KernelOps& ops, const std::vector<float>& values
   return x.Read();
 }
 
+// θ after a blend of its elements begin … end − 1, of arrays filled at random by `Vector`.
+std::vector<float> Blended(const KernelOps& ops, size_t n, size_t begin, size_t end, float alpha,
+                           std::vector<float> (*vector)(size_t, uint64_t), int threads = 1) {
+  const DenseArray theta(ops, vector(n, 11)), anchor(ops, vector(n, 12)), base(ops, vector(n, 13));
+  Exec exec;
+  exec.threads = threads;
+  EXPECT_TRUE(ops.blend(exec, {.begin = begin,
+                               .end = end,
+                               .theta = theta.data(),
+                               .anchor = anchor.data(),
+                               .base = base.data(),
+                               .alpha = alpha})
+                  .ok());
+  EXPECT_TRUE(ops.wait(exec).ok());
+  return theta.Read();
+}
+
+std::vector<float> TameVector(size_t n, uint64_t seed) { return RandomVector(n, seed); }
+
 void ExpectSameBits(const Moments& ours, const Moments& theirs) {
   EXPECT_EQ(Bits(ours.m), Bits(theirs.m));
   EXPECT_EQ(Bits(ours.v), Bits(theirs.v));
@@ -216,6 +237,96 @@ TEST_P(OptimizerConformance, ScaleIsTheReferenceToTheBit) {
   }
 }
 
+TEST_P(OptimizerConformance, BlendIsTheGenericCpuToTheBit) {
+  for (const size_t n : kLengths) {
+    for (const float alpha : {1.0f, 0.5f, 0.37f, -2.0f, kTiny}) {
+      EXPECT_EQ(Bits(Blended(ops(), n, 0, n, alpha, WildVector)),
+                Bits(Blended(GenericCpu(), n, 0, n, alpha, WildVector)))
+          << n << " elements, alpha " << alpha;
+    }
+  }
+}
+
+TEST_P(OptimizerConformance, BlendIsOneDifferenceAndOneFusedMultiplyAdd) {
+  constexpr size_t kCount = 997;
+  const std::vector<float> theta = TameVector(kCount, 11), anchor = TameVector(kCount, 12);
+  const std::vector<float> base = TameVector(kCount, 13);
+  const std::vector<float> after = Blended(ops(), kCount, 0, kCount, 0.37f, TameVector);
+  for (size_t i = 0; i < kCount; ++i) {
+    const volatile float difference = theta[i] - base[i];
+    EXPECT_EQ(after[i], std::fma(0.37f, difference, anchor[i])) << i;
+  }
+  const std::vector<float> reference = Blended(Reference(), kCount, 0, kCount, 0.37f, TameVector);
+  for (size_t i = 0; i < kCount; ++i) EXPECT_NEAR(after[i], reference[i], 2e-7) << i;
+}
+
+TEST_P(OptimizerConformance, BlendWritesItsElementsOnly) {
+  constexpr size_t kCount = 3 * kSquareSumChunk + 5;
+  const std::vector<float> before = WildVector(kCount, 11), anchor = WildVector(kCount, 12);
+  for (const float alpha : {0.0f, 0.5f}) {
+    for (const auto& [begin, end] : {std::pair<size_t, size_t>{0, 1},
+                                     {7, 7},
+                                     {13, 4096},
+                                     {4096, kCount},
+                                     {kCount - 1, kCount},
+                                     {kCount, kCount}}) {
+      const std::vector<float> whole = Blended(ops(), kCount, 0, kCount, alpha, WildVector);
+      std::vector<float> expected = before;
+      std::copy(whole.begin() + begin, whole.begin() + end, expected.begin() + begin);
+      EXPECT_EQ(Bits(Blended(ops(), kCount, begin, end, alpha, WildVector)), Bits(expected))
+          << begin << " to " << end;
+    }
+  }
+}
+
+TEST_P(OptimizerConformance, BlendOfNothingCopiesTheAnchorAndReadsNeitherOfTheOthers) {
+  constexpr size_t kCount = 2 * kSquareSumChunk + 3;
+  // What is not read may be anything, and may not be there.
+  const DenseArray theta(ops(), std::vector<float>(kCount, std::nanf("")));
+  const std::vector<float> values = WildVector(kCount, 12);
+  const DenseArray anchor(ops(), values);
+  for (const float alpha : {0.0f, -0.0f}) {
+    ASSERT_TRUE(ops()
+                    .blend({}, {.begin = 1,
+                                .end = kCount,
+                                .theta = theta.data(),
+                                .anchor = anchor.data(),
+                                .alpha = alpha})
+                    .ok());
+    ASSERT_TRUE(ops().wait({}).ok());
+    const std::vector<float> after = theta.Read();
+    EXPECT_TRUE(std::isnan(after[0]));
+    for (size_t i = 1; i < kCount; ++i) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(after[i]), std::bit_cast<uint32_t>(values[i])) << i;
+    }
+  }
+}
+
+TEST_P(OptimizerConformance, BlendRefusesNullArraysBackwardRangesAndAlphasThatAreNoNumbers) {
+  const DenseArray x(ops(), {1.0f}), y(ops(), {2.0f});
+  const BlendArgs good{
+      .end = 1, .theta = x.data(), .anchor = y.data(), .base = y.data(), .alpha = 1};
+  const auto code = [this](const BlendArgs& args) { return ops().blend({}, args).code(); };
+  EXPECT_EQ(code(good), absl::StatusCode::kOk);
+  EXPECT_EQ(ops().wait({}).code(), absl::StatusCode::kOk);
+  BlendArgs args = good;
+  args.theta = nullptr;
+  EXPECT_EQ(code(args), absl::StatusCode::kInvalidArgument);
+  args = good;
+  args.anchor = nullptr;
+  EXPECT_EQ(code(args), absl::StatusCode::kInvalidArgument);
+  args = good;
+  args.base = nullptr;
+  EXPECT_EQ(code(args), absl::StatusCode::kInvalidArgument);
+  args = good;
+  args.begin = 2;
+  EXPECT_EQ(code(args), absl::StatusCode::kInvalidArgument);
+  args = good;
+  args.alpha = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(code(args), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({}), absl::StatusCode::kOk);  // nothing to do
+}
+
 TEST_P(OptimizerConformance, ThreadsChangeNoBit) {
   const size_t n = 300 * kSquareSumChunk + 77;
   const Moments before = RandomMoments(n);
@@ -224,6 +335,8 @@ TEST_P(OptimizerConformance, ThreadsChangeNoBit) {
     EXPECT_EQ(SquareSum(ops(), before.theta, threads), SquareSum(ops(), before.theta));
     EXPECT_EQ(Bits(Scaled(ops(), before.theta, 0.3f, threads)),
               Bits(Scaled(ops(), before.theta, 0.3f)));
+    EXPECT_EQ(Bits(Blended(ops(), n, 5, n - 3, 0.3f, TameVector, threads)),
+              Bits(Blended(ops(), n, 5, n - 3, 0.3f, TameVector)));
   }
 }
 
