@@ -58,6 +58,29 @@ std::optional<Contradiction> InSignalAndUpdate(const SyncSection& sync) {
   return std::nullopt;
 }
 
+std::optional<Contradiction> InOverlap(const SyncSection& sync) {
+  if (sync.fragments > sync.inner_steps) {
+    return Contradiction{
+        {"sync.fragments", "sync.inner_steps"},
+        absl::StrCat("sync.fragments: got ", sync.fragments, ", wanted at most sync.inner_steps (",
+                     sync.inner_steps, ")")};
+  }
+  const uint32_t steps_between = (sync.inner_steps + sync.fragments - 1) / sync.fragments;
+  if (sync.overlap >= steps_between) {
+    return Contradiction{
+        {"sync.overlap", "sync.inner_steps", "sync.fragments"},
+        absl::StrCat("sync.overlap: got ", sync.overlap, ", wanted fewer than the ", steps_between,
+                     " steps between two syncs (sync.inner_steps over sync.fragments)")};
+  }
+  if ((sync.overlap > 0 || sync.fragments > 1) && sync.update == UpdateRule::kLocal) {
+    return Contradiction{{"sync.overlap", "sync.fragments", "sync.update"},
+                         "sync.update: local moves the anchor by the replica's own signal at the "
+                         "sync itself, got an overlap or fragments, wanted sync.overlap 0 and "
+                         "sync.fragments 1"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Contradiction> InTiles(const SyncSection& sync) {
   if (sync.tiling != Tiling::kTensor && sync.block != 64) {
     return Contradiction{
@@ -91,6 +114,7 @@ std::optional<Contradiction> InCluster(const ClusterSection& cluster) {
 std::optional<Contradiction> FindContradiction(const RunConfig& config) {
   if (auto found = InModelAndTraining(config)) return found;
   if (auto found = InSignalAndUpdate(config.sync)) return found;
+  if (auto found = InOverlap(config.sync)) return found;
   if (auto found = InTiles(config.sync)) return found;
   return InCluster(config.cluster);
 }

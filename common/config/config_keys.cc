@@ -170,6 +170,20 @@ std::vector<ConfigKey> SyncKeys() {
       NumberKey(LONGWAVE_KEY(sync.mu), 0, 0, kMomentumMax, "μ of `sync.update` nesterov."),
       NumberKey(LONGWAVE_KEY(sync.weight_decay), 0, 0, 10,
                 "Decoupled weight decay at the update, θ ← (1 − η·wd)·θ; 0 with inner."),
+      WholeKey(LONGWAVE_KEY(sync.overlap), 0, 0, 1'000'000,
+               "τ: inner steps that go on while a sync is in flight; its update is blended in τ "
+               "steps after its signal was taken. Fewer than the steps between two syncs."),
+      WholeKey(
+          LONGWAVE_KEY(sync.fragments), 1, 1, 4096,
+          "F: parts of the model whose syncs are spread over the H steps; every part is synced "
+          "once in H steps. At most H."),
+      NumberKey(
+          LONGWAVE_KEY(sync.blend), 1, 0, 1,
+          "α: share that is kept of what the replica has learnt in the τ steps of an overlap, "
+          "θᵢ ← θ + α·(θᵢ − θᵢ at the signal)."),
+      NumberKey(LONGWAVE_KEY(sync.clip), 0, 0, 1'000'000,
+                "Multiple of the median norm of a segment's contributions that one of them is "
+                "clipped to, from three contributions on; 0: not clipped."),
   };
 }
 
@@ -188,6 +202,19 @@ std::vector<ConfigKey> ClusterKeys() {
                 "Seconds of silence after which a member counts as lost."),
       NumberKey(LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
                 "Seconds that a process waits for the others at the start."),
+      NumberKey(LONGWAVE_KEY(cluster.max_upload_mbit), 0, 0, 1e6,
+                "What a worker sends at most, in Mbit/s (10⁶ bit), over all shards; 0: no limit."),
+      NumberKey(LONGWAVE_KEY(cluster.max_download_mbit), 0, 0, 1e6,
+                "What a worker is sent at most, in Mbit/s, by all shards together; 0: no limit."),
+      WholeKey(LONGWAVE_KEY(cluster.connections), 1, 1, 16,
+               "Connections of a worker to each shard, for links on which one does not fill the "
+               "path."),
+      WholeKey(LONGWAVE_KEY(cluster.shard_threads), 1, 1, 256, "Threads of a shard's merge."),
+      WholeKey(
+          LONGWAVE_KEY(cluster.shard_memory_mb), 0, 0, 1'000'000'000,
+          "Megabytes (10⁶ bytes) of pushes that a shard keeps for rounds that are open; beyond "
+          "it pushes are answered `busy` and come again. 0: half of what is available at the "
+          "start."),
   };
 }
 

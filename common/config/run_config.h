@@ -77,6 +77,10 @@ struct SyncSection {
   bool follow_schedule = false;  // η·lr(step) instead of η (DeMo)
   double mu = 0;                 // μ of Nesterov
   double weight_decay = 0;       // decoupled, at the update: θ ← (1 − η·wd)·θ
+  uint32_t overlap = 0;          // τ: inner steps between a signal and its update
+  uint32_t fragments = 1;        // F: parts whose syncs are spread over the H steps
+  double blend = 1;              // α: share kept of what was learnt in the τ steps
+  double clip = 0;               // of a contribution, in median norms; 0: none
 
   bool operator==(const SyncSection&) const = default;
 };
@@ -87,6 +91,11 @@ struct ClusterSection {
   double heartbeat_interval_s = 0;
   double heartbeat_timeout_s = 0;  // a member silent for longer is dead
   double start_timeout_s = 0;      // how long a process waits for the others at the start
+  double max_upload_mbit = 0;      // of a worker, 10^6 bit/s; 0: no limit
+  double max_download_mbit = 0;
+  uint32_t connections = 1;      // of a worker to each shard
+  uint32_t shard_threads = 1;    // of a merge
+  uint64_t shard_memory_mb = 0;  // of pushes to open rounds, 10^6 bytes; 0: half of what is there
 
   bool operator==(const ClusterSection&) const = default;
 };

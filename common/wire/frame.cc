@@ -81,9 +81,9 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
         absl::StrCat("frame header: kind: got ", kind, ", wanted 1 to 5"));
   }
   const auto outcome = LoadLe<uint8_t>(from + kOutcomeAt);
-  if (outcome > static_cast<uint8_t>(Outcome::kRejected)) {
+  if (outcome > static_cast<uint8_t>(Outcome::kBusy)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("frame header: outcome: got ", outcome, ", wanted 0 to 4"));
+        absl::StrCat("frame header: outcome: got ", outcome, ", wanted 0 to 5"));
   }
   if (const auto reserved = LoadLe<uint32_t>(from + kReservedAt); reserved != 0) {
     return absl::InvalidArgumentError(
@@ -156,6 +156,8 @@ std::string_view Name(Outcome outcome) {
       return "late";
     case Outcome::kRejected:
       return "rejected";
+    case Outcome::kBusy:
+      return "busy";
   }
   return "unknown";
 }

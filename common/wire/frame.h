@@ -29,6 +29,7 @@ enum class Outcome : uint8_t {
   kDuplicate = 2,
   kLate = 3,
   kRejected = 4,  // the answer's payload is a sentence that says why
+  kBusy = 5,      // not accepted for want of memory: to be pushed again after a while
 };
 
 inline constexpr uint32_t kFrameMagic = 0x3157574c;  // "LWW1" read as bytes
@@ -45,8 +46,10 @@ struct FrameHeader {
   uint32_t round = 0;
   uint32_t worker = 0;  // sender of a push; addressee of an answer; 0 in a merged update
   uint32_t segment = 0;
-  uint64_t weight = 0;  // push: tokens behind this contribution; merged: sum over contributions
-  float norm = 0;       // push: L2 norm of the dequantized contribution; merged: of the update
+  // Push: tokens behind this contribution; merged: their sum; hello: bytes a second that the shard
+  // may send this worker at most, 0: no limit.
+  uint64_t weight = 0;
+  float norm = 0;  // push: L2 norm of the dequantized contribution; merged: of the update
   uint32_t contributions = 0;  // merged: pushes that went into it
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;  // CRC32C
@@ -66,8 +69,9 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes);
 // Holds the payload against its header: InvalidArgument (length), DataLoss (CRC).
 absl::Status VerifyPayload(const FrameHeader& header, std::span<const std::byte> payload);
 
-std::string_view Name(FrameKind kind);   // "hello", "push", "answer", "merged", "pull"
-std::string_view Name(Outcome outcome);  // "none", "accepted", "duplicate", "late", "rejected"
+std::string_view Name(FrameKind kind);  // "hello", "push", "answer", "merged", "pull"
+std::string_view Name(
+    Outcome outcome);  // "none", "accepted", "duplicate", "late", "rejected", "busy"
 
 }  // namespace longwave
 

@@ -205,6 +205,9 @@ class DealerExchange final : public Exchange {
       case Outcome::kDuplicate:
         if (pending.stage == Stage::kPushed) pending.stage = Stage::kAnswered;
         return absl::OkStatus();
+      case Outcome::kBusy:
+        // The payload is kept, and goes again after the silence that follows.
+        return absl::OkStatus();
       case Outcome::kLate: {
         // The round was closed without this push: it goes with a later one.
         LONGWAVE_RETURN_IF_ERROR(pipeline_->Restore(segment));

@@ -127,7 +127,7 @@ TEST(FrameDecode, RejectsAnUnknownKind) {
 }
 
 TEST(FrameDecode, RejectsAnUnknownOutcome) {
-  EXPECT_THAT(std::string(DecodeWith(7, Bytes({5})).message()), HasSubstr("outcome: got 5"));
+  EXPECT_THAT(std::string(DecodeWith(7, Bytes({6})).message()), HasSubstr("outcome: got 6"));
 }
 
 TEST(FrameDecode, RejectsNonZeroReservedBytes) {
@@ -180,6 +180,7 @@ TEST(FrameNames, AreThoseOfTheLogs) {
   EXPECT_EQ(Name(Outcome::kDuplicate), "duplicate");
   EXPECT_EQ(Name(Outcome::kLate), "late");
   EXPECT_EQ(Name(Outcome::kRejected), "rejected");
+  EXPECT_EQ(Name(Outcome::kBusy), "busy");
 }
 
 }  // namespace
