@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <string>
 
+#include "cli/bench/link_bench.h"
+#include "cli/bench/shard_bench.h"
 #include "cli/status.h"
 #include "cli/up.h"
 
@@ -29,6 +31,17 @@ int main(int argc, char** argv) {
   CLI::App* status_command = app.add_subcommand("status", "Show what a coordinator knows.");
   status_command->add_option("address", address, "host:port of the coordinator")->required();
 
+  CLI::App* bench_command = app.add_subcommand("bench", "Measure a part under load.");
+  bench_command->require_subcommand(1);
+  longwave::BenchShardOptions bench_shard;
+  CLI::App* bench_shard_command = bench_command->add_subcommand(
+      "shard", "Synthetic workers against real shard processes: throughput, latency, memory.");
+  longwave::AddBenchShardFlags(bench_shard_command, &bench_shard);
+  longwave::BenchLinkOptions bench_link;
+  CLI::App* bench_link_command = bench_command->add_subcommand(
+      "link", "A real training run over slow links: compute share, bytes, time to a loss.");
+  longwave::AddBenchLinkFlags(bench_link_command, &bench_link);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -39,5 +52,7 @@ int main(int argc, char** argv) {
   // An empty path was given all the same, and is refused.
   if (data_option->count() > 0) up.data = data;
   if (up_command->parsed()) return longwave::RunUp(up);
+  if (bench_shard_command->parsed()) return longwave::RunBenchShard(bench_shard);
+  if (bench_link_command->parsed()) return longwave::RunBenchLink(bench_link);
   return longwave::RunStatusCommand(address);
 }
