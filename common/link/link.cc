@@ -36,6 +36,7 @@ class ZmqDealer final : public Dealer {
 
   LinkCounts counts() const override { return socket_.counts(); }
   std::string last_refusal() const override { return socket_.last_refusal(); }
+  void* handle() override { return socket_.zmq().handle(); }
 
  private:
   LinkSocket socket_;

@@ -62,6 +62,9 @@ class Dealer {
   virtual LinkCounts counts() const = 0;
   // Why the last refused frame was refused; empty if none was.
   virtual std::string last_refusal() const = 0;
+
+  // ZeroMQ's socket, for Waiter alone.
+  virtual void* handle() = 0;
 };
 
 // Identifies a connection to a router, as long as it stands.
