@@ -17,16 +17,14 @@ namespace {
 
 class ZmqDealer final : public Dealer {
  public:
-  ZmqDealer() : socket_(zmq::socket_type::dealer) {}
+  explicit ZmqDealer(const LinkOptions& options) : socket_(zmq::socket_type::dealer, options) {}
 
   void Connect(const std::string& endpoint) {
     socket_.zmq().set(zmq::sockopt::ipv6, true);  // reaches either family
     socket_.zmq().connect(endpoint);
   }
 
-  absl::Status Send(FrameHeader header, Buffer payload) override {
-    return socket_.Send(nullptr, header, std::move(payload));
-  }
+  absl::Status Send(const SealedFrame& frame) override { return socket_.Send(nullptr, frame); }
 
   absl::StatusOr<std::optional<Frame>> Receive(absl::Duration timeout) override {
     LONGWAVE_ASSIGN_OR_RETURN(std::optional<PeerFrame> received, socket_.Receive(timeout, -1));
@@ -44,7 +42,8 @@ class ZmqDealer final : public Dealer {
 
 class ZmqRouter final : public Router {
  public:
-  explicit ZmqRouter(int wake_fd) : wake_fd_(wake_fd), socket_(zmq::socket_type::router) {}
+  ZmqRouter(int wake_fd, const LinkOptions& options)
+      : wake_fd_(wake_fd), socket_(zmq::socket_type::router, options) {}
   ~ZmqRouter() override { close(wake_fd_); }
 
   void Bind(const std::string& endpoint) {
@@ -56,8 +55,8 @@ class ZmqRouter final : public Router {
 
   std::string endpoint() const override { return endpoint_; }
 
-  absl::Status Send(const PeerId& peer, FrameHeader header, Buffer payload) override {
-    return socket_.Send(&peer, header, std::move(payload));
+  absl::Status Send(const PeerId& peer, const SealedFrame& frame) override {
+    return socket_.Send(&peer, frame);
   }
 
   absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout) override {
@@ -71,6 +70,8 @@ class ZmqRouter final : public Router {
   }
 
   LinkCounts counts() const override { return socket_.counts(); }
+  LinkCounts counts(const PeerId& peer) const override { return socket_.counts(peer); }
+  void Forget(const PeerId& peer) override { socket_.Forget(peer); }
   std::string last_refusal() const override { return socket_.last_refusal(); }
 
  private:
@@ -100,10 +101,21 @@ absl::Status BindError(const std::string& endpoint, int error_number, const char
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dealer>> Dealer::Connect(const std::string& endpoint) {
+absl::Status Dealer::Send(const FrameHeader& header, Buffer payload) {
+  LONGWAVE_ASSIGN_OR_RETURN(const SealedFrame frame, Seal(header, std::move(payload)));
+  return Send(frame);
+}
+
+absl::Status Router::Send(const PeerId& peer, const FrameHeader& header, Buffer payload) {
+  LONGWAVE_ASSIGN_OR_RETURN(const SealedFrame frame, Seal(header, std::move(payload)));
+  return Send(peer, frame);
+}
+
+absl::StatusOr<std::unique_ptr<Dealer>> Dealer::Connect(const std::string& endpoint,
+                                                        const LinkOptions& options) {
   LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kConnect));
   try {
-    auto dealer = std::make_unique<ZmqDealer>();
+    auto dealer = std::make_unique<ZmqDealer>(options);
     dealer->Connect(endpoint);
     return dealer;
   } catch (const zmq::error_t& error) {
@@ -112,12 +124,13 @@ absl::StatusOr<std::unique_ptr<Dealer>> Dealer::Connect(const std::string& endpo
   }
 }
 
-absl::StatusOr<std::unique_ptr<Router>> Router::Bind(const std::string& endpoint) {
+absl::StatusOr<std::unique_ptr<Router>> Router::Bind(const std::string& endpoint,
+                                                     const LinkOptions& options) {
   LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kBind));
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd < 0) return absl::ResourceExhaustedError("no file descriptor left for a router");
   try {
-    auto router = std::make_unique<ZmqRouter>(wake_fd);
+    auto router = std::make_unique<ZmqRouter>(wake_fd, options);
     router->Bind(endpoint);
     return router;
   } catch (const zmq::error_t& error) {

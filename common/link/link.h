@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_COMMON_LINK_LINK_H_
 #define LONGWAVE_COMMON_LINK_LINK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,8 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/link/sealed_frame.h"
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
+#include "common/wire/traffic.h"
 
 namespace longwave {
 
@@ -26,21 +29,49 @@ namespace longwave {
 // socket goes on sending what is queued for up to kLingerMax; the last one of the process waits for
 // it.
 
+// Queues. Towards the user, a socket holds for each peer what is named in LinkOptions, at most
+// kReceiveQueueBytesMax in frames of the largest size. Towards a peer it holds up to
+// kSendQueueFramesMax frames, then Send refuses. A send queue copies nothing: it keeps the sender's
+// buffers, one for all the peers that a frame goes to, so that it costs what its distinct frames
+// do. The kernel's socket buffers are left to its own tuning, which a set size would switch off.
+inline constexpr uint64_t kReceiveQueueBytesMax = uint64_t{4} << 30;
+inline constexpr int kReceiveQueueFramesMax =
+    static_cast<int>(kReceiveQueueBytesMax / kPayloadBytesMax);
+inline constexpr int kSendQueueFramesMax = 4096;
+inline constexpr absl::Duration kLingerMax = absl::Seconds(1);
+inline constexpr size_t kPeersCountedMax = size_t{1} << 16;
+
 struct Frame {
   FrameHeader header;
   Buffer payload;
 };
 
-// Bytes through one socket: message parts with their ZMTP 3.1 framing (2 bytes a part up to 255
-// bytes, 9 above), routing identities excluded since they do not travel. Sent bytes count once they
-// are queued, received ones whether or not they verify. payload: the payloads alone, verified ones
-// when received.
+// Bytes through one socket, or between a router and one peer: message parts with their ZMTP 3.1
+// framing (see PartWireBytes), routing identities excluded since they do not travel. Sent bytes
+// count once they are queued, received ones whether or not they verify. payload: the payloads
+// alone, verified ones when received. Apart by kind are the frames that verify, so that
+//   sent = sent_by_kind.Total().bytes, received = received_by_kind.Total().bytes + refused.
 struct LinkCounts {
   uint64_t sent = 0;
   uint64_t received = 0;
   uint64_t payload_sent = 0;
   uint64_t payload_received = 0;
   uint64_t frames_refused = 0;
+  uint64_t refused = 0;  // bytes of frames_refused
+  TrafficByKind sent_by_kind;
+  TrafficByKind received_by_kind;
+  bool operator==(const LinkCounts&) const = default;
+};
+
+struct LinkOptions {
+  // Threads that move bytes between the kernel and the queues, for all sockets of the process: the
+  // first socket's wish counts. One does some GB/s; more help a process with many busy connections,
+  // each of which stays with one thread.
+  int io_threads = 1;
+  // Frames of any size that wait in a socket for one peer's sake before they are received. 1 …
+  // kReceiveQueueFramesMax. Beyond it the connection is not read from, so that the peer's own queue
+  // fills: nothing is dropped.
+  int receive_queue_frames = kReceiveQueueFramesMax;
 };
 
 // A worker's end: one connection to one shard. Not thread-safe.
@@ -48,13 +79,15 @@ class Dealer {
  public:
   // endpoint: "tcp://host:port". InvalidArgument: not an endpoint. Connecting goes on in the
   // background and is retried by ZeroMQ; nothing is known of the other end until it answers.
-  static absl::StatusOr<std::unique_ptr<Dealer>> Connect(const std::string& endpoint);
+  static absl::StatusOr<std::unique_ptr<Dealer>> Connect(const std::string& endpoint,
+                                                         const LinkOptions& options = {});
   virtual ~Dealer() = default;
 
-  // Sends header (payload_bytes and payload_crc are filled in here) and payload. The payload's
-  // bytes are not copied; they must not change until the buffer's owner is released. Unavailable:
-  // the send queue is full (kSendQueueFramesMax frames).
-  virtual absl::Status Send(FrameHeader header, Buffer payload) = 0;
+  // The payload's bytes are not copied; they must not change until the buffer's owner is released.
+  // Unavailable: the send queue is full (kSendQueueFramesMax frames).
+  virtual absl::Status Send(const SealedFrame& frame) = 0;
+  // Seals and sends.
+  absl::Status Send(const FrameHeader& header, Buffer payload);
 
   // The next verified frame, or nothing within `timeout`.
   virtual absl::StatusOr<std::optional<Frame>> Receive(absl::Duration timeout) = 0;
@@ -80,14 +113,17 @@ class Router {
  public:
   // endpoint: "tcp://host:port", port 0 or * for any free one; IPv6 as "tcp://[::1]:port".
   // Unavailable: the port is in use.
-  static absl::StatusOr<std::unique_ptr<Router>> Bind(const std::string& endpoint);
+  static absl::StatusOr<std::unique_ptr<Router>> Bind(const std::string& endpoint,
+                                                      const LinkOptions& options = {});
   virtual ~Router() = default;
 
   // The endpoint with its real port.
   virtual std::string endpoint() const = 0;
 
   // NotFound: the peer has gone. Unavailable: its queue is full.
-  virtual absl::Status Send(const PeerId& peer, FrameHeader header, Buffer payload) = 0;
+  virtual absl::Status Send(const PeerId& peer, const SealedFrame& frame) = 0;
+  // Seals and sends. Who sends one frame to many seals it once.
+  absl::Status Send(const PeerId& peer, const FrameHeader& header, Buffer payload);
   virtual absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout) = 0;
 
   // The Receive that waits, or else the next one that would wait, returns nothing at once. This
@@ -95,18 +131,14 @@ class Router {
   virtual void Wake() = 0;
 
   virtual LinkCounts counts() const = 0;
+  // What went between this socket and one peer. Counting begins with the first frame of it that
+  // verifies, and ends with Forget, after which it is all zeros again. At most kPeersCountedMax
+  // peers are counted apart; a router sees nothing of a connection's end, so its user says whom to
+  // forget.
+  virtual LinkCounts counts(const PeerId& peer) const = 0;
+  virtual void Forget(const PeerId& peer) = 0;
   virtual std::string last_refusal() const = 0;
 };
-
-// Frames that a socket takes from one peer before they are received: what a peer's largest frames
-// may occupy, in whole frames. Beyond it the connection is not read from, so that the peer's own
-// queue fills: nothing is dropped. A send queue copies nothing: it keeps the sender's buffers, one
-// for all the peers that a frame goes to.
-inline constexpr uint64_t kReceiveQueueBytesMax = uint64_t{4} << 30;
-inline constexpr int kReceiveQueueFramesMax =
-    static_cast<int>(kReceiveQueueBytesMax / kPayloadBytesMax);
-inline constexpr int kSendQueueFramesMax = 4096;
-inline constexpr absl::Duration kLingerMax = absl::Seconds(1);
 
 }  // namespace longwave
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -13,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
-#include "common/wire/crc32c.h"
 
 namespace longwave {
 namespace {
@@ -22,23 +20,19 @@ namespace {
 // for longer than its timeout and some.
 constexpr int kRefusalsPerReceiveMax = 256;
 
-// All sockets of a process share one context, that is one thread for input and output, as long as
-// there is a socket.
-std::shared_ptr<zmq::context_t> SharedContext() {
+// All sockets of a process share one context, that is one set of threads for input and output, as
+// long as there is a socket.
+std::shared_ptr<zmq::context_t> SharedContext(int io_threads) {
   static std::mutex mutex;
   static std::weak_ptr<zmq::context_t> shared;
   const std::lock_guard lock(mutex);
   std::shared_ptr<zmq::context_t> context = shared.lock();
   if (context == nullptr) {
-    context = std::make_shared<zmq::context_t>(1);
+    context = std::make_shared<zmq::context_t>(io_threads);
     shared = context;
   }
   return context;
 }
-
-// A part's bytes on the wire: flags and a length of 1 byte, or of 8 above 255 bytes
-// (ZMTP 3.1, 3.2).
-uint64_t WireBytes(size_t part_bytes) { return part_bytes + (part_bytes <= 255 ? 2 : 9); }
 
 // ZeroMQ calls this, on its own thread, when the last byte of a payload has left.
 void ReleasePayload(void* /*data*/, void* hint) { delete static_cast<Buffer*>(hint); }
@@ -67,13 +61,14 @@ int Milliseconds(absl::Duration duration) {
 
 }  // namespace
 
-LinkSocket::LinkSocket(zmq::socket_type type)
-    : context_(SharedContext()),
+LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
+    : context_(SharedContext(std::max(options.io_threads, 1))),
       routes_(type == zmq::socket_type::router),
       socket_(*context_, type) {
   socket_.set(zmq::sockopt::linger, Milliseconds(kLingerMax));
   socket_.set(zmq::sockopt::sndhwm, kSendQueueFramesMax);
-  socket_.set(zmq::sockopt::rcvhwm, kReceiveQueueFramesMax);
+  socket_.set(zmq::sockopt::rcvhwm,
+              std::clamp(options.receive_queue_frames, 1, kReceiveQueueFramesMax));
   // A kilobyte of slack, so that a payload just above the maximum is refused by name.
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(kPayloadBytesMax) + 1024);
   socket_.set(zmq::sockopt::reconnect_ivl, 50);
@@ -87,18 +82,8 @@ LinkSocket::LinkSocket(zmq::socket_type type)
   }
 }
 
-absl::Status LinkSocket::Send(const PeerId* peer, FrameHeader header, Buffer payload) {
-  if (payload.size() > kPayloadBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(std::string(Name(header.kind)),
-                                                   " frame: ", payload.size(),
-                                                   " payload bytes, at most ", kPayloadBytesMax));
-  }
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  header.payload_crc = Crc32c(payload.bytes());
-  std::array<std::byte, kFrameHeaderBytes> head;
-  EncodeFrameHeader(header, head);
-
-  const size_t payload_bytes = payload.size();
+absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
+  const size_t payload_bytes = frame.payload().size();
   const auto more = zmq::send_flags::dontwait | zmq::send_flags::sndmore;
   const auto last = zmq::send_flags::dontwait;
   try {
@@ -108,20 +93,62 @@ absl::Status LinkSocket::Send(const PeerId* peer, FrameHeader header, Buffer pay
       return absl::UnavailableError(
           absl::StrCat("the send queue to a peer is full (", kSendQueueFramesMax, " frames)"));
     }
-    if (!socket_.send(zmq::message_t(head.data(), head.size()), payload_bytes > 0 ? more : last)) {
+    if (!socket_.send(zmq::message_t(frame.head().data(), frame.head().size()),
+                      payload_bytes > 0 ? more : last)) {
       return absl::UnavailableError(
           absl::StrCat("the send queue is full (", kSendQueueFramesMax, " frames)"));
     }
-    if (payload_bytes > 0 && !socket_.send(MessageOf(std::move(payload)), last)) {
+    if (payload_bytes > 0 && !socket_.send(MessageOf(frame.payload()), last)) {
       return absl::InternalError("ZeroMQ took a frame's header but not its payload");
     }
   } catch (const zmq::error_t& error) {
     if (error.num() == EHOSTUNREACH) return absl::NotFoundError("the peer has gone");
     return absl::InternalError(absl::StrCat("ZeroMQ, sending: ", error.what()));
   }
-  counts_.sent += WireBytes(head.size()) + (payload_bytes > 0 ? WireBytes(payload_bytes) : 0);
-  counts_.payload_sent += payload_bytes;
+  CountSent(peer, frame);
   return absl::OkStatus();
+}
+
+void LinkSocket::CountSent(const PeerId* peer, const SealedFrame& frame) {
+  const auto count = [&frame](LinkCounts& counts) {
+    counts.sent += frame.wire_bytes();
+    counts.payload_sent += frame.payload().size();
+    counts.sent_by_kind[frame.header().kind] +=
+        {.frames = 1, .bytes = frame.wire_bytes(), .payload_bytes = frame.payload().size()};
+  };
+  count(counts_);
+  if (peer == nullptr) return;
+  if (LinkCounts* const of_peer = CountsOf(*peer, true)) count(*of_peer);
+}
+
+void LinkSocket::CountReceived(const Message& message) {
+  const auto count = [&message](LinkCounts& counts) {
+    counts.received += message.wire_bytes;
+    if (!message.frame.ok()) {
+      ++counts.frames_refused;
+      counts.refused += message.wire_bytes;
+      return;
+    }
+    const size_t payload_bytes = message.frame->payload.size();
+    counts.payload_received += payload_bytes;
+    counts.received_by_kind[message.frame->header.kind] +=
+        {.frames = 1, .bytes = message.wire_bytes, .payload_bytes = payload_bytes};
+  };
+  count(counts_);
+  if (!routes_) return;
+  // Who sends nothing but garbage gets no entry: it could fill the table.
+  if (LinkCounts* const of_peer = CountsOf(message.peer, message.frame.ok())) count(*of_peer);
+}
+
+LinkCounts* LinkSocket::CountsOf(const PeerId& peer, bool may_begin) {
+  if (may_begin && peers_.size() < kPeersCountedMax) return &peers_[peer];
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? nullptr : &found->second;
+}
+
+LinkCounts LinkSocket::counts(const PeerId& peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? LinkCounts() : found->second;
 }
 
 absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration timeout, int wake_fd) {
@@ -130,11 +157,9 @@ absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration time
   try {
     for (;;) {
       if (std::optional<Message> message = ReceiveWaiting()) {
-        if (message->frame.ok()) {
-          counts_.payload_received += message->frame->payload.size();
+        CountReceived(*message);
+        if (message->frame.ok())
           return PeerFrame{std::move(message->peer), *std::move(message->frame)};
-        }
-        ++counts_.frames_refused;
         last_refusal_ = std::string(message->frame.status().message());
         if (++refusals == kRefusalsPerReceiveMax) return std::nullopt;
         continue;
@@ -166,23 +191,24 @@ std::optional<LinkSocket::Message> LinkSocket::ReceiveWaiting() {
     if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
     peer = part.to_string();
     if (!part.more())
-      return Message{std::move(peer), absl::InvalidArgumentError("a message without parts")};
+      return Message{std::move(peer), 0, absl::InvalidArgumentError("a message without parts")};
   }
   // The parts of a message arrive together: after the first one, these do not wait.
   if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
   bool more = part.more();
   size_t part_count = 1;
-  counts_.received += WireBytes(part.size());
+  uint64_t wire_bytes = PartWireBytes(part.size());
   std::optional<zmq::message_t> payload;
   while (more) {
     zmq::message_t next;
     if (!socket_.recv(next, zmq::recv_flags::dontwait)) break;
     more = next.more();
     ++part_count;
-    counts_.received += WireBytes(next.size());
+    wire_bytes += PartWireBytes(next.size());
     if (part_count == 2) payload = std::move(next);
   }
-  return Message{std::move(peer), Verify(std::move(part), std::move(payload), part_count)};
+  return Message{std::move(peer), wire_bytes,
+                 Verify(std::move(part), std::move(payload), part_count)};
 }
 
 absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <zmq.hpp>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,18 +19,20 @@ namespace longwave {
 // frames and counts their bytes. Exceptions of cppzmq end here.
 class LinkSocket {
  public:
-  explicit LinkSocket(zmq::socket_type type);
+  LinkSocket(zmq::socket_type type, const LinkOptions& options);
 
   zmq::socket_t& zmq() { return socket_; }
 
   // As Dealer::Send; with a peer, addressed to it, as Router::Send.
-  absl::Status Send(const PeerId* peer, FrameHeader header, Buffer payload);
+  absl::Status Send(const PeerId* peer, const SealedFrame& frame);
 
   // As Dealer::Receive; a message's first part is its peer if the socket is a router's. Returns
   // nothing early if wake_fd (-1: none) becomes readable, and drains it.
   absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout, int wake_fd);
 
   const LinkCounts& counts() const { return counts_; }
+  LinkCounts counts(const PeerId& peer) const;
+  void Forget(const PeerId& peer) { peers_.erase(peer); }
   const std::string& last_refusal() const { return last_refusal_; }
 
  private:
@@ -37,17 +40,23 @@ class LinkSocket {
   // refused.
   struct Message {
     PeerId peer;
+    uint64_t wire_bytes = 0;
     absl::StatusOr<Frame> frame;
   };
   std::optional<Message> ReceiveWaiting();
   absl::StatusOr<Frame> Verify(zmq::message_t header, std::optional<zmq::message_t> payload,
                                size_t part_count);
+  void CountSent(const PeerId* peer, const SealedFrame& frame);
+  void CountReceived(const Message& message);
+  // Where the frames of a peer are counted apart; null if they are not. Begins to, if it may.
+  LinkCounts* CountsOf(const PeerId& peer, bool may_begin);
 
   // The context outlives its sockets: declared first, destroyed last.
   std::shared_ptr<zmq::context_t> context_;
   const bool routes_;
   zmq::socket_t socket_;
   LinkCounts counts_;
+  absl::flat_hash_map<PeerId, LinkCounts> peers_;  // of a router
   std::string last_refusal_;
 };
 

@@ -139,6 +139,8 @@ TEST_F(GarbageTest, CountsBytesOfRefusedFrames) {
   ExpectGoodFramePasses();
   EXPECT_EQ(router_->counts().received, (6 + 2) + (kFrameHeaderBytes + 2) + (4 + 2));
   EXPECT_EQ(router_->counts().payload_received, 4u);
+  EXPECT_EQ(router_->counts().received,
+            router_->counts().received_by_kind.Total().bytes + router_->counts().refused);
 }
 
 TEST_F(GarbageTest, WorksOffAFloodOfRefusals) {

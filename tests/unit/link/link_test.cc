@@ -109,6 +109,98 @@ TEST_F(LinkTest, CarriesHeaderAndPayloadBothWays) {
   EXPECT_TRUE(SameBytes(at_dealer.payload, down));
 }
 
+TEST(Seal, FillsInWhatThePayloadSays) {
+  const Buffer payload = RandomPayload(1000, 1);
+  const auto frame = Seal(Push(3, 2), payload);
+  ASSERT_TRUE(frame.ok()) << frame.status();
+  EXPECT_EQ(frame->header().payload_bytes, 1000u);
+  EXPECT_EQ(frame->payload().bytes().data(), payload.bytes().data()) << "shared, not copied";
+  EXPECT_EQ(frame->wire_bytes(), kFrameHeaderBytes + 2 + 1000 + 9);
+  const auto decoded = DecodeFrameHeader(frame->head());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, frame->header());
+  EXPECT_TRUE(VerifyPayload(*decoded, frame->payload().bytes()).ok());
+}
+
+TEST(Seal, AFrameWithoutPayloadIsItsHeader) {
+  const auto frame = Seal(Push(3, 2), Buffer());
+  ASSERT_TRUE(frame.ok()) << frame.status();
+  EXPECT_EQ(frame->wire_bytes(), kFrameHeaderBytes + 2);
+}
+
+TEST_F(LinkTest, OneSealedFrameGoesToMany) {
+  constexpr uint32_t kDealers = 5;
+  std::vector<std::unique_ptr<Dealer>> dealers;
+  std::vector<PeerId> peers;
+  for (uint32_t i = 0; i < kDealers; ++i) {
+    dealers.push_back(NewDealer());
+    ASSERT_TRUE(dealers.back()->Send(Push(i, 0), Buffer()).ok());
+    peers.push_back(MustReceive().peer);
+  }
+  FrameHeader header = Push(0, 4);
+  header.kind = FrameKind::kMerged;
+  const Buffer payload = RandomPayload(100'000, 3);
+  const auto frame = Seal(header, payload);
+  ASSERT_TRUE(frame.ok());
+  for (const PeerId& peer : peers) ASSERT_TRUE(router_->Send(peer, *frame).ok());
+  for (const auto& dealer : dealers) {
+    const Frame received = MustReceive(*dealer);
+    EXPECT_EQ(received.header, frame->header());
+    EXPECT_TRUE(SameBytes(received.payload, payload));
+  }
+}
+
+TEST_F(LinkTest, BothEndsCountTheSameByKindAndPeer) {
+  // Two peers, frames of each kind and of sizes on both sides of ZMTP's long length.
+  const auto second = NewDealer();
+  Rng rng(5);
+  PeerId peers[2];
+  for (uint32_t i = 0; i < 60; ++i) {
+    const uint32_t from = i % 2;
+    FrameHeader header = Push(from, i);
+    header.kind = static_cast<FrameKind>(1 + rng.Below(TrafficByKind::kKinds));
+    Dealer& dealer = from == 0 ? *dealer_ : *second;
+    ASSERT_TRUE(dealer.Send(header, RandomPayload(rng.Below(600), i)).ok());
+    const PeerFrame received = MustReceive();
+    peers[from] = received.peer;
+    header.kind = static_cast<FrameKind>(1 + rng.Below(TrafficByKind::kKinds));
+    ASSERT_TRUE(router_->Send(received.peer, header, RandomPayload(rng.Below(600), i)).ok());
+    MustReceive(dealer);
+  }
+  const LinkCounts ends[2] = {dealer_->counts(), second->counts()};
+  TrafficByKind sent;
+  TrafficByKind received;
+  for (int i = 0; i < 2; ++i) {
+    const LinkCounts at_router = router_->counts(peers[i]);
+    EXPECT_EQ(at_router.received_by_kind, ends[i].sent_by_kind);
+    EXPECT_EQ(at_router.sent_by_kind, ends[i].received_by_kind);
+    EXPECT_EQ(at_router.received, ends[i].sent);
+    EXPECT_EQ(at_router.payload_sent, ends[i].payload_received);
+    EXPECT_EQ(ends[i].sent_by_kind.Total().frames, 30u);
+    sent += at_router.sent_by_kind;
+    received += at_router.received_by_kind;
+  }
+  const LinkCounts total = router_->counts();
+  EXPECT_EQ(total.sent_by_kind, sent);
+  EXPECT_EQ(total.received_by_kind, received);
+  EXPECT_EQ(total.sent, sent.Total().bytes);
+  EXPECT_EQ(total.received, received.Total().bytes);
+  EXPECT_EQ(total.payload_sent, sent.Total().payload_bytes);
+  EXPECT_EQ(total.payload_received, received.Total().payload_bytes);
+}
+
+TEST_F(LinkTest, AForgottenPeerCountsFromZero) {
+  ASSERT_TRUE(dealer_->Send(Push(0, 0), Buffer()).ok());
+  const PeerId peer = MustReceive().peer;
+  EXPECT_EQ(router_->counts(peer).received_by_kind[FrameKind::kPush].frames, 1u);
+  router_->Forget(peer);
+  EXPECT_EQ(router_->counts(peer), LinkCounts());
+  EXPECT_EQ(router_->counts().received_by_kind[FrameKind::kPush].frames, 1u) << "the sum stays";
+  ASSERT_TRUE(dealer_->Send(Push(0, 1), Buffer()).ok());
+  EXPECT_EQ(MustReceive().peer, peer);
+  EXPECT_EQ(router_->counts(peer).received_by_kind[FrameKind::kPush].frames, 1u);
+}
+
 TEST_F(LinkTest, FrameWithoutPayloadIsOnePart) {
   FrameHeader hello = Push(0, 0);
   hello.kind = FrameKind::kHello;
