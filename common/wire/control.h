@@ -135,6 +135,8 @@ struct ShardState {
   uint32_t open_round = 0;
   uint64_t bytes_received = 0;
   uint64_t bytes_sent = 0;
+  uint64_t pushes_busy = 0;     // not accepted for want of memory
+  uint64_t pushes_clipped = 0;  // merged with less than their weight
 };
 
 struct ShardHeartbeat {

@@ -21,6 +21,7 @@
 #include "common/wire/frame.h"
 #include "common/wire/payload.h"
 #include "server/shard/merge.h"
+#include "server/shard/tile_runner.h"
 
 namespace longwave {
 
@@ -39,6 +40,14 @@ struct AggregatorOptions {
   // What the machine can give; 0: not asked. The caller has read it, since nothing here reads
   // files.
   uint64_t available_bytes = 0;
+  // A contribution to a segment counts at most as this multiple of the median norm of the segment's
+  // contributions (merge.h); 0: as it is.
+  double clip = 0;
+  // Bytes of pushes that are kept for open rounds, of all segments together; 0: no limit. What
+  // would exceed it is answered busy.
+  uint64_t open_bytes_max = 0;
+  // Who does the merges' work; null: the caller of Step alone.
+  std::shared_ptr<TileRunner> runner;
 };
 
 // What happens to a shard, from outside.

@@ -1,0 +1,76 @@
+#include "server/shard/tile_threads.h"
+
+#include <algorithm>
+#include <system_error>
+
+namespace longwave {
+namespace {
+
+// Tiles that a thread takes at a time: neighbours share cache lines of payloads and residual, and
+// a thread that got the harder ones is not waited for long.
+constexpr uint32_t kChunkTiles = 8;
+
+}  // namespace
+
+TileThreads::TileThreads(uint32_t threads) {
+  // A helper reads nothing of helpers_, so that it may start while others are still being added.
+  try {
+    while (helpers_.size() + 1 < threads) {
+      const auto slot = static_cast<uint32_t>(helpers_.size() + 1);
+      helpers_.emplace_back([this, slot] { Help(slot); });
+    }
+  } catch (const std::system_error&) {
+    // No more threads to be had.
+  }
+}
+
+TileThreads::~TileThreads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& helper : helpers_) helper.join();
+}
+
+void TileThreads::Run(uint32_t tile_count, Work work) {
+  if (helpers_.empty() || tile_count <= kChunkTiles) return work(0, tile_count, 0);
+  {
+    const std::lock_guard lock(mutex_);
+    next_.store(0, std::memory_order_relaxed);
+    work_ = &work;
+    tile_count_ = tile_count;
+    busy_ = static_cast<uint32_t>(helpers_.size());
+    ++number_;
+  }
+  wake_.notify_all();
+  WorkOn(work, tile_count, 0);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return busy_ == 0; });
+}
+
+void TileThreads::Help(uint32_t slot) {
+  uint64_t last = 0;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [&] { return stopping_ || number_ != last; });
+    if (stopping_) return;
+    last = number_;
+    const Work work = *work_;
+    const uint32_t tile_count = tile_count_;
+    lock.unlock();
+    WorkOn(work, tile_count, slot);
+    lock.lock();
+    if (--busy_ == 0) done_.notify_one();
+  }
+}
+
+void TileThreads::WorkOn(Work work, uint32_t tile_count, uint32_t slot) {
+  while (true) {
+    const uint32_t begin = next_.fetch_add(kChunkTiles, std::memory_order_relaxed);
+    if (begin >= tile_count) return;
+    work(begin, std::min(tile_count, begin + kChunkTiles), slot);
+  }
+}
+
+}  // namespace longwave
