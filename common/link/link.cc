@@ -32,7 +32,7 @@ class ZmqDealer final : public Dealer {
     return std::move(received->frame);
   }
 
-  LinkCounts counts() const override { return socket_.counts(); }
+  const LinkCounts& counts() const override { return socket_.counts(); }
   std::string last_refusal() const override { return socket_.last_refusal(); }
   void* handle() override { return socket_.zmq().handle(); }
 
@@ -69,7 +69,7 @@ class ZmqRouter final : public Router {
     [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
   }
 
-  LinkCounts counts() const override { return socket_.counts(); }
+  const LinkCounts& counts() const override { return socket_.counts(); }
   LinkCounts counts(const PeerId& peer) const override { return socket_.counts(peer); }
   void Forget(const PeerId& peer) override { socket_.Forget(peer); }
   std::string last_refusal() const override { return socket_.last_refusal(); }

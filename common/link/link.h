@@ -92,7 +92,7 @@ class Dealer {
   // The next verified frame, or nothing within `timeout`.
   virtual absl::StatusOr<std::optional<Frame>> Receive(absl::Duration timeout) = 0;
 
-  virtual LinkCounts counts() const = 0;
+  virtual const LinkCounts& counts() const = 0;
   // Why the last refused frame was refused; empty if none was.
   virtual std::string last_refusal() const = 0;
 
@@ -130,7 +130,7 @@ class Router {
   // alone may be called from any thread.
   virtual void Wake() = 0;
 
-  virtual LinkCounts counts() const = 0;
+  virtual const LinkCounts& counts() const = 0;
   // What went between this socket and one peer. Counting begins with the first frame of it that
   // verifies, and ends with Forget, after which it is all zeros again. At most kPeersCountedMax
   // peers are counted apart; a router sees nothing of a connection's end, so its user says whom to

@@ -113,7 +113,29 @@ ShardState Read(const v1::ShardState& message) {
           .segments_closed = message.segments_closed(),
           .open_round = message.open_round(),
           .bytes_received = message.bytes_received(),
-          .bytes_sent = message.bytes_sent()};
+          .bytes_sent = message.bytes_sent(),
+          .pushes_busy = message.pushes_busy(),
+          .pushes_clipped = message.pushes_clipped()};
+}
+
+Traffic Read(const v1::Traffic& message) {
+  return {.frames = message.frames(),
+          .bytes = message.bytes(),
+          .payload_bytes = message.payload_bytes()};
+}
+
+TrafficByKind Read(const v1::TrafficByKind& message) {
+  TrafficByKind value;
+  value[FrameKind::kHello] = Read(message.hello());
+  value[FrameKind::kPush] = Read(message.push());
+  value[FrameKind::kAnswer] = Read(message.answer());
+  value[FrameKind::kMerged] = Read(message.merged());
+  value[FrameKind::kPull] = Read(message.pull());
+  return value;
+}
+
+LinkTraffic Read(const v1::LinkTraffic& message) {
+  return {.sent = Read(message.sent()), .received = Read(message.received())};
 }
 
 template <typename Message>
@@ -305,6 +327,16 @@ absl::StatusOr<ShardReport> FromProto(const v1::GetShardStatusResponse& message)
          .open_round = segment.open_round(),
          .waiting_for = {segment.waiting_for().begin(), segment.waiting_for().end()},
          .open_bytes = segment.open_bytes()});
+  }
+  value.traffic = Read(message.traffic());
+  if (!checks.AtMost("workers", message.workers_size(), kMembersMax)) return checks.status();
+  for (const v1::WorkerLink& worker : message.workers()) {
+    value.workers.push_back({.worker = worker.worker(),
+                             .connections = worker.connections(),
+                             .bytes_per_second = worker.bytes_per_second(),
+                             .frames_waiting = worker.frames_waiting(),
+                             .bytes_waiting = worker.bytes_waiting(),
+                             .traffic = Read(worker.traffic())});
   }
   return checks.Return(std::move(value));
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/wire/control.h"
+#include "common/wire/traffic.h"
 
 namespace longwave {
 
@@ -16,10 +17,22 @@ struct SegmentReport {
   uint64_t open_bytes = 0;
 };
 
+struct WorkerLinkReport {
+  uint32_t worker = 0;
+  uint32_t connections = 0;       // that it was heard on
+  uint64_t bytes_per_second = 0;  // what it may be sent; 0: no limit
+  uint64_t frames_waiting = 0;    // merged updates that its rate holds back
+  uint64_t bytes_waiting = 0;
+  LinkTraffic traffic;
+  bool operator==(const WorkerLinkReport&) const = default;
+};
+
 struct ShardReport {
   uint32_t shard = 0;
   ShardState state;
   std::vector<SegmentReport> segments;
+  LinkTraffic traffic;                    // with everyone, strangers and former members included
+  std::vector<WorkerLinkReport> workers;  // members
 };
 
 }  // namespace longwave

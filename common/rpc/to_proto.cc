@@ -44,6 +44,25 @@ void Fill(const WorkerState& value, v1::WorkerState* message) {
   message->set_seconds_syncing(value.seconds_syncing);
 }
 
+void Fill(const Traffic& value, v1::Traffic* message) {
+  message->set_frames(value.frames);
+  message->set_bytes(value.bytes);
+  message->set_payload_bytes(value.payload_bytes);
+}
+
+void Fill(const TrafficByKind& value, v1::TrafficByKind* message) {
+  Fill(value[FrameKind::kHello], message->mutable_hello());
+  Fill(value[FrameKind::kPush], message->mutable_push());
+  Fill(value[FrameKind::kAnswer], message->mutable_answer());
+  Fill(value[FrameKind::kMerged], message->mutable_merged());
+  Fill(value[FrameKind::kPull], message->mutable_pull());
+}
+
+void Fill(const LinkTraffic& value, v1::LinkTraffic* message) {
+  Fill(value.sent, message->mutable_sent());
+  Fill(value.received, message->mutable_received());
+}
+
 void Fill(const ShardState& value, v1::ShardState* message) {
   message->set_pushes_accepted(value.pushes_accepted);
   message->set_pushes_duplicate(value.pushes_duplicate);
@@ -53,6 +72,8 @@ void Fill(const ShardState& value, v1::ShardState* message) {
   message->set_open_round(value.open_round);
   message->set_bytes_received(value.bytes_received);
   message->set_bytes_sent(value.bytes_sent);
+  message->set_pushes_busy(value.pushes_busy);
+  message->set_pushes_clipped(value.pushes_clipped);
 }
 
 void Fill(const RoundReport& value, v1::RoundReport* message) {
@@ -206,6 +227,16 @@ v1::GetShardStatusResponse ToProto(const ShardReport& value) {
     status->set_open_round(segment.open_round);
     status->mutable_waiting_for()->Add(segment.waiting_for.begin(), segment.waiting_for.end());
     status->set_open_bytes(segment.open_bytes);
+  }
+  Fill(value.traffic, message.mutable_traffic());
+  for (const WorkerLinkReport& worker : value.workers) {
+    v1::WorkerLink* const link = message.add_workers();
+    link->set_worker(worker.worker);
+    link->set_connections(worker.connections);
+    link->set_bytes_per_second(worker.bytes_per_second);
+    link->set_frames_waiting(worker.frames_waiting);
+    link->set_bytes_waiting(worker.bytes_waiting);
+    Fill(worker.traffic, link->mutable_traffic());
   }
   return message;
 }

@@ -49,6 +49,18 @@ class TrafficByKind {
   std::array<Traffic, kKinds> traffic_;  // FrameKind counts from 1
 };
 
+// What went between one process and another, or all others.
+struct LinkTraffic {
+  TrafficByKind sent;
+  TrafficByKind received;
+  LinkTraffic& operator+=(const LinkTraffic& other) {
+    sent += other.sent;
+    received += other.received;
+    return *this;
+  }
+  bool operator==(const LinkTraffic&) const = default;
+};
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_WIRE_TRAFFIC_H_

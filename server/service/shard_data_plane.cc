@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstring>
 #include <variant>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/clock.h"
@@ -14,11 +16,17 @@
 namespace longwave {
 namespace {
 
+constexpr absl::Duration kWaitMax = absl::Hours(1);
+
 Buffer BufferOf(const std::string& text) {
+  if (text.empty()) return Buffer();
   std::vector<std::byte> bytes(text.size());
-  std::transform(text.begin(), text.end(), bytes.begin(), [](char c) { return std::byte(c); });
+  std::memcpy(bytes.data(), text.data(), text.size());
   return Buffer(std::move(bytes));
 }
+
+// True for the first, the second, the fourth … of something that a log should not repeat for ever.
+bool IsWorthALine(uint64_t count) { return std::has_single_bit(count); }
 
 }  // namespace
 
@@ -27,29 +35,72 @@ absl::Status ShardDataPlane::Serve() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock,
                   [&] { return stopping_ || (aggregator_.has_value() && !memberships_.empty()); });
+    serving_ = true;
   }
+  const absl::Status served = ServeFrames();
+  const std::lock_guard lock(mutex_);
+  serving_ = false;
+  for (const auto& question : std::exchange(questions_, {})) question();
+  changed_.notify_all();
+  return served;
+}
+
+absl::Status ShardDataPlane::ServeFrames() {
+  if (!Attend()) return absl::OkStatus();
   for (;;) {
-    // Ended early by Wake, with each membership and with Stop.
-    LONGWAVE_ASSIGN_OR_RETURN(std::optional<PeerFrame> frame, router_->Receive(absl::Hours(1)));
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return absl::OkStatus();
-    ApplyMemberships();
+    // Ended early by Wake, with all that wants attention.
+    const absl::Duration wait = std::min(pacer_.NextDue() - MonotonicNow(), kWaitMax);
+    LONGWAVE_ASSIGN_OR_RETURN(const std::optional<PeerFrame> frame,
+                              router_->Receive(std::max(wait, absl::ZeroDuration())));
+    if (attention_.load(std::memory_order_acquire) && !Attend()) return absl::OkStatus();
     NoteRefusals();
-    if (frame.has_value()) Handle(*std::move(frame));
-    counts_ = router_->counts();
+    if (frame.has_value()) Handle(*frame);
+    SendDue();
   }
+}
+
+bool ShardDataPlane::Attend() {
+  std::vector<Membership> memberships;
+  {
+    const std::lock_guard lock(mutex_);
+    attention_.store(false, std::memory_order_relaxed);
+    if (stopping_) return false;
+    memberships = std::exchange(memberships_, {});
+  }
+  for (const Membership& membership : memberships) ApplyMembership(membership);
+  const std::lock_guard lock(mutex_);
+  for (const auto& question : std::exchange(questions_, {})) question();
+  changed_.notify_all();
+  return true;
+}
+
+void ShardDataPlane::Ask(absl::FunctionRef<void()> read) const {
+  std::unique_lock lock(mutex_);
+  if (!serving_) return read();
+  bool answered = false;
+  questions_.emplace_back([&] {
+    read();
+    answered = true;
+  });
+  attention_.store(true, std::memory_order_release);
+  router_->Wake();
+  changed_.wait(lock, [&] { return answered; });
 }
 
 void ShardDataPlane::Begin(uint64_t run, Aggregator aggregator) {
   const std::lock_guard lock(mutex_);
   run_ = run;
   aggregator_ = std::move(aggregator);
+  const std::vector<Aggregator::OpenSegment> segments = aggregator_->OpenSegments();
+  first_segment_ = segments.front().segment;
+  segment_count_ = static_cast<uint32_t>(segments.size());
   changed_.notify_all();
 }
 
 void ShardDataPlane::SetMembership(Membership membership) {
   const std::lock_guard lock(mutex_);
   memberships_.push_back(std::move(membership));
+  attention_.store(true, std::memory_order_release);
   changed_.notify_all();
   router_->Wake();
 }
@@ -57,64 +108,121 @@ void ShardDataPlane::SetMembership(Membership membership) {
 void ShardDataPlane::Stop() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
+  attention_.store(true, std::memory_order_release);
   changed_.notify_all();
   router_->Wake();
 }
 
 ShardState ShardDataPlane::state() const {
-  const std::lock_guard lock(mutex_);
-  ShardState state = aggregator_.has_value() ? aggregator_->state() : ShardState();
-  state.bytes_received = counts_.received;
-  state.bytes_sent = counts_.sent;
+  ShardState state;
+  Ask([&] {
+    if (aggregator_.has_value()) state = aggregator_->state();
+    state.bytes_received = router_->counts().received;
+    state.bytes_sent = router_->counts().sent;
+  });
   return state;
 }
 
 std::vector<SegmentReport> ShardDataPlane::segments() const {
-  const std::lock_guard lock(mutex_);
   std::vector<SegmentReport> reports;
-  if (!aggregator_.has_value()) return reports;
-  for (Aggregator::OpenSegment& open : aggregator_->OpenSegments()) {
-    reports.push_back({.segment = open.segment,
-                       .open_round = open.open_round,
-                       .waiting_for = std::move(open.waiting_for),
-                       .open_bytes = open.open_bytes});
-  }
+  Ask([&] {
+    if (!aggregator_.has_value()) return;
+    for (Aggregator::OpenSegment& open : aggregator_->OpenSegments()) {
+      reports.push_back({.segment = open.segment,
+                         .open_round = open.open_round,
+                         .waiting_for = std::move(open.waiting_for),
+                         .open_bytes = open.open_bytes});
+    }
+  });
+  return reports;
+}
+
+LinkTraffic ShardDataPlane::traffic() const {
+  LinkTraffic traffic;
+  Ask([&] { traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind}; });
+  return traffic;
+}
+
+std::vector<WorkerLinkReport> ShardDataPlane::workers() const {
+  std::vector<WorkerLinkReport> reports;
+  Ask([&] {
+    for (const auto& [index, worker] : workers_) {
+      const std::vector<PeerId> peers = worker.connections.peers();
+      const Pacer::Waiting waiting = pacer_.WaitingFor(index);
+      WorkerLinkReport report{.worker = index,
+                              .connections = static_cast<uint32_t>(peers.size()),
+                              .bytes_per_second = pacer_.RateOf(index),
+                              .frames_waiting = waiting.frames,
+                              .bytes_waiting = waiting.bytes,
+                              .traffic = worker.past};
+      for (const PeerId& peer : peers) {
+        const LinkCounts counts = router_->counts(peer);
+        report.traffic += {counts.sent_by_kind, counts.received_by_kind};
+      }
+      reports.push_back(report);
+    }
+  });
+  std::sort(reports.begin(), reports.end(),
+            [](const auto& a, const auto& b) { return a.worker < b.worker; });
   return reports;
 }
 
 absl::Time ShardDataPlane::last_frame() const {
-  const std::lock_guard lock(mutex_);
-  return last_frame_;
+  absl::Time last;
+  Ask([&] { last = last_frame_; });
+  return last;
 }
 
-void ShardDataPlane::ApplyMemberships() {
-  for (Membership& membership : std::exchange(memberships_, {})) {
-    membership_ = membership;
-    std::erase_if(routes_, [&](const auto& route) { return !IsMember(route.first); });
-    Perform(aggregator_->Step(MembershipChanged{std::move(membership)}, MonotonicNow()), nullptr);
+void ShardDataPlane::ApplyMembership(const Membership& membership) {
+  membership_ = membership;
+  absl::flat_hash_set<uint32_t> members;
+  for (const Member& member : membership.members) {
+    members.insert(member.worker);
+    workers_.try_emplace(member.worker, Worker{WorkerConnections(segment_count_), {}});
   }
+  absl::erase_if(workers_, [&](const auto& known) {
+    if (members.contains(known.first)) return false;
+    for (const PeerId& peer : known.second.connections.peers()) router_->Forget(peer);
+    pacer_.Forget(known.first);
+    return true;
+  });
+  Perform(aggregator_->Step(MembershipChanged{membership}, MonotonicNow()), nullptr);
 }
 
-void ShardDataPlane::Handle(PeerFrame frame) {
-  const FrameHeader header = frame.frame.header;
+void ShardDataPlane::Handle(const PeerFrame& frame) {
+  const FrameHeader& header = frame.frame.header;
   last_frame_ = MonotonicNow();
-  if (header.run == run_ && IsMember(header.worker)) routes_[header.worker] = frame.peer;
+  Worker* const worker = header.run == run_ ? FindMember(header.worker) : nullptr;
+  if (worker != nullptr) Hear(*worker, frame);
   switch (header.kind) {
     case FrameKind::kHello:
-      return AnswerHello(frame);
-    case FrameKind::kPush: {
-      Buffer payload = std::move(frame.frame.payload);
-      return Perform(aggregator_->Step(PushArrived{header, std::move(payload)}, last_frame_),
-                     &frame);
-    }
+      AnswerHello(frame);
+      break;
+    case FrameKind::kPush:
+      Perform(aggregator_->Step(PushArrived{header, frame.frame.payload}, last_frame_), &frame);
+      break;
     case FrameKind::kPull:
-      return Perform(aggregator_->Step(PullArrived{header}, last_frame_), &frame);
+      Perform(aggregator_->Step(PullArrived{header}, last_frame_), &frame);
+      break;
     case FrameKind::kAnswer:
     case FrameKind::kMerged:
       Log(LogLevel::kWarning,
           absl::StrCat("dropped a frame that only shards send: ", std::string(Name(header.kind)),
                        ", worker ", header.worker));
   }
+  // Strangers come and go: nobody asks what each of them sent.
+  if (worker == nullptr) router_->Forget(frame.peer);
+}
+
+void ShardDataPlane::Hear(Worker& worker, const PeerFrame& frame) {
+  const FrameHeader& header = frame.frame.header;
+  std::optional<size_t> segment;
+  const bool names_segment = header.kind == FrameKind::kPush || header.kind == FrameKind::kPull;
+  if (names_segment && header.segment - first_segment_ < segment_count_)
+    segment = header.segment - first_segment_;
+  if (const std::optional<PeerId> gone = worker.connections.Hear(frame.peer, segment))
+    RetireConnection(worker, *gone);
+  if (header.kind == FrameKind::kHello) pacer_.SetRate(header.worker, header.weight);
 }
 
 void ShardDataPlane::AnswerHello(const PeerFrame& frame) {
@@ -124,60 +232,97 @@ void ShardDataPlane::AnswerHello(const PeerFrame& frame) {
   std::string reason;
   if (answer.run != run_) {
     reason = absl::StrFormat("hello of run %016x, this shard serves run %016x", answer.run, run_);
-  } else if (!IsMember(answer.worker)) {
+  } else if (FindMember(answer.worker) == nullptr) {
     reason =
         absl::StrCat("worker ", answer.worker, " is not a member of epoch ", membership_.epoch);
   }
   if (!reason.empty()) answer.outcome = Outcome::kRejected;
-  SendTo(answer.worker, &frame, answer, BufferOf(reason));
+  Answer(frame, answer, reason);
 }
 
 void ShardDataPlane::Perform(std::vector<AggregatorEffect> effects, const PeerFrame* frame) {
   for (AggregatorEffect& effect : effects) {
-    if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
-      if (answer->header.outcome == Outcome::kRejected) {
-        Log(LogLevel::kWarning, absl::StrCat("rejected a push of worker ", answer->header.worker,
-                                             ": ", answer->reason));
+    if (auto* const merged = std::get_if<SendMerged>(&effect)) {
+      const absl::StatusOr<SealedFrame> sealed = Seal(merged->header, std::move(merged->payload));
+      if (sealed.ok()) {
+        SendMergedTo(merged->workers, *sealed);
+      } else {
+        NoteUnsent(merged->workers.front(), merged->header, sealed.status());
       }
-      SendTo(answer->header.worker, frame, answer->header, BufferOf(answer->reason));
       continue;
     }
-    const auto& merged = std::get<SendMerged>(effect);
-    for (const uint32_t worker : merged.workers) {
-      SendTo(worker, frame, merged.header, merged.payload);
+    const auto& answer = std::get<AnswerPush>(effect);
+    if (answer.header.outcome == Outcome::kRejected) {
+      Log(LogLevel::kWarning,
+          absl::StrCat("rejected a push of worker ", answer.header.worker, ": ", answer.reason));
     }
+    if (frame != nullptr) Answer(*frame, answer.header, answer.reason);
   }
 }
 
-void ShardDataPlane::SendTo(uint32_t worker, const PeerFrame* frame, const FrameHeader& header,
-                            Buffer payload) {
-  // Who asks is answered where it asked from, member or not.
-  const PeerId* peer = nullptr;
-  if (frame != nullptr && frame->frame.header.worker == worker) {
-    peer = &frame->peer;
-  } else if (const auto route = routes_.find(worker); route != routes_.end()) {
-    peer = &route->second;
-  }
-  const absl::Status sent = peer == nullptr ? absl::NotFoundError("no frame of it has come yet")
-                                            : router_->Send(*peer, header, std::move(payload));
-  // Not an end: a worker that misses an answer asks again, from its new connection if it has one.
-  if (!sent.ok()) {
-    Log(LogLevel::kWarning,
-        absl::StrCat(std::string(Name(header.kind)), " frame for worker ", worker, ", round ",
-                     header.round, ", segment ", header.segment,
-                     " was not sent: ", std::string(sent.message())));
+void ShardDataPlane::Answer(const PeerFrame& frame, const FrameHeader& header,
+                            const std::string& reason) {
+  const absl::StatusOr<SealedFrame> answer = Seal(header, BufferOf(reason));
+  const absl::Status sent = answer.ok() ? router_->Send(frame.peer, *answer) : answer.status();
+  if (!sent.ok()) return NoteUnsent(header.worker, header, sent);
+  pacer_.Charge(header.worker, answer->wire_bytes(), last_frame_);
+}
+
+void ShardDataPlane::SendMergedTo(const std::vector<uint32_t>& workers, const SealedFrame& frame) {
+  const absl::Time now = MonotonicNow();
+  for (const uint32_t worker : workers) {
+    if (pacer_.Admit(worker, frame, now)) SendByRoute(worker, frame);
   }
 }
 
-bool ShardDataPlane::IsMember(uint32_t worker) const {
-  return std::any_of(membership_.members.begin(), membership_.members.end(),
-                     [&](const Member& member) { return member.worker == worker; });
+void ShardDataPlane::SendDue() {
+  if (pacer_.NextDue() == absl::InfiniteFuture()) return;
+  const absl::Time now = MonotonicNow();
+  while (const std::optional<Pacer::Due> due = pacer_.Pop(now))
+    SendByRoute(due->worker, due->frame);
+}
+
+void ShardDataPlane::SendByRoute(uint32_t index, const SealedFrame& frame) {
+  absl::Status sent = absl::NotFoundError("no frame of it has come yet");
+  Worker* const worker = FindMember(index);
+  while (worker != nullptr) {
+    const PeerId* const route =
+        worker->connections.RouteOf(frame.header().segment - first_segment_);
+    if (route == nullptr) break;
+    sent = router_->Send(*route, frame);
+    if (!absl::IsNotFound(sent)) break;
+    RetireConnection(*worker, PeerId(*route));  // by the next one, if it has another
+  }
+  if (!sent.ok()) NoteUnsent(index, frame.header(), sent);
+}
+
+void ShardDataPlane::RetireConnection(Worker& worker, const PeerId& peer) {
+  const LinkCounts counts = router_->counts(peer);
+  worker.past += {counts.sent_by_kind, counts.received_by_kind};
+  router_->Forget(peer);
+  worker.connections.Remove(peer);
+}
+
+// Not an end: a worker that misses something asks again, from its new connection if it has one.
+void ShardDataPlane::NoteUnsent(uint32_t worker, const FrameHeader& header,
+                                const absl::Status& status) {
+  if (!IsWorthALine(++unsent_)) return;
+  Log(LogLevel::kWarning, absl::StrCat(std::string(Name(header.kind)), " frame for worker ", worker,
+                                       ", round ", header.round, ", segment ", header.segment,
+                                       " was not sent: ", std::string(status.message()), " (",
+                                       unsent_, " unsent so far)"));
+}
+
+ShardDataPlane::Worker* ShardDataPlane::FindMember(uint32_t worker) {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? nullptr : &found->second;
 }
 
 void ShardDataPlane::NoteRefusals() {
   const uint64_t refused = router_->counts().frames_refused;
   // The first, and then each time that their number has doubled: a flood does not fill the disk.
-  if (std::bit_width(refused) == std::bit_width(counts_.frames_refused)) return;
+  if (std::bit_width(refused) == std::bit_width(refusals_noted_)) return;
+  refusals_noted_ = refused;
   Log(LogLevel::kWarning,
       absl::StrCat(refused, " frames refused so far, the last one: ", router_->last_refusal()));
 }

@@ -1,9 +1,10 @@
 #ifndef LONGWAVE_SERVER_SERVICE_SHARD_DATA_PLANE_H_
 #define LONGWAVE_SERVER_SERVICE_SHARD_DATA_PLANE_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,28 +12,37 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/link/link.h"
 #include "common/rpc/shard_report.h"
 #include "common/wire/control.h"
+#include "common/wire/traffic.h"
+#include "server/service/pacer.h"
+#include "server/service/worker_connections.h"
 #include "server/shard/aggregator.h"
 
 namespace longwave {
 
 // Between a shard's socket and its aggregator: frames in, events to the aggregator, its effects
-// out. One thread serves; others hand in what the coordinator says, and read the figures.
+// out. One thread serves and owns all that it works on; the others leave it what the coordinator
+// says, and what they want to know, and it looks there between two frames.
 //
-// A worker's frames go to the connection from which its last frame of this run came. Until the
-// membership is known no frame is taken from the socket: what comes early waits in ZeroMQ's queue
-// (kSendQueueFramesMax frames a worker, then in the worker's own), and nothing is lost.
+// Who asks is answered where it asked from. A merged update goes by the connection from which the
+// worker's last frame of that segment came, at the rate that the worker's hello named (see Pacer);
+// it is sealed once, and one buffer goes to all.
+//
+// Until the membership is known no frame is taken from the socket: what comes early waits in
+// ZeroMQ's queue (see LinkOptions, then in the worker's own), and nothing is lost.
 class ShardDataPlane {
  public:
   explicit ShardDataPlane(std::unique_ptr<Router> router) : router_(std::move(router)) {}
 
   std::string endpoint() const { return router_->endpoint(); }
 
-  // On its own thread: serves until Stop. Internal: the socket failed.
+  // On its own thread: serves until Stop. Internal: the socket failed. Call it once.
   absl::Status Serve();
 
   // From other threads. Begin comes once; a membership counts from the moment of the call: a frame
@@ -41,32 +51,65 @@ class ShardDataPlane {
   void SetMembership(Membership membership);
   void Stop();
 
+  // From other threads, as of a moment between two frames.
   ShardState state() const;
   std::vector<SegmentReport> segments() const;
+  LinkTraffic traffic() const;
+  // By index. Connections count for each worker that uses them, from when they were first used.
+  std::vector<WorkerLinkReport> workers() const;
   absl::Time last_frame() const;  // InfinitePast: none yet
 
  private:
-  // The following hold mutex_. `frame` is the one being answered, if there is one.
-  void ApplyMemberships();
-  void Handle(PeerFrame frame);
+  // What is known of a member.
+  struct Worker {
+    WorkerConnections connections;
+    LinkTraffic past;  // by connections that are no more
+  };
+
+  absl::Status ServeFrames();
+  // Whether to go on.
+  bool Attend();
+  void ApplyMembership(const Membership& membership);
+
+  void Handle(const PeerFrame& frame);
+  void Hear(Worker& worker, const PeerFrame& frame);
   void AnswerHello(const PeerFrame& frame);
+  // `frame` is the one being answered, if there is one.
   void Perform(std::vector<AggregatorEffect> effects, const PeerFrame* frame);
-  void SendTo(uint32_t worker, const PeerFrame* frame, const FrameHeader& header, Buffer payload);
-  bool IsMember(uint32_t worker) const;
+  void Answer(const PeerFrame& frame, const FrameHeader& header, const std::string& reason);
+  void SendMergedTo(const std::vector<uint32_t>& workers, const SealedFrame& frame);
+  void SendDue();
+  void SendByRoute(uint32_t worker, const SealedFrame& frame);
+  void NoteUnsent(uint32_t worker, const FrameHeader& header, const absl::Status& status);
   void NoteRefusals();
+  void RetireConnection(Worker& worker, const PeerId& peer);
+  Worker* FindMember(uint32_t worker);
 
-  const std::unique_ptr<Router> router_;  // its Wake aside, Serve's alone
+  // Calls `read` on the thread that serves, between two frames; here, if none serves.
+  void Ask(absl::FunctionRef<void()> read) const;
 
+  const std::unique_ptr<Router> router_;  // its Wake aside, the serving thread's alone
+
+  // Between threads.
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
+  mutable std::atomic<bool> attention_{false};  // something below is new
   bool stopping_ = false;
+  bool serving_ = false;                 // frames are being taken: what follows is that thread's
+  std::vector<Membership> memberships_;  // handed in, not yet applied
+  mutable std::vector<std::function<void()>> questions_;
+
+  // The serving thread's; before it serves, under mutex_.
   uint64_t run_ = 0;
   std::optional<Aggregator> aggregator_;
-  std::vector<Membership> memberships_;  // handed in, not yet applied
+  uint32_t first_segment_ = 0;
+  uint32_t segment_count_ = 0;
   Membership membership_;
-  std::map<uint32_t, PeerId> routes_;  // by worker
-  LinkCounts counts_;
+  absl::flat_hash_map<uint32_t, Worker> workers_;  // the members
+  Pacer pacer_;
   absl::Time last_frame_ = absl::InfinitePast();
+  uint64_t refusals_noted_ = 0;
+  uint64_t unsent_ = 0;
 };
 
 }  // namespace longwave

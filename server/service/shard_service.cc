@@ -19,6 +19,7 @@
 #include "common/rpc/rpc_server.h"
 #include "server/service/shard_data_plane.h"
 #include "server/service/waiting.h"
+#include "server/shard/tile_threads.h"
 
 namespace longwave {
 namespace {
@@ -27,6 +28,7 @@ namespace {
 constexpr absl::Duration kCallDeadline = absl::Seconds(1);
 // Between heartbeats until the membership is known, so that training begins promptly.
 constexpr absl::Duration kEarlyHeartbeatInterval = absl::Milliseconds(100);
+constexpr uint64_t kBytesPerMegabyte = 1'000'000;
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
 
@@ -61,8 +63,11 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 
  private:
   absl::StatusOr<ShardReport> GetStatus() override {
-    return ShardReport{
-        .shard = options_.shard, .state = data_.state(), .segments = data_.segments()};
+    return ShardReport{.shard = options_.shard,
+                       .state = data_.state(),
+                       .segments = data_.segments(),
+                       .traffic = data_.traffic(),
+                       .workers = data_.workers()};
   }
 
   // Until the coordinator has answered; OK also if `stop` came first.
@@ -161,14 +166,21 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     LONGWAVE_ASSIGN_OR_RETURN(Layout layout,
                               Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
     LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
-    const AggregatorOptions options{
+    const auto available_bytes = static_cast<uint64_t>(machine.available_bytes);
+    AggregatorOptions options{
         .run = run_,
         .run_seed = config.run.seed,
         .shard = options_.shard,
         .up = config.sync.up,
         .rho = config.sync.rho,
         .down = config.sync.down,
-        .available_bytes = static_cast<uint64_t>(machine.available_bytes)};
+        .available_bytes = available_bytes,
+        .clip = config.sync.clip,
+        .open_bytes_max = config.cluster.shard_memory_mb > 0
+                              ? config.cluster.shard_memory_mb * kBytesPerMegabyte
+                              : available_bytes / 2};
+    if (config.cluster.shard_threads > 1)
+      options.runner = std::make_shared<TileThreads>(config.cluster.shard_threads);
     LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator,
                               Aggregator::Create(options, std::move(layout)));
     data_.Begin(run_, std::move(aggregator));

@@ -205,6 +205,10 @@ TEST(FromProto, RefusesMoreThanTheLimits) {
   for (int i = 0; i < kMembersMax; ++i) reply.mutable_membership()->add_members();
   ExpectRefused(reply, "members: got 4098");
 
+  auto shard = Filled<v1::GetShardStatusResponse>();
+  for (int i = 0; i < kMembersMax; ++i) shard.add_workers();
+  ExpectRefused(shard, "workers: got 4098");
+
   auto manifest = Filled<v1::Manifest>();
   for (int i = 0; i < kTensorRankMax; ++i) manifest.mutable_tensors(0)->add_shape(1);
   ExpectRefused(manifest, "dimensions: got 18, wanted at most 16");

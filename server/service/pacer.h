@@ -1,0 +1,74 @@
+#ifndef LONGWAVE_SERVER_SERVICE_PACER_H_
+#define LONGWAVE_SERVER_SERVICE_PACER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "common/base/token_bucket.h"
+#include "common/link/sealed_frame.h"
+
+namespace longwave {
+
+// Holds what each worker is sent to the rate that it asked for. Merged updates wait here while
+// their worker's bucket is empty; they keep the shared buffer, no copy. For each worker and segment
+// at most one waits, the one of the newest round: a worker that is a round behind pulls, and is
+// told. So a worker's queue is never longer than the shard has segments. Pure: times are arguments.
+class Pacer {
+ public:
+  // What a bucket saves up: it evens out a thread that was busy when frames fell due.
+  static constexpr absl::Duration kBurst = absl::Milliseconds(100);
+
+  // Bytes a second, 0: no limit. Naming the rate that holds already changes nothing.
+  void SetRate(uint32_t worker, uint64_t bytes_per_s);
+  uint64_t RateOf(uint32_t worker) const;
+
+  // Bytes that went to the worker without waiting.
+  void Charge(uint32_t worker, uint64_t bytes, absl::Time now);
+
+  // True: the frame may go now, and is charged. False: it was kept, and comes back by Pop; or a
+  // newer one of its segment waits already, and it was dropped.
+  bool Admit(uint32_t worker, const SealedFrame& frame, absl::Time now);
+
+  struct Due {
+    uint32_t worker = 0;
+    SealedFrame frame;
+  };
+  // The next frame whose time has come, charged. Workers in the order of their times, a worker's
+  // frames in the order of Admit.
+  std::optional<Due> Pop(absl::Time now);
+  // When Pop may have something again; InfiniteFuture: nothing waits.
+  absl::Time NextDue() const;
+
+  struct Waiting {
+    size_t frames = 0;
+    uint64_t bytes = 0;
+  };
+  Waiting WaitingFor(uint32_t worker) const;
+
+  void Forget(uint32_t worker);
+
+ private:
+  struct Queue {
+    TokenBucket bucket;
+    std::deque<uint32_t> segments;  // in order; the frame of each is in `frames`
+    absl::flat_hash_map<uint32_t, SealedFrame> frames;
+    uint64_t bytes = 0;
+    absl::Time due = absl::InfiniteFuture();  // its place in due_, if a frame waits
+  };
+
+  void Schedule(uint32_t worker, Queue& queue, absl::Time due);
+  void Unschedule(uint32_t worker, Queue& queue);
+
+  absl::flat_hash_map<uint32_t, Queue> queues_;    // of workers with a limit
+  std::set<std::pair<absl::Time, uint32_t>> due_;  // of those for whom a frame waits
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_SERVICE_PACER_H_

@@ -1,0 +1,177 @@
+#include "server/service/pacer.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace longwave {
+namespace {
+
+const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
+constexpr size_t kPayloadBytes = 10'000;
+constexpr uint64_t kFrameBytes = FrameWireBytes(kPayloadBytes);
+// A frame lasts a tenth of a second, which is also what a bucket saves up.
+constexpr uint64_t kRate = 10 * kFrameBytes;
+
+SealedFrame Merged(uint32_t round, uint32_t segment) {
+  FrameHeader header;
+  header.kind = FrameKind::kMerged;
+  header.round = round;
+  header.segment = segment;
+  return Seal(header, Buffer(std::vector<std::byte>(kPayloadBytes))).value();
+}
+
+// What comes out until nothing waits, when, to whom.
+struct Sent {
+  absl::Duration at;
+  uint32_t worker;
+  uint32_t round;
+  uint32_t segment;
+  bool operator==(const Sent&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Sent& sent) {
+  return out << absl::FormatDuration(sent.at) << " worker " << sent.worker << " round "
+             << sent.round << " segment " << sent.segment;
+}
+std::vector<Sent> Drain(Pacer& pacer) {
+  std::vector<Sent> sent;
+  while (pacer.NextDue() < absl::InfiniteFuture()) {
+    const absl::Time now = pacer.NextDue();
+    while (const std::optional<Pacer::Due> due = pacer.Pop(now)) {
+      sent.push_back(
+          {now - kStart, due->worker, due->frame.header().round, due->frame.header().segment});
+    }
+  }
+  return sent;
+}
+
+TEST(Pacer, AWorkerWithoutALimitWaitsForNothing) {
+  Pacer pacer;
+  for (uint32_t i = 0; i < 1000; ++i) EXPECT_TRUE(pacer.Admit(7, Merged(0, i), kStart));
+  EXPECT_EQ(pacer.RateOf(7), 0u);
+  EXPECT_EQ(pacer.NextDue(), absl::InfiniteFuture());
+  EXPECT_FALSE(pacer.Pop(absl::InfiniteFuture()).has_value());
+}
+
+TEST(Pacer, FramesLeaveInOrderAtTheRate) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  EXPECT_EQ(pacer.RateOf(1), kRate);
+  // The burst, and the frame that starts on an empty bucket.
+  EXPECT_TRUE(pacer.Admit(1, Merged(0, 0), kStart));
+  EXPECT_TRUE(pacer.Admit(1, Merged(0, 1), kStart));
+  for (const uint32_t segment : {9, 4, 6}) {
+    EXPECT_FALSE(pacer.Admit(1, Merged(0, segment), kStart));
+  }
+  EXPECT_EQ(pacer.WaitingFor(1).frames, 3u);
+  EXPECT_EQ(pacer.WaitingFor(1).bytes, 3 * kFrameBytes);
+  EXPECT_FALSE(pacer.Pop(kStart).has_value());
+  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 0, 9},
+                                             {absl::Milliseconds(200), 1, 0, 4},
+                                             {absl::Milliseconds(300), 1, 0, 6}}));
+  EXPECT_EQ(pacer.WaitingFor(1).frames, 0u);
+  EXPECT_EQ(pacer.WaitingFor(1).bytes, 0u);
+}
+
+TEST(Pacer, WhatIsLateIsMadeUpForByTheBurst) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  for (uint32_t i = 0; i < 10; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  // Nobody looked for 50 ms: the next one is on time again.
+  ASSERT_TRUE(pacer.Pop(kStart + absl::Milliseconds(150)).has_value());
+  EXPECT_EQ(pacer.NextDue(), kStart + absl::Milliseconds(200));
+}
+
+TEST(Pacer, OneWorkersLimitDoesNotHoldAnother) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  pacer.SetRate(2, 2 * kRate);
+  for (uint32_t i = 0; i < 6; ++i) {
+    pacer.Admit(1, Merged(0, i), kStart);
+    pacer.Admit(2, Merged(0, i), kStart);
+    EXPECT_TRUE(pacer.Admit(3, Merged(0, i), kStart));
+  }
+  // Two and three frames went at once.
+  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(50), 2, 0, 3},
+                                             {absl::Milliseconds(100), 1, 0, 2},
+                                             {absl::Milliseconds(100), 2, 0, 4},
+                                             {absl::Milliseconds(150), 2, 0, 5},
+                                             {absl::Milliseconds(200), 1, 0, 3},
+                                             {absl::Milliseconds(300), 1, 0, 4},
+                                             {absl::Milliseconds(400), 1, 0, 5}}));
+}
+
+TEST(Pacer, ANewerRoundTakesThePlaceOfAnOlderOne) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  pacer.Admit(1, Merged(0, 0), kStart);
+  pacer.Admit(1, Merged(0, 1), kStart);
+  EXPECT_FALSE(pacer.Admit(1, Merged(3, 5), kStart));
+  EXPECT_FALSE(pacer.Admit(1, Merged(3, 6), kStart));
+  EXPECT_FALSE(pacer.Admit(1, Merged(4, 5), kStart));
+  EXPECT_FALSE(pacer.Admit(1, Merged(2, 6), kStart)) << "older than what waits";
+  EXPECT_FALSE(pacer.Admit(1, Merged(3, 6), kStart)) << "asked for twice, sent once";
+  EXPECT_EQ(pacer.WaitingFor(1).frames, 2u);
+  EXPECT_EQ(pacer.WaitingFor(1).bytes, 2 * kFrameBytes);
+  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 4, 5},
+                                             {absl::Milliseconds(200), 1, 3, 6}}));
+}
+
+TEST(Pacer, AnswersAreChargedAndPutOffWhatWaits) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  for (uint32_t i = 0; i < 3; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  pacer.Charge(1, kFrameBytes, kStart);
+  EXPECT_FALSE(pacer.Pop(kStart + absl::Milliseconds(199)).has_value());
+  EXPECT_TRUE(pacer.Pop(kStart + absl::Milliseconds(200)).has_value());
+  pacer.Charge(2, kFrameBytes, kStart);
+  EXPECT_TRUE(pacer.Admit(2, Merged(0, 0), kStart)) << "charging sets no limit";
+}
+
+TEST(Pacer, NamingTheSameRateAgainForgivesNothing) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  for (uint32_t i = 0; i < 3; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  pacer.SetRate(1, kRate);
+  EXPECT_EQ(pacer.NextDue(), kStart + absl::Milliseconds(100));
+}
+
+TEST(Pacer, LiftingTheLimitLetsGoOfWhatWaits) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  for (uint32_t i = 0; i < 4; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  pacer.SetRate(1, 0);
+  EXPECT_FALSE(pacer.Admit(1, Merged(0, 9), kStart)) << "behind those that wait";
+  std::vector<uint32_t> segments;
+  while (const auto due = pacer.Pop(kStart)) segments.push_back(due->frame.header().segment);
+  EXPECT_EQ(segments, (std::vector<uint32_t>{2, 3, 9}));
+  EXPECT_TRUE(pacer.Admit(1, Merged(0, 10), kStart));
+}
+
+TEST(Pacer, AForgottenWorkersFramesAreGone) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  for (uint32_t i = 0; i < 4; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  pacer.Forget(1);
+  EXPECT_EQ(pacer.NextDue(), absl::InfiniteFuture());
+  EXPECT_EQ(pacer.RateOf(1), 0u);
+  EXPECT_TRUE(pacer.Admit(1, Merged(0, 0), kStart));
+}
+
+TEST(Pacer, HoldsSharedBytesAlone) {
+  Pacer pacer;
+  const SealedFrame frame = Merged(0, 1);
+  for (uint32_t worker = 0; worker < 3; ++worker) {
+    pacer.SetRate(worker, 1);
+    pacer.Admit(worker, Merged(0, 0), kStart);
+    EXPECT_FALSE(pacer.Admit(worker, frame, kStart));
+  }
+  while (const auto due = pacer.Pop(kStart + absl::Hours(1000))) {
+    EXPECT_EQ(due->frame.payload().bytes().data(), frame.payload().bytes().data());
+  }
+}
+
+}  // namespace
+}  // namespace longwave

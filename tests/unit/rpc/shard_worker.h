@@ -1,0 +1,71 @@
+#ifndef LONGWAVE_TESTS_UNIT_RPC_SHARD_WORKER_H_
+#define LONGWAVE_TESTS_UNIT_RPC_SHARD_WORKER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/config/config.h"
+#include "common/layout/layout.h"
+#include "common/link/link.h"
+#include "common/wire/payload.h"
+#include "gtest/gtest.h"
+
+namespace longwave {
+
+// What tests of a shard need to be one of its workers: a run of one small matrix, and its frames.
+
+constexpr absl::Duration kWait = absl::Seconds(60);
+constexpr uint64_t kRun = 0x1234;
+
+inline Manifest OneMatrix() { return Manifest{{{"w", {64, 64}}}}; }
+
+// The plain average of one tile of fp32.
+inline RunConfig OneRoundConfig() {
+  auto config = ParseConfig(
+      "run: {preset: ddp, steps: 1, workers: 1, shards: 1}\n"
+      "train: {warmup_steps: 0}\n"
+      "sync: {up: {codec: fp32}, down: {codec: fp32}}\n",
+      "test.yaml");
+  EXPECT_TRUE(config.ok()) << config.status();
+  return *std::move(config);
+}
+
+inline Layout LayoutOf(const RunConfig& config) {
+  auto layout = Layout::Create(OneMatrix(), LayoutOptionsFor(config, OneMatrix()));
+  EXPECT_TRUE(layout.ok()) << layout.status();
+  return *std::move(layout);
+}
+
+// A segment's worth of zeros in the form that `config` asks for.
+inline Buffer ZeroPayload(const RunConfig& config, const Layout& layout) {
+  const auto form = PayloadLayout::Create(config.sync.up, layout.TileSizes(0));
+  EXPECT_TRUE(form.ok()) << form.status();
+  std::vector<std::byte> payload(form->bytes());
+  BeginPayload(*form, payload);
+  return Buffer(std::move(payload));
+}
+
+inline FrameHeader Header(FrameKind kind, uint64_t run, uint32_t worker) {
+  FrameHeader header;
+  header.kind = kind;
+  header.run = run;
+  header.epoch = 1;
+  header.worker = worker;
+  header.weight = kind == FrameKind::kPush ? 100 : 0;
+  return header;
+}
+
+inline Frame MustReceive(Dealer& dealer) {
+  auto received = dealer.Receive(kWait);
+  EXPECT_TRUE(received.ok() && received->has_value()) << "nothing came";
+  if (!received.ok() || !received->has_value()) return {};
+  return **std::move(received);
+}
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_UNIT_RPC_SHARD_WORKER_H_
