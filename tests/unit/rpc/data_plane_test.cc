@@ -17,9 +17,19 @@ std::string Text(const Buffer& payload) {
   return std::string(reinterpret_cast<const char*>(payload.bytes().data()), payload.size());
 }
 
+// A tile each, so that ZeroPayload fits all of them.
+Layout FourSegments(const RunConfig& config) {
+  const Manifest manifest{{{"w", {256, 64}}}};
+  LayoutOptions options = LayoutOptionsFor(config, manifest);
+  options.segment_tiles = 1;
+  auto layout = Layout::Create(manifest, options);
+  EXPECT_TRUE(layout.ok()) << layout.status();
+  return *std::move(layout);
+}
+
 class DataPlaneTest : public ::testing::Test {
  protected:
-  DataPlaneTest() : config_(OneRoundConfig()), layout_(LayoutOf(config_)) {}
+  DataPlaneTest() : config_(OneRoundConfig()), layout_(FourSegments(config_)) {}
 
   void SetUp() override {
     auto router = Router::Bind("tcp://127.0.0.1:0");
@@ -46,6 +56,28 @@ class DataPlaneTest : public ::testing::Test {
     ASSERT_TRUE(aggregator.ok()) << aggregator.status();
     plane_->Begin(kRun, *std::move(aggregator));
     plane_->SetMembership({.epoch = 1, .members = std::move(members)});
+  }
+
+  void Push(Dealer& from, uint32_t worker, uint32_t segment, uint32_t round = 0) {
+    FrameHeader header = Header(FrameKind::kPush, kRun, worker);
+    header.segment = segment;
+    header.round = round;
+    EXPECT_TRUE(from.Send(header, ZeroPayload(config_, layout_)).ok());
+    EXPECT_EQ(MustReceive(from).header.outcome, Outcome::kAccepted);
+  }
+
+  void Hello(Dealer& from, uint32_t worker, uint64_t bytes_per_s) {
+    FrameHeader header = Header(FrameKind::kHello, kRun, worker);
+    header.weight = bytes_per_s;
+    EXPECT_TRUE(from.Send(header, Buffer()).ok());
+    EXPECT_EQ(MustReceive(from).header.outcome, Outcome::kAccepted);
+  }
+
+  static void ExpectMerged(Dealer& at, uint32_t segment, uint32_t round = 0) {
+    const Frame frame = MustReceive(at);
+    EXPECT_EQ(frame.header.kind, FrameKind::kMerged);
+    EXPECT_EQ(frame.header.segment, segment);
+    EXPECT_EQ(frame.header.round, round);
   }
 
   const RunConfig config_;
@@ -121,6 +153,139 @@ TEST_F(DataPlaneTest, RejectedPushSaysWhy) {
   const Frame answer = MustReceive(*dealer_);
   EXPECT_EQ(answer.header.outcome, Outcome::kRejected);
   EXPECT_FALSE(answer.payload.empty());
+}
+
+TEST_F(DataPlaneTest, ASegmentIsAnsweredAndMergedByItsOwnConnection) {
+  Begin({{0, "a", 0}, {1, "b", 0}});
+  const auto second = NewDealer();
+  const auto other = NewDealer();
+  Push(*dealer_, 0, 0);
+  Push(*second, 0, 1);
+  Push(*dealer_, 0, 2);
+  for (uint32_t segment = 0; segment < 3; ++segment) {
+    Push(*other, 1, segment);
+    ExpectMerged(*other, segment);
+  }
+  ExpectMerged(*dealer_, 0);
+  ExpectMerged(*second, 1);
+  ExpectMerged(*dealer_, 2);
+  EXPECT_EQ(plane_->workers().at(0).connections, 2u);
+  EXPECT_EQ(plane_->workers().at(1).connections, 1u);
+}
+
+TEST_F(DataPlaneTest, APushToASegmentOfNobodyIsRejectedWhereItCameFrom) {
+  Begin({{0, "a", 0}});
+  FrameHeader header = Header(FrameKind::kPush, kRun, 0);
+  for (const uint32_t segment : {4u, 0xffffffffu}) {
+    header.segment = segment;
+    ASSERT_TRUE(dealer_->Send(header, ZeroPayload(config_, layout_)).ok());
+    EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
+  }
+}
+
+// At a byte a second the answer to the hello alone takes a minute to pay: what follows has to wait
+// until the limit is lifted, whatever the speed of this machine.
+TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
+  Begin({{0, "a", 0}, {1, "b", 0}});
+  const auto other = NewDealer();
+  Hello(*dealer_, 0, 1);
+  Hello(*other, 1, 0);
+  for (uint32_t segment = 0; segment < 4; ++segment) {
+    Push(*dealer_, 0, segment);  // its answer does not wait
+    Push(*other, 1, segment);
+    ExpectMerged(*other, segment);
+  }
+  const std::vector<WorkerLinkReport> workers = plane_->workers();
+  EXPECT_EQ(workers.at(0).bytes_per_second, 1u);
+  EXPECT_EQ(workers.at(0).frames_waiting, 4u);
+  EXPECT_EQ(workers.at(0).bytes_waiting, 4 * FrameWireBytes(ZeroPayload(config_, layout_).size()));
+  EXPECT_EQ(workers.at(1).bytes_per_second, 0u);
+  EXPECT_EQ(workers.at(1).frames_waiting, 0u);
+
+  FrameHeader lift = Header(FrameKind::kHello, kRun, 0);
+  ASSERT_TRUE(dealer_->Send(lift, Buffer()).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAnswer);
+  for (uint32_t segment = 0; segment < 4; ++segment) ExpectMerged(*dealer_, segment);
+  EXPECT_EQ(plane_->workers().at(0).frames_waiting, 0u);
+}
+
+TEST_F(DataPlaneTest, TheNewestRoundOfASegmentWaitsAlone) {
+  Begin({{0, "a", 0}});
+  Hello(*dealer_, 0, 1);
+  for (uint32_t round = 0; round < 3; ++round) Push(*dealer_, 0, 1, round);
+  EXPECT_EQ(plane_->workers().at(0).frames_waiting, 1u);
+  Hello(*dealer_, 0, 0);
+  ExpectMerged(*dealer_, 1, 2);
+}
+
+TEST_F(DataPlaneTest, AWorkerThatLeavesTakesItsQueueAlong) {
+  Begin({{0, "a", 0}, {1, "b", 0}});
+  const auto other = NewDealer();
+  Hello(*dealer_, 0, 1);
+  Push(*dealer_, 0, 0);
+  Push(*other, 1, 0);
+  ExpectMerged(*other, 0);
+  plane_->SetMembership({.epoch = 2, .members = {{1, "b", 0}}});
+  ASSERT_EQ(plane_->workers().size(), 1u);
+  EXPECT_EQ(plane_->workers().at(0).worker, 1u);
+  // It comes back without a limit until its hello names one.
+  plane_->SetMembership({.epoch = 3, .members = {{0, "a", 0}, {1, "b", 0}}});
+  const WorkerLinkReport back = plane_->workers().at(0);
+  EXPECT_EQ(back, (WorkerLinkReport{.worker = 0}));
+}
+
+TEST_F(DataPlaneTest, BothEndsCountTheSameByWorkerAndKind) {
+  Begin({{0, "a", 0}, {1, "b", 0}});
+  const auto second = NewDealer();
+  const auto other = NewDealer();
+  Hello(*dealer_, 0, 0);
+  Hello(*second, 0, 0);
+  for (uint32_t segment = 0; segment < 4; ++segment) {
+    Dealer& by = segment % 2 == 0 ? *dealer_ : *second;
+    Push(by, 0, segment);
+    Push(*other, 1, segment);
+    ExpectMerged(by, segment);
+    ExpectMerged(*other, segment);
+  }
+  ASSERT_TRUE(other->Send(Header(FrameKind::kPull, kRun, 1), Buffer()).ok());
+  ExpectMerged(*other, 0);
+
+  const auto counted = [](std::initializer_list<const Dealer*> dealers) {
+    LinkTraffic traffic;  // as the shard sees it
+    for (const Dealer* dealer : dealers) {
+      traffic += {dealer->counts().received_by_kind, dealer->counts().sent_by_kind};
+    }
+    return traffic;
+  };
+  const std::vector<WorkerLinkReport> workers = plane_->workers();
+  EXPECT_EQ(workers.at(0).traffic, counted({dealer_.get(), second.get()}));
+  EXPECT_EQ(workers.at(1).traffic, counted({other.get()}));
+  EXPECT_EQ(plane_->traffic(), counted({dealer_.get(), second.get(), other.get()}));
+  EXPECT_EQ(workers.at(0).traffic.received[FrameKind::kHello].frames, 2u);
+  EXPECT_EQ(workers.at(1).traffic.received[FrameKind::kPull].frames, 1u);
+  EXPECT_EQ(workers.at(1).traffic.sent[FrameKind::kMerged].frames, 5u);
+  EXPECT_EQ(plane_->state().bytes_sent, plane_->traffic().sent.Total().bytes);
+}
+
+TEST_F(DataPlaneTest, StrangersAreCountedInTheSumAlone) {
+  Begin({{0, "a", 0}});
+  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 5), Buffer()).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
+  EXPECT_EQ(plane_->traffic().received[FrameKind::kHello].frames, 1u);
+  ASSERT_EQ(plane_->workers().size(), 1u);
+  EXPECT_EQ(plane_->workers().at(0), (WorkerLinkReport{.worker = 0}));
+}
+
+TEST_F(DataPlaneTest, IsAskedBeforeItServesAndAfterwards) {
+  EXPECT_TRUE(plane_->workers().empty());
+  EXPECT_EQ(plane_->state().bytes_received, 0u);
+  EXPECT_EQ(plane_->last_frame(), absl::InfinitePast());
+  Begin({{0, "a", 0}});
+  Push(*dealer_, 0, 0);
+  plane_->Stop();
+  EXPECT_EQ(plane_->state().pushes_accepted, 1u);
+  EXPECT_EQ(plane_->workers().size(), 1u);
+  EXPECT_GT(plane_->last_frame(), absl::InfinitePast());
 }
 
 TEST_F(DataPlaneTest, StopsWithoutEverKnowingAMembership) {}
