@@ -229,6 +229,11 @@ void SelectTopK(std::span<const float> values, std::span<uint16_t> indices) {
   }
 }
 
+void SelectTopKNear(std::span<const float> values, std::span<uint16_t> indices, uint32_t* guess) {
+  SelectTopK(values, indices);
+  *guess = 0;
+}
+
 void SelectRandom(uint32_t n, uint64_t draw, std::span<uint16_t> indices) {
   const uint32_t k = static_cast<uint32_t>(indices.size());
   LONGWAVE_CHECK(1 <= k && k <= n && n <= kTileSizeMax);

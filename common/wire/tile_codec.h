@@ -51,6 +51,10 @@ uint16_t EncodeBf16(float value);
 //   kRandom, kStride   from `draw` alone (see SelectionDraw); values are not read
 // indices.size() is the count: 1 … n. `values` are finite; n <= kTileSizeMax.
 void SelectTopK(std::span<const float> values, std::span<uint16_t> indices);
+// As SelectTopK. *guess: the bits, without the sign, of a magnitude that is thought to be near the
+// least one chosen, or 0; replaced by a guess for the next time. It changes how long the search
+// takes and nothing else.
+void SelectTopKNear(std::span<const float> values, std::span<uint16_t> indices, uint32_t* guess);
 void SelectRandom(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
 void SelectStride(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
 // By whichever of them `selection` names; kAll is every index, with indices.size() == n.

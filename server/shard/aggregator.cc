@@ -8,9 +8,14 @@
 #include "absl/strings/str_format.h"
 #include "common/base/memory.h"
 #include "common/base/status_macros.h"
+#include "common/wire/square_sum.h"
 
 namespace longwave {
 namespace {
+
+// How far a stated norm may be from the payload's, as a share of it: far above the rounding of any
+// order of summation, far below what one could gain.
+constexpr double kNormTolerance = 1e-3;
 
 // "worker 3, round 17, segment 2": what every refusal of a push starts with.
 std::string Place(const FrameHeader& header) {
@@ -63,6 +68,10 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
 
 absl::StatusOr<Aggregator> Aggregator::Create(const AggregatorOptions& options, Layout layout) {
   LONGWAVE_RETURN_IF_ERROR(Validate(MergeOptionsOf(options)));
+  if (!(options.clip >= 0 && std::isfinite(options.clip))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("clip is ", options.clip, ", wanted 0 (off) or a multiple above it"));
+  }
   const auto segments = layout.segments();
   const bool has_segment = std::any_of(segments.begin(), segments.end(),
                                        [&](const Segment& s) { return s.shard == options.shard; });
@@ -78,7 +87,7 @@ absl::StatusOr<Aggregator> Aggregator::Create(const AggregatorOptions& options, 
 Aggregator::Aggregator(const AggregatorOptions& options, Layout layout)
     : options_(options),
       layout_(std::make_unique<const Layout>(std::move(layout))),
-      merger_(std::make_unique<Merger>(MergeOptionsOf(options))) {
+      merger_(std::make_unique<Merger>(MergeOptionsOf(options), options.runner)) {
   const bool keeps_residual = KeepsResidual(MergeOptionsOf(options));
   const auto segments = layout_->segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
@@ -138,14 +147,19 @@ void Aggregator::OnPush(const PushArrived& push, Effects& effects) {
                                ", wanted 1 to ", kWeightMax),
                   effects);
   }
-  auto layout = CheckPayload(segment, push.payload.bytes());
-  if (!layout.ok()) {
-    return Answer(header, Outcome::kRejected,
-                  absl::StrCat("push of ", Place(header), ": ", layout.status().message()),
-                  effects);
+  if (IsBusyFor(segment, push.payload.size())) {
+    return Answer(header, Outcome::kBusy, "", effects);
   }
-  segment.accepted[header.worker] = {header.weight, *std::move(layout), push.payload};
+  auto layout = CheckPayload(segment, push.payload.bytes());
+  absl::Status fits = layout.status();
+  if (fits.ok()) fits = CheckNorm(header.norm, **layout, push.payload.bytes());
+  if (!fits.ok()) {
+    return Answer(header, Outcome::kRejected,
+                  absl::StrCat("push of ", Place(header), ": ", fits.message()), effects);
+  }
+  segment.accepted[header.worker] = {header.weight, header.norm, *std::move(layout), push.payload};
   segment.open_bytes += push.payload.size();
+  open_bytes_ += push.payload.size();
   Answer(header, Outcome::kAccepted, "", effects);
   CloseIfComplete(segment, effects);
 }
@@ -184,6 +198,7 @@ void Aggregator::Answer(const FrameHeader& header, Outcome outcome, std::string 
     counts_.pushes_duplicate += outcome == Outcome::kDuplicate;
     counts_.pushes_late += outcome == Outcome::kLate;
     counts_.pushes_rejected += outcome == Outcome::kRejected;
+    counts_.pushes_busy += outcome == Outcome::kBusy;
   }
   FrameHeader answer;
   answer.kind = FrameKind::kAnswer;
@@ -205,10 +220,19 @@ void Aggregator::CloseIfComplete(SegmentState& segment, Effects& effects) {
 
   const uint32_t round = segment.open_round;
   std::vector<Contribution> contributions;
+  std::vector<float> norms;
   Closed closed;
   for (const auto& [worker, push] : segment.accepted) {
     contributions.push_back({push.weight, push.layout.get(), push.payload.bytes()});
+    norms.push_back(push.norm);
     closed.contributors.push_back(worker);
+  }
+  if (options_.clip > 0) {
+    const std::vector<double> factors = ClipFactors(norms, options_.clip);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      contributions[i].factor = factors[i];
+      counts_.pushes_clipped += factors[i] < 1;
+    }
   }
   MergedSegment merged =
       merger_->Merge(*layout_, segment.segment, round, contributions, segment.residual);
@@ -230,10 +254,19 @@ void Aggregator::CloseIfComplete(SegmentState& segment, Effects& effects) {
   }
   segment.closed = std::move(closed);
   segment.accepted.clear();
+  open_bytes_ -= segment.open_bytes;
   segment.open_bytes = 0;
   segment.open_round = round + 1;
   ++counts_.segments_closed;
   effects.push_back(std::move(send));
+}
+
+bool Aggregator::IsBusyFor(const SegmentState& segment, size_t bytes) const {
+  if (options_.open_bytes_max == 0 || open_bytes_ + bytes <= options_.open_bytes_max) return false;
+  const auto oldest = std::min_element(
+      segments_.begin(), segments_.end(),
+      [](const SegmentState& a, const SegmentState& b) { return a.open_round < b.open_round; });
+  return oldest->segment != segment.segment;
 }
 
 std::string Aggregator::Misaddressed(const FrameHeader& header) const {
@@ -282,6 +315,19 @@ absl::Status Aggregator::CheckFormat(const PayloadFormat& format) const {
   return absl::InvalidArgumentError(
       absl::StrCat("payload is ", Describe(format), ", wanted ",
                    up.selection == Selection::kTopK ? "topk in any codec" : Describe(up)));
+}
+
+absl::Status Aggregator::CheckNorm(float norm, const PayloadLayout& layout,
+                                   std::span<const std::byte> payload) const {
+  // Written so that no number that is not one passes.
+  if (!(norm >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("norm ", norm, ", wanted 0 or more"));
+  }
+  if (options_.clip == 0) return absl::OkStatus();  // nothing depends on it
+  const double wanted = std::sqrt(PayloadSquareSum(layout, payload));
+  if (std::fabs(norm - wanted) <= kNormTolerance * wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("norm ", norm, ", wanted its payload's, which is ", wanted));
 }
 
 const Member* Aggregator::FindMember(uint32_t worker) const {

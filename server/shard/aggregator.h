@@ -95,20 +95,34 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
 //   accepted   it is of the open round of its segment, and the first of its worker
 //   duplicate  its worker has pushed to the open round already, or the round is the last closed one
 //              and this worker's push went into its merge: then the merged update is sent again
+//   busy       open rounds hold open_bytes_max already and its segment is not the oldest open one
+//              (lowest round, then lowest index): nothing is kept of it, its worker pushes it
+//              again. Pushes to the oldest one are always taken, so that it closes and makes room
 //   late       its round is closed and its push was not in it, or the round is older than the last
 //              closed one (who was in that is no longer known)
 //   rejected   it names another run or segment, is of no member, before its worker's first round or
-//              of a round not yet open, its weight is not 1 … kWeightMax, or its payload does not
-//              fit; the reason says what was got and what was wanted
+//              of a round not yet open, its weight is not 1 … kWeightMax, its norm is negative, its
+//              payload does not fit, or (where contributions are clipped by it) its norm is not its
+//              payload's; the reason says what was got and what was wanted
 // The frame's epoch is not looked at: a push is as good under the membership before.
 //
 // A pull of the last closed round is answered with its merged update; of the open round with
 // nothing now (the close will send it); any other with `rejected`.
 //
-// Memory, per segment of c coefficients: the accepted payloads of one round (each validated, so at
-// most the PayloadLayout::bytes() of its format: 4·c + 16, or some 5.2·c for topk at its worst),
-// one merged payload, 4·c bytes of E if it is kept, and kFormatsMax byte layouts of 28 bytes a
-// tile.
+// With `clip` and three or more contributions to a segment, contribution i is merged with the
+// factor min(1, clip · median / norm_i), where the norms are those of the headers and the median is
+// the lower one of an even number (ClipFactors). A worker cannot state a smaller norm than it has.
+//
+// Memory, with M = open_bytes_max, N members and a payload of at most P bytes a segment (P is that
+// of the dearest format accepted: 4·c + 16 for a segment of c coefficients, or some 5.2·c for topk
+// at its worst):
+//   open pushes       M + N·P at most: M of any segments and, beyond it, the oldest one's;
+//                     without a limit N·P a segment
+//   closed payloads   one a segment, the last merged update: 0.063·c in topk 256 and int2
+//   E                 4·c a segment if it is kept
+//   tables            kFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a segment
+//   a merge           sizeof(TileMerger) = some 200 KB a slot of the runner; 4·c once under "all of
+//                     topk" in fp32
 class Aggregator {
  public:
   // InvalidArgument: an option out of range, a shard without segments in `layout`, a segment whose
@@ -138,6 +152,7 @@ class Aggregator {
 
   struct Accepted {
     uint64_t weight = 0;
+    float norm = 0;
     std::shared_ptr<const PayloadLayout> layout;
     Buffer payload;
   };
@@ -168,12 +183,17 @@ class Aggregator {
   void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
   void CloseIfComplete(SegmentState& segment, Effects& effects);
 
+  // Whether so many bytes more would exceed what open rounds may hold.
+  bool IsBusyFor(const SegmentState& segment, size_t bytes) const;
+
   // Run, segment and sender of a frame; the reason if one does not fit, else empty.
   std::string Misaddressed(const FrameHeader& header) const;
   // The payload's byte layout, after it was held against it.
   absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPayload(
       SegmentState& segment, std::span<const std::byte> payload) const;
   absl::Status CheckFormat(const PayloadFormat& format) const;
+  absl::Status CheckNorm(float norm, const PayloadLayout& layout,
+                         std::span<const std::byte> payload) const;
 
   const Member* FindMember(uint32_t worker) const;
   SegmentState& StateOf(uint32_t segment) { return segments_[segment - first_segment_]; }
@@ -185,6 +205,7 @@ class Aggregator {
   Membership membership_;
   uint32_t first_segment_ = 0;
   std::vector<SegmentState> segments_;
+  uint64_t open_bytes_ = 0;  // of all segments
   ShardState counts_;
 };
 

@@ -1,8 +1,10 @@
 #include "server/shard/merge.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -10,12 +12,6 @@
 
 namespace longwave {
 namespace {
-
-float Saturate(double value) {
-  const float clamped =
-      static_cast<float>(std::clamp(value, -double{kMergedMax}, double{kMergedMax}));
-  return clamped + 0.0f;  // −0 becomes +0: one number, one encoding
-}
 
 // Whether each payload chooses its own k; see MergeOptions::down.
 bool SendsUnion(const MergeOptions& options) {
@@ -76,160 +72,138 @@ bool KeepsResidual(const MergeOptions& options) {
   return options.down.selection == Selection::kTopK || options.down.codec != ValueCodec::kFp32;
 }
 
+std::vector<double> ClipFactors(std::span<const float> norms, double clip) {
+  std::vector<double> factors(norms.size(), 1.0);
+  if (norms.size() < 3) return factors;
+  std::vector<float> sorted(norms.begin(), norms.end());
+  const auto median = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
+  std::nth_element(sorted.begin(), median, sorted.end());
+  const double limit = clip * double{*median};
+  for (size_t i = 0; i < norms.size(); ++i) {
+    if (double{norms[i]} > limit) factors[i] = limit / double{norms[i]};
+  }
+  return factors;
+}
+
+Merger::Merger(const MergeOptions& options, std::shared_ptr<TileRunner> runner)
+    : options_(options),
+      runner_(runner != nullptr ? std::move(runner) : std::make_shared<SerialTileRunner>()) {
+  for (uint32_t i = 0; i < runner_->slot_count(); ++i) slots_.push_back(std::make_unique<Slot>());
+}
+
+struct Merger::Job {
+  Job(const MergeOptions& options, const Layout& layout, uint32_t segment, uint32_t of_round,
+      std::span<const Contribution> contributions)
+      : plan(contributions, options.rho),
+        tile_sizes(layout.TileSizes(segment)),
+        begins(tile_sizes.size()),
+        square_sums(tile_sizes.size()),
+        tile_begin(layout.segments()[segment].tile_begin),
+        run_seed(options.run_seed),
+        round(of_round) {
+    std::exclusive_scan(tile_sizes.begin(), tile_sizes.end(), begins.begin(), size_t{0});
+  }
+  uint64_t DrawOf(uint32_t tile) const {
+    return SelectionDraw(run_seed, round, uint64_t{tile_begin} + tile);
+  }
+  // The tile's part of the segment's coefficients.
+  std::span<float> Of(std::span<float> all, uint32_t tile) const {
+    return all.subspan(begins[tile], tile_sizes[tile]);
+  }
+  uint32_t tile_count() const { return static_cast<uint32_t>(tile_sizes.size()); }
+
+  const MergePlan plan;
+  const std::vector<uint32_t> tile_sizes;
+  std::vector<size_t> begins;
+  std::vector<double> square_sums;  // by tile: added up in order, whoever did which
+  const uint32_t tile_begin;
+  const uint64_t run_seed;
+  const uint32_t round;
+};
+
 MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t round,
                             std::span<const Contribution> contributions,
                             std::span<float> residual) {
   LONGWAVE_CHECK(!contributions.empty());
   const Segment& place = layout.segments()[segment];
-  const std::vector<uint32_t> tile_sizes = layout.TileSizes(segment);
   const bool has_residual = KeepsResidual(options_);
   LONGWAVE_CHECK(residual.size() == (has_residual ? place.coefficient_count : 0));
-
-  const auto draw_of = [&](uint32_t tile) {
-    return SelectionDraw(options_.run_seed, round, uint64_t{place.tile_begin} + tile);
-  };
-  const auto merge_into_residual = [&](uint32_t tile, std::span<float> e) {
-    const std::span<float> g = std::span(merged_).first(e.size());
-    const uint32_t nonzero =
-        MergeTile(tile, static_cast<uint32_t>(e.size()), draw_of(tile), contributions, g);
-    for (size_t i = 0; i < e.size(); ++i) e[i] = Saturate(double{e[i]} + double{g[i]});
-    return nonzero;
-  };
+  guesses_.resize(std::max<size_t>(guesses_.size(), size_t{place.tile_begin} + place.tile_count));
+  Job job(options_, layout, segment, round, contributions);
 
   MergedSegment result;
-  for (const Contribution& contribution : contributions) result.weight_sum += contribution.weight;
-
-  if (!SendsUnion(options_)) {
-    const PayloadLayout down = LayoutOf(FixedDownFormat(options_), tile_sizes);
+  result.weight_sum = job.plan.weight_sum;
+  std::span<float> all = residual;
+  const auto emit = [&](const PayloadLayout& down, uint32_t tile, std::span<float> values,
+                        Slot& slot) {
+    job.square_sums[tile] =
+        EmitTile(down, tile, job.DrawOf(tile), values, has_residual,
+                 &guesses_[size_t{place.tile_begin} + tile], result.payload, slot);
+  };
+  const auto begin_payload = [&](const PayloadLayout& down) {
     result.payload.resize(down.bytes());
     BeginPayload(down, result.payload);
-    size_t begin = 0;
-    for (uint32_t tile = 0; tile < tile_sizes.size(); begin += tile_sizes[tile++]) {
-      std::span<float> values = std::span(merged_).first(tile_sizes[tile]);
-      if (has_residual) {
-        values = residual.subspan(begin, tile_sizes[tile]);
-        merge_into_residual(tile, values);
-      } else {
-        MergeTile(tile, tile_sizes[tile], draw_of(tile), contributions, values);
-      }
-      result.square_sum +=
-          EmitTile(down, tile, draw_of(tile), values, has_residual, result.payload);
-    }
-    return result;
-  }
+  };
 
-  // The payload's k depends on every tile, so all are merged before the first is written.
-  if (!has_residual) dense_.resize(place.coefficient_count);
-  const std::span<float> all = has_residual ? residual : std::span<float>(dense_);
-  uint32_t k = 0;
-  size_t begin = 0;
-  for (uint32_t tile = 0; tile < tile_sizes.size(); begin += tile_sizes[tile++]) {
-    const std::span<float> values = all.subspan(begin, tile_sizes[tile]);
-    k = std::max(k, has_residual
-                        ? merge_into_residual(tile, values)
-                        : MergeTile(tile, tile_sizes[tile], draw_of(tile), contributions, values));
+  if (!SendsUnion(options_)) {
+    const PayloadLayout down = LayoutOf(FixedDownFormat(options_), job.tile_sizes);
+    begin_payload(down);
+    runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
+      Slot& slot = *slots_[number];
+      for (uint32_t tile = begin; tile < end; ++tile) {
+        std::span<float> values = std::span(slot.merged).first(job.tile_sizes[tile]);
+        if (has_residual) {
+          values = job.Of(residual, tile);
+          slot.tiles.MergeInto(job.plan, tile, job.DrawOf(tile), values);
+        } else {
+          slot.tiles.Merge(job.plan, tile, job.DrawOf(tile), values);
+        }
+        emit(down, tile, values, slot);
+      }
+    });
+  } else {
+    // The payload's k depends on every tile, so all are merged before the first is written.
+    if (!has_residual) {
+      dense_.resize(place.coefficient_count);
+      all = dense_;
+    }
+    for (const auto& slot : slots_) slot->nonzero_max = 0;
+    runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
+      Slot& slot = *slots_[number];
+      for (uint32_t tile = begin; tile < end; ++tile) {
+        const std::span<float> values = job.Of(all, tile);
+        const uint64_t draw = job.DrawOf(tile);
+        const uint32_t nonzero = has_residual ? slot.tiles.MergeInto(job.plan, tile, draw, values)
+                                              : slot.tiles.Merge(job.plan, tile, draw, values);
+        slot.nonzero_max = std::max(slot.nonzero_max, nonzero);
+      }
+    });
+    uint32_t k = 0;
+    for (const auto& slot : slots_) k = std::max(k, slot->nonzero_max);
+    const PayloadLayout down = UnionLayout(options_, k, job.tile_sizes);
+    begin_payload(down);
+    runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
+      for (uint32_t tile = begin; tile < end; ++tile) {
+        emit(down, tile, job.Of(all, tile), *slots_[number]);
+      }
+    });
   }
-  const PayloadLayout down = UnionLayout(options_, k, tile_sizes);
-  result.payload.resize(down.bytes());
-  BeginPayload(down, result.payload);
-  begin = 0;
-  for (uint32_t tile = 0; tile < tile_sizes.size(); begin += tile_sizes[tile++]) {
-    result.square_sum += EmitTile(down, tile, draw_of(tile), all.subspan(begin, tile_sizes[tile]),
-                                  has_residual, result.payload);
-  }
+  for (const double square_sum : job.square_sums) result.square_sum += square_sum;
   return result;
 }
 
-uint32_t Merger::MergeTile(uint32_t tile, uint32_t tile_size, uint64_t draw,
-                           std::span<const Contribution> contributions, std::span<float> merged) {
-  std::fill_n(sums_.begin(), tile_size, 0);
-  std::fill_n(sender_weights_.begin(), tile_size, 0);
-  int exponent = 0;
-  if (!ChooseQuantum(tile, draw, contributions, &exponent)) {
-    std::fill(merged.begin(), merged.end(), 0.0f);
-    return 0;
-  }
-  uint64_t weight_sum = 0;
-  for (const Contribution& contribution : contributions) {
-    weight_sum += contribution.weight;
-    Accumulate(contribution, tile, draw, exponent);
-  }
-
-  const double quantum = std::ldexp(1.0, -exponent);
-  const double floor = options_.rho * static_cast<double>(weight_sum);
-  uint32_t nonzero = 0;
-  for (uint32_t i = 0; i < tile_size; ++i) {
-    if (sums_[i] == 0) {  // not sent, or its contributions cancel
-      merged[i] = 0;
-      continue;
-    }
-    const double divisor = std::max(static_cast<double>(sender_weights_[i]), floor);
-    merged[i] = Saturate(static_cast<double>(sums_[i]) * quantum / divisor);
-    nonzero += merged[i] != 0;
-  }
-  return nonzero;
-}
-
-bool Merger::ChooseQuantum(uint32_t tile, uint64_t draw,
-                           std::span<const Contribution> contributions, int* exponent) {
-  double bound = 0;
-  for (const auto& [weight, layout, payload] : contributions) {
-    const uint32_t count = layout->sent_count(tile);
-    const ValueCodec codec = layout->format().codec;
-    const std::span<uint16_t> indices = std::span(indices_).first(count);
-    double magnitude = 0;
-    if (HasScale(codec)) {
-      const float scale =
-          ReadTileLevels(*layout, tile, payload, draw, indices, std::span(levels_).first(count));
-      magnitude = double{scale} * TopLevel(codec);
-    } else {
-      const std::span<float> values = std::span(values_).first(count);
-      ReadTile(*layout, tile, payload, draw, indices, values);
-      for (const float value : values) magnitude = std::max(magnitude, std::fabs(double{value}));
-    }
-    bound = std::max(bound, static_cast<double>(weight) * magnitude);
-  }
-  if (bound == 0) return false;
-  int bound_exponent = 0;
-  std::frexp(bound, &bound_exponent);  // bound < 2^bound_exponent
-  *exponent = 61 - bound_exponent - static_cast<int>(std::bit_width(contributions.size() - 1));
-  return true;
-}
-
-void Merger::Accumulate(const Contribution& contribution, uint32_t tile, uint64_t draw,
-                        int exponent) {
-  const PayloadLayout& layout = *contribution.layout;
-  const uint32_t count = layout.sent_count(tile);
-  const std::span<uint16_t> indices = std::span(indices_).first(count);
-  const double weight = static_cast<double>(contribution.weight);
-  const auto signed_weight = static_cast<int64_t>(contribution.weight);
-  if (HasScale(layout.format().codec)) {
-    const std::span<int32_t> levels = std::span(levels_).first(count);
-    const float scale = ReadTileLevels(layout, tile, contribution.payload, draw, indices, levels);
-    const int64_t multiplier = std::llrint(std::ldexp(weight * double{scale}, exponent));
-    for (uint32_t i = 0; i < count; ++i) {
-      sums_[indices[i]] += levels[i] * multiplier;
-      sender_weights_[indices[i]] += signed_weight;
-    }
-    return;
-  }
-  const std::span<float> values = std::span(values_).first(count);
-  ReadTile(layout, tile, contribution.payload, draw, indices, values);
-  const double unit = std::ldexp(1.0, exponent);
-  for (uint32_t i = 0; i < count; ++i) {
-    sums_[indices[i]] += std::llrint(weight * double{values[i]} * unit);
-    sender_weights_[indices[i]] += signed_weight;
-  }
-}
-
 double Merger::EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t draw,
-                        std::span<float> values, bool values_are_residual,
-                        std::span<std::byte> payload) {
+                        std::span<float> values, bool values_are_residual, uint32_t* guess,
+                        std::span<std::byte> payload, Slot& slot) {
   const uint32_t count = layout.sent_count(tile);
-  const std::span<uint16_t> indices = std::span(indices_).first(count);
-  SelectIndices(layout.format().selection, values, draw, indices);
-  const std::span<float> sent = std::span(values_).first(count);
-  const std::span<uint32_t> codes = std::span(codes_).first(count);
+  const std::span<uint16_t> indices = std::span(slot.indices).first(count);
+  if (layout.format().selection == Selection::kTopK) {
+    SelectTopKNear(values, indices, guess);
+  } else {
+    SelectIndices(layout.format().selection, values, draw, indices);
+  }
+  const std::span<float> sent = std::span(slot.values).first(count);
+  const std::span<uint32_t> codes = std::span(slot.codes).first(count);
   for (uint32_t i = 0; i < count; ++i) sent[i] = values[indices[i]];
   const uint16_t scale = QuantizeTile(layout.format().codec, sent, codes);
   WriteTile(layout, tile, indices, codes, scale, payload);

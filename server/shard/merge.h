@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "common/layout/layout.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
+#include "server/shard/tile_merger.h"
+#include "server/shard/tile_runner.h"
 
 namespace longwave {
 
@@ -23,13 +26,15 @@ namespace longwave {
 //
 // The sums are exact: they depend on the set of contributions alone, not on their order, and are
 // the same on every machine. Per tile, with N contributions:
-//   1. B = the largest bound of |w·value| over them, in double. In an integer codec the bound is
-//      w · scale · TopLevel (w · scale is exact), in fp32 and bf16 it is the largest |w·value|.
-//   2. The quantum is 2^−s with s = 61 − e − ceil(log2 N), where e is B's exponent: B < 2^e.
-//   3. Integer codecs: w · scale is rounded once to a multiple of the quantum; level times that is
-//      added up in int64. fp32 and bf16: each w · value is rounded to such a multiple and added up.
-//      Rounding is to nearest, ties to even.
-//   4. Σ_senders w is added up beside it, also in int64.
+//   0. v = w · factor, rounded to double. Without clipping the factor is 1 and v is w, exactly.
+//   1. B = the largest bound of |v·value| over them, in double. In an integer codec the bound is
+//      v · (scale · TopLevel), in fp32 and bf16 it is the largest |v·value|.
+//   2. The quantum is 2^−s with s = 61 − e − ceil(log2 N), where e is B's exponent: B < 2^e. (At
+//      most 900, which only clipping to next to nothing reaches.)
+//   3. Integer codecs: v · scale is rounded once to a multiple of the quantum; level times that is
+//      added up in int64. fp32 and bf16: each v · value is rounded to such a multiple and added up.
+//      Rounding is to nearest, ties to even. (Where v is w, w · scale is exact before.)
+//   4. Σ_senders w is added up beside it, in integers too. Clipping does not lessen it.
 //   5. G = float((double(sum) · 2^−s) / max(double(Σ_senders), ρ · double(Σ_all))): each operation
 //      is rounded once to double, the result once to float, and −0 becomes +0.
 // |sum| ≤ N · (B·2^s + 128) < 2^62, so it cannot overflow. The absolute error of Σ w·q̂ is at most
@@ -70,12 +75,10 @@ absl::Status Validate(const MergeOptions& options);
 // Whether E can be other than zero.
 bool KeepsResidual(const MergeOptions& options);
 
-// One accepted push. Its payload has been validated against its layout.
-struct Contribution {
-  uint64_t weight = 1;  // 1 … kWeightMax
-  const PayloadLayout* layout = nullptr;
-  std::span<const std::byte> payload;
-};
+// What each contribution's values are multiplied by, beside its weight, to clip it to `clip` times
+// the median of the norms: min(1, clip · median / norm), of less than three contributions 1. The
+// median of an even number is the lower one. norms: finite, not negative; clip above 0.
+std::vector<double> ClipFactors(std::span<const float> norms, double clip);
 
 struct MergedSegment {
   std::vector<std::byte> payload;  // Ĝ, its format in its head
@@ -83,12 +86,13 @@ struct MergedSegment {
   double square_sum = 0;  // of Ĝ as dequantized
 };
 
-// Merges segments one after the other. Holds the buffers of one tile (about 140 KB, so that a merge
-// stays in a core's second-level cache) and, under "all of topk" in fp32 only, a segment of floats.
+// Merges segments one after the other, each of them on the threads of a runner. Holds the buffers
+// of one tile a slot (TileMerger and some 50 KB, so that a merge stays in a core's second-level
+// cache), 4 bytes a tile of guesses, and, under "all of topk" in fp32 only, a segment of floats.
 class Merger {
  public:
-  // options: as Validate has passed them.
-  explicit Merger(const MergeOptions& options) : options_(options) {}
+  // options: as Validate has passed them. runner: null for the caller alone.
+  explicit Merger(const MergeOptions& options, std::shared_ptr<TileRunner> runner = nullptr);
 
   // contributions: 1 or more, of this segment and round. residual: E of the segment's coefficients
   // if KeepsResidual, else empty.
@@ -96,27 +100,30 @@ class Merger {
                       std::span<const Contribution> contributions, std::span<float> residual);
 
  private:
-  // Writes G of one tile. Returns how many of its coefficients are not zero.
-  uint32_t MergeTile(uint32_t tile, uint32_t tile_size, uint64_t draw,
-                     std::span<const Contribution> contributions, std::span<float> merged);
-  // Steps 1 and 2: *exponent is s; false if every value of the tile is zero.
-  bool ChooseQuantum(uint32_t tile, uint64_t draw, std::span<const Contribution> contributions,
-                     int* exponent);
-  // Steps 3 and 4 for one contribution.
-  void Accumulate(const Contribution& contribution, uint32_t tile, uint64_t draw, int exponent);
+  // Buffers of one tile, of which each slot of the runner has its own.
+  struct Slot {
+    TileMerger tiles;
+    std::array<uint16_t, kTileSizeMax> indices;
+    std::array<float, kTileSizeMax> values;
+    std::array<float, kTileSizeMax> merged;
+    std::array<uint32_t, kTileSizeMax> codes;
+    uint32_t nonzero_max = 0;  // of the tiles that the slot has merged so far
+  };
+
+  // One merge, as its tiles see it.
+  struct Job;
   // Selects, quantizes and writes one tile of `values`; what was written is taken out of `values`
   // when they are E. Returns the sum of squares of what was written.
-  double EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t draw,
-                  std::span<float> values, bool values_are_residual, std::span<std::byte> payload);
+  static double EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t draw,
+                         std::span<float> values, bool values_are_residual, uint32_t* guess,
+                         std::span<std::byte> payload, Slot& slot);
 
   const MergeOptions options_;
-  std::array<int64_t, kTileSizeMax> sums_;
-  std::array<int64_t, kTileSizeMax> sender_weights_;
-  std::array<uint16_t, kTileSizeMax> indices_;
-  std::array<int32_t, kTileSizeMax> levels_;
-  std::array<float, kTileSizeMax> values_;
-  std::array<float, kTileSizeMax> merged_;
-  std::array<uint32_t, kTileSizeMax> codes_;
+  const std::shared_ptr<TileRunner> runner_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  // Of each tile of the layout, near which magnitude its last top k ended: where the search for
+  // the next one starts. Changes how long that takes and nothing else.
+  std::vector<uint32_t> guesses_;
   std::vector<float> dense_;
 };
 

@@ -1,0 +1,191 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "server/shard/tile_threads.h"
+#include "tests/unit/shard/aggregator_testing.h"
+
+// The bound on memory (busy) and the clip by the median norm.
+
+namespace longwave {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class AggregatorLimits : public AggregatorTest {
+ protected:
+  // Room for one push beside the oldest segment's.
+  AggregatorOptions OnePush() const {
+    AggregatorOptions options = DenseOptions();
+    options.open_bytes_max = 16 + 4 * kTileSize;
+    return options;
+  }
+  PushArrived Normed(uint32_t worker, uint32_t round, uint32_t segment, float value) const {
+    PushArrived push = Push(worker, round, segment, value);
+    push.header.norm = std::fabs(value) * std::sqrt(204.0f);  // Σ i² of 1 … 8
+    return push;
+  }
+};
+
+TEST_F(AggregatorLimits, AnswersBusyWhatOpenRoundsHaveNoRoomFor) {
+  Start(OnePush(), Members(1, {0, 1}));
+  ASSERT_EQ(Payload(1).size(), OnePush().open_bytes_max);
+  Only(Step(Push(0, 0, 3)), Outcome::kAccepted);
+  EXPECT_EQ(Only(Step(Push(1, 0, 3)), Outcome::kBusy), "");
+  EXPECT_EQ(aggregator_->state().pushes_busy, 1u);
+  EXPECT_EQ(aggregator_->state().pushes_accepted, 1u);
+  EXPECT_THAT(aggregator_->OpenSegments()[1].waiting_for, ElementsAre(1));
+}
+
+TEST_F(AggregatorLimits, TakesPushesToTheOldestOpenSegmentAndSoMakesRoom) {
+  Start(OnePush(), Members(1, {0, 1}));
+  Only(Step(Push(0, 0, 3)), Outcome::kAccepted);  // all there is
+  // Segment 2 is the oldest: of the same round, and lower.
+  Only(Step(Push(0, 0, 2)), Outcome::kAccepted);
+  EXPECT_TRUE(Merged(Step(Push(1, 0, 2))));
+  // Now it is segment 3, of the lower round.
+  Only(Step(Push(0, 1, 2)), Outcome::kBusy);
+  EXPECT_TRUE(Merged(Step(Push(1, 0, 3))));
+  Only(Step(Push(0, 1, 2)), Outcome::kAccepted);
+}
+
+TEST_F(AggregatorLimits, TakesTheSamePushOfABusyMomentLater) {
+  Start(OnePush(), Members(1, {0}));
+  Membership two = Members(2, {0, 1});
+  Step(MembershipChanged{two});
+  Only(Step(Push(0, 0, 3)), Outcome::kAccepted);
+  const PushArrived push = Push(1, 0, 3, 5);
+  Only(Step(push), Outcome::kBusy);
+  Step(Push(0, 0, 2));
+  Step(Push(1, 0, 2));
+  const auto merged = Merged(Step(push));
+  ASSERT_TRUE(merged);
+  EXPECT_EQ(merged->header.contributions, 2u);
+  EXPECT_EQ(aggregator_->state().pushes_busy, 1u);
+}
+
+TEST_F(AggregatorLimits, AnswersDuplicatesAndLatesAsEverWhenFull) {
+  Start(OnePush(), Members(1, {0, 1}));
+  Only(Step(Push(0, 0, 3)), Outcome::kAccepted);
+  Only(Step(Push(0, 0, 3)), Outcome::kDuplicate);
+}
+
+TEST_F(AggregatorLimits, WithoutALimitNothingIsBusy) {
+  AggregatorOptions options = DenseOptions();
+  options.open_bytes_max = 0;
+  Start(options, Members(1, {0, 1, 2}));
+  Only(Step(Push(0, 0, 3)), Outcome::kAccepted);
+  Only(Step(Push(1, 0, 3)), Outcome::kAccepted);
+  Only(Step(Push(0, 0, 2)), Outcome::kAccepted);
+}
+
+TEST_F(AggregatorLimits, ClipsToAMultipleOfTheMedianNorm) {
+  AggregatorOptions options = DenseOptions();
+  options.clip = 2;
+  Start(options, Members(1, {0, 1, 2}));
+  Only(Step(Normed(0, 0, 2, 1)), Outcome::kAccepted);
+  Only(Step(Normed(1, 0, 2, 100)), Outcome::kAccepted);
+  const auto merged = Merged(Step(Normed(2, 0, 2, 1)));
+  ASSERT_TRUE(merged);
+  // 100 counts as 2, its weight as before: (1 + 1 + 2) / 3.
+  const std::vector<float> g = DecodeDense(merged->payload.bytes(), layout_, 2);
+  for (uint32_t i = 0; i < kTileSize; ++i) {
+    EXPECT_FLOAT_EQ(g[i], 4.0f / 3 * static_cast<float>(i + 1));
+  }
+  EXPECT_EQ(merged->header.weight, 3u);
+  EXPECT_EQ(aggregator_->state().pushes_clipped, 1u);
+}
+
+TEST_F(AggregatorLimits, ClipsNothingOfTwo) {
+  AggregatorOptions options = DenseOptions();
+  options.clip = 2;
+  Start(options, Members(1, {0, 1}));
+  Step(Normed(0, 0, 2, 1));
+  const auto merged = Merged(Step(Normed(1, 0, 2, 99)));
+  ASSERT_TRUE(merged);
+  EXPECT_FLOAT_EQ(DecodeDense(merged->payload.bytes(), layout_, 2)[0], 50);
+  EXPECT_EQ(aggregator_->state().pushes_clipped, 0u);
+}
+
+TEST_F(AggregatorLimits, RejectsANormThatIsNotThePayloads) {
+  AggregatorOptions options = DenseOptions();
+  options.clip = 2;
+  Start(options, Members(1, {0, 1}));
+  PushArrived push = Normed(0, 0, 2, 100);
+  push.header.norm /= 100;
+  EXPECT_THAT(Only(Step(push), Outcome::kRejected), HasSubstr("wanted its payload's, which is 14"));
+  push = Normed(0, 0, 2, 1);
+  push.header.norm *= 1.002f;
+  Only(Step(push), Outcome::kRejected);
+  push = Normed(0, 0, 2, 0);
+  push.header.norm = 1;
+  Only(Step(push), Outcome::kRejected);
+  push = Normed(0, 0, 2, 1);
+  push.header.norm *= 1.0005f;
+  Only(Step(push), Outcome::kAccepted);
+  Only(Step(Normed(1, 0, 3, 0)), Outcome::kAccepted);
+}
+
+TEST_F(AggregatorLimits, RejectsANegativeNorm) {
+  Start(DenseOptions(), Members(1, {0}));
+  PushArrived push = Push(0, 0, 2);
+  push.header.norm = -1;
+  EXPECT_THAT(Only(Step(push), Outcome::kRejected), HasSubstr("norm -1, wanted 0 or more"));
+}
+
+TEST(AggregatorCreate, RefusesAClipThatIsNone) {
+  for (const double clip : {-1.0, std::nan(""), HUGE_VAL}) {
+    AggregatorOptions options = DenseOptions();
+    options.clip = clip;
+    EXPECT_THAT(std::string(Aggregator::Create(options, FourSegments()).status().message()),
+                HasSubstr("clip is "));
+  }
+}
+
+// The whole aggregator on one thread and on several: each event has the same effects.
+TEST(AggregatorThreads, GiveTheSameEffectsWhateverTheirNumber) {
+  const Layout layout = LargeLayout(50);
+  AggregatorOptions options;
+  options.run = kRun;
+  options.up = {Selection::kTopK, ValueCodec::kSign, 64};
+  options.rho = 0.25;
+  options.down = {Selection::kTopK, ValueCodec::kInt2, 256};
+  auto serial = Aggregator::Create(options, layout);
+  options.runner = std::make_shared<TileThreads>(3);
+  auto threaded = Aggregator::Create(options, layout);
+  ASSERT_TRUE(serial.ok() && threaded.ok());
+  Rng rng(41);
+  serial->Step(MembershipChanged{Members(1, {0, 1, 2, 3})}, absl::UnixEpoch());
+  threaded->Step(MembershipChanged{Members(1, {0, 1, 2, 3})}, absl::UnixEpoch());
+  for (uint32_t round = 0; round < 3; ++round) {
+    for (uint32_t worker = 0; worker < 4; ++worker) {
+      std::vector<float> dense(layout.coefficient_count());
+      for (float& v : dense) v = static_cast<float>(rng.Uniform() - 0.5);
+      FrameHeader header;
+      header.kind = FrameKind::kPush;
+      header.run = kRun;
+      header.worker = worker;
+      header.round = round;
+      header.weight = 100;
+      const PushArrived push{header, Buffer(EncodeDense(options.up, layout, 0, dense))};
+      const auto a = serial->Step(push, absl::UnixEpoch());
+      const auto b = threaded->Step(push, absl::UnixEpoch());
+      ASSERT_EQ(a.size(), b.size());
+      if (worker < 3) continue;
+      const auto& wanted = std::get<SendMerged>(a[1]);
+      const auto& got = std::get<SendMerged>(b[1]);
+      EXPECT_EQ(got.header, wanted.header);
+      EXPECT_TRUE(std::equal(got.payload.bytes().begin(), got.payload.bytes().end(),
+                             wanted.payload.bytes().begin(), wanted.payload.bytes().end()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longwave

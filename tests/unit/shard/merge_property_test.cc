@@ -1,0 +1,231 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/wire/isa.h"
+#include "server/shard/merge.h"
+#include "server/shard/tile_threads.h"
+#include "tests/unit/shard/reference_merge.h"
+#include "tests/unit/shard/shard_testing.h"
+
+// The merge against its plain reference: the same bytes and the same residual whatever the order,
+// the threads, the machine's instructions, and the mix of what came in.
+
+namespace longwave {
+namespace {
+
+constexpr uint64_t kSeed = 3;
+
+struct Sent {
+  uint64_t weight;
+  PayloadLayout layout;
+  std::vector<std::byte> payload;
+  double factor;
+};
+
+// Layouts of one segment: full tiles, and tiles of odd sizes down to one coefficient.
+std::vector<Layout> Layouts() {
+  std::vector<Layout> layouts;
+  layouts.push_back(LargeLayout(40));
+  layouts.push_back(LargeLayout(1));
+  for (const uint32_t size : {1u, 7u, 63u, 64u}) layouts.push_back(SmallLayout(size, 19));
+  return layouts;
+}
+
+float Value(Rng& rng, int kind, int power) {
+  if (kind == 0 && rng.Below(4) == 0) return 0;
+  if (kind == 1) return static_cast<float>(static_cast<int>(rng.Below(5)) - 2);  // ties
+  return static_cast<float>((rng.Uniform() - 0.5) * std::ldexp(1.0, power));
+}
+
+std::vector<Sent> Mix(const Layout& layout, const PayloadFormat& up, size_t count, Rng& rng) {
+  const int weighing = static_cast<int>(rng.Below(4));
+  const bool clipped = rng.Below(2) == 0;
+  std::vector<Sent> all;
+  for (size_t i = 0; i < count; ++i) {
+    PayloadFormat format = up;
+    if (up.selection == Selection::kTopK && rng.Below(2) == 0) {
+      format.codec = static_cast<ValueCodec>(rng.Below(6));
+      format.k = static_cast<uint16_t>(1 + rng.Below(300));
+    }
+    const uint64_t weights[] = {61440, 1 + rng.Below(200), 1 + rng.Below(1u << 20),
+                                1 + rng.Below(kWeightMax)};
+    const int kind = static_cast<int>(rng.Below(3));
+    const int power = weighing == 3 ? static_cast<int>(rng.Below(240)) - 120 : 0;
+    std::vector<float> dense(layout.coefficient_count());
+    for (float& v : dense) v = Value(rng, kind, power);
+    all.push_back({weights[weighing], PayloadLayoutOf(format, layout),
+                   EncodeDense(format, layout, 0, dense, kSeed, 5), clipped ? rng.Uniform() : 1.0});
+  }
+  return all;
+}
+
+struct Result {
+  std::vector<std::byte> payload;
+  std::vector<float> residual;
+  bool operator==(const Result&) const = default;
+};
+
+std::vector<Contribution> ContributionsOf(const std::vector<Sent>& all) {
+  std::vector<Contribution> contributions;
+  for (const Sent& sent : all) {
+    contributions.push_back({sent.weight, &sent.layout, sent.payload, sent.factor});
+  }
+  return contributions;
+}
+
+void ExpectEqual(const Result& got, const Result& wanted, const char* what) {
+  EXPECT_EQ(got.payload, wanted.payload) << what;
+  EXPECT_TRUE(std::equal(
+      got.residual.begin(), got.residual.end(), wanted.residual.begin(),
+      [](float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }))
+      << what;
+}
+
+TEST(MergeProperty, IsItsReferenceWhateverOrderThreadsAndInstructions) {
+  Rng rng(17);
+  const auto threads = std::make_shared<TileThreads>(3);
+  for (const Layout& layout : Layouts()) {
+    for (int trial = 0; trial < 60; ++trial) {
+      const Selection selections[] = {Selection::kTopK, Selection::kTopK, Selection::kAll,
+                                      Selection::kRandom, Selection::kStride};
+      const PayloadFormat up{selections[rng.Below(5)], static_cast<ValueCodec>(rng.Below(6)),
+                             static_cast<uint16_t>(1 + rng.Below(130))};
+      const PayloadFormat down{
+          Selection::kTopK, static_cast<ValueCodec>(rng.Below(6)),
+          static_cast<uint16_t>(rng.Below(3) == 0 ? 1 + rng.Below(4096) : 256)};
+      const double rhos[] = {0, 0.25, 0.3, 1};
+      const MergeOptions options{kSeed, up, rhos[rng.Below(4)], down};
+      const size_t counts[] = {1, 2, 3, 8, 17, 70};
+      const bool large = layout.coefficient_count() > 100000;
+      std::vector<Sent> all = Mix(layout, up, counts[rng.Below(large ? 4 : 6)], rng);
+
+      Result wanted;
+      wanted.residual.resize(layout.coefficient_count());
+      Result serial = wanted, parallel = wanted, baseline = wanted;
+      Merger serial_merger(options), parallel_merger(options, threads), baseline_merger(options);
+      // The second round starts from the residual and the guesses of the first one.
+      for (int round = 0; round < 2; ++round) {
+        wanted.payload =
+            ReferenceMergeTopK(options, layout, 0, 5, ContributionsOf(all), wanted.residual);
+        for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[rng.Below(i)]);
+        const std::vector<Contribution> shuffled = ContributionsOf(all);
+        serial.payload = serial_merger.Merge(layout, 0, 5, shuffled, serial.residual).payload;
+        parallel.payload = parallel_merger.Merge(layout, 0, 5, shuffled, parallel.residual).payload;
+        {
+          const ScopedBaselineIsa scope;
+          baseline.payload =
+              baseline_merger.Merge(layout, 0, 5, shuffled, baseline.residual).payload;
+        }
+        ExpectEqual(serial, wanted, "serial");
+        ExpectEqual(parallel, wanted, "threads");
+        ExpectEqual(baseline, wanted, "baseline instructions");
+        if (HasFailure()) {
+          FAIL() << "trial " << trial << ", " << layout.coefficient_count() << " coefficients, "
+                 << all.size() << " of " << Describe(up) << ", down " << Describe(down) << ", rho "
+                 << options.rho;
+        }
+      }
+    }
+  }
+}
+
+TEST(MergeProperty, OfEverythingSentDownIsItsReference) {
+  Rng rng(29);
+  const auto threads = std::make_shared<TileThreads>(2);
+  const PayloadFormat fp32{Selection::kAll, ValueCodec::kFp32, 0};
+  for (const Layout& layout : Layouts()) {
+    for (int trial = 0; trial < 12; ++trial) {
+      const PayloadFormat up{trial % 2 ? Selection::kTopK : Selection::kAll,
+                             static_cast<ValueCodec>(rng.Below(6)), 64};
+      const MergeOptions options{kSeed, up, trial % 3 * 0.5, fp32};
+      const std::vector<Sent> all = Mix(layout, up, 1 + rng.Below(9), rng);
+      const std::vector<Contribution> contributions = ContributionsOf(all);
+      Merger merger(options, threads);
+      const MergedSegment merged = merger.Merge(layout, 0, 5, contributions, {});
+      const std::vector<float> got = DecodeDense(merged.payload, layout, 0, kSeed, 5);
+      std::vector<float> wanted;
+      const std::vector<uint32_t> tile_sizes = layout.TileSizes(0);
+      for (uint32_t tile = 0; tile < tile_sizes.size(); ++tile) {
+        const auto g = ReferenceMergeTile(contributions, options.rho, tile, tile_sizes[tile], 0);
+        wanted.insert(wanted.end(), g.begin(), g.end());
+      }
+      ASSERT_EQ(got, wanted) << "trial " << trial << ", " << layout.coefficient_count();
+    }
+  }
+}
+
+TEST(MergeProperty, ManyContributionsKeepEveryTypeOfShares) {
+  // 1, 2, 4 and 8 bytes for the sum of weights over their common divisor.
+  const Layout layout = SmallLayout(64, 3);
+  const PayloadFormat up{Selection::kTopK, ValueCodec::kSign, 16};
+  Rng rng(31);
+  for (const uint64_t spread : {uint64_t{1}, uint64_t{50}, uint64_t{1} << 20, kWeightMax}) {
+    std::vector<Sent> all;
+    for (int i = 0; i < 200; ++i) {
+      std::vector<float> dense(layout.coefficient_count());
+      for (float& v : dense) v = Value(rng, 2, 0);
+      all.push_back({1 + rng.Below(spread), PayloadLayoutOf(up, layout),
+                     EncodeDense(up, layout, 0, dense), 1.0});
+    }
+    for (const double rho : {0.0, 0.25, 1.0}) {
+      const MergeOptions options{0, up, rho, {Selection::kTopK, ValueCodec::kFp32, 64}};
+      Result got, wanted;
+      got.residual.resize(layout.coefficient_count());
+      wanted.residual = got.residual;
+      got.payload = Merger(options).Merge(layout, 0, 0, ContributionsOf(all), got.residual).payload;
+      wanted.payload =
+          ReferenceMergeTopK(options, layout, 0, 0, ContributionsOf(all), wanted.residual);
+      ExpectEqual(got, wanted, "shares");
+    }
+  }
+}
+
+TEST(ClipFactors, AreTheMultipleOfTheMedianOverTheNorm) {
+  EXPECT_EQ(ClipFactors(std::vector<float>{1, 2, 8}, 2), (std::vector<double>{1, 1, 0.5}));
+  EXPECT_EQ(ClipFactors(std::vector<float>{8, 1, 2}, 2), (std::vector<double>{0.5, 1, 1}));
+  // The lower of the two in the middle.
+  EXPECT_EQ(ClipFactors(std::vector<float>{4, 1, 2, 8}, 1), (std::vector<double>{0.5, 1, 1, 0.25}));
+}
+
+TEST(ClipFactors, AreOneForLessThanThree) {
+  EXPECT_EQ(ClipFactors(std::vector<float>{1, 100}, 1), (std::vector<double>{1, 1}));
+  EXPECT_EQ(ClipFactors(std::vector<float>{100}, 1), (std::vector<double>{1}));
+}
+
+TEST(ClipFactors, LeaveNothingOfOneAboveAMajorityOfZeros) {
+  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 5}, 3), (std::vector<double>{1, 1, 0}));
+  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 0}, 3), (std::vector<double>{1, 1, 1}));
+}
+
+TEST(Merge, ClipsTheNumeratorAndKeepsTheWeight) {
+  const Layout layout = SmallLayout(2);
+  const PayloadFormat fp32{Selection::kAll, ValueCodec::kFp32, 0};
+  const PayloadLayout form = PayloadLayoutOf(fp32, layout);
+  const auto a = EncodeDense(fp32, layout, 0, std::vector<float>{1, 2});
+  const auto b = EncodeDense(fp32, layout, 0, std::vector<float>{40, 80});
+  const std::vector<Contribution> all = {{1, &form, a, 1.0}, {3, &form, b, 0.25}};
+  const MergedSegment merged = Merger({0, fp32, 1, fp32}).Merge(layout, 0, 0, all, {});
+  EXPECT_EQ(DecodeDense(merged.payload, layout, 0),
+            (std::vector<float>{(1 + 3 * 10) / 4.0f, (2 + 3 * 20) / 4.0f}));
+  EXPECT_EQ(merged.weight_sum, 4u);
+}
+
+TEST(Merge, TakesFactorsOfNextToNothing) {
+  const Layout layout = SmallLayout(2);
+  const PayloadFormat fp32{Selection::kAll, ValueCodec::kFp32, 0};
+  const PayloadLayout form = PayloadLayoutOf(fp32, layout);
+  const auto a = EncodeDense(fp32, layout, 0, std::vector<float>{1, -2});
+  for (const double factor : {0.0, 5e-324, 1e-310, 1e-250, 1e-100}) {
+    const std::vector<Contribution> all(3, {1, &form, a, factor});
+    const MergedSegment merged = Merger({0, fp32, 1, fp32}).Merge(layout, 0, 0, all, {});
+    EXPECT_EQ(DecodeDense(merged.payload, layout, 0), (std::vector<float>{0, 0})) << factor;
+  }
+}
+
+}  // namespace
+}  // namespace longwave
