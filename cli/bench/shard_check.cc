@@ -1,0 +1,47 @@
+#include "cli/bench/shard_check.h"
+
+#include <span>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/shard/merge.h"
+
+namespace longwave {
+
+absl::Status CheckMerges(const RunConfig& config, const Layout& layout, const BenchPushes& pushes,
+                         const Load& load, uint32_t segment, uint32_t rounds) {
+  const MergeOptions options{.run_seed = config.run.seed,
+                             .up = config.sync.up,
+                             .rho = config.sync.rho,
+                             .down = config.sync.down};
+  LONGWAVE_RETURN_IF_ERROR(Validate(options));
+  std::vector<Contribution> contributions;
+  for (uint32_t worker = 0; worker < pushes.workers(); ++worker) {
+    const BenchPush& push = pushes.Of(worker, segment);
+    contributions.push_back(
+        {.weight = push.weight, .layout = &pushes.layout(segment), .payload = push.payload});
+  }
+  std::vector<float> residual;
+  if (KeepsResidual(options)) residual.resize(layout.segments()[segment].coefficient_count);
+  Merger merger(options);
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const MergedSegment wanted = merger.Merge(layout, segment, round, contributions, residual);
+    const std::vector<std::byte>& got = load.Kept(round, segment);
+    if (got == wanted.payload) continue;
+    return absl::DataLossError(absl::StrCat("segment ", segment, " of round ", round, ": got ",
+                                            got.size(), " bytes, the same merge gives other ",
+                                            wanted.payload.size()));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<uint64_t> MergedBytes(const Load& load, uint32_t segments) {
+  std::vector<uint64_t> bytes;
+  for (uint32_t segment = 0; segment < segments; ++segment) {
+    bytes.push_back(load.Kept(0, segment).size());
+  }
+  return bytes;
+}
+
+}  // namespace longwave
