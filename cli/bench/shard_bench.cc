@@ -251,12 +251,19 @@ class Measurement {
   // The first segment of each shard.
   void CheckShards(const BenchPushes& pushes, const Load& load, ShardFigures* figures) const {
     const auto segments = cluster_->layout().segments();
+    double seconds = 0, coefficients = 0;
     for (uint32_t segment = 0; segment < segments.size(); ++segment) {
       if (segment > 0 && segments[segment].shard == segments[segment - 1].shard) continue;
-      const absl::Status checked =
+      const absl::StatusOr<double> checked =
           CheckMerges(config_, cluster_->layout(), pushes, load, segment, kCheckedRounds);
-      if (!checked.ok()) figures->wrong_merge = std::string(checked.message());
+      if (!checked.ok()) {
+        figures->wrong_merge = std::string(checked.status().message());
+        continue;
+      }
+      seconds += *checked;
+      coefficients += static_cast<double>(pushes.coefficients(segment)) * workers_ * kCheckedRounds;
     }
+    if (seconds > 0) figures->merge_alone_per_second = coefficients / seconds;
   }
 
   absl::StatusOr<std::vector<std::string>> StartRawRouters(const std::string& folder) {

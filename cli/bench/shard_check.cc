@@ -1,5 +1,6 @@
 #include "cli/bench/shard_check.h"
 
+#include <ctime>
 #include <span>
 #include <vector>
 
@@ -8,9 +9,19 @@
 #include "server/shard/merge.h"
 
 namespace longwave {
+namespace {
 
-absl::Status CheckMerges(const RunConfig& config, const Layout& layout, const BenchPushes& pushes,
-                         const Load& load, uint32_t segment, uint32_t rounds) {
+double ThreadSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
+
+absl::StatusOr<double> CheckMerges(const RunConfig& config, const Layout& layout,
+                                   const BenchPushes& pushes, const Load& load, uint32_t segment,
+                                   uint32_t rounds) {
   const MergeOptions options{.run_seed = config.run.seed,
                              .up = config.sync.up,
                              .rho = config.sync.rho,
@@ -25,15 +36,18 @@ absl::Status CheckMerges(const RunConfig& config, const Layout& layout, const Be
   std::vector<float> residual;
   if (KeepsResidual(options)) residual.resize(layout.segments()[segment].coefficient_count);
   Merger merger(options);
+  double seconds = 0;
   for (uint32_t round = 0; round < rounds; ++round) {
+    const double before = ThreadSeconds();
     const MergedSegment wanted = merger.Merge(layout, segment, round, contributions, residual);
+    seconds += ThreadSeconds() - before;
     const std::vector<std::byte>& got = load.Kept(round, segment);
     if (got == wanted.payload) continue;
     return absl::DataLossError(absl::StrCat("segment ", segment, " of round ", round, ": got ",
                                             got.size(), " bytes, the same merge gives other ",
                                             wanted.payload.size()));
   }
-  return absl::OkStatus();
+  return seconds;
 }
 
 std::vector<uint64_t> MergedBytes(const Load& load, uint32_t segments) {

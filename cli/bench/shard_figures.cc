@@ -63,6 +63,7 @@ nlohmann::json ToJson(const ShardFigures& figures) {
       {"shard", ToJson(figures.shard)},
       {"merged_coefficients_per_second", figures.MergedPerSecond()},
       {"merged_coefficients_per_processor_second", figures.MergedPerProcessorSecond()},
+      {"merge_alone_coefficients_per_second", figures.merge_alone_per_second},
       {"processor_microseconds_per_push", figures.ProcessorSecondsPerPush() * 1e6},
       {"resident_bytes_max", figures.resident_bytes_max},
       {"pushes_accepted", load.accepted},
@@ -187,6 +188,7 @@ std::string DescribeFigures(const ShardFigures& figures) {
       "%u workers, %u segments, %d rounds in %.2f s\n"
       "  payload             %.3f GB/s in, %.3f GB/s out\n"
       "  merged              %.0f M coefficients/s, %.0f M per second of the shard's processor\n"
+      "  the merge alone     %.0f M coefficients/s\n"
       "  a push and its merged frame  %.1f us of the shard's processor\n"
       "  segment closed      p50 %.2f ms, p99 %.2f ms after the last push\n"
       "  memory              %.0f MB at most\n"
@@ -196,8 +198,8 @@ std::string DescribeFigures(const ShardFigures& figures) {
       gb(Over(static_cast<double>(load.payload_sent), seconds)),
       gb(Over(static_cast<double>(load.payload_received), seconds)),
       figures.MergedPerSecond() / 1e6, figures.MergedPerProcessorSecond() / 1e6,
-      figures.ProcessorSecondsPerPush() * 1e6, Percentile(load.close_seconds, 50) * 1e3,
-      Percentile(load.close_seconds, 99) * 1e3,
+      figures.merge_alone_per_second / 1e6, figures.ProcessorSecondsPerPush() * 1e6,
+      Percentile(load.close_seconds, 50) * 1e3, Percentile(load.close_seconds, 99) * 1e3,
       static_cast<double>(figures.resident_bytes_max) / 1e6,
       100 * Over(figures.shard.processor_seconds, seconds),
       100 * Over(load.generator_seconds, seconds), load.accepted, load.busy, load.refused);

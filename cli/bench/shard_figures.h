@@ -31,6 +31,8 @@ struct ShardFigures {
   ShardState counted;               // by the shards themselves, meanwhile
   uint64_t resident_bytes_max = 0;  // of the largest shard
   std::optional<ServedLoad> raw;
+  // Sent coefficients a processor second of the merge without a server around it, in this process.
+  double merge_alone_per_second = 0;
 
   // Each empty, or what is wrong.
   std::string wrong_merge;

@@ -115,9 +115,14 @@ uint64_t BenchPushes::payload_bytes() const {
 
 uint64_t BenchPushes::coefficients() const {
   uint64_t sum = 0;
-  for (const PayloadLayout& layout : layouts_) {
-    for (uint32_t tile = 0; tile < layout.tile_count(); ++tile) sum += layout.sent_count(tile);
-  }
+  for (uint32_t segment = 0; segment < segments(); ++segment) sum += coefficients(segment);
+  return sum;
+}
+
+uint64_t BenchPushes::coefficients(uint32_t segment) const {
+  const PayloadLayout& layout = layouts_[segment];
+  uint64_t sum = 0;
+  for (uint32_t tile = 0; tile < layout.tile_count(); ++tile) sum += layout.sent_count(tile);
   return sum;
 }
 

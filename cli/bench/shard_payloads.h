@@ -39,6 +39,7 @@ class BenchPushes {
   // Of one worker and round.
   uint64_t payload_bytes() const;
   uint64_t coefficients() const;
+  uint64_t coefficients(uint32_t segment) const;
 
  private:
   BenchPushes() = default;

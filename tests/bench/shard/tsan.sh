@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# A real shard, built with the thread sanitizer, under the bench with 64 workers: no report may come.
+#   tsan.sh BIN     BIN: the folder of a longwave and a longwave-server built with the preset tsan
+#   tsan.sh BIN BENCH    the same with another build's longwave as the generator (faster)
+# What is suppressed, and why, stands in tsan.supp beside this file.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+bin=$1
+bench=${2:-$bin/longwave}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# A report does not end the process: all of them are to be seen.
+export TSAN_OPTIONS="suppressions=$here/tsan.supp log_path=$work/report halt_on_error=0 exitcode=66"
+status=0
+"$bench" bench shard --server "$bin/longwave-server" --log-dir "$work" --workers 64 \
+  --params 1500000 --rounds 4 --no-raw --no-pin --set cluster.shard_threads=2 || status=$?
+
+reports=0
+for report in "$work"/report*; do
+  [ -e "$report" ] || continue
+  cat "$report"
+  reports=$((reports + $(grep -c '^WARNING: ThreadSanitizer' "$report" || true)))
+done
+if [ "$status" != 0 ] || [ "$reports" != 0 ]; then
+  echo "error: tsan.sh: the bench ended with status $status, ThreadSanitizer reported $reports times" >&2
+  cat "$work"/64/*.log >&2
+  exit 1
+fi
+echo 'no report of the thread sanitizer'
