@@ -29,11 +29,12 @@ namespace longwave {
 // socket goes on sending what is queued for up to kLingerMax; the last one of the process waits for
 // it.
 
-// Queues. Towards the user, a socket holds for each peer what is named in LinkOptions, at most
-// kReceiveQueueBytesMax in frames of the largest size. Towards a peer it holds up to
-// kSendQueueFramesMax frames, then Send refuses. A send queue copies nothing: it keeps the sender's
-// buffers, one for all the peers that a frame goes to, so that it costs what its distinct frames
-// do. The kernel's socket buffers are left to its own tuning, which a set size would switch off.
+// Queues. A socket holds, for each peer and direction, as many frames as LinkOptions say: received
+// ones are the socket's memory, of at most kReceiveQueueBytesMax in frames of the largest size. A
+// send queue copies nothing: it keeps the sender's buffers, one for all the peers that a frame goes
+// to, so that all of them together cost what their distinct frames do. Who knows its frames' size
+// states the bound in bytes. The kernel's socket buffers are left to its own tuning, which a set
+// size would switch off.
 inline constexpr uint64_t kReceiveQueueBytesMax = uint64_t{4} << 30;
 inline constexpr int kReceiveQueueFramesMax =
     static_cast<int>(kReceiveQueueBytesMax / kPayloadBytesMax);
@@ -72,6 +73,8 @@ struct LinkOptions {
   // kReceiveQueueFramesMax. Beyond it the connection is not read from, so that the peer's own queue
   // fills: nothing is dropped.
   int receive_queue_frames = kReceiveQueueFramesMax;
+  // Frames that wait to be sent to one peer. 1 … kSendQueueFramesMax. Beyond it Send refuses.
+  int send_queue_frames = kSendQueueFramesMax;
 };
 
 // A worker's end: one connection to one shard. Not thread-safe.
@@ -84,7 +87,7 @@ class Dealer {
   virtual ~Dealer() = default;
 
   // The payload's bytes are not copied; they must not change until the buffer's owner is released.
-  // Unavailable: the send queue is full (kSendQueueFramesMax frames).
+  // Unavailable: the send queue is full.
   virtual absl::Status Send(const SealedFrame& frame) = 0;
   // Seals and sends.
   absl::Status Send(const FrameHeader& header, Buffer payload);

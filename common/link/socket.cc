@@ -64,9 +64,10 @@ int Milliseconds(absl::Duration duration) {
 LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
     : context_(SharedContext(std::max(options.io_threads, 1))),
       routes_(type == zmq::socket_type::router),
+      send_queue_frames_(std::clamp(options.send_queue_frames, 1, kSendQueueFramesMax)),
       socket_(*context_, type) {
   socket_.set(zmq::sockopt::linger, Milliseconds(kLingerMax));
-  socket_.set(zmq::sockopt::sndhwm, kSendQueueFramesMax);
+  socket_.set(zmq::sockopt::sndhwm, send_queue_frames_);
   socket_.set(zmq::sockopt::rcvhwm,
               std::clamp(options.receive_queue_frames, 1, kReceiveQueueFramesMax));
   // A kilobyte of slack, so that a payload just above the maximum is refused by name.
@@ -91,12 +92,12 @@ absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
     // takes the rest of the message.
     if (peer != nullptr && !socket_.send(zmq::message_t(peer->data(), peer->size()), more)) {
       return absl::UnavailableError(
-          absl::StrCat("the send queue to a peer is full (", kSendQueueFramesMax, " frames)"));
+          absl::StrCat("the send queue to a peer is full (", send_queue_frames_, " frames)"));
     }
     if (!socket_.send(zmq::message_t(frame.head().data(), frame.head().size()),
                       payload_bytes > 0 ? more : last)) {
       return absl::UnavailableError(
-          absl::StrCat("the send queue is full (", kSendQueueFramesMax, " frames)"));
+          absl::StrCat("the send queue is full (", send_queue_frames_, " frames)"));
     }
     if (payload_bytes > 0 && !socket_.send(MessageOf(frame.payload()), last)) {
       return absl::InternalError("ZeroMQ took a frame's header but not its payload");

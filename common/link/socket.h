@@ -54,6 +54,7 @@ class LinkSocket {
   // The context outlives its sockets: declared first, destroyed last.
   std::shared_ptr<zmq::context_t> context_;
   const bool routes_;
+  const int send_queue_frames_;
   zmq::socket_t socket_;
   LinkCounts counts_;
   absl::flat_hash_map<PeerId, LinkCounts> peers_;  // of a router

@@ -1,5 +1,7 @@
 #include "server/service/pacer.h"
 
+#include <algorithm>
+
 namespace longwave {
 
 void Pacer::SetRate(uint32_t worker, uint64_t bytes_per_s) {
@@ -29,24 +31,22 @@ bool Pacer::Admit(uint32_t worker, const SealedFrame& frame, absl::Time now) {
   if (found == queues_.end()) return true;
   Queue& queue = found->second;
   if (queue.segments.empty()) {
-    const absl::Duration wait = queue.bucket.WaitAt(now);
+    const absl::Duration wait = WaitOf(queue, now);
     if (wait == absl::ZeroDuration()) {
       queue.bucket.Take(frame.wire_bytes(), now);
       return true;
     }
     Schedule(worker, queue, now + wait);
   }
-  const auto [held, is_new] = queue.frames.try_emplace(frame.header().segment, frame);
-  if (is_new) {
-    queue.segments.push_back(frame.header().segment);
-  } else if (held->second.header().round <= frame.header().round) {
-    queue.bytes -= held->second.wire_bytes();
-    held->second = frame;
-  } else {
-    return false;
-  }
-  queue.bytes += frame.wire_bytes();
+  Keep(queue, frame, Place::kLast);
   return false;
+}
+
+void Pacer::PutBack(uint32_t worker, SealedFrame frame, absl::Time until) {
+  Queue& queue = queues_[worker];
+  queue.not_before = until;
+  Keep(queue, std::move(frame), Place::kFirst);
+  Schedule(worker, queue, until);
 }
 
 std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
@@ -54,7 +54,7 @@ std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
     const uint32_t worker = due_.begin()->second;
     Queue& queue = queues_.find(worker)->second;
     // Not yet, if something was charged meanwhile.
-    if (const absl::Duration wait = queue.bucket.WaitAt(now); wait > absl::ZeroDuration()) {
+    if (const absl::Duration wait = WaitOf(queue, now); wait > absl::ZeroDuration()) {
       Schedule(worker, queue, now + wait);
       continue;
     }
@@ -89,6 +89,30 @@ void Pacer::Forget(uint32_t worker) {
   if (found == queues_.end()) return;
   Unschedule(worker, found->second);
   queues_.erase(found);
+}
+
+absl::Duration Pacer::WaitOf(const Queue& queue, absl::Time now) {
+  return std::max({queue.bucket.WaitAt(now), queue.not_before - now, absl::ZeroDuration()});
+}
+
+void Pacer::Keep(Queue& queue, SealedFrame frame, Place place) {
+  const uint32_t segment = frame.header().segment;
+  const uint64_t bytes = frame.wire_bytes();
+  const auto held = queue.frames.find(segment);
+  if (held == queue.frames.end()) {
+    queue.frames.emplace(segment, std::move(frame));
+    if (place == Place::kFirst) {
+      queue.segments.push_front(segment);
+    } else {
+      queue.segments.push_back(segment);
+    }
+  } else if (held->second.header().round <= frame.header().round) {
+    queue.bytes -= held->second.wire_bytes();
+    held->second = std::move(frame);
+  } else {
+    return;
+  }
+  queue.bytes += bytes;
 }
 
 void Pacer::Schedule(uint32_t worker, Queue& queue, absl::Time due) {

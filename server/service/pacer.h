@@ -42,6 +42,10 @@ class Pacer {
   // The next frame whose time has come, charged. Workers in the order of their times, a worker's
   // frames in the order of Admit.
   std::optional<Due> Pop(absl::Time now);
+  // The frame could not be sent, and comes back at `until` at the earliest, before the worker's
+  // others; unless a newer one of its segment waits.
+  void PutBack(uint32_t worker, SealedFrame frame, absl::Time until);
+
   // When Pop may have something again; InfiniteFuture: nothing waits.
   absl::Time NextDue() const;
 
@@ -59,13 +63,19 @@ class Pacer {
     std::deque<uint32_t> segments;  // in order; the frame of each is in `frames`
     absl::flat_hash_map<uint32_t, SealedFrame> frames;
     uint64_t bytes = 0;
-    absl::Time due = absl::InfiniteFuture();  // its place in due_, if a frame waits
+    absl::Time not_before = absl::InfinitePast();  // after a PutBack
+    absl::Time due = absl::InfiniteFuture();       // its place in due_, if a frame waits
   };
 
+  static absl::Duration WaitOf(const Queue& queue, absl::Time now);
+  // Keeps the frame, or the one of its segment that is kept and newer. `place`: where it stands if
+  // its segment has no place yet.
+  enum class Place { kFirst, kLast };
+  static void Keep(Queue& queue, SealedFrame frame, Place place);
   void Schedule(uint32_t worker, Queue& queue, absl::Time due);
   void Unschedule(uint32_t worker, Queue& queue);
 
-  absl::flat_hash_map<uint32_t, Queue> queues_;    // of workers with a limit
+  absl::flat_hash_map<uint32_t, Queue> queues_;    // of workers with a limit, or that were stuck
   std::set<std::pair<absl::Time, uint32_t>> due_;  // of those for whom a frame waits
 };
 

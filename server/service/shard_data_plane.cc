@@ -17,6 +17,8 @@ namespace longwave {
 namespace {
 
 constexpr absl::Duration kWaitMax = absl::Hours(1);
+// Before a full send queue is tried again.
+constexpr absl::Duration kRetryInterval = absl::Milliseconds(100);
 
 Buffer BufferOf(const std::string& text) {
   if (text.empty()) return Buffer();
@@ -206,6 +208,7 @@ void ShardDataPlane::Handle(const PeerFrame& frame) {
       break;
     case FrameKind::kAnswer:
     case FrameKind::kMerged:
+      if (!IsWorthALine(++rejected_)) break;
       Log(LogLevel::kWarning,
           absl::StrCat("dropped a frame that only shards send: ", std::string(Name(header.kind)),
                        ", worker ", header.worker));
@@ -271,7 +274,7 @@ void ShardDataPlane::Answer(const PeerFrame& frame, const FrameHeader& header,
 void ShardDataPlane::SendMergedTo(const std::vector<uint32_t>& workers, const SealedFrame& frame) {
   const absl::Time now = MonotonicNow();
   for (const uint32_t worker : workers) {
-    if (pacer_.Admit(worker, frame, now)) SendByRoute(worker, frame);
+    if (pacer_.Admit(worker, frame, now)) SendByRoute(worker, frame, now);
   }
 }
 
@@ -279,10 +282,10 @@ void ShardDataPlane::SendDue() {
   if (pacer_.NextDue() == absl::InfiniteFuture()) return;
   const absl::Time now = MonotonicNow();
   while (const std::optional<Pacer::Due> due = pacer_.Pop(now))
-    SendByRoute(due->worker, due->frame);
+    SendByRoute(due->worker, due->frame, now);
 }
 
-void ShardDataPlane::SendByRoute(uint32_t index, const SealedFrame& frame) {
+void ShardDataPlane::SendByRoute(uint32_t index, const SealedFrame& frame, absl::Time now) {
   absl::Status sent = absl::NotFoundError("no frame of it has come yet");
   Worker* const worker = FindMember(index);
   while (worker != nullptr) {
@@ -293,6 +296,8 @@ void ShardDataPlane::SendByRoute(uint32_t index, const SealedFrame& frame) {
     if (!absl::IsNotFound(sent)) break;
     RetireConnection(*worker, PeerId(*route));  // by the next one, if it has another
   }
+  // A worker whose connection is stuck keeps its frames here, the newest of each segment.
+  if (absl::IsUnavailable(sent)) return pacer_.PutBack(index, frame, now + kRetryInterval);
   if (!sent.ok()) NoteUnsent(index, frame.header(), sent);
 }
 

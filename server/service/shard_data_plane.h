@@ -79,7 +79,7 @@ class ShardDataPlane {
   void Answer(const PeerFrame& frame, const FrameHeader& header, const std::string& reason);
   void SendMergedTo(const std::vector<uint32_t>& workers, const SealedFrame& frame);
   void SendDue();
-  void SendByRoute(uint32_t worker, const SealedFrame& frame);
+  void SendByRoute(uint32_t worker, const SealedFrame& frame, absl::Time now);
   void NoteUnsent(uint32_t worker, const FrameHeader& header, const absl::Status& status);
   void NoteRefusals();
   void RetireConnection(Worker& worker, const PeerId& peer);
@@ -109,6 +109,7 @@ class ShardDataPlane {
   Pacer pacer_;
   absl::Time last_frame_ = absl::InfinitePast();
   uint64_t refusals_noted_ = 0;
+  uint64_t rejected_ = 0;
   uint64_t unsent_ = 0;
 };
 

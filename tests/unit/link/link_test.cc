@@ -334,15 +334,18 @@ TEST_F(LinkTest, FullSendQueueIsUnavailable) {
   socklen_t size = sizeof(address);
   ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  auto dealer = Dealer::Connect(absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port)));
-  ASSERT_TRUE(dealer.ok());
-  absl::Status status;
-  int sent = 0;
-  for (; status.ok() && sent <= 2 * kSendQueueFramesMax; ++sent) {
-    status = (*dealer)->Send(Push(0, 0), RandomPayload(1, 0));
+  for (const int frames : {kSendQueueFramesMax, 3}) {
+    auto dealer = Dealer::Connect(absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port)),
+                                  {.send_queue_frames = frames});
+    ASSERT_TRUE(dealer.ok());
+    absl::Status status;
+    int sent = 0;
+    for (; status.ok() && sent <= 2 * frames; ++sent) {
+      status = (*dealer)->Send(Push(0, 0), RandomPayload(1, 0));
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_EQ(sent, frames + 1);
   }
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_EQ(sent, kSendQueueFramesMax + 1);
   close(taken);
 }
 
@@ -350,6 +353,8 @@ TEST_F(LinkTest, FullSendQueueIsUnavailable) {
 TEST_F(LinkTest, NothingIsDroppedWhileNobodyReceives) {
   constexpr uint32_t kFrames = 20 * kReceiveQueueFramesMax;
   static_assert(kFrames < kSendQueueFramesMax);
+  router_ = Router::Bind(kAnyPort, {.receive_queue_frames = 2}).value();
+  dealer_ = NewDealer();
   const Buffer payload = RandomPayload(30'000, 1);
   for (uint32_t i = 0; i < kFrames; ++i) {
     ASSERT_TRUE(dealer_->Send(Push(0, i), payload).ok()) << i;

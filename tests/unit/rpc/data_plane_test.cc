@@ -32,7 +32,7 @@ class DataPlaneTest : public ::testing::Test {
   DataPlaneTest() : config_(OneRoundConfig()), layout_(FourSegments(config_)) {}
 
   void SetUp() override {
-    auto router = Router::Bind("tcp://127.0.0.1:0");
+    auto router = Router::Bind("tcp://127.0.0.1:0", {.send_queue_frames = 8});
     ASSERT_TRUE(router.ok()) << router.status();
     plane_ = std::make_unique<ShardDataPlane>(*std::move(router));
     serving_ = std::async(std::launch::async, [this] { return plane_->Serve(); });
@@ -216,6 +216,26 @@ TEST_F(DataPlaneTest, TheNewestRoundOfASegmentWaitsAlone) {
   EXPECT_EQ(plane_->workers().at(0).frames_waiting, 1u);
   Hello(*dealer_, 0, 0);
   ExpectMerged(*dealer_, 1, 2);
+}
+
+// Its answers and updates fill the kernel's buffers and the queue; what does not fit waits for it.
+TEST_F(DataPlaneTest, AWorkerThatDoesNotReadGetsTheNewestOfEachSegmentOnceItDoes) {
+  constexpr uint32_t kRounds = 400;
+  Begin({{0, "a", 0}});
+  const Buffer payload = ZeroPayload(config_, layout_);
+  FrameHeader header = Header(FrameKind::kPush, kRun, 0);
+  for (header.round = 0; header.round < kRounds; ++header.round) {
+    for (header.segment = 0; header.segment < 4; ++header.segment) {
+      ASSERT_TRUE(dealer_->Send(header, payload).ok());
+    }
+  }
+  uint32_t newest = 0;
+  while (newest < 4) {
+    const Frame frame = MustReceive(*dealer_);
+    ASSERT_NE(frame.header.run, 0u) << newest << " of 4 came";
+    if (frame.header.kind == FrameKind::kMerged && frame.header.round == kRounds - 1) ++newest;
+  }
+  EXPECT_EQ(plane_->state().pushes_accepted, 4 * kRounds);
 }
 
 TEST_F(DataPlaneTest, AWorkerThatLeavesTakesItsQueueAlong) {

@@ -160,6 +160,33 @@ TEST(Pacer, AForgottenWorkersFramesAreGone) {
   EXPECT_TRUE(pacer.Admit(1, Merged(0, 0), kStart));
 }
 
+TEST(Pacer, WhatCouldNotBeSentComesBackFirst) {
+  Pacer pacer;
+  const absl::Time later = kStart + absl::Milliseconds(100);
+  pacer.PutBack(1, Merged(2, 3), later);
+  EXPECT_FALSE(pacer.Admit(1, Merged(2, 4), kStart)) << "behind what is stuck, limit or not";
+  EXPECT_EQ(pacer.NextDue(), later);
+  EXPECT_FALSE(pacer.Pop(later - absl::Nanoseconds(1)).has_value());
+  const auto again = pacer.Pop(later);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->frame.header().segment, 3u);
+  pacer.PutBack(1, again->frame, later + absl::Seconds(1));  // still stuck
+  EXPECT_EQ(pacer.WaitingFor(1).frames, 2u);
+  EXPECT_FALSE(pacer.Pop(later).has_value());
+  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(1100), 1, 2, 3},
+                                             {absl::Milliseconds(1100), 1, 2, 4}}));
+  EXPECT_TRUE(pacer.Admit(1, Merged(2, 5), later + absl::Seconds(1)));
+}
+
+TEST(Pacer, WhatCouldNotBeSentGivesWayToANewerRound) {
+  Pacer pacer;
+  const absl::Time later = kStart + absl::Milliseconds(100);
+  pacer.PutBack(1, Merged(2, 3), later);
+  EXPECT_FALSE(pacer.Admit(1, Merged(3, 3), kStart));
+  pacer.PutBack(1, Merged(2, 3), later);
+  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 3, 3}}));
+}
+
 TEST(Pacer, HoldsSharedBytesAlone) {
   Pacer pacer;
   const SealedFrame frame = Merged(0, 1);
