@@ -52,5 +52,20 @@ TEST(Crc32c, AgreesWithTheTablesAtEveryLengthAndAlignment) {
   }
 }
 
+// Long inputs are worked off in lanes side by side, 3 KiB at a time.
+TEST(Crc32c, AgreesWithTheTablesAroundMultiplesOfItsLanes) {
+  Rng rng(2);
+  std::vector<std::byte> bytes(5 * 3072 + 20);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(rng.Next());
+  for (size_t start = 0; start < 9; start += 4) {
+    for (size_t blocks = 1; blocks <= 5; ++blocks) {
+      for (size_t size = blocks * 3072 - 9; size <= blocks * 3072 + 9; ++size) {
+        const auto part = std::span<const std::byte>(bytes).subspan(start, size);
+        ASSERT_EQ(Crc32c(part), Crc32cPortable(part)) << start << " " << size;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace longwave
