@@ -6,7 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/wire/avx512.h"
 #include "common/wire/bytes.h"
+#include "common/wire/codec.h"
+#include "common/wire/isa.h"
 
 namespace longwave {
 namespace {
@@ -51,6 +54,22 @@ class BitWriter {
   uint64_t word_ = 0;
   uint32_t filled_ = 0;  // below 64
 };
+
+// The lowest bits of every index; of four at a time, gathered in one word.
+void PutLowBits(std::span<const uint16_t> indices, uint32_t low_bits, BitWriter& writer) {
+  if (low_bits == 0) return;
+  const uint64_t mask = (uint64_t{1} << low_bits) - 1;
+  size_t i = 0;
+  for (; low_bits <= 15 && i + 4 <= indices.size(); i += 4) {
+    uint64_t fields;
+    std::memcpy(&fields, indices.data() + i, sizeof(fields));
+    const uint64_t packed = (fields & mask) | (fields >> 16 & mask) << low_bits |
+                            (fields >> 32 & mask) << (2 * low_bits) |
+                            (fields >> 48 & mask) << (3 * low_bits);
+    writer.Put(packed, 4 * low_bits);
+  }
+  for (; i < indices.size(); ++i) writer.Put(indices[i] & mask, low_bits);
+}
 
 // Index after index, with a sentence for what is wrong.
 absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in, std::span<uint16_t> indices) {
@@ -149,6 +168,19 @@ void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<st
   // Both arrays as one stream of words: the high bits are set in a word until the next index lies
   // beyond it, the low bits are shifted in behind them.
   BitWriter writer(out);
+#if LONGWAVE_HAS_AVX512
+  if (n <= kTileSizeMax && UsesAvx512()) {
+    std::array<uint64_t, 2 * kTileSizeMax / 64> words;
+    avx512::EliasFanoHighWords(indices, shape.low_bits, shape.high_size, words.data());
+    size_t w = 0;
+    for (; 64 * (w + 1) <= shape.high_size; ++w) writer.Put(words[w], 64);
+    if (const size_t left = shape.high_size % 64; left > 0) {
+      writer.Put(words[w], static_cast<uint32_t>(left));
+    }
+    PutLowBits(indices, shape.low_bits, writer);
+    return writer.End();
+  }
+#endif
   size_t word_begin = 0;
   uint64_t word = 0;
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -162,14 +194,19 @@ void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<st
   }
   for (; shape.high_size - word_begin > 64; word_begin += 64, word = 0) writer.Put(word, 64);
   writer.Put(word, static_cast<uint32_t>(shape.high_size - word_begin));
-  const uint32_t low_mask = (uint32_t{1} << shape.low_bits) - 1;
-  for (const uint16_t index : indices) writer.Put(index & low_mask, shape.low_bits);
+  PutLowBits(indices, shape.low_bits, writer);
   writer.End();
 }
 
 absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
                              std::span<uint16_t> indices) {
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(indices.size()));
+#if LONGWAVE_HAS_AVX512
+  if (n <= kTileSizeMax && UsesAvx512() && in.size() == (shape.total_size + 7) / 8 &&
+      avx512::EliasFanoDecode(n, shape.low_bits, shape.high_size, shape.total_size, in, indices)) {
+    return absl::OkStatus();
+  }
+#endif
   if (in.size() == (shape.total_size + 7) / 8 && in.size() <= kFastBytes &&
       DecodeFast(n, shape, in, indices)) {
     return absl::OkStatus();

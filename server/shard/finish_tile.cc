@@ -4,30 +4,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "server/shard/merge.h"
-
 namespace longwave {
-namespace {
-
-float Saturate(double value) {
-  const float clamped =
-      static_cast<float>(std::clamp(value, -double{kMergedMax}, double{kMergedMax}));
-  return clamped + 0.0f;  // −0 becomes +0: one number, one encoding
-}
-
-// One coefficient; its sum is not zero. Returns whether G is not zero.
-template <bool kInto>
-bool FinishOne(const MergePlan& plan, double quantum, int64_t sum, uint64_t shares, float* out) {
-  const double divisor = std::max(static_cast<double>(shares * plan.unit), plan.floor);
-  const float g = Saturate(static_cast<double>(sum) * quantum / divisor);
-  *out = kInto ? Saturate(double{*out} + double{g}) : g;
-  return g != 0;
-}
-
-}  // namespace
-
 template <bool kInto, typename Share>
 uint32_t FinishTile(const FinishArgs& args, Share* shares) {
+#if LONGWAVE_HAS_AVX512
+  if (UsesAvx512()) return FinishTileAvx512<kInto>(args, shares);
+#endif
   const MergePlan& plan = *args.plan;
   const double quantum = std::ldexp(1.0, -args.exponent);
   uint32_t nonzero = 0;

@@ -1,11 +1,14 @@
 #ifndef LONGWAVE_SERVER_SHARD_FINISH_TILE_H_
 #define LONGWAVE_SERVER_SHARD_FINISH_TILE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 
+#include "common/wire/isa.h"
+#include "server/shard/merge.h"
 #include "server/shard/tile_merger.h"
 
 namespace longwave {
@@ -38,6 +41,28 @@ struct FinishArgs {
 // shares zero. Returns how many of G are not zero.
 template <bool kInto, typename Share>
 uint32_t FinishTile(const FinishArgs& args, Share* shares);
+
+#if LONGWAVE_HAS_AVX512
+// The same with other instructions; called by FinishTile. sums and shares: whole vectors of 64
+// bytes, aligned, zero behind out.size().
+template <bool kInto, typename Share>
+uint32_t FinishTileAvx512(const FinishArgs& args, Share* shares);
+#endif
+
+inline float Saturate(double value) {
+  const float clamped =
+      static_cast<float>(std::clamp(value, -double{kMergedMax}, double{kMergedMax}));
+  return clamped + 0.0f;  // −0 becomes +0: one number, one encoding
+}
+
+// One coefficient; its sum is not zero. Returns whether G is not zero.
+template <bool kInto>
+bool FinishOne(const MergePlan& plan, double quantum, int64_t sum, uint64_t shares, float* out) {
+  const double divisor = std::max(static_cast<double>(shares * plan.unit), plan.floor);
+  const float g = Saturate(static_cast<double>(sum) * quantum / divisor);
+  *out = kInto ? Saturate(double{*out} + double{g}) : g;
+  return g != 0;
+}
 
 }  // namespace longwave
 

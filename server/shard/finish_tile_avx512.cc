@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "common/wire/isa.h"
+#include "server/shard/finish_tile.h"
+#include "server/shard/merge.h"
+
+#if LONGWAVE_HAS_AVX512
+
+#include <immintrin.h>
+
+namespace longwave {
+namespace {
+
+// Division by one number, rounded as the division is: a/d from y = RN(1/d) and what y lacks,
+// corrected by its remainder once. q is within one unit of the last place of a/d before that, and
+// exactly rounded after it (Markstein 1990; Handbook of Floating-Point Arithmetic, theorem 4.8).
+// d and y are scaled by powers of two, which changes no rounding.
+class Divider {
+ public:
+  // a · 2^−exponent / divisor; divisor at least 1 and below 2^62.
+  LONGWAVE_AVX512 Divider(double divisor, int exponent) {
+    const double y = 1 / divisor;
+    const double lacking = std::fma(-divisor, y, 1.0) * y;
+    divisor_ = _mm512_set1_pd(std::ldexp(divisor, exponent));
+    inverse_ = _mm512_set1_pd(std::ldexp(y, -exponent));
+    lacking_ = _mm512_set1_pd(std::ldexp(lacking, -exponent));
+  }
+  LONGWAVE_AVX512 __m512d Divide(__m512d a) const {
+    const __m512d q = _mm512_fmadd_pd(a, inverse_, _mm512_mul_pd(a, lacking_));
+    return _mm512_fmadd_pd(_mm512_fnmadd_pd(q, divisor_, a), inverse_, q);
+  }
+
+ private:
+  __m512d divisor_, inverse_, lacking_;
+};
+
+LONGWAVE_AVX512 inline __m256 Clamp(__m256 v) {
+  const __m256 limit = _mm256_set1_ps(kMergedMax);
+  return _mm256_max_ps(_mm256_min_ps(v, limit), _mm256_set1_ps(-kMergedMax));
+}
+
+// G of quotients; out ← out + G in float is what it is by way of double, which has more than twice
+// the digits. Sums of floats are never −0 where one of them is not.
+template <bool kInto>
+LONGWAVE_AVX512 inline __m256 Apply(__m512d quotient, __m256 out, uint32_t* nonzero) {
+  const __m256 g = _mm256_add_ps(Clamp(_mm512_cvtpd_ps(quotient)), _mm256_setzero_ps());
+  *nonzero += static_cast<uint32_t>(std::popcount(
+      static_cast<uint32_t>(_mm256_cmp_ps_mask(g, _mm256_setzero_ps(), _CMP_NEQ_OQ))));
+  return kInto ? Clamp(_mm256_add_ps(out, g)) : g;
+}
+
+LONGWAVE_AVX512 inline __mmask8 LanesOf(size_t left) {
+  return static_cast<__mmask8>(left >= 8 ? 0xffu : (1u << left) - 1);
+}
+
+// Every coefficient by the same divisor.
+template <bool kInto>
+LONGWAVE_AVX512 uint32_t FinishAll(const FinishArgs& args, const Divider& divider) {
+  uint32_t nonzero = 0;
+  const size_t n = args.out.size();
+  float* const out = args.out.data();
+  for (size_t i = 0; i < n; i += 8) {
+    const __mmask8 lanes = LanesOf(n - i);
+    const __m512d sum = _mm512_cvtepi64_pd(_mm512_load_si512(args.sums + i));
+    _mm512_store_si512(args.sums + i, _mm512_setzero_si512());
+    const __m256 before = kInto ? _mm256_maskz_loadu_ps(lanes, out + i) : _mm256_setzero_ps();
+    _mm256_mask_storeu_ps(out + i, lanes, Apply<kInto>(divider.Divide(sum), before, &nonzero));
+  }
+  return nonzero;
+}
+
+// Those of the list by the same divisor. One that is listed twice comes out the same twice within a
+// block, and with a sum of zero in a later one.
+template <bool kInto>
+LONGWAVE_AVX512 uint32_t FinishListed(const FinishArgs& args, const Divider& divider) {
+  uint32_t nonzero = 0;
+  float* const out = args.out.data();
+  for (size_t i = 0; i < args.list.size(); i += 8) {
+    const __mmask8 lanes = LanesOf(args.list.size() - i);
+    const __m256i index = _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(lanes, args.list.data() + i));
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i sums = _mm512_mask_i32gather_epi64(zero, lanes, index, args.sums, 8);
+    const __mmask8 sent = _mm512_test_epi64_mask(sums, sums);
+    const __m256 before = _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), sent, index, out, 4);
+    const __m256 after = Apply<kInto>(divider.Divide(_mm512_cvtepi64_pd(sums)), before, &nonzero);
+    _mm256_mask_i32scatter_ps(out, sent, index, after, 4);
+    _mm512_mask_i32scatter_epi64(args.sums, sent, index, zero, 8);
+  }
+  return nonzero;
+}
+
+template <typename Share>
+LONGWAVE_AVX512 inline __m512i LoadShares(const Share* from) {
+  if constexpr (sizeof(Share) == 1) {
+    return _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+  } else if constexpr (sizeof(Share) == 2) {
+    return _mm512_cvtepu16_epi64(_mm_load_si128(reinterpret_cast<const __m128i*>(from)));
+  } else if constexpr (sizeof(Share) == 4) {
+    return _mm512_cvtepu32_epi64(_mm256_load_si256(reinterpret_cast<const __m256i*>(from)));
+  } else {
+    return _mm512_load_si512(from);
+  }
+}
+
+// Every coefficient by a divisor of its own.
+template <bool kInto, typename Share>
+LONGWAVE_AVX512 uint32_t FinishEach(const FinishArgs& args, const Share* shares) {
+  uint32_t nonzero = 0;
+  const size_t n = args.out.size();
+  float* const out = args.out.data();
+  const __m512d quantum = _mm512_set1_pd(std::ldexp(1.0, -args.exponent));
+  const __m512d floor = _mm512_set1_pd(args.plan->floor);
+  const __m512i unit = _mm512_set1_epi64(static_cast<int64_t>(args.plan->unit));
+  for (size_t i = 0; i < n; i += 8) {
+    const __mmask8 lanes = LanesOf(n - i);
+    const __m512i sum = _mm512_load_si512(args.sums + i);
+    _mm512_store_si512(args.sums + i, _mm512_setzero_si512());
+    const __m512d divisor =
+        _mm512_max_pd(_mm512_cvtepu64_pd(_mm512_mullo_epi64(LoadShares(shares + i), unit)), floor);
+    const __m512d quotient = _mm512_maskz_div_pd(
+        _mm512_test_epi64_mask(sum, sum), _mm512_mul_pd(_mm512_cvtepi64_pd(sum), quantum), divisor);
+    const __m256 before = kInto ? _mm256_maskz_loadu_ps(lanes, out + i) : _mm256_setzero_ps();
+    _mm256_mask_storeu_ps(out + i, lanes, Apply<kInto>(quotient, before, &nonzero));
+  }
+  return nonzero;
+}
+
+// Bit i of the result: whether shares[i] is above the limit, for the 64 / sizeof(Share) of a
+// vector.
+template <typename Share>
+LONGWAVE_AVX512 inline uint64_t AboveOf(const Share* shares, Share limit) {
+  const __m512i v = _mm512_load_si512(shares);
+  if constexpr (sizeof(Share) == 1) {
+    return _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(static_cast<int8_t>(limit)));
+  } else if constexpr (sizeof(Share) == 2) {
+    return _mm512_cmpgt_epu16_mask(v, _mm512_set1_epi16(static_cast<int16_t>(limit)));
+  } else if constexpr (sizeof(Share) == 4) {
+    return _mm512_cmpgt_epu32_mask(v, _mm512_set1_epi32(static_cast<int32_t>(limit)));
+  } else {
+    return _mm512_cmpgt_epu64_mask(v, _mm512_set1_epi64(static_cast<int64_t>(limit)));
+  }
+}
+
+template <typename Share>
+LONGWAVE_AVX512 uint32_t CountAbove(const Share* shares, size_t n, Share limit) {
+  uint32_t count = 0;
+  for (size_t i = 0; i < n; i += 64 / sizeof(Share)) {
+    count += static_cast<uint32_t>(std::popcount(AboveOf(shares + i, limit)));
+  }
+  return count;
+}
+
+// Those above the limit one by one; their sums are zero afterwards.
+template <bool kInto, typename Share>
+LONGWAVE_AVX512 uint32_t FinishAbove(const FinishArgs& args, const Share* shares, Share limit) {
+  const double quantum = std::ldexp(1.0, -args.exponent);
+  uint32_t nonzero = 0;
+  for (size_t i = 0; i < args.out.size(); i += 64 / sizeof(Share)) {
+    for (uint64_t above = AboveOf(shares + i, limit); above != 0; above &= above - 1) {
+      const size_t at = i + static_cast<size_t>(std::countr_zero(above));
+      if (args.sums[at] == 0) continue;
+      nonzero += FinishOne<kInto>(*args.plan, quantum, args.sums[at], shares[at], &args.out[at]);
+      args.sums[at] = 0;
+    }
+  }
+  return nonzero;
+}
+
+}  // namespace
+
+// Where few coefficients have more than ρ of all weights behind them, which is the rule with an ρ
+// that matters, those few are done one by one and the others have one divisor.
+template <bool kInto, typename Share>
+LONGWAVE_AVX512 uint32_t FinishTileAvx512(const FinishArgs& args, Share* shares) {
+  const MergePlan& plan = *args.plan;
+  const size_t n = args.out.size();
+  const bool has_floor = plan.floor_shares > 0;
+  const bool may_exceed = plan.share_sum > plan.floor_shares;
+  const auto limit = static_cast<Share>(plan.floor_shares);
+  uint32_t nonzero = 0;
+  // What is done one by one has to stay as it is, so that it is added, not written, in the end.
+  const uint32_t above = may_exceed && has_floor ? CountAbove(shares, n, limit) : 0;
+  if (!has_floor || above > (kInto ? n / 32 : 0)) {
+    nonzero = FinishEach<kInto>(args, shares);
+  } else {
+    if (above > 0) nonzero = FinishAbove<kInto>(args, shares, limit);
+    const Divider divider(plan.floor, args.exponent);
+    nonzero += kInto && !args.list.empty() ? FinishListed<kInto>(args, divider)
+                                           : FinishAll<kInto>(args, divider);
+  }
+  std::memset(shares, 0, n * sizeof(Share));
+  return nonzero;
+}
+
+template uint32_t FinishTileAvx512<false>(const FinishArgs&, uint8_t*);
+template uint32_t FinishTileAvx512<false>(const FinishArgs&, uint16_t*);
+template uint32_t FinishTileAvx512<false>(const FinishArgs&, uint32_t*);
+template uint32_t FinishTileAvx512<false>(const FinishArgs&, uint64_t*);
+template uint32_t FinishTileAvx512<true>(const FinishArgs&, uint8_t*);
+template uint32_t FinishTileAvx512<true>(const FinishArgs&, uint16_t*);
+template uint32_t FinishTileAvx512<true>(const FinishArgs&, uint32_t*);
+template uint32_t FinishTileAvx512<true>(const FinishArgs&, uint64_t*);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_HAS_AVX512
