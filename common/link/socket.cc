@@ -1,10 +1,10 @@
 #include "common/link/socket.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <span>
@@ -65,7 +65,8 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
     : context_(SharedContext(std::max(options.io_threads, 1))),
       routes_(type == zmq::socket_type::router),
       send_queue_frames_(std::clamp(options.send_queue_frames, 1, kSendQueueFramesMax)),
-      socket_(*context_, type) {
+      socket_(*context_, type),
+      ready_fd_(socket_.get(zmq::sockopt::fd)) {
   socket_.set(zmq::sockopt::linger, Milliseconds(kLingerMax));
   socket_.set(zmq::sockopt::sndhwm, send_queue_frames_);
   socket_.set(zmq::sockopt::rcvhwm,
@@ -167,19 +168,24 @@ absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration time
       }
       const absl::Duration left = deadline - MonotonicNow();
       if (left <= absl::ZeroDuration()) return std::nullopt;
-      zmq::pollitem_t items[] = {{socket_.handle(), 0, ZMQ_POLLIN, 0},
-                                 {nullptr, wake_fd, ZMQ_POLLIN, 0}};
+      // A receive that found nothing has emptied the socket's mailbox, so that its descriptor
+      // becomes readable with whatever happens next: it may be waited for without zmq_poll, which
+      // looks into the mailbox twice more. Not every such event is a frame.
+      pollfd items[] = {{ready_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}};
       // Rounded up, so that the last part of a millisecond is not spun away; an hour fits into an
       // int.
       const absl::Duration wait = absl::Ceil(std::min(left, absl::Hours(1)), absl::Milliseconds(1));
-      zmq::poll(items, wake_fd >= 0 ? 2 : 1, std::chrono::milliseconds(Milliseconds(wait)));
-      if (wake_fd >= 0 && (items[1].revents & ZMQ_POLLIN) != 0) {
+      if (poll(items, wake_fd >= 0 ? 2 : 1, Milliseconds(wait)) < 0) {
+        // A signal interrupted the wait: the caller may want to look at what it was.
+        if (errno == EINTR) return std::nullopt;
+        return absl::InternalError(absl::StrCat("poll: error ", errno));
+      }
+      if (wake_fd >= 0 && (items[1].revents & POLLIN) != 0) {
         uint64_t wakes = 0;
         if (read(wake_fd, &wakes, sizeof wakes) == sizeof wakes) return std::nullopt;
       }
     }
   } catch (const zmq::error_t& error) {
-    // A signal interrupted the wait: the caller may want to look at what it was.
     if (error.num() == EINTR) return std::nullopt;
     return absl::InternalError(absl::StrCat("ZeroMQ, receiving: ", error.what()));
   }

@@ -56,6 +56,7 @@ class LinkSocket {
   const bool routes_;
   const int send_queue_frames_;
   zmq::socket_t socket_;
+  const int ready_fd_;  // readable when there may be something to receive
   LinkCounts counts_;
   absl::flat_hash_map<PeerId, LinkCounts> peers_;  // of a router
   std::string last_refusal_;
