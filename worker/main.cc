@@ -117,9 +117,13 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
                            {.theta = replica.theta(), .gradient = replica.gradient()}));
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Exchange> exchange,
-      Exchange::Connect(
-          {.run = start.run, .worker = session.worker(), .shard_endpoints = start.shard_endpoints},
-          pipeline.get(), &layout));
+      Exchange::Connect({.run = start.run,
+                         .worker = session.worker(),
+                         .shard_endpoints = start.shard_endpoints,
+                         .connections = config.cluster.connections,
+                         .max_upload_mbit = config.cluster.max_upload_mbit,
+                         .max_download_mbit = config.cluster.max_download_mbit},
+                        layout));
   Log(LogLevel::kInfo,
       absl::StrCat("training ", replica.parameter_count(), " parameters on ",
                    prepared.corpus.train().size(), " bytes of text, backend ",

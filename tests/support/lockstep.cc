@@ -35,42 +35,66 @@ absl::StatusOr<std::unique_ptr<Lockstep>> Lockstep::Create(
   return cluster;
 }
 
-absl::Status Lockstep::Round(uint32_t round, double learning_rate) {
+std::vector<uint32_t> Lockstep::InOrder() const {
   std::vector<uint32_t> order(workers());
   std::iota(order.begin(), order.end(), 0u);
-  return Round(round, learning_rate, order);
+  return order;
+}
+
+absl::Status Lockstep::Round(uint32_t round, double learning_rate) {
+  return Round(round, learning_rate, InOrder());
 }
 
 absl::Status Lockstep::Round(uint32_t round, double learning_rate,
                              std::span<const uint32_t> order) {
+  LONGWAVE_RETURN_IF_ERROR(Send(round, 0, learning_rate, order));
+  return Apply();
+}
+
+absl::Status Lockstep::Send(uint32_t round, uint32_t fragment, double learning_rate) {
+  return Send(round, fragment, learning_rate, InOrder());
+}
+
+absl::Status Lockstep::Send(uint32_t round, uint32_t fragment, double learning_rate,
+                            std::span<const uint32_t> order) {
   merged_.clear();
   for (auto& pipeline : pipelines_) {
-    LONGWAVE_RETURN_IF_ERROR(pipeline->BeginRound(round, learning_rate));
+    LONGWAVE_RETURN_IF_ERROR(pipeline->BeginFragment(round, fragment, learning_rate));
   }
   for (const uint32_t worker : order) {
-    for (uint32_t segment = 0; segment < layout_.segments().size(); ++segment) {
-      LONGWAVE_ASSIGN_OR_RETURN(const SyncPipeline::Push push, pipelines_[worker]->Encode(segment));
-      FrameHeader header{.kind = FrameKind::kPush, .run = 1, .epoch = 1, .round = round};
-      header.worker = worker;
-      header.segment = segment;
-      header.weight = 1;
-      header.norm = push.norm;
-      for (AggregatorEffect& effect :
-           aggregator_->Step(PushArrived{header, push.payload}, absl::UnixEpoch())) {
-        if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
-          if (answer->header.outcome == Outcome::kAccepted) continue;
-          return absl::FailedPreconditionError(
-              absl::StrCat(std::string(Name(answer->header.outcome)), ": ", answer->reason));
-        }
-        merged_.push_back(std::get<SendMerged>(std::move(effect)));
-      }
+    const uint32_t fragments = pipelines_[worker]->fragment_count();
+    for (uint32_t segment = fragment; segment < layout_.segments().size(); segment += fragments) {
+      LONGWAVE_RETURN_IF_ERROR(Push(round, worker, segment));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Lockstep::Push(uint32_t round, uint32_t worker, uint32_t segment) {
+  LONGWAVE_ASSIGN_OR_RETURN(const SyncPipeline::Push push, pipelines_[worker]->Encode(segment));
+  FrameHeader header{.kind = FrameKind::kPush, .run = 1, .epoch = 1, .round = round};
+  header.worker = worker;
+  header.segment = segment;
+  header.weight = 1;
+  header.norm = push.norm;
+  for (AggregatorEffect& effect :
+       aggregator_->Step(PushArrived{header, push.payload}, absl::UnixEpoch())) {
+    if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
+      if (answer->header.outcome == Outcome::kAccepted) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat(std::string(Name(answer->header.outcome)), ": ", answer->reason));
+    }
+    merged_.push_back(std::get<SendMerged>(std::move(effect)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lockstep::Apply() {
   for (auto& pipeline : pipelines_) {
     for (const SendMerged& update : merged_) {
       LONGWAVE_RETURN_IF_ERROR(pipeline->Apply(update.header.segment, update.payload));
     }
-    LONGWAVE_RETURN_IF_ERROR(pipeline->EndRound());
+    LONGWAVE_RETURN_IF_ERROR(pipeline->EndFragment());
   }
   return absl::OkStatus();
 }

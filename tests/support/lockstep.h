@@ -26,17 +26,26 @@ class Lockstep {
   absl::Status Round(uint32_t round, double learning_rate, std::span<const uint32_t> order);
   absl::Status Round(uint32_t round, double learning_rate);  // in order of their index
 
+  // A sync in its two halves, for what happens between them. Send: every worker's signal of the
+  // fragment is encoded, pushed and merged. Apply: the merged updates reach the workers.
+  absl::Status Send(uint32_t round, uint32_t fragment, double learning_rate,
+                    std::span<const uint32_t> order);
+  absl::Status Send(uint32_t round, uint32_t fragment, double learning_rate);
+  absl::Status Apply();
+
   const Layout& layout() const { return layout_; }
   std::span<float> theta(uint32_t worker) { return theta_[worker]; }
   std::span<float> gradient(uint32_t worker) { return gradient_[worker]; }
   SyncPipeline& pipeline(uint32_t worker) { return *pipelines_[worker]; }
   Aggregator& aggregator() { return *aggregator_; }
   uint32_t workers() const { return static_cast<uint32_t>(pipelines_.size()); }
-  // What the last round's merges brought, one a segment.
+  // What the last Send's merges brought, one a segment.
   const std::vector<SendMerged>& merged() const { return merged_; }
 
  private:
   explicit Lockstep(Layout layout) : layout_(std::move(layout)) {}
+  std::vector<uint32_t> InOrder() const;
+  absl::Status Push(uint32_t round, uint32_t worker, uint32_t segment);
 
   Layout layout_;
   std::vector<std::vector<float>> theta_;

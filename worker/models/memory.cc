@@ -57,6 +57,7 @@ MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
   MemoryNeed need = ReplicaMemory(config.model, config.train.batch);
   double floats_a_parameter = 2;  // AdamW's
   if (sync.signal == SignalKind::kPseudoGradient) ++floats_a_parameter;
+  if (sync.overlap > 0 && sync.blend > 0) ++floats_a_parameter;  // θ at the signal
   if (sync.update == UpdateRule::kNesterov) ++floats_a_parameter;
   need.bytes += floats_a_parameter * kFloatBytes * need.parameter_count;
   need.bytes += CoefficientCount(manifest, sync.tiling) * kFloatBytes;  // momentum

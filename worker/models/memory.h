@@ -19,8 +19,9 @@ struct MemoryNeed {
 MemoryNeed ReplicaMemory(const ModelSection& model, uint32_t batch);
 
 // Of a whole worker: the replica's, AdamW's two moments, the momentum (padded to whole tiles), the
-// anchor of a pseudo-gradient, Nesterov's velocity, a round's payloads and the tables over tiles.
-// Counted from the manifest: nothing of it, the table of tiles included, need exist yet.
+// anchor of a pseudo-gradient, what an overlap keeps beside it, Nesterov's velocity, a round's
+// payloads and the tables over tiles. Counted from the manifest: nothing of it, the table of tiles
+// included, need exist yet.
 MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest);
 
 // How many of the run's workers share this machine and its GPU, as far as the configuration tells:

@@ -2,8 +2,8 @@
 #define LONGWAVE_WORKER_SYNC_EXCHANGE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "common/layout/layout.h"
 #include "common/wire/control.h"
-#include "worker/sync/pipeline.h"
+#include "worker/sync/push_ledger.h"
 
 namespace longwave {
 
@@ -20,27 +20,30 @@ struct ExchangeOptions {
   uint64_t run = 0;
   uint32_t worker = 0;
   std::vector<std::string> shard_endpoints;        // by shard index, "tcp://host:port"
+  uint32_t connections = 1;                        // to each shard
+  double max_upload_mbit = 0;                      // over all shards, 10^6 bit/s; 0: no limit
+  double max_download_mbit = 0;                    // likewise; the shards keep to it
   absl::Duration retry_after = absl::Seconds(10);  // silence after which a frame is sent again
 };
 
-// Carries the pipeline's payloads to the shards and the merged updates back: one connection a
-// shard. Not thread-safe.
+// Carries contributions to the shards and merged updates back while the caller computes: what is
+// posted is sent, paced, repeated and received by whoever implements it. Bounded: of a segment one
+// contribution is open at a time, and each is settled once. One caller at a time.
 class Exchange {
  public:
-  // `pipeline` and `layout` outlive the exchange.
+  // The one over ZeroMQ, with a thread of its own. InvalidArgument: the endpoints.
   static absl::StatusOr<std::unique_ptr<Exchange>> Connect(const ExchangeOptions& options,
-                                                           SyncPipeline* pipeline,
-                                                           const Layout* layout);
+                                                           const Layout& layout);
   virtual ~Exchange() = default;
 
-  // One sync: encodes and pushes every segment, applies each merged update as it comes, and returns
-  // when θ is the new one. weight: tokens behind this worker's signal. `stopped` is asked a few
-  // times a second. Cancelled: it said yes. FailedPrecondition: a shard rejected a push (its
-  // sentence).
-  virtual absl::Status Sync(uint32_t epoch, uint32_t round, double learning_rate, uint64_t weight,
-                            const std::function<bool()>& stopped) = 0;
+  // Returns at once. FailedPrecondition: the segment's last contribution is not settled yet.
+  virtual absl::Status Post(SegmentPush push) = 0;
 
-  // Since the start, over all shards, at the sockets.
+  // The next settled contribution, in no particular order; nothing within `timeout`.
+  // FailedPrecondition: a shard rejected a frame (its sentence); nothing more will come then.
+  virtual absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) = 0;
+
+  // Since the start, over all shards, at the sockets; what Next has returned is in it.
   virtual ByteCounts counts() const = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "worker/sync/pipeline.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -10,9 +11,13 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "kernels/device_floats.h"
+#include "worker/sync/fragments.h"
 
 namespace longwave {
 namespace {
+
+// Of the scratch through which θ and the anchor change places.
+constexpr uint64_t kSwapElements = uint64_t{1} << 20;
 
 absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica) {
   if (replica.theta == nullptr) return absl::InvalidArgumentError("sync: the replica has no theta");
@@ -25,6 +30,12 @@ absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica
     return absl::InvalidArgumentError(
         "sync: update inner: got a pseudo-gradient signal, wanted a gradient");
   }
+  const bool in_parts = options.overlapped || options.fragments > 1;
+  if (in_parts && (!options.pseudo_gradient || options.update == UpdateKind::kLocal)) {
+    return absl::InvalidArgumentError(
+        "sync: overlap and fragments: got a gradient signal or update local, wanted a "
+        "pseudo-gradient and an update that moves all anchors alike");
+  }
   return absl::OkStatus();
 }
 
@@ -35,10 +46,9 @@ struct SegmentState {
   // Reused from round to round once the socket has let go of it.
   std::shared_ptr<std::vector<std::byte>> payload;
   EncodeReport report;
-  // Its encoding was begun in this round, and how that went is not told yet. Its slot is the
-  // segment's index modulo their number.
-  bool begun = false;
-  bool taken = false;    // the residual of this round has lost what the payload holds
+  uint32_t round = 0;    // of the payload
+  bool begun = false;    // its encoding was, and how that went is not told yet
+  bool taken = false;    // the residual has lost what the payload holds
   bool applied = false;  // this round's merged update is in the anchor
 };
 
@@ -56,14 +66,25 @@ struct SyncPipeline::State {
   Exec exec;
   ReplicaView replica;
   DeviceFloats anchor_memory;  // for a pseudo-gradient; a gradient's anchor is the replica itself
+  DeviceFloats base;           // θᵢ at the last signals, where an overlap is to keep some of it
+  DeviceFloats swap;           // from the first SwapAnchor on
   DeviceFloats momentum;
   DeviceFloats velocity;
   std::vector<SegmentState> segments;
-  std::array<bool, kEncodeSlots> under_way = {};  // slots whose encoding was not waited for
+  std::array<bool, kEncodeSlots> under_way = {};    // slots whose encoding was not waited for
+  std::vector<std::vector<ElementRange>> elements;  // of each fragment
   uint32_t round = 0;
+  uint32_t fragment = 0;
   double learning_rate = 0;
 
   float* anchor() const { return options.pseudo_gradient ? anchor_memory.get() : replica.theta; }
+
+  uint32_t fragment_count() const { return static_cast<uint32_t>(elements.size()); }
+  bool InPlace() const { return !options.pseudo_gradient; }
+  bool InParts() const { return options.overlapped || fragment_count() > 1; }
+  bool KeepsBase() const { return options.overlapped && options.blend > 0; }
+  // Neighbours in a fragment take different slots.
+  uint32_t Slot(uint32_t index) const { return index / fragment_count() % kEncodeSlots; }
 
   Signal MakeSignal() const {
     if (options.pseudo_gradient) return {.a = anchor(), .b = replica.theta};
@@ -82,6 +103,8 @@ struct SyncPipeline::State {
   // Takes back one that was begun and will not be sent.
   absl::Status Drop(uint32_t index);
   absl::Status Restore(uint32_t index);
+  // θ ← anchor + blend·(θ − base) over the fragment's elements.
+  absl::Status Blend();
 
   float Eta() const {
     return options.eta_follows_learning_rate ? static_cast<float>(options.eta * learning_rate)
@@ -113,6 +136,13 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
     LONGWAVE_RETURN_IF_ERROR(
         ops->copy(exec, state->anchor_memory.get(), replica.theta, parameters * sizeof(float)));
   }
+  const uint32_t fragment_count = FragmentCount(options.fragments, *layout);
+  for (uint32_t f = 0; f < fragment_count; ++f) {
+    state->elements.push_back(FragmentElements(*layout, f, fragment_count));
+  }
+  if (state->KeepsBase()) {
+    LONGWAVE_ASSIGN_OR_RETURN(state->base, DeviceFloats::Create(ops, parameters));
+  }
   if (options.update == UpdateKind::kNesterov) {
     LONGWAVE_ASSIGN_OR_RETURN(state->velocity, DeviceFloats::Create(ops, parameters));
   }
@@ -126,20 +156,32 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
   return std::unique_ptr<SyncPipeline>(new SyncPipeline(std::move(state)));
 }
 
-absl::Status SyncPipeline::BeginRound(uint32_t round, double learning_rate) {
+uint32_t SyncPipeline::fragment_count() const { return state_->fragment_count(); }
+
+absl::Status SyncPipeline::BeginFragment(uint32_t round, uint32_t fragment, double learning_rate) {
   State& state = *state_;
+  LONGWAVE_CHECK(fragment < state.fragment_count());
   for (uint32_t s = 0; s < state.segments.size(); ++s) {
     // Begun in a round that was given up before its turn: back into the residual.
     if (state.segments[s].begun) LONGWAVE_RETURN_IF_ERROR(state.Drop(s));
   }
   state.round = round;
+  state.fragment = fragment;
   state.learning_rate = learning_rate;
-  for (SegmentState& segment : state.segments) segment.taken = segment.applied = false;
+  for (size_t s = fragment; s < state.segments.size(); s += state.fragment_count()) {
+    state.segments[s].taken = state.segments[s].applied = false;
+  }
+  if (!state.KeepsBase()) return absl::OkStatus();
+  for (const auto& [begin, end] : state.elements[fragment]) {
+    LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.base.get() + begin,
+                                             state.replica.theta + begin,
+                                             (end - begin) * sizeof(float)));
+  }
   return absl::OkStatus();
 }
 
 absl::Status SyncPipeline::State::Drop(uint32_t index) {
-  LONGWAVE_RETURN_IF_ERROR(Finish(index % kEncodeSlots));
+  LONGWAVE_RETURN_IF_ERROR(Finish(Slot(index)));
   segments[index].begun = false;
   const bool encoded = segments[index].report.nonfinite_tile == EncodeReport::kNone;
   return encoded ? Restore(index) : absl::OkStatus();
@@ -147,7 +189,7 @@ absl::Status SyncPipeline::State::Drop(uint32_t index) {
 
 absl::Status SyncPipeline::State::Begin(uint32_t index) {
   SegmentState& segment = segments[index];
-  const uint32_t slot = index % kEncodeSlots;
+  const uint32_t slot = Slot(index);
   LONGWAVE_RETURN_IF_ERROR(Finish(slot));
   if (segment.payload != nullptr && segment.payload.use_count() == 1) {
     // The count is read relaxed; what the socket's thread read before it let go comes first.
@@ -168,6 +210,7 @@ absl::Status SyncPipeline::State::Begin(uint32_t index) {
                            .payload = *segment.payload,
                            .report = &segment.report,
                            .slot = slot};
+  segment.round = round;
   segment.report = {.nonfinite_tile = 0};  // until it is finished, nothing that could be sent
   LONGWAVE_RETURN_IF_ERROR(ops->encode(exec, args));
   under_way[slot] = segment.begun = true;
@@ -176,17 +219,17 @@ absl::Status SyncPipeline::State::Begin(uint32_t index) {
 
 absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   State& state = *state_;
-  LONGWAVE_CHECK(index < state.segments.size());
+  LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
   SegmentState& segment = state.segments[index];
   if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(state.Begin(index));
   // Where encoding goes on while the host does something else, the next segment's begins before
   // this one's is waited for: one is computed while the other is copied and sent.
-  const uint32_t next = index + 1;
+  const uint32_t next = index + state.fragment_count();
   if (state.ops->on_device && next < state.segments.size() && !state.segments[next].begun &&
       !state.segments[next].taken) {
     LONGWAVE_RETURN_IF_ERROR(state.Begin(next));
   }
-  LONGWAVE_RETURN_IF_ERROR(state.Finish(index % kEncodeSlots));
+  LONGWAVE_RETURN_IF_ERROR(state.Finish(state.Slot(index)));
   segment.begun = false;
   if (segment.report.nonfinite_tile != EncodeReport::kNone) {
     return absl::DataLossError(absl::StrCat(
@@ -204,7 +247,7 @@ absl::Status SyncPipeline::State::Restore(uint32_t index) {
                             .segment = index,
                             .alpha = options.alpha,
                             .run_seed = options.run_seed,
-                            .round = round,
+                            .round = segment.round,
                             .momentum = momentum.get(),
                             .payload_layout = &segment.up,
                             .payload = *segment.payload};
@@ -221,7 +264,7 @@ absl::Status SyncPipeline::Restore(uint32_t index) {
 
 absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   State& state = *state_;
-  LONGWAVE_CHECK(index < state.segments.size());
+  LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
   SegmentState& segment = state.segments[index];
   if (segment.applied) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(merged.bytes()));
@@ -254,17 +297,49 @@ absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   return absl::OkStatus();
 }
 
-absl::Status SyncPipeline::EndRound() {
+absl::Status SyncPipeline::State::Blend() {
+  for (const auto& [begin, end] : elements[fragment]) {
+    const BlendArgs args = {.begin = begin,
+                            .end = end,
+                            .theta = replica.theta,
+                            .anchor = anchor(),
+                            .base = base.get(),
+                            .alpha = KeepsBase() ? options.blend : 0};
+    LONGWAVE_RETURN_IF_ERROR(ops->blend(exec, args));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SyncPipeline::EndFragment() {
   State& state = *state_;
-  for (size_t s = 0; s < state.segments.size(); ++s) {
+  for (size_t s = state.fragment; s < state.segments.size(); s += state.fragment_count()) {
     if (!state.segments[s].applied) {
       return absl::FailedPreconditionError(
           absl::StrCat("round ", state.round, " ends without the merged update of segment ", s));
     }
   }
-  if (state.options.pseudo_gradient) {
-    LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.replica.theta, state.anchor(),
-                                             state.layout->parameter_count() * sizeof(float)));
+  if (!state.InPlace()) LONGWAVE_RETURN_IF_ERROR(state.Blend());
+  return state.ops->wait(state.exec);
+}
+
+absl::Status SyncPipeline::SwapAnchor() {
+  State& state = *state_;
+  if (!state.InParts()) return absl::OkStatus();
+  const uint64_t parameters = state.layout->parameter_count();
+  if (state.swap.get() == nullptr) {
+    LONGWAVE_ASSIGN_OR_RETURN(state.swap,
+                              DeviceFloats::Create(state.ops, std::min(parameters, kSwapElements)));
+  }
+  const auto copy = [&](float* to, const float* from, uint64_t count) {
+    return state.ops->copy(state.exec, to, from, count * sizeof(float));
+  };
+  for (uint64_t begin = 0; begin < parameters; begin += kSwapElements) {
+    const uint64_t count = std::min(kSwapElements, parameters - begin);
+    float* const theta = state.replica.theta + begin;
+    float* const anchor = state.anchor() + begin;
+    LONGWAVE_RETURN_IF_ERROR(copy(state.swap.get(), theta, count));
+    LONGWAVE_RETURN_IF_ERROR(copy(theta, anchor, count));
+    LONGWAVE_RETURN_IF_ERROR(copy(anchor, state.swap.get(), count));
   }
   return state.ops->wait(state.exec);
 }

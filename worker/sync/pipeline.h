@@ -33,6 +33,11 @@ struct SyncOptions {
   float mu = 0;
   float weight_decay = 0;  // decoupled: θ ← (1 − η·wd)·θ before the update
   uint64_t run_seed = 0;   // with round and tile, what random and stride selection draw from
+  // Training goes on between a signal and its update; `blend` is the share that is kept of what it
+  // brings.
+  bool overlapped = false;
+  float blend = 1;
+  uint32_t fragments = 1;  // wanted; see FragmentCount
 };
 
 // The worker's dense arrays, flat as the layout orders them (see Tile), in the backend's memory.
@@ -45,9 +50,16 @@ struct ReplicaView {
 // payloads and merged payloads into the updated replica. One object for one worker, and the same
 // object in the simulator. Not thread-safe.
 //
-// A round:  BeginRound;  for each segment Encode, then (once the shard has merged) Apply, segments
-// in any order;  EndRound. A push that was not accepted is given back to the residual by
-// Restore, before or after Apply.
+// A fragment of a round:  BeginFragment;  Encode of each of its segments, while θ stands still;
+// with `overlapped`, inner steps;  Apply of each (once the shard has merged), in any order;
+// EndFragment. One fragment is under way at a time. A push that was not accepted is given back to
+// the residual by Restore, before or after Apply.
+//
+// With base = θᵢ at the signal, s = anchor − base is what goes into the momentum, and the end sets
+//   θᵢ ← anchor + blend·(θᵢ − base)
+// so that with blend 1 every inner step's progress is in exactly one signal. Without an overlap
+// θᵢ − base is nothing: θᵢ ← anchor, and no base is kept. The anchors of all workers are equal, bit
+// for bit, after every fragment; their replicas only without overlap and fragments.
 class SyncPipeline {
  public:
   // InvalidArgument: options that do not fit each other or the backend. ResourceExhausted: memory
@@ -61,8 +73,12 @@ class SyncPipeline {
   SyncPipeline(const SyncPipeline&) = delete;
   SyncPipeline& operator=(const SyncPipeline&) = delete;
 
-  // learning_rate: of the inner schedule at this round.
-  absl::Status BeginRound(uint32_t round, double learning_rate);
+  // The segments of a fragment are fragment, fragment + fragment_count(), and so on.
+  uint32_t fragment_count() const;
+
+  // learning_rate: of the inner schedule at this signal. What was begun before and not encoded goes
+  // back into the residual.
+  absl::Status BeginFragment(uint32_t round, uint32_t fragment, double learning_rate);
 
   struct Push {
     Buffer payload;
@@ -73,19 +89,24 @@ class SyncPipeline {
   // segment may be sent then, and the momentum of its other tiles has taken the signal in.
   absl::StatusOr<Push> Encode(uint32_t segment);
 
-  // Puts what Encode took from the residual back: the push was late or rejected.
+  // Puts what the segment's last Encode took from the residual back, once: the push was late or
+  // rejected. The payload must be as Encode gave it.
   absl::Status Restore(uint32_t segment);
 
   // Applies a segment's merged update to the anchor. InvalidArgument: a payload that does not fit.
   absl::Status Apply(uint32_t segment, const Buffer& merged);
 
-  // θ ← anchor. FailedPrecondition: a segment is still missing.
-  absl::Status EndRound();
+  // Takes the fragment's part of the anchor into θ. FailedPrecondition: a segment is missing.
+  absl::Status EndFragment();
+
+  // Exchanges θ and the anchor between two fragments, so that a model sees what all replicas share:
+  // before an evaluation, and again after it. Nothing where θ is the anchor anyway.
+  absl::Status SwapAnchor();
 
   // Hash of each segment of the parameters that all replicas share.
   absl::StatusOr<std::vector<uint64_t>> Hashes();
 
-  // The parameters as of the last sync: what the servers' merges have made of the start.
+  // What the servers' merges have made of the start, in the backend's memory.
   const float* anchor() const;
   // The residual momentum in the transform's domain, [coefficient_count].
   const float* momentum() const;

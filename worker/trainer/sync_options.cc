@@ -38,6 +38,9 @@ SyncOptions SyncOptionsOf(const SyncSection& sync, uint64_t run_seed) {
       .mu = static_cast<float>(sync.mu),
       .weight_decay = static_cast<float>(sync.weight_decay),
       .run_seed = run_seed,
+      .overlapped = sync.overlap > 0,
+      .blend = static_cast<float>(sync.blend),
+      .fragments = sync.fragments,
   };
 }
 

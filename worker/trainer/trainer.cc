@@ -6,27 +6,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "common/base/clock.h"
+#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
+#include "worker/sync/stopwatch.h"
 #include "worker/trainer/safetensors.h"
 
 namespace longwave {
 namespace {
-
-// Adds the time it lives to *seconds.
-class Stopwatch {
- public:
-  explicit Stopwatch(double* seconds) : seconds_(seconds), begin_(MonotonicNow()) {}
-  ~Stopwatch() { *seconds_ += absl::ToDoubleSeconds(MonotonicNow() - begin_); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double* const seconds_;
-  const absl::Time begin_;
-};
 
 // The layout puts matrices first and vectors after them.
 uint64_t MatrixElements(const Manifest& manifest) {
@@ -54,49 +41,85 @@ Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
       config_(*parts_.config),
       schedule_(config_.train, config_.run.steps),
-      rounds_(RoundCount(config_)) {}
+      plan_(config_.sync.inner_steps, parts_.pipeline->fragment_count(), config_.sync.overlap,
+            config_.run.steps),
+      rounds_(plan_.round_count()),
+      sync_(parts_.pipeline, parts_.exchange,
+            static_cast<uint32_t>(parts_.layout->segments().size())) {}
 
 absl::StatusOr<FinalReport> Trainer::Run() {
   LONGWAVE_ASSIGN_OR_RETURN(
       optimizer_,
       AdamW::Create(OptimizerOptions(config_.train), parts_.ops, parts_.exec,
                     parts_.replica->parameter_count(), MatrixElements(parts_.replica->manifest())));
-  for (uint64_t round = 0; round < rounds_; ++round) {
-    LONGWAVE_RETURN_IF_ERROR(RunRound(static_cast<uint32_t>(round)));
+  for (uint32_t round = 0; round < rounds_; ++round) {
+    for (uint32_t fragment = 0; fragment < plan_.fragment_count(); ++fragment) {
+      LONGWAVE_RETURN_IF_ERROR(SyncFragment(plan_.At(round, fragment)));
+    }
+    LONGWAVE_RETURN_IF_ERROR(EndRound(round));
   }
   return Finish();
 }
 
-absl::Status Trainer::RunRound(uint32_t round) {
+absl::Status Trainer::SyncFragment(const SyncPoint& point) {
+  LONGWAVE_RETURN_IF_ERROR(TrainTo(point.signal_step));
+  // Where the overlap goes on into the next round, what is told of this one is of its own steps.
+  round_end_ = {.round = point.round,
+                .step = state_.step,
+                .train_loss = state_.train_loss,
+                .tokens = state_.tokens};
+  {
+    SetPhase(WorkerPhase::kSyncing);
+    Stopwatch stopwatch(&state_.seconds_syncing);
+    const uint64_t tokens = point.steps * config_.train.batch * config_.model.context;
+    LONGWAVE_RETURN_IF_ERROR(
+        sync_.Send(point.round, point.fragment, learning_rate_, parts_.host->epoch(), tokens));
+  }
+  LONGWAVE_RETURN_IF_ERROR(TrainTo(point.apply_step));
+  return ApplyFragment();
+}
+
+absl::Status Trainer::TrainTo(uint64_t step) {
+  if (state_.step >= step) return absl::OkStatus();
+  const uint64_t inner_steps = config_.sync.inner_steps;
   const bool inner_at_sync = config_.sync.update == UpdateRule::kInner;
-  const uint64_t begin = uint64_t{round} * config_.sync.inner_steps;
-  const uint64_t end = std::min(begin + config_.sync.inner_steps, config_.run.steps);
-  state_.round = round;
-  round_loss_sum_ = 0;
   SetPhase(WorkerPhase::kTraining);
-  double learning_rate = 0;
-  for (uint64_t step = begin; step < end; ++step) {
+  while (state_.step < step) {
     if (parts_.host->stop_requested()) return Cancelled();
     Stopwatch stopwatch(&state_.seconds_computing);
-    learning_rate = schedule_.LearningRate(step);
+    const uint64_t into = state_.step % inner_steps;
+    if (into == 0) round_loss_sum_ = 0;
+    state_.round = static_cast<uint32_t>(state_.step / inner_steps);
+    learning_rate_ = schedule_.LearningRate(state_.step);
     LONGWAVE_RETURN_IF_ERROR(ForwardBackward());
     if (!inner_at_sync) LONGWAVE_RETURN_IF_ERROR(ClipGradient());
-    if (IsPseudoGradient(config_)) LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate));
-    state_.train_loss = round_loss_sum_ / static_cast<double>(step + 1 - begin);
+    if (IsPseudoGradient(config_)) LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate_));
+    state_.train_loss = round_loss_sum_ / static_cast<double>(into + 1);
     parts_.host->SetState(state_);
   }
-  LONGWAVE_RETURN_IF_ERROR(Sync(round, end - begin, learning_rate));
-  if (inner_at_sync) {
-    // The merged gradient stands where the own one stood: every replica takes the same step.
-    Stopwatch stopwatch(&state_.seconds_computing);
-    LONGWAVE_RETURN_IF_ERROR(ClipGradient());
-    LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::ApplyFragment() {
+  {
+    SetPhase(WorkerPhase::kSyncing);
+    Stopwatch stopwatch(&state_.seconds_syncing);
+    const absl::Status applied = sync_.Apply([this] { return parts_.host->stop_requested(); });
+    state_.bytes = parts_.exchange->counts();
+    LONGWAVE_RETURN_IF_ERROR(applied);
   }
-  RoundReport report{.round = round, .step = state_.step, .train_loss = state_.train_loss};
+  if (config_.sync.update != UpdateRule::kInner) return absl::OkStatus();
+  // The merged gradient stands where the own one stood: every replica takes the same step.
+  Stopwatch stopwatch(&state_.seconds_computing);
+  LONGWAVE_RETURN_IF_ERROR(ClipGradient());
+  return InnerStep(learning_rate_);
+}
+
+absl::Status Trainer::EndRound(uint32_t round) {
+  RoundReport report = std::exchange(round_end_, {});
   LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
   LONGWAVE_RETURN_IF_ERROR(Validate(round));
   if (validated_round_ == round) report.validation_loss = validation_loss_;
-  report.tokens = state_.tokens;
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;
   report.seconds_syncing = state_.seconds_syncing;
@@ -132,25 +155,14 @@ absl::Status Trainer::InnerStep(double learning_rate) {
   return optimizer_->Step(parts_.replica->gradient(), learning_rate, parts_.replica->theta());
 }
 
-absl::StatusOr<const float*> Trainer::HostTheta(std::vector<float>* copy) {
-  const float* const theta = parts_.replica->theta();
-  if (!parts_.ops->on_device) return theta;
+absl::StatusOr<const float*> Trainer::HostAnchor(std::vector<float>* copy) {
+  const float* const anchor = parts_.pipeline->anchor();
+  if (!parts_.ops->on_device) return anchor;
   copy->resize(parts_.replica->parameter_count());
   LONGWAVE_RETURN_IF_ERROR(
-      parts_.ops->copy(parts_.exec, copy->data(), theta, copy->size() * sizeof(float)));
+      parts_.ops->copy(parts_.exec, copy->data(), anchor, copy->size() * sizeof(float)));
   LONGWAVE_RETURN_IF_ERROR(parts_.ops->wait(parts_.exec));
   return copy->data();
-}
-
-absl::Status Trainer::Sync(uint32_t round, uint64_t steps, double learning_rate) {
-  SetPhase(WorkerPhase::kSyncing);
-  Stopwatch stopwatch(&state_.seconds_syncing);
-  const uint64_t tokens = steps * config_.train.batch * config_.model.context;
-  const absl::Status status =
-      parts_.exchange->Sync(parts_.host->epoch(), round, learning_rate, tokens,
-                            [this] { return parts_.host->stop_requested(); });
-  state_.bytes = parts_.exchange->counts();
-  return status;
 }
 
 absl::Status Trainer::Validate(uint32_t round) {
@@ -158,7 +170,11 @@ absl::Status Trainer::Validate(uint32_t round) {
   const bool due = (round + 1) % interval == 0 || round + 1 == rounds_;
   if (!due || !parts_.host->validates()) return absl::OkStatus();
   SetPhase(WorkerPhase::kValidating);
-  LONGWAVE_ASSIGN_OR_RETURN(const double loss, ValidationLoss());
+  // What is validated is the anchor: where training has gone on from it, it takes θ's place.
+  LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->SwapAnchor());
+  const absl::StatusOr<double> validated = ValidationLoss();
+  LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->SwapAnchor());
+  LONGWAVE_ASSIGN_OR_RETURN(const double loss, validated);
   if (!std::isfinite(loss)) {
     return absl::DataLossError(absl::StrCat("the validation loss is ", loss, " after round ", round,
                                             " (wanted a finite number)"));
@@ -168,8 +184,6 @@ absl::Status Trainer::Validate(uint32_t round) {
   return absl::OkStatus();
 }
 
-// After a sync the replica is the anchor (with `apply: local`, this worker's own), so it is what is
-// validated and, at the end, written.
 absl::StatusOr<double> Trainer::ValidationLoss() {
   const uint32_t count = config_.run.validation_batches;
   double sum = 0;
@@ -191,7 +205,7 @@ absl::StatusOr<FinalReport> Trainer::Finish() {
     report.validation_loss = validation_loss_;
     report.model_file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
     std::vector<float> copy;
-    LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostTheta(&copy));
+    LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
     LONGWAVE_RETURN_IF_ERROR(
         WriteSafetensors(report.model_file, parts_.replica->manifest(), *parts_.layout, theta,
                          {{"format", "pt"},
@@ -201,6 +215,12 @@ absl::StatusOr<FinalReport> Trainer::Finish() {
                           {"longwave.steps", absl::StrCat(config_.run.steps)}}));
     Log(LogLevel::kInfo, absl::StrCat("wrote ", report.model_file));
   }
+  const SyncSeconds& seconds = sync_.seconds();
+  Log(LogLevel::kInfo,
+      absl::StrFormat("computed for %.1f s, synced for %.1f s: encoding %.1f, waiting %.1f, "
+                      "decoding %.1f",
+                      state_.seconds_computing, state_.seconds_syncing, seconds.encoding,
+                      seconds.waiting, seconds.decoding));
   SetPhase(WorkerPhase::kDone);
   return report;
 }

@@ -16,6 +16,8 @@
 #include "worker/models/adamw.h"
 #include "worker/models/replica.h"
 #include "worker/sync/exchange.h"
+#include "worker/sync/fragment_sync.h"
+#include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
 #include "worker/trainer/schedule.h"
 
@@ -47,9 +49,11 @@ struct TrainerParts {
   std::string run_dir;  // where the validating worker writes model.safetensors
 };
 
-// A run as one worker lives it, round after round: H inner steps (pseudo-gradient) or one gradient;
-// the sync; with `update: inner` the optimizer's step with the merged gradient; the hashes; the
-// validation, where it is this worker's turn.
+// A run as one worker lives it: inner steps (pseudo-gradient) or one gradient; a fragment's signal;
+// the inner steps that go on while it is in flight; its update; with `update: inner` the
+// optimizer's step with the merged gradient. A round is over, τ steps into the next one, when its
+// last fragment is applied: then come the hashes of what all replicas share and, where it is this
+// worker's turn, its validation.
 // What it computes depends on configuration, worker index and what the shards merge, not on time.
 class Trainer {
  public:
@@ -60,10 +64,13 @@ class Trainer {
   absl::StatusOr<FinalReport> Run();
 
  private:
-  absl::Status RunRound(uint32_t round);
+  absl::Status SyncFragment(const SyncPoint& point);
+  // Inner steps until `step` are done.
+  absl::Status TrainTo(uint64_t step);
   // One batch into gradient(); adds to the round's loss.
   absl::Status ForwardBackward();
-  absl::Status Sync(uint32_t round, uint64_t steps, double learning_rate);
+  absl::Status ApplyFragment();
+  absl::Status EndRound(uint32_t round);
   absl::Status Validate(uint32_t round);
   absl::StatusOr<double> ValidationLoss();
   absl::StatusOr<FinalReport> Finish();
@@ -72,16 +79,20 @@ class Trainer {
 
   absl::Status ClipGradient();
   absl::Status InnerStep(double learning_rate);
-  // θ where the host can read it: the replica's own array, or `copy` filled from the device.
-  absl::StatusOr<const float*> HostTheta(std::vector<float>* copy);
+  // The anchor where the host can read it: itself, or `copy` filled from the device.
+  absl::StatusOr<const float*> HostAnchor(std::vector<float>* copy);
 
   const TrainerParts parts_;
   const RunConfig& config_;
   const Schedule schedule_;
+  const SyncPlan plan_;
   const uint64_t rounds_;
+  FragmentSync sync_;
   std::optional<AdamW> optimizer_;  // from Run on
   WorkerState state_;
-  double round_loss_sum_ = 0;
+  double learning_rate_ = 0;               // of the last step
+  double round_loss_sum_ = 0;              // over the steps of the round that is trained
+  RoundReport round_end_;                  // of the last round of which all steps are done
   std::optional<double> validation_loss_;  // of the last validation
   std::optional<uint32_t> validated_round_;
 };

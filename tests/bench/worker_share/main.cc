@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -73,37 +74,39 @@ KernelOps WithClock(const KernelOps* ops) {
 // A shard that is a function call away.
 class MergeHere final : public Exchange {
  public:
-  MergeHere(SyncPipeline* pipeline, const Layout* layout, Aggregator aggregator)
-      : pipeline_(pipeline), layout_(layout), aggregator_(std::move(aggregator)) {
+  explicit MergeHere(Aggregator aggregator) : aggregator_(std::move(aggregator)) {
     aggregator_.Step(MembershipChanged{{.epoch = 1, .members = {{.worker = 0, .name = "worker"}}}},
                      absl::UnixEpoch());
   }
 
-  absl::Status Sync(uint32_t epoch, uint32_t round, double learning_rate, uint64_t weight,
-                    const std::function<bool()>&) override {
-    LONGWAVE_RETURN_IF_ERROR(pipeline_->BeginRound(round, learning_rate));
-    for (uint32_t segment = 0; segment < layout_->segments().size(); ++segment) {
-      LONGWAVE_ASSIGN_OR_RETURN(const SyncPipeline::Push push, pipeline_->Encode(segment));
-      FrameHeader header{.kind = FrameKind::kPush, .run = 1, .epoch = epoch, .round = round};
-      header.segment = segment;
-      header.weight = weight;
-      header.norm = push.norm;
-      for (const AggregatorEffect& effect :
-           aggregator_.Step(PushArrived{header, push.payload}, absl::UnixEpoch())) {
-        if (const auto* merged = std::get_if<SendMerged>(&effect)) {
-          LONGWAVE_RETURN_IF_ERROR(pipeline_->Apply(segment, merged->payload));
-        }
+  absl::Status Post(SegmentPush push) override {
+    FrameHeader header{.kind = FrameKind::kPush, .run = 1, .epoch = push.epoch};
+    header.round = push.round;
+    header.segment = push.segment;
+    header.weight = push.weight;
+    header.norm = push.norm;
+    for (const AggregatorEffect& effect :
+         aggregator_.Step(PushArrived{header, push.payload}, absl::UnixEpoch())) {
+      if (const auto* merged = std::get_if<SendMerged>(&effect)) {
+        settled_.push_back(
+            {.round = push.round, .segment = push.segment, .merged = merged->payload});
       }
     }
-    return pipeline_->EndRound();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::optional<Settled>> Next(absl::Duration) override {
+    if (settled_.empty()) return absl::InternalError("the shard took no push");
+    Settled next = std::move(settled_.back());
+    settled_.pop_back();
+    return next;
   }
 
   ByteCounts counts() const override { return {}; }
 
  private:
-  SyncPipeline* const pipeline_;
-  const Layout* const layout_;
   Aggregator aggregator_;
+  std::vector<Settled> settled_;
 };
 
 // Nobody watches; the last report is what is looked at.
@@ -167,7 +170,7 @@ absl::Status Run(const RunConfig& config) {
                                                                        .rho = config.sync.rho,
                                                                        .down = config.sync.down},
                                                                       layout));
-  MergeHere exchange(pipeline.get(), &layout, std::move(aggregator));
+  MergeHere exchange(std::move(aggregator));
   Host host;
   Trainer trainer({.config = &config,
                    .layout = &layout,

@@ -5,17 +5,25 @@
 
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
+#include <functional>
 #include <map>
+#include <mutex>
+#include <set>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/link/link.h"
 #include "server/shard/aggregator.h"
+#include "worker/sync/fragment_sync.h"
 
 namespace longwave {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kRun = 99;
@@ -36,41 +44,82 @@ class TestShard {
   }
   ~TestShard() {
     stop_ = true;
+    router_->Wake();
     thread_.join();
   }
 
   const std::string& endpoint() const { return endpoint_; }
-  // The next `count` frames that come in are lost.
+  // The next `count` pushes and pulls that come in are lost.
   void LoseIncoming(int count) { lose_incoming_ = count; }
   // The next `count` merged updates are lost on their way out.
   void LoseMerged(int count) { lose_merged_ = count; }
+  // The next `count` pushes are answered `busy`.
+  void BeBusy(int count) { busy_ = count; }
+
+  // Waits until `done` says so, of what has come in so far.
+  struct Seen {
+    std::vector<FrameHeader> hellos;
+    std::map<uint32_t, PeerId> peers;  // by segment
+    int pushes = 0;
+  };
+  void Await(const std::function<bool(const Seen&)>& done) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done(seen_); });
+  }
+  Seen seen() const {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
 
  private:
   void Serve() {
     while (!stop_) {
-      auto received = router_->Receive(absl::Milliseconds(20));
+      auto received = router_->Receive(absl::Hours(1));
       if (!received.ok() || !received->has_value()) continue;
       const PeerFrame& arrived = **received;
-      if (lose_incoming_ > 0) {
+      const FrameHeader& header = arrived.frame.header;
+      See(arrived);
+      if (header.kind == FrameKind::kHello) {
+        Answer(arrived.peer, header, Outcome::kAccepted);
+      } else if (lose_incoming_ > 0) {
         --lose_incoming_;
-        continue;
+      } else if (header.kind == FrameKind::kPush && busy_ > 0) {
+        --busy_;
+        Answer(arrived.peer, header, Outcome::kBusy);
+      } else {
+        routes_[{header.worker, header.segment}] = arrived.peer;
+        const AggregatorEvent event =
+            header.kind == FrameKind::kPull
+                ? AggregatorEvent(PullArrived{header})
+                : AggregatorEvent(PushArrived{header, arrived.frame.payload});
+        for (const AggregatorEffect& effect : aggregator_.Step(event, absl::Now())) Do(effect);
       }
-      peers_[arrived.frame.header.worker] = arrived.peer;
-      const AggregatorEvent event =
-          arrived.frame.header.kind == FrameKind::kPull
-              ? AggregatorEvent(PullArrived{arrived.frame.header})
-              : AggregatorEvent(PushArrived{arrived.frame.header, arrived.frame.payload});
-      for (const AggregatorEffect& effect : aggregator_.Step(event, absl::Now())) Do(effect);
     }
+  }
+
+  void See(const PeerFrame& arrived) {
+    const std::lock_guard lock(mutex_);
+    const FrameHeader& header = arrived.frame.header;
+    if (header.kind == FrameKind::kHello) seen_.hellos.push_back(header);
+    if (header.kind == FrameKind::kPush) {
+      ++seen_.pushes;
+      seen_.peers[header.segment] = arrived.peer;
+    }
+    changed_.notify_all();
+  }
+
+  void Answer(const PeerId& peer, FrameHeader header, Outcome outcome) {
+    header.kind = FrameKind::kAnswer;
+    header.outcome = outcome;
+    EXPECT_TRUE(router_->Send(peer, header, Buffer()).ok());
   }
 
   void Do(const AggregatorEffect& effect) {
     if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
       const auto* text = reinterpret_cast<const std::byte*>(answer->reason.data());
       std::vector<std::byte> reason(text, text + answer->reason.size());
-      EXPECT_TRUE(
-          router_->Send(peers_[answer->header.worker], answer->header, Buffer(std::move(reason)))
-              .ok());
+      const PeerId& peer = routes_[{answer->header.worker, answer->header.segment}];
+      EXPECT_TRUE(router_->Send(peer, answer->header, Buffer(std::move(reason))).ok());
       return;
     }
     const auto& merged = std::get<SendMerged>(effect);
@@ -79,18 +128,41 @@ class TestShard {
         --lose_merged_;
         continue;
       }
-      EXPECT_TRUE(router_->Send(peers_[worker], merged.header, merged.payload).ok());
+      const PeerId& peer = routes_[{worker, merged.header.segment}];
+      EXPECT_TRUE(router_->Send(peer, merged.header, merged.payload).ok());
     }
   }
 
   std::unique_ptr<Router> router_;
   Aggregator aggregator_;
   std::string endpoint_;
-  std::map<uint32_t, PeerId> peers_;
+  std::map<std::pair<uint32_t, uint32_t>, PeerId> routes_;  // by worker and segment
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Seen seen_;
   std::atomic<bool> stop_ = false;
   std::atomic<int> lose_incoming_ = 0;
   std::atomic<int> lose_merged_ = 0;
+  std::atomic<int> busy_ = 0;
   std::thread thread_;
+};
+
+// A worker's sync without its trainer.
+class Syncing {
+ public:
+  Syncing(const ExchangeOptions& options, SyncPipeline* pipeline, const Layout& layout)
+      : exchange_(Exchange::Connect(options, layout).value()),
+        sync_(pipeline, exchange_.get(), static_cast<uint32_t>(layout.segments().size())) {}
+
+  absl::Status Send(uint32_t round) { return sync_.Send(round, 0, 1e-3, 1, 512); }
+  absl::Status Apply(const std::function<bool()>& stopped = [] { return false; }) {
+    return sync_.Apply(stopped);
+  }
+  Exchange& exchange() { return *exchange_; }
+
+ private:
+  std::unique_ptr<Exchange> exchange_;
+  FragmentSync sync_;
 };
 
 class ExchangeTest : public ::testing::Test {
@@ -98,9 +170,13 @@ class ExchangeTest : public ::testing::Test {
   void SetUp() override {
     layout_ = std::make_unique<Layout>(
         Layout::Create(SmallModel(), {.segment_tiles = 2, .shard_count = 1}).value());
-    sync_.up = {Selection::kTopK, ValueCodec::kInt2, 64};
-    sync_.beta = 0.9f;
     theta_.assign(layout_->parameter_count(), 0.5f);
+    SetUpload({Selection::kTopK, ValueCodec::kInt2, 64});
+  }
+
+  void SetUpload(const PayloadFormat& up) {
+    sync_.up = up;
+    sync_.beta = 0.9f;
     pipeline_ = SyncPipeline::Create(sync_, layout_.get(), OpsFor(BackendKind::kCpu).value(), {},
                                      {.theta = theta_.data()})
                     .value();
@@ -118,18 +194,24 @@ class ExchangeTest : public ::testing::Test {
                                          history);
   }
 
-  std::unique_ptr<Exchange> Connect(uint32_t worker = 0) {
-    return Exchange::Connect({.run = kRun,
-                              .worker = worker,
-                              .shard_endpoints = {shard_->endpoint()},
-                              .retry_after = absl::Milliseconds(200)},
-                             pipeline_.get(), layout_.get())
-        .value();
+  std::unique_ptr<Syncing> Connect(ExchangeOptions options = {}) {
+    options.run = kRun;
+    options.shard_endpoints = {shard_->endpoint()};
+    options.retry_after = absl::Milliseconds(200);
+    return std::make_unique<Syncing>(options, pipeline_.get(), *layout_);
   }
 
-  absl::Status Sync(Exchange& exchange, uint32_t round) {
+  void Drift() {
     for (size_t e = 0; e < theta_.size(); e += 7) theta_[e] -= 0.01f;
-    return exchange.Sync(1, round, 1e-3, 512, [] { return false; });
+  }
+  absl::Status Sync(Syncing& syncing, uint32_t round) {
+    Drift();
+    const absl::Status sent = syncing.Send(round);
+    return sent.ok() ? syncing.Apply() : sent;
+  }
+  uint32_t segment_count() const { return static_cast<uint32_t>(layout_->segments().size()); }
+  uint64_t PayloadBytes(uint32_t segment) const {
+    return PayloadLayout::Create(sync_.up, layout_->TileSizes(segment))->bytes();
   }
 
   std::unique_ptr<Layout> layout_;
@@ -140,9 +222,9 @@ class ExchangeTest : public ::testing::Test {
 };
 
 TEST_F(ExchangeTest, BringsTheReplicaToTheMergedState) {
-  auto exchange = Connect();
+  auto syncing = Connect();
   for (uint32_t round = 0; round < 3; ++round) {
-    const absl::Status synced = Sync(*exchange, round);
+    const absl::Status synced = Sync(*syncing, round);
     ASSERT_TRUE(synced.ok()) << synced;
     EXPECT_TRUE(std::equal(theta_.begin(), theta_.end(), pipeline_->anchor()));
   }
@@ -150,13 +232,13 @@ TEST_F(ExchangeTest, BringsTheReplicaToTheMergedState) {
 }
 
 TEST_F(ExchangeTest, CountsEveryByteOfItsFrames) {
-  auto exchange = Connect();
-  ASSERT_TRUE(Sync(*exchange, 0).ok());
-  const ByteCounts counts = exchange->counts();
+  auto syncing = Connect();
+  ASSERT_TRUE(Sync(*syncing, 0).ok());
+  const ByteCounts counts = syncing->exchange().counts();
   uint64_t payload = 0;
-  uint64_t wire = 0;
-  for (uint32_t s = 0; s < layout_->segments().size(); ++s) {
-    const uint64_t bytes = PayloadLayout::Create(sync_.up, layout_->TileSizes(s))->bytes();
+  uint64_t wire = kFrameHeaderBytes + 2;  // the hello
+  for (uint32_t s = 0; s < segment_count(); ++s) {
+    const uint64_t bytes = PayloadBytes(s);
     payload += bytes;
     // A header and a payload, with ZMTP's framing: 2 bytes a part up to 255 bytes, 9 above.
     wire += kFrameHeaderBytes + 2 + bytes + (bytes > 255 ? 9 : 2);
@@ -167,15 +249,15 @@ TEST_F(ExchangeTest, CountsEveryByteOfItsFrames) {
 }
 
 TEST_F(ExchangeTest, PushesAgainWhatWasLost) {
-  auto exchange = Connect();
+  auto syncing = Connect();
   shard_->LoseIncoming(2);
-  EXPECT_TRUE(Sync(*exchange, 0).ok());
+  EXPECT_TRUE(Sync(*syncing, 0).ok());
 }
 
 TEST_F(ExchangeTest, AsksAgainForAMergedUpdateThatWasLost) {
-  auto exchange = Connect();
+  auto syncing = Connect();
   shard_->LoseMerged(1);
-  EXPECT_TRUE(Sync(*exchange, 0).ok());
+  EXPECT_TRUE(Sync(*syncing, 0).ok());
 }
 
 // Worker 1 alone was a member when round 0 closed: worker 0's push is late. Its signal stays in the
@@ -187,21 +269,22 @@ TEST_F(ExchangeTest, KeepsTheSignalOfALatePushAndTakesTheUpdate) {
                            {.theta = other.data()})
           .value();
   for (size_t e = 0; e < other.size(); e += 3) other[e] += 0.02f;
-  ASSERT_TRUE(pipeline->BeginRound(0, 1e-3).ok());
+  ASSERT_TRUE(pipeline->BeginFragment(0, 0, 1e-3).ok());
   std::vector<AggregatorEvent> history = {MembershipChanged{Members(1, {1})}};
-  for (uint32_t s = 0; s < layout_->segments().size(); ++s) {
+  for (uint32_t s = 0; s < segment_count(); ++s) {
     const SyncPipeline::Push push = pipeline->Encode(s).value();
     FrameHeader header{.kind = FrameKind::kPush, .run = kRun, .epoch = 1};
     header.worker = 1;
     header.segment = s;
     header.weight = 1;
+    header.norm = push.norm;
     history.push_back(PushArrived{header, push.payload});
   }
   history.push_back(MembershipChanged{Members(2, {0, 1})});
   StartShard(history);
 
-  auto exchange = Connect();
-  const absl::Status synced = Sync(*exchange, 0);
+  auto syncing = Connect();
+  const absl::Status synced = Sync(*syncing, 0);
   ASSERT_TRUE(synced.ok()) << synced;
   EXPECT_GT(theta_[0], 0.5f);  // worker 1's update; worker 0 alone would have lowered it
   double kept = 0;
@@ -212,24 +295,102 @@ TEST_F(ExchangeTest, KeepsTheSignalOfALatePushAndTakesTheUpdate) {
 }
 
 TEST_F(ExchangeTest, SaysWhyAPushWasRejected) {
-  auto exchange = Connect(/*worker=*/5);
-  const absl::Status synced = Sync(*exchange, 0);
+  auto syncing = Connect({.worker = 5});
+  const absl::Status synced = Sync(*syncing, 0);
   EXPECT_EQ(synced.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(synced.message(), HasSubstr("rejected"));
   EXPECT_THAT(synced.message(), HasSubstr("5"));
 }
 
 TEST_F(ExchangeTest, StopsWhenToldTo) {
-  auto exchange = Connect();
+  auto syncing = Connect();
   shard_->LoseIncoming(1 << 20);
+  ASSERT_TRUE(syncing->Send(0).ok());
   int asked = 0;
-  const absl::Status synced = exchange->Sync(1, 0, 1e-3, 512, [&asked] { return ++asked > 2; });
-  EXPECT_EQ(synced.code(), absl::StatusCode::kCancelled);
+  const absl::Status stopped = syncing->Apply([&asked] { return ++asked > 2; });
+  EXPECT_EQ(stopped.code(), absl::StatusCode::kCancelled);
 }
 
-TEST_F(ExchangeTest, WantsOneEndpointAShard) {
-  const auto exchange = Exchange::Connect({.shard_endpoints = {}}, pipeline_.get(), layout_.get());
-  EXPECT_EQ(exchange.status().code(), absl::StatusCode::kInvalidArgument);
+TEST_F(ExchangeTest, PushesAgainWhereTheShardWasBusy) {
+  auto syncing = Connect();
+  shard_->BeBusy(2);
+  EXPECT_TRUE(Sync(*syncing, 0).ok());
+  EXPECT_EQ(shard_->seen().pushes, static_cast<int>(segment_count()) + 2);
+}
+
+// With the caller away, everything is sent and settled; then it is all there.
+TEST_F(ExchangeTest, SendsAndReceivesWhileTheCallerComputes) {
+  auto syncing = Connect();
+  Drift();
+  ASSERT_TRUE(syncing->Send(0).ok());
+  shard_->Await([&](const auto& seen) { return seen.pushes == static_cast<int>(segment_count()); });
+  EXPECT_TRUE(syncing->Apply().ok());
+}
+
+TEST_F(ExchangeTest, TakesOnePushASegmentAtATime) {
+  auto syncing = Connect();
+  Exchange& exchange = syncing->exchange();
+  ASSERT_TRUE(pipeline_->BeginFragment(0, 0, 1e-3).ok());
+  const SyncPipeline::Push encoded = pipeline_->Encode(1).value();
+  const SegmentPush push = {
+      .epoch = 1, .segment = 1, .payload = encoded.payload, .norm = encoded.norm, .weight = 1};
+  ASSERT_TRUE(exchange.Post(push).ok());
+  EXPECT_EQ(exchange.Post(push).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(exchange.Post({.segment = 99}).code(), absl::StatusCode::kInvalidArgument);
+  std::optional<Settled> settled;
+  while (!settled.has_value()) settled = exchange.Next(absl::Seconds(1)).value();
+  EXPECT_EQ(settled->segment, 1u);
+  EXPECT_TRUE(settled->accepted);
+  EXPECT_FALSE(settled->merged.empty());
+}
+
+TEST_F(ExchangeTest, OpensEveryConnectionAndSpreadsTheSegments) {
+  auto syncing = Connect({.connections = 2, .max_download_mbit = 8});
+  for (uint32_t round = 0; round < 2; ++round) {
+    const absl::Status synced = Sync(*syncing, round);
+    ASSERT_TRUE(synced.ok()) << synced;
+  }
+  shard_->Await([](const auto& seen) { return seen.hellos.size() == 2; });
+  const TestShard::Seen seen = shard_->seen();
+  for (const FrameHeader& hello : seen.hellos) EXPECT_EQ(hello.weight, 1'000'000u);
+  ASSERT_GE(segment_count(), 3u);
+  EXPECT_NE(seen.peers.at(0), seen.peers.at(1));
+  EXPECT_EQ(seen.peers.at(0), seen.peers.at(2));
+}
+
+// What is over the burst and the frame that may start in debt takes its time at the rate.
+TEST_F(ExchangeTest, KeepsToItsUploadLimit) {
+  SetUpload({});
+  auto syncing = Connect({.max_upload_mbit = 8});
+  const absl::Time begin = MonotonicNow();
+  for (uint32_t round = 0; round < 4; ++round) ASSERT_TRUE(Sync(*syncing, round).ok());
+  const double seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);
+  const ByteCounts counts = syncing->exchange().counts();
+  uint64_t payload = 0;
+  for (uint32_t s = 0; s < segment_count(); ++s) payload += PayloadBytes(s);
+  EXPECT_EQ(counts.payload_pushed, 4 * payload);
+  // The last frame starts when all before it are paid for but the burst of 50 ms.
+  const double paid = static_cast<double>(counts.pushed - PayloadBytes(segment_count() - 1)) - 200;
+  EXPECT_GE(seconds, paid / 1e6 - 0.05);
+}
+
+// Ends though nothing is answered: a wait for the thread would hang the test.
+TEST_F(ExchangeTest, EndsWithPushesOnTheirWay) {
+  auto syncing = Connect({.max_upload_mbit = 0.001});
+  shard_->LoseIncoming(1 << 20);
+  ASSERT_TRUE(syncing->Send(0).ok());
+  syncing.reset();
+  EXPECT_LT(shard_->seen().pushes, static_cast<int>(segment_count()));
+}
+
+TEST_F(ExchangeTest, WantsOneEndpointAShardAndAConnection) {
+  EXPECT_EQ(Exchange::Connect({.shard_endpoints = {}}, *layout_).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      Exchange::Connect({.shard_endpoints = {"tcp://127.0.0.1:1"}, .connections = 0}, *layout_)
+          .status()
+          .code(),
+      absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ class Mixed {
 
   void Sync(uint32_t round) {
     for (auto& worker : workers_) {
-      ASSERT_TRUE(worker->pipeline().BeginRound(round, kLearningRate).ok());
+      ASSERT_TRUE(worker->pipeline().BeginFragment(round, 0, kLearningRate).ok());
     }
     std::vector<SendMerged> merged;
     for (uint32_t i = 0; i < 2; ++i) Push(round, i, &merged);
@@ -127,7 +127,7 @@ class Mixed {
             worker->pipeline().Apply(update.header.segment, update.payload);
         ASSERT_TRUE(applied.ok()) << applied;
       }
-      ASSERT_TRUE(worker->pipeline().EndRound().ok());
+      ASSERT_TRUE(worker->pipeline().EndFragment().ok());
     }
   }
 
@@ -265,7 +265,7 @@ class EncodingAhead : public testing::Test {
                                              .beta = 0.5f},
                                  &layout_);
     worker->Train(5);
-    EXPECT_TRUE(worker->pipeline().BeginRound(0, kLearningRate).ok());
+    EXPECT_TRUE(worker->pipeline().BeginFragment(0, 0, kLearningRate).ok());
     return worker;
   }
   static std::vector<std::byte> Payload(Worker& worker, uint32_t segment) {
@@ -291,7 +291,7 @@ TEST_F(EncodingAhead, OfARoundThatIsGivenUpGoesBackIntoTheResidual) {
   ASSERT_GE(segments(), 3u);
   auto worker = Make();
   Payload(*worker, 0);  // the next one is under way now
-  ASSERT_TRUE(worker->pipeline().BeginRound(1, kLearningRate).ok());
+  ASSERT_TRUE(worker->pipeline().BeginFragment(1, 0, kLearningRate).ok());
   const std::vector<float> given_up = worker->momentum();
   worker = Make();
   Payload(*worker, 0);

@@ -170,7 +170,7 @@ TEST(SyncPipeline, RestoreGivesBackWhatEncodeTook) {
   auto cluster = Make(DefaultPreset(), {.rho = 1, .down = {}});
   Drift(*cluster, 0);
   SyncPipeline& pipeline = cluster->pipeline(0);
-  ASSERT_TRUE(pipeline.BeginRound(0, 1e-3).ok());
+  ASSERT_TRUE(pipeline.BeginFragment(0, 0, 1e-3).ok());
   const size_t count = cluster->layout().coefficient_count();
   double moved = 0;
   for (uint32_t s = 0; s < cluster->layout().segments().size(); ++s) {
@@ -219,7 +219,7 @@ TEST(SyncPipeline, NamesTheTileOfANonFiniteSignalAndSendsNothing) {
   cluster->theta(0)[cluster->layout().tiles()[second.tile_begin + 1].offset] =
       std::numeric_limits<float>::quiet_NaN();
   SyncPipeline& pipeline = cluster->pipeline(0);
-  ASSERT_TRUE(pipeline.BeginRound(4, 1e-3).ok());
+  ASSERT_TRUE(pipeline.BeginFragment(4, 0, 1e-3).ok());
   EXPECT_TRUE(pipeline.Encode(0).ok());
   const auto push = pipeline.Encode(1);
   EXPECT_EQ(push.status().code(), absl::StatusCode::kDataLoss);
@@ -228,15 +228,15 @@ TEST(SyncPipeline, NamesTheTileOfANonFiniteSignalAndSendsNothing) {
 
 TEST(SyncPipeline, RefusesARoundThatEndsWithASegmentMissing) {
   auto cluster = Make(DefaultPreset(), {.rho = 1, .down = {}});
-  ASSERT_TRUE(cluster->pipeline(0).BeginRound(0, 1e-3).ok());
-  EXPECT_EQ(cluster->pipeline(0).EndRound().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(cluster->pipeline(0).BeginFragment(0, 0, 1e-3).ok());
+  EXPECT_EQ(cluster->pipeline(0).EndFragment().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(SyncPipeline, RefusesAMergedPayloadThatDoesNotFit) {
   auto cluster = Make(DefaultPreset(), {.rho = 1, .down = {}});
   SyncPipeline& pipeline = cluster->pipeline(0);
   const std::vector<uint64_t> before = pipeline.Hashes().value();
-  ASSERT_TRUE(pipeline.BeginRound(0, 1e-3).ok());
+  ASSERT_TRUE(pipeline.BeginFragment(0, 0, 1e-3).ok());
   EXPECT_EQ(pipeline.Apply(0, Buffer()).code(), absl::StatusCode::kInvalidArgument);
   const SyncPipeline::Push push = pipeline.Encode(0).value();
   const auto bytes = push.payload.bytes();

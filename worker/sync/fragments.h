@@ -1,0 +1,62 @@
+#ifndef LONGWAVE_WORKER_SYNC_FRAGMENTS_H_
+#define LONGWAVE_WORKER_SYNC_FRAGMENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/layout/layout.h"
+
+namespace longwave {
+
+// A fragment is a part of the model that is synced at its own step of the H: the segments whose
+// index is `fragment` modulo their number.
+
+// As many fragments as are wanted, but no more than there are segments to share among them.
+uint32_t FragmentCount(uint32_t wanted, const Layout& layout);
+
+// Elements begin … end − 1 of the flat array.
+struct ElementRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool operator==(const ElementRange&) const = default;
+};
+
+// The elements of a fragment's tiles, each once. Neighbours are joined: where a segment ends inside
+// a row of a matrix's blocks, its part of that row is one range a row of the matrix.
+std::vector<ElementRange> FragmentElements(const Layout& layout, uint32_t fragment,
+                                           uint32_t fragment_count);
+
+// When a fragment is synced, in inner steps of the run.
+struct SyncPoint {
+  uint32_t round = 0;
+  uint32_t fragment = 0;
+  uint64_t steps = 0;        // that its signal covers: since the fragment's last one
+  uint64_t signal_step = 0;  // steps done when the signal is taken
+  uint64_t apply_step = 0;   // steps done when the merged update is applied
+  bool operator==(const SyncPoint&) const = default;
+};
+
+// The order of a run's syncs. Fragment f of round r is taken after step r·H + ⌈(f + 1)·H / F⌉ and
+// applied τ steps later; the run's end cuts both short. With τ < ⌈H / F⌉ every fragment is applied
+// before the next one is taken: one is in flight at a time.
+class SyncPlan {
+ public:
+  // inner_steps H and fragment_count F ≤ H at least 1, overlap τ < ⌈H / F⌉.
+  SyncPlan(uint32_t inner_steps, uint32_t fragment_count, uint32_t overlap, uint64_t steps);
+
+  uint64_t round_count() const { return (steps_ + inner_steps_ - 1) / inner_steps_; }
+  uint32_t fragment_count() const { return fragment_count_; }
+  SyncPoint At(uint32_t round, uint32_t fragment) const;
+
+ private:
+  uint64_t SignalStep(uint32_t round, uint32_t fragment) const;
+
+  uint64_t inner_steps_;
+  uint32_t fragment_count_;
+  uint64_t overlap_;
+  uint64_t steps_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_SYNC_FRAGMENTS_H_
