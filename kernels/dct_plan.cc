@@ -189,6 +189,21 @@ float DctNorm(uint32_t rows, uint32_t cols) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(rows) * cols));
 }
 
+const float* DctBasis() {
+  struct Table {
+    alignas(64) std::array<float, kDctBasisSize> values;
+    Table() {
+      for (uint32_t j = 0; j < 64; ++j) {
+        for (uint32_t c = 0; c < kDctBasisCols; ++c) {
+          values[j * kDctBasisCols + c] = static_cast<float>(Dct2Entry(64, j, c));
+        }
+      }
+    }
+  };
+  static const Table table;
+  return table.values.data();
+}
+
 const DctPlan& DctPlan::Of(uint32_t length, DctDirection direction) {
   LONGWAVE_CHECK(length >= 1 && length <= kDctLengthMax);
   static DctPlanCache cache;

@@ -32,6 +32,15 @@ enum class DctDirection : uint8_t { kForward = 0, kInverse = 1 };
 // and its inverse as 1. every coefficient times DctNorm, 2. the inverse stages of the rows, then of
 // the columns. A run (rows == 1) is transformed along its length. The order is part of the
 // definition, as each value's rounding is; dct_codelet.h has the same stages as straight code.
+//
+// Where a payload has few of a tile's coefficients (DctInverseBySums), the inverse is defined as
+//   1. every coefficient x[i, j] that was sent times DctNorm, rounded
+//   2. even[i, c] and odd[i, c] for c < 32, each from +0 by y = fma(DctBasis()[j, c], x[i, j], y)
+//      over the coefficients that were sent of frequency i down, those of even j in the one and
+//      those of odd j in the other, in the order of their numbers
+//   3. the inverse stages of the columns (length rows) over even and over odd
+//   4. u[r, c] = even[r, c] + odd[r, c] and u[r, 63 − c] = even[r, c] − odd[r, c]
+// which is the same sum: cosines of even frequencies are even about a row's middle, the others odd.
 class DctPlan {
  public:
   // The plan of a length of 1 … kDctLengthMax, built at its first use and kept; from any thread.
@@ -52,6 +61,20 @@ class DctPlan {
   std::vector<uint16_t> index_;
   std::vector<float> coefficient_;
 };
+
+// Whether the inverse transform of a tile of which a payload has `sent` coefficients is by sums. Up
+// to the bound they cost less than the rows' stages (docs/decisions/0007).
+inline constexpr uint32_t kDctSumsSentMax = 384;
+constexpr bool DctInverseBySums(uint32_t rows, uint32_t cols, uint32_t sent) {
+  return rows == 64 && cols == 64 && sent <= kDctSumsSentMax;
+}
+
+// The left half of √64 times the inverse transform's basis for length 64, [64, 32], aligned to 64
+// bytes: DctBasis()[j, c] = r(j) cos(π (2c+1) j / 128) with r as above. Computed as the stages'
+// coefficients are; from any thread.
+inline constexpr uint32_t kDctBasisCols = 32;
+inline constexpr uint32_t kDctBasisSize = 64 * kDctBasisCols;
+const float* DctBasis();
 
 // What makes a tile's transform orthonormal: 1/√(rows·cols), rounded to float.
 float DctNorm(uint32_t rows, uint32_t cols);

@@ -20,10 +20,10 @@ inline void Scale(uint32_t n, float factor, float* x) {
 // Nothing that is not at hand.
 LONGWAVE_SIMD Ahead NothingAhead(const float* data) {
   const auto* at = reinterpret_cast<const char*>(data);
-  return {at, at, 0, 0};
+  return {at, nullptr, 0, 0};
 }
 
-// Of elements of `element_bytes` each, at the place of `next`, or nothing where its rows are not
+// Of elements at the place of `next`, or nothing where its rows are not
 // those of a 64 × 64 tile or a run.
 template <class Element>
 LONGWAVE_SIMD Ahead AheadOf(const TilePlace& next, const Element* a, const Element* b,
@@ -31,19 +31,9 @@ LONGWAVE_SIMD Ahead AheadOf(const TilePlace& next, const Element* a, const Eleme
   if (next.rows != 64 && SizeOf(next) != kTileSizeMax) return NothingAhead(data);
   const uint64_t stride = next.rows == 1 ? 64 : next.row_stride;
   return {reinterpret_cast<const char*>(a + next.offset),
-          reinterpret_cast<const char*>((b == nullptr ? a : b) + next.offset),
+          b == nullptr ? nullptr : reinterpret_cast<const char*>(b + next.offset),
           stride * sizeof(Element), 16 * sizeof(Element)};
 }
-
-struct RowNumbers {
-  uint8_t at[128];
-};
-constexpr RowNumbers AllRows() {
-  RowNumbers rows = {};
-  for (uint32_t i = 0; i < 128; ++i) rows.at[i] = static_cast<uint8_t>(i);
-  return rows;
-}
-constexpr RowNumbers kAllRows = AllRows();
 
 template <uint32_t kRows, uint32_t kCols>
 inline void ForwardInPlace(float norm, const Ahead& ahead, float* data, float* scratch) {
@@ -52,9 +42,8 @@ inline void ForwardInPlace(float norm, const Ahead& ahead, float* data, float* s
 }
 
 template <uint32_t kRows, uint32_t kCols>
-inline void InverseInPlace(uint32_t count, const uint8_t* rows, const Ahead& ahead, float* data,
-                           float* scratch) {
-  InverseRows<kRows, kCols>(data, count, rows, scratch);
+inline void InverseInPlace(const Ahead& ahead, float* data, float* scratch) {
+  InverseRows<kRows, kCols>(data, ahead, scratch);
   InverseColumns<kRows, kCols>(scratch, ahead, data);
 }
 
@@ -92,10 +81,9 @@ inline void ForwardAny(const TilePlans& plans, const Ahead& ahead, float* data, 
 // Of coefficients that are already times the norm.
 inline void InverseOfScaled(const TilePlans& plans, const Ahead& ahead, float* data,
                             float* scratch) {
-  const uint8_t* rows = kAllRows.at;
-  if (IsShape(plans, 64, 64)) return InverseInPlace<64, 64>(64, rows, ahead, data, scratch);
-  if (IsShape(plans, 32, 128)) return InverseInPlace<32, 128>(32, rows, ahead, data, scratch);
-  if (IsShape(plans, 128, 32)) return InverseInPlace<128, 32>(128, rows, ahead, data, scratch);
+  if (IsShape(plans, 64, 64)) return InverseInPlace<64, 64>(ahead, data, scratch);
+  if (IsShape(plans, 32, 128)) return InverseInPlace<32, 128>(ahead, data, scratch);
+  if (IsShape(plans, 128, 32)) return InverseInPlace<128, 32>(ahead, data, scratch);
   if (IsLongRun(plans)) return TransformLongRun<false>(plans, data, scratch);
   TransformByTable(plans.along, plans.down, data, scratch);
 }

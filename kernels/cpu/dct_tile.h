@@ -12,12 +12,12 @@ namespace {
 // One group of kLanes columns or rows is a function of its own: in a loop the compilers load all of
 // a transform's constants beforehand, into registers that they do not have.
 //
-// Both passes over columns fetch a part of another array for the tile after this one, evenly over
-// the time that they take (prefetches that come all at once wait for each other) and row by row
-// (rows are pages apart, and a page's address is soon forgotten).
+// Both passes fetch another array's part for the tile after this one, a half each: evenly over the
+// time that they take (prefetches that come all at once wait for each other) and row by row (rows
+// are pages apart, and a page's address is soon forgotten).
 struct Ahead {
   const char* a;
-  const char* b;  // a again where there is no second one
+  const char* b;  // may be null
   uint64_t row_bytes;
   uint32_t line_bytes;  // of a quarter of a row
 
@@ -25,7 +25,7 @@ struct Ahead {
   LONGWAVE_SIMD void Fetch(uint32_t line) const {
     const uint64_t at = line / 4 * row_bytes + line % 4 * line_bytes;
     Prefetch(a + at);
-    Prefetch(b + at);
+    if (b != nullptr) Prefetch(b + at);
   }
 };
 
@@ -41,7 +41,6 @@ __attribute__((noinline)) void ForwardColumnsAt(uint32_t c, float norm, const fl
   Steps2<kRows>::Forward(
       [&](auto r) LONGWAVE_BODY { return Lanes::Mul(norm, Load(in + r.value * kCols + c)); },
       [&](auto i, V v) LONGWAVE_BODY {
-        // The other half comes with the rows.
         if (i.value % 2 == 0) ahead.Fetch(LineOf<kRows>(c, i.value) / 2);
         Store(between + i.value * kCols + c, v);
       });
@@ -105,41 +104,43 @@ inline void ForwardRows(const float* between, const Ahead& ahead, float* out) {
 }
 
 template <uint32_t kRows, uint32_t kCols>
-LONGWAVE_SIMD void TransposeOut(const Waiting<kCols>& across, const uint8_t* rows, uint32_t c,
+LONGWAVE_SIMD void TransposeOut(const Waiting<kCols>& across, uint32_t i, uint32_t c,
                                 float* between) {
   V block[kLanes];
   TransposeBlock(across.at + c * kLanes, kLanes, block);
   Unroll<kLanes>([&](auto k)
-                     LONGWAVE_BODY { Store(between + rows[k.value] * kCols + c, block[k.value]); });
+                     LONGWAVE_BODY { Store(between + (i + k.value) * kCols + c, block[k.value]); });
 }
 
 // Row group i into `across`, while the one before it leaves `last`.
 template <uint32_t kRows, uint32_t kCols>
-__attribute__((noinline)) void InverseRowsAt(uint32_t i, const float* in, const uint8_t* rows,
+__attribute__((noinline)) void InverseRowsAt(uint32_t i, const float* in, const Ahead& ahead,
                                              Waiting<kCols>& across, const Waiting<kCols>& last,
                                              float* between) {
-  Steps2<kCols>::Inverse([&](auto j) LONGWAVE_BODY { return Load(in + j.value * kRows + i); },
-                         [&](auto c, V v) LONGWAVE_BODY { across.Set(c.value, v); },
-                         [&](auto part) LONGWAVE_BODY {
-                           if (i == 0) return;
-                           ForBlocks<kCols, part.value>([&](uint32_t c) LONGWAVE_BODY {
-                             TransposeOut<kRows, kCols>(last, rows + i - kLanes, c, between);
-                           });
-                         });
+  Steps2<kCols>::Inverse(
+      [&](auto j) LONGWAVE_BODY {
+        if (j.value % 2 == 0) ahead.Fetch(LineOf<kCols>(i, j.value) / 2);
+        return Load(in + j.value * kRows + i);
+      },
+      [&](auto c, V v) LONGWAVE_BODY { across.Set(c.value, v); },
+      [&](auto part) LONGWAVE_BODY {
+        if (i == 0) return;
+        ForBlocks<kCols, part.value>([&](uint32_t c) LONGWAVE_BODY {
+          TransposeOut<kRows, kCols>(last, i - kLanes, c, between);
+        });
+      });
 }
 
-// in[kCols, kRows]: coefficients, already times the norm, of which the first `count`, a multiple of
-// kLanes, are computed of every kRows: number s is row rows[s] of between[kRows, kCols].
+// in[kCols, kRows]: coefficients, already times the norm. between: [kRows, kCols].
 template <uint32_t kRows, uint32_t kCols>
-inline void InverseRows(const float* in, uint32_t count, const uint8_t* rows, float* between) {
+inline void InverseRows(const float* in, const Ahead& ahead, float* between) {
   Waiting<kCols> across[2];
   uint32_t which = 0;
-  for (uint32_t i = 0; i < count; i += kLanes, which = 1 - which) {
-    InverseRowsAt<kRows, kCols>(i, in, rows, across[which], across[1 - which], between);
+  for (uint32_t i = 0; i < kRows; i += kLanes, which = 1 - which) {
+    InverseRowsAt<kRows, kCols>(i, in, ahead, across[which], across[1 - which], between);
   }
-  if (count == 0) return;
   for (uint32_t c = 0; c < kCols; c += kLanes) {
-    TransposeOut<kRows, kCols>(across[1 - which], rows + count - kLanes, c, between);
+    TransposeOut<kRows, kCols>(across[1 - which], kRows - kLanes, c, between);
   }
 }
 
@@ -148,7 +149,7 @@ __attribute__((noinline)) void InverseColumnsAt(uint32_t c, const float* between
                                                 const Ahead& ahead, float* out) {
   Steps2<kRows>::Inverse(
       [&](auto i) LONGWAVE_BODY {
-        ahead.Fetch(LineOf<kRows>(c, i.value));
+        if (i.value % 2 == 0) ahead.Fetch(128 + LineOf<kRows>(c, i.value) / 2);
         return Load(between + i.value * kCols + c);
       },
       [&](auto r, V v) LONGWAVE_BODY { Store(out + r.value * kCols + c, v); });

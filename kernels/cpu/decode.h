@@ -9,41 +9,8 @@
 namespace longwave::cpu {
 namespace {
 
-// Coefficients of a 64 × 64 tile, side by side where something was sent: row frequencies without
-// any are rows of +0 after the rows' transforms, and need none.
-struct SentRows {
-  uint32_t count;  // of row frequencies in work.x, up to a multiple of kLanes
-  uint8_t rows[64 + kLanes];
-};
-
 inline void Zero(uint32_t n, float* x) {
   for (uint32_t i = 0; i < n; i += kLanes) Store(x + i, Broadcast(0));
-}
-
-inline SentRows ScatterSent64(float norm, uint32_t count, const uint16_t* indices,
-                              const float* values, TileWork& work) {
-  uint64_t sent = 0;
-  for (uint32_t i = 0; i < count; ++i) sent |= uint64_t{1} << (indices[i] % 64);
-  SentRows result;
-  uint8_t place[64];
-  uint32_t used = 0;
-  for (uint64_t left = sent; left != 0; left &= left - 1) {
-    const uint32_t row = TrailingZeros(left);
-    place[row] = static_cast<uint8_t>(used);
-    result.rows[used++] = static_cast<uint8_t>(row);
-  }
-  result.count = RoundUp(used, kLanes);
-  // What fills the last group up are rows without any, whose result is +0 as well.
-  uint64_t rest = ~sent;
-  for (; used < result.count; ++used, rest &= rest - 1) {
-    result.rows[used] = static_cast<uint8_t>(TrailingZeros(rest));
-  }
-  for (; rest != 0; rest &= rest - 1) Zero(64, work.y + TrailingZeros(rest) * 64);
-  for (uint32_t j = 0; j < 64; ++j) Zero(result.count, work.x + j * 64);
-  for (uint32_t i = 0; i < count; ++i) {
-    work.x[indices[i] / 64 * 64 + place[indices[i] % 64]] = MulOnce(norm, values[i]);
-  }
-  return result;
 }
 
 // Without a transform, what was not sent is +0, which leaves θ as it is to the bit where the update
@@ -74,6 +41,68 @@ inline void UpdateSent(const TilePlace& place, const UpdateStep& step, uint32_t 
   }
 }
 
+// The inverse by sums of dct_plan.h, of a tile of 64 × 64, and the update with it. A row has its
+// halves side by side, even before odd.
+constexpr uint32_t kHalfRow = 32;
+
+inline void SumRows(const TilePlans& plans, const Ahead& ahead, uint32_t count,
+                    const uint16_t* indices, const float* values, uint32_t* places, float* rows) {
+  // Where each coefficient's half row is, and its row of the basis, 16 bits each: all at once, in
+  // vectors.
+  for (uint32_t s = 0; s < count; ++s) {
+    const uint32_t i = indices[s] % 64, j = indices[s] / 64;
+    places[s] = (i * 64 + j % 2 * kHalfRow) | (j * kHalfRow) << 16;
+  }
+  for (uint32_t i = 0; i < 64; ++i) {
+    ahead.Fetch(2 * i);
+    ahead.Fetch(2 * i + 1);
+    Zero(64, rows + i * 64);
+  }
+  const V norm = Broadcast(plans.norm);
+  for (uint32_t s = 0; s < count; ++s) {
+    const V value = Mul(norm, Broadcast(values[s]));
+    float* const row = rows + (places[s] & 0xffff);
+    const float* const cosines = plans.basis + (places[s] >> 16);
+    Unroll<kHalfRow / kLanes>([&](auto g) LONGWAVE_BODY {
+      float* const to = row + g.value * kLanes;
+      Store(to, Fma(value, Load(cosines + g.value * kLanes), Load(to)));
+    });
+  }
+}
+
+// Of the lanes from column c on.
+LONGWAVE_SIMD uint32_t LanesValid(const TilePlace& place, uint32_t c) {
+  if (place.cols_valid <= c) return 0;
+  return place.cols_valid - c < kLanes ? place.cols_valid - c : kLanes;
+}
+
+template <class Rule>
+LONGWAVE_SIMD void UpdateHalves(const TilePlace& place, const Rule& rule, const float* halves) {
+  for (uint32_t r = 0; r < place.rows_valid; ++r, halves += 64) {
+    const uint64_t at = place.offset + uint64_t{r} * place.row_stride;
+    Unroll<kHalfRow / kLanes>([&](auto g) LONGWAVE_BODY {
+      constexpr uint32_t left = g.value * kLanes, right = 64 - kLanes - left;
+      const V even = Load(halves + left), odd = Load(halves + kHalfRow + left);
+      const V u_left = Add(even, odd), u_right = Reverse(Sub(even, odd));
+      if (place.cols_valid == 64) {
+        rule.template Apply<WholeVectors>(at + left, u_left, kLanes);
+        rule.template Apply<WholeVectors>(at + right, u_right, kLanes);
+      } else {
+        rule.template Apply<PartVectors>(at + left, u_left, LanesValid(place, left));
+        rule.template Apply<PartVectors>(at + right, u_right, LanesValid(place, right));
+      }
+    });
+  }
+}
+
+inline void DecodeBySums(const TilePlace& place, const TilePlans& plans, const Ahead& ahead,
+                         const UpdateStep& step, uint32_t count, const uint16_t* indices,
+                         const float* values, TileWork& work) {
+  SumRows(plans, ahead, count, indices, values, work.candidates, work.y);
+  InverseColumns<64, 64>(work.y, ahead, work.x);
+  WithRule(step, [&](const auto& rule) { UpdateHalves(place, rule, work.x); });
+}
+
 inline void Decode(const TilePlace& place, const TilePlace& next, const TilePlans* plans,
                    const UpdateStep& step, uint32_t count, const uint16_t* indices,
                    const float* values, TileWork& work) {
@@ -88,10 +117,8 @@ inline void Decode(const TilePlace& place, const TilePlace& next, const TilePlan
   const float* target = step.rule == UpdateRule::kInner ? step.gradient : step.theta;
   const float* second = step.rule == UpdateRule::kNesterov ? step.velocity : nullptr;
   const Ahead ahead = AheadOf(next, target, second, work.x);
-  if (indices != nullptr && IsShape(*plans, 64, 64)) {
-    const SentRows sent = ScatterSent64(plans->norm, count, indices, values, work);
-    InverseInPlace<64, 64>(sent.count, sent.rows, ahead, work.x, work.y);
-    return Update(place, step, work.x);
+  if (plans->basis != nullptr) {
+    return DecodeBySums(place, *plans, ahead, step, count, indices, values, work);
   }
   if (indices == nullptr) {
     Scale(n, plans->norm, work.x);

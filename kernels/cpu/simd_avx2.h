@@ -46,6 +46,10 @@ LONGWAVE_SIMD V Add(V a, V b) { return _mm256_add_ps(a, b); }
 LONGWAVE_SIMD V Sub(V a, V b) { return _mm256_sub_ps(a, b); }
 LONGWAVE_SIMD V Mul(V a, V b) { return _mm256_mul_ps(a, b); }
 LONGWAVE_SIMD V Fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+// The lanes in reverse.
+LONGWAVE_SIMD V Reverse(V v) {
+  return _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+}
 LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
 }

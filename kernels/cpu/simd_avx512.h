@@ -44,6 +44,11 @@ LONGWAVE_SIMD V Add(V a, V b) { return _mm512_add_ps(a, b); }
 LONGWAVE_SIMD V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
 LONGWAVE_SIMD V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
 LONGWAVE_SIMD V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+// The lanes in reverse.
+LONGWAVE_SIMD V Reverse(V v) {
+  const VI backwards = _mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  return _mm512_permutexvar_ps(backwards, v);
+}
 LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes);
 }

@@ -51,6 +51,8 @@ LONGWAVE_SIMD V Fma(V a, V b, V c) {
   return V{__builtin_fmaf(a[0], b[0], c[0]), __builtin_fmaf(a[1], b[1], c[1]),
            __builtin_fmaf(a[2], b[2], c[2]), __builtin_fmaf(a[3], b[3], c[3])};
 }
+// The lanes in reverse.
+LONGWAVE_SIMD V Reverse(V v) { return V{v[3], v[2], v[1], v[0]}; }
 LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
   const VI above = a > b;
   return AsFloat((AsInt(yes) & above) | (AsInt(no) & ~above));

@@ -32,6 +32,7 @@ struct TilePlans {
   DctPlanView along;
   float norm;                  // DctNorm
   const Rotations* rotations;  // AllRotations
+  const float* basis;          // DctBasis where the inverse is by sums, else null
 };
 
 // As UpdateKind of ops.h, and in its order.

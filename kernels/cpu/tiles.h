@@ -20,7 +20,7 @@ inline TilePlace PlaceOf(const Tile& tile) {
 
 inline TilePlans PlansOf(const Tile& tile, DctDirection direction) {
   return {DctPlan::Of(tile.rows, direction).view(), DctPlan::Of(tile.cols, direction).view(),
-          DctNorm(tile.rows, tile.cols), AllRotations()};
+          DctNorm(tile.rows, tile.cols), AllRotations(), nullptr};
 }
 
 inline TileSignal SignalOf(const Signal& signal) {

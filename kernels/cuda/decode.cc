@@ -9,6 +9,7 @@
 #include "kernels/cuda/dense_ops.h"
 #include "kernels/cuda/segment_tiles.h"
 #include "kernels/cuda/workspace.h"
+#include "kernels/dct_plan.h"
 
 namespace longwave::cuda {
 namespace {
@@ -66,6 +67,11 @@ absl::Status DecodeUpdateTiles(Workspace& workspace, cudaStream_t stream,
   const DctPlanView* plans = nullptr;
   if (args.transform == Transform::kDct) {
     LONGWAVE_ASSIGN_OR_RETURN(plans, workspace.tables.PlansOf(*args.layout));
+    const PayloadFormat& format = args.payload_layout->format();
+    if (format.selection != Selection::kAll && args.update != UpdateKind::kLocal &&
+        DctInverseBySums(64, 64, format.k)) {
+      LONGWAVE_ASSIGN_OR_RETURN(job.basis, workspace.tables.Basis());
+    }
   }
   return WithPayload(workspace, stream, args, [&](const PayloadJob& payload, const TilesJob& all) {
     job.payload = payload;

@@ -94,12 +94,106 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(co
       });
 }
 
+// Tiles of 64 × 64 by the sums of dct_plan.h: warp 0 has the even halves of the rows and warp 1 the
+// odd ones, a thread each column of its half. At the end each warp has both halves of 32 rows.
+struct BlockHalves {
+  static constexpr uint32_t kRows = 64, kCols = 64;
+  static __device__ uint32_t Row(uint32_t v) { return 32 * Warp() + v % 32; }
+  static __device__ uint32_t Col(uint32_t v) { return v < 32 ? Lane() : 63 - Lane(); }
+};
+
+struct SumsShared {
+  float x[kTileElementsMax];  // of the coefficients that were sent; of the others, nothing
+  // Which were, of each parity of the frequency along and each frequency down: bit 31 − h is
+  // frequency 2·h, or 2·h + 1, along.
+  uint32_t sent[2][64];
+  TileScratch<kBlockThreads, kBlockSentMax> scratch;
+};
+
+__device__ __forceinline__ void SumHalves(const float* basis, const SumsShared& shared,
+                                          float (&x)[kBlockValues]) {
+  const uint32_t parity = Warp(), lane = Lane();
+#pragma unroll
+  for (uint32_t i = 0; i < 64; ++i) {
+    float sum = 0;
+    // One loop for all lanes: what was sent is the block's.
+    for (uint32_t left = shared.sent[parity][i]; left != 0;) {
+      const uint32_t h = static_cast<uint32_t>(__clz(static_cast<int>(left)));
+      const uint32_t j = 2 * h + parity;
+      left &= ~(0x80000000u >> h);
+      sum = __fmaf_rn(basis[j * 32 + lane], shared.x[j * 64 + i], sum);
+    }
+    x[i] = sum;
+  }
+}
+
+// From one half of each row to both halves of every second half of the rows, in BlockHalves' order.
+// room: 2048.
+__device__ __forceinline__ void JoinHalves(float (&x)[kBlockValues], float* room) {
+  const uint32_t lane = Lane();
+  const bool has_even = Warp() == 0;
+  float* const given = room + 1024 * Warp();
+  const float* const taken = room + 1024 * (1 - Warp());
+#pragma unroll
+  for (uint32_t r = 0; r < 32; ++r) given[r * 32 + lane] = has_even ? x[32 + r] : x[r];
+  __syncthreads();
+#pragma unroll
+  for (uint32_t r = 0; r < 32; ++r) {
+    const float mine = has_even ? x[r] : x[32 + r], other = taken[r * 32 + lane];
+    const float even = has_even ? mine : other, odd = has_even ? other : mine;
+    x[r] = __fadd_rn(even, odd);
+    x[32 + r] = __fsub_rn(even, odd);
+  }
+}
+
+__global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeSumsKernel(const DecodeJob job) {
+  LONGWAVE_SHARED(SumsShared, shared);
+  const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
+  const Tile* const tile = job.tiles.tiles + job.tiles.segment_begin + number;
+  const UpdateKind update = static_cast<UpdateKind>(job.update);
+  {
+    const BlockElements<BlockHalves> elements(*tile);
+    if (update != UpdateKind::kInner) elements.PrefetchFrom(job.theta);
+    if (update == UpdateKind::kNesterov) elements.PrefetchFrom(job.velocity);
+  }
+
+  shared.sent[0][threadIdx.x] = 0;
+  shared.sent[1][threadIdx.x] = 0;
+  __syncthreads();
+  const TilePayload payload = PayloadOf(job.payload, number, kTileElementsMax);
+  const ValueCodec codec = static_cast<ValueCodec>(job.payload.codec);
+  const Quantizer quantizer(codec, ReadScale(codec, payload));
+  ForEachSent(static_cast<Selection>(job.payload.selection), kTileElementsMax, payload,
+              DrawOf(job.payload, uint64_t{job.tiles.segment_begin} + number), shared.scratch,
+              [&](uint32_t s, uint32_t index) {
+                const uint32_t i = index % 64, j = index / 64;
+                shared.x[index] =
+                    __fmul_rn(kBlockNorm, quantizer.ValueOf(CodeAt(codec, payload.values, s)));
+                atomicOr(&shared.sent[j % 2][i], 0x80000000u >> (j / 2));
+              });
+  __syncthreads();
+
+  float x[kBlockValues];
+  SumHalves(job.basis, shared, x);
+  Dct2<64>::Inverse(x);
+  __syncthreads();
+  JoinHalves(x, shared.x);
+  const BlockElements<BlockHalves> elements(*tile);
+  WithRule(
+      job.update, [&](auto rule) __attribute__((always_inline)) {
+        UpdateTile<decltype(rule)::kRule>(job, elements, x);
+      });
+}
+
 }  // namespace
 
 cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream);  // decode.cu
 
 cudaError_t Launch(TileKernel kernel, const DecodeJob& job, cudaStream_t stream) {
   if (kernel == TileKernel::kGeneral) return LaunchDecodeGeneral(job, stream);
+  if (kernel == TileKernel::k64x64 && job.basis != nullptr) {
+    return Launch(DecodeSumsKernel, job.tiles.count, kBlockThreads, 0, stream, job);
+  }
   return WithShape(kernel, [&](auto shape) {
     return Launch(DecodeBlockKernel<typename decltype(shape)::Type>, job.tiles.count, kBlockThreads,
                   0, stream, job);

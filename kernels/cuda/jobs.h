@@ -73,7 +73,8 @@ struct RestoreJob {
 struct DecodeJob {
   TilesJob tiles;
   PayloadJob payload;
-  uint8_t update;  // UpdateKind
+  const float* basis;  // DctBasis of dct_plan.h where tiles of 64 × 64 are by sums, else null
+  uint8_t update;      // UpdateKind
   float eta, mu, keep, beta;
   float* theta;
   float* velocity;

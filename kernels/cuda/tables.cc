@@ -105,6 +105,13 @@ absl::StatusOr<const DctPlanView*> Tables::PlansOf(const Layout& layout) {
   return plans_;
 }
 
+absl::StatusOr<const float*> Tables::Basis() {
+  if (basis_ == nullptr) {
+    LONGWAVE_ASSIGN_OR_RETURN(basis_, Upload(std::span(DctBasis(), kDctBasisSize)));
+  }
+  return basis_;
+}
+
 absl::Status Tables::Place(const Layout& layout, uint32_t segment,
                            const PayloadLayout& payload_layout, PayloadJob& job) {
   const PayloadFormat& format = payload_layout.format();

@@ -32,6 +32,8 @@ class Tables {
   absl::StatusOr<const Tile*> TilesOf(const Layout& layout);
   // As TilesJob::plans, with those of all tiles of the layout.
   absl::StatusOr<const DctPlanView*> PlansOf(const Layout& layout);
+  // DctBasis().
+  absl::StatusOr<const float*> Basis();
   // Places and strides of a segment's payload.
   absl::Status Place(const Layout& layout, uint32_t segment, const PayloadLayout& payload_layout,
                      PayloadJob& job);
@@ -54,6 +56,7 @@ class Tables {
   uint64_t uses_ = 0;
   DctPlanView* plans_ = nullptr;
   std::array<bool, kDctLengthMax + 1> has_plan_{};
+  float* basis_ = nullptr;
 };
 
 }  // namespace longwave::cuda

@@ -3,8 +3,12 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/rng.h"
+#include "common/wire/tile_codec.h"
+#include "kernels/dct_plan.h"
 #include "tests/conformance/harness.h"
 
 namespace longwave::conformance {
@@ -134,6 +138,85 @@ TEST_P(DecodeConformance, MatchesTheReferenceUnderEveryRule) {
       ASSERT_NEAR(got.theta[i], wanted.theta[i], 1e-6) << i;
     }
   });
+}
+
+// The inverse of dct_plan.h's text, scalar after scalar, of a 64 × 64 tile of which the
+// coefficients `indices` were sent.
+std::vector<float> InverseWrittenOut(const std::vector<uint16_t>& indices,
+                                     const std::vector<float>& values) {
+  const DctPlanView plan = DctPlan::Of(64, DctDirection::kInverse).view();
+  const auto transformed = [&plan](std::vector<float> x, uint32_t begin, uint32_t stride) {
+    for (uint32_t stage = 0; stage < plan.stage_count; ++stage) {
+      std::vector<float> y = x;
+      for (uint32_t i = 0; i < 64; ++i) {
+        y[begin + i * stride] = DctStageOutput(plan, stage, i, x.data() + begin, stride);
+      }
+      x = std::move(y);
+    }
+    return x;
+  };
+  const float norm = DctNorm(64, 64);
+  std::vector<float> x(64 * 64, 0.0f), u(64 * 64);
+  if (!DctInverseBySums(64, 64, static_cast<uint32_t>(indices.size()))) {
+    for (size_t s = 0; s < indices.size(); ++s) {
+      x[indices[s] % 64 * 64 + indices[s] / 64] = norm * values[s];
+    }
+    for (uint32_t i = 0; i < 64; ++i) x = transformed(x, i * 64, 1);
+    for (uint32_t c = 0; c < 64; ++c) x = transformed(x, c, 64);
+    return x;
+  }
+  for (size_t s = 0; s < indices.size(); ++s) {
+    const uint32_t i = indices[s] % 64, j = indices[s] / 64;
+    for (uint32_t c = 0; c < 32; ++c) {
+      float& sum = x[i * 64 + j % 2 * 32 + c];
+      sum = std::fma(DctBasis()[j * 32 + c], norm * values[s], sum);
+    }
+  }
+  for (uint32_t c = 0; c < 64; ++c) x = transformed(x, c, 64);
+  for (uint32_t r = 0; r < 64; ++r) {
+    for (uint32_t c = 0; c < 32; ++c) {
+      const float even = x[r * 64 + c], odd = x[r * 64 + 32 + c];
+      u[r * 64 + c] = even + odd;
+      u[r * 64 + 63 - c] = even - odd;
+    }
+  }
+  return u;
+}
+
+// On both sides of the bound up to which the inverse is by sums.
+TEST_P(DecodeConformance, TheInverseIsTheDefinedSequenceOfOperations) {
+  const Layout layout = LayoutOf(Tiling::kModel);
+  const State state(layout);
+  for (const uint16_t k : {1, 2, 64, 256, 383, 384, 385, 1000}) {
+    const PayloadFormat format = {Selection::kTopK, ValueCodec::kInt8, k};
+    for (uint32_t s = 0; s < layout.segments().size(); ++s) {
+      EncodeSetting encode_setting;
+      encode_setting.format = format;
+      const PayloadLayout payload_layout = PayloadLayoutOf(layout, s, format);
+      const Encoded encoded = Encode(GenericCpu(), layout, s, state, encode_setting);
+      DecodeSetting setting;
+      setting.update = UpdateKind::kInner;
+      const Decoded got = Decode(ops(), layout, s, state, payload_layout, encoded.payload, setting);
+      const auto tiles = layout.tiles(layout.segments()[s]);
+      for (uint32_t t = 0; t < tiles.size(); ++t) {
+        const Tile& tile = tiles[t];
+        if (tile.rows != 64 || tile.cols != 64) continue;
+        std::vector<uint16_t> indices(payload_layout.sent_count(t));
+        std::vector<float> values(indices.size());
+        ReadTile(payload_layout, t, encoded.payload,
+                 SelectionDraw(kRunSeed, kRound, layout.segments()[s].tile_begin + t), indices,
+                 values);
+        const std::vector<float> u = InverseWrittenOut(indices, values);
+        for (uint32_t r = 0; r < tile.rows_valid; ++r) {
+          for (uint32_t c = 0; c < tile.cols_valid; ++c) {
+            const float element = got.gradient[tile.offset + uint64_t{r} * tile.row_stride + c];
+            ASSERT_EQ(std::bit_cast<uint32_t>(element), std::bit_cast<uint32_t>(u[r * 64 + c]))
+                << k << " sent, tile " << t << ", row " << r << ", column " << c;
+          }
+        }
+      }
+    }
+  }
 }
 
 // The promise that replicas rest on.

@@ -190,6 +190,7 @@ TEST_P(TileShapes, UpdatesUnderEveryRuleAreTheCpus) {
       const Arrays arrays = ArraysOf(input, layout);
       for (const Transform transform : {Transform::kNone, Transform::kDct}) {
         for (const PayloadFormat format : {PayloadFormat{Selection::kTopK, ValueCodec::kInt2, 64},
+                                           PayloadFormat{Selection::kTopK, ValueCodec::kFp32, 384},
                                            PayloadFormat{Selection::kTopK, ValueCodec::kBf16, 700},
                                            PayloadFormat{Selection::kTopK, ValueCodec::kSign, 4096},
                                            PayloadFormat{Selection::kRandom, ValueCodec::kFp32, 9},

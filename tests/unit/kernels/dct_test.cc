@@ -49,7 +49,7 @@ std::vector<float> Transformed(cpu::Isa isa, const Shape& shape, DctDirection di
   std::vector<float> scratch(x.size());
   const cpu::TilePlans plans = {DctPlan::Of(rows, direction).view(),
                                 DctPlan::Of(cols, direction).view(), DctNorm(rows, cols),
-                                cpu::AllRotations()};
+                                cpu::AllRotations(), nullptr};
   const cpu::TileMath& math = cpu::TileMathOf(isa);
   (direction == DctDirection::kForward ? math.forward : math.inverse)(plans, x.data(),
                                                                       scratch.data());
