@@ -57,11 +57,14 @@ absl::Status Cluster::Start() {
 
   std::vector<Process*> shards(config_->run.shards);
   for (uint32_t i = 0; i < config_->run.shards; ++i) {
-    LONGWAVE_RETURN_IF_ERROR(Launch(absl::StrCat("shard-", i),
-                                    {server, "--role=shard", "--shard", absl::StrCat(i), "--config",
-                                     config_file, "--coordinator", coordinator_address_, "--listen",
-                                     absl::StrCat("tcp://", config_->cluster.shard_host, ":0")},
-                                    1, &shards[i]));
+    const std::string name = absl::StrCat("shard-", i);
+    std::string endpoint = PlaceOf(name).data_endpoint;
+    if (endpoint.empty()) endpoint = absl::StrCat("tcp://", config_->cluster.shard_host, ":0");
+    LONGWAVE_RETURN_IF_ERROR(
+        Launch(name,
+               {server, "--role=shard", "--shard", absl::StrCat(i), "--config", config_file,
+                "--coordinator", coordinator_address_, "--listen", endpoint},
+               1, &shards[i]));
   }
   for (Process* shard : shards) {
     std::string endpoint;
@@ -84,7 +87,11 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
   if (Interrupted()) return absl::CancelledError("interrupted");
   ProcessOptions options;
   options.name = name;
-  options.argv = std::move(argv);
+  Placement place = PlaceOf(name);
+  options.argv = std::move(place.prefix);
+  for (auto* part : {&argv, &place.arguments}) {
+    options.argv.insert(options.argv.end(), part->begin(), part->end());
+  }
   options.log_file = folder_->log_file(name);
   // BLAS and OpenMP would each start a thread a core in every process.
   options.environment = {{"OMP_NUM_THREADS", absl::StrCat(threads)},
@@ -93,6 +100,10 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
   *process = started.get();
   processes_.push_back(std::move(started));
   return absl::OkStatus();
+}
+
+Placement Cluster::PlaceOf(const std::string& process) const {
+  return options_.place ? options_.place(process) : Placement();
 }
 
 absl::Status Cluster::AwaitReady(Process* process, absl::Time deadline, std::string* value) {

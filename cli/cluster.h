@@ -15,11 +15,20 @@
 
 namespace longwave {
 
+// Where a process runs and how it is reached, where that is not simply on this machine.
+struct Placement {
+  std::vector<std::string> prefix;     // of its command line: "nsenter", …
+  std::vector<std::string> arguments;  // after its usual ones
+  std::string data_endpoint;           // a shard's; empty: any free port of cluster.shard_host
+};
+
 struct ClusterOptions {
   std::string binaries;                // folder of longwave-server and longwave-worker
   std::string listen = "127.0.0.1:0";  // of the coordinator
   uint32_t threads = 1;                // of each worker
   absl::Duration ready_timeout = absl::Seconds(60);  // until a server says that it is ready
+  // By a process's name ("shard-0"); empty: all here.
+  std::function<Placement(const std::string& process)> place;
 };
 
 // Threads of each worker: train.threads, or its share of the machine's cores.
@@ -64,6 +73,7 @@ class Cluster {
  private:
   absl::Status Launch(const std::string& name, std::vector<std::string> argv, uint32_t threads,
                       Process** process);
+  Placement PlaceOf(const std::string& process) const;
   // Waits for "ready <value>" on a child's standard output.
   absl::Status AwaitReady(Process* process, absl::Time deadline, std::string* value);
   // The first child that ended with a failure, as Aborted.

@@ -1,18 +1,334 @@
 #include "cli/bench/link_bench.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <climits>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "cli/bench/link_figures.h"
+#include "cli/bench/link_network.h"
+#include "cli/bench/link_report.h"
+#include "cli/bench/link_run.h"
+#include "cli/bench/link_torch.h"
+#include "cli/interrupts.h"
+#include "cli/run_folder.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "worker/data/corpus.h"
 
 namespace longwave {
+namespace {
+
+constexpr char kTorchDdp[] = "torch-ddp";
+constexpr char kNone[] = "none";
+// Measured steps or rounds of a baseline at a shaped link; the first step is not counted.
+constexpr uint32_t kTimedSteps = 2;
+constexpr uint32_t kTimedRounds = 1;
+constexpr uint64_t kStepsPerValidation = 5;  // of baselines that sync at every step
+// An unshaped baseline ends where it has lost already by this factor at the lowest rate.
+constexpr double kLostBy = 3;
+constexpr double kTorchLostBy = 25;
+constexpr uint64_t kUnitsMax = 2000;
+
+absl::StatusOr<std::string> OwnFolder() {
+  char path[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+  if (size <= 0 || size == static_cast<ssize_t>(sizeof path)) {
+    return absl::InternalError("cannot find this program's own folder by /proc/self/exe");
+  }
+  return std::filesystem::path(std::string(path, static_cast<size_t>(size))).parent_path().string();
+}
+
+void Say(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+class LinkBench {
+ public:
+  LinkBench(const BenchLinkOptions& options, RunConfig config, std::string binaries,
+            std::string folder, int interrupt_fd)
+      : options_(options),
+        binaries_(std::move(binaries)),
+        folder_(std::move(folder)),
+        interrupt_fd_(interrupt_fd) {
+    figures_.config = std::move(config);
+    figures_.delay = absl::Milliseconds(options.delay_ms);
+  }
+
+  absl::Status Run() {
+    LONGWAVE_ASSIGN_OR_RETURN(network_, LinkNetwork::Create(LinkNodes(figures_.config), folder_));
+    // From here on this process and what it starts without more ado are at the coordinator's place.
+    LONGWAVE_RETURN_IF_ERROR(network_->NamespaceOf(LinkNetwork::kCoordinator).Enter());
+    Say(Header());
+    LONGWAVE_RETURN_IF_ERROR(RunPreset());
+    for (const std::string& name : options_.baselines) {
+      if (name == kNone) continue;
+      LinkBaseline baseline{.name = name, .unit = "step"};
+      const absl::Status status =
+          name == kTorchDdp ? MeasureTorch(&baseline) : MeasurePreset(name, &baseline);
+      if (absl::IsCancelled(status)) return status;
+      // A baseline that cannot run is no reason to lose the rest.
+      if (!status.ok()) baseline.why_not_measured = std::string(status.message());
+      Say(DescribeBaseline(baseline));
+      figures_.baselines.push_back(std::move(baseline));
+    }
+    Say(DescribeEnd(figures_));
+    if (options_.json_file.empty()) return absl::OkStatus();
+    return WriteFileAtomically(options_.json_file, LinkJson(figures_));
+  }
+
+ private:
+  std::string Header() const {
+    const RunConfig& config = figures_.config;
+    return absl::StrFormat(
+        "%u workers and %u shards, each in a network namespace with a data link of its own, shaped "
+        "by tbf both ways;\ncontrol (gRPC) has links of its own that are not shaped: data "
+        "interfaces carry payload frames alone.\nInterfaces count packets as they are: MTU %u, but "
+        "up to %u bytes with one header (segmentation offload).\nPreset %s, GPT d %u, %u layers, "
+        "H %u, batch %u x %u, delay %g ms either way. Logs: %s\n\n",
+        config.run.workers, config.run.shards, LinkNetwork::kMtu, LinkNetwork::kOffloadBytesMax,
+        config.run.preset, config.model.d_model, config.model.layers, config.sync.inner_steps,
+        config.train.batch, config.model.context, options_.delay_ms, folder_);
+  }
+
+  absl::StatusOr<LinkRun> Train(const RunConfig& config, double mbit,
+                                std::function<bool(const RunStatus&)> stop_when = nullptr) {
+    LONGWAVE_RETURN_IF_ERROR(network_->Shape(mbit));
+    return RunOverLinks({.network = network_.get(),
+                         .config = config,
+                         .name = absl::StrFormat("%s-%g", config.run.preset, mbit),
+                         .binaries = binaries_,
+                         .runs_dir = absl::StrCat(folder_, "/", ++run_count_),
+                         .mbit = mbit,
+                         .delay = figures_.delay,
+                         .interrupt_fd = interrupt_fd_,
+                         .stop_when = std::move(stop_when)});
+  }
+
+  absl::Status RunPreset() {
+    std::vector<double> rates = options_.rates;
+    std::sort(rates.begin(), rates.end(), std::greater<>());
+    const double slowest = rates.empty() ? 0 : rates.back();
+    rates.insert(rates.begin(), 0);
+    for (const double rate : rates) {
+      RunConfig config = figures_.config;
+      const uint32_t rounds = rate == slowest ? options_.rounds : options_.share_rounds;
+      config.run.steps = uint64_t{rounds} * config.sync.inner_steps;
+      LONGWAVE_ASSIGN_OR_RETURN(LinkRun run, Train(config, rate));
+      figures_.parameters = run.status.parameters;
+      figures_.runs.push_back(std::move(run));
+      Say(DescribeRun(figures_.runs.back(), config.sync, figures_.RunAt(0)));
+    }
+    const LinkRun& last = figures_.runs.back();
+    figures_.target_loss =
+        options_.target_loss > 0 ? options_.target_loss : LowestLoss(last.status);
+    if (figures_.target_loss.has_value()) {
+      const RoundRecord* record = FirstAtTarget(last.status, *figures_.target_loss);
+      if (record != nullptr) seconds_to_target_ = record->seconds;
+    }
+    return absl::OkStatus();
+  }
+
+  // How many units an unshaped baseline may take before it has lost anyhow.
+  uint64_t UnitsAllowed(const LinkBaseline& baseline, double lost_by) const {
+    double slowest_unit = 0;
+    for (const LinkBaseline::Rate& rate : baseline.rates) {
+      slowest_unit = std::max(slowest_unit, rate.seconds_per_unit);
+    }
+    if (seconds_to_target_ <= 0 || slowest_unit <= 0) return kUnitsMax;
+    const double units = std::ceil(lost_by * seconds_to_target_ / slowest_unit);
+    return static_cast<uint64_t>(std::clamp<double>(units, 1, kUnitsMax));
+  }
+
+  absl::Status MeasurePreset(const std::string& preset, LinkBaseline* baseline) {
+    LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, WithPreset(figures_.config, preset));
+    const uint64_t inner_steps = config.sync.inner_steps;
+    baseline->unit = inner_steps > 1 ? "round" : "step";
+    const uint32_t warmup = std::exchange(config.train.warmup_steps, 0);  // too short for one
+    const uint32_t timed = inner_steps > 1 ? kTimedRounds : 1 + kTimedSteps;
+    config.run.steps = timed * inner_steps;
+    config.run.validate_every = timed;
+    const uint32_t batches = std::exchange(config.run.validation_batches, 1);
+    for (const double rate : options_.rates) {
+      LONGWAVE_ASSIGN_OR_RETURN(const LinkRun run, Train(config, rate));
+      baseline->rates.push_back(RateOf(run));
+    }
+    if (!figures_.target_loss.has_value()) return absl::OkStatus();
+    const uint64_t allowed = UnitsAllowed(*baseline, kLostBy);
+    config.train.warmup_steps = warmup;
+    config.run.steps = std::max<uint64_t>(allowed * inner_steps, warmup + 1);
+    config.run.validate_every = inner_steps > 1 ? 1 : kStepsPerValidation;
+    config.run.validation_batches = batches;
+    const double target = *figures_.target_loss;
+    const auto stop = [target, allowed](const RunStatus& status) {
+      return FirstAtTarget(status, target) != nullptr || status.records.size() >= allowed;
+    };
+    LONGWAVE_ASSIGN_OR_RETURN(const LinkRun run, Train(config, 0, stop));
+    const RoundRecord* reached = FirstAtTarget(run.status, target);
+    baseline->at_least = reached == nullptr;
+    baseline->units = reached != nullptr ? reached->round + 1 : run.status.records.size();
+    baseline->origin = "measured in an unshaped run";
+    baseline->rates.insert(baseline->rates.begin(), RateOf(run));
+    return absl::OkStatus();
+  }
+
+  static LinkBaseline::Rate RateOf(const LinkRun& run) {
+    LinkBaseline::Rate rate{.mbit = run.mbit};
+    const std::vector<RoundRecord>& records = run.status.records;
+    if (records.empty()) return rate;
+    const double first = records.size() > 1 ? records.front().seconds : 0;
+    const double units = records.size() > 1 ? run.rounds() - 1 : 1;
+    rate.seconds_per_unit = (run.seconds() - first) / units;
+    for (const LinkWorker& worker : run.workers) {
+      const double share = run.rounds() * static_cast<double>(run.workers.size());
+      rate.bytes_up_per_unit += static_cast<double>(worker.data.sent) / share;
+      rate.bytes_down_per_unit += static_cast<double>(worker.data.received) / share;
+    }
+    return rate;
+  }
+
+  absl::Status MeasureTorch(LinkBaseline* baseline) {
+    if (options_.torch_python.empty()) {
+      return absl::FailedPreconditionError("no --torch-python, a Python that has torch, was given");
+    }
+    if (figures_.config.data.path == kCompilerHeaders) {
+      return absl::FailedPreconditionError("PyTorch's script wants a text, by --data");
+    }
+    TorchRunOptions torch{.network = network_.get(),
+                          .config = figures_.config,
+                          .parameters = figures_.parameters,
+                          .python = options_.torch_python,
+                          .folder = folder_,
+                          .interrupt_fd = interrupt_fd_};
+    const auto run_at = [&](double rate) -> absl::StatusOr<TorchRun> {
+      torch.name = absl::StrFormat("%s-%g", kTorchDdp, rate);
+      LONGWAVE_RETURN_IF_ERROR(network_->Shape(rate));
+      LONGWAVE_ASSIGN_OR_RETURN(TorchRun run, RunTorchDdp(torch));
+      baseline->rates.push_back({.mbit = rate,
+                                 .seconds_per_unit = run.SecondsPerStep(),
+                                 .bytes_up_per_unit = run.BytesUpPerStep(),
+                                 .bytes_down_per_unit = run.BytesDownPerStep()});
+      return run;
+    };
+    torch.steps = 1 + kTimedSteps;
+    for (const double rate : options_.rates) LONGWAVE_RETURN_IF_ERROR(run_at(rate).status());
+    if (options_.ddp_steps > 0) {
+      baseline->units = options_.ddp_steps;
+      baseline->origin = "given by --ddp-steps";
+    }
+    if (baseline->units.has_value() || !figures_.target_loss.has_value()) return absl::OkStatus();
+    torch.steps = UnitsAllowed(*baseline, kTorchLostBy);
+    torch.validate_every = kStepsPerValidation;
+    torch.target = *figures_.target_loss;
+    LONGWAVE_ASSIGN_OR_RETURN(const TorchRun run, run_at(0));
+    std::rotate(baseline->rates.begin(), baseline->rates.end() - 1, baseline->rates.end());
+    baseline->units = run.steps;
+    baseline->at_least = !run.reached;
+    baseline->origin = "measured in an unshaped run";
+    return absl::OkStatus();
+  }
+
+  const BenchLinkOptions& options_;
+  const std::string binaries_, folder_;
+  const int interrupt_fd_;
+  std::unique_ptr<LinkNetwork> network_;
+  LinkFigures figures_;
+  double seconds_to_target_ = 0;  // ours, at the lowest rate
+  uint32_t run_count_ = 0;
+};
+
+absl::Status CheckOptions(const BenchLinkOptions& options) {
+  for (const double rate : options.rates) {
+    if (rate >= 0.1 && rate <= 100'000) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rates: got ", rate, ", wanted 0.1 to 100000 Mbit/s"));
+  }
+  const std::vector<std::string> presets = PresetNames();
+  for (const std::string& name : options.baselines) {
+    if (name == kNone || name == kTorchDdp || std::count(presets.begin(), presets.end(), name) > 0)
+      continue;
+    return absl::InvalidArgumentError(absl::StrCat("--baselines: got ", name, ", wanted ",
+                                                   kTorchDdp, " or a preset (ddp, diloco, …)"));
+  }
+  if (!(options.delay_ms >= 0 && options.delay_ms <= 10'000)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--delay-ms: got ", options.delay_ms, ", wanted 0 to 10000"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Execute(const BenchLinkOptions& options, int interrupt_fd) {
+  LONGWAVE_RETURN_IF_ERROR(CheckOptions(options));
+  LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LinkBenchConfig(options));
+  const std::string folder = absl::StrCat(
+      std::filesystem::absolute(options.runs_dir).string(), "/bench-link-",
+      absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()), "-", getpid());
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
+  }
+  return LinkBench(options, std::move(config), std::move(binaries), folder, interrupt_fd).Run();
+}
+
+}  // namespace
 
 void AddBenchLinkFlags(CLI::App* command, BenchLinkOptions* options) {
+  command->add_option("config", options->config_file,
+                      "Configuration file [a GPT of 10 M parameters, 4 workers, 2 shards, H 30]");
+  command->add_option("--set", options->overrides, "A setting, key=value; may be given again")
+      ->allow_extra_args(false);
+  command->add_option("--data", options->data, "Text to train on: a file or a folder");
+  command->add_option("--rates", options->rates, "Rates of the links, Mbit/s")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--delay-ms", options->delay_ms, "Delay of every byte, either way")
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Rounds at the lowest rate")
+      ->capture_default_str();
+  command->add_option("--share-rounds", options->share_rounds, "Rounds at the other rates")
+      ->capture_default_str();
+  command->add_option("--target", options->target_loss,
+                      "Validation loss that times are taken to [the lowest at the lowest rate]");
+  command
+      ->add_option("--baselines", options->baselines,
+                   "torch-ddp and presets, separated by commas; or none")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--torch-python", options->torch_python,
+                      "A Python that has torch, for torch-ddp");
+  command->add_option("--ddp-steps", options->ddp_steps,
+                      "Steps that PyTorch DDP needs to the target [measured here]");
+  command->add_flag("--quick", options->quick, "A GPT of 1 M parameters, H 10");
+  command->add_option("--runs-dir", options->runs_dir, "Folder of the runs' folders")
+      ->capture_default_str();
   command->add_option("--json", options->json_file, "File that gets the figures as JSON");
 }
 
 int RunBenchLink(const BenchLinkOptions& options) {
-  (void)options;
-  std::fprintf(stderr, "error: this build has no `longwave bench link`\n");
-  return 1;
+  absl::StatusOr<Interrupts> interrupts = Interrupts::Block();
+  const absl::Status status =
+      interrupts.ok() ? Execute(options, interrupts->fd()) : interrupts.status();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "longwave bench link: %s: %s\n",
+               absl::IsCancelled(status) ? "stopped" : "failed",
+               std::string(status.message()).c_str());
+  const std::optional<int> signal =
+      absl::IsCancelled(status) && interrupts.ok() ? interrupts->Take() : std::nullopt;
+  return signal.has_value() ? 128 + *signal : 1;
 }
 
 }  // namespace longwave

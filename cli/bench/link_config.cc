@@ -1,0 +1,78 @@
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "cli/bench/link_bench.h"
+#include "cli/cluster.h"
+#include "cli/preflight.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "worker/data/corpus.h"
+
+namespace longwave {
+namespace {
+
+// 9,966,720 parameters, and 1,032,576.
+const char* const kWhole[] = {"model.d_model=320",   "model.layers=8",
+                              "model.heads=8",       "train.learning_rate=0.001",
+                              "train.batch=8",       "train.warmup_steps=30",
+                              "sync.inner_steps=30", "run.validation_batches=8"};
+const char* const kQuick[] = {"model.d_model=128",   "model.layers=5",
+                              "model.heads=4",       "train.learning_rate=0.003",
+                              "train.batch=4",       "train.warmup_steps=10",
+                              "sync.inner_steps=10", "run.validation_batches=8"};
+
+}  // namespace
+
+absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
+  if (options.rounds == 0 || options.share_rounds == 0) {
+    return absl::InvalidArgumentError("--rounds and --share-rounds: got 0, wanted at least 1");
+  }
+  // A file has the last word over what this command presets, the command line over the file.
+  Overrides overrides;
+  if (options.config_file.empty()) {
+    overrides = {"run.workers=4", "run.shards=2", "model.context=64"};
+    if (options.quick) {
+      overrides.insert(overrides.end(), std::begin(kQuick), std::end(kQuick));
+    } else {
+      overrides.insert(overrides.end(), std::begin(kWhole), std::end(kWhole));
+    }
+  }
+  overrides.insert(overrides.end(), {"train.final_learning_rate_share=1", "run.validate_every=1"});
+  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+  if (!options.data.empty()) overrides.push_back(absl::StrCat("data.path=", options.data));
+  // The least that a configuration may have; what the runs have follows from H.
+  overrides.push_back("run.steps=1000000");
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, options.config_file.empty()
+                                                  ? ParseConfig("{}", "bench link", overrides)
+                                                  : LoadConfig(options.config_file, overrides));
+  config.run.steps = uint64_t{options.rounds} * config.sync.inner_steps;
+  const uint64_t shortest =
+      uint64_t{std::min(options.rounds, options.share_rounds)} * config.sync.inner_steps;
+  if (config.train.warmup_steps >= shortest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the shortest run has ", shortest, " steps; wanted more than the ",
+                     config.train.warmup_steps, " of train.warmup_steps"));
+  }
+  config.train.threads = WorkerThreads(config, std::thread::hardware_concurrency());
+  LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
+  if (config.data.path != kCompilerHeaders) {
+    config.data.path = std::filesystem::absolute(config.data.path).lexically_normal().string();
+  }
+  return config;
+}
+
+absl::StatusOr<RunConfig> WithPreset(const RunConfig& config, const std::string& preset) {
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const RunConfig own,
+      ParseConfig("{}", "bench link", {absl::StrCat("run.preset=", preset), "run.steps=1000000"}));
+  RunConfig result = config;
+  result.run.preset = preset;
+  result.sync = own.sync;
+  if (own.sync.signal == SignalKind::kPseudoGradient) {
+    result.sync.inner_steps = config.sync.inner_steps;
+  }
+  return result;
+}
+
+}  // namespace longwave

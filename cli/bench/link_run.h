@@ -1,0 +1,61 @@
+#ifndef LONGWAVE_CLI_BENCH_LINK_RUN_H_
+#define LONGWAVE_CLI_BENCH_LINK_RUN_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cli/bench/link_network.h"
+#include "common/config/run_config.h"
+#include "common/wire/control.h"
+
+namespace longwave {
+
+// What one worker did in a training run, and what passed its interfaces meanwhile.
+struct LinkWorker {
+  std::string name;
+  double seconds_computing = 0;
+  double seconds_syncing = 0;  // of which overlapped steps are no part
+  ByteCounts sockets;          // our own count
+  InterfaceBytes data;         // at its data link, the kernel's count
+  InterfaceBytes control;
+};
+
+// One training run over the links as they are.
+struct LinkRun {
+  std::string preset;
+  double mbit = 0;  // 0: not shaped
+  absl::Duration delay;
+  RunStatus status;
+  std::vector<LinkWorker> workers;
+  bool ended_early = false;  // by stop_when
+
+  // From the first step to the end of the last round.
+  double seconds() const { return status.records.empty() ? 0 : status.records.back().seconds; }
+  double rounds() const { return static_cast<double>(status.records.size()); }
+};
+
+struct LinkRunOptions {
+  const LinkNetwork* network = nullptr;
+  RunConfig config;
+  std::string name;  // of the run's folder
+  std::string binaries;
+  std::string runs_dir;
+  double mbit = 0;
+  absl::Duration delay;  // either way, by proxies at the workers; zero: none
+  int interrupt_fd = -1;
+  std::function<bool(const RunStatus&)> stop_when;  // may be empty: runs to its end
+};
+
+// Trains, with the calling thread in the coordinator's namespace. The coordinator runs there, every
+// shard and every worker in its own. Cancelled: an interrupt. Aborted: what went wrong.
+absl::StatusOr<LinkRun> RunOverLinks(const LinkRunOptions& options);
+
+// The names of a run's nodes in the network.
+std::vector<std::string> LinkNodes(const RunConfig& config);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_BENCH_LINK_RUN_H_
