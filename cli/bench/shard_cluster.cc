@@ -75,6 +75,15 @@ absl::StatusOr<std::unique_ptr<Process>> StartAndAwaitReady(const std::string& n
   }
 }
 
+ShardCounts ShardCounts::Since(const ShardCounts& before) const {
+  return {.pushes_accepted = pushes_accepted - before.pushes_accepted,
+          .segments_closed = segments_closed - before.segments_closed,
+          .bytes_received = bytes_received - before.bytes_received,
+          .bytes_sent = bytes_sent - before.bytes_sent,
+          .payload_received = payload_received - before.payload_received,
+          .payload_sent = payload_sent - before.payload_sent};
+}
+
 absl::StatusOr<std::unique_ptr<BenchCluster>> BenchCluster::Start(
     const BenchClusterOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(
@@ -198,25 +207,18 @@ std::vector<std::string> BenchCluster::data_endpoints() const {
   return endpoints;
 }
 
-absl::StatusOr<ShardState> BenchCluster::ShardStates() const {
-  std::optional<ShardState> sum;
+absl::StatusOr<ShardCounts> BenchCluster::Counts() const {
+  ShardCounts counts;
   for (const auto& client : shard_clients_) {
     LONGWAVE_ASSIGN_OR_RETURN(const ShardReport report, client->GetStatus());
-    const ShardState& state = report.state;
-    if (!sum.has_value()) {
-      sum = state;
-      continue;
-    }
-    sum->pushes_accepted += state.pushes_accepted;
-    sum->pushes_duplicate += state.pushes_duplicate;
-    sum->pushes_late += state.pushes_late;
-    sum->pushes_rejected += state.pushes_rejected;
-    sum->segments_closed += state.segments_closed;
-    sum->open_round = std::min(sum->open_round, state.open_round);
-    sum->bytes_received += state.bytes_received;
-    sum->bytes_sent += state.bytes_sent;
+    counts.pushes_accepted += report.state.pushes_accepted;
+    counts.segments_closed += report.state.segments_closed;
+    counts.bytes_received += report.traffic.received.Total().bytes;
+    counts.bytes_sent += report.traffic.sent.Total().bytes;
+    counts.payload_received += report.traffic.received[FrameKind::kPush].payload_bytes;
+    counts.payload_sent += report.traffic.sent[FrameKind::kMerged].payload_bytes;
   }
-  return sum.value_or(ShardState());
+  return counts;
 }
 
 absl::Status BenchCluster::Health() {

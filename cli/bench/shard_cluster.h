@@ -28,6 +28,19 @@ absl::StatusOr<std::unique_ptr<Process>> StartAndAwaitReady(const std::string& n
                                                             const std::string& folder,
                                                             std::string* ready_value);
 
+// What shards have counted at their sockets and in their merge.
+struct ShardCounts {
+  uint64_t pushes_accepted = 0;
+  uint64_t segments_closed = 0;
+  uint64_t bytes_received = 0;  // on the wire: payloads, headers and their framing
+  uint64_t bytes_sent = 0;
+  uint64_t payload_received = 0;  // of pushes
+  uint64_t payload_sent = 0;      // of merged updates
+
+  bool operator==(const ShardCounts&) const = default;
+  ShardCounts Since(const ShardCounts& before) const;
+};
+
 struct BenchClusterOptions {
   std::string server;                 // longwave-server
   std::string folder;                 // gets the configuration and the logs
@@ -54,8 +67,8 @@ class BenchCluster {
   std::vector<std::string> data_endpoints() const;                   // by shard
   const std::vector<std::unique_ptr<Process>>& shards() const { return shards_; }
 
-  // What all shards have counted so far, in sum; open_round is the least of them.
-  absl::StatusOr<ShardState> ShardStates() const;
+  // Of all shards together, so far.
+  absl::StatusOr<ShardCounts> Counts() const;
 
   // OK, or why a process has ended or the coordinator ended the run: more telling than what a
   // load's silence says.

@@ -73,7 +73,9 @@ nlohmann::json ToJson(const ShardFigures& figures) {
        {{"pushes_accepted", figures.counted.pushes_accepted},
         {"segments_closed", figures.counted.segments_closed},
         {"bytes_received", figures.counted.bytes_received},
-        {"bytes_sent", figures.counted.bytes_sent}}},
+        {"bytes_sent", figures.counted.bytes_sent},
+        {"payload_received", figures.counted.payload_received},
+        {"payload_sent", figures.counted.payload_sent}}},
       {"bytes_per_parameter_and_round",
        {{"payload_up", figures.PayloadUp()},
         {"payload_down", figures.PayloadDown()},
@@ -104,10 +106,8 @@ double ShardFigures::MergedPerProcessorSecond() const {
 double ShardFigures::ProcessorSecondsPerPush() const {
   return Over(shard.processor_seconds, static_cast<double>(shard.load.accepted));
 }
-double ShardFigures::PayloadUp() const { return PerParameter(shard.load.payload_sent, *this); }
-double ShardFigures::PayloadDown() const {
-  return PerParameter(shard.load.payload_received, *this);
-}
+double ShardFigures::PayloadUp() const { return PerParameter(counted.payload_received, *this); }
+double ShardFigures::PayloadDown() const { return PerParameter(counted.payload_sent, *this); }
 double ShardFigures::SocketUp() const { return PerParameter(counted.bytes_received, *this); }
 double ShardFigures::SocketDown() const { return PerParameter(counted.bytes_sent, *this); }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/bench/shard_bench.h"
+#include "cli/bench/shard_cluster.h"
 #include "cli/bench/zmq_load.h"
-#include "common/wire/control.h"
 
 namespace longwave {
 
@@ -28,7 +28,7 @@ struct ShardFigures {
   uint64_t parameters = 0;
   uint64_t coefficients = 0;  // sent by one worker a round
   ServedLoad shard;
-  ShardState counted;               // by the shards themselves, meanwhile
+  ShardCounts counted;              // by the shards themselves, meanwhile
   uint64_t resident_bytes_max = 0;  // of the largest shard
   std::optional<ServedLoad> raw;
   // Sent coefficients a processor second of the merge without a server around it, in this process.

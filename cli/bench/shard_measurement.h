@@ -1,0 +1,29 @@
+#ifndef LONGWAVE_CLI_BENCH_SHARD_MEASUREMENT_H_
+#define LONGWAVE_CLI_BENCH_SHARD_MEASUREMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/bench/shard_bench.h"
+#include "cli/bench/shard_figures.h"
+
+namespace longwave {
+
+// What runs where.
+struct Placement {
+  std::vector<int> shards;  // processors of shards and raw routers; empty: anywhere
+  std::vector<int> others;  // of everything else
+  uint32_t generators = 1;  // threads that play workers
+};
+
+// One number of workers, from the start of the processes to their end. options.server is set;
+// program: this one, which is started again as the raw router.
+absl::StatusOr<ShardFigures> MeasureShards(const BenchShardOptions& options,
+                                           const Placement& placement, const std::string& program,
+                                           uint32_t workers);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_BENCH_SHARD_MEASUREMENT_H_
