@@ -24,6 +24,10 @@ bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_size, size_t tot
 void EliasFanoHighWords(std::span<const uint16_t> indices, uint32_t low_bits, size_t high_size,
                         uint64_t* words);
 
+// The `low_bits` (at most 8) lowest bits of eight indices at a time, 8 · low_bits a group; of whole
+// eights only. Returns the number of groups.
+size_t EliasFanoLowGroups(std::span<const uint16_t> indices, uint32_t low_bits, uint64_t* groups);
+
 // SelectTopKNear.
 void SelectTopKNear(std::span<const float> values, std::span<uint16_t> indices, uint32_t* guess);
 

@@ -55,19 +55,19 @@ class BitWriter {
   uint32_t filled_ = 0;  // below 64
 };
 
-// The lowest bits of every index; of four at a time, gathered in one word.
+// The lowest bits of every index.
 void PutLowBits(std::span<const uint16_t> indices, uint32_t low_bits, BitWriter& writer) {
   if (low_bits == 0) return;
-  const uint64_t mask = (uint64_t{1} << low_bits) - 1;
   size_t i = 0;
-  for (; low_bits <= 15 && i + 4 <= indices.size(); i += 4) {
-    uint64_t fields;
-    std::memcpy(&fields, indices.data() + i, sizeof(fields));
-    const uint64_t packed = (fields & mask) | (fields >> 16 & mask) << low_bits |
-                            (fields >> 32 & mask) << (2 * low_bits) |
-                            (fields >> 48 & mask) << (3 * low_bits);
-    writer.Put(packed, 4 * low_bits);
+#if LONGWAVE_HAS_AVX512
+  if (low_bits <= 8 && indices.size() <= kTileSizeMax && UsesAvx512()) {
+    std::array<uint64_t, kTileSizeMax / 8> groups;
+    const size_t count = avx512::EliasFanoLowGroups(indices, low_bits, groups.data());
+    for (; i < count; ++i) writer.Put(groups[i], 8 * low_bits);
+    i = 8 * count;
   }
+#endif
+  const uint32_t mask = (uint32_t{1} << low_bits) - 1;
   for (; i < indices.size(); ++i) writer.Put(indices[i] & mask, low_bits);
 }
 

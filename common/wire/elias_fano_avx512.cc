@@ -33,64 +33,81 @@ LONGWAVE_AVX512 inline __m512i LoadUpTo(std::span<const std::byte> in, size_t at
 
 }  // namespace
 
-// The positions of a word's set bits are its lanes' numbers, compressed by the word as a mask; the
-// low bits of 32 indices are fields of the 64 bytes that they start in, each taken from two
-// neighbouring words of 16 bits by a funnel shift.
+// First the positions of all set bits: of a word, they are its bytes' numbers compressed by the
+// word as a mask. Then 32 indices at a time: their low bits are fields of the 64 bytes that they
+// start in, each taken from two neighbouring words of 16 bits by a funnel shift. Neither loop's
+// length depends on where the bits are, so that no branch is guessed wrong.
 LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_size,
                                      size_t total_size, std::span<const std::byte> in,
                                      std::span<uint16_t> indices) {
   const size_t k = indices.size();
+  alignas(64) std::array<uint16_t, kTileSizeMax + 64> positions;
   const __m512i bytes = _mm512_load_si512(kBytes.data());
-  const __m512i lanes = _mm512_load_si512(kLanes.data());
-  const __m512i low_mask = _mm512_set1_epi16(static_cast<int16_t>((1u << low_bits) - 1));
-  const __m512i low_at_lane =
-      _mm512_mullo_epi16(lanes, _mm512_set1_epi16(static_cast<int16_t>(low_bits)));
-  const __m512i one = _mm512_set1_epi16(1);
-  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(low_bits));
-  const __m512i before = _mm512_sub_epi16(lanes, one);
   size_t count = 0;
-  int last = -1;
-  __mmask32 wrong = 0;
   for (size_t at = 0; at < high_size; at += 64) {
     uint64_t word = LoadWordAt(in, at / 8);
     const size_t left = high_size - at;
     if (left < 64) word &= (uint64_t{1} << left) - 1;
-    auto found = static_cast<size_t>(std::popcount(word));
-    if (count + found > k) return false;
-    __m512i positions = _mm512_maskz_compress_epi8(word, bytes);
-    while (found > 0) {
-      const size_t taken = std::min<size_t>(found, 32);
-      const __mmask32 valid = static_cast<__mmask32>((uint64_t{1} << taken) - 1);
-      // The i-th index has the upper part position − i.
-      const __m512i upper =
-          _mm512_sub_epi16(_mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(positions)),
-                                            _mm512_set1_epi16(static_cast<int16_t>(at - count))),
-                           lanes);
-      const size_t low_at = high_size + count * low_bits;
-      const __m512i fields = LoadUpTo(in, low_at / 16 * 2);
-      const __m512i bit =
-          _mm512_add_epi16(low_at_lane, _mm512_set1_epi16(static_cast<int16_t>(low_at % 16)));
-      const __m512i place = _mm512_srli_epi16(bit, 4);
-      const __m512i low = _mm512_and_si512(
-          _mm512_shrdv_epi16(_mm512_permutexvar_epi16(place, fields),
-                             _mm512_permutexvar_epi16(_mm512_add_epi16(place, one), fields),
-                             _mm512_and_si512(bit, _mm512_set1_epi16(15))),
-          low_mask);
-      const __m512i index = _mm512_or_si512(_mm512_sll_epi16(upper, shift), low);
-      _mm512_mask_storeu_epi16(indices.data() + count, valid, index);
-      // Each is above the one before it. Indices are below 2^13, so that −1 is below all.
-      const __m512i previous = _mm512_mask_set1_epi16(_mm512_permutexvar_epi16(before, index), 1,
-                                                      static_cast<int16_t>(last));
-      wrong |= _mm512_mask_cmple_epi16_mask(valid, index, previous);
-      count += taken;
-      found -= taken;
-      last = indices[count - 1];
-      positions = _mm512_castsi256_si512(_mm512_extracti64x4_epi64(positions, 1));
-    }
+    const __m512i found = _mm512_maskz_compress_epi8(word, bytes);
+    const __m512i begin = _mm512_set1_epi16(static_cast<int16_t>(at));
+    const __m512i low = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(found));
+    const __m512i high = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(found, 1));
+    _mm512_storeu_si512(positions.data() + count, _mm512_add_epi16(low, begin));
+    _mm512_storeu_si512(positions.data() + count + 32, _mm512_add_epi16(high, begin));
+    count += static_cast<size_t>(std::popcount(word));
+    if (count > k) return false;
+  }
+  if (count != k) return false;
+
+  const __m512i lanes = _mm512_load_si512(kLanes.data());
+  const __m512i one = _mm512_set1_epi16(1);
+  const __m512i low_mask = _mm512_set1_epi16(static_cast<int16_t>((1u << low_bits) - 1));
+  const __m512i low_at_lane =
+      _mm512_mullo_epi16(lanes, _mm512_set1_epi16(static_cast<int16_t>(low_bits)));
+  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(low_bits));
+  const __m512i before = _mm512_sub_epi16(lanes, one);  // the first lane takes the last one
+  __m512i last = _mm512_set1_epi16(-1);                 // of the block before, in its last lane
+  __mmask32 wrong = 0;
+  for (size_t i = 0; i < k; i += 32) {
+    // The i-th index has the upper part position − i.
+    const __m512i upper =
+        _mm512_sub_epi16(_mm512_load_si512(positions.data() + i),
+                         _mm512_add_epi16(lanes, _mm512_set1_epi16(static_cast<int16_t>(i))));
+    const size_t low_at = high_size + i * low_bits;
+    const __m512i fields = LoadUpTo(in, low_at / 16 * 2);
+    const __m512i bit =
+        _mm512_add_epi16(low_at_lane, _mm512_set1_epi16(static_cast<int16_t>(low_at % 16)));
+    const __m512i place = _mm512_srli_epi16(bit, 4);
+    // A funnel shift takes its count modulo 16.
+    const __m512i low = _mm512_and_si512(
+        _mm512_shrdv_epi16(_mm512_permutexvar_epi16(place, fields),
+                           _mm512_permutexvar_epi16(_mm512_add_epi16(place, one), fields), bit),
+        low_mask);
+    const __m512i index = _mm512_or_si512(_mm512_sll_epi16(upper, shift), low);
+    const __mmask32 valid =
+        k - i >= 32 ? ~__mmask32{0} : static_cast<__mmask32>((uint64_t{1} << (k - i)) - 1);
+    _mm512_mask_storeu_epi16(indices.data() + i, valid, index);
+    // Each is above the one before it. Indices are below 2^13, so that −1 is below all.
+    const __m512i turned = _mm512_permutexvar_epi16(before, index);
+    wrong |= _mm512_mask_cmple_epi16_mask(valid, index, _mm512_mask_mov_epi16(turned, 1, last));
+    last = turned;  // its first lane is this block's last index
   }
   const uint32_t tail_bits = total_size % 8;
   const bool padded = tail_bits != 0 && (std::to_integer<uint32_t>(in.back()) >> tail_bits) != 0;
-  return wrong == 0 && count == k && last < static_cast<int>(n) && !padded;
+  return wrong == 0 && indices[k - 1] < n && !padded;
+}
+
+// Eight indices' lowest bits are next to each other after two extractions.
+LONGWAVE_AVX512 size_t EliasFanoLowGroups(std::span<const uint16_t> indices, uint32_t low_bits,
+                                          uint64_t* groups) {
+  const uint64_t mask = ((uint64_t{1} << low_bits) - 1) * 0x0001000100010001u;
+  const size_t count = indices.size() / 8;
+  for (size_t g = 0; g < count; ++g) {
+    groups[g] = _pext_u64(LoadLe<uint64_t>(std::as_bytes(indices).data() + 16 * g), mask) |
+                _pext_u64(LoadLe<uint64_t>(std::as_bytes(indices).data() + 16 * g + 8), mask)
+                    << (4 * low_bits);
+  }
+  return count;
 }
 
 // A byte for each bit, which does without reading what was written before.

@@ -22,9 +22,14 @@ LONGWAVE_AVX512 inline __mmask16 ValidOf(size_t left) {
 // Fixed-point magnitudes below 2^40, at most 4096 of them, times two at most: sums below 2^53,
 // which are exact in double in any order.
 LONGWAVE_AVX512 double SumOf(const double* fixed, size_t padded) {
-  __m512d sum = _mm512_setzero_pd();
-  for (size_t i = 0; i < padded; i += 8) sum = _mm512_add_pd(sum, _mm512_load_pd(fixed + i));
-  return _mm512_reduce_add_pd(sum);
+  __m512d sums[4] = {};  // four, so that additions need not wait for each other
+  for (size_t i = 0; i < padded; i += 32) {
+    for (size_t j = 0; j < 4; ++j) {
+      sums[j] = _mm512_add_pd(sums[j], _mm512_load_pd(fixed + i + 8 * j));
+    }
+  }
+  return _mm512_reduce_add_pd(
+      _mm512_add_pd(_mm512_add_pd(sums[0], sums[1]), _mm512_add_pd(sums[2], sums[3])));
 }
 
 // Three steps of Lloyd's iteration, as FitInt2Scale of tile_codec.cc.
@@ -35,16 +40,19 @@ LONGWAVE_AVX512 double FitInt2(const double* fixed, size_t count, size_t padded)
   double scale = sum / (1.5 * static_cast<double>(count));
   for (int step = 0; step < kSteps; ++step) {
     const __m512d threshold = _mm512_set1_pd(1.5 * scale);
-    __m512d large_sum = _mm512_setzero_pd();
+    __m512d sums[4] = {};
     uint32_t large = 0;
-    for (size_t i = 0; i < padded; i += 8) {
-      const __m512d magnitude = _mm512_load_pd(fixed + i);
-      const __mmask8 is_large = _mm512_cmp_pd_mask(magnitude, threshold, _CMP_GT_OQ);
-      large_sum = _mm512_mask_add_pd(large_sum, is_large, large_sum, magnitude);
-      large += static_cast<uint32_t>(std::popcount(static_cast<uint32_t>(is_large)));
+    for (size_t i = 0; i < padded; i += 32) {
+      for (size_t j = 0; j < 4; ++j) {
+        const __m512d magnitude = _mm512_load_pd(fixed + i + 8 * j);
+        const __mmask8 is_large = _mm512_cmp_pd_mask(magnitude, threshold, _CMP_GT_OQ);
+        sums[j] = _mm512_mask_add_pd(sums[j], is_large, sums[j], magnitude);
+        large += static_cast<uint32_t>(std::popcount(static_cast<uint32_t>(is_large)));
+      }
     }
     // Σ |v|·L and Σ L².
-    const double dot = sum + _mm512_reduce_add_pd(large_sum);
+    const double dot = sum + _mm512_reduce_add_pd(_mm512_add_pd(_mm512_add_pd(sums[0], sums[1]),
+                                                                _mm512_add_pd(sums[2], sums[3])));
     scale = dot / static_cast<double>(count + 3 * size_t{large});
   }
   return scale;
@@ -65,14 +73,15 @@ LONGWAVE_AVX512 uint32_t LargestMagnitudeBits(std::span<const float> values) {
 LONGWAVE_AVX512 uint16_t QuantizeTwoBits(ValueCodec codec, float largest, std::span<float> values,
                                          std::span<uint32_t> codes) {
   const size_t count = values.size();
-  const size_t padded = (count + 15) / 16 * 16;
+  const size_t padded = (count + 31) / 32 * 32;
   alignas(64) std::array<double, kTileSizeMax> fixed;
   const int exponent = 39 - std::ilogb(largest);
   const __m512d factor = _mm512_set1_pd(std::ldexp(1.0, exponent));
   const __m512 sign_bit = _mm512_set1_ps(-0.0f);
   constexpr int kTruncate = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
-  for (size_t i = 0; i < count; i += 16) {
-    const __m512 v = _mm512_maskz_loadu_ps(ValidOf(count - i), values.data() + i);
+  for (size_t i = 0; i < padded; i += 16) {
+    const size_t left = count > i ? count - i : 0;
+    const __m512 v = _mm512_maskz_loadu_ps(ValidOf(left), values.data() + std::min(i, count));
     const __m512 magnitude = _mm512_andnot_ps(sign_bit, v);
     const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(magnitude));
     const __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(magnitude, 1));

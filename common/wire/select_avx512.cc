@@ -28,6 +28,12 @@ LONGWAVE_AVX512 uint32_t Mark(const float* values, uint32_t n, uint32_t t, uint6
   const __m512i mask = _mm512_set1_epi32(static_cast<int>(kMagnitudeMask));
   auto* const to = reinterpret_cast<__mmask16*>(words);
   uint32_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    for (uint32_t j = 0; j < 4; ++j) {
+      const __m512i magnitude = _mm512_and_si512(_mm512_loadu_si512(values + i + 16 * j), mask);
+      _store_mask16(to + i / 16 + j, _mm512_cmpge_epu32_mask(magnitude, threshold));
+    }
+  }
   for (; i + 16 <= n; i += 16) {
     const __m512i magnitude = _mm512_and_si512(_mm512_loadu_si512(values + i), mask);
     _store_mask16(to + i / 16, _mm512_cmpge_epu32_mask(magnitude, threshold));

@@ -57,26 +57,28 @@ double FloatSquares(ValueCodec codec, const std::byte* from, uint32_t count) {
 
 }  // namespace
 
+double TileSquareSum(const PayloadLayout& layout, uint32_t tile,
+                     std::span<const std::byte> payload) {
+  const ValueCodec codec = layout.format().codec;
+  const uint32_t count = layout.sent_count(tile);
+  const TileOffsets& offsets = layout.offsets(tile);
+  const std::byte* const values = payload.data() + offsets.values;
+  if (!HasScale(codec)) return FloatSquares(codec, values, count);
+  const double scale = DecodeScale16(LoadLe<uint16_t>(payload.data() + offsets.scale));
+  uint64_t squares = count;
+  if (codec == ValueCodec::kInt2) {
+    squares = Int2Squares(payload.subspan(offsets.values, (size_t{count} + 3) / 4), count);
+  } else if (codec != ValueCodec::kSign) {
+    squares = LevelSquares(codec, values, count);
+  }
+  return static_cast<double>(squares) * (scale * scale);
+}
+
 double PayloadSquareSum(const PayloadLayout& layout, std::span<const std::byte> payload) {
   LONGWAVE_CHECK(payload.size() == layout.bytes());
-  const ValueCodec codec = layout.format().codec;
   double sum = 0;
   for (uint32_t tile = 0; tile < layout.tile_count(); ++tile) {
-    const uint32_t count = layout.sent_count(tile);
-    const TileOffsets& offsets = layout.offsets(tile);
-    const std::byte* const values = payload.data() + offsets.values;
-    if (!HasScale(codec)) {
-      sum += FloatSquares(codec, values, count);
-      continue;
-    }
-    const double scale = DecodeScale16(LoadLe<uint16_t>(payload.data() + offsets.scale));
-    uint64_t squares = count;
-    if (codec == ValueCodec::kInt2) {
-      squares = Int2Squares(payload.subspan(offsets.values, (size_t{count} + 3) / 4), count);
-    } else if (codec != ValueCodec::kSign) {
-      squares = LevelSquares(codec, values, count);
-    }
-    sum += static_cast<double>(squares) * (scale * scale);
+    sum += TileSquareSum(layout, tile, payload);
   }
   return sum;
 }

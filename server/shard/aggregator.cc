@@ -188,6 +188,13 @@ void Aggregator::OnPull(const FrameHeader& header, Effects& effects) {
 void Aggregator::OnMembership(const Membership& membership, Effects& effects) {
   if (membership.epoch <= membership_.epoch) return;  // one that was overtaken on its way
   membership_ = membership;
+  member_places_.clear();
+  first_rounds_.clear();
+  for (const Member& member : membership_.members) {
+    member_places_.emplace(member.worker, static_cast<uint32_t>(member_places_.size()));
+    first_rounds_.push_back(member.first_round);
+  }
+  std::sort(first_rounds_.begin(), first_rounds_.end());
   for (SegmentState& segment : segments_) CloseIfComplete(segment, effects);
 }
 
@@ -216,7 +223,7 @@ void Aggregator::SendAgain(const SegmentState& segment, uint32_t worker, Effects
 }
 
 void Aggregator::CloseIfComplete(SegmentState& segment, Effects& effects) {
-  if (segment.accepted.empty() || !WaitingFor(segment).empty()) return;
+  if (!IsComplete(segment)) return;
 
   const uint32_t round = segment.open_round;
   std::vector<Contribution> contributions;
@@ -270,16 +277,18 @@ bool Aggregator::IsBusyFor(const SegmentState& segment, size_t bytes) const {
 }
 
 std::string Aggregator::Misaddressed(const FrameHeader& header) const {
-  const std::string what = absl::StrCat(std::string(Name(header.kind)), " of ", Place(header));
+  const auto what = [&] {
+    return absl::StrCat(std::string(Name(header.kind)), " of ", Place(header));
+  };
   if (header.run != options_.run) {
-    return absl::StrFormat("%s: run %016x, wanted %016x", what, header.run, options_.run);
+    return absl::StrFormat("%s: run %016x, wanted %016x", what(), header.run, options_.run);
   }
   if (header.segment < first_segment_ || header.segment - first_segment_ >= segments_.size()) {
-    return absl::StrCat(what, ": wanted a segment of shard ", options_.shard, ", ", first_segment_,
-                        " to ", first_segment_ + segments_.size() - 1);
+    return absl::StrCat(what(), ": wanted a segment of shard ", options_.shard, ", ",
+                        first_segment_, " to ", first_segment_ + segments_.size() - 1);
   }
   if (FindMember(header.worker) == nullptr) {
-    return absl::StrCat(what, ": wanted one of the ", membership_.members.size(),
+    return absl::StrCat(what(), ": wanted one of the ", membership_.members.size(),
                         " members of epoch ", membership_.epoch);
   }
   return "";
@@ -331,10 +340,18 @@ absl::Status Aggregator::CheckNorm(float norm, const PayloadLayout& layout,
 }
 
 const Member* Aggregator::FindMember(uint32_t worker) const {
-  for (const Member& member : membership_.members) {
-    if (member.worker == worker) return &member;
-  }
-  return nullptr;
+  const auto place = member_places_.find(worker);
+  return place == member_places_.end() ? nullptr : &membership_.members[place->second];
+}
+
+bool Aggregator::IsComplete(const SegmentState& segment) const {
+  if (segment.accepted.empty()) return false;
+  // Most pushes leave others missing, which their number alone tells: a push costs the same
+  // however many members there are.
+  const auto wanted =
+      std::upper_bound(first_rounds_.begin(), first_rounds_.end(), segment.open_round) -
+      first_rounds_.begin();
+  return segment.accepted.size() >= static_cast<size_t>(wanted) && WaitingFor(segment).empty();
 }
 
 std::vector<uint32_t> Aggregator::WaitingFor(const SegmentState& segment) const {

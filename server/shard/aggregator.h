@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -198,11 +199,14 @@ class Aggregator {
   const Member* FindMember(uint32_t worker) const;
   SegmentState& StateOf(uint32_t segment) { return segments_[segment - first_segment_]; }
   std::vector<uint32_t> WaitingFor(const SegmentState& segment) const;
+  bool IsComplete(const SegmentState& segment) const;
 
   AggregatorOptions options_;
   std::unique_ptr<const Layout> layout_;
   std::unique_ptr<Merger> merger_;
   Membership membership_;
+  std::unordered_map<uint32_t, uint32_t> member_places_;  // in membership_, by worker
+  std::vector<uint32_t> first_rounds_;                    // of the members, ascending
   uint32_t first_segment_ = 0;
   std::vector<SegmentState> segments_;
   uint64_t open_bytes_ = 0;  // of all segments

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -72,26 +73,6 @@ LONGWAVE_AVX512 uint32_t FinishAll(const FinishArgs& args, const Divider& divide
   return nonzero;
 }
 
-// Those of the list by the same divisor. One that is listed twice comes out the same twice within a
-// block, and with a sum of zero in a later one.
-template <bool kInto>
-LONGWAVE_AVX512 uint32_t FinishListed(const FinishArgs& args, const Divider& divider) {
-  uint32_t nonzero = 0;
-  float* const out = args.out.data();
-  for (size_t i = 0; i < args.list.size(); i += 8) {
-    const __mmask8 lanes = LanesOf(args.list.size() - i);
-    const __m256i index = _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(lanes, args.list.data() + i));
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i sums = _mm512_mask_i32gather_epi64(zero, lanes, index, args.sums, 8);
-    const __mmask8 sent = _mm512_test_epi64_mask(sums, sums);
-    const __m256 before = _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), sent, index, out, 4);
-    const __m256 after = Apply<kInto>(divider.Divide(_mm512_cvtepi64_pd(sums)), before, &nonzero);
-    _mm256_mask_i32scatter_ps(out, sent, index, after, 4);
-    _mm512_mask_i32scatter_epi64(args.sums, sent, index, zero, 8);
-  }
-  return nonzero;
-}
-
 template <typename Share>
 LONGWAVE_AVX512 inline __m512i LoadShares(const Share* from) {
   if constexpr (sizeof(Share) == 1) {
@@ -105,6 +86,46 @@ LONGWAVE_AVX512 inline __m512i LoadShares(const Share* from) {
   }
 }
 
+// The divisors of shares.
+LONGWAVE_AVX512 inline __m512d DivisorsOf(const MergePlan& plan, __m512i shares) {
+  const __m512i unit = _mm512_set1_epi64(static_cast<int64_t>(plan.unit));
+  return _mm512_max_pd(_mm512_cvtepu64_pd(_mm512_mullo_epi64(shares, unit)),
+                       _mm512_set1_pd(plan.floor));
+}
+
+// Those of the list, by the same divisor, or by their own without a divider. One that is listed
+// twice comes out the same twice within a block, and with a sum of zero in a later one.
+template <typename Share>
+LONGWAVE_AVX512 uint32_t FinishListed(const FinishArgs& args, const Share* shares,
+                                      const Divider* divider) {
+  uint32_t nonzero = 0;
+  float* const out = args.out.data();
+  const __m512d quantum = _mm512_set1_pd(std::ldexp(1.0, -args.exponent));
+  for (size_t i = 0; i < args.list.size(); i += 8) {
+    const size_t left = args.list.size() - i;
+    const __mmask8 lanes = LanesOf(left);
+    const __m256i index = _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(lanes, args.list.data() + i));
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i sums = _mm512_mask_i32gather_epi64(zero, lanes, index, args.sums, 8);
+    const __mmask8 sent = _mm512_test_epi64_mask(sums, sums);
+    __m512d quotient;
+    if (divider != nullptr) {
+      quotient = divider->Divide(_mm512_cvtepi64_pd(sums));
+    } else {
+      alignas(64) std::array<uint64_t, 8> of_lanes{};
+      for (size_t j = 0; j < std::min<size_t>(left, 8); ++j) {
+        of_lanes[j] = shares[args.list[i + j]];
+      }
+      quotient = _mm512_maskz_div_pd(sent, _mm512_mul_pd(_mm512_cvtepi64_pd(sums), quantum),
+                                     DivisorsOf(*args.plan, _mm512_load_si512(of_lanes.data())));
+    }
+    const __m256 before = _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), sent, index, out, 4);
+    _mm256_mask_i32scatter_ps(out, sent, index, Apply<true>(quotient, before, &nonzero), 4);
+    _mm512_mask_i32scatter_epi64(args.sums, sent, index, zero, 8);
+  }
+  return nonzero;
+}
+
 // Every coefficient by a divisor of its own.
 template <bool kInto, typename Share>
 LONGWAVE_AVX512 uint32_t FinishEach(const FinishArgs& args, const Share* shares) {
@@ -112,14 +133,11 @@ LONGWAVE_AVX512 uint32_t FinishEach(const FinishArgs& args, const Share* shares)
   const size_t n = args.out.size();
   float* const out = args.out.data();
   const __m512d quantum = _mm512_set1_pd(std::ldexp(1.0, -args.exponent));
-  const __m512d floor = _mm512_set1_pd(args.plan->floor);
-  const __m512i unit = _mm512_set1_epi64(static_cast<int64_t>(args.plan->unit));
   for (size_t i = 0; i < n; i += 8) {
     const __mmask8 lanes = LanesOf(n - i);
     const __m512i sum = _mm512_load_si512(args.sums + i);
     _mm512_store_si512(args.sums + i, _mm512_setzero_si512());
-    const __m512d divisor =
-        _mm512_max_pd(_mm512_cvtepu64_pd(_mm512_mullo_epi64(LoadShares(shares + i), unit)), floor);
+    const __m512d divisor = DivisorsOf(*args.plan, LoadShares(shares + i));
     const __m512d quotient = _mm512_maskz_div_pd(
         _mm512_test_epi64_mask(sum, sum), _mm512_mul_pd(_mm512_cvtepi64_pd(sum), quantum), divisor);
     const __m256 before = kInto ? _mm256_maskz_loadu_ps(lanes, out + i) : _mm256_setzero_ps();
@@ -183,13 +201,13 @@ LONGWAVE_AVX512 uint32_t FinishTileAvx512(const FinishArgs& args, Share* shares)
   uint32_t nonzero = 0;
   // What is done one by one has to stay as it is, so that it is added, not written, in the end.
   const uint32_t above = may_exceed && has_floor ? CountAbove(shares, n, limit) : 0;
+  const bool is_listed = kInto && !args.list.empty();
   if (!has_floor || above > (kInto ? n / 32 : 0)) {
-    nonzero = FinishEach<kInto>(args, shares);
+    nonzero = is_listed ? FinishListed(args, shares, nullptr) : FinishEach<kInto>(args, shares);
   } else {
     if (above > 0) nonzero = FinishAbove<kInto>(args, shares, limit);
     const Divider divider(plan.floor, args.exponent);
-    nonzero += kInto && !args.list.empty() ? FinishListed<kInto>(args, divider)
-                                           : FinishAll<kInto>(args, divider);
+    nonzero += is_listed ? FinishListed(args, shares, &divider) : FinishAll<kInto>(args, divider);
   }
   std::memset(shares, 0, n * sizeof(Share));
   return nonzero;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/wire/square_sum.h"
 #include "common/wire/tile_codec.h"
 
 namespace longwave {
@@ -207,12 +208,10 @@ double Merger::EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t dra
   for (uint32_t i = 0; i < count; ++i) sent[i] = values[indices[i]];
   const uint16_t scale = QuantizeTile(layout.format().codec, sent, codes);
   WriteTile(layout, tile, indices, codes, scale, payload);
-  double square_sum = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    square_sum += double{sent[i]} * double{sent[i]};
-    if (values_are_residual) values[indices[i]] -= sent[i];
+  if (values_are_residual) {
+    for (uint32_t i = 0; i < count; ++i) values[indices[i]] -= sent[i];
   }
-  return square_sum;
+  return TileSquareSum(layout, tile, payload);
 }
 
 }  // namespace longwave

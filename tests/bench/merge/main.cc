@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -167,7 +167,7 @@ bool Measure(const Setting& setting, double frequency, bool quick) {
   return equal;
 }
 
-int Main(bool quick) {
+int Main(bool quick, uint32_t only) {
   const double frequency = MeasureFrequency();
   std::printf("# one core at %.2f GHz, AVX-512 %s; tiles of 4096\n", frequency / 1e9,
               UsesAvx512() ? "used" : "not used");
@@ -186,6 +186,7 @@ int Main(bool quick) {
   bool equal = true;
   for (const Setting& setting : settings) {
     if (quick && setting.workers > 8) continue;
+    if (only > 0 && setting.workers != only) continue;
     equal = Measure(setting, frequency, quick) && equal;
   }
   return equal ? 0 : 1;
@@ -194,11 +195,13 @@ int Main(bool quick) {
 }  // namespace
 }  // namespace longwave
 
+// bench_merge [--quick | WORKERS]: few rounds, or the settings of so many workers alone.
 int main(int argc, char** argv) {
   const bool quick = argc == 2 && std::string_view(argv[1]) == "--quick";
-  if (argc > 2 || (argc == 2 && !quick)) {
-    std::fprintf(stderr, "usage: %s [--quick]\n", argv[0]);
+  const long only = argc == 2 && !quick ? std::strtol(argv[1], nullptr, 10) : 0;
+  if (argc > 2 || only < 0 || (argc == 2 && !quick && only == 0)) {
+    std::fprintf(stderr, "usage: %s [--quick | WORKERS]\n", argv[0]);
     return 2;
   }
-  return longwave::Main(quick);
+  return longwave::Main(quick, static_cast<uint32_t>(only));
 }
