@@ -60,8 +60,10 @@ LinkOptions QueuesWithin(uint64_t open_bytes_max, const RunConfig& config) {
 
 class ShardServiceImpl final : public ShardService, private ShardHandler {
  public:
-  ShardServiceImpl(const ShardServiceOptions& options, std::unique_ptr<Router> router)
+  ShardServiceImpl(const ShardServiceOptions& options, uint64_t open_bytes_max,
+                   std::unique_ptr<Router> router)
       : options_(options),
+        open_bytes_max_(open_bytes_max),
         incarnation_(RandomWord()),
         data_(std::move(router)),
         coordinator_(CoordinatorClient::Connect(options.coordinator, kCallDeadline)) {}
@@ -192,16 +194,15 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     LONGWAVE_ASSIGN_OR_RETURN(Layout layout,
                               Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
     LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
-    const auto available_bytes = static_cast<uint64_t>(machine.available_bytes);
     AggregatorOptions options{.run = run_,
                               .run_seed = config.run.seed,
                               .shard = options_.shard,
                               .up = config.sync.up,
                               .rho = config.sync.rho,
                               .down = config.sync.down,
-                              .available_bytes = available_bytes,
+                              .available_bytes = static_cast<uint64_t>(machine.available_bytes),
                               .clip = config.sync.clip,
-                              .open_bytes_max = OpenBytesMax(config, available_bytes)};
+                              .open_bytes_max = open_bytes_max_};
     if (config.cluster.shard_threads > 1)
       options.runner = std::make_shared<TileThreads>(config.cluster.shard_threads);
     LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator,
@@ -232,6 +233,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   absl::Duration patience() const { return absl::Seconds(options_.config.cluster.start_timeout_s); }
 
   const ShardServiceOptions options_;
+  const uint64_t open_bytes_max_;
   const uint64_t incarnation_;
   ShardDataPlane data_;
   const std::unique_ptr<CoordinatorClient> coordinator_;
@@ -256,7 +258,7 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
   LONGWAVE_ASSIGN_OR_RETURN(
       std::unique_ptr<Router> router,
       Router::Bind(options.data_endpoint, QueuesWithin(open_bytes_max, options.config)));
-  auto service = std::make_unique<ShardServiceImpl>(options, std::move(router));
+  auto service = std::make_unique<ShardServiceImpl>(options, open_bytes_max, std::move(router));
   LONGWAVE_RETURN_IF_ERROR(service->StartControl());
   return service;
 }

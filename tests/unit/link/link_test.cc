@@ -375,6 +375,22 @@ TEST_F(LinkTest, NothingIsDroppedWhileNobodyReceives) {
   }
 }
 
+TEST(LinkOptions, MoreThreadsForInputAndOutputCarryTheSameFrames) {
+  const LinkOptions options{.io_threads = 2};
+  const auto router = Router::Bind(kAnyPort, options).value();
+  std::vector<std::unique_ptr<Dealer>> dealers;
+  for (uint32_t i = 0; i < 4; ++i) {
+    dealers.push_back(Dealer::Connect(router->endpoint(), options).value());
+    ASSERT_TRUE(dealers.back()->Send(Push(i, 0), RandomPayload(10'000, i)).ok());
+  }
+  for (uint32_t i = 0; i < 4; ++i) {
+    const auto received = router->Receive(kWait);
+    ASSERT_TRUE(received.ok() && received->has_value());
+    const Frame& frame = (*received)->frame;
+    EXPECT_TRUE(SameBytes(frame.payload, RandomPayload(10'000, frame.header.worker)));
+  }
+}
+
 TEST_F(LinkTest, PortInUseIsUnavailableAndSaysSo) {
   auto second = Router::Bind(router_->endpoint());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
