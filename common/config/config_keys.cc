@@ -176,7 +176,7 @@ std::vector<ConfigKey> SyncKeys() {
       WholeKey(
           LONGWAVE_KEY(sync.fragments), 1, 1, 4096,
           "F: parts of the model whose syncs are spread over the H steps; every part is synced "
-          "once in H steps. At most H."),
+          "once in H steps. At most H; as many as the model has segments, where those are fewer."),
       NumberKey(
           LONGWAVE_KEY(sync.blend), 1, 0, 1,
           "α: share that is kept of what the replica has learnt in the τ steps of an overlap, "

@@ -102,6 +102,21 @@ class Presets(IntegrationTest):
         self.assertEqual(first.summary["state_hash"], second.summary["state_hash"])
         self.assertEqual(first.summary["val_loss"], second.summary["val_loss"])
 
+    def test_overlap_fragments_connections_and_limits(self):
+        settings = {"run__preset": "longwave", "sync__inner_steps": 8, "sync__overlap": 3,
+                    "sync__fragments": 2, "sync__segment_tiles": 1}
+        first = self.up(name="plain", **settings)
+        self.assertEqual(first.status, 0, first.output + first.errors)
+        second = self.up(name="limited", cluster__connections=2, cluster__max_upload_mbit=4,
+                         cluster__max_download_mbit=4, **settings)
+        self.assertEqual(second.status, 0, second.output + second.errors)
+        for summary in (first.summary, second.summary):
+            self.assertTrue(summary["replicas_equal"])
+            self.assertEqual((summary["steps"], summary["rounds"]), (STEPS, STEPS // 8))
+        # How the bytes travel changes nothing of what is learnt.
+        for field in ("state_hash", "val_loss", "payload_bytes_pushed", "payload_bytes_pulled"):
+            self.assertEqual(first.summary[field], second.summary[field], field)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -70,6 +70,15 @@ TEST(WorkerMemory, CountsWhatTheSettingsAllocate) {
   EXPECT_NEAR(FloatsAParameter(config), 8, 0.05);
 }
 
+TEST(WorkerMemory, CountsWhatAnOverlapKeepsUnlessNothingOfItIsBlendedIn) {
+  RunConfig config = Config();
+  config.sync.signal = SignalKind::kPseudoGradient;
+  config.sync.overlap = 3;
+  EXPECT_NEAR(FloatsAParameter(config), 7, 0.05);
+  config.sync.blend = 0;
+  EXPECT_NEAR(FloatsAParameter(config), 6, 0.05);
+}
+
 TEST(WorkerMemory, CountsThePaddingOfThinMatrices) {
   RunConfig config = Config();
   config.model = {.kind = "gpt", .d_model = 65, .layers = 8, .heads = 1, .context = 1};

@@ -59,12 +59,14 @@ AdamW MakeOptimizer() {
 class LoopbackExchange final : public Exchange {
  public:
   absl::Status Post(SegmentPush push) override {
+    if (on_post) on_post();
     posts.push_back(push);
     settled_.push_back({.round = push.round, .segment = push.segment, .merged = push.payload});
     return absl::OkStatus();
   }
   absl::StatusOr<std::optional<Settled>> Next(absl::Duration) override {
     if (silent || settled_.empty()) return std::nullopt;
+    if (on_next) on_next();
     Settled next = std::move(settled_.back());
     settled_.pop_back();
     return next;
@@ -73,6 +75,7 @@ class LoopbackExchange final : public Exchange {
 
   std::vector<SegmentPush> posts;
   bool silent = false;  // nothing comes back
+  std::function<void()> on_post, on_next;
 
  private:
   std::vector<Settled> settled_;
@@ -147,7 +150,7 @@ class TrainerTest : public testing::Test {
   RunConfig config_;
   std::string run_dir_;
   QuadraticReplica replica_;
-  const Layout layout_ = *Layout::Create(replica_.manifest(), LayoutOptions{});
+  Layout layout_ = *Layout::Create(replica_.manifest(), LayoutOptions{});
   const Corpus corpus_ =
       *Corpus::FromText("some text to draw windows from, long enough", 0.3, 4, "text");
   RecordingHost host_;
@@ -265,6 +268,96 @@ TEST_F(TrainerTest, StopsBetweenStepsWhenAsked) {
   host_.on_state = [this](const WorkerState& state) { host_.stop |= state.step == 3; };
   EXPECT_TRUE(absl::IsCancelled(Run().status()));
   EXPECT_EQ(replica_.batches.size(), 3u);
+}
+
+TEST_F(TrainerTest, AStopEndsTheWaitForAnUpdate) {
+  exchange_.silent = true;
+  host_.on_state = [this](const WorkerState& state) {
+    host_.stop |= state.phase == WorkerPhase::kSyncing;
+  };
+  EXPECT_TRUE(absl::IsCancelled(Run().status()));
+  EXPECT_EQ(replica_.batches.size(), 4u);
+}
+
+// What a lone worker learns after `steps`.
+QuadraticReplica Alone(int steps) {
+  QuadraticReplica alone;
+  AdamW optimizer = MakeOptimizer();
+  for (int step = 0; step < steps; ++step) {
+    EXPECT_TRUE(alone.ForwardBackward({}).ok());
+    EXPECT_TRUE(optimizer.Step(alone.gradient(), 0.1, alone.theta()).ok());
+  }
+  return alone;
+}
+
+class TrainerOverlapTest : public TrainerTest {
+ protected:
+  void SetUp() override {
+    TrainerTest::SetUp();
+    config_.sync.overlap = 2;
+    exchange_.on_post = [this] { posted_at_.push_back(replica_.batches.size()); };
+    exchange_.on_next = [this] { applied_at_.push_back(replica_.batches.size()); };
+  }
+  std::vector<size_t> posted_at_, applied_at_;  // steps done
+};
+
+TEST_F(TrainerOverlapTest, StepsGoOnBetweenASignalAndItsUpdate) {
+  ASSERT_TRUE(Run().ok());
+  EXPECT_THAT(posted_at_, ElementsAre(4, 8, 10));
+  EXPECT_THAT(applied_at_, ElementsAre(6, 10, 10));
+  EXPECT_THAT(exchange_.posts,
+              ElementsAre(PostOf(0, 4 * 12), PostOf(1, 4 * 12), PostOf(2, 2 * 12)));
+  // Nothing was lost or counted twice.
+  QuadraticReplica alone = Alone(10);
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(replica_.theta()[i], alone.theta()[i], 1e-5);
+}
+
+TEST_F(TrainerOverlapTest, ARoundsReportIsOfItsOwnSteps) {
+  ASSERT_TRUE(Run().ok());
+  ASSERT_EQ(host_.reports.size(), 3u);
+  for (uint32_t round = 0; round < 3; ++round) {
+    const RoundReport& report = host_.reports[round];
+    EXPECT_EQ(report.round, round);
+    EXPECT_EQ(report.step, std::min(4 * (round + 1), 10u));
+    EXPECT_EQ(report.tokens, report.step * 12);
+  }
+  QuadraticReplica replica;
+  double mean = 0;
+  AdamW optimizer = MakeOptimizer();
+  for (int step = 0; step < 4; ++step) {
+    mean += *replica.ForwardBackward({}) / 4;
+    ASSERT_TRUE(optimizer.Step(replica.gradient(), 0.1, replica.theta()).ok());
+  }
+  EXPECT_NEAR(host_.reports[0].train_loss, mean, 1e-6);
+}
+
+TEST_F(TrainerOverlapTest, ValidatesAndWritesTheAnchor) {
+  ASSERT_TRUE(Run().ok());
+  ASSERT_EQ(host_.reports.size(), 3u);
+  EXPECT_NEAR(*host_.reports[0].validation_loss, *Alone(4).Loss({}), 1e-5);
+  EXPECT_NEAR(*host_.reports[1].validation_loss, *Alone(8).Loss({}), 1e-5);
+  EXPECT_NEAR(*host_.reports[2].validation_loss, *Alone(10).Loss({}), 1e-5);
+}
+
+TEST_F(TrainerOverlapTest, FragmentsAreSyncedInTurn) {
+  layout_ = *Layout::Create(replica_.manifest(),
+                            {.tiling = Tiling::kTensor, .block = 8, .segment_tiles = 1});
+  ASSERT_GE(layout_.segments().size(), 2u);
+  config_.sync.overlap = 1;
+  config_.sync.fragments = 2;
+  ASSERT_TRUE(Run().ok());
+  std::vector<size_t> segment_steps[2];
+  for (size_t i = 0; i < exchange_.posts.size(); ++i) {
+    auto& steps = segment_steps[exchange_.posts[i].segment % 2];
+    if (steps.empty() || steps.back() != posted_at_[i]) steps.push_back(posted_at_[i]);
+  }
+  EXPECT_THAT(segment_steps[0], ElementsAre(2, 6, 10));
+  EXPECT_THAT(segment_steps[1], ElementsAre(4, 8, 10));
+  ASSERT_EQ(host_.reports.size(), 3u);
+  EXPECT_EQ(host_.reports[1].step, 8u);
+  // No segment is without its last steps, since the run ends with a sync of each.
+  QuadraticReplica alone = Alone(10);
+  EXPECT_NEAR(*host_.reports[2].validation_loss, *alone.Loss({}), 1e-5);
 }
 
 }  // namespace
