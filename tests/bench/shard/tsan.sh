@@ -7,6 +7,10 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$1
 bench=${2:-$bin/longwave}
+grep -q __tsan_init "$bin/longwave-server" || {
+  echo "error: tsan.sh: $bin/longwave-server is built without the thread sanitizer" >&2
+  exit 1
+}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -14,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 export TSAN_OPTIONS="suppressions=$here/tsan.supp log_path=$work/report halt_on_error=0 exitcode=66"
 status=0
 "$bench" bench shard --server "$bin/longwave-server" --log-dir "$work" --workers 64 \
-  --params 1500000 --rounds 4 --no-raw --no-pin --set cluster.shard_threads=2 || status=$?
+  --params 1500000 --rounds 8 --no-raw --no-pin --set cluster.shard_threads=2 --set sync.clip=4 || status=$?
 
 reports=0
 for report in "$work"/report*; do
