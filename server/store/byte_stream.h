@@ -1,0 +1,86 @@
+#ifndef LONGWAVE_SERVER_STORE_BYTE_STREAM_H_
+#define LONGWAVE_SERVER_STORE_BYTE_STREAM_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/wire/bytes.h"
+
+namespace longwave {
+
+// Fields of a file go to a multiple of 8 bytes after each part of variable length.
+inline constexpr size_t kFileAlignment = 8;
+constexpr uint64_t AlignedUp(uint64_t bytes) {
+  return (bytes + kFileAlignment - 1) / kFileAlignment * kFileAlignment;
+}
+
+// Little-endian fields, one after the other.
+class ByteWriter {
+ public:
+  template <typename T>
+  void Put(T value) {
+    const size_t at = bytes_.size();
+    bytes_.resize(at + sizeof(T));
+    StoreLe<T>(value, bytes_.data() + at);
+  }
+  void PutBytes(std::span<const std::byte> bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  void PutText(std::string_view text) { PutBytes(std::as_bytes(std::span(text))); }
+  void Align() { bytes_.resize(AlignedUp(bytes_.size())); }
+  void Reserve(size_t bytes) { bytes_.reserve(bytes); }
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::vector<std::byte> Take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// Reads what ByteWriter wrote. Beyond the end everything is zero and empty, and ok() is false from
+// then on: a caller may read a whole group of fields and ask once, before it believes any of them.
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  T Get() {
+    const std::span<const std::byte> from = GetBytes(sizeof(T));
+    return from.size() == sizeof(T) ? LoadLe<T>(from.data()) : T{};
+  }
+  std::span<const std::byte> GetBytes(uint64_t count) {
+    if (!ok_ || count > left()) {
+      ok_ = false;
+      return {};
+    }
+    const auto taken = bytes_.subspan(at_, count);
+    at_ += count;
+    return taken;
+  }
+  std::string_view GetText(uint64_t count) {
+    const auto bytes = GetBytes(count);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  // The zeros that ByteWriter::Align wrote; anything else makes ok() false.
+  void Align() { ok_ &= std::ranges::all_of(GetBytes(AlignedUp(at_) - at_), IsZero); }
+
+  uint64_t left() const { return bytes_.size() - at_; }
+  bool ok() const { return ok_; }
+  bool done() const { return ok_ && left() == 0; }
+
+  static bool IsZero(std::byte byte) { return byte == std::byte{0}; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+  bool ok_ = true;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_STORE_BYTE_STREAM_H_

@@ -1,0 +1,81 @@
+#include "server/store/catalog.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+// The first line in which two settings differ, for the refusal.
+std::string FirstDifferentLine(std::string_view got, std::string_view wanted) {
+  const auto [at, at_wanted] = std::ranges::mismatch(got, wanted);
+  const auto line_begin =
+      std::find(std::make_reverse_iterator(at), got.rend(), '\n').base() - got.begin();
+  const auto line_of = [&](std::string_view text) {
+    const std::string_view rest = text.substr(std::min<size_t>(line_begin, text.size()));
+    return rest.substr(0, rest.find('\n'));
+  };
+  return absl::StrCat("got \"", std::string(line_of(got)), "\", wanted \"",
+                      std::string(line_of(wanted)), "\"");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(std::string where,
+                                                       std::unique_ptr<CatalogBackend> backend,
+                                                       const StoreIdentity& identity,
+                                                       const std::string& settings) {
+  LONGWAVE_ASSIGN_OR_RETURN(std::optional<CatalogContents> loaded, backend->Load());
+  CatalogContents contents;
+  if (loaded.has_value()) {
+    contents = *std::move(loaded);
+    LONGWAVE_RETURN_IF_ERROR(CheckIdentity(where, contents.identity, identity));
+    if (!settings.empty() && contents.settings != settings) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(where, ": belongs to a run with other settings: ",
+                       FirstDifferentLine(contents.settings, settings)));
+    }
+  } else {
+    contents.identity = identity;
+    contents.settings = settings;
+  }
+  ++contents.incarnation;
+  LONGWAVE_RETURN_IF_ERROR(backend->Save(contents));
+  return std::unique_ptr<Catalog>(new Catalog(std::move(backend), std::move(contents)));
+}
+
+absl::Status Catalog::Replace(CatalogContents contents) {
+  LONGWAVE_RETURN_IF_ERROR(backend_->Save(contents));
+  contents_ = std::move(contents);
+  return absl::OkStatus();
+}
+
+absl::Status Catalog::AddLogFile(const CatalogLogFile& file) {
+  CatalogContents contents = contents_;
+  LONGWAVE_CHECK(contents.log_files.empty() || contents.log_files.back().number + 1 == file.number);
+  contents.log_files.push_back(file);
+  return Replace(std::move(contents));
+}
+
+absl::Status Catalog::DropLogFilesBefore(uint32_t number) {
+  CatalogContents contents = contents_;
+  if (std::erase_if(contents.log_files,
+                    [&](const CatalogLogFile& file) { return file.number < number; }) == 0) {
+    return absl::OkStatus();
+  }
+  return Replace(std::move(contents));
+}
+
+absl::Status Catalog::SetSnapshots(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  if (names == contents_.snapshots) return absl::OkStatus();
+  CatalogContents contents = contents_;
+  contents.snapshots = std::move(names);
+  return Replace(std::move(contents));
+}
+
+}  // namespace longwave

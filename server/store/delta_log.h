@@ -1,0 +1,169 @@
+#ifndef LONGWAVE_SERVER_STORE_DELTA_LOG_H_
+#define LONGWAVE_SERVER_STORE_DELTA_LOG_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/store/catalog.h"
+#include "server/store/file_system.h"
+#include "server/store/log_format.h"
+#include "server/store/log_record.h"
+#include "server/store/store_identity.h"
+
+namespace longwave {
+
+inline constexpr uint64_t kLogFileBytesMin = 1024;
+inline constexpr uint64_t kLogFileBytesMax = uint64_t{1} << 30;
+
+struct DeltaLogOptions {
+  // No file gets larger, unless a single record is. kLogFileBytesMin … kLogFileBytesMax. A start
+  // reads every file into memory once, one at a time.
+  uint64_t file_bytes_max = uint64_t{64} << 20;
+  // Of the files made from now on; see LogFileHeader. Random, where workers are not trusted.
+  uint32_t salt = 0;
+};
+
+// What opening a log has found.
+struct LogRecovery {
+  uint64_t records = 0;
+  uint64_t first_sequence = 0;  // of the oldest record that is kept
+  uint64_t next_sequence = 0;   // that the next record gets
+  uint64_t cut_bytes = 0;       // of a torn tail
+  std::string cut;  // a sentence about it: file, offset, reason; empty if nothing was cut
+};
+
+// A shard's log of what it has accepted, merged and been told: records with ascending sequence
+// numbers (from 1) in append-only files FOLDER/00000001.lwlog, …. Not for many threads at once.
+//
+//   open      Reads everything and believes nothing that its checksums don't hold. At the end of
+//   the
+//             last file a record that is not whole is cut off, with what follows: it was never
+//             synced. The same anywhere else, and wherever a later record shows that it had been
+//             synced, is DataLoss with file and offset.
+//   append    Takes a record into memory and names it. sync writes all of them with one write and
+//   one
+//             fdatasync a file (group commit): only then may anybody be told of them.
+//   failed    After the first append or sync that fails, everything more is refused with that
+//   reason
+//             (kind of error included) until the log is opened again, which finds each of the
+//             records in question whole or not at all. Reading and Drop still go.
+//
+// The catalog knows which files there must be, so that a lost one is noticed.
+class DeltaLog {
+ public:
+  // InvalidArgument (options), FailedPrecondition (files of another run, shard or layout),
+  // DataLoss, and what the file system says. `files` and `catalog` outlive the log.
+  static absl::StatusOr<std::unique_ptr<DeltaLog>> Open(FileSystem* files, std::string folder,
+                                                        const StoreIdentity& identity,
+                                                        const DeltaLogOptions& options,
+                                                        Catalog* catalog);
+
+  const LogRecovery& recovery() const { return recovery_; }
+
+  // The record's sequence number. The payload is shared, not copied, and must stay as it is.
+  // InvalidArgument: EncodeLogBody refuses it; the log goes on.
+  absl::StatusOr<uint64_t> Append(const LogRecord& record);
+
+  // Makes all that was appended durable. ResourceExhausted: the disk is full; names the file, the
+  // bytes wanted and free.
+  absl::Status Sync();
+
+  // Removes the files that hold only records before `sequence`; never the last one.
+  absl::Status Drop(uint64_t sequence);
+
+  // Calls `visit` with every durable record from `from` on, in order. A payload is a view of its
+  // file's bytes and keeps all of them in memory while it lives. DataLoss: the disk has changed
+  // since it was opened. An error of `visit` ends it and is returned.
+  using Visit = absl::FunctionRef<absl::Status(uint64_t sequence, const LogRecord&)>;
+  absl::Status Replay(uint64_t from, Visit visit) const;
+
+  // For catching up: the durable merged update of a segment's round. NotFound: there is none, or it
+  // has been dropped.
+  absl::StatusOr<MergedRecord> ReadMerged(uint32_t segment, uint32_t round) const;
+  // Payload bytes of the rounds first … last of a segment. NotFound names the first that is
+  // missing.
+  absl::StatusOr<uint64_t> MergedPayloadBytes(uint32_t segment, uint32_t first_round,
+                                              uint32_t last_round) const;
+
+  uint64_t next_sequence() const { return next_sequence_; }
+  // Records below this are durable.
+  uint64_t durable_sequence() const { return durable_sequence_; }
+  uint64_t pending_bytes() const { return pending_bytes_; }  // appended, not yet synced
+  uint64_t file_bytes() const;                               // of all files
+  const absl::Status& failure() const { return failure_; }
+
+ private:
+  struct File {
+    LogFileHeader header;
+    uint64_t bytes = 0;  // header and durable records
+    mutable std::unique_ptr<ReadableFile> reader;
+  };
+  struct Place {  // of a merged record
+    uint32_t file = 0;
+    uint32_t record_bytes = 0;  // head, body, padding
+    uint32_t payload_bytes = 0;
+    uint64_t offset = 0;
+    uint64_t sequence = 0;
+  };
+  struct MergedName {
+    uint32_t segment = 0;
+    uint32_t round = 0;
+    uint32_t payload_bytes = 0;
+  };
+  struct Pending {
+    LogRecordHead head;
+    LogBody body;
+    std::optional<MergedName> merged;
+    uint64_t bytes() const;
+  };
+
+  DeltaLog(FileSystem* files, std::string folder, const StoreIdentity& identity,
+           const DeltaLogOptions& options, Catalog* catalog)
+      : files_(files),
+        folder_(std::move(folder)),
+        identity_(identity),
+        options_(options),
+        catalog_(catalog) {}
+
+  absl::Status Recover();
+  // The numbers of the files to read, of which the catalog knows each; removes those it has
+  // forgotten.
+  absl::StatusOr<std::vector<uint32_t>> FilesToRead();
+  absl::Status RecoverFile(uint32_t number, bool is_last);
+  absl::Status StartFile(uint32_t number);
+  absl::Status WritePending();
+  absl::Status WriteGroup(std::span<Pending> group);
+  void Index(const MergedName& name, const Place& place);
+  static std::optional<MergedName> MergedNameOf(const LogRecord& record);
+  absl::StatusOr<std::shared_ptr<const std::vector<std::byte>>> Read(const File& file,
+                                                                     uint64_t offset,
+                                                                     uint64_t bytes) const;
+  std::string PathOf(uint32_t number) const;
+
+  FileSystem* const files_;
+  const std::string folder_;
+  const StoreIdentity identity_;
+  const DeltaLogOptions options_;
+  Catalog* const catalog_;
+
+  LogRecovery recovery_;
+  std::map<uint32_t, File> by_number_;
+  std::unique_ptr<WritableFile> writer_;                  // of the last file
+  std::map<uint32_t, std::map<uint32_t, Place>> merged_;  // by segment, by round
+  std::vector<Pending> pending_;
+  uint64_t pending_bytes_ = 0;
+  uint64_t next_sequence_ = 1;
+  uint64_t durable_sequence_ = 1;
+  absl::Status failure_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_STORE_DELTA_LOG_H_

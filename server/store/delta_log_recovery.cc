@@ -1,0 +1,137 @@
+// Opening a delta log: which files there are, what is in them, and where the last one ends.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/store/delta_log.h"
+#include "server/store/log_file_name.h"
+
+namespace longwave {
+namespace {
+
+// More than any log file has: the largest that options allow, and one record.
+constexpr uint64_t kReadBytesMax = kLogFileBytesMax + 2 * uint64_t{kLogBodyBytesMax};
+
+}  // namespace
+
+absl::Status DeltaLog::Recover() {
+  LONGWAVE_RETURN_IF_ERROR(files_->CreateFolder(folder_));
+  LONGWAVE_RETURN_IF_ERROR(RemoveTemporaries(*files_, folder_));
+  // Names that a process had no time to sync must not vanish after they have been counted on.
+  LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(folder_));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers, FilesToRead());
+  for (const uint32_t number : numbers) {
+    LONGWAVE_RETURN_IF_ERROR(RecoverFile(number, number == numbers.back()));
+  }
+  durable_sequence_ = next_sequence_;
+  if (by_number_.empty()) {
+    LONGWAVE_RETURN_IF_ERROR(StartFile(1));
+  } else {
+    const uint32_t last = by_number_.rbegin()->first;
+    LONGWAVE_ASSIGN_OR_RETURN(writer_, files_->OpenToAppend(PathOf(last)));
+  }
+  recovery_.first_sequence = by_number_.begin()->second.header.first_sequence;
+  recovery_.next_sequence = next_sequence_;
+  recovery_.records = next_sequence_ - recovery_.first_sequence;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<uint32_t>> DeltaLog::FilesToRead() {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->List(folder_));
+  std::vector<uint32_t> there;
+  for (const std::string& name : names) {
+    if (const auto number = LogFileNumber(name)) there.push_back(*number);
+  }
+  std::sort(there.begin(), there.end());
+  const std::vector<CatalogLogFile>& known = catalog_->contents().log_files;
+  if (!known.empty()) {
+    for (const CatalogLogFile& file : known) {
+      if (!std::binary_search(there.begin(), there.end(), file.number)) {
+        return absl::DataLossError(absl::StrCat(PathOf(file.number),
+                                                ": is gone; it has the records from ",
+                                                file.first_sequence, " on"));
+      }
+    }
+    // A Drop that was interrupted.
+    while (there.front() < known.front().number) {
+      LONGWAVE_RETURN_IF_ERROR(files_->Remove(PathOf(there.front())));
+      there.erase(there.begin());
+    }
+  }
+  for (size_t i = 1; i < there.size(); ++i) {
+    if (there[i] != there[i - 1] + 1) {
+      return absl::DataLossError(absl::StrCat(PathOf(there[i - 1] + 1), ": is gone; ",
+                                              PathOf(there[i]), " comes after it"));
+    }
+  }
+  return there;
+}
+
+absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
+  const std::string path = PathOf(number);
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer whole, ReadWhole(*files_, path, kReadBytesMax));
+  const std::span<const std::byte> bytes = whole.bytes();
+  const auto lost = [&](uint64_t offset, absl::string_view why) {
+    return absl::DataLossError(absl::StrCat(path, ", offset ", offset, ": ", why));
+  };
+
+  const auto header =
+      DecodeLogFileHeader(bytes.first(std::min<size_t>(bytes.size(), kLogFileHeaderBytes)));
+  if (!header.ok()) return AtPath(path, header.status());
+  LONGWAVE_RETURN_IF_ERROR(CheckIdentity(path, header->identity, identity_));
+  if (header->file != number) {
+    return lost(0, absl::StrCat("got the header of file ", header->file));
+  }
+  const bool is_first = by_number_.empty();
+  const std::vector<CatalogLogFile>& known = catalog_->contents().log_files;
+  const uint64_t wanted = !is_first       ? next_sequence_
+                          : known.empty() ? header->first_sequence
+                                          : known.front().first_sequence;
+  if (header->first_sequence != wanted || wanted == 0) {
+    return lost(0, absl::StrCat("first sequence number: got ", header->first_sequence, ", wanted ",
+                                wanted));
+  }
+
+  const auto index = [&](const LogRecordView& view, uint64_t offset) -> absl::Status {
+    // What has its checksum was written so: a body that makes no sense is no torn tail.
+    const auto record = DecodeLogBody(view.head.kind, view.body, nullptr);
+    if (!record.ok()) return lost(offset, record.status().message());
+    Place place;
+    place.file = number;
+    place.record_bytes = static_cast<uint32_t>(view.end - offset);
+    place.offset = offset;
+    place.sequence = view.head.sequence;
+    if (const auto name = MergedNameOf(*record)) Index(*name, place);
+    return absl::OkStatus();
+  };
+  LONGWAVE_ASSIGN_OR_RETURN(const LogScan scan, ScanLogFile(bytes, *header, index));
+  if (!scan.fault.empty()) {
+    if (!is_last) return lost(scan.end, scan.fault);
+    if (scan.fault_was_durable) {
+      return lost(scan.end, absl::StrCat(scan.fault, "; record ", scan.next_sequence,
+                                         " had been synced, as a later record says"));
+    }
+    recovery_.cut_bytes = bytes.size() - scan.end;
+    recovery_.cut = absl::StrCat(path, ", offset ", scan.end, ": cut ", recovery_.cut_bytes,
+                                 " bytes that were never synced: ", scan.fault);
+  }
+  if (is_last) {
+    // What the last process wrote may be in the system's memory alone: its sync may have failed, or
+    // never come. From here on these records count as durable.
+    LONGWAVE_RETURN_IF_ERROR(files_->Settle(path, scan.end));
+  }
+  // Made in the last moment of a process, or under a catalog that was lost.
+  if (known.empty() || known.back().number < number) {
+    LONGWAVE_RETURN_IF_ERROR(catalog_->AddLogFile({number, header->first_sequence}));
+  }
+  File file;
+  file.header = *header;
+  file.bytes = scan.end;
+  by_number_[number] = std::move(file);
+  next_sequence_ = scan.next_sequence;
+  return absl::OkStatus();
+}
+
+}  // namespace longwave

@@ -1,0 +1,105 @@
+#include "server/store/file_catalog.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/wire/crc32c.h"
+#include "server/store/byte_stream.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::string_view kFileName = "shard.catalog";
+constexpr uint32_t kMagic = 0x3143574c;  // "LWC1"
+constexpr uint64_t kBytesMax = 64 << 20;
+
+// magic, schema, CRC of the rest; then the fields in the order of CatalogContents.
+std::vector<std::byte> Encode(const CatalogContents& contents) {
+  ByteWriter body;
+  const auto put_text = [&](std::string_view text) {
+    body.Put<uint64_t>(text.size());
+    body.PutText(text);
+  };
+  body.Put<uint64_t>(contents.identity.run);
+  body.Put<uint32_t>(contents.identity.shard);
+  body.Put<uint64_t>(contents.identity.layout_hash);
+  put_text(contents.settings);
+  body.Put<uint64_t>(contents.incarnation);
+  body.Put<uint64_t>(contents.log_files.size());
+  for (const CatalogLogFile& file : contents.log_files) {
+    body.Put<uint32_t>(file.number);
+    body.Put<uint64_t>(file.first_sequence);
+  }
+  body.Put<uint64_t>(contents.snapshots.size());
+  for (const std::string& name : contents.snapshots) put_text(name);
+  ByteWriter all;
+  all.Put<uint32_t>(kMagic);
+  all.Put<uint32_t>(kCatalogSchema);
+  all.Put<uint32_t>(Crc32c(body.bytes()));
+  all.PutBytes(body.bytes());
+  return all.Take();
+}
+
+absl::StatusOr<CatalogContents> Decode(std::span<const std::byte> bytes) {
+  ByteReader in(bytes);
+  if (const auto magic = in.Get<uint32_t>(); magic != kMagic) {
+    return absl::FailedPreconditionError("is no catalog of ours");
+  }
+  if (const auto schema = in.Get<uint32_t>(); schema != kCatalogSchema) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("schema: got ", schema, ", wanted ", kCatalogSchema));
+  }
+  const auto crc = in.Get<uint32_t>();
+  if (!in.ok() || Crc32c(bytes.subspan(12)) != crc) return absl::DataLossError("CRC32C differs");
+  const auto text = [&] { return std::string(in.GetText(in.Get<uint64_t>())); };
+  CatalogContents contents;
+  contents.identity.run = in.Get<uint64_t>();
+  contents.identity.shard = in.Get<uint32_t>();
+  contents.identity.layout_hash = in.Get<uint64_t>();
+  contents.settings = text();
+  contents.incarnation = in.Get<uint64_t>();
+  const auto log_files = in.Get<uint64_t>();
+  for (uint64_t i = 0; i < log_files && in.ok(); ++i) {
+    const auto number = in.Get<uint32_t>();
+    contents.log_files.push_back({number, in.Get<uint64_t>()});
+  }
+  const auto snapshots = in.Get<uint64_t>();
+  for (uint64_t i = 0; i < snapshots && in.ok(); ++i) contents.snapshots.push_back(text());
+  if (!in.done()) return absl::DataLossError("its length is not what its fields say");
+  return contents;
+}
+
+class FileCatalog final : public CatalogBackend {
+ public:
+  FileCatalog(FileSystem* files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+
+  absl::StatusOr<std::optional<CatalogContents>> Load() override {
+    const std::string path = JoinPath(folder_, kFileName);
+    const absl::StatusOr<Buffer> bytes = ReadWhole(*files_, path, kBytesMax);
+    if (absl::IsNotFound(bytes.status())) return std::nullopt;
+    if (!bytes.ok()) return bytes.status();
+    absl::StatusOr<CatalogContents> contents = Decode(bytes->bytes());
+    if (!contents.ok()) return AtPath(path, contents.status());
+    return *std::move(contents);
+  }
+
+  absl::Status Save(const CatalogContents& contents) override {
+    const std::vector<std::byte> bytes = Encode(contents);
+    const std::array<std::span<const std::byte>, 1> pieces = {bytes};
+    return Publish(*files_, folder_, kFileName, pieces);
+  }
+
+ private:
+  FileSystem* files_;
+  std::string folder_;
+};
+
+}  // namespace
+
+std::unique_ptr<CatalogBackend> MakeFileCatalog(FileSystem* files, std::string folder) {
+  return std::make_unique<FileCatalog>(files, std::move(folder));
+}
+
+}  // namespace longwave

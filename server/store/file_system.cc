@@ -1,0 +1,78 @@
+#include "server/store/file_system.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::string_view kTemporarySuffix = ".tmp";
+
+absl::Status WriteAll(FileSystem& files, const std::string& path, BytePieces pieces) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files.Create(path));
+  LONGWAVE_RETURN_IF_ERROR(file->Append(pieces));
+  return file->Sync();
+}
+
+}  // namespace
+
+absl::Status AppendBytes(WritableFile& file, std::span<const std::byte> bytes) {
+  const std::array<std::span<const std::byte>, 1> pieces = {bytes};
+  return file.Append(pieces);
+}
+
+absl::StatusOr<Buffer> ReadWhole(FileSystem& files, const std::string& path, uint64_t bytes_max) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.OpenToRead(path));
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size > bytes_max) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": got ", size, " bytes, wanted at most ", bytes_max));
+  }
+  std::vector<std::byte> bytes(size);
+  LONGWAVE_RETURN_IF_ERROR(file->ReadAt(0, bytes));
+  return Buffer(std::move(bytes));
+}
+
+absl::Status Publish(FileSystem& files, const std::string& folder, absl::string_view name,
+                     BytePieces pieces) {
+  const std::string path = JoinPath(folder, name);
+  const std::string temporary = absl::StrCat(path, kTemporarySuffix);
+  absl::Status status = WriteAll(files, temporary, pieces);
+  if (absl::IsAlreadyExists(status)) {  // left by a Publish that could not even remove it
+    LONGWAVE_RETURN_IF_ERROR(files.Remove(temporary));
+    status = WriteAll(files, temporary, pieces);
+  }
+  if (status.ok()) status = files.Rename(temporary, path);
+  if (!status.ok()) {
+    // What counts is the first error. The file is in nobody's way: it is removed at the next start.
+    files.Remove(temporary).IgnoreError();
+    return status;
+  }
+  return files.SyncFolder(folder);
+}
+
+absl::Status RemoveTemporaries(FileSystem& files, const std::string& folder) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(folder));
+  for (const std::string& name : names) {
+    if (absl::EndsWith(name, kTemporarySuffix)) {
+      LONGWAVE_RETURN_IF_ERROR(files.Remove(JoinPath(folder, name)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string JoinPath(absl::string_view folder, absl::string_view name) {
+  if (folder.empty()) return std::string(name);
+  return absl::StrCat(folder, folder.back() == '/' ? "" : "/", name);
+}
+
+absl::Status AtPath(absl::string_view path, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
+}  // namespace longwave

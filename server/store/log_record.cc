@@ -1,0 +1,231 @@
+#include "server/store/log_record.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "common/wire/crc32c.h"
+#include "server/store/byte_stream.h"
+#include "server/store/crc32c_concat.h"
+
+namespace longwave {
+namespace {
+
+absl::Status CheckFrame(const FrameHeader& header, FrameKind wanted,
+                        std::span<const std::byte> payload) {
+  if (header.kind != wanted) {
+    return absl::InvalidArgumentError(absl::StrCat("got a ", std::string(Name(header.kind)),
+                                                   " frame, wanted a ", std::string(Name(wanted)),
+                                                   " frame"));
+  }
+  return VerifyPayload(header, payload);
+}
+
+absl::Status CheckContributors(const MergedRecord& record) {
+  const std::vector<Contributor>& contributors = record.contributors;
+  if (contributors.size() != record.header.contributions ||
+      contributors.size() > kLogContributorsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got ", contributors.size(), " contributors, the frame says ",
+                     record.header.contributions, ", at most ", kLogContributorsMax));
+  }
+  for (size_t i = 0; i < contributors.size(); ++i) {
+    if (i > 0 && contributors[i].worker <= contributors[i - 1].worker) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("contributors: got worker ", contributors[i].worker, " after ",
+                       contributors[i - 1].worker, ", wanted them ascending"));
+    }
+    if (const double factor = contributors[i].factor; !(factor >= 0 && factor <= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("contributor ", contributors[i].worker,
+                                                     ": factor: got ", factor, ", wanted 0 to 1"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckText(absl::string_view what, std::string_view text, size_t bytes_max) {
+  if (text.size() > bytes_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": got ", text.size(), " bytes, wanted at most ", bytes_max));
+  }
+  if (const size_t at = FindInvalidUtf8(text); at != std::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": byte ", at, " is not UTF-8"));
+  }
+  return absl::OkStatus();
+}
+
+void PutFrame(const FrameHeader& header, ByteWriter& out) {
+  std::array<std::byte, kFrameHeaderBytes> bytes;
+  EncodeFrameHeader(header, bytes);
+  out.PutBytes(bytes);
+}
+
+struct Encoder {
+  ByteWriter& out;
+  Buffer& payload;
+
+  absl::Status operator()(const PushRecord& record) {
+    LONGWAVE_RETURN_IF_ERROR(CheckFrame(record.header, FrameKind::kPush, record.payload.bytes()));
+    PutFrame(record.header, out);
+    payload = record.payload;
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const MergedRecord& record) {
+    LONGWAVE_RETURN_IF_ERROR(CheckFrame(record.header, FrameKind::kMerged, record.payload.bytes()));
+    LONGWAVE_RETURN_IF_ERROR(CheckContributors(record));
+    PutFrame(record.header, out);
+    out.Put<uint64_t>(record.residual_hash);
+    for (const Contributor& contributor : record.contributors) {
+      out.Put<uint32_t>(contributor.worker);
+      out.Put<uint32_t>(0);
+      out.Put<uint64_t>(contributor.weight);
+      out.Put<double>(contributor.factor);
+    }
+    payload = record.payload;
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const MembershipRecord& record) {
+    const Membership& membership = record.membership;
+    if (membership.members.size() > kLogMembersMax) {
+      return absl::InvalidArgumentError(absl::StrCat("got ", membership.members.size(),
+                                                     " members, wanted at most ", kLogMembersMax));
+    }
+    out.Put<uint32_t>(membership.epoch);
+    out.Put<uint32_t>(static_cast<uint32_t>(membership.members.size()));
+    for (const Member& member : membership.members) {
+      LONGWAVE_RETURN_IF_ERROR(CheckText("a member's name", member.name, kLogNameBytesMax));
+      out.Put<uint32_t>(member.worker);
+      out.Put<uint32_t>(member.first_round);
+      out.Put<uint32_t>(static_cast<uint32_t>(member.name.size()));
+      out.PutText(member.name);
+    }
+    if (out.bytes().size() > kLogBodyBytesMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("got ", out.bytes().size(), " bytes, wanted at most ", kLogBodyBytesMax));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const NoteRecord& record) {
+    LONGWAVE_RETURN_IF_ERROR(CheckText("text", record.text, kLogNoteBytesMax));
+    out.Put<uint32_t>(record.round);
+    out.PutText(record.text);
+    return absl::OkStatus();
+  }
+};
+
+absl::Status WrongLength() {
+  return absl::InvalidArgumentError("its length is not what its fields say");
+}
+
+absl::StatusOr<LogRecord> DecodeFramed(LogKind kind, ByteReader in,
+                                       const std::shared_ptr<const void>& owner) {
+  LONGWAVE_ASSIGN_OR_RETURN(const FrameHeader header,
+                            DecodeFrameHeader(in.GetBytes(kFrameHeaderBytes)));
+  if (kind == LogKind::kPush) {
+    PushRecord record{header, Buffer(in.GetBytes(in.left()), owner)};
+    LONGWAVE_RETURN_IF_ERROR(CheckFrame(header, FrameKind::kPush, record.payload.bytes()));
+    return record;
+  }
+  MergedRecord record;
+  record.header = header;
+  record.residual_hash = in.Get<uint64_t>();
+  constexpr uint64_t kContributorBytes = 24;
+  if (header.contributions > in.left() / kContributorBytes) return WrongLength();
+  record.contributors.resize(header.contributions);
+  for (Contributor& contributor : record.contributors) {
+    contributor.worker = in.Get<uint32_t>();
+    if (in.Get<uint32_t>() != 0) return absl::InvalidArgumentError("zero bytes that are not zero");
+    contributor.weight = in.Get<uint64_t>();
+    contributor.factor = in.Get<double>();
+  }
+  if (!in.ok()) return WrongLength();
+  LONGWAVE_RETURN_IF_ERROR(CheckContributors(record));
+  record.payload = Buffer(in.GetBytes(in.left()), owner);
+  LONGWAVE_RETURN_IF_ERROR(CheckFrame(header, FrameKind::kMerged, record.payload.bytes()));
+  return record;
+}
+
+absl::StatusOr<LogRecord> DecodeMembership(ByteReader in) {
+  MembershipRecord record;
+  record.membership.epoch = in.Get<uint32_t>();
+  const auto count = in.Get<uint32_t>();
+  constexpr uint64_t kMemberBytesMin = 12;
+  if (count > kLogMembersMax || count > in.left() / kMemberBytesMin) return WrongLength();
+  record.membership.members.resize(count);
+  for (Member& member : record.membership.members) {
+    member.worker = in.Get<uint32_t>();
+    member.first_round = in.Get<uint32_t>();
+    member.name = in.GetText(in.Get<uint32_t>());
+    LONGWAVE_RETURN_IF_ERROR(CheckText("a member's name", member.name, kLogNameBytesMax));
+  }
+  if (!in.done()) return WrongLength();
+  return record;
+}
+
+absl::StatusOr<LogRecord> DecodeNote(ByteReader in) {
+  NoteRecord record;
+  record.round = in.Get<uint32_t>();
+  if (!in.ok()) return WrongLength();
+  record.text = in.GetText(in.left());
+  LONGWAVE_RETURN_IF_ERROR(CheckText("text", record.text, kLogNoteBytesMax));
+  return record;
+}
+
+}  // namespace
+
+std::string_view Name(LogKind kind) {
+  switch (kind) {
+    case LogKind::kPush:
+      return "push";
+    case LogKind::kMerged:
+      return "merged";
+    case LogKind::kMembership:
+      return "membership";
+    case LogKind::kNote:
+      return "note";
+  }
+  return "unknown";
+}
+
+LogKind KindOf(const LogRecord& record) { return static_cast<LogKind>(record.index() + 1); }
+
+absl::StatusOr<LogBody> EncodeLogBody(const LogRecord& record) {
+  ByteWriter front;
+  LogBody body;
+  if (absl::Status status = std::visit(Encoder{front, body.payload}, record); !status.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(Name(KindOf(record))), " record: ", status.message()));
+  }
+  body.front = front.Take();
+  body.crc = Crc32c(body.front);
+  // A payload's own CRC has just been verified: its bytes need not be read again.
+  if (const auto* push = std::get_if<PushRecord>(&record)) {
+    body.crc = Crc32cConcat(body.crc, push->header.payload_crc, push->header.payload_bytes);
+  } else if (const auto* merged = std::get_if<MergedRecord>(&record)) {
+    body.crc = Crc32cConcat(body.crc, merged->header.payload_crc, merged->header.payload_bytes);
+  }
+  body.bytes = static_cast<uint32_t>(body.front.size() + body.payload.size());
+  return body;
+}
+
+absl::StatusOr<LogRecord> DecodeLogBody(LogKind kind, std::span<const std::byte> body,
+                                        const std::shared_ptr<const void>& owner) {
+  switch (kind) {
+    case LogKind::kPush:
+    case LogKind::kMerged:
+      return DecodeFramed(kind, ByteReader(body), owner);
+    case LogKind::kMembership:
+      return DecodeMembership(ByteReader(body));
+    case LogKind::kNote:
+      return DecodeNote(ByteReader(body));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("record kind: got ", static_cast<int>(kind), ", wanted 1 to 4"));
+}
+
+}  // namespace longwave

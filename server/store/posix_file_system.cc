@@ -1,0 +1,262 @@
+#include "server/store/posix_file_system.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+constexpr size_t kSettleChunkBytes = 1 << 20;
+
+absl::Status Failed(int error, absl::string_view what, absl::string_view path) {
+  return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", what));
+}
+
+// A descriptor that is closed once.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::StatusOr<Descriptor> Open(const std::string& path, int flags, absl::string_view what) {
+  int fd = -1;
+  do {
+    fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) return Failed(errno, what, path);
+  return Descriptor(fd);
+}
+
+uint64_t FreeBytesOf(int fd) {
+  struct statvfs disk;
+  if (fstatvfs(fd, &disk) != 0) return 0;
+  return static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
+}
+
+absl::Status WriteFailed(int error, int fd, uint64_t bytes_wanted, const std::string& path) {
+  if (error == ENOSPC || error == EDQUOT) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": the disk is full: wanted ", bytes_wanted, " bytes, ", FreeBytesOf(fd),
+                     " are free", error == EDQUOT ? " (over the quota)" : ""));
+  }
+  return Failed(error, "write", path);
+}
+
+absl::Status ReadFully(int fd, uint64_t offset, std::span<std::byte> out, const std::string& path) {
+  while (!out.empty()) {
+    const ssize_t got = pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Failed(errno, "read", path);
+    if (got == 0) {
+      return absl::OutOfRangeError(
+          absl::StrCat(path, ": ends at ", offset, ", wanted ", out.size(), " bytes more"));
+    }
+    out = out.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  absl::Status Append(BytePieces pieces) override {
+    std::vector<iovec> vectors;
+    uint64_t left = 0;
+    for (const std::span<const std::byte> piece : pieces) {
+      if (piece.empty()) continue;
+      vectors.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
+      left += piece.size();
+    }
+    for (size_t next = 0; next < vectors.size();) {
+      const size_t count = std::min<size_t>(vectors.size() - next, IOV_MAX);
+      const ssize_t wrote = writev(fd_.get(), vectors.data() + next, static_cast<int>(count));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) return WriteFailed(errno, fd_.get(), left, path_);
+      left -= static_cast<uint64_t>(wrote);
+      for (auto done = static_cast<size_t>(wrote); done > 0;) {
+        iovec& vector = vectors[next];
+        const size_t taken = std::min(done, vector.iov_len);
+        vector.iov_base = static_cast<std::byte*>(vector.iov_base) + taken;
+        vector.iov_len -= taken;
+        done -= taken;
+        if (vector.iov_len == 0) ++next;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    // Interrupted or not, an error of fdatasync is never answered by a second try.
+    if (fdatasync(fd_.get()) != 0) return Failed(errno, "sync", path_);
+    return absl::OkStatus();
+  }
+
+ private:
+  Descriptor fd_;
+  std::string path_;
+};
+
+class PosixReadableFile final : public ReadableFile {
+ public:
+  PosixReadableFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  absl::StatusOr<uint64_t> Size() const override {
+    struct stat status;
+    if (fstat(fd_.get(), &status) != 0) return Failed(errno, "stat", path_);
+    return static_cast<uint64_t>(status.st_size);
+  }
+
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    return ReadFully(fd_.get(), offset, out, path_);
+  }
+
+ private:
+  Descriptor fd_;
+  std::string path_;
+};
+
+class PosixFileLock final : public FileLock {
+ public:
+  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
+
+ private:
+  Descriptor fd_;  // the system frees the lock with it, however the process ends
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    LONGWAVE_ASSIGN_OR_RETURN(Descriptor fd,
+                              Open(path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL, "create"));
+    return std::make_unique<PosixWritableFile>(std::move(fd), path);
+  }
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) override {
+    LONGWAVE_ASSIGN_OR_RETURN(Descriptor fd, Open(path, O_WRONLY | O_APPEND, "append to"));
+    return std::make_unique<PosixWritableFile>(std::move(fd), path);
+  }
+
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) override {
+    LONGWAVE_ASSIGN_OR_RETURN(Descriptor fd, Open(path, O_RDONLY, "read"));
+    return std::make_unique<PosixReadableFile>(std::move(fd), path);
+  }
+
+  absl::Status Settle(const std::string& path, uint64_t bytes) override {
+    LONGWAVE_ASSIGN_OR_RETURN(const Descriptor fd, Open(path, O_RDWR, "write"));
+    struct stat status;
+    if (fstat(fd.get(), &status) != 0) return Failed(errno, "stat", path);
+    if (static_cast<uint64_t>(status.st_size) < bytes) {
+      return absl::OutOfRangeError(
+          absl::StrCat(path, ": has ", status.st_size, " bytes, wanted at least ", bytes));
+    }
+    if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return Failed(errno, "cut", path);
+    std::vector<std::byte> chunk(kSettleChunkBytes);
+    for (uint64_t at = 0; at < bytes;) {
+      const auto part = std::span(chunk).first(std::min<uint64_t>(chunk.size(), bytes - at));
+      LONGWAVE_RETURN_IF_ERROR(ReadFully(fd.get(), at, part, path));
+      for (size_t done = 0; done < part.size();) {
+        const ssize_t wrote =
+            pwrite(fd.get(), part.data() + done, part.size() - done, static_cast<off_t>(at + done));
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return WriteFailed(errno, fd.get(), part.size() - done, path);
+        done += static_cast<size_t>(wrote);
+      }
+      at += part.size();
+    }
+    if (fsync(fd.get()) != 0) return Failed(errno, "sync", path);
+    return absl::OkStatus();
+  }
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (rename(from.c_str(), to.c_str()) != 0) {
+      return Failed(errno, absl::StrCat("rename to ", to), from);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Remove(const std::string& path) override {
+    if (unlink(path.c_str()) != 0) return Failed(errno, "remove", path);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override {
+    std::error_code error;
+    std::vector<std::string> names;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      std::error_code gone;  // between the listing and the question: then it is no file
+      if (entry->is_regular_file(gone)) names.push_back(entry->path().filename().string());
+    }
+    if (error) return Failed(error.value(), "list", folder);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  absl::Status CreateFolder(const std::string& folder) override {
+    const std::filesystem::path path(folder);
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) return absl::OkStatus();
+    const std::string parent = path.parent_path().string();
+    if (!parent.empty() && parent != folder) LONGWAVE_RETURN_IF_ERROR(CreateFolder(parent));
+    if (mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
+      return Failed(errno, "create the folder", folder);
+    }
+    if (!std::filesystem::is_directory(path, error)) {
+      return absl::FailedPreconditionError(absl::StrCat(folder, ": is a file, wanted a folder"));
+    }
+    return SyncFolder(parent.empty() ? "." : parent);
+  }
+
+  absl::Status SyncFolder(const std::string& folder) override {
+    LONGWAVE_ASSIGN_OR_RETURN(const Descriptor fd, Open(folder, O_RDONLY | O_DIRECTORY, "open"));
+    if (fsync(fd.get()) != 0) return Failed(errno, "sync", folder);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {
+    LONGWAVE_ASSIGN_OR_RETURN(const Descriptor fd, Open(path, O_RDONLY, "open"));
+    return FreeBytesOf(fd.get());
+  }
+
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
+    LONGWAVE_ASSIGN_OR_RETURN(Descriptor fd, Open(path, O_RDWR | O_CREAT, "open"));
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) {
+        return absl::UnavailableError(absl::StrCat(path, ": another process holds this lock"));
+      }
+      return Failed(errno, "lock", path);
+    }
+    return std::make_unique<PosixFileLock>(std::move(fd));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FileSystem> MakePosixFileSystem() { return std::make_unique<PosixFileSystem>(); }
+
+}  // namespace longwave

@@ -1,0 +1,63 @@
+#ifndef LONGWAVE_SERVER_STORE_SHARD_STORE_H_
+#define LONGWAVE_SERVER_STORE_SHARD_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/store/catalog.h"
+#include "server/store/delta_log.h"
+#include "server/store/file_system.h"
+#include "server/store/snapshot_store.h"
+#include "server/store/store_identity.h"
+
+namespace longwave {
+
+struct ShardStoreOptions {
+  StoreIdentity identity;
+  std::string settings;  // the run's configuration as text; empty: whatever the folder has
+  DeltaLogOptions log;
+  // The catalog of a folder: MakeSqliteCatalog, or MakeFileCatalog where the disk is simulated.
+  std::function<std::unique_ptr<CatalogBackend>(const std::string& folder)> make_catalog;
+};
+
+// Everything durable of one shard, in one folder, which belongs to one process at a time:
+//
+//   lock        held for as long as the store is open
+//   shard.db    the catalog
+//   log/        the delta log
+//   snap/       snapshots
+//
+// After a restart E and the open rounds are those of the latest state snapshots, and of the log's
+// records from their replay_from on. Knows no socket, thread, clock or gRPC; not for many threads
+// at once.
+class ShardStore {
+ public:
+  // Unavailable: another process has the folder. FailedPrecondition: it is another run's, shard's
+  // or layout's. DataLoss: a file is damaged where it must not be; names it. `files` outlives the
+  // store.
+  static absl::StatusOr<std::unique_ptr<ShardStore>> Open(FileSystem* files,
+                                                          const std::string& folder,
+                                                          const ShardStoreOptions& options);
+
+  Catalog& catalog() { return *catalog_; }
+  DeltaLog& log() { return *log_; }
+  SnapshotStore& snapshots() { return *snapshots_; }
+
+  // How often the folder has been opened, this time included.
+  uint64_t incarnation() const { return catalog_->contents().incarnation; }
+
+ private:
+  ShardStore() = default;
+
+  std::unique_ptr<FileLock> lock_;  // let go last
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<DeltaLog> log_;
+  std::unique_ptr<SnapshotStore> snapshots_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_STORE_SHARD_STORE_H_

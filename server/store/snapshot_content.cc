@@ -1,0 +1,142 @@
+#include "server/store/snapshot_content.h"
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/byte_stream.h"
+
+namespace longwave {
+namespace {
+
+// Empty, or what is wrong with it.
+absl::Status CheckClosed(const SegmentSnapshot& segment) {
+  const ClosedSegment& closed = *segment.closed;
+  if (closed.header.kind != FrameKind::kMerged ||
+      uint64_t{closed.header.round} + 1 != segment.open_round) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the closed update is a ", std::string(Name(closed.header.kind)), " frame of round ",
+        closed.header.round, ", wanted a merged one of the round before ", segment.open_round));
+  }
+  if (closed.contributors.size() != closed.header.contributions) {
+    return absl::InvalidArgumentError(absl::StrCat("got ", closed.contributors.size(),
+                                                   " contributors, the frame says ",
+                                                   closed.header.contributions));
+  }
+  for (size_t i = 1; i < closed.contributors.size(); ++i) {
+    if (closed.contributors[i] <= closed.contributors[i - 1]) {
+      return absl::InvalidArgumentError("contributors that do not ascend");
+    }
+  }
+  return VerifyPayload(closed.header, closed.payload.bytes());
+}
+
+absl::Status SegmentLoss(size_t segment, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("snapshot: segment ", segment, " of it: ", what));
+}
+
+absl::Status CheckEnd(const ByteReader& in) {
+  if (in.done()) return absl::OkStatus();
+  return absl::DataLossError("snapshot: content: its length is not what its fields say");
+}
+
+std::shared_ptr<const void> OwnerOf(const Buffer& content) {
+  return std::make_shared<const Buffer>(content);
+}
+
+}  // namespace
+
+absl::StatusOr<Buffer> EncodeStateContent(std::span<const SegmentSnapshot> segments) {
+  ByteWriter out;
+  for (const SegmentSnapshot& segment : segments) {
+    out.Put<uint32_t>(segment.open_round);
+    out.Put<uint32_t>(segment.closed.has_value() ? 1 : 0);
+    out.Put<uint64_t>(segment.residual.size());
+    out.PutBytes(std::as_bytes(std::span(segment.residual)));
+    out.Align();
+    if (!segment.closed.has_value()) continue;
+    if (absl::Status status = CheckClosed(segment); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("snapshot: ", status.message()));
+    }
+    std::array<std::byte, kFrameHeaderBytes> header;
+    EncodeFrameHeader(segment.closed->header, header);
+    out.PutBytes(header);
+    out.PutBytes(std::as_bytes(std::span(segment.closed->contributors)));
+    out.Align();
+    out.PutBytes(segment.closed->payload.bytes());
+    out.Align();
+  }
+  return Buffer(out.Take());
+}
+
+absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& content,
+                                                                uint32_t segment_count) {
+  ByteReader in(content.bytes());
+  const std::shared_ptr<const void> owner = OwnerOf(content);
+  std::vector<SegmentSnapshot> segments;
+  for (uint32_t i = 0; i < segment_count; ++i) {
+    SegmentSnapshot& segment = segments.emplace_back();
+    segment.open_round = in.Get<uint32_t>();
+    const auto closed = in.Get<uint32_t>();
+    if (closed > 1) return SegmentLoss(i, absl::StrCat("closed: got ", closed, ", wanted 0 or 1"));
+    const auto count = in.Get<uint64_t>();
+    if (count > in.left() / sizeof(float)) return SegmentLoss(i, "longer than the content");
+    const auto floats = in.GetBytes(count * sizeof(float));
+    segment.residual.resize(count);
+    std::ranges::copy(floats, std::as_writable_bytes(std::span(segment.residual)).begin());
+    in.Align();
+    if (!in.ok()) break;
+    if (closed == 0) continue;
+    const auto header = DecodeFrameHeader(in.GetBytes(kFrameHeaderBytes));
+    if (!header.ok()) return SegmentLoss(i, header.status().message());
+    segment.closed.emplace();
+    segment.closed->header = *header;
+    const auto workers = in.GetBytes(uint64_t{header->contributions} * sizeof(uint32_t));
+    if (!in.ok()) break;
+    segment.closed->contributors.resize(header->contributions);
+    std::ranges::copy(workers,
+                      std::as_writable_bytes(std::span(segment.closed->contributors)).begin());
+    in.Align();
+    segment.closed->payload = Buffer(in.GetBytes(header->payload_bytes), owner);
+    in.Align();
+    if (!in.ok()) break;
+    if (absl::Status status = CheckClosed(segment); !status.ok()) {
+      return SegmentLoss(i, status.message());
+    }
+  }
+  if (absl::Status status = CheckEnd(in); !status.ok()) return status;
+  return segments;
+}
+
+Buffer EncodeModelContent(std::span<const std::span<const float>> segments) {
+  ByteWriter out;
+  uint64_t bytes = 0;
+  for (const auto& segment : segments) bytes += sizeof(uint64_t) + AlignedUp(segment.size_bytes());
+  out.Reserve(bytes);
+  for (const auto& segment : segments) {
+    out.Put<uint64_t>(segment.size());
+    out.PutBytes(std::as_bytes(segment));
+    out.Align();
+  }
+  return Buffer(out.Take());
+}
+
+absl::StatusOr<std::vector<std::span<const float>>> DecodeModelContent(const Buffer& content,
+                                                                       uint32_t segment_count) {
+  ByteReader in(content.bytes());
+  std::vector<std::span<const float>> segments;
+  for (uint32_t i = 0; i < segment_count; ++i) {
+    const auto count = in.Get<uint64_t>();
+    if (count > in.left() / sizeof(float)) return SegmentLoss(i, "longer than the content");
+    const auto floats = in.GetBytes(count * sizeof(float));
+    segments.emplace_back(reinterpret_cast<const float*>(floats.data()), count);
+    in.Align();
+    if (!in.ok()) break;
+  }
+  if (absl::Status status = CheckEnd(in); !status.ok()) return status;
+  return segments;
+}
+
+}  // namespace longwave

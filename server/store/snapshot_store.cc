@@ -1,0 +1,209 @@
+#include "server/store/snapshot_store.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::string_view kSuffix = ".lwsnap";
+constexpr size_t kVerifyChunkBytes = 1 << 20;
+
+bool SameRange(const SnapshotKey& a, const SnapshotKey& b) {
+  return a.kind == b.kind && a.first_segment == b.first_segment &&
+         a.segment_count == b.segment_count;
+}
+
+// Whether a file is damaged, rather than not to be read or not ours: then it is set aside.
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsInvalidArgument(status) || absl::IsOutOfRange(status);
+}
+
+}  // namespace
+
+std::string SnapshotName(const SnapshotKey& key) {
+  return absl::StrFormat("%s-%08d-%08d-r%08d%s", Name(key.kind), key.first_segment,
+                         key.segment_count, key.round, kSuffix);
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(FileSystem* files,
+                                                                   std::string folder,
+                                                                   const StoreIdentity& identity,
+                                                                   Catalog* catalog) {
+  std::unique_ptr<SnapshotStore> store(
+      new SnapshotStore(files, std::move(folder), identity, catalog));
+  LONGWAVE_RETURN_IF_ERROR(store->Recover());
+  return store;
+}
+
+absl::Status SnapshotStore::Recover() {
+  LONGWAVE_RETURN_IF_ERROR(files_->CreateFolder(folder_));
+  LONGWAVE_RETURN_IF_ERROR(RemoveTemporaries(*files_, folder_));
+  // Names that a process had no time to sync must not vanish after they have been counted on.
+  LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(folder_));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->List(folder_));
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, kSuffix)) continue;
+    const auto header = Verify(name);
+    if (header.ok()) {
+      by_name_[name] = *header;
+    } else if (IsDamage(header.status())) {
+      LONGWAVE_RETURN_IF_ERROR(SetAside(name, header.status().message()));
+    } else {
+      return header.status();
+    }
+  }
+  for (const std::string& name : catalog_->contents().snapshots) {
+    if (!std::binary_search(names.begin(), names.end(), name)) {
+      damaged_.push_back({name, absl::StrCat(JoinPath(folder_, name), ": is gone")});
+    }
+  }
+  // A file that the catalog does not know was finished in the last moment of a process.
+  return SaveNames();
+}
+
+absl::Status SnapshotStore::SetAside(const std::string& name, absl::string_view reason) {
+  damaged_.push_back({name, std::string(reason)});
+  by_name_.erase(name);
+  LONGWAVE_RETURN_IF_ERROR(
+      files_->Rename(JoinPath(folder_, name), JoinPath(folder_, name + ".damaged")));
+  return files_->SyncFolder(folder_);
+}
+
+absl::StatusOr<SnapshotHeader> SnapshotStore::Verify(const std::string& name) const {
+  const std::string path = JoinPath(folder_, name);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_->OpenToRead(path));
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  std::array<std::byte, kSnapshotHeaderBytes> head;
+  LONGWAVE_RETURN_IF_ERROR(file->ReadAt(0, head));
+  const auto header = DecodeSnapshotHeader(head);
+  if (!header.ok()) return AtPath(path, header.status());
+  LONGWAVE_RETURN_IF_ERROR(CheckIdentity(path, header->identity, identity_));
+  if (SnapshotName(header->key) != name) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": is named so, but is ", SnapshotName(header->key)));
+  }
+  if (size != kSnapshotHeaderBytes + header->stored_bytes) {
+    return absl::DataLossError(absl::StrCat(path, ": got ", size, " bytes, its header says ",
+                                            kSnapshotHeaderBytes + header->stored_bytes));
+  }
+  ContentHash hash;
+  std::vector<std::byte> chunk(std::min<uint64_t>(kVerifyChunkBytes, header->stored_bytes));
+  for (uint64_t at = kSnapshotHeaderBytes; at < size; at += chunk.size()) {
+    const auto part = std::span(chunk).first(std::min<uint64_t>(chunk.size(), size - at));
+    LONGWAVE_RETURN_IF_ERROR(file->ReadAt(at, part));
+    hash.Add(part);
+  }
+  if (hash.Digest() != header->stored_hash) {
+    return absl::DataLossError(
+        absl::StrFormat("%s: content: hash: its header says %016x, its bytes give %016x", path,
+                        header->stored_hash, hash.Digest()));
+  }
+  return *header;
+}
+
+absl::Status SnapshotStore::SaveNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, header] : by_name_) names.push_back(name);
+  return catalog_->SetSnapshots(std::move(names));
+}
+
+absl::Status SnapshotStore::Write(const SnapshotKey& key, uint64_t replay_from, Buffer content,
+                                  Compression compression) {
+  const std::string name = SnapshotName(key);
+  if (by_name_.contains(name)) {
+    return absl::AlreadyExistsError(absl::StrCat(JoinPath(folder_, name), ": is there already"));
+  }
+  if (key.segment_count == 0 ||
+      key.segment_count > std::numeric_limits<uint32_t>::max() - key.first_segment) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot: segments: got ", key.segment_count, " from ", key.first_segment));
+  }
+  SnapshotHeader header;
+  header.identity = identity_;
+  header.key = key;
+  header.replay_from = replay_from;
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer stored,
+                            PackSnapshotContent(std::move(content), compression, header));
+  const auto head = EncodeSnapshotHeader(header);
+  const std::array<std::span<const std::byte>, 2> pieces = {head, stored.bytes()};
+  LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, name, pieces));
+  by_name_[name] = header;
+  return RemoveOlder(key);
+}
+
+absl::Status SnapshotStore::RemoveOlder(const SnapshotKey& key) {
+  std::vector<std::string> of_range;  // oldest first
+  for (const auto& [name, header] : by_name_) {
+    if (SameRange(header.key, key)) of_range.push_back(name);
+  }
+  std::ranges::sort(of_range, {},
+                    [&](const std::string& name) { return by_name_.at(name).key.round; });
+  of_range.resize(of_range.size() - std::min(of_range.size(), kSnapshotsKept));
+  for (const std::string& name : of_range) by_name_.erase(name);
+  // The catalog forgets them first: after a crash in between they are kept a while longer, not
+  // missed.
+  LONGWAVE_RETURN_IF_ERROR(SaveNames());
+  if (of_range.empty()) return absl::OkStatus();
+  for (const std::string& name : of_range) {
+    LONGWAVE_RETURN_IF_ERROR(files_->Remove(JoinPath(folder_, name)));
+  }
+  return files_->SyncFolder(folder_);
+}
+
+std::optional<SnapshotHeader> SnapshotStore::Latest(SnapshotKind kind, uint32_t segment) const {
+  std::optional<SnapshotHeader> latest;
+  for (const auto& [name, header] : by_name_) {
+    const SnapshotKey& key = header.key;
+    if (key.kind != kind || segment < key.first_segment ||
+        segment - key.first_segment >= key.segment_count) {
+      continue;
+    }
+    if (!latest.has_value() || key.round > latest->key.round) latest = header;
+  }
+  return latest;
+}
+
+std::vector<SnapshotHeader> SnapshotStore::All() const {
+  std::vector<SnapshotHeader> all;
+  for (const auto& [name, header] : by_name_) all.push_back(header);
+  return all;
+}
+
+absl::StatusOr<Buffer> SnapshotStore::Read(const SnapshotKey& key) {
+  const std::string name = SnapshotName(key);
+  const std::string path = JoinPath(folder_, name);
+  const auto known = by_name_.find(name);
+  if (known == by_name_.end()) {
+    return absl::NotFoundError(absl::StrCat(path, ": there is no such snapshot"));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_->OpenToRead(path));
+  std::vector<std::byte> stored(known->second.stored_bytes);
+  LONGWAVE_RETURN_IF_ERROR(file->ReadAt(kSnapshotHeaderBytes, stored));
+  auto content = UnpackSnapshotContent(known->second, Buffer(std::move(stored)));
+  if (content.ok()) return content;
+  const absl::Status status = AtPath(path, content.status());
+  if (IsDamage(status)) {
+    LONGWAVE_RETURN_IF_ERROR(SetAside(name, status.message()));
+    LONGWAVE_RETURN_IF_ERROR(SaveNames());
+  }
+  return status;
+}
+
+std::optional<uint64_t> SnapshotStore::ReplayFromMin(SnapshotKind kind) const {
+  std::optional<uint64_t> least;
+  for (const auto& [name, header] : by_name_) {
+    if (header.key.kind != kind) continue;
+    least = std::min(least.value_or(header.replay_from), header.replay_from);
+  }
+  return least;
+}
+
+}  // namespace longwave
