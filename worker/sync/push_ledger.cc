@@ -8,6 +8,7 @@
 #include "common/base/rng.h"
 
 namespace longwave {
+
 PushLedger::PushLedger(LedgerOptions options)
     : options_(std::move(options)),
       entries_(options_.connections.size()),
@@ -47,7 +48,7 @@ absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
   Entry& entry = entries_[segment];
   if (entry.stage != Stage::kSettled) {
     return absl::FailedPreconditionError(absl::StrCat("got segment ", segment, "'s push of round ",
-                                                      push.round, ", wanted that ", "to round ",
+                                                      push.round, ", wanted that of round ",
                                                       entry.push.round, " settled before"));
   }
   std::optional<Early> early = std::exchange(entry.early, std::nullopt);

@@ -15,7 +15,10 @@ TEST(SyncOptions, CarriesEveryKnob) {
                             .eta = 0.75,
                             .follow_schedule = true,
                             .mu = 0.875,
-                            .weight_decay = 0.125};
+                            .weight_decay = 0.125,
+                            .overlap = 3,
+                            .fragments = 2,
+                            .blend = 0.0625};
   const SyncOptions options = SyncOptionsOf(sync, 42);
   EXPECT_TRUE(options.pseudo_gradient);
   EXPECT_EQ(options.transform, Transform::kDct);
@@ -28,6 +31,10 @@ TEST(SyncOptions, CarriesEveryKnob) {
   EXPECT_EQ(options.mu, 0.875f);
   EXPECT_EQ(options.weight_decay, 0.125f);
   EXPECT_EQ(options.run_seed, 42u);
+  EXPECT_TRUE(options.overlapped);
+  EXPECT_EQ(options.fragments, 2u);
+  EXPECT_EQ(options.blend, 0.0625f);
+  EXPECT_FALSE(SyncOptionsOf({.overlap = 0}, 42).overlapped);
 }
 
 TEST(SyncOptions, ScalesAGradientUnlessTheInnerOptimizerWantsIt) {
