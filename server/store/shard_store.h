@@ -31,8 +31,8 @@ struct ShardStoreOptions {
 //   snap/       snapshots
 //
 // After a restart E and the open rounds are those of the latest state snapshots, and of the log's
-// records from their replay_from on. Knows no socket, thread, clock or gRPC; not for many threads
-// at once.
+// records from their replay_from on; a snapshot whose replay_from is below the log's first record
+// is too old to be used. Knows no socket, thread, clock or gRPC; not for many threads at once.
 class ShardStore {
  public:
   // Unavailable: another process has the folder. FailedPrecondition: it is another run's, shard's

@@ -118,8 +118,11 @@ absl::Status SnapshotStore::SaveNames() {
 absl::Status SnapshotStore::Write(const SnapshotKey& key, uint64_t replay_from, Buffer content,
                                   Compression compression) {
   const std::string name = SnapshotName(key);
-  if (by_name_.contains(name)) {
-    return absl::AlreadyExistsError(absl::StrCat(JoinPath(folder_, name), ": is there already"));
+  for (const auto& [other, header] : by_name_) {
+    if (SameRange(header.key, key) && header.key.round >= key.round) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(JoinPath(folder_, other), ": is there already, wanted to write ", name));
+    }
   }
   if (key.segment_count == 0 ||
       key.segment_count > std::numeric_limits<uint32_t>::max() - key.first_segment) {
@@ -135,27 +138,35 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, uint64_t replay_from, 
   const auto head = EncodeSnapshotHeader(header);
   const std::array<std::span<const std::byte>, 2> pieces = {head, stored.bytes()};
   LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, name, pieces));
-  by_name_[name] = header;
-  return RemoveOlder(key);
-}
 
-absl::Status SnapshotStore::RemoveOlder(const SnapshotKey& key) {
-  std::vector<std::string> of_range;  // oldest first
-  for (const auto& [name, header] : by_name_) {
-    if (SameRange(header.key, key)) of_range.push_back(name);
+  // The catalog learns of the new one and forgets the older ones in one step; files go after it, so
+  // that after a stop in between they are kept a while longer, not missed.
+  const std::vector<std::string> older = OlderThan(key);
+  const std::map<std::string, SnapshotHeader> before = by_name_;
+  by_name_[name] = header;
+  for (const std::string& each : older) by_name_.erase(each);
+  if (absl::Status status = SaveNames(); !status.ok()) {
+    by_name_ = before;
+    files_->Remove(JoinPath(folder_, name)).IgnoreError();  // what counts is the first error
+    return status;
   }
-  std::ranges::sort(of_range, {},
-                    [&](const std::string& name) { return by_name_.at(name).key.round; });
-  of_range.resize(of_range.size() - std::min(of_range.size(), kSnapshotsKept));
-  for (const std::string& name : of_range) by_name_.erase(name);
-  // The catalog forgets them first: after a crash in between they are kept a while longer, not
-  // missed.
-  LONGWAVE_RETURN_IF_ERROR(SaveNames());
-  if (of_range.empty()) return absl::OkStatus();
-  for (const std::string& name : of_range) {
-    LONGWAVE_RETURN_IF_ERROR(files_->Remove(JoinPath(folder_, name)));
+  if (older.empty()) return absl::OkStatus();
+  for (const std::string& each : older) {
+    LONGWAVE_RETURN_IF_ERROR(files_->Remove(JoinPath(folder_, each)));
   }
   return files_->SyncFolder(folder_);
+}
+
+std::vector<std::string> SnapshotStore::OlderThan(const SnapshotKey& key) const {
+  std::vector<std::string> older;
+  for (const auto& [name, header] : by_name_) {
+    if (SameRange(header.key, key)) older.push_back(name);
+  }
+  std::ranges::sort(older, {},
+                    [&](const std::string& name) { return by_name_.at(name).key.round; });
+  // One place is the new one's.
+  older.resize(older.size() - std::min(older.size(), kSnapshotsKept - 1));
+  return older;
 }
 
 std::optional<SnapshotHeader> SnapshotStore::Latest(SnapshotKind kind, uint32_t segment) const {

@@ -48,9 +48,10 @@ class SnapshotStore {
   const std::vector<DamagedSnapshot>& damaged() const { return damaged_; }
 
   // Writes the content (snapshot_content.h) under the key and removes what is older than the
-  // kSnapshotsKept newest of its kind and segment range. AlreadyExists: of that kind, range and
-  // round there is one. InvalidArgument: too large, no segments. ResourceExhausted: the disk is
-  // full.
+  // kSnapshotsKept newest of its kind and segment range. AlreadyExists: of that kind and
+  // range there is one of this round or a later one. InvalidArgument: too large, no segments.
+  // ResourceExhausted: the disk is full. Only an error in removing older ones leaves the new one in
+  // place.
   absl::Status Write(const SnapshotKey& key, uint64_t replay_from, Buffer content,
                      Compression compression);
 
@@ -75,7 +76,8 @@ class SnapshotStore {
   absl::Status Recover();
   absl::Status SetAside(const std::string& name, absl::string_view reason);
   absl::StatusOr<SnapshotHeader> Verify(const std::string& name) const;
-  absl::Status RemoveOlder(const SnapshotKey& key);
+  // Of its kind and range, those that a new one of this key makes superfluous.
+  std::vector<std::string> OlderThan(const SnapshotKey& key) const;
   absl::Status SaveNames();
 
   FileSystem* const files_;

@@ -1,0 +1,215 @@
+#include "server/store/delta_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/store/store_testing.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(DeltaLog, GivesBackWhatWasSynced) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files);
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_EQ(disk.log().recovery().records, 0u);
+  absl::Status status;
+  ASSERT_EQ(AppendGroups(disk.log(), 0, 40, &status), 40u) << status;
+  EXPECT_EQ(disk.log().next_sequence(), 41u);
+  EXPECT_EQ(disk.log().durable_sequence(), 41u);
+  EXPECT_EQ(disk.Records().value(), ExpectedRecords(40));
+
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_EQ(disk.log().recovery().records, 40u);
+  EXPECT_EQ(disk.log().recovery().cut, "");
+  EXPECT_EQ(disk.Records().value(), ExpectedRecords(40));
+  EXPECT_GT(files.List("disk/log").value().size(), 3u) << "the test wants several files";
+}
+
+TEST(DeltaLog, NoFileIsLargerThanItsBound) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files, 2000);
+  ASSERT_TRUE(disk.Open().ok());
+  for (uint32_t i = 0; i < 100; ++i) ASSERT_TRUE(disk.log().Append(TestRecord(i)).ok());
+  ASSERT_TRUE(disk.log().Sync().ok());
+  const std::vector<std::string> names = files.List("disk/log").value();
+  for (const std::string& name : names) {
+    EXPECT_LE(ReadWhole(files, "disk/log/" + name, 1 << 20)->size(), 2000u) << name;
+  }
+  EXPECT_EQ(disk.Records().value(), ExpectedRecords(100));
+}
+
+TEST(DeltaLog, ARecordLargerThanAFileHasOneOfItsOwn) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files, 1024);
+  ASSERT_TRUE(disk.Open().ok());
+  const std::vector<LogRecord> records = {TestPush(1, 1, 1, 10), TestPush(1, 2, 1, 5000),
+                                          TestPush(1, 3, 1, 10)};
+  for (const LogRecord& record : records) ASSERT_TRUE(disk.log().Append(record).ok());
+  ASSERT_TRUE(disk.log().Sync().ok());
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_THAT(disk.Records().value(),
+              ElementsAre(BytesOf(records[0]), BytesOf(records[1]), BytesOf(records[2])));
+  EXPECT_EQ(files.List("disk/log")->size(), 3u);
+}
+
+TEST(DeltaLog, WhatIsNotSyncedIsNotThere) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files);
+  ASSERT_TRUE(disk.Open().ok());
+  ASSERT_TRUE(disk.log().Append(TestMerged(7, 2, 30)).ok());
+  EXPECT_TRUE(absl::IsNotFound(disk.log().ReadMerged(2, 7).status()));
+  EXPECT_GT(disk.log().pending_bytes(), 0u);
+  EXPECT_TRUE(disk.Records()->empty());
+  ASSERT_TRUE(disk.log().Sync().ok());
+  EXPECT_TRUE(disk.log().ReadMerged(2, 7).ok());
+  EXPECT_EQ(disk.log().pending_bytes(), 0u);
+}
+
+TEST(DeltaLog, OneSyncWritesAGroupAtOnce) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files, 1 << 20);
+  ASSERT_TRUE(disk.Open().ok());
+  const uint64_t before = files.operations();
+  for (uint32_t i = 0; i < 50; ++i) ASSERT_TRUE(disk.log().Append(TestRecord(i)).ok());
+  ASSERT_TRUE(disk.log().Sync().ok());
+  ASSERT_TRUE(disk.log().Sync().ok()) << "with nothing to do";
+  EXPECT_EQ(files.operations() - before, 2u) << "one append, one sync";
+}
+
+TEST(DeltaLog, ReadsMergedUpdatesBySegmentAndRound) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files);
+  ASSERT_TRUE(disk.Open().ok());
+  for (uint32_t round = 0; round < 10; ++round) {
+    for (uint32_t segment = 4; segment < 7; ++segment) {
+      ASSERT_TRUE(disk.log().Append(TestPush(round, 1, segment, 40)).ok());
+      ASSERT_TRUE(disk.log().Append(TestMerged(round, segment, 20 + round)).ok());
+    }
+    ASSERT_TRUE(disk.log().Sync().ok());
+  }
+  for (const bool reopened : {false, true}) {
+    if (reopened) {
+      ASSERT_TRUE(disk.Open().ok());
+    }
+    for (uint32_t round = 0; round < 10; ++round) {
+      const auto merged = disk.log().ReadMerged(5, round);
+      ASSERT_TRUE(merged.ok()) << merged.status();
+      EXPECT_EQ(BytesOf(*merged), BytesOf(TestMerged(round, 5, 20 + round)));
+    }
+    EXPECT_EQ(disk.log().MergedPayloadBytes(5, 2, 4).value(), 22u + 23 + 24);
+    EXPECT_THAT(disk.log().MergedPayloadBytes(5, 8, 11).status().message(),
+                HasSubstr("segment 5, round 10"));
+    EXPECT_TRUE(absl::IsNotFound(disk.log().ReadMerged(7, 0).status()));
+    EXPECT_TRUE(absl::IsNotFound(disk.log().MergedPayloadBytes(9, 0, 0).status()));
+  }
+}
+
+TEST(DeltaLog, ReplaysFromAnyRecord) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files);
+  ASSERT_TRUE(disk.Open().ok());
+  absl::Status status;
+  AppendGroups(disk.log(), 0, 30, &status);
+  ASSERT_TRUE(status.ok());
+  for (uint64_t from = 0; from <= 32; ++from) {
+    std::vector<uint64_t> sequences;
+    ASSERT_TRUE(disk.log()
+                    .Replay(from,
+                            [&](uint64_t sequence, const LogRecord&) {
+                              sequences.push_back(sequence);
+                              return absl::OkStatus();
+                            })
+                    .ok());
+    const uint64_t first = std::max<uint64_t>(from, 1);
+    ASSERT_EQ(sequences.size(), first > 30 ? 0 : 31 - first);
+    if (!sequences.empty()) {
+      EXPECT_EQ(sequences.front(), first);
+    }
+  }
+  EXPECT_TRUE(absl::IsCancelled(disk.log().Replay(
+      0, [](uint64_t, const LogRecord&) { return absl::CancelledError("enough"); })));
+}
+
+TEST(DeltaLog, DropRemovesWholeFilesOfOldRecordsAlone) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files);
+  ASSERT_TRUE(disk.Open().ok());
+  absl::Status status;
+  AppendGroups(disk.log(), 0, 40, &status);
+  const size_t before = files.List("disk/log")->size();
+  ASSERT_TRUE(disk.log().Drop(20).ok());
+  EXPECT_LT(files.List("disk/log")->size(), before);
+  ASSERT_TRUE(disk.Open().ok());
+  const uint64_t first = disk.log().recovery().first_sequence;
+  EXPECT_GT(first, 1u);
+  EXPECT_LE(first, 20u);
+  const auto records = disk.Records().value();
+  const auto expected = ExpectedRecords(40);
+  EXPECT_TRUE(std::equal(records.begin(), records.end(),
+                         expected.begin() + static_cast<ptrdiff_t>(first - 1), expected.end()));
+  // Of the merged updates (every fourth record), those in dropped files are gone from the index
+  // too.
+  for (uint32_t i = 1; i < 40; i += 4) {
+    EXPECT_EQ(disk.log().ReadMerged(2, i).ok(), i + 1 >= first) << i;
+  }
+
+  ASSERT_TRUE(disk.log().Drop(1'000'000).ok());
+  EXPECT_EQ(files.List("disk/log")->size(), 1u) << "the last file stays";
+  ASSERT_TRUE(disk.log().Append(TestRecord(40)).ok());
+  ASSERT_TRUE(disk.log().Sync().ok());
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_EQ(disk.log().next_sequence(), 42u);
+}
+
+TEST(DeltaLog, ARefusedRecordDoesNotHarmTheOthers) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files);
+  ASSERT_TRUE(disk.Open().ok());
+  ASSERT_TRUE(disk.log().Append(TestRecord(0)).ok());
+  PushRecord bad = TestPush(1, 2, 3, 40);
+  bad.header.payload_crc ^= 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(disk.log().Append(bad).status()));
+  EXPECT_EQ(disk.log().Append(TestRecord(1)).value(), 2u);
+  ASSERT_TRUE(disk.log().Sync().ok());
+  EXPECT_EQ(disk.Records().value(), ExpectedRecords(2));
+}
+
+TEST(DeltaLog, RefusesAnotherRunShardOrLayout) {
+  SimFileSystem files(1);
+  LogOnDisk disk(&files);
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Close();
+  // As if the catalog had been lost and a new one made: the files themselves say whose they are.
+  ASSERT_TRUE(files.Remove("disk/shard.catalog").ok());
+  const auto open_as = [&](const StoreIdentity& identity) {
+    ASSERT_TRUE(files.CreateFolder("other").ok());
+    auto catalog = Catalog::Open("other", MakeFileCatalog(&files, "other"), identity, "");
+    ASSERT_TRUE(catalog.ok());
+    const auto log = DeltaLog::Open(&files, "disk/log", identity, {}, catalog->get());
+    EXPECT_TRUE(absl::IsFailedPrecondition(log.status()));
+    EXPECT_THAT(log.status().message(), HasSubstr("00000001.lwlog: belongs to another"));
+    ASSERT_TRUE(files.Remove("other/shard.catalog").ok());
+  };
+  StoreIdentity identity = TestIdentity();
+  identity.run = 1;
+  open_as(identity);
+  identity = TestIdentity();
+  identity.shard = 1;
+  open_as(identity);
+  identity = TestIdentity();
+  identity.layout_hash = 1;
+  open_as(identity);
+}
+
+TEST(DeltaLog, RefusesFileSizesOutOfRange) {
+  SimFileSystem files(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(LogOnDisk(&files, kLogFileBytesMin - 1).Open()));
+  EXPECT_TRUE(absl::IsInvalidArgument(LogOnDisk(&files, kLogFileBytesMax + 1).Open()));
+}
+
+}  // namespace
+}  // namespace longwave

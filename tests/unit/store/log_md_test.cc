@@ -1,0 +1,106 @@
+// Holds the worked examples of proto/LOG.md against the code, byte for byte.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "server/store/snapshot_content.h"
+#include "server/store/snapshot_store.h"
+#include "tests/unit/store/store_testing.h"
+
+namespace longwave {
+namespace {
+
+std::string Hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (std::byte b : bytes) absl::StrAppendFormat(&text, "%02x ", std::to_integer<int>(b));
+  return text;
+}
+
+// The bytes of the code block after the line "<!-- example: NAME -->". A line of it is an offset, a
+// colon, bytes in hexadecimal, and what they are after a "|".
+std::string ExampleBytes(const std::string& name) {
+  std::ifstream file(LONGWAVE_LOG_MD);
+  std::string line;
+  while (std::getline(file, line) && line != "<!-- example: " + name + " -->") {
+  }
+  if (!std::getline(file, line) || line != "```") return "no such example";
+  std::string bytes;
+  while (std::getline(file, line) && line != "```") {
+    const size_t begin = line.find(':') + 1;
+    std::istringstream words(line.substr(begin, line.find('|') - begin));
+    for (std::string word; words >> word;) bytes += word + " ";
+  }
+  return bytes;
+}
+
+Buffer PayloadOf(std::initializer_list<int> values) {
+  std::vector<std::byte> bytes;
+  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return Buffer(std::move(bytes));
+}
+
+// A disk of shard 3 with an open catalog.
+struct Shard {
+  SimFileSystem files{1};
+  std::unique_ptr<Catalog> catalog;
+
+  Shard() {
+    LONGWAVE_CHECK(files.CreateFolder("d").ok());
+    catalog = Catalog::Open("d", MakeFileCatalog(&files, "d"), TestIdentity(), "").value();
+  }
+};
+
+TEST(LogMd, ShowsTheFileThatTheLogWrites) {
+  Shard shard;
+  DeltaLogOptions options;
+  options.salt = 0x5a17c0de;
+  auto log =
+      DeltaLog::Open(&shard.files, "d/log", TestIdentity(), options, shard.catalog.get()).value();
+
+  PushRecord push;
+  push.payload = PayloadOf({1, 2, 3, 4, 5});
+  push.header = TestFrame(FrameKind::kPush, 17, 3, 2, push.payload.bytes());
+  MergedRecord merged;
+  merged.payload = PayloadOf({9, 8, 7});
+  merged.header = TestFrame(FrameKind::kMerged, 17, 0, 2, merged.payload.bytes());
+  merged.header.contributions = 1;
+  merged.residual_hash = 0x1122334455667788;
+  merged.contributors = {{3, 61440, 1}};
+  MembershipRecord membership;
+  membership.membership = {2, {{3, "anna", 0}}};
+  ASSERT_TRUE(log->Append(push).ok());
+  ASSERT_TRUE(log->Append(merged).ok());
+  ASSERT_TRUE(log->Append(membership).ok());
+  ASSERT_TRUE(log->Sync().ok());
+  ASSERT_TRUE(log->Append(NoteRecord{18, "round 18 opens"}).ok());
+  ASSERT_TRUE(log->Sync().ok());
+
+  const auto file = ReadWhole(shard.files, "d/log/00000001.lwlog", 1 << 20);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(ExampleBytes("file") + ExampleBytes("push") + ExampleBytes("merged") +
+                ExampleBytes("membership") + ExampleBytes("note"),
+            Hex(file->bytes()));
+}
+
+TEST(LogMd, ShowsTheSnapshotThatTheStoreWrites) {
+  Shard shard;
+  auto store =
+      SnapshotStore::Open(&shard.files, "d/snap", TestIdentity(), shard.catalog.get()).value();
+  const std::vector<float> first = {1, -0.5f}, second = {0.25f};
+  const std::vector<std::span<const float>> segments = {first, second};
+  ASSERT_TRUE(store
+                  ->Write({SnapshotKind::kModel, 2, 2, 18}, 5, EncodeModelContent(segments),
+                          Compression::kNone)
+                  .ok());
+  const auto file =
+      ReadWhole(shard.files, "d/snap/model-00000002-00000002-r00000018.lwsnap", 1 << 20);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(ExampleBytes("snapshot"), Hex(file->bytes()));
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,191 @@
+// The machine's own disk: the same store, and a process that is killed in the midst of appending.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "server/store/posix_file_system.h"
+#include "server/store/shard_store.h"
+#include "server/store/sqlite_catalog.h"
+#include "tests/unit/store/store_testing.h"
+#include "tests/unit/store/temporary_folder.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ShardStoreOptions TestOptions() {
+  ShardStoreOptions options;
+  options.identity = TestIdentity();
+  options.settings = "run:\n  seed: 1\n";
+  options.log.file_bytes_max = 16 << 10;
+  options.make_catalog = [](const std::string& folder) { return MakeSqliteCatalog(folder); };
+  return options;
+}
+
+TEST(PosixFileSystem, DoesWhatItSays) {
+  TemporaryFolder folder;
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  const std::string deep = folder.path() + "/a/b/c";
+  ASSERT_TRUE(files->CreateFolder(deep).ok());
+  ASSERT_TRUE(files->CreateFolder(deep).ok()) << "again";
+  const std::string path = deep + "/file";
+  const std::vector<std::byte> one = TestBytes(5000, 1), two = TestBytes(300, 2);
+  {
+    auto file = files->Create(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const std::array<std::span<const std::byte>, 3> pieces = {one, {}, two};
+    ASSERT_TRUE((*file)->Append(pieces).ok());
+    ASSERT_TRUE((*file)->Sync().ok());
+  }
+  EXPECT_TRUE(absl::IsAlreadyExists(files->Create(path).status()));
+  ASSERT_TRUE(files->Settle(path, 5100).ok());
+  EXPECT_TRUE(absl::IsOutOfRange(files->Settle(path, 5101)));
+  std::vector<std::byte> wanted = one;
+  wanted.insert(wanted.end(), two.begin(), two.begin() + 100);
+  EXPECT_TRUE(std::ranges::equal(ReadWhole(*files, path, 5100)->bytes(), wanted));
+  EXPECT_TRUE(absl::IsResourceExhausted(ReadWhole(*files, path, 5099).status()));
+  {
+    auto file = files->OpenToAppend(path);
+    ASSERT_TRUE(AppendBytes(**file, two).ok());
+  }
+  const auto reader = files->OpenToRead(path).value();
+  EXPECT_EQ(reader->Size().value(), 5400u);
+  std::vector<std::byte> tail(300);
+  ASSERT_TRUE(reader->ReadAt(5100, tail).ok());
+  EXPECT_EQ(tail, two);
+  EXPECT_TRUE(absl::IsOutOfRange(reader->ReadAt(5101, tail)));
+
+  ASSERT_TRUE(files->Rename(path, deep + "/other").ok());
+  ASSERT_TRUE(files->SyncFolder(deep).ok());
+  EXPECT_THAT(files->List(deep).value(), ElementsAre("other"));
+  EXPECT_TRUE(files->List(folder.path() + "/a")->empty()) << "folders are not listed";
+  EXPECT_GT(files->FreeBytes(deep).value(), 0u);
+  ASSERT_TRUE(files->Remove(deep + "/other").ok());
+
+  for (const absl::Status& status :
+       {files->OpenToRead(path).status(), files->OpenToAppend(path).status(), files->Remove(path),
+        files->Settle(path, 0), files->Rename(path, deep + "/x")}) {
+    EXPECT_TRUE(absl::IsNotFound(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr(path));
+  }
+}
+
+TEST(PosixFileSystem, AppendsMorePiecesThanOneCallTakes) {
+  TemporaryFolder folder;
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  const std::vector<std::byte> bytes = TestBytes(5000, 3);
+  std::vector<std::span<const std::byte>> pieces;
+  for (size_t i = 0; i < bytes.size(); ++i) pieces.push_back(std::span(bytes).subspan(i, 1));
+  auto file = files->Create(folder.path() + "/f");
+  ASSERT_TRUE((*file)->Append(pieces).ok());
+  EXPECT_TRUE(std::ranges::equal(ReadWhole(*files, folder.path() + "/f", 5000)->bytes(), bytes));
+}
+
+TEST(PosixFileSystem, AFullDiskIsNamedWithBytesWantedAndFree) {
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  auto full = files->OpenToAppend("/dev/full");
+  if (!full.ok()) GTEST_SKIP() << "there is no /dev/full: " << full.status();
+  const absl::Status status = AppendBytes(**full, TestBytes(777, 1));
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("/dev/full: the disk is full: wanted 777 bytes, "));
+}
+
+TEST(PosixStore, AFolderBelongsToOneProcess) {
+  TemporaryFolder folder;
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+  ASSERT_TRUE(store.ok()) << store.status();
+  const pid_t child = fork();
+  if (child == 0) {
+    const absl::Status status =
+        ShardStore::Open(files.get(), folder.path(), TestOptions()).status();
+    _exit(absl::IsUnavailable(status) ? 0 : 1);
+  }
+  int result = -1;
+  ASSERT_EQ(waitpid(child, &result, 0), child);
+  EXPECT_EQ(result, 0) << "another process opened the folder, or failed for another reason";
+  EXPECT_TRUE(
+      absl::IsUnavailable(ShardStore::Open(files.get(), folder.path(), TestOptions()).status()));
+  store->reset();
+  store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->incarnation(), 2u) << "refused openings do not count";
+}
+
+// Appends records from the log's end on until it is killed; writes how many are durable to `report`
+// after each sync.
+[[noreturn]] void AppendForever(const std::string& folder, int report) {
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  auto store = ShardStore::Open(files.get(), folder, TestOptions());
+  if (!store.ok()) _exit(1);
+  DeltaLog& log = (*store)->log();
+  for (uint32_t group = 1;; group = 1 + group % 5) {
+    for (uint32_t i = 0; i < group; ++i) {
+      if (!log.Append(TestRecord(static_cast<uint32_t>(log.next_sequence() - 1))).ok()) _exit(2);
+    }
+    if (!log.Sync().ok()) _exit(3);
+    const uint64_t durable = log.durable_sequence() - 1;
+    if (write(report, &durable, sizeof(durable)) != sizeof(durable)) _exit(4);
+  }
+}
+
+TEST(PosixStore, AKilledProcessLosesNoRecordWhoseSyncHasReturned) {
+  TemporaryFolder folder;
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  Rng rng(1);
+  uint64_t before = 0;
+  for (int life = 0; life < 8; ++life) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      close(ends[0]);
+      AppendForever(folder.path(), ends[1]);
+    }
+    close(ends[1]);
+    // Let it report a few times, then kill it wherever it is; what it had reported meanwhile
+    // counts.
+    uint64_t durable = 0;
+    const uint64_t reports = 3 + rng.Below(30);
+    for (uint64_t i = 0; i < reports; ++i) {
+      ASSERT_EQ(read(ends[0], &durable, sizeof(durable)), static_cast<ssize_t>(sizeof(durable)));
+    }
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int result = 0;
+    ASSERT_EQ(waitpid(child, &result, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(result)) << "it ended by itself";
+    while (read(ends[0], &durable, sizeof(durable)) == static_cast<ssize_t>(sizeof(durable))) {
+    }
+    close(ends[0]);
+    EXPECT_GT(durable, before);
+
+    auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+    ASSERT_TRUE(store.ok()) << store.status();
+    uint64_t count = 0;
+    ASSERT_TRUE((*store)
+                    ->log()
+                    .Replay(0,
+                            [&](uint64_t sequence, const LogRecord& record) {
+                              ++count;
+                              if (sequence != count ||
+                                  BytesOf(record) !=
+                                      BytesOf(TestRecord(static_cast<uint32_t>(count - 1)))) {
+                                return absl::DataLossError("another record");
+                              }
+                              return absl::OkStatus();
+                            })
+                    .ok());
+    EXPECT_GE(count, durable);
+    before = count;
+  }
+}
+
+}  // namespace
+}  // namespace longwave
