@@ -24,11 +24,12 @@ alignas(64) constexpr std::array<uint16_t, 32> kLanes = [] {
   return lanes;
 }();
 
-// 64 bytes from `at` on; those past the end are zero.
-LONGWAVE_AVX512 inline __m512i LoadUpTo(std::span<const std::byte> in, size_t at) {
-  if (at + 64 <= in.size()) return _mm512_loadu_si512(in.data() + at);
-  const size_t left = at < in.size() ? in.size() - at : 0;
-  return _mm512_maskz_loadu_epi8((uint64_t{1} << left) - 1, in.data() + std::min(at, in.size()));
+// Where the 64 bytes to load begin that hold the 32 fields from byte `at` on: no byte past the end
+// is touched, and all of a short block is one load.
+inline size_t LoadFrom(size_t size, size_t at) { return size >= 64 ? std::min(at, size - 64) : 0; }
+LONGWAVE_AVX512 inline __m512i Load(std::span<const std::byte> in, size_t at) {
+  if (in.size() >= 64) return _mm512_loadu_si512(in.data() + at);
+  return _mm512_maskz_loadu_epi8((uint64_t{1} << in.size()) - 1, in.data());
 }
 
 }  // namespace
@@ -41,6 +42,9 @@ LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_
                                      size_t total_size, std::span<const std::byte> in,
                                      std::span<uint16_t> indices) {
   const size_t k = indices.size();
+  // Two words and 64 positions, as of 64 in 4096, stay in registers.
+  const bool is_short = high_size <= 128 && k <= 64;
+  __m512i short_positions = _mm512_setzero_si512();
   alignas(64) std::array<uint16_t, kTileSizeMax + 64> positions;
   const __m512i bytes = _mm512_load_si512(kBytes.data());
   size_t count = 0;
@@ -49,12 +53,23 @@ LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_
     const size_t left = high_size - at;
     if (left < 64) word &= (uint64_t{1} << left) - 1;
     const __m512i found = _mm512_maskz_compress_epi8(word, bytes);
+    const size_t found_count = static_cast<size_t>(std::popcount(word));
+    if (is_short) {
+      if (count + found_count > k) return false;
+      if (found_count == 0) continue;
+      // Behind those of the first word. `count` is below 64, since more were found.
+      short_positions = _mm512_mask_expand_epi8(
+          short_positions, ~uint64_t{0} << count,
+          _mm512_add_epi8(found, _mm512_set1_epi8(static_cast<int8_t>(at))));
+      count += found_count;
+      continue;
+    }
     const __m512i begin = _mm512_set1_epi16(static_cast<int16_t>(at));
     const __m512i low = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(found));
     const __m512i high = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(found, 1));
     _mm512_storeu_si512(positions.data() + count, _mm512_add_epi16(low, begin));
     _mm512_storeu_si512(positions.data() + count + 32, _mm512_add_epi16(high, begin));
-    count += static_cast<size_t>(std::popcount(word));
+    count += found_count;
     if (count > k) return false;
   }
   if (count != k) return false;
@@ -69,14 +84,18 @@ LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_
   __m512i last = _mm512_set1_epi16(-1);                 // of the block before, in its last lane
   __mmask32 wrong = 0;
   for (size_t i = 0; i < k; i += 32) {
+    const __m512i position =
+        !is_short ? _mm512_load_si512(positions.data() + i)
+                  : _mm512_cvtepu8_epi16(i == 0 ? _mm512_castsi512_si256(short_positions)
+                                                : _mm512_extracti64x4_epi64(short_positions, 1));
     // The i-th index has the upper part position − i.
-    const __m512i upper =
-        _mm512_sub_epi16(_mm512_load_si512(positions.data() + i),
-                         _mm512_add_epi16(lanes, _mm512_set1_epi16(static_cast<int16_t>(i))));
+    const __m512i upper = _mm512_sub_epi16(
+        position, _mm512_add_epi16(lanes, _mm512_set1_epi16(static_cast<int16_t>(i))));
     const size_t low_at = high_size + i * low_bits;
-    const __m512i fields = LoadUpTo(in, low_at / 16 * 2);
-    const __m512i bit =
-        _mm512_add_epi16(low_at_lane, _mm512_set1_epi16(static_cast<int16_t>(low_at % 16)));
+    const size_t load_at = LoadFrom(in.size(), low_at / 8);
+    const __m512i fields = Load(in, load_at);
+    const __m512i bit = _mm512_add_epi16(
+        low_at_lane, _mm512_set1_epi16(static_cast<int16_t>(low_at - 8 * load_at)));
     const __m512i place = _mm512_srli_epi16(bit, 4);
     // A funnel shift takes its count modulo 16.
     const __m512i low = _mm512_and_si512(

@@ -119,9 +119,14 @@ LONGWAVE_AVX512 uint32_t FinishListed(const FinishArgs& args, const Share* share
       quotient = _mm512_maskz_div_pd(sent, _mm512_mul_pd(_mm512_cvtepi64_pd(sums), quantum),
                                      DivisorsOf(*args.plan, _mm512_load_si512(of_lanes.data())));
     }
-    const __m256 before = _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), sent, index, out, 4);
-    _mm256_mask_i32scatter_ps(out, sent, index, Apply<true>(quotient, before, &nonzero), 4);
-    _mm512_mask_i32scatter_epi64(args.sums, sent, index, zero, 8);
+    const __m256 before = _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), lanes, index, out, 4);
+    // Eight stores are faster than a scatter. A sum of zero adds zero.
+    alignas(32) std::array<float, 8> after;
+    _mm256_store_ps(after.data(), Apply<true>(quotient, before, &nonzero));
+    for (size_t j = 0; j < std::min<size_t>(left, 8); ++j) {
+      out[args.list[i + j]] = after[j];
+      args.sums[args.list[i + j]] = 0;
+    }
   }
   return nonzero;
 }

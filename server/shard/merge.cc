@@ -155,7 +155,8 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
         std::span<float> values = std::span(slot.merged).first(job.tile_sizes[tile]);
         if (has_residual) {
           values = job.Of(residual, tile);
-          slot.tiles.MergeInto(job.plan, tile, job.DrawOf(tile), values);
+          slot.tiles.MergeInto(job.plan, tile, job.DrawOf(tile), values,
+                               tile + 1 < end ? job.Of(residual, tile + 1) : std::span<float>());
         } else {
           slot.tiles.Merge(job.plan, tile, job.DrawOf(tile), values);
         }

@@ -13,15 +13,31 @@
 #include "server/shard/finish_tile.h"
 #include "server/shard/merge.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace longwave {
 namespace {
 
-// How far ahead of the sums the payloads are fetched, in contributions: with hundreds of them no
-// processor guesses the next one.
-constexpr size_t kPrefetchAhead = 4;
+// Contributions whose indices are read before the first of them is added up: a load from a payload
+// waits for stores to sums before it that end in the same twelve bits of address, of which there
+// are too many to have them in between. Also how far ahead payloads are fetched: with hundreds of
+// them no processor guesses the next one.
+constexpr size_t kBatch = 12;
+constexpr size_t kFloatsALine = 16;
 
 // 2^±kExponentMax are doubles, and so are the products of the one and quotients by the other.
 constexpr int kExponentMax = 900;
+
+// std::llrint in the default rounding, without its call.
+int64_t RoundToInt(double value) {
+#if defined(__x86_64__)
+  return _mm_cvtsd_si64(_mm_set_sd(value));
+#else
+  return std::llrint(value);
+#endif
+}
 
 void Prefetch(const Contribution& contribution, uint32_t tile) {
   const TileOffsets& offsets = contribution.layout->offsets(tile);
@@ -112,9 +128,11 @@ uint32_t TileMerger::Merge(const MergePlan& plan, uint32_t tile, uint64_t draw,
 }
 
 uint32_t TileMerger::MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw,
-                               std::span<float> e) {
-  if (!Sum(plan, tile, static_cast<uint32_t>(e.size()), draw)) return 0;
-  return Finish<true>(plan, e);
+                               std::span<float> e, std::span<const float> next) {
+  next_ = next;
+  const bool any = Sum(plan, tile, static_cast<uint32_t>(e.size()), draw);
+  next_ = {};
+  return any ? Finish<true>(plan, e) : 0;
 }
 
 bool TileMerger::Sum(const MergePlan& plan, uint32_t tile, uint32_t tile_size, uint64_t draw) {
@@ -164,23 +182,39 @@ bool TileMerger::ChooseQuantum(const MergePlan& plan, uint32_t tile, int* expone
 template <typename Share>
 void TileMerger::Accumulate(const MergePlan& plan, uint32_t tile, uint64_t draw, Share* shares) {
   const std::span<const Contribution> all = plan.contributions;
-  uint32_t at = 0;     // in indices_: moves on while they are listed
-  uint32_t known = 0;  // indices there that the next contribution has too
-  for (size_t c = 0; c < std::min(kPrefetchAhead, all.size()); ++c) Prefetch(all[c], tile);
-  for (size_t c = 0; c < all.size(); ++c) {
-    if (c + kPrefetchAhead < all.size()) Prefetch(all[c + kPrefetchAhead], tile);
-    const Contribution& contribution = all[c];
-    const PayloadLayout& layout = *contribution.layout;
-    const uint32_t count = layout.sent_count(tile);
-    const std::span<uint16_t> indices = std::span(indices_).subspan(at, count);
-    // All of a round draw the same random or stride indices, and have all alike.
-    if (layout.format().selection == Selection::kTopK || listed_ > 0 || known != count) {
-      ReadTileIndices(layout, tile, contribution.payload, draw, indices);
+  for (size_t c = 0; c < std::min(kBatch, all.size()); ++c) Prefetch(all[c], tile);
+  size_t fetched = 0;  // of next_
+  uint32_t at = 0;     // in indices_, where those of a list stay
+  for (size_t begin = 0; begin < all.size();) {
+    if (listed_ == 0) at = 0;
+    size_t end = begin;
+    std::array<std::span<const uint16_t>, kBatch> indices;
+    for (uint32_t count; end < std::min(begin + kBatch, all.size()); ++end, at += count) {
+      const PayloadLayout& layout = *all[end].layout;
+      count = layout.sent_count(tile);
+      if (end > begin && at + count > indices_.size()) break;
+      // All of a round draw the same random or stride indices, and have all alike.
+      if (layout.format().selection != Selection::kTopK && end > begin && listed_ == 0 &&
+          all[end - 1].layout->format() == layout.format()) {
+        indices[end - begin] = indices[end - 1 - begin];
+        count = 0;
+        continue;
+      }
+      const std::span<uint16_t> to = std::span(indices_).subspan(at, count);
+      ReadTileIndices(layout, tile, all[end].payload, draw, to);
+      indices[end - begin] = to;
     }
-    known = layout.format().selection == Selection::kTopK ? 0 : count;
-    AccumulateOne(contribution, tile, plan.multipliers[c], scales_[c],
-                  static_cast<Share>(plan.shares[c]), std::span<const uint16_t>(indices), shares);
-    if (listed_ > 0) at += count;
+    for (size_t c = begin; c < end; ++c) {
+      if (c + kBatch < all.size()) Prefetch(all[c + kBatch], tile);
+      // An equal part of the next tile's E with each, so that fetching it takes no time of its own.
+      const size_t fetch_end = next_.size() * (c + 1) / all.size();
+      for (; fetched < fetch_end; fetched += kFloatsALine) {
+        __builtin_prefetch(&next_[fetched], 1, 2);
+      }
+      AccumulateOne(all[c], tile, plan.multipliers[c], scales_[c],
+                    static_cast<Share>(plan.shares[c]), indices[c - begin], shares);
+    }
+    begin = end;
   }
 }
 
@@ -197,7 +231,7 @@ void TileMerger::AccumulateOne(const Contribution& contribution, uint32_t tile, 
   int64_t* const sums = sums_.data();
   if (HasScale(codec)) {
     // A zero scale has zero codes, whatever levels these stand for: the multiplier is zero too.
-    const int64_t m = std::llrint(multiplier * double{scale} * unit);
+    const int64_t m = RoundToInt(multiplier * double{scale} * unit);
     switch (bits) {
       case 1:
         return AddLevels<1>(codec, m, codes, indices, share, sums, shares);
@@ -218,7 +252,7 @@ void TileMerger::AccumulateOne(const Contribution& contribution, uint32_t tile, 
     const uint32_t pattern = bits == 32 ? LoadLe<uint32_t>(codes.data() + 4 * i)
                                         : uint32_t{LoadLe<uint16_t>(codes.data() + 2 * i)} << 16;
     const double value = std::bit_cast<float>(pattern);
-    sums[indices[i]] += std::llrint(multiplier * value * unit);
+    sums[indices[i]] += RoundToInt(multiplier * value * unit);
     shares[indices[i]] = static_cast<Share>(shares[indices[i]] + share);
   }
 }

@@ -43,8 +43,10 @@ class TileMerger {
  public:
   // merged ← G of the tile. Returns how many of its coefficients are not zero.
   uint32_t Merge(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> merged);
-  // e ← e + G, saturated. The same as Merge into a buffer and then adding that.
-  uint32_t MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e);
+  // e ← e + G, saturated. The same as Merge into a buffer and then adding that. next: what will be
+  // the next call's e, fetched meanwhile; E is larger than caches are.
+  uint32_t MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e,
+                     std::span<const float> next = {});
 
  private:
   // Contributions of so few coefficients altogether are finished one coefficient of the list after
@@ -64,6 +66,7 @@ class TileMerger {
   template <bool kInto>
   uint32_t Finish(const MergePlan& plan, std::span<float> out);
 
+  std::span<const float> next_;
   int exponent_ = 0;     // s of the tile under way
   uint32_t listed_ = 0;  // coefficients in list_, duplicates included; 0: too many for it
   std::vector<float> scales_;
