@@ -48,7 +48,7 @@ absl::StatusOr<RunConfig> ConfigOf(const BenchShardOptions& options, uint32_t wo
   return ParseConfig("{}", "bench", overrides);
 }
 
-// A folder that goes with this object, unless it is to be kept.
+// A folder that goes with this object, unless it is to be kept: a failure names the logs in it.
 class Folder {
  public:
   static absl::StatusOr<Folder> Create(const std::string& kept) {
@@ -72,6 +72,7 @@ class Folder {
     if (temporary_) std::filesystem::remove_all(path_, ignored);
   }
   const std::string& path() const { return path_; }
+  void Keep() { temporary_ = false; }
 
  private:
   Folder(std::string path, bool temporary) : path_(std::move(path)), temporary_(temporary) {}
@@ -102,17 +103,24 @@ class Measurement {
   absl::StatusOr<ShardFigures> Take() {
     LONGWAVE_ASSIGN_OR_RETURN(config_, ConfigOf(options_, workers_));
     LONGWAVE_ASSIGN_OR_RETURN(
-        const Folder folder,
+        Folder folder,
         Folder::Create(options_.log_dir.empty() ? ""
                                                 : absl::StrCat(options_.log_dir, "/", workers_)));
+    absl::StatusOr<ShardFigures> figures = TakeIn(folder.path());
+    if (!figures.ok()) folder.Keep();
+    return figures;
+  }
+
+ private:
+  absl::StatusOr<ShardFigures> TakeIn(const std::string& folder) {
     LONGWAVE_ASSIGN_OR_RETURN(
         cluster_,
         BenchCluster::Start({.server = options_.server,
-                             .folder = folder.path(),
+                             .folder = folder,
                              .config = config_,
                              .manifest = {{{"synthetic", {static_cast<int64_t>(options_.params)}}}},
                              .shard_processors = placement_.shards}));
-    const absl::StatusOr<ShardFigures> figures = Measure(folder.path());
+    const absl::StatusOr<ShardFigures> figures = Measure(folder);
     if (!figures.ok()) {
       // A process that has ended says more than a load that waits for it in vain.
       LONGWAVE_RETURN_IF_ERROR(cluster_->Health());
@@ -122,7 +130,6 @@ class Measurement {
     return figures;
   }
 
- private:
   absl::StatusOr<ShardFigures> Measure(const std::string& folder) {
     const Layout& layout = cluster_->layout();
     LONGWAVE_ASSIGN_OR_RETURN(const BenchPushes pushes,

@@ -142,7 +142,8 @@ def attempt(program):
         for arguments, status, sentence in (
                 (["--workers", "513"], 1, "--workers"),
                 (["--bits", "3"], 1, "--bits: got 3, wanted 1, 2, 4, 8, 16 or 32"),
-                (["--server", "/nowhere/longwave-server"], 1, "cannot start coordinator"),
+                (["--server", "/nowhere/longwave-server", "--log-dir", folder], 1,
+                 "cannot start coordinator"),
                 (["--set", "sync.nothing=1"], 1, "sync.nothing"),
                 (["--json", f"{folder}/no/such.json", "--workers", "1", "--params", "4096",
                   "--rounds", "1", "--no-raw"], 1, "such.json")):
