@@ -64,10 +64,12 @@ class LinkBench {
         interrupt_fd_(interrupt_fd) {
     figures_.config = std::move(config);
     figures_.delay = absl::Milliseconds(options.delay_ms);
+    figures_.mtu = options.mtu;
   }
 
   absl::Status Run() {
-    LONGWAVE_ASSIGN_OR_RETURN(network_, LinkNetwork::Create(LinkNodes(figures_.config), folder_));
+    LONGWAVE_ASSIGN_OR_RETURN(
+        network_, LinkNetwork::Create(LinkNodes(figures_.config), figures_.mtu, folder_));
     // From here on this process and what it starts without more ado are at the coordinator's place.
     LONGWAVE_RETURN_IF_ERROR(network_->NamespaceOf(LinkNetwork::kCoordinator).Enter());
     Say(Header());
@@ -97,7 +99,7 @@ class LinkBench {
         "interfaces carry payload frames alone.\nInterfaces count packets as they are: MTU %u, but "
         "up to %u bytes with one header (segmentation offload).\nPreset %s, GPT d %u, %u layers, "
         "H %u, batch %u x %u, delay %g ms either way. Logs: %s\n\n",
-        config.run.workers, config.run.shards, LinkNetwork::kMtu, LinkNetwork::kOffloadBytesMax,
+        config.run.workers, config.run.shards, figures_.mtu, LinkNetwork::kOffloadBytesMax,
         config.run.preset, config.model.d_model, config.model.layers, config.sync.inner_steps,
         config.train.batch, config.model.context, options_.delay_ms, folder_);
   }
@@ -296,6 +298,9 @@ void AddBenchLinkFlags(CLI::App* command, BenchLinkOptions* options) {
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--delay-ms", options->delay_ms, "Delay of every byte, either way")
+      ->capture_default_str();
+  command->add_option("--mtu", options->mtu, "Of the data links: bytes of a packet")
+      ->check(CLI::Range(576, 65535))
       ->capture_default_str();
   command->add_option("--rounds", options->rounds, "Rounds at the lowest rate")
       ->capture_default_str();

@@ -22,6 +22,7 @@ struct BenchLinkOptions {
   std::string data;                       // stands for data.path, if given
   std::vector<double> rates = {10, 100};  // Mbit/s
   double delay_ms = 0;                    // of every byte, either way; ours alone, not PyTorch's
+  uint32_t mtu = 9000;                    // of the data links
   uint32_t rounds = 8;                    // of the run at the lowest rate, which sets the target
   uint32_t share_rounds = 4;              // of the runs at other rates and the unshaped one
   double target_loss = 0;                 // 0: the lowest of the run at the lowest rate

@@ -71,6 +71,7 @@ struct LinkFigures {
   RunConfig config;
   uint64_t parameters = 0;
   absl::Duration delay;
+  uint32_t mtu = 0;           // of the data links
   std::vector<LinkRun> runs;  // of config's preset: the unshaped one, then by falling rate
   std::optional<double> target_loss;
   std::vector<LinkBaseline> baselines;

@@ -76,7 +76,7 @@ absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_vi
 }
 
 absl::StatusOr<std::unique_ptr<LinkNetwork>> LinkNetwork::Create(
-    const std::vector<std::string>& nodes, const std::string& work_folder) {
+    const std::vector<std::string>& nodes, uint32_t mtu, const std::string& work_folder) {
   if (geteuid() != 0) {
     return absl::PermissionDeniedError(
         "network namespaces and shaped links need root; got an ordinary user");
@@ -86,11 +86,11 @@ absl::StatusOr<std::unique_ptr<LinkNetwork>> LinkNetwork::Create(
   LONGWAVE_ASSIGN_OR_RETURN(std::string tc, FindProgram("tc", "iproute2"));
   std::unique_ptr<LinkNetwork> network(
       new LinkNetwork(work_folder, std::move(nsenter), std::move(ip), std::move(tc)));
-  LONGWAVE_RETURN_IF_ERROR(network->Build(nodes));
+  LONGWAVE_RETURN_IF_ERROR(network->Build(nodes, mtu));
   return network;
 }
 
-absl::Status LinkNetwork::Build(const std::vector<std::string>& names) {
+absl::Status LinkNetwork::Build(const std::vector<std::string>& names, uint32_t mtu) {
   LONGWAVE_ASSIGN_OR_RETURN(hub_, NetNamespace::Create());
   std::string script;
   for (const std::string_view bridge : {kData, kControl}) {
@@ -101,6 +101,9 @@ absl::Status LinkNetwork::Build(const std::vector<std::string>& names) {
   uint32_t number = 1;
   LONGWAVE_RETURN_IF_ERROR(AddNode(std::string(kCoordinator), number++, &script));
   for (const std::string& name : names) LONGWAVE_RETURN_IF_ERROR(AddNode(name, number++, &script));
+  for (uint32_t end = 2; end < number; ++end) {
+    absl::StrAppend(&script, "link set data", end, " mtu ", mtu, "\n");
+  }
   LONGWAVE_RETURN_IF_ERROR(Batch(*hub_, ip_, script));
   for (const auto& [name, node] : nodes_) {
     std::string own = "link set lo up\n";
@@ -108,7 +111,7 @@ absl::Status LinkNetwork::Build(const std::vector<std::string>& names) {
       if (name == kCoordinator && interface == kData) continue;
       const std::string link(interface);
       absl::StrAppend(&own, "addr add ", Address(name, interface), "/16 dev ", link, "\nlink set ",
-                      link, " gso_max_size ", kOffloadBytesMax, " up\n");
+                      link, interface == kData ? absl::StrCat(" mtu ", mtu) : "", " up\n");
     }
     LONGWAVE_RETURN_IF_ERROR(Batch(*node.space, ip_, own));
   }
@@ -118,17 +121,17 @@ absl::Status LinkNetwork::Build(const std::vector<std::string>& names) {
 absl::Status LinkNetwork::AddNode(const std::string& name, uint32_t number,
                                   std::string* hub_script) {
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<NetNamespace> space, NetNamespace::Create());
-  // Neighbours and groups of IPv6 would be announced on the data links from time to time.
+  // Where the kernel has no such setting there is nothing to do.
   LONGWAVE_RETURN_IF_ERROR(space->Do([] {
-    std::ofstream("/proc/sys/net/ipv6/conf/default/disable_ipv6") << 1;  // absent: nothing to do
+    // Neighbours and groups of IPv6 would be announced on the data links from time to time.
+    std::ofstream("/proc/sys/net/ipv6/conf/default/disable_ipv6") << 1;
     return absl::OkStatus();
   }));
   for (const std::string_view bridge : {kControl, kData}) {
     if (name == kCoordinator && bridge == kData) continue;
     const std::string link(bridge), end = absl::StrCat(link, number);
     absl::StrAppend(hub_script, "link add name ", end, " type veth peer name ", link, " netns ",
-                    space->path(), "\nlink set ", end, " gso_max_size ", kOffloadBytesMax,
-                    " master ", link, " up\n");
+                    space->path(), "\nlink set ", end, " master ", link, " up\n");
   }
   nodes_[name] = {std::move(space), number};
   return absl::OkStatus();

@@ -40,14 +40,15 @@ class LinkNetwork {
   static constexpr std::string_view kControl = "control";
   static constexpr std::string_view kCoordinator = "coordinator";  // control link alone
 
-  // The kernel hands packets of up to this much from node to node (segmentation offload, as network
-  // cards do it), each counted with one header; the bucket of tbf must hold one.
-  static constexpr uint32_t kMtu = 1500;
-  static constexpr uint32_t kOffloadBytesMax = 32768;
+  // The kernel may hand on packets of up to this much, whatever the MTU (segmentation offload, as
+  // network cards have it), each counted with one header; the bucket of tbf must hold one.
+  static constexpr uint32_t kOffloadBytesMax = 65536;
 
-  // nodes: names; each gets both links. work_folder: for the commands' scripts and complaints.
-  // PermissionDenied: not root. Unavailable: ip, tc or nsenter is missing, or the kernel refused.
+  // nodes: names; each gets both links. mtu: of the data links. work_folder: for the commands'
+  // scripts and complaints. PermissionDenied: not root. Unavailable: ip, tc or nsenter is missing,
+  // or the kernel refused.
   static absl::StatusOr<std::unique_ptr<LinkNetwork>> Create(const std::vector<std::string>& nodes,
+                                                             uint32_t mtu,
                                                              const std::string& work_folder);
 
   // Of every data link, both directions; 0: not shaped.
@@ -71,7 +72,7 @@ class LinkNetwork {
         nsenter_(std::move(nsenter)),
         ip_(std::move(ip)),
         tc_(std::move(tc)) {}
-  absl::Status Build(const std::vector<std::string>& names);
+  absl::Status Build(const std::vector<std::string>& names, uint32_t mtu);
   absl::Status AddNode(const std::string& name, uint32_t number, std::string* hub_script);
   // Runs `program -batch` of the script in a namespace.
   absl::Status Batch(const NetNamespace& space, const std::string& program,

@@ -211,7 +211,7 @@ std::string LinkJson(const LinkFigures& figures) {
                      {"batch", config.train.batch},
                      {"context", config.model.context},
                      {"delay_ms", absl::ToDoubleMilliseconds(figures.delay)},
-                     {"mtu", LinkNetwork::kMtu},
+                     {"mtu", figures.mtu},
                      {"offload_bytes_max", LinkNetwork::kOffloadBytesMax},
                      {"formula",
                       {{"up", PayloadBytesPerParameter(config.sync.up)},

@@ -1,0 +1,128 @@
+"""`longwave bench link` as a person runs it: real processes in network namespaces over shaped links."""
+
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "integration"))
+from harness import IntegrationTest, await_gone, processes_mentioning  # noqa: E402
+
+CLONE_NEWNET = 0x40000000
+
+
+def why_not_here():
+    """Why links cannot be had here; empty if they can."""
+    if os.geteuid() != 0:
+        return "shaped links need root"
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    for program in ("ip", "tc", "nsenter"):
+        if not shutil.which(program, path=path):
+            return f"the program {program} is not here"
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if ctypes.CDLL(None).unshare(CLONE_NEWNET) == 0 else 1)
+    _, status = os.waitpid(child, 0)
+    return "" if status == 0 else "the kernel gives no network namespaces"
+
+
+# A model of 1 M parameters would take minutes on a busy machine: a third of it, and few steps, but the same
+# code. Payloads of small models have more overhead, hence the test of bytes has a model of its own.
+SMALL = ["--quick", "--set", "model.layers=2", "--set", "train.batch=1", "--set", "sync.inner_steps=2",
+         "--set", "train.warmup_steps=2", "--set", "run.validation_batches=1", "--set", "train.threads=1",
+         "--set", "cluster.heartbeat_interval_s=0.1"]
+# One million parameters.
+MILLION = [part if part != "model.layers=2" else "model.layers=5" for part in SMALL]
+
+
+class Link(IntegrationTest):
+    def setUp(self):
+        super().setUp()
+        reason = why_not_here()
+        if reason and "bad_command" not in self.id():
+            self.skipTest(reason)
+
+    def bench(self, *arguments, status=0):
+        """Runs it to its end; its figures and its output."""
+        figures = self.root / "figures.json"
+        child = self.start("longwave", "bench", "link", "--data", self.text, "--runs-dir", self.root / "runs",
+                           "--json", figures, *arguments)
+        got, output, errors = child.finish(250)
+        self.assertEqual(got, status, output + errors)
+        self.assertEqual(processes_mentioning(str(self.root)), [])
+        return (json.loads(figures.read_text(encoding="utf-8")) if figures.exists() else None), output, errors
+
+    def check_bytes(self, run):
+        for way in ("up", "down"):
+            for count in ("interface_over_formula", "sockets_over_formula"):
+                self.assertAlmostEqual(run[count][way], 1, delta=0.03, msg=f"{run['mbit']} {count} {way}")
+
+    def test_quick_run_has_its_figures(self):
+        figures, output, _ = self.bench(*MILLION, "--set", "run.workers=2", "--rates", "400", "--rounds", "6",
+                                        "--share-rounds", "6", "--baselines", "ddp,diloco,torch-ddp")
+        self.assertEqual(figures["parameters"], 1_032_576)
+        self.assertEqual([run["mbit"] for run in figures["runs"]], [0, 400])
+        for run in figures["runs"]:
+            self.check_bytes(run)
+            self.assertEqual(run["rounds"], 6)
+            self.assertTrue(run["replicas_equal"])
+            self.assertEqual(len(run["curve"]), 6)
+            self.assertEqual(len(run["workers"]), 2)
+            for worker in run["workers"]:
+                self.assertGreater(worker["compute_share"], 0)
+                self.assertLess(worker["compute_share"], 1)
+                self.assertGreater(worker["control_bytes_up"], 0)
+                self.assertGreater(worker["data_bytes_up"], worker["payload_bytes_up"])
+        # Links change when things arrive, never what is computed.
+        self.assertEqual(figures["runs"][0]["state_hash"], figures["runs"][1]["state_hash"])
+        self.assertIsNotNone(figures["runs"][1]["seconds_to_target"])
+        ddp, diloco, torch = figures["baselines"]
+        for baseline in (ddp, diloco):
+            self.assertEqual([rate["mbit"] for rate in baseline["rates"]], [0, 400])
+            for rate in baseline["rates"]:
+                self.assertAlmostEqual(rate["data_bytes_up_per_unit"], 4 * 1_032_576, delta=200_000)
+        self.assertIn("--torch-python", torch["not_measured"])
+        self.assertIn(figures["bars"][0]["verdict"], ("met", "not met"))
+        self.assertEqual(figures["bars"][-1]["verdict"], "not measured")
+        self.assertIn("met: bytes up at the interface", output)
+
+    def test_delay_reaches_the_run(self):
+        figures, _, _ = self.bench(*SMALL, "--set", "run.workers=2", "--rates", "400", "--rounds", "3",
+                                   "--share-rounds", "3", "--delay-ms", "150", "--baselines", "none",
+                                   "--set", "sync.overlap=0", "--set", "sync.fragments=1")
+        for run in figures["runs"]:
+            self.assertTrue(run["replicas_equal"])
+            # A push goes one way and its merged update the other, three times.
+            for worker in run["workers"]:
+                self.assertGreaterEqual(worker["seconds_syncing"], 3 * 2 * 0.150)
+
+    def test_bytes_do_not_grow_with_the_workers(self):
+        figures, _, _ = self.bench(*MILLION, "--set", "run.workers=8", "--rates", "400", "--rounds", "6",
+                                   "--share-rounds", "6", "--baselines", "none")
+        for run in figures["runs"]:
+            self.check_bytes(run)
+
+    def test_interrupt_leaves_nothing_behind(self):
+        child = self.start("longwave", "bench", "link", "--data", self.text, "--runs-dir", self.root / "runs",
+                           *SMALL, "--rounds", "100", "--share-rounds", "100", "--rates", "10")
+        child.await_line("Logs:")
+        child.process.send_signal(signal.SIGINT)
+        status, _, errors = child.finish()
+        self.assertEqual(status, 128 + signal.SIGINT, errors)
+        self.assertEqual(await_gone(processes_mentioning(str(self.root)), 5), [])
+
+    def test_bad_command_lines_are_refused(self):
+        for arguments, wanted in ((["--rates", "0"], "--rates"), (["--baselines", "nonsense"], "--baselines"),
+                                  (["--delay-ms", "-1"], "--delay-ms"), (["--rounds", "0"], "--rounds"),
+                                  (["--set", "sync.nonsense=1"], "sync.nonsense")):
+            _, _, errors = self.bench(*arguments, status=1)
+            self.assertIn(wanted, errors)
+            self.assertEqual(len(errors.strip().splitlines()), 1, errors)
+
+
+if __name__ == "__main__":
+    unittest.main()
