@@ -56,15 +56,27 @@ TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32
       work);
   if (!report.sums.finite) return report;
 
+  // A selection does not depend on where it begins to look.
+  static thread_local uint32_t threshold = 0;
+  work.threshold = threshold;
+  if (args.transform == Transform::kDct && &next != &tile) {
+    work.fetch = reinterpret_cast<const char*>(args.momentum + next.coefficient_offset);
+    work.fetch_end = work.fetch + next.size() * sizeof(float);
+  }
   Select(context, t, momentum, work);
+  threshold = work.threshold;
+  FetchSome(16, work);
   const PayloadFormat& format = context.payload_layout.format();
   const uint32_t count = context.payload_layout.sent_count(t);
   const uint16_t scale = QuantizeValues(math, format.codec, count, work);
+  FetchSome(16, work);
   report.sent = math.square_sum(count, work.values);
   WriteTileHead(context.payload_layout, t, {work.indices, count}, scale, args.payload);
+  FetchSome(16, work);
   math.pack(
       ValueBits(format.codec), count, work.codes,
       reinterpret_cast<uint8_t*>(args.payload.data()) + context.payload_layout.offsets(t).values);
+  FetchSome(TileWork::kSize, work);  // what is left
   if (format.selection == Selection::kAll) {
     math.add_scaled(count, -args.alpha, work.values, momentum);
   } else {

@@ -35,15 +35,33 @@ LONGWAVE_SIMD void ZeroUpTo(uint32_t begin, uint32_t end, uint32_t* v) {
 
 // The largest threshold that is found soon and that at least k of v[0 … n) reach; 0 where less than
 // k are above zero. Of 4 · kLanes' multiples as CountAtLeast.
-inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uint32_t k) {
+inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uint32_t k,
+                            TileWork& work) {
   const uint32_t enough = k + k / 8;  // not worth another step
   uint32_t low = 0, high = largest + 1;
-  // The k-th is rarely below a sixteenth of the largest, and never mind where it is.
-  constexpr uint32_t kFourOctaves = 4u << 23;
-  if (largest > kFourOctaves && CountAtLeast(n, v, largest - kFourOctaves) >= k) {
-    low = largest - kFourOctaves;
+  if (work.threshold > 0 && work.threshold <= largest) {
+    // From where the last one was, in steps that double, until it is between two of them.
+    uint32_t at = work.threshold, step = 1u << 19;
+    while (low == 0 || high > largest) {
+      FetchSome(8, work);
+      const uint32_t count = CountAtLeast(n, v, at);
+      const bool reached = count >= k;
+      low = reached ? at : low;
+      high = reached ? high : at;
+      if (reached && count <= enough) return low;
+      if (reached ? high - at <= step : at <= step) break;
+      at = reached ? at + step : at - step;
+      step *= 2;
+    }
+  } else {
+    // The k-th is rarely below a sixteenth of the largest, and never mind where it is.
+    constexpr uint32_t kFourOctaves = 4u << 23;
+    if (largest > kFourOctaves && CountAtLeast(n, v, largest - kFourOctaves) >= k) {
+      low = largest - kFourOctaves;
+    }
   }
   while (high - low > 1) {
+    FetchSome(8, work);
     const uint32_t middle = low + (high - low) / 2;
     const uint32_t count = CountAtLeast(n, v, middle);
     const bool reached = count >= k;
@@ -55,10 +73,12 @@ inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uin
 }
 
 // momentum ← x. The bits of those of x[0 … n) that reach the threshold, in words of 64.
-inline void CopyAndMark(uint32_t n, const float* x, uint32_t t, float* momentum, uint64_t* words) {
+inline void CopyAndMark(uint32_t n, const float* x, uint32_t t, float* momentum, uint64_t* words,
+                        TileWork& work) {
   const VI threshold = BroadcastI(t);
   for (uint32_t i = 0; i < n; i += 64) {
     const bool whole = i + 64 <= n;
+    FetchSome(1, work);
     uint64_t word = 0;
     Unroll<64 / kLanes>([&](auto k) LONGWAVE_BODY {
       const uint32_t at = i + k.value * kLanes;
@@ -76,9 +96,11 @@ inline void CopyAndMark(uint32_t n, const float* x, uint32_t t, float* momentum,
 }
 
 // The numbers of the set bits, in order. `out` has room for three more.
-inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* out) {
+inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* out,
+                         TileWork& work) {
   uint32_t count = 0;
   for (uint32_t w = 0; w < word_count; ++w) {
+    FetchSome(1, work);
     uint64_t word = words[w];
     const uint32_t base = w * 64;
     const auto bits = static_cast<uint32_t>(__builtin_popcountll(word));
@@ -163,19 +185,21 @@ inline void SelectTopK(uint32_t n, uint32_t k, float* momentum, TileWork& work) 
     }
     const uint32_t coarse_padded = RoundUp(coarse, 4 * kLanes);
     ZeroUpTo(coarse, coarse_padded, magnitudes);
-    threshold = ThresholdOf(coarse_padded, magnitudes, largest_bits, k);
+    threshold = ThresholdOf(coarse_padded, magnitudes, largest_bits, k, work);
   } else if (k < n && k <= fine / 4 * 3) {
-    threshold = ThresholdOf(fine_padded, work.maxima, largest_bits, k);
+    threshold = ThresholdOf(fine_padded, work.maxima, largest_bits, k, work);
   } else if (k < n) {
     const uint32_t padded = RoundUp(n, 64);
     for (uint32_t i = 0; i < padded; i += kLanes) {
       StoreI(magnitudes + i, Magnitude(Load(work.x + i)));
     }
-    threshold = ThresholdOf(padded, magnitudes, largest_bits, k);
+    threshold = ThresholdOf(padded, magnitudes, largest_bits, k, work);
   }
 
-  CopyAndMark(n, work.x, threshold, momentum, words);
-  const uint32_t count = ListBits(RoundUp(n, 64) / 64, words, candidates);
+  if (threshold > 0) work.threshold = threshold;
+
+  CopyAndMark(n, work.x, threshold, momentum, words, work);
+  const uint32_t count = ListBits(RoundUp(n, 64) / 64, words, candidates, work);
   if (count > k) {
     for (uint32_t i = 0; i < count; ++i) {
       uint32_t bits;

@@ -36,13 +36,13 @@ struct SquareLanes {
     lanes[kWhich % 4] = Fma(v, v, lanes[kWhich % 4]);
   }
   double Total() const {
-    float each[kLanes];
-    double sum = 0;
-    for (const V& v : lanes) {
-      Store(each, v);
-      for (uint32_t i = 0; i < kLanes; ++i) sum += static_cast<double>(each[i]);
+    float each[4 * kLanes];
+    for (uint32_t l = 0; l < 4; ++l) Store(each + l * kLanes, lanes[l]);
+    VD sum = ZeroD();
+    for (uint32_t i = 0; i < 4 * kLanes; i += kLanes / 2) {
+      sum = AddD(sum, LoadMagnitudesD(each + i));  // of squares, which are their own magnitudes
     }
-    return sum;
+    return SumD(sum);
   }
 };
 

@@ -68,7 +68,21 @@ struct TileWork {
   alignas(64) float values[kSize];         // what is sent, in index order
   alignas(64) uint32_t codes[kSize];       // the same as it is written
   alignas(64) uint16_t indices[kSize];
+
+  // Where the selection before found its threshold, as a magnitude's bits: where the next begins to
+  // look. 0: nowhere. It changes no result.
+  uint32_t threshold = 0;
+  // What the next tile will read, brought to the second-level cache a few lines at a time between
+  // other work: a processor that is asked for many lines at once stands still until it has them.
+  const char* fetch = nullptr;
+  const char* fetch_end = nullptr;
 };
+
+static inline void FetchSome(uint32_t lines, TileWork& work) {
+  for (; lines > 0 && work.fetch < work.fetch_end; --lines, work.fetch += 64) {
+    __builtin_prefetch(work.fetch, 0, 2);
+  }
+}
 
 // What Accumulate found. The sums are metrics: fp32 in lanes where that is good enough.
 struct TileSums {
