@@ -173,7 +173,8 @@ absl::Status SimFileSystem::Append(const std::string& path, Content& content, By
 void SimFileSystem::WriteSome(Content& content) {
   const size_t begin = content.dirty_from;
   const size_t dirty = content.seen.size() - begin;
-  const size_t length = begin + rng_.Below(dirty + 1);
+  // All of it often enough, so that what comes after a hole is seen whole.
+  const size_t length = begin + (rng_.Below(3) == 0 ? dirty : rng_.Below(dirty + 1));
   const bool holes = rng_.Below(2) == 0;
   content.on_disk.resize(std::max(begin, length));
   for (size_t at = begin; at < length; at += kSectorBytes) {
