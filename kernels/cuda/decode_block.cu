@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(co
 // Tiles of 64 × 64 by the sums of dct_plan.h: warp 0 has the even halves of the rows and warp 1 the
 // odd ones, a thread each column of its half. At the end each warp has both halves of 32 rows.
 struct BlockHalves {
-  static constexpr uint32_t kRows = 64, kCols = 64;
+  static constexpr uint32_t kCols = 64;
   static __device__ uint32_t Row(uint32_t v) { return 32 * Warp() + v % 32; }
   static __device__ uint32_t Col(uint32_t v) { return v < 32 ? Lane() : 63 - Lane(); }
 };
