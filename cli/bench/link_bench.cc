@@ -192,11 +192,15 @@ class LinkBench {
     const double first = records.size() > 1 ? records.front().seconds : 0;
     const double units = records.size() > 1 ? run.rounds() - 1 : 1;
     rate.seconds_per_unit = (run.seconds() - first) / units;
+    if (run.ended_early) return rate;
+    InterfaceBytes all;
     for (const LinkWorker& worker : run.workers) {
-      const double share = run.rounds() * static_cast<double>(run.workers.size());
-      rate.bytes_up_per_unit += static_cast<double>(worker.data.sent) / share;
-      rate.bytes_down_per_unit += static_cast<double>(worker.data.received) / share;
+      all.sent += worker.data.sent;
+      all.received += worker.data.received;
     }
+    const double shares = run.rounds() * static_cast<double>(run.workers.size());
+    rate.bytes_up_per_unit = static_cast<double>(all.sent) / shares;
+    rate.bytes_down_per_unit = static_cast<double>(all.received) / shares;
     return rate;
   }
 
@@ -274,6 +278,7 @@ absl::Status Execute(const BenchLinkOptions& options, int interrupt_fd) {
   LONGWAVE_RETURN_IF_ERROR(CheckOptions(options));
   LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
   LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LinkBenchConfig(options));
+  LONGWAVE_RETURN_IF_ERROR(LinkNetwork::Check());
   const std::string folder = absl::StrCat(
       std::filesystem::absolute(options.runs_dir).string(), "/bench-link-",
       absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()), "-", getpid());

@@ -46,8 +46,8 @@ struct LinkBaseline {
   struct Rate {
     double mbit = 0;
     double seconds_per_unit = 0;
-    double bytes_up_per_unit = 0;  // at a worker's data link, mean over workers
-    double bytes_down_per_unit = 0;
+    // At a worker's data link, mean over workers; nothing for a run that was ended amid a unit.
+    std::optional<double> bytes_up_per_unit, bytes_down_per_unit;
   };
   std::vector<Rate> rates;
   std::string why_not_measured;  // a sentence; empty if it was

@@ -64,23 +64,33 @@ absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_vi
     if (!absl::ConsumePrefix(&line, name)) continue;
     const std::vector<absl::string_view> fields =
         absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    // Eight figures of what was received, bytes first, then those of what was sent.
+    // Eight figures of what was received, bytes and packets first, then those of what was sent.
     constexpr size_t kSent = 8;
     InterfaceBytes bytes;
-    if (fields.size() > kSent && absl::SimpleAtoi(fields[0], &bytes.received) &&
-        absl::SimpleAtoi(fields[kSent], &bytes.sent)) {
+    if (fields.size() > kSent + 1 && absl::SimpleAtoi(fields[0], &bytes.received) &&
+        absl::SimpleAtoi(fields[1], &bytes.packets_received) &&
+        absl::SimpleAtoi(fields[kSent], &bytes.sent) &&
+        absl::SimpleAtoi(fields[kSent + 1], &bytes.packets_sent)) {
       return bytes;
     }
   }
   return absl::NotFoundError(absl::StrCat("no counters of the interface ", name));
 }
 
-absl::StatusOr<std::unique_ptr<LinkNetwork>> LinkNetwork::Create(
-    const std::vector<std::string>& nodes, uint32_t mtu, const std::string& work_folder) {
+absl::Status LinkNetwork::Check() {
   if (geteuid() != 0) {
     return absl::PermissionDeniedError(
         "network namespaces and shaped links need root; got an ordinary user");
   }
+  for (const char* program : {"ip", "tc"}) {
+    LONGWAVE_RETURN_IF_ERROR(FindProgram(program, "iproute2").status());
+  }
+  return FindProgram("nsenter", "util-linux").status();
+}
+
+absl::StatusOr<std::unique_ptr<LinkNetwork>> LinkNetwork::Create(
+    const std::vector<std::string>& nodes, uint32_t mtu, const std::string& work_folder) {
+  LONGWAVE_RETURN_IF_ERROR(Check());
   LONGWAVE_ASSIGN_OR_RETURN(std::string nsenter, FindProgram("nsenter", "util-linux"));
   LONGWAVE_ASSIGN_OR_RETURN(std::string ip, FindProgram("ip", "iproute2"));
   LONGWAVE_ASSIGN_OR_RETURN(std::string tc, FindProgram("tc", "iproute2"));

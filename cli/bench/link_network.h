@@ -14,15 +14,21 @@
 
 namespace longwave {
 
-// Bytes at an interface, as the kernel counts them: Ethernet, IP and TCP headers included.
+// What passed an interface, as the kernel counts it: bytes with Ethernet, IP and TCP headers.
 struct InterfaceBytes {
   uint64_t sent = 0;
   uint64_t received = 0;
+  uint64_t packets_sent = 0;
+  uint64_t packets_received = 0;
 
   InterfaceBytes operator-(const InterfaceBytes& other) const {
-    return {sent - other.sent, received - other.received};
+    return {sent - other.sent, received - other.received, packets_sent - other.packets_sent,
+            packets_received - other.packets_received};
   }
 };
+
+// Headers of a packet here: Ethernet 14, IP 20, TCP with its timestamps 32.
+inline constexpr uint32_t kPacketHeaderBytes = 66;
 
 // Workers and shards, each in a network namespace of its own, with two links to a hub:
 //
@@ -43,6 +49,10 @@ class LinkNetwork {
   // The kernel may hand on packets of up to this much, whatever the MTU (segmentation offload, as
   // network cards have it), each counted with one header; the bucket of tbf must hold one.
   static constexpr uint32_t kOffloadBytesMax = 65536;
+
+  // Whether networks can be had here at all. PermissionDenied: not root. NotFound: a program is
+  // missing, and which package has it.
+  static absl::Status Check();
 
   // nodes: names; each gets both links. mtu: of the data links. work_folder: for the commands'
   // scripts and complaints. PermissionDenied: not root. Unavailable: ip, tc or nsenter is missing,

@@ -47,6 +47,8 @@ Json WorkerJson(const LinkRun& run, const LinkWorker& worker, const LinkRun* uns
           {"seconds_syncing", worker.seconds_syncing},
           {"data_bytes_up", worker.data.sent},
           {"data_bytes_down", worker.data.received},
+          {"data_packets_up", worker.data.packets_sent},
+          {"data_packets_down", worker.data.packets_received},
           {"socket_bytes_up", worker.sockets.pushed},
           {"socket_bytes_down", worker.sockets.pulled},
           {"payload_bytes_up", worker.sockets.payload_pushed},
@@ -90,8 +92,8 @@ Json BaselineJson(const LinkBaseline& baseline) {
   for (const LinkBaseline::Rate& rate : baseline.rates) {
     rates.push_back({{"mbit", rate.mbit},
                      {"seconds_per_unit", rate.seconds_per_unit},
-                     {"data_bytes_up_per_unit", rate.bytes_up_per_unit},
-                     {"data_bytes_down_per_unit", rate.bytes_down_per_unit},
+                     {"data_bytes_up_per_unit", OrNull(rate.bytes_up_per_unit)},
+                     {"data_bytes_down_per_unit", OrNull(rate.bytes_down_per_unit)},
                      {"seconds_to_target", OrNull(SecondsToTarget(baseline, rate.mbit))}});
   }
   return {{"name", baseline.name},
@@ -145,14 +147,17 @@ std::string DescribeBaseline(const LinkBaseline& baseline) {
   }
   absl::StrAppend(&text, "\n");
   for (const LinkBaseline::Rate& rate : baseline.rates) {
-    const std::optional<double> seconds = SecondsToTarget(baseline, rate.mbit);
-    absl::StrAppendFormat(
-        &text, "  %-12s %8.2f s a %s, %.3f MB up and %.3f MB down at a worker's interface%s\n",
-        RateName(rate.mbit), rate.seconds_per_unit, baseline.unit, rate.bytes_up_per_unit / 1e6,
-        rate.bytes_down_per_unit / 1e6,
-        seconds.has_value() ? absl::StrFormat(": %s%.0f s to the target",
-                                              baseline.at_least ? "more than " : "", *seconds)
-                            : "");
+    absl::StrAppendFormat(&text, "  %-12s %8.2f s a %s", RateName(rate.mbit), rate.seconds_per_unit,
+                          baseline.unit);
+    if (rate.bytes_up_per_unit.has_value() && rate.bytes_down_per_unit.has_value()) {
+      absl::StrAppendFormat(&text, ", %.3f MB up and %.3f MB down at a worker's interface",
+                            *rate.bytes_up_per_unit / 1e6, *rate.bytes_down_per_unit / 1e6);
+    }
+    if (const std::optional<double> seconds = SecondsToTarget(baseline, rate.mbit)) {
+      absl::StrAppendFormat(&text, ": %s%.0f s to the target",
+                            baseline.at_least ? "more than " : "", *seconds);
+    }
+    absl::StrAppend(&text, "\n");
   }
   return text;
 }

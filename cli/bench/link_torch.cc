@@ -161,8 +161,9 @@ absl::Status TakeTorchLine(const std::string& line, TorchRun* run) {
   run->steps = static_cast<uint64_t>(step);
   if (const double seconds = number("seconds"); seconds >= 0) {
     run->step_seconds.push_back(seconds);
-    run->step_bytes.push_back({static_cast<uint64_t>(std::max(0.0, number("sent"))),
-                               static_cast<uint64_t>(std::max(0.0, number("received")))});
+    run->step_bytes.push_back(
+        {.sent = static_cast<uint64_t>(std::max(0.0, number("sent"))),
+         .received = static_cast<uint64_t>(std::max(0.0, number("received")))});
   }
   if (const double loss = number("validation_loss"); loss >= 0) {
     run->validations.emplace_back(run->steps, loss);

@@ -142,6 +142,8 @@ TEST(NetDev, GivesAnInterfacesBytesBothWays) {
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_EQ(bytes->received, 7871u);
   EXPECT_EQ(bytes->sent, 3004034u);
+  EXPECT_EQ(bytes->packets_received, 113u);
+  EXPECT_EQ(bytes->packets_sent, 105u);
   EXPECT_EQ(ParseNetDev(kText, "data1")->sent, 34u);
   EXPECT_EQ(ParseNetDev(kText, "eth0").status().code(), absl::StatusCode::kNotFound);
 }
