@@ -64,6 +64,7 @@ SyncPlan::SyncPlan(uint32_t inner_steps, uint32_t fragment_count, uint32_t overl
 }
 
 uint64_t SyncPlan::SignalStep(uint32_t round, uint32_t fragment) const {
+  if (round + 1 == round_count()) return steps_;  // no step is left out of the model
   const uint64_t into = ((fragment + 1) * inner_steps_ + fragment_count_ - 1) / fragment_count_;
   return std::min(round * inner_steps_ + into, steps_);
 }

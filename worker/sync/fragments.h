@@ -37,8 +37,9 @@ struct SyncPoint {
 };
 
 // The order of a run's syncs. Fragment f of round r is taken after step r·H + ⌈(f + 1)·H / F⌉ and
-// applied τ steps later; the run's end cuts both short. With τ < ⌈H / F⌉ every fragment is applied
-// before the next one is taken: one is in flight at a time.
+// applied τ steps later; in the last round all are taken at the run's end, one after the other, so
+// that every step is in a signal. With τ < ⌈H / F⌉ every fragment is applied before the next one is
+// taken: one is in flight at a time.
 class SyncPlan {
  public:
   // inner_steps H and fragment_count F ≤ H at least 1, overlap τ < ⌈H / F⌉.

@@ -111,6 +111,7 @@ TEST(SyncPlan, HasOneFragmentInFlightAndCoversEveryStepOnce) {
               free_from = point.apply_step;
             }
           }
+          for (const uint64_t steps_of_fragment : covered) EXPECT_EQ(steps_of_fragment, steps);
           EXPECT_EQ(free_from, steps);
         }
       }
