@@ -23,7 +23,9 @@ struct Shape {
 Shape ShapeOf(uint32_t n, uint32_t k) {
   LONGWAVE_CHECK(1 <= k && k <= n && n <= 65536);
   Shape shape;
-  shape.low_bits = static_cast<uint32_t>(std::bit_width(n / k)) - 1;
+  // The largest l with k · 2^l <= n, without a division: every tile read passes here.
+  shape.low_bits = static_cast<uint32_t>(std::bit_width(n) - std::bit_width(k));
+  shape.low_bits -= uint64_t{k} << shape.low_bits > n;
   shape.high_size = k + ((n + (size_t{1} << shape.low_bits) - 1) >> shape.low_bits);
   shape.total_size = shape.high_size + size_t{k} * shape.low_bits;
   return shape;
