@@ -33,15 +33,22 @@ double CoefficientCount(const Manifest& manifest, Tiling tiling) {
   return count;
 }
 
+// Values of a payload a coefficient. An update of everything may be as large as all coefficients.
+double PayloadBytesEach(const PayloadFormat& format, double tile_size) {
+  const double share =
+      format.selection == Selection::kAll ? 1 : std::min(1.0, format.k / tile_size);
+  return share * ValueBits(format.codec) / 8;
+}
+
+// What is sent and what comes back may both wait for the other end as a whole.
 double PayloadAndTableBytes(const RunConfig& config, const Manifest& manifest) {
   const SyncSection& sync = config.sync;
   const double coefficients = CoefficientCount(manifest, sync.tiling);
   const double tile_size = sync.tiling == Tiling::kTensor
                                ? static_cast<double>(sync.block) * static_cast<double>(sync.block)
                                : kTileSizeMax;
-  const double sent_share =
-      sync.up.selection == Selection::kAll ? 1 : std::min(1.0, sync.up.k / tile_size);
-  return coefficients * sent_share * ValueBits(sync.up.codec) / 8 +
+  return coefficients *
+             (PayloadBytesEach(sync.up, tile_size) + PayloadBytesEach(sync.down, tile_size)) +
          coefficients / tile_size * kTableBytes;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -237,8 +238,14 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
         ": the signal has a NaN or an infinity, wanted finite numbers"));
   }
   segment.taken = true;
+  const double norm = std::sqrt(segment.report.sent_square_sum);
+  if (norm > double{std::numeric_limits<float>::max()}) {
+    return absl::DataLossError(absl::StrCat("round ", state.round, ", segment ", index,
+                                            ": the signal's norm is ", norm,
+                                            ", wanted at most that of the largest fp32"));
+  }
   return Push{.payload = Buffer(*segment.payload, segment.payload),
-              .norm = static_cast<float>(std::sqrt(segment.report.sent_square_sum))};
+              .norm = static_cast<float>(norm)};
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index) {

@@ -30,6 +30,11 @@ absl::Duration PushLedger::Silence(int repetitions) const {
   return options_.retry_after * (1 << std::min(repetitions, kSilenceDoublings));
 }
 
+absl::Duration PushLedger::Silence(int repetitions, const Connection& connection) const {
+  return Silence(repetitions) +
+         absl::Seconds(static_cast<int64_t>(connection.outstanding_bytes / kBytesPerSecondMin));
+}
+
 // Workers that were refused at the same time come back at different ones.
 absl::Duration PushLedger::BusyBackoff(const Entry& entry) const {
   const absl::Duration longest =
@@ -52,7 +57,14 @@ absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
                                                       entry.push.round, " settled before"));
   }
   std::optional<Early> early = std::exchange(entry.early, std::nullopt);
-  entry = {.stage = Stage::kUnsent, .ever_posted = true, .push = std::move(push)};
+  const uint64_t up = push.payload.size();
+  const uint64_t down = entry.merged_bytes > 0 ? entry.merged_bytes : up;  // as far as is known
+  entry = {.stage = Stage::kUnsent,
+           .ever_posted = true,
+           .push = std::move(push),
+           .outstanding_bytes = up + down,
+           .merged_bytes = entry.merged_bytes};
+  connections_[options_.connections[segment]].outstanding_bytes += up + down;
   Schedule(TaskOf(segment), now);
   if (early.has_value() && early->round == entry.push.round) {
     entry.merged = std::move(early->merged);
@@ -93,7 +105,15 @@ PushLedger::Outgoing PushLedger::FrameFor(const Entry& entry) const {
 
 absl::Time PushLedger::SilentAt(const Entry& entry, const Connection& connection) const {
   return entry.repetitions == 0 ? absl::InfinitePast()
-                                : connection.heard + Silence(entry.repetitions - 1);
+                                : connection.heard + Silence(entry.repetitions - 1, connection);
+}
+
+void PushLedger::MarkOverdue(uint32_t connection, absl::Time now) {
+  for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
+    if (options_.connections[segment] != connection) continue;
+    Entry& entry = entries_[segment];
+    if (entry.repetitions > 0 && tasks_[TaskOf(segment)].at <= now) entry.overdue = true;
+  }
 }
 
 std::optional<PushLedger::Outgoing> PushLedger::Due(absl::Time now) {
@@ -108,9 +128,13 @@ std::optional<PushLedger::Outgoing> PushLedger::Due(absl::Time now) {
     }
     if (hello) return frame;
     const Entry& entry = entries_[frame.header.segment];
-    if (const absl::Time silent_at = SilentAt(entry, connection); silent_at > now) {
-      Schedule(index, silent_at);
-      continue;
+    if (!entry.overdue) {
+      if (const absl::Time silent_at = SilentAt(entry, connection); silent_at > now) {
+        Schedule(index, silent_at);
+        continue;
+      }
+      // The first of them to be answered ends the silence, and must not hold up the others.
+      MarkOverdue(frame.connection, now);
     }
     // After a silence the connection may be another one: it is opened again first.
     const bool reopen = entry.repetitions > 0 && now - connection.greeted >= options_.retry_after;
@@ -131,7 +155,9 @@ void PushLedger::Sent(const Outgoing& frame, absl::Time now) {
     entry.stage = Stage::kSent;
     ++entry.unanswered;
   }
-  Schedule(TaskOf(frame.header.segment), now + Silence(entry.repetitions++));
+  entry.overdue = false;
+  Schedule(TaskOf(frame.header.segment),
+           now + Silence(entry.repetitions++, connections_[frame.connection]));
 }
 
 void PushLedger::Held(const Outgoing& frame, absl::Time then) {
@@ -146,9 +172,10 @@ std::vector<Settled> PushLedger::TakeSettled() { return std::exchange(settled_, 
 
 void PushLedger::Take(uint32_t connection, const FrameHeader& header, const Buffer& payload,
                       absl::Time now) {
-  connections_[connection].heard = now;
   if (header.run != options_.run) return;
   const bool answer = header.kind == FrameKind::kAnswer;
+  const bool telling = header.segment != kNoSegment && header.outcome != Outcome::kBusy;
+  if (telling) connections_[connection].heard = now;
   if (answer && header.segment == kNoSegment) {
     return TakeHelloAnswer(connection, header.outcome, now);
   }
@@ -194,7 +221,8 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
       if (!open) return;
       entry.stage = Stage::kAccepted;
       entry.repetitions = 1;
-      Schedule(task, now + Silence(0));
+      entry.overdue = false;
+      Schedule(task, now + Silence(0, connections_[options_.connections[header.segment]]));
       return SettleIfKnown(entry);
     case Outcome::kLate:
       // Of one that was accepted, this is the answer to a repetition that came after the close.
@@ -230,7 +258,10 @@ void PushLedger::SettleIfKnown(Entry& entry) {
                       .merged = *std::move(entry.merged),
                       .accepted = entry.stage == Stage::kAccepted});
   entry.stage = Stage::kSettled;
+  entry.merged_bytes = settled_.back().merged.size();
   entry.merged.reset();
+  connections_[options_.connections[entry.push.segment]].outstanding_bytes -=
+      std::exchange(entry.outstanding_bytes, 0);
   // The encoder reuses the payload's memory once nobody holds it.
   entry.push.payload = Buffer();
   Schedule(TaskOf(entry.push.segment), absl::InfiniteFuture());

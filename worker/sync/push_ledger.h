@@ -58,9 +58,13 @@ struct LedgerOptions {
 //   settled   Once its fate is known and the update is there: see TakeSettled. Of a segment one
 //             contribution is open at a time.
 //
-// A silence is counted by connection: as long as anything comes in on it, what is missing may be on
-// its way, however slow the link. Each repetition for one contribution waits twice as long as the
-// one before, kSilenceDoublings times. A hello opens each connection, and again after a silence.
+// A silence is counted by connection: as long as answers and updates come in on it, what is missing
+// may be on its way. (`busy` and the answer to a hello say nothing of that: a shard may be busy for
+// as long as the very push is missing that was lost.) It lasts retry_after and the time that what
+// is outstanding on the connection takes at kBytesPerSecondMin, there and back; a slower link
+// carries some frames twice. Then all that waits on the connection is sent again. Each repetition
+// for one contribution waits twice as long as the one before, kSilenceDoublings times. A hello
+// opens each connection, and again after a silence.
 //
 // An update that comes before its round's contribution was posted is kept for it: a quorum was
 // ahead.
@@ -98,6 +102,7 @@ class PushLedger {
   static constexpr absl::Duration kBusyBackoffMin = absl::Milliseconds(50);
   static constexpr absl::Duration kBusyBackoffMax = absl::Seconds(2);
   static constexpr int kSilenceDoublings = 5;
+  static constexpr uint64_t kBytesPerSecondMin = 125'000;  // 1 Mbit/s
 
  private:
   enum class Stage : uint8_t { kUnsent, kSent, kAccepted, kLate, kSettled };
@@ -113,14 +118,18 @@ class PushLedger {
     std::optional<Early> early;
     // Pushes that may still be answered `accepted`.
     int unanswered = 0;
-    int repetitions = 0;  // for want of an answer or update
-    int busy = 0;         // answers of that kind, one after the other
+    int repetitions = 0;             // for want of an answer or update
+    int busy = 0;                    // answers of that kind, one after the other
+    bool overdue = false;            // a silence was found on its connection while it waited
+    uint64_t outstanding_bytes = 0;  // its share of its connection's
+    uint64_t merged_bytes = 0;       // of its last update
   };
   struct Connection {
     absl::Time heard = absl::InfinitePast();
     absl::Time greeted = absl::InfinitePast();
     absl::Time held_until = absl::InfinitePast();
-    int repetitions = 0;  // of a hello without an answer
+    int repetitions = 0;             // of a hello without an answer
+    uint64_t outstanding_bytes = 0;  // of pushes and updates that are not settled
   };
   // What is due when. Equal times go in the order in which they were set.
   struct Task {
@@ -136,6 +145,9 @@ class PushLedger {
   // From when on the frame may go, as the silence on its connection has it.
   absl::Time SilentAt(const Entry& entry, const Connection& connection) const;
   absl::Duration Silence(int repetitions) const;
+  absl::Duration Silence(int repetitions, const Connection& connection) const;
+  // After a silence on the connection: all that waits for its end.
+  void MarkOverdue(uint32_t connection, absl::Time now);
   absl::Duration BusyBackoff(const Entry& entry) const;
   Outgoing Hello(uint32_t connection) const;
   Outgoing FrameFor(const Entry& entry) const;

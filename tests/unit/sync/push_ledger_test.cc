@@ -68,6 +68,16 @@ class PushLedgerTest : public ::testing::Test {
     header.segment = segment;
     ledger_.Take(segment == kNoSegment ? 0 : segment % 2, header, Bytes(payload), now_);
   }
+  void AnswerHellos() {
+    for (const uint32_t connection : {0, 1}) {
+      ledger_.Take(connection,
+                   {.kind = FrameKind::kAnswer,
+                    .outcome = Outcome::kAccepted,
+                    .run = kRun,
+                    .segment = kNoSegment},
+                   Buffer(), now_);
+    }
+  }
   void Answer(uint32_t round, uint32_t segment, Outcome outcome) {
     Take(FrameKind::kAnswer, round, segment, outcome);
   }
@@ -160,6 +170,54 @@ TEST_F(PushLedgerTest, NothingIsRepeatedWhileAnythingComesInOnItsConnection) {
   }
   Pass(kRetryAfter);
   EXPECT_THAT(SendAll(), ::testing::Contains("push 0/0"));
+}
+
+// The push of segment 0 is lost. A shard whose memory is full refuses segment 2 for as long as just
+// that one is missing.
+TEST_F(PushLedgerTest, AShardThatStaysBusyGetsTheOldestPushAgain) {
+  Post(0, 0);
+  Post(0, 2);
+  SendAll();
+  bool pushed_again = false;
+  for (int turn = 0; turn < 100 && !pushed_again; ++turn) {
+    Answer(0, 2, Outcome::kBusy);
+    Pass(absl::Seconds(1));
+    for (const std::string& sent : SendAll()) pushed_again |= sent == "push 0/0";
+  }
+  EXPECT_TRUE(pushed_again);
+}
+
+TEST_F(PushLedgerTest, AllThatWaitsIsSentAgainAfterASilence) {
+  AnswerHellos();
+  Post(0, 0);
+  Post(0, 2);
+  SendAll();
+  Pass(kRetryAfter);
+  // A link that takes one frame at a time: the answer to the first ends the silence for no other.
+  auto frame = ledger_.Due(now_);
+  ASSERT_TRUE(frame.has_value());
+  ASSERT_EQ(Say(*frame), "hello 0");
+  ledger_.Sent(*frame, now_);
+  AnswerHellos();
+  frame = ledger_.Due(now_);
+  ASSERT_TRUE(frame.has_value());
+  ASSERT_EQ(Say(*frame), "push 0/0");
+  ledger_.Sent(*frame, now_);
+  Pass(absl::Milliseconds(100));
+  Answer(0, 0, Outcome::kDuplicate);
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/2"));
+}
+
+TEST_F(PushLedgerTest, ALargePushIsGivenTheTimeOfASlowLink) {
+  AnswerHellos();
+  const auto bytes = static_cast<size_t>(4 * PushLedger::kBytesPerSecondMin);
+  const SegmentPush push{.payload = Bytes(std::string(bytes, 'x')), .norm = 2, .weight = 9};
+  ASSERT_TRUE(ledger_.Post(push, now_).ok());
+  SendAll();
+  Pass(kRetryAfter + absl::Seconds(7));  // four seconds up, and as much down
+  EXPECT_THAT(SendAll(), IsEmpty());
+  Pass(absl::Seconds(1));
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0", "push 0/0"));
 }
 
 TEST_F(PushLedgerTest, PullsAnUpdateThatDoesNotCome) {
@@ -352,9 +410,9 @@ TEST_F(PushLedgerTest, ASegmentIsPostedOnceAtATime) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// Frames lost, doubled and out of order, both ways, against a shard that answers as a shard does:
-// every round settles, once a segment, with the update of its round.
-TEST_F(PushLedgerTest, SettlesEveryRoundOnceOverALinkThatLosesDoublesAndReorders) {
+// Frames lost both ways, answers doubled and out of order, against a shard that answers as a shard
+// does: every round settles, once a segment, with the update of its round.
+TEST_F(PushLedgerTest, SettlesEveryRoundOnceOverALinkThatLosesAndReorders) {
   uint64_t state = 1;
   const auto chance = [&state](uint32_t percent) {
     state = state * 6364136223846793005u + 1442695040888963407u;

@@ -16,6 +16,7 @@ RunConfig Config() {
   config.run.workers = 4;
   config.sync.signal = SignalKind::kGradient;
   config.sync.up = {Selection::kTopK, ValueCodec::kSign, 64};
+  config.sync.down = {Selection::kTopK, ValueCodec::kInt2, 256};
   return config;
 }
 
@@ -68,6 +69,8 @@ TEST(WorkerMemory, CountsWhatTheSettingsAllocate) {
   EXPECT_NEAR(FloatsAParameter(config), 7, 0.05);
   config.sync.up = {Selection::kAll, ValueCodec::kFp32, 0};
   EXPECT_NEAR(FloatsAParameter(config), 8, 0.05);
+  config.sync.down = {Selection::kAll, ValueCodec::kFp32, 0};
+  EXPECT_NEAR(FloatsAParameter(config), 9, 0.05);
 }
 
 TEST(WorkerMemory, CountsWhatAnOverlapKeepsUnlessNothingOfItIsBlendedIn) {
