@@ -103,8 +103,11 @@ std::string FormatConfig(const RunConfig& config) {
 }
 
 std::string BindingSettings(const RunConfig& config) {
+  // A payload of topk names its k and codec, and the merge takes any beside any.
+  const bool own_payloads = config.sync.up.selection == Selection::kTopK;
   std::string text;
   for (const ConfigKey& key : ConfigKeys()) {
+    if (own_payloads && (key.name == "sync.up.k" || key.name == "sync.up.codec")) continue;
     if (key.binds) absl::StrAppend(&text, key.name, ": ", Written(key, key.get(config)), "\n");
   }
   return text;

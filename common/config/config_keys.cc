@@ -140,7 +140,8 @@ std::vector<ConfigKey> SyncKeys() {
                 "from the round's seed, or every (n/k)th."),
       WholeKey(LONGWAVE_KEY(sync.up.k), 64, 1, kTileSizeMax,
                "Coefficients of a tile that a worker sends, unless it sends all; with stride, a "
-               "divisor of 4096. Smaller tiles are sent whole."),
+               "divisor of 4096. Smaller tiles are sent whole. With topk each worker may have its "
+               "own `k` and `codec`."),
       ChoiceKey(
           LONGWAVE_KEY(sync.up.codec), codecs, "sign",
           "Q: how a worker writes a value: 32, 16, 8, 4, 2 bits, or 1 (sign); the integer ones "

@@ -184,7 +184,8 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
   // A free one here is a decision; a new key binds.
   const std::vector<std::string> free = {
       "run.preset", "run.name",      "run.validate_every", "run.validation_batches",
-      "data.path",  "train.threads", "train.device",       "train.autocast"};
+      "data.path",  "train.threads", "train.device",       "train.autocast",
+      "sync.up.k",  "sync.up.codec"};
   const std::string text = BindingSettings(DefaultConfig());
   for (const ConfigKey& key : ConfigKeys()) {
     const bool is_free = key.name.rfind("cluster.", 0) == 0 ||
@@ -200,6 +201,17 @@ TEST(BindingSettings, AreEqualOnlyIfTheSettingsAre) {
   EXPECT_EQ(BindingSettings(config), BindingSettings(DefaultConfig()));
   config.train.learning_rate = std::nextafter(config.train.learning_rate, 1);
   EXPECT_NE(BindingSettings(config), BindingSettings(DefaultConfig()));
+}
+
+TEST(BindingSettings, LeaveThePayloadToTheWorkerOnlyWhereItNamesItsOwnIndices) {
+  RunConfig config = DefaultConfig();
+  config.sync.up.k = 32;
+  config.sync.up.codec = ValueCodec::kInt4;
+  EXPECT_EQ(BindingSettings(config), BindingSettings(DefaultConfig()));
+  config.sync.up.selection = Selection::kRandom;
+  RunConfig other = config;
+  other.sync.up.k = 64;
+  EXPECT_NE(BindingSettings(config), BindingSettings(other));
 }
 
 TEST(LoadConfig, SaysWhichFileIsMissing) {

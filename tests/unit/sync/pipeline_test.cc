@@ -226,6 +226,19 @@ TEST(SyncPipeline, NamesTheTileOfANonFiniteSignalAndSendsNothing) {
   EXPECT_THAT(push.status().message(), HasSubstr("round 4, segment 1, tile 1"));
 }
 
+TEST(SyncPipeline, RefusesANormThatNoFrameCarries) {
+  SyncOptions sync = DefaultPreset();
+  sync.transform = Transform::kNone;
+  sync.up = {Selection::kAll, ValueCodec::kFp32, 0};
+  auto cluster = Make(sync, {.rho = 1, .down = {}});
+  for (float& theta : cluster->theta(0)) theta = 1e38f;
+  SyncPipeline& pipeline = cluster->pipeline(0);
+  ASSERT_TRUE(pipeline.BeginFragment(0, 0, 1e-3).ok());
+  const auto push = pipeline.Encode(0);
+  EXPECT_EQ(push.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(push.status().message(), HasSubstr("round 0, segment 0: the signal's norm is"));
+}
+
 TEST(SyncPipeline, RefusesARoundThatEndsWithASegmentMissing) {
   auto cluster = Make(DefaultPreset(), {.rho = 1, .down = {}});
   ASSERT_TRUE(cluster->pipeline(0).BeginFragment(0, 0, 1e-3).ok());
