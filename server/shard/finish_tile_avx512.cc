@@ -43,14 +43,18 @@ LONGWAVE_AVX512 inline __m256 Clamp(__m256 v) {
   return _mm256_max_ps(_mm256_min_ps(v, limit), _mm256_set1_ps(-kMergedMax));
 }
 
-// G of quotients; out ← out + G in float is what it is by way of double, which has more than twice
-// the digits. Sums of floats are never −0 where one of them is not.
+// G of quotients, and a bit for each of them that is not zero; out ← out + G in float is what it is
+// by way of double, which has more than twice the digits. Sums of floats are never −0 where one of
+// them is not.
 template <bool kInto>
 LONGWAVE_AVX512 inline __m256 Apply(__m512d quotient, __m256 out, uint32_t* nonzero) {
   const __m256 g = _mm256_add_ps(Clamp(_mm512_cvtpd_ps(quotient)), _mm256_setzero_ps());
-  *nonzero += static_cast<uint32_t>(std::popcount(
-      static_cast<uint32_t>(_mm256_cmp_ps_mask(g, _mm256_setzero_ps(), _CMP_NEQ_OQ))));
+  *nonzero = _mm256_cmp_ps_mask(g, _mm256_setzero_ps(), _CMP_NEQ_OQ);
   return kInto ? Clamp(_mm256_add_ps(out, g)) : g;
+}
+
+LONGWAVE_AVX512 inline uint32_t CountOf(uint32_t bits) {
+  return static_cast<uint32_t>(std::popcount(bits));
 }
 
 LONGWAVE_AVX512 inline __mmask8 LanesOf(size_t left) {
@@ -68,7 +72,10 @@ LONGWAVE_AVX512 uint32_t FinishAll(const FinishArgs& args, const Divider& divide
     const __m512d sum = _mm512_cvtepi64_pd(_mm512_load_si512(args.sums + i));
     _mm512_store_si512(args.sums + i, _mm512_setzero_si512());
     const __m256 before = kInto ? _mm256_maskz_loadu_ps(lanes, out + i) : _mm256_setzero_ps();
-    _mm256_mask_storeu_ps(out + i, lanes, Apply<kInto>(divider.Divide(sum), before, &nonzero));
+    uint32_t nonzero_lanes;
+    _mm256_mask_storeu_ps(out + i, lanes,
+                          Apply<kInto>(divider.Divide(sum), before, &nonzero_lanes));
+    nonzero += CountOf(nonzero_lanes);
   }
   return nonzero;
 }
@@ -94,7 +101,8 @@ LONGWAVE_AVX512 inline __m512d DivisorsOf(const MergePlan& plan, __m512i shares)
 }
 
 // Those of the list, by the same divisor, or by their own without a divider. One that is listed
-// twice comes out the same twice within a block, and with a sum of zero in a later one.
+// twice comes out the same twice within a block, and with a sum of zero in a later one. It counts
+// when its sum is taken, which happens once.
 template <typename Share>
 LONGWAVE_AVX512 uint32_t FinishListed(const FinishArgs& args, const Share* shares,
                                       const Divider* divider) {
@@ -122,10 +130,13 @@ LONGWAVE_AVX512 uint32_t FinishListed(const FinishArgs& args, const Share* share
     const __m256 before = _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), lanes, index, out, 4);
     // Eight stores are faster than a scatter. A sum of zero adds zero.
     alignas(32) std::array<float, 8> after;
-    _mm256_store_ps(after.data(), Apply<true>(quotient, before, &nonzero));
-    for (size_t j = 0; j < std::min<size_t>(left, 8); ++j) {
-      out[args.list[i + j]] = after[j];
-      args.sums[args.list[i + j]] = 0;
+    uint32_t nonzero_lanes;
+    _mm256_store_ps(after.data(), Apply<true>(quotient, before, &nonzero_lanes));
+    for (size_t j = 0; j < std::min<size_t>(left, 8); ++j, nonzero_lanes >>= 1) {
+      const uint16_t at = args.list[i + j];
+      out[at] = after[j];
+      nonzero += nonzero_lanes & static_cast<uint32_t>(args.sums[at] != 0);
+      args.sums[at] = 0;
     }
   }
   return nonzero;
@@ -146,7 +157,9 @@ LONGWAVE_AVX512 uint32_t FinishEach(const FinishArgs& args, const Share* shares)
     const __m512d quotient = _mm512_maskz_div_pd(
         _mm512_test_epi64_mask(sum, sum), _mm512_mul_pd(_mm512_cvtepi64_pd(sum), quantum), divisor);
     const __m256 before = kInto ? _mm256_maskz_loadu_ps(lanes, out + i) : _mm256_setzero_ps();
-    _mm256_mask_storeu_ps(out + i, lanes, Apply<kInto>(quotient, before, &nonzero));
+    uint32_t nonzero_lanes;
+    _mm256_mask_storeu_ps(out + i, lanes, Apply<kInto>(quotient, before, &nonzero_lanes));
+    nonzero += CountOf(nonzero_lanes);
   }
   return nonzero;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -75,8 +76,10 @@ bool KeepsResidual(const MergeOptions& options) {
 
 std::vector<double> ClipFactors(std::span<const float> norms, double clip) {
   std::vector<double> factors(norms.size(), 1.0);
-  if (norms.size() < 3) return factors;
-  std::vector<float> sorted(norms.begin(), norms.end());
+  std::vector<float> sorted;
+  std::copy_if(norms.begin(), norms.end(), std::back_inserter(sorted),
+               [](float norm) { return norm > 0; });
+  if (sorted.size() < 3) return factors;
   const auto median = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
   std::nth_element(sorted.begin(), median, sorted.end());
   const double limit = clip * double{*median};

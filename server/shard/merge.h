@@ -76,8 +76,10 @@ absl::Status Validate(const MergeOptions& options);
 bool KeepsResidual(const MergeOptions& options);
 
 // What each contribution's values are multiplied by, beside its weight, to clip it to `clip` times
-// the median of the norms: min(1, clip · median / norm), of less than three contributions 1. The
-// median of an even number is the lower one. norms: finite, not negative; clip above 0.
+// the median of the norms: min(1, clip · median / norm). The median is that of the norms above
+// zero, since who has nothing to say of a segment says nothing of what is usual in it; of an even
+// number it is the lower one. Of less than three such norms all factors are 1. norms: finite, not
+// negative; clip above 0.
 std::vector<double> ClipFactors(std::span<const float> norms, double clip);
 
 struct MergedSegment {

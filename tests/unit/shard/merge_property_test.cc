@@ -159,6 +159,59 @@ TEST(MergeProperty, OfEverythingSentDownIsItsReference) {
   }
 }
 
+// The payload names the most nonzero coefficients of G in any tile as its k, however often one was
+// sent: in lists of few, eight of which are finished at a time.
+TEST(MergeProperty, TheUnionsKIsTheSameWhateverOrderAndInstructions) {
+  Rng rng(37);
+  for (const Layout& layout : {LargeLayout(2), SmallLayout(64, 3)}) {
+    for (int trial = 0; trial < 120; ++trial) {
+      const PayloadFormat up{Selection::kTopK, static_cast<ValueCodec>(rng.Below(6)),
+                             static_cast<uint16_t>(1 + rng.Below(9))};
+      const PayloadFormat down{Selection::kAll, static_cast<ValueCodec>(trial % 6), 0};
+      const MergeOptions options{kSeed, up, trial % 5 * 0.25, down};
+      std::vector<Sent> all;
+      for (uint64_t i = 0, count = 1 + rng.Below(9); i < count; ++i) {
+        // Few coefficients stand out, so that many choose the same.
+        std::vector<float> dense(layout.coefficient_count());
+        for (float& v : dense) v = rng.Below(16) == 0 ? Value(rng, 2, 0) : 0;
+        for (size_t at = 0; at < dense.size(); at += 17) dense[at] = 4;
+        all.push_back({1 + rng.Below(3), PayloadLayoutOf(up, layout),
+                       EncodeDense(up, layout, 0, dense, kSeed, 5), 1.0});
+      }
+      uint32_t k = 1;
+      const std::vector<uint32_t> tile_sizes = layout.TileSizes(0);
+      for (uint32_t tile = 0; tile < tile_sizes.size(); ++tile) {
+        const auto g =
+            ReferenceMergeTile(ContributionsOf(all), options.rho, tile, tile_sizes[tile], 0);
+        const auto zeros = std::count(g.begin(), g.end(), 0.0f);
+        k = std::max(k, tile_sizes[tile] - static_cast<uint32_t>(zeros));
+      }
+      const auto merge = [&] {
+        Result result;
+        if (KeepsResidual(options)) result.residual.resize(layout.coefficient_count());
+        result.payload =
+            Merger(options).Merge(layout, 0, 5, ContributionsOf(all), result.residual).payload;
+        return result;
+      };
+      const Result first = merge();
+      const auto format = DecodePayloadHead(first.payload);
+      ASSERT_TRUE(format.ok()) << format.status();
+      if (format->selection == Selection::kTopK) {
+        EXPECT_EQ(format->k, k);
+      }
+      for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[rng.Below(i)]);
+      ExpectEqual(merge(), first, "another order");
+      const ScopedBaselineIsa scope;
+      ExpectEqual(merge(), first, "baseline instructions");
+      if (HasFailure()) {
+        FAIL() << "trial " << trial << ", " << layout.coefficient_count() << " coefficients, "
+               << all.size() << " of " << Describe(up) << ", down " << Describe(down) << ", rho "
+               << options.rho;
+      }
+    }
+  }
+}
+
 TEST(MergeProperty, ManyContributionsKeepEveryTypeOfShares) {
   // 1, 2, 4 and 8 bytes for the sum of weights over their common divisor.
   const Layout layout = SmallLayout(64, 3);
@@ -197,8 +250,12 @@ TEST(ClipFactors, AreOneForLessThanThree) {
   EXPECT_EQ(ClipFactors(std::vector<float>{100}, 1), (std::vector<double>{1}));
 }
 
-TEST(ClipFactors, LeaveNothingOfOneAboveAMajorityOfZeros) {
-  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 5}, 3), (std::vector<double>{1, 1, 0}));
+// Most workers have nothing to say of a segment: those who do are not measured by them.
+TEST(ClipFactors, TakeTheMedianOfThoseThatSayAnything) {
+  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 5}, 3), (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 5, 1}, 3), (std::vector<double>{1, 1, 1, 1}));
+  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 0, 1, 0, 8, 2}, 2),
+            (std::vector<double>{1, 1, 1, 1, 1, 0.5, 1}));
   EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 0}, 3), (std::vector<double>{1, 1, 1}));
 }
 
