@@ -33,7 +33,6 @@ class LinkRunner {
   LinkRunner(const LinkRunOptions& options, const RunFolder* folder)
       : options_(options),
         network_(*options.network),
-        folder_(*folder),
         cluster_({.binaries = options.binaries,
                   .listen = absl::StrCat(
                       network_.Address(LinkNetwork::kCoordinator, LinkNetwork::kControl), ":0"),
@@ -153,7 +152,6 @@ class LinkRunner {
 
   const LinkRunOptions& options_;
   const LinkNetwork& network_;
-  const RunFolder& folder_;
   std::vector<std::unique_ptr<DelayProxy>> proxies_;
   StatusFeed feed_;
   Cluster cluster_;  // last: ends first
