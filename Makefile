@@ -1,6 +1,6 @@
 # Thin names for the commands of the README. Each one begins with nothing and needs no other.
 SEEDS ?= 1
-PRESETS ?= longwave,longwave_dct,ddp,diloco,demo,decoupled,sparseloco
+PRESETS ?= longwave,longwave_dct,ddp,diloco,demo,flexdemo,decoupled,sparseloco
 DATA ?=
 LONGWAVE_TORCH_PYTHON ?= python3
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PRESETS = ["longwave", "longwave_dct", "ddp", "diloco", "demo", "decoupled", "sparseloco"]
+PRESETS = ["longwave", "longwave_dct", "ddp", "diloco", "demo", "flexdemo", "decoupled", "sparseloco"]
 # These sync every H steps; the others do at each step.
 PSEUDO_GRADIENT = {"longwave", "longwave_dct", "diloco", "decoupled", "sparseloco"}
 INNER_STEPS = 15

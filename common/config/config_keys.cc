@@ -184,7 +184,8 @@ std::vector<ConfigKey> SyncKeys() {
           "θᵢ ← θ + α·(θᵢ − θᵢ at the signal)."),
       NumberKey(LONGWAVE_KEY(sync.clip), 0, 0, 1'000'000,
                 "Multiple of the median norm of a segment's contributions that one of them is "
-                "clipped to, from three contributions on; 0: not clipped."),
+                "clipped to, from three contributions on; contributions of nothing do not count. "
+                "What is clipped off is lost, not returned to its worker. 0: not clipped."),
   };
 }
 
@@ -215,7 +216,7 @@ std::vector<ConfigKey> ClusterKeys() {
           LONGWAVE_KEY(cluster.shard_memory_mb), 0, 0, 1'000'000'000,
           "Megabytes (10⁶ bytes) of pushes that a shard keeps for rounds that are open; beyond "
           "it pushes are answered `busy` and come again. 0: half of what is available at the "
-          "start."),
+          "start, shared by all shards where cluster.shard_host is a loopback address."),
   };
 }
 

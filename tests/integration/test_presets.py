@@ -90,6 +90,9 @@ class Presets(IntegrationTest):
     def test_demo(self):
         self.check("demo", 1)
 
+    def test_flexdemo(self):
+        self.check("flexdemo", 1)
+
     def test_decoupled(self):
         self.check("decoupled", INNER_STEPS, equal=False)
 

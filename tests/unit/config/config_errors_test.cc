@@ -88,10 +88,10 @@ INSTANTIATE_TEST_SUITE_P(Values, BadConfig, testing::Values(
          "configs/x.yaml:1: sync.follow_schedule: got yes, wanted true or false"},
     Case{"Preset", "run:\n  preset: adamw\n", {},
          "configs/x.yaml:2: run.preset: got adamw, "
-         "wanted one of longwave, longwave_dct, ddp, diloco, demo, decoupled, sparseloco"},
+         "wanted one of longwave, longwave_dct, ddp, diloco, demo, flexdemo, decoupled, sparseloco"},
     Case{"PresetOverridden", "run: {preset: ddp}", {"preset=x"},
          "--set preset=x: run.preset: got x, "
-         "wanted one of longwave, longwave_dct, ddp, diloco, demo, decoupled, sparseloco"},
+         "wanted one of longwave, longwave_dct, ddp, diloco, demo, flexdemo, decoupled, sparseloco"},
     Case{"NameWithASlash", "run: {name: ../up}", {},
          "configs/x.yaml:1: run.name: got ../up, "
          "wanted a folder name of letters, digits, '.', '_' and '-', or \"\""},

@@ -61,7 +61,7 @@ TEST(ConfigFiles, EachIsAPresetOrKnownNotToBe) {
 
 TEST(Presets, AreTheDesignsMethodsAndTheDefaultUnderTheDct) {
   EXPECT_THAT(PresetNames(), testing::ElementsAre("longwave", "longwave_dct", "ddp", "diloco",
-                                                  "demo", "decoupled", "sparseloco"));
+                                                  "demo", "flexdemo", "decoupled", "sparseloco"));
 }
 
 TEST(Presets, AreCompiledInAsTheyStandInTheFiles) {
