@@ -13,9 +13,10 @@
 namespace longwave {
 namespace {
 
-// How far a stated norm may be from the payload's, as a share of it: far above the rounding of any
-// order of summation, far below what one could gain.
+// How far a stated norm may be from the payload's, as a share of it and beyond that: far above the
+// rounding of any order of summation and of denormal numbers, far below what one could gain.
 constexpr double kNormTolerance = 1e-3;
+constexpr double kNormToleranceBeyond = FLT_MIN;
 
 // "worker 3, round 17, segment 2": what every refusal of a push starts with.
 std::string Place(const FrameHeader& header) {
@@ -34,6 +35,8 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
   const double residual_bytes = KeepsResidual(MergeOptionsOf(options)) ? sizeof(float) : 0;
   double coefficients = 0;
   double wanted_bytes = 0;
+  double round_bytes = 0;  // one push to each segment
+  double largest_bytes = 0;
   for (uint32_t i = 0; i < layout.segments().size(); ++i) {
     const Segment& segment = layout.segments()[i];
     if (segment.shard != options.shard) continue;
@@ -52,8 +55,16 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
       }
       if (format == options.up) push_bytes = static_cast<double>(form->bytes());
     }
-    wanted_bytes += push_bytes;
+    round_bytes += push_bytes;
+    largest_bytes = std::max(largest_bytes, push_bytes);
   }
+  double open_bytes = options.workers * round_bytes;
+  if (options.open_bytes_max > 0) {
+    // The oldest segment's pushes are taken whatever the limit.
+    open_bytes = std::min(
+        open_bytes, static_cast<double>(options.open_bytes_max) + options.workers * largest_bytes);
+  }
+  wanted_bytes += open_bytes;
   if (options.available_bytes == 0 ||
       wanted_bytes <= static_cast<double>(options.available_bytes)) {
     return absl::OkStatus();
@@ -334,7 +345,9 @@ absl::Status Aggregator::CheckNorm(float norm, const PayloadLayout& layout,
   }
   if (options_.clip == 0) return absl::OkStatus();  // nothing depends on it
   const double wanted = std::sqrt(PayloadSquareSum(layout, payload));
-  if (std::fabs(norm - wanted) <= kNormTolerance * wanted) return absl::OkStatus();
+  if (std::fabs(norm - wanted) <= kNormTolerance * wanted + kNormToleranceBeyond) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("norm ", norm, ", wanted its payload's, which is ", wanted));
 }

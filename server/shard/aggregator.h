@@ -41,8 +41,10 @@ struct AggregatorOptions {
   // What the machine can give; 0: not asked. The caller has read it, since nothing here reads
   // files.
   uint64_t available_bytes = 0;
+  // Of the run: as many pushes to a segment can be open at once. For the estimate alone.
+  uint32_t workers = 1;
   // A contribution to a segment counts at most as this multiple of the median norm of the segment's
-  // contributions (merge.h); 0: as it is.
+  // contributions (ClipFactors); 0: as it is.
   double clip = 0;
   // Bytes of pushes that are kept for open rounds, of all segments together; 0: no limit. What
   // would exceed it is answered busy.
@@ -110,9 +112,11 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
 // A pull of the last closed round is answered with its merged update; of the open round with
 // nothing now (the close will send it); any other with `rejected`.
 //
-// With `clip` and three or more contributions to a segment, contribution i is merged with the
-// factor min(1, clip · median / norm_i), where the norms are those of the headers and the median is
-// the lower one of an even number (ClipFactors). A worker cannot state a smaller norm than it has.
+// With `clip` and three or more contributions to a segment whose norm is not zero, contribution i
+// is merged with the factor min(1, clip · median / norm_i), where the norms are those of the
+// headers and the median is that of those above zero, the lower one of an even number
+// (ClipFactors). A worker cannot state a smaller norm than it has. What is clipped off is gone: its
+// worker has sent it and keeps nothing of it, and the shard does not put it into E.
 //
 // Memory, with M = open_bytes_max, N members and a payload of at most P bytes a segment (P is that
 // of the dearest format accepted: 4·c + 16 for a segment of c coefficients, or some 5.2·c for topk
@@ -121,14 +125,16 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
 //                     without a limit N·P a segment
 //   closed payloads   one a segment, the last merged update: 0.063·c in topk 256 and int2
 //   E                 4·c a segment if it is kept
-//   tables            kFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a segment
-//   a merge           sizeof(TileMerger) = some 200 KB a slot of the runner; 4·c once under "all of
-//                     topk" in fp32
+//   tables            kFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a segment. An
+//                     open push keeps its layout even when others have taken its place: where one
+//                     round has more formats than kFormatsMax, 28 bytes a tile for each push more
+//   a merge           some 130 KB a slot of the runner; 4·c once under "all of topk" in fp32
 class Aggregator {
  public:
   // InvalidArgument: an option out of range, a shard without segments in `layout`, a segment whose
   // payload would be larger than a frame carries. ResourceExhausted, before anything is allocated:
-  // E, the tables and one push a segment are more than available_bytes.
+  // E, the tables and the pushes that can be open at once, those of all workers as far as
+  // open_bytes_max lets them, are more than available_bytes.
   static absl::StatusOr<Aggregator> Create(const AggregatorOptions& options, Layout layout);
 
   std::vector<AggregatorEffect> Step(const AggregatorEvent& event, absl::Time now);

@@ -89,7 +89,7 @@ struct MergedSegment {
 };
 
 // Merges segments one after the other, each of them on the threads of a runner. Holds the buffers
-// of one tile a slot (TileMerger and some 50 KB, so that a merge stays in a core's second-level
+// of one tile a slot (TileMerger's 72 KB and 56 KB, so that a merge stays in a core's second-level
 // cache), 4 bytes a tile of guesses, and, under "all of topk" in fp32 only, a segment of floats.
 class Merger {
  public:

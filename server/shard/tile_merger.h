@@ -38,7 +38,8 @@ struct MergePlan {
 };
 
 // Sums of one tile: steps 1 to 5 of merge.h. Holds its buffers and nothing from tile to tile: 32 KB
-// of sums, up to as much of sender weights and some of indices and values.
+// of sums, as much for sender weights (of which a merge uses what their type needs) and 8 KB of
+// indices.
 class TileMerger {
  public:
   // merged ← G of the tile. Returns how many of its coefficients are not zero.
@@ -74,7 +75,6 @@ class TileMerger {
   // Of the type that holds the plan's sum of shares; zero between tiles.
   alignas(64) std::array<std::byte, kTileSizeMax * sizeof(uint64_t)> shares_{};
   alignas(64) std::array<uint16_t, kTileSizeMax> indices_;
-  alignas(64) std::array<float, kTileSizeMax> values_;
 };
 
 }  // namespace longwave

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cfloat>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -130,6 +131,45 @@ TEST_F(AggregatorLimits, RejectsANormThatIsNotThePayloads) {
   push.header.norm *= 1.0005f;
   Only(Step(push), Outcome::kAccepted);
   Only(Step(Normed(1, 0, 3, 0)), Outcome::kAccepted);
+}
+
+// Norms where a share of them is less than the step from one float to the next, or none, or where
+// there is no next one.
+TEST_F(AggregatorLimits, TakesTheNormOfAnyPayload) {
+  AggregatorOptions options = DenseOptions();
+  options.clip = 2;
+  Start(options, Members(1, {0, 1}));
+  uint32_t round = 0;
+  for (const float value : {FLT_TRUE_MIN, 3 * FLT_TRUE_MIN, FLT_MIN / 16, FLT_MIN, 0.0f}) {
+    Only(Step(Normed(0, round, 2, value)), Outcome::kAccepted);
+    EXPECT_TRUE(Merged(Step(Normed(1, round++, 2, -value)))) << value;
+  }
+  std::vector<float> dense(kTileSize);
+  dense[3] = FLT_MAX;
+  PushArrived push = Push(0, round, 2);
+  push.payload = Buffer(EncodeDense(up_, layout_, 2, dense));
+  push.header.norm = FLT_MAX / 2;
+  Only(Step(push), Outcome::kRejected);
+  push.header.norm = FLT_MAX;
+  Only(Step(push), Outcome::kAccepted);
+  // No header can state the norm of two of them.
+  dense[4] = FLT_MAX;
+  push = Push(1, round, 2);
+  push.payload = Buffer(EncodeDense(up_, layout_, 2, dense));
+  push.header.norm = FLT_MAX;
+  Only(Step(push), Outcome::kRejected);
+}
+
+TEST_F(AggregatorLimits, ClipsNothingWhereMostHaveNothingToSay) {
+  AggregatorOptions options = DenseOptions();
+  options.clip = 2;
+  Start(options, Members(1, {0, 1, 2}));
+  Step(Normed(0, 0, 2, 0));
+  Step(Normed(1, 0, 2, 0));
+  const auto merged = Merged(Step(Normed(2, 0, 2, 6)));
+  ASSERT_TRUE(merged);
+  EXPECT_FLOAT_EQ(DecodeDense(merged->payload.bytes(), layout_, 2)[0], 2);
+  EXPECT_EQ(aggregator_->state().pushes_clipped, 0u);
 }
 
 TEST_F(AggregatorLimits, RejectsANegativeNorm) {

@@ -145,6 +145,16 @@ TEST(AggregatorCreate, RefusesWhatDoesNotFitIntoMemory) {
 
   options.available_bytes = 17'000'000;
   EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
+  // The pushes of all workers, of which each is 74 KB, as far as the limit lets them: all of the
+  // largest segment's, which are 1.9 MB, and as much of others as it names.
+  options.workers = 100;
+  EXPECT_FALSE(Aggregator::Create(options, *layout).ok());
+  options.available_bytes = 24'500'000;
+  EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
+  options.available_bytes = 19'500'000;
+  EXPECT_FALSE(Aggregator::Create(options, *layout).ok());
+  options.open_bytes_max = 500'000;
+  EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
   options.available_bytes = 0;
   EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
 }
