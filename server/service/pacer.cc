@@ -23,7 +23,10 @@ uint64_t Pacer::RateOf(uint32_t worker) const {
 
 void Pacer::Charge(uint32_t worker, uint64_t bytes, absl::Time now) {
   const auto found = queues_.find(worker);
-  if (found != queues_.end()) found->second.bucket.Take(bytes, now);
+  if (found == queues_.end()) return;
+  Queue& queue = found->second;
+  queue.bucket.Take(bytes, now);
+  if (!queue.segments.empty()) Schedule(worker, queue, now + WaitOf(queue, now));
 }
 
 bool Pacer::Admit(uint32_t worker, const SealedFrame& frame, absl::Time now) {
@@ -32,10 +35,7 @@ bool Pacer::Admit(uint32_t worker, const SealedFrame& frame, absl::Time now) {
   Queue& queue = found->second;
   if (queue.segments.empty()) {
     const absl::Duration wait = WaitOf(queue, now);
-    if (wait == absl::ZeroDuration()) {
-      queue.bucket.Take(frame.wire_bytes(), now);
-      return true;
-    }
+    if (wait == absl::ZeroDuration()) return true;
     Schedule(worker, queue, now + wait);
   }
   Keep(queue, frame, Place::kLast);
@@ -53,7 +53,7 @@ std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
   while (!due_.empty() && due_.begin()->first <= now) {
     const uint32_t worker = due_.begin()->second;
     Queue& queue = queues_.find(worker)->second;
-    // Not yet, if something was charged meanwhile.
+    // Not yet: after a PutBack the bucket was not asked.
     if (const absl::Duration wait = WaitOf(queue, now); wait > absl::ZeroDuration()) {
       Schedule(worker, queue, now + wait);
       continue;
@@ -63,12 +63,7 @@ std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
     queue.frames.erase(held);
     queue.segments.pop_front();
     queue.bytes -= due.frame.wire_bytes();
-    queue.bucket.Take(due.frame.wire_bytes(), now);
-    if (queue.segments.empty()) {
-      Unschedule(worker, queue);
-    } else {
-      Schedule(worker, queue, now + queue.bucket.WaitAt(now));
-    }
+    if (queue.segments.empty()) Unschedule(worker, queue);
     return due;
   }
   return std::nullopt;

@@ -15,10 +15,12 @@
 
 namespace longwave {
 
-// Holds what each worker is sent to the rate that it asked for. Merged updates wait here while
-// their worker's bucket is empty; they keep the shared buffer, no copy. For each worker and segment
-// at most one waits, the one of the newest round: a worker that is a round behind pulls, and is
-// told. So a worker's queue is never longer than the shard has segments. Pure: times are arguments.
+// Holds what each worker is sent to the rate that it asked for. Only what was sent is charged, by
+// who has sent it: what was refused on its way costs its worker nothing. Merged updates wait here
+// while their worker's bucket is empty; they keep the shared buffer, no copy. For each worker and
+// segment at most one waits, the one of the newest round: a worker that is a round behind pulls,
+// and is told. So a worker's queue is never longer than the shard has segments. Pure: times are
+// arguments.
 class Pacer {
  public:
   // What a bucket saves up: it evens out a thread that was busy when frames fell due.
@@ -28,10 +30,11 @@ class Pacer {
   void SetRate(uint32_t worker, uint64_t bytes_per_s);
   uint64_t RateOf(uint32_t worker) const;
 
-  // Bytes that went to the worker without waiting.
+  // Bytes that went to the worker: each frame that Admit or Pop let go once it is sent, and what
+  // goes without asking.
   void Charge(uint32_t worker, uint64_t bytes, absl::Time now);
 
-  // True: the frame may go now, and is charged. False: it was kept, and comes back by Pop; or a
+  // True: the frame may go now. False: it was kept, and comes back by Pop; or a
   // newer one of its segment waits already, and it was dropped.
   bool Admit(uint32_t worker, const SealedFrame& frame, absl::Time now);
 
@@ -39,7 +42,7 @@ class Pacer {
     uint32_t worker = 0;
     SealedFrame frame;
   };
-  // The next frame whose time has come, charged. Workers in the order of their times, a worker's
+  // The next frame whose time has come. Workers in the order of their times, a worker's
   // frames in the order of Admit.
   std::optional<Due> Pop(absl::Time now);
   // The frame could not be sent, and comes back at `until` at the earliest, before the worker's

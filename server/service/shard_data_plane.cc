@@ -229,9 +229,15 @@ void ShardDataPlane::Hear(Worker& worker, const PeerFrame& frame) {
 }
 
 void ShardDataPlane::AnswerHello(const PeerFrame& frame) {
-  FrameHeader answer = frame.frame.header;
+  const FrameHeader& hello = frame.frame.header;
+  FrameHeader answer;
   answer.kind = FrameKind::kAnswer;
   answer.outcome = Outcome::kAccepted;
+  answer.run = hello.run;
+  answer.epoch = membership_.epoch;
+  answer.round = hello.round;
+  answer.worker = hello.worker;
+  answer.segment = hello.segment;
   std::string reason;
   if (answer.run != run_) {
     reason = absl::StrFormat("hello of run %016x, this shard serves run %016x", answer.run, run_);
@@ -255,9 +261,9 @@ void ShardDataPlane::Perform(std::vector<AggregatorEffect> effects, const PeerFr
       continue;
     }
     const auto& answer = std::get<AnswerPush>(effect);
-    if (answer.header.outcome == Outcome::kRejected) {
+    if (answer.header.outcome == Outcome::kRejected && IsWorthALine(++rejected_)) {
       Log(LogLevel::kWarning,
-          absl::StrCat("rejected a push of worker ", answer.header.worker, ": ", answer.reason));
+          absl::StrCat("rejected ", answer.reason, " (", rejected_, " frames so far)"));
     }
     if (frame != nullptr) Answer(*frame, answer.header, answer.reason);
   }
@@ -296,9 +302,10 @@ void ShardDataPlane::SendByRoute(uint32_t index, const SealedFrame& frame, absl:
     if (!absl::IsNotFound(sent)) break;
     RetireConnection(*worker, PeerId(*route));  // by the next one, if it has another
   }
+  if (sent.ok()) return pacer_.Charge(index, frame.wire_bytes(), now);
   // A worker whose connection is stuck keeps its frames here, the newest of each segment.
   if (absl::IsUnavailable(sent)) return pacer_.PutBack(index, frame, now + kRetryInterval);
-  if (!sent.ok()) NoteUnsent(index, frame.header(), sent);
+  NoteUnsent(index, frame.header(), sent);
 }
 
 void ShardDataPlane::RetireConnection(Worker& worker, const PeerId& peer) {

@@ -109,7 +109,7 @@ class ShardDataPlane {
   Pacer pacer_;
   absl::Time last_frame_ = absl::InfinitePast();
   uint64_t refusals_noted_ = 0;
-  uint64_t rejected_ = 0;
+  uint64_t rejected_ = 0;  // frames from workers that were of no use
   uint64_t unsent_ = 0;
 };
 

@@ -4,7 +4,6 @@
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -18,8 +17,8 @@
 #include "common/log/log.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/rpc_server.h"
-#include "common/wire/payload.h"
 #include "server/service/shard_data_plane.h"
+#include "server/service/shard_memory.h"
 #include "server/service/waiting.h"
 #include "server/shard/tile_threads.h"
 
@@ -30,33 +29,8 @@ namespace {
 constexpr absl::Duration kCallDeadline = absl::Seconds(1);
 // Between heartbeats until the membership is known, so that training begins promptly.
 constexpr absl::Duration kEarlyHeartbeatInterval = absl::Milliseconds(100);
-constexpr uint64_t kBytesPerMegabyte = 1'000'000;
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
-
-// Bytes of pushes that open rounds may keep: what is configured, or else half of what the machine
-// has to give.
-uint64_t OpenBytesMax(const RunConfig& config, uint64_t available_bytes) {
-  return config.cluster.shard_memory_mb > 0 ? config.cluster.shard_memory_mb * kBytesPerMegabyte
-                                            : available_bytes / 2;
-}
-
-// The socket's queues: a quarter of open_bytes_max each for what has come but was not received,
-// over all connections, and for what goes out, in frames of the configured formats; but at least
-// two frames in and 64 out, with which nothing stands still.
-LinkOptions QueuesWithin(uint64_t open_bytes_max, const RunConfig& config) {
-  const auto frames = [&](const PayloadFormat& format, uint64_t connections, int min, int max) {
-    const std::vector<uint32_t> tiles(config.sync.segment_tiles, kTileSizeMax);
-    const absl::StatusOr<PayloadLayout> form = PayloadLayout::Create(format, tiles);
-    // Too large for any frame: the aggregator will say so.
-    if (!form.ok()) return min;
-    const uint64_t fit = open_bytes_max / 4 / (form->bytes() * connections);
-    return static_cast<int>(std::clamp<uint64_t>(fit, min, max));
-  };
-  const uint64_t connections = uint64_t{config.run.workers} * config.cluster.connections;
-  return {.receive_queue_frames = frames(config.sync.up, connections, 2, kReceiveQueueFramesMax),
-          .send_queue_frames = frames(config.sync.down, 1, 64, kSendQueueFramesMax)};
-}
 
 class ShardServiceImpl final : public ShardService, private ShardHandler {
  public:
@@ -200,7 +174,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                               .up = config.sync.up,
                               .rho = config.sync.rho,
                               .down = config.sync.down,
-                              .available_bytes = static_cast<uint64_t>(machine.available_bytes),
+                              .available_bytes = BytesForShard(config, machine),
+                              .workers = config.run.workers,
                               .clip = config.sync.clip,
                               .open_bytes_max = open_bytes_max_};
     if (config.cluster.shard_threads > 1)
@@ -253,8 +228,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
     const ShardServiceOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
-  const uint64_t open_bytes_max =
-      OpenBytesMax(options.config, static_cast<uint64_t>(machine.available_bytes));
+  const uint64_t open_bytes_max = OpenBytesMax(options.config, machine);
   LONGWAVE_ASSIGN_OR_RETURN(
       std::unique_ptr<Router> router,
       Router::Bind(options.data_endpoint, QueuesWithin(open_bytes_max, options.config)));

@@ -26,9 +26,10 @@ struct ShardServiceOptions {
 // coordinator does not answer.
 //
 // Memory: pushes to open rounds take cluster.shard_memory_mb at most (0: half of what was available
-// at the start), and what waits in the socket's queues a quarter of that each way, in frames of the
-// configured formats. Beside them stand the aggregator's residual and tables (aggregator.h) and one
-// merged update a segment. What exceeds a bound waits at the worker, or is answered busy.
+// at the start, shared with the run's other shards on this machine), and what waits in the socket's
+// queues a quarter of that each way, in frames of the configured formats (shard_memory.h). Beside
+// them stand the aggregator's residual and tables (aggregator.h) and one merged update a segment.
+// What exceeds a bound waits at the worker, or is answered busy.
 class ShardService {
  public:
   // Opens both ports. Errors: a port in use, an address that is none.

@@ -146,6 +146,36 @@ TEST_F(DataPlaneTest, HelloIsAcceptedFromMembersOfThisRunAlone) {
   EXPECT_EQ(Text(answer.payload), "worker 7 is not a member of epoch 1");
 }
 
+TEST_F(DataPlaneTest, TheAnswerToAHelloSaysNothingThatAnswersDoNot) {
+  Begin({{3, "a", 0}});
+  FrameHeader hello = Header(FrameKind::kHello, kRun, 3);
+  hello.segment = 0xffffffff;
+  hello.weight = 1'000'000;
+  hello.norm = 2;
+  ASSERT_TRUE(dealer_->Send(hello, Buffer()).ok());
+  FrameHeader wanted = Header(FrameKind::kAnswer, kRun, 3);
+  wanted.outcome = Outcome::kAccepted;
+  wanted.segment = 0xffffffff;
+  EXPECT_EQ(MustReceive(*dealer_).header, wanted);
+}
+
+// Who sends what is of no use, a stranger perhaps, does not fill the disk.
+TEST_F(DataPlaneTest, RejectionsAreLoggedAtDoublingNumbers) {
+  Begin({{0, "a", 0}});
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 9; ++i) {
+    const FrameKind kind = i == 3 ? FrameKind::kPull : FrameKind::kPush;
+    ASSERT_TRUE(dealer_->Send(Header(kind, kRun, 7), Buffer()).ok());
+    EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  size_t lines = 0;
+  for (size_t at = 0; (at = log.find("rejected pu", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, 4u) << log;
+  EXPECT_THAT(log, ::testing::HasSubstr("rejected push of worker 7, round 0, segment 0: wanted"));
+  EXPECT_THAT(log, ::testing::HasSubstr("rejected pull of worker 7, round 0, segment 0: wanted"));
+}
+
 TEST_F(DataPlaneTest, RejectedPushSaysWhy) {
   Begin({{0, "a", 0}});
   ASSERT_TRUE(

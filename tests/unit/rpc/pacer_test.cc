@@ -23,6 +23,18 @@ SealedFrame Merged(uint32_t round, uint32_t segment) {
   return Seal(header, Buffer(std::vector<std::byte>(kPayloadBytes))).value();
 }
 
+// As who sends does it: what may go is sent, and charged.
+bool Send(Pacer& pacer, uint32_t worker, const SealedFrame& frame, absl::Time now) {
+  if (!pacer.Admit(worker, frame, now)) return false;
+  pacer.Charge(worker, frame.wire_bytes(), now);
+  return true;
+}
+bool SendNext(Pacer& pacer, absl::Time now) {
+  const std::optional<Pacer::Due> due = pacer.Pop(now);
+  if (due.has_value()) pacer.Charge(due->worker, due->frame.wire_bytes(), now);
+  return due.has_value();
+}
+
 // What comes out until nothing waits, when, to whom.
 struct Sent {
   absl::Duration at;
@@ -40,6 +52,7 @@ std::vector<Sent> Drain(Pacer& pacer) {
   while (pacer.NextDue() < absl::InfiniteFuture()) {
     const absl::Time now = pacer.NextDue();
     while (const std::optional<Pacer::Due> due = pacer.Pop(now)) {
+      pacer.Charge(due->worker, due->frame.wire_bytes(), now);
       sent.push_back(
           {now - kStart, due->worker, due->frame.header().round, due->frame.header().segment});
     }
@@ -49,7 +62,7 @@ std::vector<Sent> Drain(Pacer& pacer) {
 
 TEST(Pacer, AWorkerWithoutALimitWaitsForNothing) {
   Pacer pacer;
-  for (uint32_t i = 0; i < 1000; ++i) EXPECT_TRUE(pacer.Admit(7, Merged(0, i), kStart));
+  for (uint32_t i = 0; i < 1000; ++i) EXPECT_TRUE(Send(pacer, 7, Merged(0, i), kStart));
   EXPECT_EQ(pacer.RateOf(7), 0u);
   EXPECT_EQ(pacer.NextDue(), absl::InfiniteFuture());
   EXPECT_FALSE(pacer.Pop(absl::InfiniteFuture()).has_value());
@@ -60,10 +73,10 @@ TEST(Pacer, FramesLeaveInOrderAtTheRate) {
   pacer.SetRate(1, kRate);
   EXPECT_EQ(pacer.RateOf(1), kRate);
   // The burst, and the frame that starts on an empty bucket.
-  EXPECT_TRUE(pacer.Admit(1, Merged(0, 0), kStart));
-  EXPECT_TRUE(pacer.Admit(1, Merged(0, 1), kStart));
+  EXPECT_TRUE(Send(pacer, 1, Merged(0, 0), kStart));
+  EXPECT_TRUE(Send(pacer, 1, Merged(0, 1), kStart));
   for (const uint32_t segment : {9, 4, 6}) {
-    EXPECT_FALSE(pacer.Admit(1, Merged(0, segment), kStart));
+    EXPECT_FALSE(Send(pacer, 1, Merged(0, segment), kStart));
   }
   EXPECT_EQ(pacer.WaitingFor(1).frames, 3u);
   EXPECT_EQ(pacer.WaitingFor(1).bytes, 3 * kFrameBytes);
@@ -78,9 +91,9 @@ TEST(Pacer, FramesLeaveInOrderAtTheRate) {
 TEST(Pacer, WhatIsLateIsMadeUpForByTheBurst) {
   Pacer pacer;
   pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 10; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  for (uint32_t i = 0; i < 10; ++i) Send(pacer, 1, Merged(0, i), kStart);
   // Nobody looked for 50 ms: the next one is on time again.
-  ASSERT_TRUE(pacer.Pop(kStart + absl::Milliseconds(150)).has_value());
+  ASSERT_TRUE(SendNext(pacer, kStart + absl::Milliseconds(150)));
   EXPECT_EQ(pacer.NextDue(), kStart + absl::Milliseconds(200));
 }
 
@@ -89,9 +102,9 @@ TEST(Pacer, OneWorkersLimitDoesNotHoldAnother) {
   pacer.SetRate(1, kRate);
   pacer.SetRate(2, 2 * kRate);
   for (uint32_t i = 0; i < 6; ++i) {
-    pacer.Admit(1, Merged(0, i), kStart);
-    pacer.Admit(2, Merged(0, i), kStart);
-    EXPECT_TRUE(pacer.Admit(3, Merged(0, i), kStart));
+    Send(pacer, 1, Merged(0, i), kStart);
+    Send(pacer, 2, Merged(0, i), kStart);
+    EXPECT_TRUE(Send(pacer, 3, Merged(0, i), kStart));
   }
   // Two and three frames went at once.
   EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(50), 2, 0, 3},
@@ -106,13 +119,13 @@ TEST(Pacer, OneWorkersLimitDoesNotHoldAnother) {
 TEST(Pacer, ANewerRoundTakesThePlaceOfAnOlderOne) {
   Pacer pacer;
   pacer.SetRate(1, kRate);
-  pacer.Admit(1, Merged(0, 0), kStart);
-  pacer.Admit(1, Merged(0, 1), kStart);
-  EXPECT_FALSE(pacer.Admit(1, Merged(3, 5), kStart));
-  EXPECT_FALSE(pacer.Admit(1, Merged(3, 6), kStart));
-  EXPECT_FALSE(pacer.Admit(1, Merged(4, 5), kStart));
-  EXPECT_FALSE(pacer.Admit(1, Merged(2, 6), kStart)) << "older than what waits";
-  EXPECT_FALSE(pacer.Admit(1, Merged(3, 6), kStart)) << "asked for twice, sent once";
+  Send(pacer, 1, Merged(0, 0), kStart);
+  Send(pacer, 1, Merged(0, 1), kStart);
+  EXPECT_FALSE(Send(pacer, 1, Merged(3, 5), kStart));
+  EXPECT_FALSE(Send(pacer, 1, Merged(3, 6), kStart));
+  EXPECT_FALSE(Send(pacer, 1, Merged(4, 5), kStart));
+  EXPECT_FALSE(Send(pacer, 1, Merged(2, 6), kStart)) << "older than what waits";
+  EXPECT_FALSE(Send(pacer, 1, Merged(3, 6), kStart)) << "asked for twice, sent once";
   EXPECT_EQ(pacer.WaitingFor(1).frames, 2u);
   EXPECT_EQ(pacer.WaitingFor(1).bytes, 2 * kFrameBytes);
   EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 4, 5},
@@ -122,18 +135,18 @@ TEST(Pacer, ANewerRoundTakesThePlaceOfAnOlderOne) {
 TEST(Pacer, AnswersAreChargedAndPutOffWhatWaits) {
   Pacer pacer;
   pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 3; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  for (uint32_t i = 0; i < 3; ++i) Send(pacer, 1, Merged(0, i), kStart);
   pacer.Charge(1, kFrameBytes, kStart);
   EXPECT_FALSE(pacer.Pop(kStart + absl::Milliseconds(199)).has_value());
   EXPECT_TRUE(pacer.Pop(kStart + absl::Milliseconds(200)).has_value());
   pacer.Charge(2, kFrameBytes, kStart);
-  EXPECT_TRUE(pacer.Admit(2, Merged(0, 0), kStart)) << "charging sets no limit";
+  EXPECT_TRUE(Send(pacer, 2, Merged(0, 0), kStart)) << "charging sets no limit";
 }
 
 TEST(Pacer, NamingTheSameRateAgainForgivesNothing) {
   Pacer pacer;
   pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 3; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  for (uint32_t i = 0; i < 3; ++i) Send(pacer, 1, Merged(0, i), kStart);
   pacer.SetRate(1, kRate);
   EXPECT_EQ(pacer.NextDue(), kStart + absl::Milliseconds(100));
 }
@@ -141,30 +154,30 @@ TEST(Pacer, NamingTheSameRateAgainForgivesNothing) {
 TEST(Pacer, LiftingTheLimitLetsGoOfWhatWaits) {
   Pacer pacer;
   pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 4; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  for (uint32_t i = 0; i < 4; ++i) Send(pacer, 1, Merged(0, i), kStart);
   pacer.SetRate(1, 0);
-  EXPECT_FALSE(pacer.Admit(1, Merged(0, 9), kStart)) << "behind those that wait";
+  EXPECT_FALSE(Send(pacer, 1, Merged(0, 9), kStart)) << "behind those that wait";
   std::vector<uint32_t> segments;
   while (const auto due = pacer.Pop(kStart)) segments.push_back(due->frame.header().segment);
   EXPECT_EQ(segments, (std::vector<uint32_t>{2, 3, 9}));
-  EXPECT_TRUE(pacer.Admit(1, Merged(0, 10), kStart));
+  EXPECT_TRUE(Send(pacer, 1, Merged(0, 10), kStart));
 }
 
 TEST(Pacer, AForgottenWorkersFramesAreGone) {
   Pacer pacer;
   pacer.SetRate(1, kRate);
-  for (uint32_t i = 0; i < 4; ++i) pacer.Admit(1, Merged(0, i), kStart);
+  for (uint32_t i = 0; i < 4; ++i) Send(pacer, 1, Merged(0, i), kStart);
   pacer.Forget(1);
   EXPECT_EQ(pacer.NextDue(), absl::InfiniteFuture());
   EXPECT_EQ(pacer.RateOf(1), 0u);
-  EXPECT_TRUE(pacer.Admit(1, Merged(0, 0), kStart));
+  EXPECT_TRUE(Send(pacer, 1, Merged(0, 0), kStart));
 }
 
 TEST(Pacer, WhatCouldNotBeSentComesBackFirst) {
   Pacer pacer;
   const absl::Time later = kStart + absl::Milliseconds(100);
   pacer.PutBack(1, Merged(2, 3), later);
-  EXPECT_FALSE(pacer.Admit(1, Merged(2, 4), kStart)) << "behind what is stuck, limit or not";
+  EXPECT_FALSE(Send(pacer, 1, Merged(2, 4), kStart)) << "behind what is stuck, limit or not";
   EXPECT_EQ(pacer.NextDue(), later);
   EXPECT_FALSE(pacer.Pop(later - absl::Nanoseconds(1)).has_value());
   const auto again = pacer.Pop(later);
@@ -175,16 +188,44 @@ TEST(Pacer, WhatCouldNotBeSentComesBackFirst) {
   EXPECT_FALSE(pacer.Pop(later).has_value());
   EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(1100), 1, 2, 3},
                                              {absl::Milliseconds(1100), 1, 2, 4}}));
-  EXPECT_TRUE(pacer.Admit(1, Merged(2, 5), later + absl::Seconds(1)));
+  EXPECT_TRUE(Send(pacer, 1, Merged(2, 5), later + absl::Seconds(1)));
 }
 
 TEST(Pacer, WhatCouldNotBeSentGivesWayToANewerRound) {
   Pacer pacer;
   const absl::Time later = kStart + absl::Milliseconds(100);
   pacer.PutBack(1, Merged(2, 3), later);
-  EXPECT_FALSE(pacer.Admit(1, Merged(3, 3), kStart));
+  EXPECT_FALSE(Send(pacer, 1, Merged(3, 3), kStart));
   pacer.PutBack(1, Merged(2, 3), later);
   EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 3, 3}}));
+}
+
+TEST(Pacer, WhatCouldNotBeSentIsChargedOnceItIs) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  // The queue of its connection is full for the first try and for 19 more.
+  absl::Time now = kStart;
+  ASSERT_TRUE(pacer.Admit(1, Merged(0, 0), now));
+  pacer.PutBack(1, Merged(0, 0), now + absl::Milliseconds(10));
+  EXPECT_FALSE(Send(pacer, 1, Merged(0, 1), now));
+  EXPECT_FALSE(Send(pacer, 1, Merged(0, 2), now));
+  for (int i = 0; i < 19; ++i) {
+    now += absl::Milliseconds(10);
+    ASSERT_EQ(pacer.NextDue(), now);
+    std::optional<Pacer::Due> due = pacer.Pop(now);
+    ASSERT_TRUE(due.has_value());
+    pacer.PutBack(1, due->frame, now + absl::Milliseconds(10));
+  }
+  // Then all goes as if nothing had been tried: the burst, an empty bucket, a frame's time.
+  EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(200), 1, 0, 0},
+                                             {absl::Milliseconds(200), 1, 0, 1},
+                                             {absl::Milliseconds(300), 1, 0, 2}}));
+}
+
+TEST(Pacer, WhatGoesToNobodyCostsNothing) {
+  Pacer pacer;
+  pacer.SetRate(1, kRate);
+  for (uint32_t i = 0; i < 50; ++i) EXPECT_TRUE(pacer.Admit(1, Merged(0, i), kStart));
 }
 
 TEST(Pacer, HoldsSharedBytesAlone) {
@@ -192,8 +233,8 @@ TEST(Pacer, HoldsSharedBytesAlone) {
   const SealedFrame frame = Merged(0, 1);
   for (uint32_t worker = 0; worker < 3; ++worker) {
     pacer.SetRate(worker, 1);
-    pacer.Admit(worker, Merged(0, 0), kStart);
-    EXPECT_FALSE(pacer.Admit(worker, frame, kStart));
+    Send(pacer, worker, Merged(0, 0), kStart);
+    EXPECT_FALSE(Send(pacer, worker, frame, kStart));
   }
   while (const auto due = pacer.Pop(kStart + absl::Hours(1000))) {
     EXPECT_EQ(due->frame.payload().bytes().data(), frame.payload().bytes().data());

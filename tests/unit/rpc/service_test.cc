@@ -53,9 +53,10 @@ TEST(MetricsLine, HasEveryFieldAndNullsForWhatIsNoNumber) {
 
 class ServiceTest : public ::testing::Test {
  protected:
-  ServiceTest()
-      : config_(OneRoundConfig()),
-        layout_(LayoutOf(config_)),
+  explicit ServiceTest(RunConfig config = OneRoundConfig(), Manifest manifest = OneMatrix())
+      : config_(std::move(config)),
+        manifest_(std::move(manifest)),
+        layout_(LayoutOf(config_, manifest_)),
         run_dir_(std::filesystem::path(::testing::TempDir()) /
                  absl::StrCat("longwave-service-test-", getpid())) {}
   ~ServiceTest() override {
@@ -110,7 +111,7 @@ class ServiceTest : public ::testing::Test {
   // Registers this test as the worker, and waits for the membership.
   WorkerHeartbeatReply JoinAsWorker() {
     const auto worker = client_->Register(RegisterWorker{.name = "w",
-                                                         .manifest = OneMatrix(),
+                                                         .manifest = manifest_,
                                                          .layout_hash = layout_.hash(),
                                                          .incarnation = 1,
                                                          .settings = BindingSettings(config_)});
@@ -122,7 +123,24 @@ class ServiceTest : public ::testing::Test {
     return reply;
   }
 
+  // Reports the one round as this worker's last, and sees both services end.
+  void EndRun() {
+    heartbeat_.state.phase = WorkerPhase::kDone;
+    heartbeat_.rounds = {{.round = 0,
+                          .step = 1,
+                          .train_loss = 2.5,
+                          .validation_loss = 2.25,
+                          .segment_hashes = std::vector<uint64_t>(layout_.segments().size(), 0x77),
+                          .tokens = 100}};
+    heartbeat_.final = FinalReport{.validation_loss = 2.25, .model_file = "model.safetensors"};
+    HeartbeatUntil(heartbeat_,
+                   [](const auto& reply) { return reply.instruction == Instruction::kStop; });
+    EXPECT_TRUE(shard_running_.get().ok());
+    EXPECT_TRUE(coordinator_running_.get().ok());
+  }
+
   const RunConfig config_;
+  const Manifest manifest_;
   const Layout layout_;
   const std::filesystem::path run_dir_;
   std::stop_source stop_;
@@ -154,18 +172,7 @@ TEST_F(ServiceTest, ARunOfOneRoundEndsByItself) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->state.segments_closed, 1u);
 
-  heartbeat_.state.phase = WorkerPhase::kDone;
-  heartbeat_.rounds = {{.round = 0,
-                        .step = 1,
-                        .train_loss = 2.5,
-                        .validation_loss = 2.25,
-                        .segment_hashes = {0x77},
-                        .tokens = 100}};
-  heartbeat_.final = FinalReport{.validation_loss = 2.25, .model_file = "model.safetensors"};
-  HeartbeatUntil(heartbeat_,
-                 [](const auto& reply) { return reply.instruction == Instruction::kStop; });
-  EXPECT_TRUE(shard_running_.get().ok());
-  EXPECT_TRUE(coordinator_running_.get().ok());
+  EndRun();
 
   std::ifstream metrics(run_dir_ / "metrics.jsonl");
   std::string line;
@@ -175,6 +182,44 @@ TEST_F(ServiceTest, ARunOfOneRoundEndsByItself) {
   EXPECT_EQ(round["validation_loss"], 2.25);
   EXPECT_EQ(round["replicas_equal"], true);
   EXPECT_FALSE(std::getline(metrics, line));
+}
+
+// A shard that may keep a megabyte, and two segments whose pushes are larger than that.
+class SmallShardTest : public ServiceTest {
+ protected:
+  SmallShardTest() : ServiceTest(SmallConfig(), Manifest{{{"w", {64, 64 * 160}}}}) {}
+  static RunConfig SmallConfig() {
+    RunConfig config = OneRoundConfig();
+    config.sync.segment_tiles = 80;
+    config.cluster.shard_memory_mb = 1;
+    return config;
+  }
+};
+
+TEST_F(SmallShardTest, AnswersBusyUntilTheOldestSegmentIsClosedAndTheRunEnds) {
+  StartCoordinator(/*exit_when_done=*/true);
+  StartShard();
+  const WorkerHeartbeatReply joined = JoinAsWorker();
+  ASSERT_EQ(joined.shards.size(), 1u);
+  ASSERT_EQ(layout_.segments().size(), 2u);
+  auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
+  ASSERT_TRUE(dealer.ok());
+  const auto push = [&](uint32_t segment) {
+    FrameHeader header = Header(FrameKind::kPush, joined.run, heartbeat_.worker);
+    header.segment = segment;
+    EXPECT_TRUE((*dealer)->Send(header, ZeroPayload(config_, layout_)).ok());
+    return MustReceive(**dealer).header.outcome;
+  };
+  EXPECT_EQ(push(1), Outcome::kBusy);
+  EXPECT_EQ(push(0), Outcome::kAccepted);
+  EXPECT_EQ(MustReceive(**dealer).header.segment, 0u);
+  EXPECT_EQ(push(1), Outcome::kAccepted);
+  EXPECT_EQ(MustReceive(**dealer).header.segment, 1u);
+  const auto report = ShardClient::Connect(joined.shards[0].control_endpoint, kWait)->GetStatus();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->state.pushes_busy, 1u);
+  EXPECT_EQ(report->state.segments_closed, 2u);
+  EndRun();
 }
 
 TEST_F(ServiceTest, AFailedRunIsTheCoordinatorsFailure) {

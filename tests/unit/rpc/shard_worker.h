@@ -34,8 +34,8 @@ inline RunConfig OneRoundConfig() {
   return *std::move(config);
 }
 
-inline Layout LayoutOf(const RunConfig& config) {
-  auto layout = Layout::Create(OneMatrix(), LayoutOptionsFor(config, OneMatrix()));
+inline Layout LayoutOf(const RunConfig& config, const Manifest& manifest = OneMatrix()) {
+  auto layout = Layout::Create(manifest, LayoutOptionsFor(config, manifest));
   EXPECT_TRUE(layout.ok()) << layout.status();
   return *std::move(layout);
 }
