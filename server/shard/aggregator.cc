@@ -69,10 +69,10 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
       wanted_bytes <= static_cast<double>(options.available_bytes)) {
     return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("shard ", options.shard, ": ", CountText(coefficients),
-                   " coefficients want about ", BytesText(wanted_bytes), " of memory, ",
-                   BytesText(static_cast<double>(options.available_bytes)), " are available"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "shard ", options.shard, ": ", CountText(coefficients), " coefficients want about ",
+      BytesText(wanted_bytes), " of memory, ", BytesText(open_bytes), " of it for open pushes; ",
+      BytesText(static_cast<double>(options.available_bytes)), " are available"));
 }
 
 }  // namespace

@@ -141,7 +141,8 @@ TEST(AggregatorCreate, RefusesWhatDoesNotFitIntoMemory) {
   const auto created = Aggregator::Create(options, *layout);
   EXPECT_EQ(created.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(created.status().message()),
-            "shard 0: 4.1 M coefficients want about 16.5 MB of memory, 10.0 MB are available");
+            "shard 0: 4.1 M coefficients want about 16.5 MB of memory, 74.1 KB of it for open "
+            "pushes; 10.0 MB are available");
 
   options.available_bytes = 17'000'000;
   EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
