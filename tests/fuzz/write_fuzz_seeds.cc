@@ -2,9 +2,7 @@
 //   write_fuzz_seeds tests/fuzz/corpus
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,18 +10,11 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/frame.h"
 #include "tests/fuzz/payload_input.h"
+#include "tests/fuzz/seeds.h"
 #include "tests/unit/wire/wire_testing.h"
 
 namespace longwave {
 namespace {
-
-bool Write(const std::filesystem::path& file, std::span<const std::byte> bytes) {
-  std::filesystem::create_directories(file.parent_path());
-  std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()),
-            static_cast<std::streamsize>(bytes.size()));
-  return out.good();
-}
 
 bool WriteFrames(const std::filesystem::path& folder) {
   bool good = true;
@@ -48,7 +39,7 @@ bool WriteFrames(const std::filesystem::path& folder) {
       EncodeFrameHeader(header, head);
       std::vector<std::byte> frame(head.begin(), head.end());
       frame.insert(frame.end(), payload.begin(), payload.end());
-      good &= Write(
+      good &= WriteSeed(
           folder / ("seed-" + std::string(Name(header.kind)) + (with_payload ? "-payload" : "")),
           frame);
     }
@@ -73,28 +64,23 @@ bool WritePayloads(const std::filesystem::path& folder) {
         const std::vector<std::byte> payload =
             BuildRandomPayload(layout, 1.0f, 1000 + static_cast<uint64_t>(codec)).bytes;
         input.insert(input.end(), payload.begin(), payload.end());
-        good &= Write(folder / ("seed-" + std::string(Name(layout.format().selection)) + "-" +
-                                std::string(Name(value_codec)) + "-" + std::to_string(t)),
-                      input);
+        good &= WriteSeed(folder / ("seed-" + std::string(Name(layout.format().selection)) + "-" +
+                                    std::string(Name(value_codec)) + "-" + std::to_string(t)),
+                          input);
       }
     }
   }
   return good;
 }
 
+bool WriteAll(const std::filesystem::path& corpora) {
+  return WriteFrames(corpora / "frame_decode_fuzz") &&
+         WritePayloads(corpora / "payload_decode_fuzz");
+}
+
 }  // namespace
 }  // namespace longwave
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: write_fuzz_seeds FOLDER\n");
-    return 2;
-  }
-  const std::filesystem::path folder = argv[1];
-  if (!longwave::WriteFrames(folder / "frame_decode_fuzz") ||
-      !longwave::WritePayloads(folder / "payload_decode_fuzz")) {
-    std::fprintf(stderr, "%s: cannot be written\n", folder.c_str());
-    return 1;
-  }
-  return 0;
+  return longwave::WriteSeedsMain(argc, argv, &longwave::WriteAll);
 }

@@ -2,25 +2,16 @@
 //   write_store_fuzz_seeds tests/fuzz/corpus
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "server/store/snapshot_content.h"
 #include "server/store/snapshot_format.h"
+#include "tests/fuzz/seeds.h"
 #include "tests/unit/store/store_testing.h"
 
 namespace longwave {
 namespace {
-
-bool Write(const std::filesystem::path& file, std::span<const std::byte> bytes) {
-  std::filesystem::create_directories(file.parent_path());
-  std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()),
-            static_cast<std::streamsize>(bytes.size()));
-  return out.good();
-}
 
 // A log of the records, a sync after each or one at the end; cut short by `torn` bytes.
 std::vector<std::byte> LogOf(std::span<const LogRecord> records, bool sync_each, size_t torn) {
@@ -40,14 +31,14 @@ std::vector<std::byte> LogOf(std::span<const LogRecord> records, bool sync_each,
 bool WriteLogs(const std::filesystem::path& folder) {
   std::vector<LogRecord> all;
   for (uint32_t i = 0; i < 6; ++i) all.push_back(TestRecord(i));
-  bool good = Write(folder / "seed-empty", LogOf({}, false, 0));
+  bool good = WriteSeed(folder / "seed-empty", LogOf({}, false, 0));
   for (const LogRecord& record : std::span(all).first(4)) {
-    good &= Write(folder / ("seed-" + std::string(Name(KindOf(record)))),
-                  LogOf(std::span(&record, 1), false, 0));
+    good &= WriteSeed(folder / ("seed-" + std::string(Name(KindOf(record)))),
+                      LogOf(std::span(&record, 1), false, 0));
   }
-  good &= Write(folder / "seed-group", LogOf(all, false, 0));
-  good &= Write(folder / "seed-synced", LogOf(all, true, 0));
-  good &= Write(folder / "seed-torn", LogOf(all, false, 13));
+  good &= WriteSeed(folder / "seed-group", LogOf(all, false, 0));
+  good &= WriteSeed(folder / "seed-synced", LogOf(all, true, 0));
+  good &= WriteSeed(folder / "seed-torn", LogOf(all, false, 13));
   return good;
 }
 
@@ -60,7 +51,7 @@ bool WriteSnapshot(const std::filesystem::path& file, SnapshotKind kind, uint32_
   const auto head = EncodeSnapshotHeader(header);
   std::vector<std::byte> bytes(head.begin(), head.end());
   bytes.insert(bytes.end(), stored.bytes().begin(), stored.bytes().end());
-  return Write(file, bytes);
+  return WriteSeed(file, bytes);
 }
 
 bool WriteSnapshots(const std::filesystem::path& folder) {
@@ -80,19 +71,13 @@ bool WriteSnapshots(const std::filesystem::path& folder) {
          WriteSnapshot(folder / "seed-state-zstd", kState, 2, state_content, Compression::kZstd);
 }
 
+bool WriteAll(const std::filesystem::path& corpora) {
+  return WriteLogs(corpora / "log_file_fuzz") && WriteSnapshots(corpora / "snapshot_fuzz");
+}
+
 }  // namespace
 }  // namespace longwave
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: write_store_fuzz_seeds FOLDER\n");
-    return 2;
-  }
-  const std::filesystem::path folder = argv[1];
-  if (!longwave::WriteLogs(folder / "log_file_fuzz") ||
-      !longwave::WriteSnapshots(folder / "snapshot_fuzz")) {
-    std::fprintf(stderr, "%s: cannot be written\n", folder.c_str());
-    return 1;
-  }
-  return 0;
+  return longwave::WriteSeedsMain(argc, argv, &longwave::WriteAll);
 }

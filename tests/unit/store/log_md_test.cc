@@ -2,40 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
 
-#include "absl/strings/str_format.h"
 #include "server/store/snapshot_content.h"
 #include "server/store/snapshot_store.h"
+#include "tests/support/example_bytes.h"
 #include "tests/unit/store/store_testing.h"
 
 namespace longwave {
 namespace {
 
-std::string Hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (std::byte b : bytes) absl::StrAppendFormat(&text, "%02x ", std::to_integer<int>(b));
-  return text;
-}
-
-// The bytes of the code block after the line "<!-- example: NAME -->". A line of it is an offset, a
-// colon, bytes in hexadecimal, and what they are after a "|".
-std::string ExampleBytes(const std::string& name) {
-  std::ifstream file(LONGWAVE_LOG_MD);
-  std::string line;
-  while (std::getline(file, line) && line != "<!-- example: " + name + " -->") {
-  }
-  if (!std::getline(file, line) || line != "```") return "no such example";
-  std::string bytes;
-  while (std::getline(file, line) && line != "```") {
-    const size_t begin = line.find(':') + 1;
-    std::istringstream words(line.substr(begin, line.find('|') - begin));
-    for (std::string word; words >> word;) bytes += word + " ";
-  }
-  return bytes;
-}
+std::string Example(const std::string& name) { return ExampleBytes(LONGWAVE_LOG_MD, name); }
 
 Buffer PayloadOf(std::initializer_list<int> values) {
   std::vector<std::byte> bytes;
@@ -81,8 +58,8 @@ TEST(LogMd, ShowsTheFileThatTheLogWrites) {
 
   const auto file = ReadWhole(shard.files, "d/log/00000001.lwlog", 1 << 20);
   ASSERT_TRUE(file.ok());
-  EXPECT_EQ(ExampleBytes("file") + ExampleBytes("push") + ExampleBytes("merged") +
-                ExampleBytes("membership") + ExampleBytes("note"),
+  EXPECT_EQ(Example("file") + Example("push") + Example("merged") + Example("membership") +
+                Example("note"),
             Hex(file->bytes()));
 }
 
@@ -99,7 +76,7 @@ TEST(LogMd, ShowsTheSnapshotThatTheStoreWrites) {
   const auto file =
       ReadWhole(shard.files, "d/snap/model-00000002-00000002-r00000018.lwsnap", 1 << 20);
   ASSERT_TRUE(file.ok());
-  EXPECT_EQ(ExampleBytes("snapshot"), Hex(file->bytes()));
+  EXPECT_EQ(Example("snapshot"), Hex(file->bytes()));
 }
 
 }  // namespace

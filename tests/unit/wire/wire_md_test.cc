@@ -5,50 +5,27 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/elias_fano.h"
 #include "common/wire/frame.h"
 #include "common/wire/payload.h"
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
+#include "tests/support/example_bytes.h"
 #include "tests/unit/wire/wire_testing.h"
 
 namespace longwave {
 namespace {
 
-std::string Hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (std::byte b : bytes) absl::StrAppendFormat(&text, "%02x ", std::to_integer<int>(b));
-  return text;
-}
-
-// The bytes of the code block after the line "<!-- example: NAME -->". A line of it is an offset, a
-// colon, bytes in hexadecimal, and what they are after a "|".
-std::string ExampleBytes(const std::string& name) {
-  std::ifstream file(LONGWAVE_WIRE_MD);
-  std::string line;
-  while (std::getline(file, line) && line != "<!-- example: " + name + " -->") {
-  }
-  if (!std::getline(file, line) || line != "```") return "no such example";
-  std::string bytes;
-  while (std::getline(file, line) && line != "```") {
-    const size_t begin = line.find(':') + 1;
-    std::istringstream words(line.substr(begin, line.find('|') - begin));
-    for (std::string word; words >> word;) bytes += word + " ";
-  }
-  return bytes;
-}
+std::string Example(const std::string& name) { return ExampleBytes(LONGWAVE_WIRE_MD, name); }
 
 TEST(WireMd, ShowsTheIndicesThatTheEncoderWrites) {
   std::vector<std::byte> bytes(EliasFanoBytes(64, 4));
   EliasFanoEncode(64, std::vector<uint16_t>{3, 17, 18, 60}, bytes);
-  EXPECT_EQ(ExampleBytes("indices"), Hex(bytes));
+  EXPECT_EQ(Example("indices"), Hex(bytes));
 }
 
 TEST(WireMd, ShowsTheFrameThatTheEncoderWrites) {
@@ -79,8 +56,8 @@ TEST(WireMd, ShowsTheFrameThatTheEncoderWrites) {
   header.payload_crc = Crc32c(payload);
   std::array<std::byte, kFrameHeaderBytes> head;
   EncodeFrameHeader(header, head);
-  EXPECT_EQ(ExampleBytes("header"), Hex(head));
-  EXPECT_EQ(ExampleBytes("payload"), Hex(payload));
+  EXPECT_EQ(Example("header"), Hex(head));
+  EXPECT_EQ(Example("payload"), Hex(payload));
 }
 
 void ExpectShown(const std::string& shown) {
