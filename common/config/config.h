@@ -31,7 +31,8 @@ absl::StatusOr<RunConfig> LoadConfig(const std::string& path, const Overrides& o
 std::string FormatConfig(const RunConfig& config);
 
 // The settings on which all processes of a run must agree, a line "key: value" each: what the run
-// computes, and nothing of where a process computes it, reads its data or is reached.
+// computes, kArithmeticVersion of it included, and nothing of where a process computes it, reads
+// its data or is reached.
 std::string BindingSettings(const RunConfig& config);
 
 // The table of keys, as Markdown: name, default, range, meaning. docs/configuration.md is this

@@ -110,6 +110,7 @@ std::string BindingSettings(const RunConfig& config) {
     if (own_payloads && (key.name == "sync.up.k" || key.name == "sync.up.codec")) continue;
     if (key.binds) absl::StrAppend(&text, key.name, ": ", Written(key, key.get(config)), "\n");
   }
+  absl::StrAppend(&text, "arithmetic version: ", kArithmeticVersion, "\n");
   return text;
 }
 

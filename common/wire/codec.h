@@ -9,6 +9,12 @@
 
 namespace longwave {
 
+// Of what encode, merge and decode compute, bit by bit: raised with each change that gives the same
+// inputs other parameters, so that processes of two definitions do not share a run.
+//   1  the inverse DCT by stages throughout
+//   2  of few coefficients as sums of basis rows (kernels/dct_plan.h)
+inline constexpr uint32_t kArithmeticVersion = 2;
+
 // How a tile's coefficients are obtained from its elements.
 enum class Transform : uint8_t {
   kNone = 0,

@@ -57,9 +57,11 @@ void DecodeUpdateTile(const TileContext& context, const DecodeUpdateArgs& args,
   }
   TilePlans plans;
   const bool transformed = args.transform == Transform::kDct;
-  if (transformed) plans = PlansOf(tile, DctDirection::kInverse);
-  if (indices != nullptr && DctInverseBySums(tile.rows, tile.cols, count)) {
-    plans.basis = DctBasis();
+  if (transformed) {
+    plans = PlansOf(tile, DctDirection::kInverse);
+    if (indices != nullptr && DctInverseBySums(tile.rows, tile.cols, count)) {
+      plans.basis = DctBasis();
+    }
   }
   context.math.decode(PlaceOf(tile), PlaceOf(context.Next(t)), transformed ? &plans : nullptr, step,
                       count, indices, work.values, work);

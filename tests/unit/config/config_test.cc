@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/config/config_keys.h"
 #include "common/config/presets.h"
 
@@ -192,6 +193,11 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                          std::find(free.begin(), free.end(), key.name) != free.end();
     EXPECT_EQ(("\n" + text).find("\n" + key.name + ": ") == std::string::npos, is_free) << key.name;
   }
+}
+
+TEST(BindingSettings, NameTheArithmetic) {
+  EXPECT_THAT(BindingSettings(DefaultConfig()),
+              testing::HasSubstr(absl::StrCat("\narithmetic version: ", kArithmeticVersion, "\n")));
 }
 
 TEST(BindingSettings, AreEqualOnlyIfTheSettingsAre) {
