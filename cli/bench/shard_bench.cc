@@ -28,8 +28,8 @@ constexpr uint32_t kWorkersMax = 512;
 constexpr uint32_t kGeneratorsMax = 4;
 constexpr std::array<uint32_t, 6> kBytesSweep = {2, 4, 8, 16, 32, 64};
 
-Placement Place(const BenchShardOptions& options) {
-  Placement placement;
+ProcessorPlan Place(const BenchShardOptions& options) {
+  ProcessorPlan placement;
   const std::vector<int> all = AllowedProcessors();
   const size_t for_shards = std::min<size_t>(options.shards, all.size() > 1 ? all.size() - 1 : 1);
   const size_t left = all.size() - std::min(all.size(), for_shards);
@@ -64,7 +64,7 @@ absl::Status Bench(BenchShardOptions options) {
   std::sort(sweep.begin(), sweep.end());
 
   AllowManyFiles();
-  const Placement placement = Place(options);
+  const ProcessorPlan placement = Place(options);
   const ScopedProcessors bound(placement.others);
   std::vector<ShardFigures> runs;
   for (const uint32_t workers : sweep) {

@@ -96,7 +96,7 @@ absl::StatusOr<double> ProcessorSecondsOf(const std::vector<std::unique_ptr<Proc
 // One number of workers, from the start of the processes to their end.
 class Measurement {
  public:
-  Measurement(const BenchShardOptions& options, const Placement& placement, std::string program,
+  Measurement(const BenchShardOptions& options, const ProcessorPlan& placement, std::string program,
               uint32_t workers)
       : options_(options), placement_(placement), program_(std::move(program)), workers_(workers) {}
 
@@ -252,7 +252,7 @@ class Measurement {
   }
 
   const BenchShardOptions& options_;
-  const Placement& placement_;
+  const ProcessorPlan& placement_;
   const std::string program_;
   const uint32_t workers_;
   RunConfig config_;
@@ -263,8 +263,8 @@ class Measurement {
 }  // namespace
 
 absl::StatusOr<ShardFigures> MeasureShards(const BenchShardOptions& options,
-                                           const Placement& placement, const std::string& program,
-                                           uint32_t workers) {
+                                           const ProcessorPlan& placement,
+                                           const std::string& program, uint32_t workers) {
   return Measurement(options, placement, program, workers).Take();
 }
 

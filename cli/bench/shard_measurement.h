@@ -12,7 +12,7 @@
 namespace longwave {
 
 // What runs where.
-struct Placement {
+struct ProcessorPlan {
   std::vector<int> shards;  // processors of shards and raw routers; empty: anywhere
   std::vector<int> others;  // of everything else
   uint32_t generators = 1;  // threads that play workers
@@ -21,8 +21,8 @@ struct Placement {
 // One number of workers, from the start of the processes to their end. options.server is set;
 // program: this one, which is started again as the raw router.
 absl::StatusOr<ShardFigures> MeasureShards(const BenchShardOptions& options,
-                                           const Placement& placement, const std::string& program,
-                                           uint32_t workers);
+                                           const ProcessorPlan& placement,
+                                           const std::string& program, uint32_t workers);
 
 }  // namespace longwave
 

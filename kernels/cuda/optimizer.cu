@@ -43,12 +43,13 @@ __global__ void __launch_bounds__(kThreads) ScaleKernel(uint64_t count, float* x
   }
 }
 
-__global__ void __launch_bounds__(kThreads) BlendKernel(const BlendArgs args) {
-  const uint64_t begin = args.begin + uint64_t{blockIdx.x} * (kThreads * kEach) + threadIdx.x;
+__global__ void __launch_bounds__(kThreads)
+    BlendKernel(uint64_t count, float* theta, const float* anchor, const float* base, float alpha) {
+  const uint64_t begin = uint64_t{blockIdx.x} * (kThreads * kEach) + threadIdx.x;
   for (uint32_t j = 0; j < kEach; ++j) {
     const uint64_t i = begin + j * kThreads;
-    if (i >= args.end) return;
-    args.theta[i] = __fmaf_rn(args.alpha, __fsub_rn(args.theta[i], args.base[i]), args.anchor[i]);
+    if (i >= count) return;
+    theta[i] = __fmaf_rn(alpha, __fsub_rn(theta[i], base[i]), anchor[i]);
   }
 }
 
@@ -105,8 +106,10 @@ cudaError_t LaunchScale(const ScaleArgs& args, cudaStream_t stream) {
 }
 
 cudaError_t LaunchBlend(const BlendArgs& args, cudaStream_t stream) {
-  return Launch(BlendKernel, Blocks(args.end - args.begin, kThreads * kEach), kThreads, 0, stream,
-                args);
+  const uint64_t count = args.end - args.begin;
+  return Launch(BlendKernel, Blocks(count, kThreads * kEach), kThreads, 0, stream, count,
+                args.theta + args.begin, args.anchor + args.begin, args.base + args.begin,
+                args.alpha);
 }
 
 cudaError_t LaunchSquareSums(uint64_t count, const float* x, double* sums, cudaStream_t stream) {
