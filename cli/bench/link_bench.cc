@@ -107,15 +107,22 @@ class LinkBench {
   absl::StatusOr<LinkRun> Train(const RunConfig& config, double mbit,
                                 std::function<bool(const RunStatus&)> stop_when = nullptr) {
     LONGWAVE_RETURN_IF_ERROR(network_->Shape(mbit));
-    return RunOverLinks({.network = network_.get(),
-                         .config = config,
-                         .name = absl::StrFormat("%s-%g", config.run.preset, mbit),
-                         .binaries = binaries_,
-                         .runs_dir = absl::StrCat(folder_, "/", ++run_count_),
-                         .mbit = mbit,
-                         .delay = figures_.delay,
-                         .interrupt_fd = interrupt_fd_,
-                         .stop_when = std::move(stop_when)});
+    LONGWAVE_ASSIGN_OR_RETURN(
+        LinkRun run, RunOverLinks({.network = network_.get(),
+                                   .config = config,
+                                   .name = absl::StrFormat("%s-%g", config.run.preset, mbit),
+                                   .binaries = binaries_,
+                                   .runs_dir = absl::StrCat(folder_, "/", ++run_count_),
+                                   .mbit = mbit,
+                                   .delay = figures_.delay,
+                                   .interrupt_fd = interrupt_fd_,
+                                   .stop_when = std::move(stop_when)}));
+    // What it measures would be of a run that went wrong.
+    if (PromisesEqualReplicas(config) && !run.status.replicas_equal) {
+      return absl::DataLossError(
+          absl::StrCat(config.run.preset, ": replicas differ: ", run.status.inequality));
+    }
+    return run;
   }
 
   absl::Status RunPreset() {
@@ -148,7 +155,7 @@ class LinkBench {
     for (const LinkBaseline::Rate& rate : baseline.rates) {
       slowest_unit = std::max(slowest_unit, rate.seconds_per_unit);
     }
-    if (seconds_to_target_ <= 0 || slowest_unit <= 0) return kUnitsMax;
+    if (slowest_unit <= 0) return kUnitsMax;
     const double units = std::ceil(lost_by * seconds_to_target_ / slowest_unit);
     return static_cast<uint64_t>(std::clamp<double>(units, 1, kUnitsMax));
   }
@@ -166,7 +173,7 @@ class LinkBench {
       LONGWAVE_ASSIGN_OR_RETURN(const LinkRun run, Train(config, rate));
       baseline->rates.push_back(RateOf(run));
     }
-    if (!figures_.target_loss.has_value()) return absl::OkStatus();
+    if (seconds_to_target_ <= 0) return absl::OkStatus();  // there is nothing to compare with
     const uint64_t allowed = UnitsAllowed(*baseline, kLostBy);
     config.train.warmup_steps = warmup;
     config.run.steps = std::max<uint64_t>(allowed * inner_steps, warmup + 1);
@@ -233,7 +240,7 @@ class LinkBench {
       baseline->units = options_.ddp_steps;
       baseline->origin = "given by --ddp-steps";
     }
-    if (baseline->units.has_value() || !figures_.target_loss.has_value()) return absl::OkStatus();
+    if (baseline->units.has_value() || seconds_to_target_ <= 0) return absl::OkStatus();
     torch.steps = UnitsAllowed(*baseline, kTorchLostBy);
     torch.validate_every = kStepsPerValidation;
     torch.target = *figures_.target_loss;

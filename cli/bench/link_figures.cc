@@ -151,18 +151,6 @@ std::optional<double> SecondsToTarget(const LinkBaseline& baseline, double mbit)
   return std::nullopt;
 }
 
-std::string_view Name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kMet:
-      return "met";
-    case Verdict::kNotMet:
-      return "not met";
-    case Verdict::kNotMeasured:
-      return "not measured";
-  }
-  return "unknown";
-}
-
 const LinkRun* LinkFigures::RunAt(double mbit) const {
   const auto found = std::find_if(runs.begin(), runs.end(),
                                   [mbit](const LinkRun& run) { return run.mbit == mbit; });

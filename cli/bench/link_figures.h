@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/bench/link_run.h"
+#include "cli/bench/verdict.h"
 #include "common/config/run_config.h"
 #include "common/wire/codec.h"
 #include "common/wire/control.h"
@@ -55,9 +56,6 @@ struct LinkBaseline {
 
 // Seconds to the target over the link of this rate; nothing where it was not measured.
 std::optional<double> SecondsToTarget(const LinkBaseline& baseline, double mbit);
-
-enum class Verdict : uint8_t { kMet, kNotMet, kNotMeasured };
-std::string_view Name(Verdict verdict);  // "met", "not met", "not measured"
 
 struct LinkBar {
   std::string name;

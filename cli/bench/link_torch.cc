@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -14,6 +15,7 @@
 #include "cli/process.h"
 #include "cli/run_folder.h"
 #include "common/base/status_macros.h"
+#include "common/config/key_types.h"
 
 namespace longwave {
 namespace {
@@ -36,7 +38,11 @@ std::vector<std::string> Arguments(const TorchRunOptions& options, uint32_t rank
   std::vector<std::string> arguments;
   const auto add = [&arguments](absl::string_view name, const auto& value) {
     arguments.push_back(absl::StrCat("--", name));
-    arguments.push_back(absl::StrCat(value));
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>) {
+      arguments.push_back(FormatNumber(value));  // exact, as a configuration has it
+    } else {
+      arguments.push_back(absl::StrCat(value));
+    }
   };
   add("rank", rank);
   add("world", config.run.workers);

@@ -28,10 +28,16 @@ absl::StatusOr<double> CheckMerges(const RunConfig& config, const Layout& layout
                              .down = config.sync.down};
   LONGWAVE_RETURN_IF_ERROR(Validate(options));
   std::vector<Contribution> contributions;
+  std::vector<float> norms;
   for (uint32_t worker = 0; worker < pushes.workers(); ++worker) {
     const BenchPush& push = pushes.Of(worker, segment);
     contributions.push_back(
         {.weight = push.weight, .layout = &pushes.layout(segment), .payload = push.payload});
+    norms.push_back(push.norm);
+  }
+  if (config.sync.clip > 0) {
+    const std::vector<double> factors = ClipFactors(norms, config.sync.clip);
+    for (size_t i = 0; i < factors.size(); ++i) contributions[i].factor = factors[i];
   }
   std::vector<float> residual;
   if (KeepsResidual(options)) residual.resize(layout.segments()[segment].coefficient_count);

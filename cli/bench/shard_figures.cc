@@ -172,12 +172,10 @@ std::vector<Bar> BarsOf(const BenchShardOptions& options, const std::vector<Shar
 }
 
 std::string DescribeBar(const Bar& bar) {
-  const char* const limit = bar.at_most ? "at most" : "at least";
-  if (!bar.value) {
-    return absl::StrFormat("not measured  %s: %s", bar.what, bar.reason);
-  }
-  return absl::StrFormat("%s  %s: %.4g, wanted %s %g", bar.met() ? "met    " : "not met", bar.what,
-                         *bar.value, limit, bar.wanted);
+  const std::string_view verdict = Name(bar.verdict());
+  if (!bar.value) return absl::StrFormat("%s  %s: %s", verdict, bar.what, bar.reason);
+  return absl::StrFormat("%-7s  %s: %.4g, wanted %s %g", verdict, bar.what, *bar.value,
+                         bar.at_most ? "at most" : "at least", bar.wanted);
 }
 
 std::string DescribeFigures(const ShardFigures& figures) {
@@ -248,9 +246,7 @@ std::string FiguresAsJson(const BenchShardOptions& options, const std::vector<in
                             {"value", bar.value ? nlohmann::json(*bar.value) : nlohmann::json()},
                             {"wanted", bar.wanted},
                             {"at_most", bar.at_most},
-                            {"verdict", !bar.value  ? "not measured"
-                                        : bar.met() ? "met"
-                                                    : "not met"},
+                            {"verdict", Name(bar.verdict())},
                             {"reason", bar.value ? "" : bar.reason}});
   }
   json["correct"] = correct;

@@ -8,6 +8,7 @@
 
 #include "cli/bench/shard_bench.h"
 #include "cli/bench/shard_cluster.h"
+#include "cli/bench/verdict.h"
 #include "cli/bench/zmq_load.h"
 
 namespace longwave {
@@ -60,7 +61,10 @@ struct Bar {
   bool at_most = false;  // else: at least
   std::string reason;    // why it was not measured
 
-  bool met() const { return value && (at_most ? *value <= wanted : *value >= wanted); }
+  Verdict verdict() const {
+    if (!value) return Verdict::kNotMeasured;
+    return (at_most ? *value <= wanted : *value >= wanted) ? Verdict::kMet : Verdict::kNotMet;
+  }
 };
 
 std::vector<Bar> BarsOf(const BenchShardOptions& options, const std::vector<ShardFigures>& runs);
