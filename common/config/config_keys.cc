@@ -186,6 +186,11 @@ std::vector<ConfigKey> SyncKeys() {
                 "Multiple of the median norm of a segment's contributions that one of them is "
                 "clipped to, from three contributions on; contributions of nothing do not count. "
                 "What is clipped off is lost, not returned to its worker. 0: not clipped."),
+      NumberKey(LONGWAVE_KEY(sync.quorum), 0.5, 0, 1,
+                "Share of the members whose pushes a round needs to close without the others, once "
+                "the grace (cluster.grace_min_s) has passed. What comes later goes with a later "
+                "round. 1: a round waits for every member until the coordinator counts it as "
+                "lost."),
   };
 }
 
@@ -217,6 +222,23 @@ std::vector<ConfigKey> ClusterKeys() {
           "Megabytes (10⁶ bytes) of pushes that a shard keeps for rounds that are open; beyond "
           "it pushes are answered `busy` and come again. 0: half of what is available at the "
           "start, shared by all shards where cluster.shard_host is a loopback address."),
+      NumberKey(LONGWAVE_KEY(cluster.grace_min_s), 10, 0, 86400,
+                "Seconds that the rest of the members have at least, once a quorum (sync.quorum) "
+                "has pushed a segment. Between this and grace_max_s a shard takes the median of "
+                "what past rounds needed, and four times their median deviation."),
+      NumberKey(LONGWAVE_KEY(cluster.grace_max_s), 120, 0, 86400,
+                "Seconds that they have at most; not below grace_min_s."),
+      WholeKey(
+          LONGWAVE_KEY(cluster.state_rounds), 16, 1, 1'000'000,
+          "Rounds between two snapshots of what a shard alone holds of a segment. A shard that "
+          "comes back merges at most twice as many again."),
+      WholeKey(
+          LONGWAVE_KEY(cluster.snapshot_rounds), 500, 1, 1'000'000,
+          "Rounds between two snapshots of the parameters, which members send to the shards in "
+          "turns. The log before is dropped; who joins fetches the cheaper of the two."),
+      WholeKey(LONGWAVE_KEY(cluster.checkpoint_rounds), 1, 0, 1'000'000,
+               "Rounds between two checkpoints of a worker that has a folder (--state-dir): its "
+               "residual momentum and its optimizer's state. 0: none."),
   };
 }
 

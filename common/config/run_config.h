@@ -81,6 +81,7 @@ struct SyncSection {
   uint32_t fragments = 1;        // F: parts whose syncs are spread over the H steps
   double blend = 1;              // α: share kept of what was learnt in the τ steps
   double clip = 0;               // of a contribution, in median norms; 0: none
+  double quorum = 1;             // share of the members that a round can close with
 
   bool operator==(const SyncSection&) const = default;
 };
@@ -93,9 +94,14 @@ struct ClusterSection {
   double start_timeout_s = 0;      // how long a process waits for the others at the start
   double max_upload_mbit = 0;      // of a worker, 10^6 bit/s; 0: no limit
   double max_download_mbit = 0;
-  uint32_t connections = 1;      // of a worker to each shard
-  uint32_t shard_threads = 1;    // of a merge
-  uint64_t shard_memory_mb = 0;  // of pushes to open rounds, 10^6 bytes; 0: half of what is there
+  uint32_t connections = 1;        // of a worker to each shard
+  uint32_t shard_threads = 1;      // of a merge
+  uint64_t shard_memory_mb = 0;    // of pushes to open rounds, 10^6 bytes; 0: half of what is there
+  double grace_min_s = 0;          // that stragglers get after a quorum has pushed, at least
+  double grace_max_s = 0;          // and at most
+  uint32_t state_rounds = 0;       // rounds between snapshots of a segment's E
+  uint32_t snapshot_rounds = 0;    // rounds between snapshots of the parameters
+  uint32_t checkpoint_rounds = 0;  // rounds between a worker's checkpoints; 0: none
 
   bool operator==(const ClusterSection&) const = default;
 };

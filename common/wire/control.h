@@ -35,8 +35,14 @@ enum class WorkerPhase : uint8_t {
   kLost = 7,  // set by the coordinator alone
 };
 
+// The first round of a member that has not caught up yet, and no round at all.
+inline constexpr uint32_t kRoundNever = ~uint32_t{0};
+
 struct RegisterWorker {
   std::string name;
+  // Random word of the worker's folder: who comes back with it takes its place again at once.
+  // Without a folder it is the incarnation.
+  uint64_t identity = 0;
   Manifest manifest;
   uint64_t layout_hash = 0;
   uint64_t incarnation = 0;
@@ -49,6 +55,7 @@ struct RegisterShard {
   std::string control_endpoint;
   uint64_t incarnation = 0;
   std::string settings;
+  uint64_t run = 0;  // that its folder holds; 0: none
 };
 
 struct Member {
@@ -114,6 +121,15 @@ struct WorkerHeartbeat {
   uint32_t known_epoch = 0;
   std::string failure;
   std::optional<FinalReport> final;
+  // Of a member that catches up: the first round that it could push to; kRoundNever while it can't.
+  uint32_t ready_round = kRoundNever;
+};
+
+// Segments of a member's replica that differ from what the others have, to be fetched anew.
+struct Repair {
+  uint32_t round = 0;  // after which they differed
+  std::vector<uint32_t> segments;
+  bool operator==(const Repair&) const = default;
 };
 
 struct WorkerHeartbeatReply {
@@ -124,6 +140,7 @@ struct WorkerHeartbeatReply {
   std::optional<Membership> membership;
   std::vector<ShardAddress> shards;
   bool validates = false;
+  std::optional<Repair> repair;
 };
 
 struct ShardState {
@@ -135,8 +152,28 @@ struct ShardState {
   uint32_t open_round = 0;
   uint64_t bytes_received = 0;
   uint64_t bytes_sent = 0;
-  uint64_t pushes_busy = 0;     // not accepted for want of memory
-  uint64_t pushes_clipped = 0;  // merged with less than their weight
+  uint64_t pushes_busy = 0;       // not accepted for want of memory
+  uint64_t pushes_clipped = 0;    // merged with less than their weight
+  uint32_t newest_round = 0;      // the newest open round of any of its segments
+  uint64_t closed_by_quorum = 0;  // segments closed without some that were waited for
+  uint64_t log_bytes = 0;         // of its delta log
+  uint64_t snapshot_bytes = 0;    // of its snapshots
+};
+
+// A segment's parameters before a round, as a worker sent them to a shard that keeps snapshots.
+struct SnapshotHash {
+  uint32_t segment = 0;
+  uint32_t round = 0;
+  uint64_t hash = 0;  // as RoundReport::segment_hashes has it
+  bool operator==(const SnapshotHash&) const = default;
+};
+
+// Whether such a hash is that of the members' majority after the round before.
+struct SnapshotVerdict {
+  uint32_t segment = 0;
+  uint32_t round = 0;
+  bool equal = false;
+  bool operator==(const SnapshotVerdict&) const = default;
 };
 
 struct ShardHeartbeat {
@@ -145,7 +182,9 @@ struct ShardHeartbeat {
   uint32_t known_epoch = 0;
   bool knows_manifest = false;
   ShardState state;
-  std::string failure;
+  std::string failure;                  // it cannot go on at all
+  std::string trouble;                  // it takes no pushes for now: a full disk
+  std::vector<SnapshotHash> snapshots;  // that wait for a verdict
 };
 
 struct ShardHeartbeatReply {
@@ -153,6 +192,7 @@ struct ShardHeartbeatReply {
   std::string reason;
   std::optional<Membership> membership;
   std::optional<Manifest> manifest;
+  std::vector<SnapshotVerdict> verdicts;
 };
 
 struct RoundRecord {

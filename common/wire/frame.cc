@@ -76,14 +76,14 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
 
   const auto kind = LoadLe<uint8_t>(from + kKindAt);
   if (kind < static_cast<uint8_t>(FrameKind::kHello) ||
-      kind > static_cast<uint8_t>(FrameKind::kPull)) {
+      kind > static_cast<uint8_t>(FrameKind::kAsk)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("frame header: kind: got ", kind, ", wanted 1 to 5"));
+        absl::StrCat("frame header: kind: got ", kind, ", wanted 1 to 8"));
   }
   const auto outcome = LoadLe<uint8_t>(from + kOutcomeAt);
-  if (outcome > static_cast<uint8_t>(Outcome::kBusy)) {
+  if (outcome > static_cast<uint8_t>(Outcome::kNotMember)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("frame header: outcome: got ", outcome, ", wanted 0 to 5"));
+        absl::StrCat("frame header: outcome: got ", outcome, ", wanted 0 to 7"));
   }
   if (const auto reserved = LoadLe<uint32_t>(from + kReservedAt); reserved != 0) {
     return absl::InvalidArgumentError(
@@ -140,6 +140,12 @@ std::string_view Name(FrameKind kind) {
       return "merged";
     case FrameKind::kPull:
       return "pull";
+    case FrameKind::kFetch:
+      return "fetch";
+    case FrameKind::kSnapshot:
+      return "snapshot";
+    case FrameKind::kAsk:
+      return "ask";
   }
   return "unknown";
 }
@@ -158,6 +164,10 @@ std::string_view Name(Outcome outcome) {
       return "rejected";
     case Outcome::kBusy:
       return "busy";
+    case Outcome::kGone:
+      return "gone";
+    case Outcome::kNotMember:
+      return "not a member";
   }
   return "unknown";
 }

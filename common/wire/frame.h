@@ -19,6 +19,14 @@ enum class FrameKind : uint8_t {
   kAnswer = 3,  // shard to worker: what became of a push (see Outcome)
   kMerged = 4,  // shard to worker: one segment's merged update of one round
   kPull = 5,    // worker to shard: send the merged update of (round, segment) again
+  // Worker to shard: its anchor of the segment has all rounds before `round`; how does it get to
+  // the present with the fewest bytes? Answered by kSnapshot, or by kAnswer: accepted, pull from
+  // there.
+  kFetch = 6,
+  // A segment's state before `round`, both ways (snapshot_payload.h): shard to worker as an answer
+  // to kFetch, worker to shard as an answer to kAsk.
+  kSnapshot = 7,
+  kAsk = 8,  // shard to worker: send the segment's state before `round`
 };
 
 // What became of a push. Whatever was not accepted goes back into the worker's residual, except a
@@ -28,8 +36,10 @@ enum class Outcome : uint8_t {
   kAccepted = 1,
   kDuplicate = 2,
   kLate = 3,
-  kRejected = 4,  // the answer's payload is a sentence that says why
-  kBusy = 5,      // not accepted for want of memory: to be pushed again after a while
+  kRejected = 4,   // the answer's payload is a sentence that says why
+  kBusy = 5,       // not accepted for want of memory: to be pushed again after a while
+  kGone = 6,       // of a pull: the update is no longer kept; to be fetched instead
+  kNotMember = 7,  // the sender takes no part in this round, or not yet: to be sent again later
 };
 
 inline constexpr uint32_t kFrameMagic = 0x3157574c;  // "LWW1" read as bytes
@@ -47,7 +57,8 @@ struct FrameHeader {
   uint32_t worker = 0;  // sender of a push; addressee of an answer; 0 in a merged update
   uint32_t segment = 0;
   // Push: tokens behind this contribution; merged: their sum; hello: bytes a second that the shard
-  // may send this worker at most, 0: no limit.
+  // may send this worker at most, 0: no limit. Answer: to a hello the shard's incarnation, to
+  // anything else the open round of the segment.
   uint64_t weight = 0;
   float norm = 0;  // push: L2 norm of the dequantized contribution; merged: of the update
   uint32_t contributions = 0;  // merged: pushes that went into it
@@ -69,9 +80,8 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes);
 // Holds the payload against its header: InvalidArgument (length), DataLoss (CRC).
 absl::Status VerifyPayload(const FrameHeader& header, std::span<const std::byte> payload);
 
-std::string_view Name(FrameKind kind);  // "hello", "push", "answer", "merged", "pull"
-std::string_view Name(
-    Outcome outcome);  // "none", "accepted", "duplicate", "late", "rejected", "busy"
+std::string_view Name(FrameKind kind);   // "hello", "push", "answer", "merged", …
+std::string_view Name(Outcome outcome);  // "none", "accepted", "duplicate", …
 
 }  // namespace longwave
 

@@ -27,7 +27,7 @@ struct Traffic {
 // The same, apart by kind.
 class TrafficByKind {
  public:
-  static constexpr size_t kKinds = static_cast<size_t>(FrameKind::kPull);
+  static constexpr size_t kKinds = static_cast<size_t>(FrameKind::kAsk);
 
   Traffic& operator[](FrameKind kind) { return traffic_[static_cast<size_t>(kind) - 1]; }
   const Traffic& operator[](FrameKind kind) const {
