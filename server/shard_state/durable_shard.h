@@ -1,0 +1,247 @@
+#ifndef LONGWAVE_SERVER_SHARD_STATE_DURABLE_SHARD_H_
+#define LONGWAVE_SERVER_SHARD_STATE_DURABLE_SHARD_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/layout/layout.h"
+#include "common/wire/buffer.h"
+#include "common/wire/control.h"
+#include "common/wire/frame.h"
+#include "server/shard/aggregator.h"
+#include "server/shard_state/replica_restore.h"
+#include "server/shard_state/snapshot_asks.h"
+#include "server/store/shard_store.h"
+
+namespace longwave {
+
+struct DurableShardOptions {
+  AggregatorOptions aggregator;
+  // Rounds between two state snapshots of a segment (E); at least 1.
+  uint32_t state_rounds = 16;
+  // Rounds between two model snapshots of a segment; at least 1.
+  uint32_t snapshot_rounds = 500;
+  // Whether members can catch up by merged updates and snapshots (CanCatchUp(config)). If not,
+  // nobody is asked for snapshots, and log is kept for the shard's own recovery alone.
+  bool can_catch_up = true;
+  // Arrays of a model snapshot: θ, and with update nesterov the velocity: 1 or 2.
+  uint32_t model_arrays = 1;
+  // The run is beyond its first round and this shard's folder is empty or there is none: what it
+  // should have is taken from the members' replicas. Nothing if the folder has a log after all.
+  bool restore = false;
+};
+
+// Opens the shard's folder; called again after a failure, when the one before has been destroyed.
+using OpenStore = std::function<absl::StatusOr<std::unique_ptr<ShardStore>>()>;
+
+// What happens to a shard, from outside: AggregatorEvent's, and
+struct FetchArrived {  // a kFetch frame
+  FrameHeader header;
+};
+struct SnapshotArrived {  // a kSnapshot frame, which answers AskSnapshot
+  FrameHeader header;
+  Buffer payload;
+};
+struct VerdictsArrived {  // the coordinator's, of what UnconfirmedSnapshots() told it
+  std::vector<SnapshotVerdict> verdicts;
+};
+using ShardEvent = std::variant<PushArrived, PullArrived, MembershipChanged, TimePassed,
+                                FetchArrived, SnapshotArrived, VerdictsArrived>;
+
+// What the shard is to do: AggregatorEffect's that concern workers, and
+struct SendSnapshot {  // a kSnapshot frame to `worker`, who has fetched
+  uint32_t worker = 0;
+  FrameHeader header;
+  Buffer payload;
+};
+struct AskSnapshot {  // a kAsk frame to `worker`
+  uint32_t worker = 0;
+  FrameHeader header;
+};
+struct ShardEffect {
+  // The number that Step gave the event it follows from; 0: from none, as time passed.
+  uint64_t event = 0;
+  std::variant<AnswerPush, SendMerged, SendSnapshot, AskSnapshot> what;
+};
+
+// A shard that forgets nothing: the aggregator behind a delta log and snapshots (proto/LOG.md), or
+// without a folder the aggregator alone. Pure: no socket, thread or clock inside; the disk is
+// behind FileSystem. Who drives it does, again and again:
+//
+//   Step     for each event that is there
+//   Commit   one write and one sync for all of them (group commit); what it returns may be told
+//   Tend     after that was told: what may take long and what nobody waits for, snapshots and the
+//            removal of old log
+//
+// and calls Commit and Tend also at NextDue().
+//
+// Write-ahead   no answer `accepted` and no merged update is among the effects before the push or
+//               the update is durable. A merged update that was told is therefore the same after
+//               any crash, bit for bit, and so is E.
+// Recovery      Open: each segment's latest state snapshot, then the log's records after it. Pushes
+//               of open rounds are merged again, closed rounds with the log's own factors for the
+//               log's own contributors and held against the log.
+// Failed disk   is treated as a crash: what was not durable is forgotten, with the effects that say
+//               so; trouble() says why; pushes are answered `busy`, pulls and fetches with nothing,
+//               which their senders repeat. The folder is opened again kReopenInterval later, and
+//               so on until that goes.
+// Snapshots     A segment's own state is written when it closes a round r with (r + segment) a
+//               multiple of state_rounds. Before round r, a multiple of snapshot_rounds, a member
+//               is asked for the segment's parameters (another one after kAskPatience). They are
+//               held in memory as unconfirmed until the coordinator says that their hash is that of
+//               the majority, and then written.
+// Log           is removed up to what the older of the two state snapshots, and of the two model
+//               snapshots, of every segment still needs. While one has less than two, all is kept.
+// Fetch         A member that has all rounds before r0 gets the cheaper of the merged updates from
+//               r0 on (answer `accepted`: it pulls them) and a model snapshot with those after it.
+// Restore       see ReplicaRestore: pushes are answered busy until the segment has its round.
+//
+// Without a folder nothing is asked for or kept, a pull of what the aggregator does not have is
+// answered `gone` and such a push `late`.
+class DurableShard {
+ public:
+  static constexpr absl::Duration kReopenInterval = absl::Seconds(2);
+  static constexpr absl::Duration kAskPatience = absl::Seconds(60);
+
+  // open_store: null for a shard that keeps everything in memory. Errors: those of
+  // Aggregator::Create and of opening the store; DataLoss: log and snapshots do not fit together or
+  // do not cover a segment.
+  static absl::StatusOr<std::unique_ptr<DurableShard>> Open(const DurableShardOptions& options,
+                                                            Layout layout, OpenStore open_store);
+
+  // Returns the event's number, which its effects bear; counted from 1.
+  uint64_t Step(const ShardEvent& event, absl::Time now);
+  // Makes durable what the steps since the last Commit want to be, does what the time asks for, and
+  // returns all that may now be told, in order.
+  std::vector<ShardEffect> Commit(absl::Time now);
+  void Tend(absl::Time now);
+
+  // When Commit has something to do without an event; InfiniteFuture: nothing. InfinitePast: at
+  // once.
+  absl::Time NextDue() const;
+
+  // The figures of the heartbeat (bytes are the socket's and stay 0 here). They count on through a
+  // failure of the disk, and begin at 0 with the process.
+  ShardState state() const;
+  std::vector<Aggregator::OpenSegment> OpenSegments() const;  // empty while there is trouble
+
+  // Why pushes are not taken now; empty: they are.
+  const std::string& trouble() const { return trouble_; }
+  // For the coordinator's verdict, by segment.
+  std::vector<SnapshotHash> UnconfirmedSnapshots() const { return asks_.Unconfirmed(); }
+  // Sentences for the log of the process, since the last call: what recovery has found, what could
+  // not be kept, what was restored.
+  std::vector<std::string> TakeNotices() { return std::exchange(notices_, {}); }
+
+  uint32_t first_segment() const { return first_segment_; }
+  uint32_t segment_count() const { return segment_count_; }
+  bool is_restoring() const { return !restores_.empty(); }
+  // For audits and tests; null: there is trouble.
+  const Aggregator* aggregator() const { return aggregator_.get(); }
+  ShardStore* store() { return store_.get(); }
+
+ private:
+  struct Progress {  // of a segment
+    uint32_t open_round = 0;
+    uint64_t replay_from = 1;  // the first record that may be of its open round
+    bool state_is_due = false;
+  };
+  // What waits for the commit; what asks the log is looked up after it.
+  struct AnswerFromLog {
+    FrameHeader header;
+  };
+  struct AnswerFetch {
+    FrameHeader header;
+  };
+  struct Outgoing {
+    uint64_t event = 0;
+    bool answers_push = false;
+    std::variant<AnswerPush, SendMerged, SendSnapshot, AskSnapshot, AnswerFromLog, AnswerFetch>
+        what;
+  };
+
+  DurableShard(const DurableShardOptions& options, Layout layout, OpenStore open_store);
+
+  // Opening and recovery (durable_shard_recovery.cc).
+  absl::Status OpenAll();
+  absl::Status RestoreSegment(uint32_t segment, uint64_t& replay_from);
+  absl::Status ReplayLog(uint64_t from);
+  void Fail(const absl::Status& status, absl::Time now);
+  void Reopen(absl::Time now);
+
+  // Events (durable_shard.cc).
+  void OnPush(const PushArrived& push, absl::Time now);
+  void OnPull(const PullArrived& pull, absl::Time now);
+  void OnMembership(const MembershipChanged& change, absl::Time now);
+  void OnFetch(const FrameHeader& header);
+  void OnSnapshot(const SnapshotArrived& snapshot, absl::Time now);
+  void OnVerdicts(const VerdictsArrived& verdicts, absl::Time now);
+  void StepAggregator(const AggregatorEvent& event, bool is_push, absl::Time now);
+  void PassTime(absl::Time now);
+  std::optional<uint64_t> Keep(const LogRecord& record);
+  void KeepMembership();
+  void NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence, absl::Time now);
+  void Emit(decltype(Outgoing::what) what, bool answers_push = false);
+  void Answer(const FrameHeader& header, Outcome outcome, std::string reason);
+  FrameHeader AnswerHeader(const FrameHeader& header, Outcome outcome) const;
+
+  // What leaves after a commit (durable_shard_answers.cc).
+  void Tell(Outgoing outgoing, std::vector<ShardEffect>& effects);
+  void TellFromLog(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
+  void TellFetch(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
+  std::vector<ShardEffect> TellOfFailure();
+  absl::StatusOr<Buffer> SnapshotPayload(const SnapshotKey& key);
+
+  // Snapshots and log removal (durable_shard_tend.cc).
+  void TendRestores(absl::Time now);
+  absl::Status WriteState(uint32_t segment);
+  absl::Status WriteModel(const SnapshotAsks::Held& held);
+  absl::Status DropLog();
+  std::optional<uint64_t> LogNeededFrom() const;
+
+  bool IsMine(uint32_t segment) const { return segment - first_segment_ < segment_count_; }
+  Progress& ProgressOf(uint32_t segment) { return progress_[segment - first_segment_]; }
+  bool IsMember(uint32_t worker) const;
+
+  const DurableShardOptions options_;
+  const Layout layout_;
+  const OpenStore open_store_;
+  uint32_t first_segment_ = 0;
+  uint32_t segment_count_ = 0;
+
+  std::unique_ptr<ShardStore> store_;       // null: in memory, or there is trouble
+  std::unique_ptr<Aggregator> aggregator_;  // null: there is trouble
+  std::vector<Progress> progress_;
+  Membership membership_;
+  uint64_t membership_sequence_ = 0;  // of its record
+  SnapshotAsks asks_;
+  std::map<uint32_t, ReplicaRestore> restores_;             // by segment
+  std::map<uint32_t, SnapshotAsks::Held> restored_models_;  // without a folder
+  std::vector<SnapshotAsks::Held> confirmed_;               // to be written by Tend
+
+  uint64_t events_ = 0;
+  uint64_t current_event_ = 0;
+  std::vector<Outgoing> outgoing_;
+  absl::Status append_failure_;
+  bool just_opened_ = false;  // rounds that the log completes are still to be closed
+  bool drop_is_due_ = false;
+
+  std::string trouble_;
+  absl::Time reopen_at_ = absl::InfiniteFuture();
+  ShardState counted_;  // by aggregators that are no more, and by none
+  std::vector<std::string> notices_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_SHARD_STATE_DURABLE_SHARD_H_
