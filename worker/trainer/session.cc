@@ -20,7 +20,7 @@ constexpr std::ptrdiff_t kReportsMax = 1024;
 constexpr size_t kHashesMax = 1 << 20;
 // How often a wait looks at the stop signal, which a signal handler's thread may set at any time.
 constexpr std::chrono::milliseconds kPatience(50);
-// Until the run has begun a worker asks more often than it reports later, so that all start
+// Until it takes part in the run a worker asks more often than it reports later, so that all start
 // together.
 constexpr absl::Duration kStartInterval = absl::Milliseconds(100);
 constexpr absl::Duration kBackoffMax = absl::Seconds(2);
@@ -60,10 +60,12 @@ absl::Status Session::Ending::ToStatus() const {
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client,
                                                        SessionOptions options, StopSignal* stop) {
+  const uint64_t incarnation = RandomWord();
   const RegisterWorker request{.name = options.name,
+                               .identity = options.identity != 0 ? options.identity : incarnation,
                                .manifest = options.manifest,
                                .layout_hash = options.layout_hash,
-                               .incarnation = RandomWord(),
+                               .incarnation = incarnation,
                                .settings = options.settings};
   const absl::Time give_up = MonotonicNow() + options.start_timeout;
   absl::Duration backoff = absl::Milliseconds(50);
@@ -117,8 +119,8 @@ void Session::BeatUntilClosed() {
     if (answer.ok()) {
       TakeAnswer(heartbeat, *std::move(answer));
       backoff = absl::ZeroDuration();
-      pause = membership_.epoch == 0 ? std::min(kStartInterval, options_.heartbeat_interval)
-                                     : options_.heartbeat_interval;
+      pause = TakesPart() ? options_.heartbeat_interval
+                          : std::min(kStartInterval, options_.heartbeat_interval);
     } else {
       TakeFailure(answer.status());
       // What is urgent stays so, but a coordinator that is away is not asked in a tight loop.
@@ -144,7 +146,8 @@ WorkerHeartbeat Session::NextHeartbeat() {
           .rounds = {unanswered_.begin(), end},
           .known_epoch = membership_.epoch,
           .failure = failure_,
-          .final = end == unanswered_.end() ? final_ : std::nullopt};
+          .final = end == unanswered_.end() ? final_ : std::nullopt,
+          .ready_round = ready_round_};
 }
 
 void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer) {
@@ -162,6 +165,7 @@ void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answe
     membership_ = *std::move(answer.membership);
     shards_ = std::move(answer.shards);
   }
+  repair_ = std::move(answer.repair);
   if (answer.instruction == Instruction::kStop && !ended_.has_value()) {
     ended_ = Ending{.phase = answer.phase, .reason = std::move(answer.reason)};
     stop_->Request();
@@ -187,28 +191,39 @@ void Session::TakeFailure(const absl::Status& status) {
   }
 }
 
+const Member* Session::Self() const {
+  const auto self = std::ranges::find(membership_.members, worker_, &Member::worker);
+  return self == membership_.members.end() ? nullptr : &*self;
+}
+
+bool Session::TakesPart() const {
+  const Member* const self = Self();
+  return self != nullptr && self->first_round != kRoundNever;
+}
+
+absl::StatusOr<std::vector<std::string>> Session::Endpoints(size_t shard_count) const {
+  std::vector<std::string> endpoints(shard_count);
+  for (const ShardAddress& shard : shards_) {
+    if (shard.shard >= shard_count) {
+      return absl::InvalidArgumentError(absl::StrCat("got the address of shard ", shard.shard,
+                                                     ", wanted shards 0 to ", shard_count - 1));
+    }
+    endpoints[shard.shard] = shard.data_endpoint;
+  }
+  return endpoints;
+}
+
 absl::StatusOr<Session::Start> Session::AwaitStart(uint32_t shard_count) {
   std::unique_lock lock(mutex_);
-  while (membership_.epoch == 0 || shards_.size() != shard_count) {
+  while (Self() == nullptr || shards_.size() != shard_count) {
     if (ended_.has_value() || stop_->requested()) {
       return absl::CancelledError("asked to stop before the run began");
     }
     if (Silence() > options_.start_timeout) return SilentFor(options_, "the run's beginning");
     changed_.wait_for(lock, kPatience);
   }
-  Start start{.run = run_};
-  start.shard_endpoints.resize(shard_count);
-  for (const ShardAddress& shard : shards_) {
-    if (shard.shard >= shard_count) {
-      return absl::InvalidArgumentError(absl::StrCat("got the address of shard ", shard.shard,
-                                                     ", wanted shards 0 to ", shard_count - 1));
-    }
-    start.shard_endpoints[shard.shard] = shard.data_endpoint;
-  }
-  for (const Member& member : membership_.members) {
-    if (member.worker == worker_) start.first_round = member.first_round;
-  }
-  return start;
+  LONGWAVE_ASSIGN_OR_RETURN(endpoints_, Endpoints(shard_count));
+  return Start{.run = run_, .shard_endpoints = endpoints_, .first_round = Self()->first_round};
 }
 
 absl::Status Session::Finish(FinalReport report) {
@@ -258,6 +273,38 @@ bool Session::validates() const {
 void Session::SetState(const WorkerState& state) {
   std::lock_guard lock(mutex_);
   state_ = state;
+}
+
+uint32_t Session::first_round() const {
+  std::lock_guard lock(mutex_);
+  const Member* const self = Self();
+  return self == nullptr ? kRoundNever : self->first_round;
+}
+
+void Session::SetReadyRound(uint32_t round) {
+  {
+    std::lock_guard lock(mutex_);
+    if (ready_round_ == round) return;
+    ready_round_ = round;
+    // The first round of a member that waits for one depends on it.
+    if (TakesPart()) return;
+    urgent_ = true;
+  }
+  wake_.notify_all();
+}
+
+std::optional<std::vector<std::string>> Session::TakeNewEndpoints() {
+  std::lock_guard lock(mutex_);
+  if (shards_.size() != endpoints_.size()) return std::nullopt;
+  absl::StatusOr<std::vector<std::string>> endpoints = Endpoints(endpoints_.size());
+  if (!endpoints.ok() || *endpoints == endpoints_) return std::nullopt;
+  endpoints_ = *std::move(endpoints);
+  return endpoints_;
+}
+
+std::optional<Repair> Session::repair() const {
+  std::lock_guard lock(mutex_);
+  return repair_;
 }
 
 void Session::Report(RoundReport report) {

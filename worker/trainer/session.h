@@ -24,6 +24,7 @@ namespace longwave {
 
 struct SessionOptions {
   std::string name;
+  uint64_t identity = 0;    // of the worker's folder; 0: it has none
   std::string coordinator;  // its address, for sentences
   Manifest manifest;
   uint64_t layout_hash = 0;
@@ -53,10 +54,10 @@ class Session final : public TrainerHost {
   struct Start {
     uint64_t run = 0;
     std::vector<std::string> shard_endpoints;  // by shard index
-    uint32_t first_round = 0;                  // the first that this worker pushes to
+    uint32_t first_round = 0;  // the first that this worker pushes to; kRoundNever: see first_round
   };
-  // Waits until all members and `shard_count` shards are there. Cancelled: the session has ended or
-  // `stop` was set. Unavailable: the coordinator was silent for start_timeout.
+  // Waits until this worker is a member and `shard_count` shards are there. Cancelled: the session
+  // has ended or `stop` was set. Unavailable: the coordinator was silent for start_timeout.
   absl::StatusOr<Start> AwaitStart(uint32_t shard_count);
 
   // Tells the coordinator and waits until it ends the run (then OK; see `ended`), or, once the
@@ -82,6 +83,10 @@ class Session final : public TrainerHost {
   bool stop_requested() const override { return stop_->requested(); }
   void SetState(const WorkerState& state) override;
   void Report(RoundReport report) override;
+  uint32_t first_round() const override;
+  void SetReadyRound(uint32_t round) override;
+  std::optional<std::vector<std::string>> TakeNewEndpoints() override;
+  std::optional<Repair> repair() const override;
 
  private:
   Session(CoordinatorClient* client, SessionOptions options, StopSignal* stop, uint32_t worker,
@@ -91,6 +96,12 @@ class Session final : public TrainerHost {
   WorkerHeartbeat NextHeartbeat();
   void TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer);
   void TakeFailure(const absl::Status& status);
+  // Of this worker in membership_; null if it is no member.
+  const Member* Self() const;
+  // It is a member, and knows from which round on it pushes.
+  bool TakesPart() const;
+  // From shards_, by shard index. InvalidArgument: an index of shard_count or more.
+  absl::StatusOr<std::vector<std::string>> Endpoints(size_t shard_count) const;
   absl::Duration Silence() const { return MonotonicNow() - last_answer_; }
 
   CoordinatorClient* const client_;
@@ -111,6 +122,9 @@ class Session final : public TrainerHost {
   bool closing_ = false;
   Membership membership_;
   std::vector<ShardAddress> shards_;
+  std::vector<std::string> endpoints_;  // by shard index, as AwaitStart or TakeNewEndpoints gave
+  uint32_t ready_round_ = kRoundNever;
+  std::optional<Repair> repair_;
   uint64_t run_ = 0;
   bool validates_ = false;
   bool reachable_ = true;

@@ -97,7 +97,21 @@ class RecordingHost final : public TrainerHost {
     if (on_state) on_state(state);
   }
   void Report(RoundReport report) override { reports.push_back(std::move(report)); }
+  uint32_t first_round() const override { return first_round_; }
+  void SetReadyRound(uint32_t round) override {
+    ready_rounds.push_back(round);
+    if (on_ready) on_ready(round);
+  }
+  std::optional<std::vector<std::string>> TakeNewEndpoints() override {
+    return std::exchange(new_endpoints, std::nullopt);
+  }
+  std::optional<Repair> repair() const override { return repair_; }
 
+  uint32_t first_round_ = 0;
+  std::vector<uint32_t> ready_rounds;
+  std::function<void(uint32_t)> on_ready;
+  std::optional<std::vector<std::string>> new_endpoints;
+  std::optional<Repair> repair_;
   bool validates_ = true;
   bool stop = false;
   std::function<void(const WorkerState&)> on_state;
