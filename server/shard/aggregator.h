@@ -21,8 +21,11 @@
 #include "common/wire/control.h"
 #include "common/wire/frame.h"
 #include "common/wire/payload.h"
+#include "server/shard/grace.h"
 #include "server/shard/merge.h"
 #include "server/shard/tile_runner.h"
+#include "server/store/log_record.h"
+#include "server/store/snapshot_content.h"
 
 namespace longwave {
 
@@ -51,9 +54,17 @@ struct AggregatorOptions {
   uint64_t open_bytes_max = 0;
   // Who does the merges' work; null: the caller of Step alone.
   std::shared_ptr<TileRunner> runner;
+  // Share of the members of a round, 0 (exclusive) to 1, with whose pushes it may close without the
+  // others once the grace has passed; 1: with all of them.
+  double quorum = 1;
+  absl::Duration grace_min;  // bounds of what Grace gives the others; without meaning for quorum 1
+  absl::Duration grace_max;
+  // There is a log: KeepPush, KeepMerged and AskLog are among the effects. Without one what the
+  // shard does not hold any more is late (a push) or gone (a pull).
+  bool logs = false;
 };
 
-// What happens to a shard, from outside.
+// What happens to a shard, from outside. Payloads have been held against their headers.
 struct PushArrived {
   FrameHeader header;
   Buffer payload;
@@ -64,7 +75,8 @@ struct PullArrived {
 struct MembershipChanged {
   Membership membership;
 };
-using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged>;
+struct TimePassed {};  // at NextDue or later
+using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged, TimePassed>;
 
 // What the shard is to do about it, in order.
 
@@ -78,45 +90,76 @@ struct SendMerged {  // a kMerged frame to each of `workers`, all from one buffe
   FrameHeader header;
   Buffer payload;
 };
-using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
+// To be in the log before the effects behind it are performed: a push before it is answered
+// `accepted`, a close before anybody sees its update.
+struct KeepPush {
+  FrameHeader header;
+  Buffer payload;
+};
+struct KeepMerged {
+  MergedRecord record;
+};
+// Only who has the log can answer this push or pull of a round before the last closed one. A pull:
+// with that round's update, or `gone`. A push: `duplicate` if its worker is one of that round's
+// contributors, else `late`, also if the record is gone; then with the update, if it is there.
+// AnswerTo makes the answer's header.
+struct AskLog {
+  FrameHeader header;
+};
+using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerged, AskLog>;
 
-// A shard's decisions, pure: no socket, thread or clock inside. For each of its segments there is
-// one open round, 0 at first. Segments know nothing of each other.
+// A shard's decisions, pure: no socket, thread, clock or disk inside. For each of its segments
+// there is one open round, 0 at first. Segments know nothing of each other.
 //
-//   open r    Entered by the close of r − 1. Legal: one push of round r from each member that has
-//             reached its first_round. Waits for all of those, for as long as it takes (who is
-//             silent for too long is removed by the coordinator, which comes in as
-//             MembershipChanged).
+//   open r    Entered by the close of r − 1, or by Restore. Due are the members whose first_round
+//             is r or before; legal is one push of round r from each of them. Waits for all that
+//             are due, except those that are given up. It has its quorum when max(1, ⌈quorum ·
+//             due⌉) of them have pushed; from then on the others have the grace (grace.h, of this
+//             segment's past closes), at whose end nobody is waited for. Without a quorum it waits
+//             for as long as it takes: who is silent for too long is removed by the coordinator,
+//             which comes in as MembershipChanged.
+//   given up  A member that was due and missed the last two closes of the segment, with no push to
+//             the segment, not even a late one, since the first of them was open. Counts as due.
+//             Its next push of whatever round ends this.
 //   close     As soon as nobody is waited for and there is a push at all: the pushes are merged
-//             (merge.h), the result goes to every member that has reached round r, the payloads are
+//             (merge.h), the result goes to every member, the joining ones too, the payloads are
 //             dropped and r + 1 opens. A member that leaves is no longer waited for; what it had
-//             pushed to the open round stays in the merge.
-//   closed r  The last closed round's merged update is kept, to answer pulls and repeated pushes.
-//             The next one takes its place; nothing older is kept.
+//             pushed to the open round stays in the merge, but is not of the quorum.
+//   closed r  The last closed round's merged update is kept, to answer pulls and late or repeated
+//             pushes. The next one takes its place; who asks for something older is for the log.
 //
-// A push is answered
-//   accepted   it is of the open round of its segment, and the first of its worker
-//   duplicate  its worker has pushed to the open round already, or the round is the last closed one
-//              and this worker's push went into its merge: then the merged update is sent again
-//   busy       open rounds hold open_bytes_max already and its segment is not the oldest open one
-//              (lowest round, then lowest index): nothing is kept of it, its worker pushes it
-//              again. Pushes to the oldest one are always taken, so that it closes and makes room
-//   late       its round is closed and its push was not in it, or the round is older than the last
-//              closed one (who was in that is no longer known)
-//   rejected   it names another run or segment, is of no member, before its worker's first round or
-//              of a round not yet open, its weight is not 1 … kWeightMax, its norm is negative, its
-//              payload does not fit, or (where contributions are clipped by it) its norm is not its
-//              payload's; the reason says what was got and what was wanted
+// A push is answered, with the segment's open round in `weight`,
+//   accepted    it is of the open round of its segment, and the first of its worker
+//   duplicate   its worker has pushed to the open round already, or the round is the last closed
+//               one and this worker's push went into its merge: then the merged update is sent
+//               again
+//   late        its round is the last closed one and its push was not in it: the merged update is
+//               sent. (Of an older round: AskLog.)
+//   busy        open rounds hold open_bytes_max already and its segment is not the oldest open one
+//               (lowest round, then lowest index): nothing is kept of it, its worker pushes it
+//               again. Pushes to the oldest one are always taken, so that it closes and makes room
+//   not member  its sender is no member, or it is of the open round and its member joins at a later
+//               one: nothing is kept of it either
+//   rejected    it names another run or segment, or a round not yet open, its weight is not
+//               1 … kWeightMax, its norm is negative, its payload does not fit, or (where
+//               contributions are clipped by it) its norm is not its payload's; the reason says
+//               what was got and what was wanted
 // The frame's epoch is not looked at: a push is as good under the membership before.
 //
-// A pull of the last closed round is answered with its merged update; of the open round with
-// nothing now (the close will send it); any other with `rejected`.
+// A pull by any member, whatever its first_round: of the last closed round it is answered with its
+// merged update; of the open round with nothing now (the close will send it); of a later one with
+// `rejected`; of an older one, AskLog. Who is no member is told so.
 //
 // With `clip` and three or more contributions to a segment whose norm is not zero, contribution i
 // is merged with the factor min(1, clip · median / norm_i), where the norms are those of the
 // headers and the median is that of those above zero, the lower one of an even number
 // (ClipFactors). A worker cannot state a smaller norm than it has. What is clipped off is gone: its
 // worker has sent it and keeps nothing of it, and the shard does not put it into E.
+//
+// After a crash the same object comes about from what is durable: Create, then Restore of each
+// segment that there is a snapshot of, then Replay of the log's records in their order, then
+// Step(TimePassed), which closes what had come whole. Who was given up and what the grace was is
+// not durable and begins anew.
 //
 // Memory, with M = open_bytes_max, N members and a payload of at most P bytes a segment (P is that
 // of the dearest format accepted: 4·c + 16 for a segment of c coefficients, or some 5.2·c for topk
@@ -125,9 +168,10 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged>;
 //                     without a limit N·P a segment
 //   closed payloads   one a segment, the last merged update: 0.063·c in topk 256 and int2
 //   E                 4·c a segment if it is kept
-//   tables            kFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a segment. An
-//                     open push keeps its layout even when others have taken its place: where one
-//                     round has more formats than kFormatsMax, 28 bytes a tile for each push more
+//   tables            kPushFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a
+//                     segment. An open push keeps its layout even when others have taken its place:
+//                     where one round has more formats than that, 28 bytes a tile for each push
+//                     more
 //   a merge           some 130 KB a slot of the runner; 4·c once under "all of topk" in fp32
 class Aggregator {
  public:
@@ -139,7 +183,33 @@ class Aggregator {
 
   std::vector<AggregatorEffect> Step(const AggregatorEvent& event, absl::Time now);
 
-  // The figures of the heartbeat (bytes are the socket's and stay 0 here).
+  // When TimePassed is due: the end of the earliest grace. InfiniteFuture: nothing is.
+  // InfinitePast, at once: after Restore or Replay.
+  absl::Time NextDue() const;
+
+  // The header of an answer to a push, pull or fetch, with the segment's open round; pushes are
+  // counted by it. For what AskLog leaves to others.
+  FrameHeader AnswerTo(const FrameHeader& asked, Outcome outcome);
+
+  // What is not in the log of a segment, or only in what may be dropped of it. Pushes to the open
+  // round are not in it: Replay must begin before the first of them.
+  SegmentSnapshot Export(uint32_t segment) const;
+  // Takes the place of all that is known of the segment. Without E and a closed update it opens
+  // its round with E = 0. InvalidArgument, and nothing is changed: another shard's segment, E of
+  // another length, a closed update that is not the round before's or does not fit the layout.
+  absl::Status Restore(uint32_t segment, SegmentSnapshot snapshot);
+  // Does again what the log says was done, without effects and counts:
+  //   push         of the open round: is accepted; of an older one: skipped
+  //   merged       of the open round: closes it with exactly the record's contributors and their
+  //                factors; of an older one: skipped
+  //   membership   is taken, if it is newer
+  //   note         skipped
+  // DataLoss: what must not be in a log that this shard wrote, or a close that does not lead to
+  // what the record has. Says what differs: contributors, weights, factors, the update's bytes or
+  // header, E. InvalidArgument: another run's or shard's. The object is of no use afterwards.
+  absl::Status Replay(const LogRecord& record);
+
+  // The figures of the heartbeat (bytes, and those of the disk, are for others and stay 0 here).
   ShardState state() const;
 
   struct OpenSegment {
@@ -149,63 +219,90 @@ class Aggregator {
     uint64_t open_bytes = 0;
   };
   std::vector<OpenSegment> OpenSegments() const;
+  // segment: of this shard.
+  uint32_t open_round(uint32_t segment) const { return StateOf(segment).open_round; }
+
+  uint32_t first_segment() const { return first_segment_; }
+  uint32_t segment_count() const { return static_cast<uint32_t>(segments_.size()); }
+  bool OwnsSegment(uint32_t segment) const { return segment - first_segment_ < segments_.size(); }
+  const Membership& membership() const { return membership_; }
+  bool IsMember(uint32_t worker) const { return FindMember(worker) != nullptr; }
 
   // Sum of squares of the shard's own residual E of all its segments.
   double ResidualSquareSum() const;
 
  private:
-  // Byte layouts that a segment remembers; a worker that makes up formats can't fill the memory.
-  static constexpr size_t kFormatsMax = 16;
-
   struct Accepted {
     uint64_t weight = 0;
     float norm = 0;
     std::shared_ptr<const PayloadLayout> layout;
     Buffer payload;
   };
-  struct Closed {
-    FrameHeader header;
-    Buffer payload;
-    std::vector<uint32_t> contributors;  // ascending
-  };
   struct SegmentState {
+    explicit SegmentState(const Grace& grace) : grace(grace) {}
+
     uint32_t segment = 0;
     uint32_t open_round = 0;
     std::map<uint32_t, Accepted> accepted;  // by worker, of the open round
+    uint32_t strangers = 0;                 // of these, from workers that are not due (any more)
     uint64_t open_bytes = 0;
-    std::optional<Closed> closed;  // round open_round − 1
-    std::vector<float> residual;   // E; empty unless KeepsResidual
+    std::optional<ClosedSegment> closed;  // round open_round − 1
+    std::vector<float> residual;          // E; empty unless KeepsResidual
     std::vector<uint32_t> tile_sizes;
     std::vector<std::shared_ptr<const PayloadLayout>> formats;
+
+    // For a quorum below 1.
+    Grace grace;
+    absl::Time quorum_at = absl::InfiniteFuture();  // that so many had pushed to the open round
+    absl::Time last_push;                           // to the open round
+    absl::Time closed_quorum_at;                    // quorum_at of the last closed round
+    std::map<uint32_t, uint32_t> missed;  // closes in a row, since a due member's last push
+  };
+  // A close, before it is known whether it is a new one or one that the log has.
+  struct Merge {
+    MergedRecord record;
+    uint32_t clipped = 0;
   };
   using Effects = std::vector<AggregatorEffect>;
 
   Aggregator(const AggregatorOptions& options, Layout layout);
 
-  void OnPush(const PushArrived& push, Effects& effects);
+  void OnPush(const PushArrived& push, absl::Time now, Effects& effects);
   void OnPull(const FrameHeader& header, Effects& effects);
-  void OnMembership(const Membership& membership, Effects& effects);
+  void OnClosedPush(SegmentState& segment, const FrameHeader& header, absl::Time now,
+                    Effects& effects);
+  void OnTimePassed(absl::Time now, Effects& effects);
 
   void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects);
   void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
-  void CloseIfComplete(SegmentState& segment, Effects& effects);
+  void TakeMembership(const Membership& membership);
+
+  void CloseIfComplete(SegmentState& segment, absl::Time now, Effects& effects);
+  Merge MergeOpen(SegmentState& segment);
+  void OpenNext(SegmentState& segment, MergedRecord record);
+  void NoteMissed(SegmentState& segment) const;
 
   // Whether so many bytes more would exceed what open rounds may hold.
   bool IsBusyFor(const SegmentState& segment, size_t bytes) const;
-
-  // Run, segment and sender of a frame; the reason if one does not fit, else empty.
+  // Run and segment of a frame; the reason if one does not fit, else empty.
   std::string Misaddressed(const FrameHeader& header) const;
-  // The payload's byte layout, after it was held against it.
-  absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPayload(
-      SegmentState& segment, std::span<const std::byte> payload) const;
-  absl::Status CheckFormat(const PayloadFormat& format) const;
-  absl::Status CheckNorm(float norm, const PayloadLayout& layout,
-                         std::span<const std::byte> payload) const;
+
+  absl::Status ReplayPush(const PushRecord& record);
+  absl::Status ReplayMerged(const MergedRecord& record);
+  absl::Status CheckReplayed(const MergedRecord& got, const MergedRecord& wanted) const;
 
   const Member* FindMember(uint32_t worker) const;
+  bool IsDue(uint32_t worker, uint32_t round) const;
+  uint32_t DueCount(uint32_t round) const;
   SegmentState& StateOf(uint32_t segment) { return segments_[segment - first_segment_]; }
+  const SegmentState& StateOf(uint32_t segment) const {
+    return segments_[segment - first_segment_];
+  }
+  static uint32_t GivenUpCount(const SegmentState& segment);
   std::vector<uint32_t> WaitingFor(const SegmentState& segment) const;
-  bool IsComplete(const SegmentState& segment) const;
+  // After whatever changes how many have pushed, or how many would have to.
+  void UpdateQuorum(SegmentState& segment, absl::Time now) const;
+  void UpdateStrangers(SegmentState& segment) const;
 
   AggregatorOptions options_;
   std::unique_ptr<const Layout> layout_;
@@ -216,6 +313,7 @@ class Aggregator {
   uint32_t first_segment_ = 0;
   std::vector<SegmentState> segments_;
   uint64_t open_bytes_ = 0;  // of all segments
+  bool restored_ = false;    // since the last TimePassed
   ShardState counts_;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/layout/layout.h"
+#include "common/layout/segment_elements.h"
 
 namespace longwave {
 
@@ -13,13 +14,6 @@ namespace longwave {
 
 // As many fragments as are wanted, but no more than there are segments to share among them.
 uint32_t FragmentCount(uint32_t wanted, const Layout& layout);
-
-// Elements begin … end − 1 of the flat array.
-struct ElementRange {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  bool operator==(const ElementRange&) const = default;
-};
 
 // The elements of a fragment's tiles, each once. Neighbours are joined: where a segment ends inside
 // a row of a matrix's blocks, its part of that row is one range a row of the matrix.

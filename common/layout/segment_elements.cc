@@ -1,0 +1,76 @@
+#include "common/layout/segment_elements.h"
+
+#include <bit>
+
+#include "common/base/check.h"
+#include "common/base/rng.h"
+
+namespace longwave {
+namespace {
+
+// Tiles side by side in the rows of one matrix, or runs end to end.
+struct Strip {
+  uint64_t offset = 0;
+  uint64_t width = 0;
+  uint64_t rows = 0;  // 0: none yet
+  uint64_t row_stride = 0;
+
+  bool Takes(const Tile& tile) const {
+    if (tile.offset != offset + width || tile.rows_valid != rows) return false;
+    return rows == 1 || (tile.row_stride == row_stride && width + tile.cols_valid <= row_stride);
+  }
+};
+
+void Append(const Strip& strip, std::vector<ElementRange>& ranges) {
+  for (uint64_t row = 0; row < strip.rows; ++row) {
+    const uint64_t begin = strip.offset + row * strip.row_stride;
+    if (!ranges.empty() && ranges.back().end == begin) {
+      ranges.back().end += strip.width;
+    } else {
+      ranges.push_back({begin, begin + strip.width});
+    }
+  }
+}
+
+}  // namespace
+
+uint64_t ElementCount(std::span<const ElementRange> ranges) {
+  uint64_t count = 0;
+  for (const ElementRange& range : ranges) count += range.end - range.begin;
+  return count;
+}
+
+void AppendSegmentElements(const Layout& layout, uint32_t segment,
+                           std::vector<ElementRange>& ranges) {
+  Strip strip;
+  for (const Tile& tile : layout.tiles(layout.segments()[segment])) {
+    if (strip.Takes(tile)) {
+      strip.width += tile.cols_valid;
+      continue;
+    }
+    Append(strip, ranges);
+    strip = {tile.offset, tile.cols_valid, tile.rows_valid, tile.row_stride};
+  }
+  Append(strip, ranges);
+}
+
+std::vector<ElementRange> SegmentElements(const Layout& layout, uint32_t segment) {
+  std::vector<ElementRange> ranges;
+  AppendSegmentElements(layout, segment, ranges);
+  return ranges;
+}
+
+uint64_t SegmentHash(const Layout& layout, uint32_t segment, std::span<const float> elements) {
+  const std::vector<ElementRange> ranges = SegmentElements(layout, segment);
+  LONGWAVE_CHECK(elements.size() == ElementCount(ranges));
+  uint64_t hash = 0;
+  const float* element = elements.data();
+  for (const ElementRange& range : ranges) {
+    for (uint64_t index = range.begin; index < range.end; ++index) {
+      hash += Mix64(Mix64(index) + std::bit_cast<uint32_t>(*element++));
+    }
+  }
+  return hash;
+}
+
+}  // namespace longwave

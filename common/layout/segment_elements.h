@@ -1,0 +1,37 @@
+#ifndef LONGWAVE_COMMON_LAYOUT_SEGMENT_ELEMENTS_H_
+#define LONGWAVE_COMMON_LAYOUT_SEGMENT_ELEMENTS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/layout/layout.h"
+
+namespace longwave {
+
+// Elements begin … end − 1 of the flat array.
+struct ElementRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool operator==(const ElementRange&) const = default;
+};
+
+uint64_t ElementCount(std::span<const ElementRange> ranges);
+
+// The elements of a segment's tiles, each once, ascending: the order in which a segment's
+// parameters travel and are kept. Neighbours are joined: where a segment ends inside a row of a
+// matrix's blocks, its part of that row is one range a row of the matrix.
+std::vector<ElementRange> SegmentElements(const Layout& layout, uint32_t segment);
+
+// Appends them; what joins the last range there is joined to it.
+void AppendSegmentElements(const Layout& layout, uint32_t segment,
+                           std::vector<ElementRange>& ranges);
+
+// Σ Mix64(Mix64(flat index) + bits) modulo 2^64 over the segment's elements: what KernelOps::hash
+// gives for the segment in a whole flat array. elements: as many as SegmentElements has, in its
+// order.
+uint64_t SegmentHash(const Layout& layout, uint32_t segment, std::span<const float> elements);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_LAYOUT_SEGMENT_ELEMENTS_H_
