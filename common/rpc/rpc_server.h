@@ -19,7 +19,7 @@ class CoordinatorHandler {
   virtual ~CoordinatorHandler() = default;
 
   virtual absl::StatusOr<uint32_t> Register(const RegisterWorker& request) = 0;
-  virtual absl::StatusOr<uint64_t> Register(const RegisterShard& request) = 0;
+  virtual absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) = 0;
   virtual absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;

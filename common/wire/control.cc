@@ -44,6 +44,8 @@ std::string_view Name(WorkerPhase phase) {
       return "failed";
     case WorkerPhase::kLost:
       return "lost";
+    case WorkerPhase::kJoining:
+      return "joining";
   }
   return "unknown";
 }

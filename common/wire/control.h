@@ -32,7 +32,8 @@ enum class WorkerPhase : uint8_t {
   kValidating = 4,
   kDone = 5,
   kFailed = 6,
-  kLost = 7,  // set by the coordinator alone
+  kLost = 7,     // set by the coordinator alone, as kJoining
+  kJoining = 8,  // a member that has no first round yet
 };
 
 // The first round of a member that has not caught up yet, and no round at all.
@@ -58,6 +59,15 @@ struct RegisterShard {
   uint64_t run = 0;  // that its folder holds; 0: none
 };
 
+// The answer.
+struct ShardRegistration {
+  uint64_t run = 0;
+  // The run is beyond its first round and this shard comes without its folder: it makes its range
+  // again from the workers' replicas.
+  bool restore = false;
+  bool operator==(const ShardRegistration&) const = default;
+};
+
 struct Member {
   uint32_t worker = 0;
   std::string name;
@@ -75,6 +85,7 @@ struct ShardAddress {
   uint32_t shard = 0;
   std::string data_endpoint;
   std::string control_endpoint;
+  bool operator==(const ShardAddress&) const = default;
 };
 
 struct ByteCounts {
@@ -94,6 +105,7 @@ struct WorkerState {
   ByteCounts bytes;
   double seconds_computing = 0;
   double seconds_syncing = 0;
+  bool operator==(const WorkerState&) const = default;
 };
 
 struct RoundReport {
@@ -106,11 +118,13 @@ struct RoundReport {
   ByteCounts bytes;
   double seconds_computing = 0;
   double seconds_syncing = 0;
+  bool operator==(const RoundReport&) const = default;
 };
 
 struct FinalReport {
   std::optional<double> validation_loss;
   std::string model_file;
+  bool operator==(const FinalReport&) const = default;
 };
 
 struct WorkerHeartbeat {
@@ -122,7 +136,9 @@ struct WorkerHeartbeat {
   std::string failure;
   std::optional<FinalReport> final;
   // Of a member that catches up: the first round that it could push to; kRoundNever while it can't.
+  // Said again, and grown, in each heartbeat until its first round has come.
   uint32_t ready_round = kRoundNever;
+  bool leaving = false;  // it leaves the run on purpose and pushes nothing more
 };
 
 // Segments of a member's replica that differ from what the others have, to be fetched anew.
@@ -158,6 +174,7 @@ struct ShardState {
   uint64_t closed_by_quorum = 0;  // segments closed without some that were waited for
   uint64_t log_bytes = 0;         // of its delta log
   uint64_t snapshot_bytes = 0;    // of its snapshots
+  bool operator==(const ShardState&) const = default;
 };
 
 // A segment's parameters before a round, as a worker sent them to a shard that keeps snapshots.
@@ -208,6 +225,7 @@ struct RoundRecord {
   uint64_t state_hash = 0;
   uint32_t members = 0;
   double compute_share = 0;
+  bool operator==(const RoundRecord&) const = default;
 };
 
 struct MemberStatus {
@@ -220,6 +238,8 @@ struct ShardStatus {
   ShardAddress shard;
   ShardState state;
   double heartbeat_age_s = 0;
+  bool silent = false;  // for longer than the timeout: the run waits for it
+  std::string trouble;  // as it reports it
 };
 
 struct RunStatus {
@@ -231,14 +251,16 @@ struct RunStatus {
   std::vector<RoundRecord> records;
   uint64_t record_count = 0;
   uint64_t parameters = 0;
-  bool replicas_equal = true;
-  std::string inequality;
+  bool replicas_equal = true;  // after the last finished round
+  std::string inequality;      // empty if they are; otherwise the first difference since they were
   double seconds = 0;
   std::optional<double> validation_loss;
   uint64_t state_hash = 0;
   std::string model_file;
   uint32_t workers_wanted = 0;
   uint32_t shards_wanted = 0;
+  std::string trouble;   // what the run waits for, beyond its rounds; empty: nothing
+  uint64_t repairs = 0;  // replicas that were told to fetch segments anew
 };
 
 // One hash of a whole state from its segments' hashes, in order.

@@ -14,6 +14,7 @@
 #include "common/base/rng.h"
 #include "common/layout/manifest.h"
 #include "common/wire/control.h"
+#include "server/coordinator/coordinator_record.h"
 #include "server/coordinator/round_ledger.h"
 
 namespace longwave {
@@ -26,6 +27,8 @@ struct CoordinatorOptions {
   std::string settings;  // lines "key: value" that everybody who registers must have too
   absl::Duration heartbeat_timeout = absl::Seconds(30);
   absl::Duration start_timeout = absl::Seconds(300);
+  // A shard that has lost its folder takes the place of one that was silent for this long.
+  absl::Duration replace_after = absl::Seconds(2);
 };
 
 struct Tick {};  // time has passed
@@ -40,14 +43,11 @@ using CoordinatorEvent = std::variant<RegisterWorker, RegisterShard, WorkerHeart
 struct WorkerRegistered {
   uint32_t worker = 0;
 };
-struct ShardRegistered {
-  uint64_t run = 0;
-};
 // The answer of a call that failed.
 struct Refused {
   absl::Status status;
 };
-// All members have reported it.
+// All members that were due have reported or skipped it.
 struct RoundFinished {
   RoundRecord record;
 };
@@ -61,7 +61,7 @@ struct Notice {
 };
 
 using CoordinatorEffect =
-    std::variant<WorkerRegistered, ShardRegistered, WorkerHeartbeatReply, ShardHeartbeatReply,
+    std::variant<WorkerRegistered, ShardRegistration, WorkerHeartbeatReply, ShardHeartbeatReply,
                  Refused, RoundFinished, PhaseChanged, Notice>;
 
 // Membership and schedule of one run, pure: no socket, thread or clock inside. Time only comes in
@@ -72,39 +72,92 @@ using CoordinatorEffect =
 // for heartbeat_timeout gives its place up. Left for training once workers_wanted workers and
 // shards_wanted shards are registered; for failed after start_timeout.
 //
-// training: entered with epoch 1, whose members are all workers, from round 0 on. Legal are
-// heartbeats. Registrations are refused, except that a repeated one gets its answer again. A round
-// is finished when every member has reported it; hashes are compared then. A worker silent for
-// heartbeat_timeout is lost: the next epoch begins without it. (One that has sent its final report
-// may be silent.) Left for finished when every member has sent its final report and one of them
-// names the weights that it wrote; for failed when a worker or shard reports a failure, a loss is
-// not finite, a shard is silent for heartbeat_timeout, no worker is left, or all are done but none
-// has written the weights or replicas differed that were promised to be equal.
+// training: entered with epoch 1, whose members are all workers, from round 0 on. A round is
+// finished when every member whose first round has come has reported it, or a later one (then it
+// has skipped it); hashes are compared then. Left for finished when every member with a first round
+// has sent its final report and one of them names the weights that it wrote; for failed when an
+// active member or a shard reports a failure, a loss is not finite, replicas that were promised to
+// be equal differ after the last round, or something below was waited for in vain. Every change of
+// the members or of a shard's address begins an epoch. In it a worker is one of
+//
+//   joining  a member without a first round (kRoundNever): it fetches and pulls, pushes nothing,
+//            and nobody waits for it. So begins a new name, a name that comes back in another
+//            process (same identity: at once, and the process before is refused with Aborted;
+//            another identity: once the place is lost), and a lost member that is heard again.
+//            When its heartbeats, knowing that epoch, say a ready_round, it becomes active. If it
+//            fails, the run goes on without it.
+//   active   it has a first round: the one after the newest open round of any shard, and no earlier
+//            than its ready_round; if no active member has reported a round yet (nobody else
+//            pushes), the ready_round itself. A first round becomes lower again, the ready_round,
+//            when all active members that had begun are gone: nobody else would close the rounds
+//            before. So whoever waits for its first round takes each new membership's, and goes on
+//            from what it has if that is more. What it reports of rounds before changes nothing.
+//            One that has sent its final report may be silent.
+//   lost     no member: silent for heartbeat_timeout (heard again it is joining, without a new
+//            registration), or failed while joining, or gone by its own word (WorkerHeartbeat's
+//            leaving; these two may register again). Its name, index and sums stay.
+//
+// What the run waits for, beyond its rounds, stands in RunStatus::trouble: a shard that is silent
+// (it may come back with other endpoints and another incarnation; its new process may have its
+// folder, with this run in it, and takes the place at once, or have lost it, and then waits until
+// the one before is silent for replace_after, and is told to restore its range), a shard that takes
+// no pushes for now, a run without members, a run that is done but whose weights are to be written
+// by a worker that is lost. The first three of these that last longer than start_timeout (a silent
+// shard: after its heartbeat_timeout) end the run; a shard that reports its trouble is waited for.
+//
+// Replicas that differ are repaired where they were promised to be equal: after a finished round
+// every member that reported it with another hash than the majority's in a segment (or, in a
+// segment without a majority, with any) gets a Repair of its segments in its answers, until a later
+// round's hashes agree. Snapshots that shards keep are judged by the same majority: equal, or not
+// (also if there was none, or the round is too old to be known); no verdict before it is finished.
 //
 // finished, failed, stopped (by StopRequested, from waiting or training): the last states; nothing
 // leads out of them. Every heartbeat is answered with kStop and the reason, every registration with
 // FailedPrecondition.
 //
 // An epoch is shown to shards first: a worker's answers carry a membership only once every shard's
-// heartbeat has named its epoch as known (until then, at the start, they say `waiting`). So no push
-// reaches a shard that does not know its sender. The run's manifest goes to a shard with the epoch.
+// heartbeat has named its epoch as known (until then, before a worker has its first one, they say
+// `waiting`). So no push reaches a shard that does not know its sender. The run's manifest goes to
+// a shard with the epoch.
 //
 // Every registration and heartbeat has exactly one answer among the effects: WorkerRegistered,
-// ShardRegistered, a reply, or Refused with
+// ShardRegistration, a reply, or Refused with
 //   InvalidArgument     a setting, name, manifest, layout hash, shard index or report that does not
 //                       fit
-//   AlreadyExists       the name or index is taken by a live member of another incarnation
-//   FailedPrecondition  nobody is wanted any more, or the run is over
+//   AlreadyExists       the name or index is taken by a live member
+//   FailedPrecondition  the run is over, or the shard's folder is another run's
+//   Unavailable         not now, ask again: the places before the first round are taken, or the
+//                       shard's place is
+//   ResourceExhausted   more than kWorkersMax names
 //   NotFound            a heartbeat of somebody who is not registered
-//   Aborted             a heartbeat of another incarnation than the registered one
+//   Aborted             a heartbeat or registration of an incarnation whose place was taken
 // A refused event changes nothing.
 //
-// Memory: the members, and the ledger's records (about 150 bytes a finished round).
+// Everything can be exported at any time, and a coordinator made of the record goes on: its answers
+// are those that this one would have given, but that nobody counts as silent before it has been
+// silent to the new one. Likewise a coordinator that was itself stopped for a while (a gap between
+// two Ticks of more than half of heartbeat_timeout) does not take that for the others' silence.
+//
+// Memory: the members, the ledger's records (about 150 bytes a finished round), the hashes of the
+// last kRoundsWithHashes rounds.
 class Coordinator {
  public:
   explicit Coordinator(const CoordinatorOptions& options);
+  // Goes on where another was when it exported the record. The options are the run's; CheckRecord.
+  Coordinator(const CoordinatorOptions& options, CoordinatorRecord record);
+
+  // Whether a coordinator can go on from the record: FailedPrecondition if it is of a run with
+  // other settings, DataLoss if its parts contradict each other.
+  static absl::Status CheckRecord(const CoordinatorOptions& options,
+                                  const CoordinatorRecord& record);
 
   std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event, absl::Time now, Rng& rng);
+
+  CoordinatorRecord Export(absl::Time now) const;
+  // What must be durable before any answer of the steps since the last Saved leaves; nothing: no
+  // change but of what is reported again with each heartbeat. Saved says that it is.
+  std::optional<CoordinatorChanges> Unsaved(absl::Time now) const;
+  void Saved();
 
   // Records from index round_records_from on, at most kStatusRecordsMax of them: ask again from
   // where they end, as record_count is of all.
@@ -116,6 +169,7 @@ class Coordinator {
 
   static constexpr uint64_t kStatusRecordsMax = 8192;
   static constexpr size_t kNameBytesMax = 128;
+  static constexpr size_t kWorkersMax = 1 << 16;
 
  private:
   struct Worker {

@@ -14,8 +14,11 @@ namespace longwave {
 
 struct CoordinatorServiceOptions {
   RunConfig config;
-  std::string address;          // host:port, port 0 for any free one
-  std::string run_dir;          // where metrics.jsonl goes; empty: nowhere
+  std::string address;  // host:port, port 0 for any free one
+  std::string run_dir;  // where metrics.jsonl goes; empty: nowhere
+  // Where it keeps what it knows, so that it can be started again at any time and the run goes on;
+  // empty: nowhere. One run a folder.
+  std::string state_dir;
   bool exit_when_done = false;  // end with the run; otherwise stay, to be asked, until told to end
 };
 

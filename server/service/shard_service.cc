@@ -81,14 +81,14 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                 .settings = BindingSettings(options_.config)};
     const absl::Time deadline = MonotonicNow() + patience();
     for (absl::Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
-      const absl::StatusOr<uint64_t> run = coordinator_->Register(request);
-      if (run.ok()) {
-        run_ = *run;
+      const absl::StatusOr<ShardRegistration> answer = coordinator_->Register(request);
+      if (answer.ok()) {
+        run_ = answer->run;
         return absl::OkStatus();
       }
-      if (!absl::IsUnavailable(run.status())) return run.status();
+      if (!absl::IsUnavailable(answer.status())) return answer.status();
       if (MonotonicNow() > deadline) {
-        return absl::UnavailableError(absl::StrCat(std::string(run.status().message()),
+        return absl::UnavailableError(absl::StrCat(std::string(answer.status().message()),
                                                    " (tried for ", absl::FormatDuration(patience()),
                                                    ")"));
       }

@@ -30,10 +30,10 @@ struct FakeCoordinator final : CoordinatorHandler {
     worker = request;
     return 7u;
   }
-  absl::StatusOr<uint64_t> Register(const RegisterShard& request) override {
+  absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) override {
     if (!error.ok()) return error;
     shard = request;
-    return 0xfedcba9876543210u;
+    return ShardRegistration{.run = 0xfedcba9876543210u, .restore = true};
   }
   absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
     if (!error.ok()) return error;
@@ -105,9 +105,10 @@ TEST_F(CoordinatorRpc, RegistersAWorker) {
 }
 
 TEST_F(CoordinatorRpc, RegistersAShard) {
-  const auto run = client_->Register(RegisterShard{2, "tcp://h:1", "h:2", 3, "a: 1\n"});
-  ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(*run, 0xfedcba9876543210u);
+  const auto answer = client_->Register(RegisterShard{2, "tcp://h:1", "h:2", 3, "a: 1\n", 4});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, (ShardRegistration{0xfedcba9876543210u, true}));
+  EXPECT_EQ(handler_.shard.run, 4u);
   EXPECT_EQ(handler_.shard.data_endpoint, "tcp://h:1");
   EXPECT_EQ(handler_.shard.settings, "a: 1\n");
 }

@@ -33,7 +33,7 @@ class FakeCoordinator final : public CoordinatorClient {
     changed_.notify_all();
     return answer_(heartbeat);
   }
-  absl::StatusOr<uint64_t> Register(const RegisterShard&) override {
+  absl::StatusOr<ShardRegistration> Register(const RegisterShard&) override {
     return absl::UnimplementedError("");
   }
   absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat&) override {

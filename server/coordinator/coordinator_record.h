@@ -1,0 +1,136 @@
+#ifndef LONGWAVE_SERVER_COORDINATOR_COORDINATOR_RECORD_H_
+#define LONGWAVE_SERVER_COORDINATOR_COORDINATOR_RECORD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/layout/manifest.h"
+#include "common/wire/control.h"
+
+namespace longwave {
+
+// All that a coordinator knows, as plain values: what another one, made from it, goes on with. No
+// points in time: clocks of silence and patience start anew with the new one.
+
+struct WorkerRecord {
+  Member member;
+  uint64_t identity = 0;
+  uint64_t incarnation = 0;
+  std::vector<uint64_t> former;  // incarnations whose place was taken, the latest last
+  uint32_t joined_epoch = 0;     // that it became a member with
+  uint32_t ready_round = kRoundNever;
+  bool begun = false;  // it has reported a round since it became a member, or founded the run
+  bool lost = false;   // silent for too long, left or failed: no member
+  bool left = false;   // and will not be one by being heard again
+  std::optional<FinalReport> final;
+  std::optional<Repair> repair;
+  WorkerState state;  // as it reported it; a moment old
+
+  bool operator==(const WorkerRecord&) const = default;
+};
+
+struct ShardRecord {
+  ShardAddress address;
+  uint64_t incarnation = 0;
+  std::vector<uint64_t> former;
+  bool restore = false;  // what its registration was answered
+  // As it reported them; a moment old.
+  uint32_t known_epoch = 0;
+  ShardState state;
+  std::string trouble;
+
+  bool operator==(const ShardRecord&) const = default;
+};
+
+// What a worker has done, summed over its incarnations.
+struct WorkTotals {
+  uint64_t tokens = 0;
+  ByteCounts bytes;
+  double seconds_computing = 0;
+  double seconds_syncing = 0;
+
+  WorkTotals& operator+=(const WorkTotals& other);
+  bool operator==(const WorkTotals&) const = default;
+};
+
+// What the ledger keeps of a worker, apart from reports.
+struct LedgerWorker {
+  uint32_t next_round = 0;  // the rounds before were reported or skipped
+  WorkTotals former;        // of the incarnations before this one
+  WorkTotals newest;        // up to its last report
+  WorkTotals counted;       // up to its last report in a finished round
+
+  bool operator==(const LedgerWorker&) const = default;
+};
+
+// A round that all who were due have reported or skipped, and at least one has reported.
+struct FinishedRound {
+  RoundRecord record;
+  std::vector<uint64_t> hashes;     // the majority's, by segment; only of the latest rounds
+  std::vector<uint32_t> undecided;  // segments without a majority, ascending
+
+  bool operator==(const FinishedRound&) const = default;
+};
+
+// A report to a round that is not finished; its counts are summed over the worker's incarnations.
+struct OpenReport {
+  Member member;
+  RoundReport report;
+
+  bool operator==(const OpenReport&) const = default;
+};
+
+// Small, and rewritten with each change.
+struct CoordinatorState {
+  std::string settings;  // the run's; CoordinatorOptions has the same
+  RunPhase phase = RunPhase::kWaiting;
+  std::string reason;  // why the run is over
+  uint64_t run = 0;
+  uint32_t epoch = 0;
+  uint64_t layout_hash = 0;
+  uint64_t repairs = 0;
+  double seconds = 0;                 // of training, up to now
+  std::vector<WorkerRecord> workers;  // by index, ascending
+  std::vector<ShardRecord> shards;    // likewise
+  // The ledger's.
+  uint32_t next_round = 0;                                        // the oldest that is not finished
+  std::vector<std::pair<uint32_t, LedgerWorker>> ledger_workers;  // by index
+  uint64_t segment_count = 0;                                     // 0: not known yet
+  std::string inequality;
+  double rate_seconds = 0;
+  uint64_t rate_tokens = 0;
+
+  bool operator==(const CoordinatorState&) const = default;
+};
+
+struct CoordinatorRecord {
+  CoordinatorState state;
+  std::optional<Manifest> manifest;
+  std::vector<FinishedRound> rounds;  // all, in order
+  std::vector<OpenReport> reports;    // by round, then worker
+
+  bool operator==(const CoordinatorRecord&) const = default;
+};
+
+// What has changed since a record was up to date.
+struct CoordinatorChanges {
+  CoordinatorState state;
+  bool manifest_changed = false;
+  std::optional<Manifest> manifest;   // with it
+  std::vector<FinishedRound> rounds;  // that follow those of the record
+  std::vector<OpenReport> reports;    // new ones; those of rounds before state.next_round are over
+
+  bool operator==(const CoordinatorChanges&) const = default;
+};
+
+// Of the latest so many finished rounds the hashes are kept, to judge snapshots by.
+inline constexpr uint32_t kRoundsWithHashes = 64;
+
+// Makes the record up to date. In memory what CoordinatorStore does on a disk.
+void Apply(const CoordinatorChanges& changes, CoordinatorRecord* record);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_COORDINATOR_COORDINATOR_RECORD_H_
