@@ -8,10 +8,11 @@ writes a line of JSON to standard output for each step and each validation:
     {"step": 10, "seconds": 1.23, "train_loss": 2.9, "sent": 5, "received": 5}
                                                                this step's, all of it; bytes of its interface
     {"step": 10, "validation_loss": 2.7}
-    {"done": true, "reached": true, "step": 10}                reached: the target loss was
+    {"done": true, "reached": true, "step": 10}                reached: the target loss was, at this step
 """
 
 import argparse
+import datetime
 import inspect
 import json
 import math
@@ -25,6 +26,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 VOCABULARY = 256
+NEAR = 0.2  # of the target: from here on every step is validated
 
 
 class Block(nn.Module):
@@ -132,7 +134,8 @@ def train(args):
     draw = torch.Generator().manual_seed(args.seed * 1_000_003 + args.rank)
     say = (lambda **line: print(json.dumps(line), flush=True)) if args.rank == 0 else (lambda **line: None)
 
-    reached, step = torch.zeros(1), 0
+    reached, near = torch.zeros(1), torch.zeros(1)
+    step = above = 0  # above: the last step that was validated and has not reached the target
     while step < args.steps and not reached.item():
         begin, before = time.monotonic(), interface_bytes()
         for group in optimizer.param_groups:
@@ -148,13 +151,18 @@ def train(args):
         seconds, after = time.monotonic() - begin, interface_bytes()
         moved = {"sent": after[0] - before[0], "received": after[1] - before[1]} if before else {}
         say(step=step, seconds=seconds, train_loss=loss.item(), **moved)
-        if args.validate_every and (step % args.validate_every == 0 or step == args.steps):
+        if args.validate_every and (near.item() or step % args.validate_every == 0 or step == args.steps):
             if args.rank == 0:
                 measured = validation_loss(model, validation, args)
                 say(step=step, validation_loss=measured)
                 reached.fill_(float(measured <= args.target))
+                near.fill_(float(near.item() or measured <= args.target + NEAR))
+                if not reached.item():
+                    above = step
             dist.broadcast(reached, 0)
-    say(done=True, reached=bool(reached.item()), step=step)
+            dist.broadcast(near, 0)
+    # Where several steps lie between the two last validations, the first of them is taken to have reached it.
+    say(done=True, reached=bool(reached.item()), step=above + 1 if reached.item() else step)
 
 
 def main():
@@ -166,11 +174,13 @@ def main():
                        "threads": int, "steps": int, "validation-share": float,
                        "validation-batches": int}.items():
         parser.add_argument("--" + name, type=kind, required=True)
-    parser.add_argument("--validate-every", type=int, default=0, help="in steps; 0: never")
+    parser.add_argument("--validate-every", type=int, default=0, help="in steps, far from the target; 0: never")
     parser.add_argument("--target", type=float, default=-math.inf, help="ends at this validation loss")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds of a collective: then its peer is dead")
     args = parser.parse_args()
-    store = dist.TCPStore(args.master, args.port, args.world, is_master=args.rank == 0)
-    dist.init_process_group("gloo", store=store, rank=args.rank, world_size=args.world)
+    timeout = datetime.timedelta(seconds=args.timeout)
+    store = dist.TCPStore(args.master, args.port, args.world, is_master=args.rank == 0, timeout=timeout)
+    dist.init_process_group("gloo", store=store, rank=args.rank, world_size=args.world, timeout=timeout)
     train(args)
     dist.destroy_process_group()
 

@@ -31,14 +31,15 @@ namespace {
 
 constexpr char kTorchDdp[] = "torch-ddp";
 constexpr char kNone[] = "none";
-// Measured steps or rounds of a baseline at a shaped link; the first step is not counted.
+// Measured steps or rounds of a baseline at a shaped link; PyTorch's first step is not counted.
 constexpr uint32_t kTimedSteps = 2;
 constexpr uint32_t kTimedRounds = 1;
-constexpr uint64_t kStepsPerValidation = 5;  // of baselines that sync at every step
+constexpr uint64_t kTorchStepsPerValidation = 5;  // far from the target; near it, every one
 // An unshaped baseline ends where it has lost already by this factor at the lowest rate.
-constexpr double kLostBy = 3;
-constexpr double kTorchLostBy = 25;
+constexpr double kLostBy = 1.5;
+constexpr double kTorchLostBy = 21;
 constexpr uint64_t kUnitsMax = 2000;
+constexpr double kTorchTimeoutSeconds = 120;  // and as long as its own traffic takes, twice
 
 absl::StatusOr<std::string> OwnFolder() {
   char path[PATH_MAX];
@@ -65,9 +66,22 @@ class LinkBench {
     figures_.config = std::move(config);
     figures_.delay = absl::Milliseconds(options.delay_ms);
     figures_.mtu = options.mtu;
+    figures_.begun = absl::Now();
   }
 
+  // What was found before a failure is told all the same.
   absl::Status Run() {
+    const absl::Status status = Measure();
+    if (figures_.runs.empty()) return status;
+    figures_.failure = std::string(status.message());
+    Say(DescribeEnd(figures_));
+    if (options_.json_file.empty()) return status;
+    const absl::Status written = WriteFileAtomically(options_.json_file, LinkJson(figures_));
+    return status.ok() ? written : status;
+  }
+
+ private:
+  absl::Status Measure() {
     LONGWAVE_ASSIGN_OR_RETURN(
         network_, LinkNetwork::Create(LinkNodes(figures_.config), figures_.mtu, folder_));
     // From here on this process and what it starts without more ado are at the coordinator's place.
@@ -85,12 +99,9 @@ class LinkBench {
       Say(DescribeBaseline(baseline));
       figures_.baselines.push_back(std::move(baseline));
     }
-    Say(DescribeEnd(figures_));
-    if (options_.json_file.empty()) return absl::OkStatus();
-    return WriteFileAtomically(options_.json_file, LinkJson(figures_));
+    return absl::OkStatus();
   }
 
- private:
   std::string Header() const {
     const RunConfig& config = figures_.config;
     return absl::StrFormat(
@@ -128,25 +139,84 @@ class LinkBench {
   absl::Status RunPreset() {
     std::vector<double> rates = options_.rates;
     std::sort(rates.begin(), rates.end(), std::greater<>());
-    const double slowest = rates.empty() ? 0 : rates.back();
-    rates.insert(rates.begin(), 0);
+    // What only a first run has to bear is not to fall on the one that all others are held against.
+    rates.insert(rates.empty() ? rates.begin() : rates.begin() + 1, 0);
     for (const double rate : rates) {
-      RunConfig config = figures_.config;
-      const uint32_t rounds = rate == slowest ? options_.rounds : options_.share_rounds;
-      config.run.steps = uint64_t{rounds} * config.sync.inner_steps;
-      LONGWAVE_ASSIGN_OR_RETURN(LinkRun run, Train(config, rate));
+      LONGWAVE_ASSIGN_OR_RETURN(LinkRun run, Train(figures_.config, rate));
       figures_.parameters = run.status.parameters;
       figures_.runs.push_back(std::move(run));
-      Say(DescribeRun(figures_.runs.back(), config.sync, figures_.RunAt(0)));
+      Say(DescribeRun(figures_.runs.back(), figures_.config.sync, figures_.RunAt(0)));
+      if (figures_.runs.size() > 1) continue;
+      Say(Estimate());
+      // The loss at the end, which is the same in all runs.
+      figures_.target_loss = LossAtEnd(figures_.runs.back().status);
+      figures_.rounds_to_target = options_.rounds;
     }
-    const LinkRun& last = figures_.runs.back();
-    figures_.target_loss =
-        options_.target_loss > 0 ? options_.target_loss : LowestLoss(last.status);
-    if (figures_.target_loss.has_value()) {
-      const RoundRecord* record = FirstAtTarget(last.status, *figures_.target_loss);
-      if (record != nullptr) seconds_to_target_ = record->seconds;
-    }
+    if (options_.target_loss > 0) LONGWAVE_RETURN_IF_ERROR(FindRoundsToTarget());
+    seconds_to_target_ = figures_.SecondsToTargetAt(figures_.SlowestRate()).value_or(0);
     return absl::OkStatus();
+  }
+
+  // For a target that was asked for, in a run of its own: validation would be in the others' way.
+  absl::Status FindRoundsToTarget() {
+    figures_.target_loss = options_.target_loss;
+    figures_.rounds_to_target.reset();
+    RunConfig config = figures_.config;
+    config.run.validate_every = 1;
+    const double target = options_.target_loss;
+    LONGWAVE_ASSIGN_OR_RETURN(const LinkRun run,
+                              Train(config, 0, [target](const RunStatus& status) {
+                                return FirstAtTarget(status, target) != nullptr;
+                              }));
+    const RoundRecord* reached = FirstAtTarget(run.status, target);
+    if (reached != nullptr) figures_.rounds_to_target = reached->round + 1;
+    return absl::OkStatus();
+  }
+
+  // From the first run, how long the rest will take: computing as long as there, and what the links
+  // let through. Where a baseline's unshaped run ends, nobody knows before; the limit is taken.
+  std::string Estimate() const {
+    const LinkRun& run = figures_.runs.front();
+    const double round = run.SecondsUnvalidated() / run.rounds();
+    const double step = round / figures_.config.sync.inner_steps;
+    const double ours = round * options_.rounds;
+    const size_t runs = options_.rates.size() + (options_.target_loss > 0 ? 1 : 0);
+    double seconds = ours * static_cast<double>(runs);
+    for (const std::string& name : options_.baselines) {
+      const bool torch = name == kTorchDdp;
+      if (name == kNone || (torch && options_.torch_python.empty())) continue;
+      const absl::StatusOr<RunConfig> config =
+          torch ? figures_.config : WithPreset(figures_.config, name);
+      if (!config.ok()) continue;
+      const uint32_t inner_steps = torch ? 1 : config->sync.inner_steps;
+      const double computing = step * inner_steps;
+      double slowest = computing;
+      for (const double rate : options_.rates) {
+        const double unit = computing + (torch ? TorchTraffic(rate) : Traffic(config->sync, rate));
+        seconds += unit * (inner_steps > 1 ? kTimedRounds : kTimedSteps);
+        slowest = std::max(slowest, unit);
+      }
+      // Validation takes about half as long as the steps of PyTorch's run.
+      seconds += (torch ? 1.5 * kTorchLostBy : kLostBy) * ours / slowest * computing;
+    }
+    return absl::StrFormat("About %.0f minutes to go.\n", std::ceil(seconds / 60));
+  }
+
+  double Megabits(double bytes_per_parameter) const {
+    return 8e-6 * bytes_per_parameter * static_cast<double>(figures_.parameters);
+  }
+
+  // Seconds of a sync: all workers push over the shards' links, and all pull.
+  double Traffic(const SyncSection& sync, double mbit) const {
+    const RunSection& run = figures_.config.run;
+    return Megabits(PayloadBytesPerParameter(sync.up) + PayloadBytesPerParameter(sync.down)) *
+           run.workers / std::min(run.workers, run.shards) / mbit;
+  }
+
+  // Seconds of an all-reduce of 32 bit gradients around a ring.
+  double TorchTraffic(double mbit) const {
+    const double workers = figures_.config.run.workers;
+    return mbit > 0 ? Megabits(4) * 2 * (workers - 1) / workers / mbit : 0;
   }
 
   // How many units an unshaped baseline may take before it has lost anyhow.
@@ -165,7 +235,7 @@ class LinkBench {
     const uint64_t inner_steps = config.sync.inner_steps;
     baseline->unit = inner_steps > 1 ? "round" : "step";
     const uint32_t warmup = std::exchange(config.train.warmup_steps, 0);  // too short for one
-    const uint32_t timed = inner_steps > 1 ? kTimedRounds : 1 + kTimedSteps;
+    const uint32_t timed = inner_steps > 1 ? kTimedRounds : kTimedSteps;
     config.run.steps = timed * inner_steps;
     config.run.validate_every = timed;
     const uint32_t batches = std::exchange(config.run.validation_batches, 1);
@@ -177,7 +247,7 @@ class LinkBench {
     const uint64_t allowed = UnitsAllowed(*baseline, kLostBy);
     config.train.warmup_steps = warmup;
     config.run.steps = std::max<uint64_t>(allowed * inner_steps, warmup + 1);
-    config.run.validate_every = inner_steps > 1 ? 1 : kStepsPerValidation;
+    config.run.validate_every = 1;
     config.run.validation_batches = batches;
     const double target = *figures_.target_loss;
     const auto stop = [target, allowed](const RunStatus& status) {
@@ -188,18 +258,13 @@ class LinkBench {
     baseline->at_least = reached == nullptr;
     baseline->units = reached != nullptr ? reached->round + 1 : run.status.records.size();
     baseline->origin = "measured in an unshaped run";
-    baseline->rates.insert(baseline->rates.begin(), RateOf(run));
     return absl::OkStatus();
   }
 
   static LinkBaseline::Rate RateOf(const LinkRun& run) {
     LinkBaseline::Rate rate{.mbit = run.mbit};
-    const std::vector<RoundRecord>& records = run.status.records;
-    if (records.empty()) return rate;
-    const double first = records.size() > 1 ? records.front().seconds : 0;
-    const double units = records.size() > 1 ? run.rounds() - 1 : 1;
-    rate.seconds_per_unit = (run.seconds() - first) / units;
-    if (run.ended_early) return rate;
+    if (run.status.records.empty()) return rate;
+    rate.seconds_per_unit = run.SecondsUnvalidated() / run.rounds();
     InterfaceBytes all;
     for (const LinkWorker& worker : run.workers) {
       all.sent += worker.data.sent;
@@ -226,6 +291,7 @@ class LinkBench {
                           .interrupt_fd = interrupt_fd_};
     const auto run_at = [&](double rate) -> absl::StatusOr<TorchRun> {
       torch.name = absl::StrFormat("%s-%g", kTorchDdp, rate);
+      torch.timeout_s = kTorchTimeoutSeconds + 2 * TorchTraffic(rate);
       LONGWAVE_RETURN_IF_ERROR(network_->Shape(rate));
       LONGWAVE_ASSIGN_OR_RETURN(TorchRun run, RunTorchDdp(torch));
       baseline->rates.push_back({.mbit = rate,
@@ -234,7 +300,7 @@ class LinkBench {
                                  .bytes_down_per_unit = run.BytesDownPerStep()});
       return run;
     };
-    torch.steps = 1 + kTimedSteps;
+    torch.steps = kTimedSteps;
     for (const double rate : options_.rates) LONGWAVE_RETURN_IF_ERROR(run_at(rate).status());
     if (options_.ddp_steps > 0) {
       baseline->units = options_.ddp_steps;
@@ -242,7 +308,7 @@ class LinkBench {
     }
     if (baseline->units.has_value() || seconds_to_target_ <= 0) return absl::OkStatus();
     torch.steps = UnitsAllowed(*baseline, kTorchLostBy);
-    torch.validate_every = kStepsPerValidation;
+    torch.validate_every = kTorchStepsPerValidation;
     torch.target = *figures_.target_loss;
     LONGWAVE_ASSIGN_OR_RETURN(const TorchRun run, run_at(0));
     std::rotate(baseline->rates.begin(), baseline->rates.end() - 1, baseline->rates.end());
@@ -314,12 +380,9 @@ void AddBenchLinkFlags(CLI::App* command, BenchLinkOptions* options) {
   command->add_option("--mtu", options->mtu, "Of the data links: bytes of a packet")
       ->check(CLI::Range(576, 65535))
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds at the lowest rate")
-      ->capture_default_str();
-  command->add_option("--share-rounds", options->share_rounds, "Rounds at the other rates")
-      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Rounds of each run")->capture_default_str();
   command->add_option("--target", options->target_loss,
-                      "Validation loss that times are taken to [the lowest at the lowest rate]");
+                      "Validation loss that times are taken to [that at the end of the runs]");
   command
       ->add_option("--baselines", options->baselines,
                    "torch-ddp and presets, separated by commas; or none")

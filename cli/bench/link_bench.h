@@ -23,9 +23,8 @@ struct BenchLinkOptions {
   std::vector<double> rates = {10, 100};  // Mbit/s
   double delay_ms = 0;                    // of every byte, either way; ours alone, not PyTorch's
   uint32_t mtu = 9000;                    // of the data links
-  uint32_t rounds = 8;                    // of the run at the lowest rate, which sets the target
-  uint32_t share_rounds = 4;              // of the runs at other rates and the unshaped one
-  double target_loss = 0;                 // 0: the lowest of the run at the lowest rate
+  uint32_t rounds = 5;                    // of every run of the preset, the unshaped one too
+  double target_loss = 0;                 // 0: that at the end of the runs
   std::vector<std::string> baselines = {"torch-ddp", "ddp", "diloco"};
   std::string torch_python;  // a Python that has torch; empty: torch-ddp is not measured
   uint64_t ddp_steps = 0;    // that PyTorch DDP needs to the target; 0: measured here

@@ -25,8 +25,8 @@ const char* const kQuick[] = {"model.d_model=128",   "model.layers=5",
 }  // namespace
 
 absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
-  if (options.rounds == 0 || options.share_rounds == 0) {
-    return absl::InvalidArgumentError("--rounds and --share-rounds: got 0, wanted at least 1");
+  if (options.rounds == 0) {
+    return absl::InvalidArgumentError("--rounds: got 0, wanted at least 1");
   }
   // A file has the last word over what this command presets, the command line over the file.
   Overrides overrides;
@@ -38,7 +38,7 @@ absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
       overrides.insert(overrides.end(), std::begin(kWhole), std::end(kWhole));
     }
   }
-  overrides.insert(overrides.end(), {"train.final_learning_rate_share=1", "run.validate_every=1"});
+  overrides.insert(overrides.end(), {"train.final_learning_rate_share=1"});
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   if (!options.data.empty()) overrides.push_back(absl::StrCat("data.path=", options.data));
   // The least that a configuration may have; what the runs have follows from H.
@@ -47,11 +47,12 @@ absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
                                                   ? ParseConfig("{}", "bench link", overrides)
                                                   : LoadConfig(options.config_file, overrides));
   config.run.steps = uint64_t{options.rounds} * config.sync.inner_steps;
-  const uint64_t shortest =
-      uint64_t{std::min(options.rounds, options.share_rounds)} * config.sync.inner_steps;
-  if (config.train.warmup_steps >= shortest) {
+  // What it takes and what it sends is of training alone: the end of a run is validated in any
+  // case.
+  config.run.validate_every = options.rounds;
+  if (config.train.warmup_steps >= config.run.steps) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the shortest run has ", shortest, " steps; wanted more than the ",
+        absl::StrCat("a run has ", config.run.steps, " steps; wanted more than the ",
                      config.train.warmup_steps, " of train.warmup_steps"));
   }
   config.train.threads = WorkerThreads(config, std::thread::hardware_concurrency());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -33,9 +32,10 @@ LinkBar ShareBar(const LinkFigures& figures, const LinkRun& run) {
 
 LinkBar BytesBar(const LinkFigures& figures, bool up) {
   const SyncSection& sync = figures.config.sync;
-  LinkBar bar{.name = up ? "bytes up at the interface" : "bytes down at the interface",
-              .wanted = absl::StrFormat("within 3 %% of %.4f B/parameter/round",
-                                        PayloadBytesPerParameter(up ? sync.up : sync.down))};
+  LinkBar bar{
+      .name = absl::StrCat("bytes ", up ? "up" : "down", " at the interface, MTU ", figures.mtu),
+      .wanted = absl::StrFormat("within 3 %% of %.4f B/parameter/round",
+                                PayloadBytesPerParameter(up ? sync.up : sync.down))};
   if (figures.runs.empty()) return bar;
   // The worst worker of all runs, and what of its distance is packets' headers: acknowledgements of
   // what comes the other way are packets too.
@@ -63,19 +63,16 @@ LinkBar BaselineBar(const LinkFigures& figures, const LinkBaseline& baseline, do
   LinkBar bar{
       .name = absl::StrFormat("to the same loss at %g Mbit/s, against %s", mbit, baseline.name),
       .wanted = times_min > 1 ? absl::StrFormat("at least %g times faster", times_min) : "faster"};
-  const LinkRun* run = figures.RunAt(mbit);
   const std::optional<double> theirs = SecondsToTarget(baseline, mbit);
-  const RoundRecord* ours = run != nullptr && figures.target_loss.has_value()
-                                ? FirstAtTarget(run->status, *figures.target_loss)
-                                : nullptr;
-  if (!theirs.has_value() || ours == nullptr) {
+  const std::optional<double> ours = figures.SecondsToTargetAt(mbit);
+  if (!theirs.has_value() || !ours.has_value() || *ours <= 0) {
     bar.measured = baseline.why_not_measured;
     return bar;
   }
-  const double times = *theirs / ours->seconds;
+  const double times = *theirs / *ours;
   const char* more = baseline.at_least ? "more than " : "";
-  bar.measured = absl::StrFormat("%s%.1f times (%s%.0f s, ours %.0f s)", more, times, more, *theirs,
-                                 ours->seconds);
+  bar.measured =
+      absl::StrFormat("%s%.1f times (%s%.0f s, ours %.0f s)", more, times, more, *theirs, *ours);
   // A lower bound that does not suffice says nothing.
   if (times >= times_min && times > 1) {
     bar.verdict = Verdict::kMet;
@@ -98,7 +95,8 @@ double PayloadBytesPerParameter(const PayloadFormat& format) {
 }
 
 double ComputeShare(const LinkRun& run, const LinkWorker& worker) {
-  return run.seconds() > 0 ? worker.seconds_computing / run.seconds() : 0;
+  const double seconds = run.SecondsUnvalidated();
+  return seconds > 0 ? worker.seconds_computing / seconds : 0;
 }
 
 double ComputeShare(const LinkRun& run) {
@@ -107,14 +105,11 @@ double ComputeShare(const LinkRun& run) {
   return run.workers.empty() ? 0 : sum / static_cast<double>(run.workers.size());
 }
 
-std::optional<double> LowestLoss(const RunStatus& status) {
-  std::optional<double> lowest;
-  for (const RoundRecord& record : status.records) {
-    if (!record.validation_loss.has_value()) continue;
-    lowest =
-        std::min(lowest.value_or(std::numeric_limits<double>::infinity()), *record.validation_loss);
+std::optional<double> LossAtEnd(const RunStatus& status) {
+  for (auto record = status.records.rbegin(); record != status.records.rend(); ++record) {
+    if (record->validation_loss.has_value()) return record->validation_loss;
   }
-  return lowest;
+  return std::nullopt;
 }
 
 const RoundRecord* FirstAtTarget(const RunStatus& status, double target) {
@@ -122,6 +117,12 @@ const RoundRecord* FirstAtTarget(const RunStatus& status, double target) {
     if (record.validation_loss.has_value() && *record.validation_loss <= target) return &record;
   }
   return nullptr;
+}
+
+std::optional<double> SecondsOfRounds(const LinkRun& run, uint64_t rounds) {
+  const std::vector<RoundRecord>& records = run.status.records;
+  if (rounds == 0 || rounds > records.size()) return std::nullopt;
+  return rounds == records.size() ? run.SecondsUnvalidated() : records[rounds - 1].seconds;
 }
 
 FormulaRatio WorstRatio(const LinkRun& run, const SyncSection& sync, bool at_interface) {
@@ -163,6 +164,12 @@ double LinkFigures::SlowestRate() const {
     if (run.mbit > 0 && (slowest == 0 || run.mbit < slowest)) slowest = run.mbit;
   }
   return slowest;
+}
+
+std::optional<double> LinkFigures::SecondsToTargetAt(double mbit) const {
+  const LinkRun* run = RunAt(mbit);
+  if (run == nullptr || !rounds_to_target.has_value()) return std::nullopt;
+  return SecondsOfRounds(*run, *rounds_to_target);
 }
 
 std::vector<LinkBar> Bars(const LinkFigures& figures) {

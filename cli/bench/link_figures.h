@@ -20,15 +20,19 @@ namespace longwave {
 // its indices, its values and, if values are narrow, its scale. 0.0181 for k 64 and 1 bit.
 double PayloadBytesPerParameter(const PayloadFormat& format);
 
-// A worker's share of its run's wall time that it spent computing.
+// A worker's share of its run's wall time that it spent computing; the validation at the run's end
+// is no part of that time.
 double ComputeShare(const LinkRun& run, const LinkWorker& worker);
 // Mean over the run's workers.
 double ComputeShare(const LinkRun& run);
 
-// The lowest validation loss of a run; nothing if it has none.
-std::optional<double> LowestLoss(const RunStatus& status);
+// The loss of the last round that was validated.
+std::optional<double> LossAtEnd(const RunStatus& status);
 // The first round whose validation loss is at most `target`.
 const RoundRecord* FirstAtTarget(const RunStatus& status, double target);
+// What the first `rounds` rounds took, validation left out. Of a run that validates at its end
+// alone; nothing if it has fewer.
+std::optional<double> SecondsOfRounds(const LinkRun& run, uint64_t rounds);
 
 // Measured bytes over those of the formula, for the worker that is farthest from it.
 struct FormulaRatio {
@@ -47,7 +51,7 @@ struct LinkBaseline {
   struct Rate {
     double mbit = 0;
     double seconds_per_unit = 0;
-    // At a worker's data link, mean over workers; nothing for a run that was ended amid a unit.
+    // At a worker's data link, mean over workers; nothing where no kernel has counted them.
     std::optional<double> bytes_up_per_unit, bytes_down_per_unit;
   };
   std::vector<Rate> rates;
@@ -69,14 +73,18 @@ struct LinkFigures {
   RunConfig config;
   uint64_t parameters = 0;
   absl::Duration delay;
-  uint32_t mtu = 0;           // of the data links
-  std::vector<LinkRun> runs;  // of config's preset: the unshaped one, then by falling rate
+  uint32_t mtu = 0;  // of the data links
+  absl::Time begun;
+  std::vector<LinkRun> runs;  // of config's preset, all of the same length, in the order they ran
   std::optional<double> target_loss;
+  std::optional<uint64_t> rounds_to_target;  // that the preset needs; nothing: not reached
+  std::string failure;                       // what ended the measurement early; empty: nothing
   std::vector<LinkBaseline> baselines;
 
   const LinkRun* RunAt(double mbit) const;
-  // The lowest rate, at which the preset has run its full length.
-  double SlowestRate() const;
+  double SlowestRate() const;  // that the preset has run at
+  // Our time to the target at this rate; nothing where it was not measured or not reached.
+  std::optional<double> SecondsToTargetAt(double mbit) const;
 };
 
 std::vector<LinkBar> Bars(const LinkFigures& figures);

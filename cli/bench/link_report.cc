@@ -21,13 +21,6 @@ Json OrNull(const std::optional<double>& value) {
   return value.has_value() ? Json(*value) : Json();
 }
 
-std::optional<double> LossAtEnd(const RunStatus& status) {
-  for (auto record = status.records.rbegin(); record != status.records.rend(); ++record) {
-    if (record->validation_loss.has_value()) return record->validation_loss;
-  }
-  return std::nullopt;
-}
-
 // Of a worker's share to that of the same worker in the unshaped run; nothing without one.
 std::optional<double> RelativeShare(const LinkRun& run, const LinkWorker& worker,
                                     const LinkRun* unshaped) {
@@ -70,19 +63,18 @@ Json RunJson(const LinkFigures& figures, const LinkRun& run) {
                      {"validation_loss", OrNull(record.validation_loss)},
                      {"compute_share", record.compute_share}});
   }
-  const RoundRecord* at_target =
-      figures.target_loss.has_value() ? FirstAtTarget(run.status, *figures.target_loss) : nullptr;
   return {{"preset", run.preset},
           {"mbit", run.mbit},
           {"rounds", run.status.records.size()},
-          {"seconds", run.seconds()},
-          {"seconds_per_round", run.rounds() > 0 ? run.seconds() / run.rounds() : 0},
+          {"seconds", run.SecondsUnvalidated()},
+          {"seconds_with_validation", run.seconds()},
+          {"seconds_per_round", run.rounds() > 0 ? run.SecondsUnvalidated() / run.rounds() : 0},
           {"compute_share", ComputeShare(run)},
           {"replicas_equal", run.status.replicas_equal},
           {"state_hash", FormatHash(run.status.state_hash)},
           {"interface_over_formula", {{"up", interface.up}, {"down", interface.down}}},
           {"sockets_over_formula", {{"up", sockets.up}, {"down", sockets.down}}},
-          {"seconds_to_target", at_target != nullptr ? Json(at_target->seconds) : Json()},
+          {"seconds_to_target", OrNull(figures.SecondsToTargetAt(run.mbit))},
           {"workers", std::move(workers)},
           {"curve", std::move(curve)}};
 }
@@ -111,8 +103,8 @@ std::string DescribeRun(const LinkRun& run, const SyncSection& sync, const LinkR
   const std::optional<double> loss = LossAtEnd(run.status);
   std::string text = absl::StrFormat(
       "%s, %s: %.0f rounds in %.1f s (%.2f s a round), validation loss %s, replicas %s\n",
-      run.preset, RateName(run.mbit), run.rounds(), run.seconds(),
-      run.rounds() > 0 ? run.seconds() / run.rounds() : 0,
+      run.preset, RateName(run.mbit), run.rounds(), run.SecondsUnvalidated(),
+      run.rounds() > 0 ? run.SecondsUnvalidated() / run.rounds() : 0,
       loss.has_value() ? absl::StrFormat("%.3f", *loss) : "unknown",
       run.status.replicas_equal ? "equal" : "DIFFER");
   const double formula_up = PayloadBytesPerParameter(sync.up);
@@ -167,12 +159,12 @@ std::string DescribeEnd(const LinkFigures& figures) {
   if (figures.target_loss.has_value()) {
     absl::StrAppendFormat(&text, "time to the validation loss %.3f:\n", *figures.target_loss);
     for (const LinkRun& run : figures.runs) {
-      const RoundRecord* record = FirstAtTarget(run.status, *figures.target_loss);
+      const std::optional<double> seconds = figures.SecondsToTargetAt(run.mbit);
       absl::StrAppendFormat(
           &text, "  %-12s %-10s %s\n", RateName(run.mbit), run.preset,
-          record == nullptr
-              ? std::string("not reached in its rounds")
-              : absl::StrFormat("%.0f s, after %d rounds", record->seconds, record->round + 1));
+          seconds.has_value()
+              ? absl::StrFormat("%.0f s, after %d rounds", *seconds, *figures.rounds_to_target)
+              : std::string("not reached in its rounds"));
     }
     for (const LinkBaseline& baseline : figures.baselines) {
       for (const LinkBaseline::Rate& rate : baseline.rates) {
@@ -204,27 +196,33 @@ std::string LinkJson(const LinkFigures& figures) {
                     {"measured", bar.measured},
                     {"verdict", Name(bar.verdict)}});
   }
-  const Json json = {{"bench", "link"},
-                     {"cores", std::thread::hardware_concurrency()},
-                     {"preset", config.run.preset},
-                     {"parameters", figures.parameters},
-                     {"workers", config.run.workers},
-                     {"shards", config.run.shards},
-                     {"inner_steps", config.sync.inner_steps},
-                     {"overlap", config.sync.overlap},
-                     {"fragments", config.sync.fragments},
-                     {"batch", config.train.batch},
-                     {"context", config.model.context},
-                     {"delay_ms", absl::ToDoubleMilliseconds(figures.delay)},
-                     {"mtu", figures.mtu},
-                     {"offload_bytes_max", LinkNetwork::kOffloadBytesMax},
-                     {"formula",
-                      {{"up", PayloadBytesPerParameter(config.sync.up)},
-                       {"down", PayloadBytesPerParameter(config.sync.down)}}},
-                     {"target_loss", OrNull(figures.target_loss)},
-                     {"runs", std::move(runs)},
-                     {"baselines", std::move(baselines)},
-                     {"bars", std::move(bars)}};
+  const Json json = {
+      {"bench", "link"},
+      {"date", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", figures.begun, absl::UTCTimeZone())},
+      {"commit", BenchCommit()},
+      {"failure", figures.failure},
+      {"cores", std::thread::hardware_concurrency()},
+      {"preset", config.run.preset},
+      {"parameters", figures.parameters},
+      {"workers", config.run.workers},
+      {"shards", config.run.shards},
+      {"inner_steps", config.sync.inner_steps},
+      {"overlap", config.sync.overlap},
+      {"fragments", config.sync.fragments},
+      {"batch", config.train.batch},
+      {"context", config.model.context},
+      {"delay_ms", absl::ToDoubleMilliseconds(figures.delay)},
+      {"mtu", figures.mtu},
+      {"offload_bytes_max", LinkNetwork::kOffloadBytesMax},
+      {"formula",
+       {{"up", PayloadBytesPerParameter(config.sync.up)},
+        {"down", PayloadBytesPerParameter(config.sync.down)}}},
+      {"target_loss", OrNull(figures.target_loss)},
+      {"rounds_to_target",
+       figures.rounds_to_target.has_value() ? Json(*figures.rounds_to_target) : Json()},
+      {"runs", std::move(runs)},
+      {"baselines", std::move(baselines)},
+      {"bars", std::move(bars)}};
   // A sentence may quote bytes of the outside world that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

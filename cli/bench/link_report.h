@@ -2,6 +2,7 @@
 #define LONGWAVE_CLI_BENCH_LINK_REPORT_H_
 
 #include <string>
+#include <string_view>
 
 #include "cli/bench/link_figures.h"
 
@@ -12,6 +13,10 @@ std::string DescribeRun(const LinkRun& run, const SyncSection& sync, const LinkR
 std::string DescribeBaseline(const LinkBaseline& baseline);
 // What the figures mean, the times to the target, and the bars.
 std::string DescribeEnd(const LinkFigures& figures);
+
+// The commit of the source when this program was built, with a "+" if there were changes beside it;
+// "unknown" where git did not know.
+std::string_view BenchCommit();
 
 // docs/benchmarks.md, "Links", says what each field means.
 std::string LinkJson(const LinkFigures& figures);

@@ -1,5 +1,6 @@
 #include "cli/bench/link_run.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -44,7 +45,7 @@ class LinkRunner {
     if (options_.delay > absl::ZeroDuration()) LONGWAVE_RETURN_IF_ERROR(StartProxies());
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<LinkWorker> before, ReadInterfaces());
     LONGWAVE_RETURN_IF_ERROR(cluster_.Start());
-    LONGWAVE_ASSIGN_OR_RETURN(const bool ended_early, Watch());
+    LONGWAVE_RETURN_IF_ERROR(Watch());
     LONGWAVE_ASSIGN_OR_RETURN(std::vector<LinkWorker> workers, ReadInterfaces());
     cluster_.Stop(MonotonicNow() + kStopTimeout, StatusFeed::kCallTimeout, nullptr);
     for (size_t i = 0; i < workers.size(); ++i) {
@@ -56,8 +57,7 @@ class LinkRunner {
                    .mbit = options_.mbit,
                    .delay = options_.delay,
                    .status = feed_.status(),
-                   .workers = std::move(workers),
-                   .ended_early = ended_early};
+                   .workers = std::move(workers)};
   }
 
  private:
@@ -114,8 +114,8 @@ class LinkRunner {
     return workers;
   }
 
-  // Until the run is over. True: ended early, as stop_when wanted.
-  absl::StatusOr<bool> Watch() {
+  // Until the run is over, or has been ended early, as stop_when wanted.
+  absl::Status Watch() {
     feed_.Connect(cluster_.coordinator_address());
     std::optional<absl::Time> over_since;
     while (true) {
@@ -125,10 +125,12 @@ class LinkRunner {
       const RunStatus& status = feed_.status();
       if (status.phase == RunPhase::kFailed) return absl::AbortedError(status.failure);
       LONGWAVE_RETURN_IF_ERROR(children);
-      if (status.phase == RunPhase::kFinished && cluster_.WorkersEnded()) return false;
+      if (status.phase == RunPhase::kFinished && cluster_.WorkersEnded()) {
+        return absl::OkStatus();
+      }
       if (!feed_.over() && options_.stop_when && options_.stop_when(status)) {
         feed_.StopRun("the bench has seen what it wanted");
-        return true;
+        return absl::OkStatus();
       }
       if (feed_.over()) over_since = over_since.value_or(MonotonicNow());
       if (over_since.has_value() && MonotonicNow() - *over_since > kAftermathMax) {
@@ -158,6 +160,14 @@ class LinkRunner {
 };
 
 }  // namespace
+
+double LinkRun::SecondsUnvalidated() const {
+  double slowest = 0;
+  for (const LinkWorker& worker : workers) {
+    slowest = std::max(slowest, worker.seconds_computing + worker.seconds_syncing);
+  }
+  return workers.empty() ? seconds() : std::min(seconds(), slowest);
+}
 
 absl::StatusOr<LinkRun> RunOverLinks(const LinkRunOptions& options) {
   LinkRunOptions own = options;

@@ -69,6 +69,7 @@ std::vector<std::string> Arguments(const TorchRunOptions& options, uint32_t rank
   add("steps", options.steps);
   add("validate-every", options.validate_every);
   add("target", options.target);
+  add("timeout", options.timeout_s);
   return arguments;
 }
 

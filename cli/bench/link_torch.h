@@ -22,7 +22,7 @@ struct TorchRun {
   std::vector<InterfaceBytes> step_bytes;                // at rank 0's data link
   std::vector<std::pair<uint64_t, double>> validations;  // step, loss
   bool reached = false;                                  // the target
-  uint64_t steps = 0;
+  uint64_t steps = 0;                                    // taken, or needed if it was reached
 
   // Means over the steps but the first, in which the reducer finds its buckets; 0: there are none.
   double SecondsPerStep() const;
@@ -40,6 +40,7 @@ struct TorchRunOptions {
   uint64_t steps = 0;
   uint64_t validate_every = 0;  // steps; 0: never
   double target = 0;            // ends at this validation loss, if it validates
+  double timeout_s = 120;       // of a collective: a peer that is gone is an error then
   int interrupt_fd = -1;
 };
 

@@ -14,18 +14,21 @@
 namespace longwave {
 namespace {
 
-// A run of two workers and `rounds` rounds of ten seconds, with bytes as the formulae have them.
+// A run of two workers and `rounds` rounds of ten seconds, with bytes as the formulae have them;
+// two seconds of validation follow, which are nobody's.
 LinkRun RunOf(double mbit, uint32_t rounds, double share) {
   LinkRun run{.preset = "longwave", .mbit = mbit};
   run.status.parameters = 1'000'000;
   for (uint32_t i = 0; i < rounds; ++i) {
-    RoundRecord record{.round = i, .step = 10 * (i + 1), .seconds = 10.0 * (i + 1)};
-    record.validation_loss = 4.0 - 0.25 * i;
-    run.status.records.push_back(record);
+    run.status.records.push_back(
+        {.round = i, .step = 10 * (i + 1), .seconds = 10.0 * (i + 1)});
   }
+  run.status.records.back().validation_loss = 2.25;
+  run.status.records.back().seconds += 2;
   const SyncSection sync = DefaultConfig().sync;
   for (const char* name : {"worker-0", "worker-1"}) {
     LinkWorker worker{.name = name, .seconds_computing = share * 10 * rounds};
+    worker.seconds_syncing = 10 * rounds - worker.seconds_computing;
     const double scale = 1e6 * rounds;
     worker.data.sent = static_cast<uint64_t>(scale * PayloadBytesPerParameter(sync.up));
     worker.data.received = static_cast<uint64_t>(scale * PayloadBytesPerParameter(sync.down));
@@ -38,8 +41,10 @@ LinkRun RunOf(double mbit, uint32_t rounds, double share) {
 
 LinkFigures FiguresOf(double share_at_10) {
   LinkFigures figures{.config = DefaultConfig(), .parameters = 1'000'000};
-  figures.runs = {RunOf(0, 4, 0.9), RunOf(100, 4, 0.9), RunOf(10, 8, share_at_10)};
+  figures.runs = {RunOf(100, 8, 0.9), RunOf(0, 8, 0.9), RunOf(10, 8, share_at_10)};
+  figures.mtu = 9000;
   figures.target_loss = 2.25;  // after the eighth round: 80 s
+  figures.rounds_to_target = 8;
   return figures;
 }
 
@@ -113,10 +118,50 @@ TEST(LinkBars, SayWhyABaselineWasNotMeasured) {
 }
 
 TEST(LinkTarget, IsReachedByTheFirstRoundAtOrBelowIt) {
-  const LinkRun run = RunOf(10, 8, 1);
+  LinkRun run = RunOf(10, 8, 1);
+  for (RoundRecord& record : run.status.records) record.validation_loss = 4.0 - 0.25 * record.round;
   EXPECT_EQ(FirstAtTarget(run.status, 3.5)->round, 2u);
   EXPECT_EQ(FirstAtTarget(run.status, 1.0), nullptr);
-  EXPECT_EQ(LowestLoss(run.status), 2.25);
+  EXPECT_EQ(LossAtEnd(run.status), 2.25);
+}
+
+TEST(LinkSeconds, LeaveOutTheValidationAtTheEnd) {
+  const LinkRun run = RunOf(10, 8, 0.5);
+  EXPECT_EQ(run.seconds(), 82);
+  EXPECT_EQ(run.SecondsUnvalidated(), 80);
+  EXPECT_EQ(SecondsOfRounds(run, 8), 80);
+  EXPECT_EQ(SecondsOfRounds(run, 3), 30);
+  EXPECT_EQ(SecondsOfRounds(run, 9), std::nullopt);
+  EXPECT_EQ(ComputeShare(run), 0.5);
+}
+
+TEST(LinkSeconds, AreThoseOfTheSlowestWorkerAndNeverMoreThanTheClocks) {
+  LinkRun run = RunOf(10, 8, 0.5);
+  run.workers[1].seconds_syncing += 1;
+  EXPECT_EQ(run.SecondsUnvalidated(), 81);
+  run.workers[1].seconds_syncing += 100;
+  EXPECT_EQ(run.SecondsUnvalidated(), 82);
+}
+
+TEST(LinkBars, OfTimesAreOpenWhereTheTargetWasNotReached) {
+  LinkFigures figures = FiguresOf(0.9);
+  figures.baselines = {BaselineOf("ddp", 5, false)};
+  figures.rounds_to_target.reset();
+  EXPECT_EQ(Bars(figures).back().verdict, Verdict::kNotMeasured);
+}
+
+TEST(LinkBars, NameTheMtuThatBytesWereCountedAt) {
+  LinkFigures figures = FiguresOf(0.9);
+  figures.mtu = 1500;
+  EXPECT_EQ(Bars(figures)[2].name, "bytes up at the interface, MTU 1500");
+}
+
+TEST(LinkBars, StandWhereALaterRunFailed) {
+  LinkFigures figures = FiguresOf(0.9);
+  figures.runs.resize(2);  // the lower rate is missing
+  EXPECT_THAT(VerdictsOf(figures), ElementsAre(Verdict::kMet, Verdict::kMet, Verdict::kMet));
+  figures.failure = "shard-0 has gone";
+  EXPECT_EQ(nlohmann::json::parse(LinkJson(figures))["failure"], "shard-0 has gone");
 }
 
 TEST(LinkJson, HasWhatTheReportSays) {
@@ -129,6 +174,8 @@ TEST(LinkJson, HasWhatTheReportSays) {
   EXPECT_EQ(json["baselines"][0]["rates"][1]["seconds_to_target"], 100.0);
   EXPECT_EQ(json["bars"].size(), 5u);
   EXPECT_EQ(json["bars"][0]["verdict"], "met");
+  EXPECT_EQ(json["mtu"], 9000);
+  EXPECT_EQ(json["commit"], BenchCommit());
 }
 
 TEST(NetDev, GivesAnInterfacesBytesBothWays) {
@@ -171,15 +218,16 @@ TEST(TorchLines, AreTakenInAndOthersRefused) {
 }
 
 TEST(LinkBenchConfig, TrainsTenMillionParametersByDefaultAndAsManyStepsAsRounds) {
-  const auto config = LinkBenchConfig({.rounds = 6, .share_rounds = 3});
+  const auto config = LinkBenchConfig({.rounds = 6});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->model.d_model, 320u);
   EXPECT_EQ(config->run.steps, 6u * 30);
+  EXPECT_EQ(config->run.validate_every, 6u);
   EXPECT_EQ(config->train.final_learning_rate_share, 1);
 }
 
 TEST(LinkBenchConfig, RefusesARunThatEndsBeforeItsWarmUp) {
-  const auto config = LinkBenchConfig({.rounds = 6, .share_rounds = 1});
+  const auto config = LinkBenchConfig({.rounds = 1});
   EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(config.status().message()), testing::HasSubstr("warmup_steps"));
 }

@@ -70,9 +70,9 @@ class Link(IntegrationTest):
 
     def test_quick_run_has_its_figures(self):
         figures, output, _ = self.bench(*MILLION, "--set", "run.workers=2", "--rates", "400", "--rounds", "6",
-                                        "--share-rounds", "6", "--baselines", "ddp,diloco,torch-ddp")
+                                        "--baselines", "ddp,diloco,torch-ddp")
         self.assertEqual(figures["parameters"], 1_032_576)
-        self.assertEqual([run["mbit"] for run in figures["runs"]], [0, 400])
+        self.assertEqual([run["mbit"] for run in figures["runs"]], [400, 0])
         for run in figures["runs"]:
             self.check_bytes(figures, run)
             self.assertEqual(run["rounds"], 6)
@@ -86,19 +86,28 @@ class Link(IntegrationTest):
                 self.assertGreater(worker["data_bytes_up"], worker["payload_bytes_up"])
         # Links change when things arrive, never what is computed.
         self.assertEqual(figures["runs"][0]["state_hash"], figures["runs"][1]["state_hash"])
-        self.assertIsNotNone(figures["runs"][1]["seconds_to_target"])
+        self.assertEqual(figures["rounds_to_target"], 6)
+        for run in figures["runs"]:  # validated at their ends, which is no part of the time
+            self.assertEqual([point["round"] for point in run["curve"] if point["validation_loss"] is not None], [5])
+            self.assertLess(run["seconds_to_target"], run["seconds_with_validation"])
+        self.assertRegex(figures["commit"], r"^([0-9a-f]{12}\+?|unknown)$")
+        self.assertRegex(figures["date"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertEqual(figures["failure"], "")
         ddp, diloco, torch = figures["baselines"]
         for baseline in (ddp, diloco):
-            self.assertEqual([rate["mbit"] for rate in baseline["rates"]], [0, 400])
-            self.assertAlmostEqual(baseline["rates"][1]["data_bytes_up_per_unit"], 4 * 1_032_576, delta=200_000)
+            self.assertEqual([rate["mbit"] for rate in baseline["rates"]], [400])
+            self.assertAlmostEqual(baseline["rates"][0]["data_bytes_up_per_unit"], 4 * 1_032_576, delta=200_000)
         self.assertIn("--torch-python", torch["not_measured"])
         self.assertIn(figures["bars"][0]["verdict"], ("met", "not met"))
         self.assertEqual(figures["bars"][-1]["verdict"], "not measured")
-        self.assertIn("met: bytes up at the interface", output)  # or "not met"
+        self.assertRegex(output, r"(?m)^(met|not met): bytes up at the interface, MTU 9000: ")
+        by_name = {bar["name"]: bar for bar in figures["bars"]}
+        bar = by_name["bytes up at the interface, MTU 9000"]
+        self.assertIn(f"\n{bar['verdict']}: {bar['name']}: {bar['measured']}", output)
 
     def test_delay_reaches_the_run(self):
         figures, _, _ = self.bench(*SMALL, "--set", "run.workers=2", "--rates", "400", "--rounds", "3",
-                                   "--share-rounds", "3", "--delay-ms", "150", "--baselines", "none",
+                                   "--delay-ms", "150", "--baselines", "none",
                                    "--set", "sync.overlap=0", "--set", "sync.fragments=1")
         for run in figures["runs"]:
             self.assertTrue(run["replicas_equal"])
@@ -108,18 +117,32 @@ class Link(IntegrationTest):
 
     def test_bytes_do_not_grow_with_the_workers(self):
         figures, _, _ = self.bench(*MILLION, "--set", "run.workers=8", "--rates", "400", "--rounds", "6",
-                                   "--share-rounds", "6", "--baselines", "none")
+                                   "--baselines", "none")
         for run in figures["runs"]:
             self.check_bytes(figures, run)
 
     def test_interrupt_leaves_nothing_behind(self):
         child = self.start("longwave", "bench", "link", "--data", self.text, "--runs-dir", self.root / "runs",
-                           *SMALL, "--rounds", "100", "--share-rounds", "100", "--rates", "10")
+                           *SMALL, "--rounds", "100", "--rates", "10")
         child.await_line("Logs:")
         child.process.send_signal(signal.SIGINT)
         status, _, errors = child.finish()
         self.assertEqual(status, 128 + signal.SIGINT, errors)
         self.assertEqual(await_gone(processes_mentioning(str(self.root)), 5), [])
+
+    def test_what_was_found_before_an_interrupt_is_written(self):
+        figures = self.root / "figures.json"
+        child = self.start("longwave", "bench", "link", "--data", self.text, "--runs-dir", self.root / "runs",
+                           "--json", figures, *SMALL, "--set", "run.workers=2", "--rounds", "2",
+                           "--rates", "400,300,200", "--baselines", "none")
+        child.await_line("minutes to go")  # after the first run
+        child.process.send_signal(signal.SIGINT)
+        status, output, errors = child.finish()
+        self.assertEqual(status, 128 + signal.SIGINT, output + errors)
+        found = json.loads(figures.read_text(encoding="utf-8"))
+        self.assertEqual(found["runs"][0]["mbit"], 400)
+        self.assertLess(len(found["runs"]), 4)
+        self.assertIn("interrupt", found["failure"])
 
     def test_bad_command_lines_are_refused(self):
         for arguments, wanted in ((["--rates", "0"], "--rates"), (["--baselines", "nonsense"], "--baselines"),
