@@ -12,23 +12,25 @@
 #include "absl/time/time.h"
 #include "common/layout/layout.h"
 #include "common/wire/control.h"
-#include "worker/sync/push_ledger.h"
+#include "worker/sync/worker_ledger.h"
 
 namespace longwave {
 
 struct ExchangeOptions {
   uint64_t run = 0;
   uint32_t worker = 0;
-  std::vector<std::string> shard_endpoints;        // by shard index, "tcp://host:port"
-  uint32_t connections = 1;                        // to each shard
-  double max_upload_mbit = 0;                      // over all shards, 10^6 bit/s; 0: no limit
-  double max_download_mbit = 0;                    // likewise; the shards keep to it
-  absl::Duration retry_after = absl::Seconds(10);  // silence after which a frame is sent again
+  std::vector<std::string> shard_endpoints;       // by shard index, "tcp://host:port"
+  uint32_t connections = 1;                       // to each shard
+  double max_upload_mbit = 0;                     // over all shards, 10^6 bit/s; 0: no limit
+  double max_download_mbit = 0;                   // likewise; the shards keep to it
+  absl::Duration retry_after = absl::Seconds(3);  // silence after which a frame is sent again
 };
 
 // Carries contributions to the shards and merged updates back while the caller computes: what is
 // posted is sent, paced, repeated and received by whoever implements it. Bounded: of a segment one
-// contribution is open at a time, and each is settled once. One caller at a time.
+// contribution is open at a time, and each is settled once. What a replica has missed is fetched on
+// the same connections. One caller at a time. An implementation without shards that keep anything
+// leaves out all that has to do with catching up.
 class Exchange {
  public:
   // The one over ZeroMQ, with a thread of its own. InvalidArgument: the endpoints.
@@ -42,6 +44,29 @@ class Exchange {
   // The next settled contribution, in no particular order; nothing within `timeout`.
   // FailedPrecondition: a shard rejected a frame (its sentence); nothing more will come then.
   virtual absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) = 0;
+
+  // Fetches what leads a segment whose rounds before `from_round` are there to `until_round`
+  // (exclusive), or to the present: see NextFetched. A Post to the segment ends it. Returns at
+  // once. InvalidArgument: no such segment. FailedPrecondition: it is being fetched.
+  virtual absl::Status Fetch(uint32_t segment, uint32_t from_round,
+                             uint32_t until_round = kRoundNever);
+
+  // The next thing that a fetch has brought, in order for each segment; nothing within `timeout`.
+  // A refusal concerns its segment alone. FailedPrecondition: as Next.
+  virtual absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration timeout);
+
+  // The newest open round of any segment that was heard of.
+  virtual uint32_t NewestOpenRound() const { return 0; }
+
+  // A shard's wish for a snapshot of a segment, if there is one. The latest of each segment.
+  virtual std::optional<SnapshotAsk> NextAsk() { return std::nullopt; }
+  // Answers one (common/wire/snapshot_payload.h); sent when nothing that is more urgent waits.
+  // InvalidArgument: no such segment.
+  virtual absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload);
+
+  // Where the shards are now, by index. Connections to those that have moved are made anew, and
+  // what is outstanding there is sent again. InvalidArgument: their number, an endpoint.
+  virtual absl::Status SetEndpoints(const std::vector<std::string>& shard_endpoints);
 
   // Since the start, over all shards, at the sockets; what Next has returned is in it.
   virtual ByteCounts counts() const = 0;

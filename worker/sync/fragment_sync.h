@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "worker/sync/exchange.h"
@@ -19,32 +21,63 @@ struct SyncSeconds {
 
 // The caller's side of a sync: Send and, now or some inner steps later, Apply. Between the two, and
 // while it encodes and decodes, the exchange sends and receives.
+//
+// A worker that was away for too long finds that the update it waits for is kept by nobody: then
+// Apply leaves the fragment open and missing() names its segments. They are fetched from round()
+// on, SyncPipeline::CatchUp takes them to the present, and AdoptAnchor ends what is open.
 class FragmentSync {
  public:
+  // Sees the contributions of a fragment before any of them is posted: what is to be durable before
+  // a shard can have it. An error ends the sync before anything was posted.
+  using BeforePosting = std::function<absl::Status(std::span<const SegmentPush>)>;
+
   // All outlive this.
   FragmentSync(SyncPipeline* pipeline, Exchange* exchange, uint32_t segment_count)
       : pipeline_(pipeline), exchange_(exchange), segment_count_(segment_count) {}
 
-  // Encodes the fragment's segments and posts each as soon as it is encoded. epoch: of the
-  // membership; weight: tokens behind the signal. Errors: those of SyncPipeline::Encode.
+  // Encodes the fragment's segments and posts each as soon as it is encoded, or all of them once
+  // `before_posting` has seen them. epoch: of the membership; weight: tokens behind the signal.
+  // Errors: those of SyncPipeline::Encode.
   absl::Status Send(uint32_t round, uint32_t fragment, double learning_rate, uint32_t epoch,
-                    uint64_t weight);
+                    uint64_t weight, const BeforePosting& before_posting = nullptr);
 
-  // Applies the merged updates of what Send posted, each as it comes, then ends the fragment.
-  // `stopped` is asked a few times a second while nothing comes. Cancelled: it said yes.
-  // FailedPrecondition: a shard rejected a push (its sentence).
+  // Posts contributions that an earlier process encoded, and may have posted, to all segments of
+  // the fragment, instead of Send. The anchor has all rounds before, the momentum is that after
+  // their encoding, and θ is the anchor.
+  absl::Status Resend(uint32_t round, uint32_t fragment, double learning_rate,
+                      std::vector<SegmentPush> pushes);
+
+  // Applies the merged updates of what Send posted, each as it comes, then ends the fragment unless
+  // something is missing(). `stopped` is asked a few times a second while nothing comes.
+  // Contributions that were late go back into the residual; those whose fate nobody knows do not.
+  // Cancelled: `stopped` said yes. FailedPrecondition: a shard rejected a push (its sentence).
   absl::Status Apply(const std::function<bool()>& stopped);
+
+  // Of the last Apply. Segments whose updates nobody keeps any more.
+  const std::vector<uint32_t>& missing() const { return missing_; }
+  // Contributions of the last Apply whose fate nobody knows: lost, or counted.
+  uint32_t unknown_fates() const { return unknown_fates_; }
+  // Contributions of the last Apply that were late, and are in the residual again.
+  uint32_t late() const { return late_; }
+  // Of the last Send or Resend.
+  uint32_t round() const { return round_; }
 
   const SyncSeconds& seconds() const { return seconds_; }
 
  private:
+  absl::Status Post(SegmentPush push);
   absl::Status ApplyNext(const std::function<bool()>& stopped);
+  absl::Status GiveBack(const Settled& settled);
 
   SyncPipeline* const pipeline_;
   Exchange* const exchange_;
   const uint32_t segment_count_;
   uint32_t round_ = 0;
-  uint32_t awaited_ = 0;  // posted, and not applied yet
+  uint32_t awaited_ = 0;             // posted, and not applied yet
+  std::vector<SegmentPush> resent_;  // whose payloads the pipeline has not
+  std::vector<uint32_t> missing_;
+  uint32_t unknown_fates_ = 0;
+  uint32_t late_ = 0;
   SyncSeconds seconds_;
 };
 

@@ -99,6 +99,40 @@ class SyncPipeline {
   // Takes the fragment's part of the anchor into θ. FailedPrecondition: a segment is missing.
   absl::Status EndFragment();
 
+  // The first round whose update is not in the segment's anchor.
+  uint32_t anchor_round(uint32_t segment) const;
+
+  // Applies the update of round anchor_round(segment) to the segment's anchor alone, out of the
+  // turn of fragments: neither θ nor the momentum. (Under a gradient signal θ is the anchor.)
+  // learning_rate: that of the round's signal. FailedPrecondition: another round, or update inner
+  // or local. InvalidArgument: a payload that does not fit.
+  absl::Status CatchUp(uint32_t segment, uint32_t round, double learning_rate,
+                       const Buffer& merged);
+
+  // θ ← anchor, everywhere, and ends the fragment that is under way, if one is: encodings that were
+  // not taken go back into the residual.
+  absl::Status AdoptAnchor();
+
+  // The state of a segment's anchor between two of its rounds, in host memory: its parameters, and
+  // under kNesterov their velocity, each by ascending flat index (SegmentElements).
+  absl::StatusOr<std::vector<std::vector<float>>> ExportSegment(uint32_t segment);
+  // Sets it: `round` is the first that is not in it. InvalidArgument: the number of arrays or of
+  // their elements. FailedPrecondition: update inner or local.
+  absl::Status LoadSegment(uint32_t segment, uint32_t round,
+                           std::span<const std::vector<float>> arrays);
+  // Arrays that ExportSegment gives, and elements of each.
+  uint32_t segment_arrays() const;
+  uint64_t segment_elements(uint32_t segment) const;
+
+  // The whole residual momentum in the transform's domain, [coefficient_count], in host memory.
+  // Encodings that are under way are waited for.
+  absl::StatusOr<std::vector<float>> ExportMomentum();
+  // InvalidArgument: the number of coefficients, one that is not finite.
+  absl::Status LoadMomentum(std::span<const float> momentum);
+  // Puts what an earlier process took from the residual back: `payload` is one that its Encode gave
+  // for the segment and round. InvalidArgument: a payload that does not fit.
+  absl::Status RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload);
+
   // Exchanges θ and the anchor between two fragments, so that a model sees what all replicas share:
   // before an evaluation, and again after it. Nothing where θ is the anchor anyway.
   absl::Status SwapAnchor();

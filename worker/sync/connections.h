@@ -1,0 +1,70 @@
+#ifndef LONGWAVE_WORKER_SYNC_CONNECTIONS_H_
+#define LONGWAVE_WORKER_SYNC_CONNECTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/wire/frame.h"
+#include "worker/sync/due_queue.h"
+#include "worker/sync/ledger_options.h"
+
+namespace longwave {
+
+// What a worker knows of its connections to the shards, pure: who is there, and since when. A hello
+// opens each connection, so that the shard knows the way back, and is said again every kHelloEvery
+// until it is welcome and for as long as something is outstanding. Its answer names the shard's
+// incarnation: another one has lost what its predecessor had not made durable.
+class Connections {
+ public:
+  explicit Connections(const LedgerOptions& options);
+
+  // Something more, or less, is outstanding on the connection.
+  void Expect(uint32_t connection, absl::Time now);
+  void Relieve(uint32_t connection);
+
+  // A verified frame of this run came in. True: from another incarnation of the shard than the last
+  // one, so that all that is outstanding on the connection is to be sent again.
+  bool Take(uint32_t connection, const FrameHeader& header, absl::Time now);
+
+  // The connection is a new one, perhaps to another process.
+  void Reconnected(uint32_t connection, absl::Time now);
+
+  // When something came in last: what was sent before may be lost, but somebody is there again.
+  absl::Time heard(uint32_t connection) const { return states_[connection].heard; }
+
+  // It takes nothing more for now: nothing is to be sent on it until `then`.
+  void Hold(uint32_t connection, absl::Time then) { states_[connection].held_until = then; }
+  absl::Time held_until(uint32_t connection) const { return states_[connection].held_until; }
+
+  // The next hello that is due.
+  std::optional<OutgoingFrame> Due(absl::Time now);
+  void Sent(uint32_t connection, absl::Time now);
+  absl::Time DueAt() const { return due_.front_at(); }
+
+  static constexpr absl::Duration kHelloEvery = absl::Seconds(2);
+
+ private:
+  struct State {
+    absl::Time heard = absl::InfinitePast();
+    absl::Time greeted = absl::InfinitePast();
+    absl::Time expecting_since = absl::InfiniteFuture();
+    absl::Time held_until = absl::InfinitePast();
+    uint32_t outstanding = 0;
+    uint64_t incarnation = 0;  // 0: not heard of yet
+    bool welcome = false;
+  };
+
+  void Schedule(uint32_t connection);
+
+  const uint64_t run_;
+  const uint32_t worker_;
+  const uint64_t download_bytes_per_s_;
+  std::vector<State> states_;
+  DueQueue due_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_SYNC_CONNECTIONS_H_

@@ -1,0 +1,54 @@
+#ifndef LONGWAVE_WORKER_SYNC_LEDGER_OPTIONS_H_
+#define LONGWAVE_WORKER_SYNC_LEDGER_OPTIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/wire/buffer.h"
+#include "common/wire/frame.h"
+
+namespace longwave {
+
+// What the parts of WorkerLedger share.
+struct LedgerOptions {
+  uint64_t run = 0;
+  uint32_t worker = 0;
+  std::vector<uint32_t> connections;  // by segment: the connection that its frames take
+  uint32_t connection_count = 0;
+  uint64_t download_bytes_per_s = 0;  // that each shard may send, told by hello; 0: no limit
+  absl::Duration retry_after = absl::Seconds(3);  // silence after which a frame is sent again
+  // By segment: how large a snapshot of it may be, for how long one is waited for. Empty: nothing.
+  std::vector<uint64_t> snapshot_bytes;
+};
+
+// A segment of no model: in a hello, so that its answer is no push's.
+inline constexpr uint32_t kNoSegment = ~uint32_t{0};
+
+// A frame that is to be sent.
+struct OutgoingFrame {
+  uint32_t connection = 0;
+  FrameHeader header;
+  Buffer payload;
+};
+
+// Waits between two tries where a shard has said that it takes nothing for now: they double.
+inline constexpr absl::Duration kBusyBackoffMin = absl::Milliseconds(50);
+inline constexpr absl::Duration kBusyBackoffMax = absl::Seconds(2);
+
+// A link as slow as this is given the time that frames of the size outstanding take on it.
+inline constexpr uint64_t kBytesPerSecondMin = 125'000;  // 1 Mbit/s
+
+// Each repetition waits twice as long as the one before, so many times.
+inline constexpr int kSilenceDoublings = 5;
+
+// How long an answer is waited for until it is asked for once more.
+absl::Duration Silence(const LedgerOptions& options, int repetitions, uint64_t outstanding_bytes);
+
+// The wait before the next try, `refusals` of them after the first. Workers that were refused at
+// the same time come back at different ones.
+absl::Duration BusyBackoff(const LedgerOptions& options, uint32_t segment, int refusals);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_SYNC_LEDGER_OPTIONS_H_

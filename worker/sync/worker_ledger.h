@@ -1,0 +1,100 @@
+#ifndef LONGWAVE_WORKER_SYNC_WORKER_LEDGER_H_
+#define LONGWAVE_WORKER_SYNC_WORKER_LEDGER_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/wire/buffer.h"
+#include "common/wire/frame.h"
+#include "worker/sync/connections.h"
+#include "worker/sync/fetch_ledger.h"
+#include "worker/sync/ledger_options.h"
+#include "worker/sync/push_ledger.h"
+
+namespace longwave {
+
+// A shard wants the segment's parameters as they are with all rounds before `round`, and no more.
+struct SnapshotAsk {
+  uint32_t segment = 0;
+  uint32_t round = 0;
+  bool operator==(const SnapshotAsk&) const = default;
+};
+
+// A worker's decisions on the data plane, pure: contributions (PushLedger), catching up
+// (FetchLedger), snapshots for the shards, and the connections that they share. No socket, thread
+// or clock inside; times are arguments: the exchange and the simulator drive the same object. Not
+// thread-safe.
+//
+// What goes first where several frames are due: hellos, requests (they are small, and somebody
+// waits for them), pushes, snapshots. A snapshot that has waited for kSnapshotPatience goes before
+// pushes, so that a link that is never idle sends it too.
+class WorkerLedger {
+ public:
+  explicit WorkerLedger(const LedgerOptions& options);
+  WorkerLedger(const WorkerLedger&) = delete;
+  WorkerLedger& operator=(const WorkerLedger&) = delete;
+
+  // See PushLedger::Post. A fetch of the segment ends: who contributes is up to date.
+  absl::Status Post(SegmentPush push, absl::Time now);
+  // See FetchLedger::Want.
+  absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
+  // An answer to a SnapshotAsk, sent once: who misses it asks again. A segment's earlier one that
+  // was not sent yet is dropped. InvalidArgument: no such segment.
+  absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload, absl::Time now);
+
+  // A verified frame that came in on `connection`.
+  void Take(uint32_t connection, const FrameHeader& header, const Buffer& payload, absl::Time now);
+  // The connection is a new one: all that is outstanding on it is sent again, after a hello.
+  void Reconnected(uint32_t connection, absl::Time now);
+
+  // The frame to be sent next, if one is due: the same until Sent or Held is told of it, or
+  // something else is called.
+  std::optional<OutgoingFrame> Due(absl::Time now);
+  void Sent(const OutgoingFrame& frame, absl::Time now);
+  // Its connection takes nothing more for now: nothing is due on it until `then`.
+  void Held(const OutgoingFrame& frame, absl::Time then);
+  // When Due is to be asked next, if nothing comes in until then.
+  absl::Time DueAt() const;
+
+  bool has_settled() const { return pushes_.has_settled(); }
+  std::vector<Settled> TakeSettled();
+  bool has_fetched() const { return fetches_.has_ready(); }
+  std::optional<FetchEvent> TakeFetched() { return fetches_.TakeReady(); }
+  bool has_ask() const { return !asks_.empty(); }
+  // The latest of each segment.
+  std::optional<SnapshotAsk> TakeAsk();
+
+  // The newest open round of any segment that was heard of.
+  uint32_t newest_open_round() const { return newest_open_round_; }
+  // See PushLedger::failure.
+  const absl::Status& failure() const { return pushes_.failure(); }
+
+  static constexpr absl::Duration kSnapshotPatience = absl::Seconds(30);
+
+ private:
+  struct WaitingSnapshot {
+    OutgoingFrame frame;
+    absl::Time since;
+  };
+
+  // What the frame says of its segment's open round.
+  void NoteOpenRound(const FrameHeader& header);
+  std::optional<OutgoingFrame> SnapshotDue(absl::Time now, absl::Duration patience);
+
+  const LedgerOptions options_;
+  Connections connections_;
+  PushLedger pushes_;
+  FetchLedger fetches_;
+  std::deque<WaitingSnapshot> snapshots_;  // at most one a segment
+  std::deque<SnapshotAsk> asks_;           // likewise
+  std::vector<uint32_t> open_rounds_;      // by segment, as far as is known
+  uint32_t newest_open_round_ = 0;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_SYNC_WORKER_LEDGER_H_
