@@ -129,6 +129,12 @@ inline bool PromisesEqualReplicas(const RunConfig& config) {
   return config.sync.update != UpdateRule::kLocal;
 }
 
+// Whether a replica can be brought to the present by merged updates and snapshots: under `inner` and
+// `local` it is a function of what its own worker did, too.
+inline bool CanCatchUp(const RunConfig& config) {
+  return config.sync.update != UpdateRule::kInner && config.sync.update != UpdateRule::kLocal;
+}
+
 // The layout options that every process derives from configuration and manifest: those of the file,
 // with segment_tiles lowered for a small model until there is a segment for every shard. A manifest
 // that Layout::Create refuses leaves them as they are: Layout::Create then says why.

@@ -154,9 +154,11 @@ class DurableShard {
   struct Progress {  // of a segment
     uint32_t open_round = 0;
     uint64_t replay_from = 1;  // the first record that may be of its open round
+    bool has_closed = false;   // the aggregator has the update of the round before
+    bool has_state = false;    // there is a state snapshot
     bool state_is_due = false;
   };
-  // What waits for the commit; what asks the log is looked up after it.
+  // What waits for the commit; what asks the disk is looked up after it.
   struct AnswerFromLog {
     FrameHeader header;
   };
@@ -172,12 +174,17 @@ class DurableShard {
 
   DurableShard(const DurableShardOptions& options, Layout layout, OpenStore open_store);
 
-  // Opening and recovery (durable_shard_recovery.cc).
+  // Opening, failing, and what comes from replicas (durable_shard_recovery.cc).
   absl::Status OpenAll();
-  absl::Status RestoreSegment(uint32_t segment, uint64_t& replay_from);
-  absl::Status ReplayLog(uint64_t from);
+  absl::StatusOr<bool> Recover();  // whether segments without a state are to be restored
+  absl::Status RestoreSegment(uint32_t segment);
+  absl::Status ReplayRecord(uint64_t sequence, const LogRecord& record);
   void Fail(const absl::Status& status, absl::Time now);
   void Reopen(absl::Time now);
+  bool HearForRestore(const FrameHeader& header, absl::Time now);  // whether it is for a restore
+  void PursueRestores(absl::Time now);
+  void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
+                     std::optional<SnapshotAsks::Held> model);
 
   // Events (durable_shard.cc).
   void OnPush(const PushArrived& push, absl::Time now);
@@ -186,32 +193,40 @@ class DurableShard {
   void OnFetch(const FrameHeader& header);
   void OnSnapshot(const SnapshotArrived& snapshot, absl::Time now);
   void OnVerdicts(const VerdictsArrived& verdicts, absl::Time now);
-  void StepAggregator(const AggregatorEvent& event, bool is_push, absl::Time now);
   void PassTime(absl::Time now);
+  void StepAggregator(const AggregatorEvent& event, bool is_push, absl::Time now);
   std::optional<uint64_t> Keep(const LogRecord& record);
   void KeepMembership();
   void NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence, absl::Time now);
+  absl::Status CheckModelRound(const FrameHeader& header) const;
   void Emit(decltype(Outgoing::what) what, bool answers_push = false);
+  void EmitAsk(uint32_t worker, uint32_t segment, uint32_t round);
   void Answer(const FrameHeader& header, Outcome outcome, std::string reason);
-  FrameHeader AnswerHeader(const FrameHeader& header, Outcome outcome) const;
+  AnswerPush AnswerTo(const FrameHeader& header, Outcome outcome, std::string reason) const;
+  FrameHeader FrameTo(uint32_t worker, FrameKind kind, uint32_t segment, uint32_t round) const;
 
   // What leaves after a commit (durable_shard_answers.cc).
   void Tell(Outgoing outgoing, std::vector<ShardEffect>& effects);
   void TellFromLog(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
   void TellFetch(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
-  std::vector<ShardEffect> TellOfFailure();
+  // Bytes of the merged updates from a round on; nothing: not all of them are there.
+  std::optional<uint64_t> MergedBytes(uint32_t segment, uint32_t from) const;
   absl::StatusOr<Buffer> SnapshotPayload(const SnapshotKey& key);
+  void TurnBack();  // what would be told, to what is true when nothing of it is durable
 
-  // Snapshots and log removal (durable_shard_tend.cc).
-  void TendRestores(absl::Time now);
+  // Snapshots and the removal of log (durable_shard_tend.cc).
+  bool StateIsDueAfter(const FrameHeader& merged) const;
   absl::Status WriteState(uint32_t segment);
   absl::Status WriteModel(const SnapshotAsks::Held& held);
+  std::optional<uint64_t> LogNeededFrom() const;  // nothing: all of it
   absl::Status DropLog();
-  std::optional<uint64_t> LogNeededFrom() const;
 
   bool IsMine(uint32_t segment) const { return segment - first_segment_ < segment_count_; }
   Progress& ProgressOf(uint32_t segment) { return progress_[segment - first_segment_]; }
+  const Progress& ProgressOf(uint32_t segment) const { return progress_[segment - first_segment_]; }
   bool IsMember(uint32_t worker) const;
+  std::vector<uint32_t> LiveMembers() const;  // that take part
+  static void Add(const ShardState& counts, ShardState& to);
 
   const DurableShardOptions options_;
   const Layout layout_;
@@ -226,19 +241,19 @@ class DurableShard {
   uint64_t membership_sequence_ = 0;  // of its record
   SnapshotAsks asks_;
   std::map<uint32_t, ReplicaRestore> restores_;             // by segment
-  std::map<uint32_t, SnapshotAsks::Held> restored_models_;  // without a folder
+  std::map<uint32_t, SnapshotAsks::Held> restored_models_;  // by segment; without a folder
   std::vector<SnapshotAsks::Held> confirmed_;               // to be written by Tend
+  bool drop_is_due_ = false;
 
   uint64_t events_ = 0;
   uint64_t current_event_ = 0;
   std::vector<Outgoing> outgoing_;
-  absl::Status append_failure_;
-  bool just_opened_ = false;  // rounds that the log completes are still to be closed
-  bool drop_is_due_ = false;
+  absl::Status append_failure_;  // why the next commit fails, whatever the disk does
 
   std::string trouble_;
   absl::Time reopen_at_ = absl::InfiniteFuture();
   ShardState counted_;  // by aggregators that are no more, and by none
+  uint64_t snapshots_refused_ = 0;
   std::vector<std::string> notices_;
 };
 

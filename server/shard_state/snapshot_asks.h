@@ -13,11 +13,13 @@
 namespace longwave {
 
 // Which members a shard asks for its segments' parameters, and what they sent that nobody has
-// confirmed yet. One snapshot a segment is on its way at most: a newer one takes its place. Pure.
+// confirmed yet. One snapshot a segment is under way at most. Pure.
 //
-//   asked        (segment + round / snapshot_rounds) mod members; after a while without an answer,
-//                or when the answer was refused, the next member
-//   unconfirmed  an answer is held until its verdict
+//   wanted       a member is asked for the state before a round; after a while without an answer,
+//                or when its answer is refused, the next member. What is wanted later takes its
+//                place.
+//   unconfirmed  an answer is held until its verdict; what is wanted meanwhile is not. Without a
+//                verdict for a while it is forgotten, and the next member asked.
 class SnapshotAsks {
  public:
   explicit SnapshotAsks(absl::Duration patience) : patience_(patience) {}
@@ -34,25 +36,27 @@ class SnapshotAsks {
     Buffer payload;     // as it came, compressed (snapshot_payload.h)
   };
 
-  // From now on the segment's state before `round` is wanted; `turn` says whom to ask first.
+  // The segment's state before `round` is wanted; `turn` modulo the members says of whom first.
   void Want(uint32_t segment, uint32_t round, uint64_t turn, absl::Time now);
-  // Whom to ask now: those of `members` (in their order) whose turn it is.
+  // What to ask the members now. Each call returns an ask once.
   std::vector<Ask> Due(const std::vector<uint32_t>& members, absl::Time now);
   absl::Time NextDue() const;
 
-  // The round that the segment is asked for; nothing: none.
-  std::optional<uint32_t> Wanted(uint32_t segment) const;
-  void Hold(Held held);
-  // It cannot be had from this member: the next one is due.
+  // Whether an answer of this segment is of use: one is wanted and none is held.
+  bool IsOpen(uint32_t segment) const;
+  // IsOpen is true.
+  void Hold(Held held, absl::Time now);
+  // What came is of no use: the next member is asked.
   void Refuse(uint32_t segment, absl::Time now);
-  // What the verdict confirms; a snapshot that differs is forgotten, and the next member due.
+  // The snapshot that the verdict confirms, which is no longer held here. One that differs is
+  // forgotten, and the next member asked.
   std::optional<Held> Judge(const SnapshotVerdict& verdict, absl::Time now);
 
   std::vector<SnapshotHash> Unconfirmed() const;
-  void Clear() { wants_.clear(); }
+  void Clear() { wanted_.clear(); }
 
  private:
-  struct Want_ {
+  struct Wanted {
     uint32_t round = 0;
     uint64_t turn = 0;
     absl::Time due = absl::InfinitePast();
@@ -60,7 +64,7 @@ class SnapshotAsks {
   };
 
   const absl::Duration patience_;
-  std::map<uint32_t, Want_> wants_;  // by segment
+  std::map<uint32_t, Wanted> wanted_;  // by segment
 };
 
 }  // namespace longwave

@@ -144,6 +144,11 @@ absl::Status DeltaLog::StartFile(uint32_t number) {
   return absl::OkStatus();
 }
 
+bool DeltaLog::CanDrop(uint64_t sequence) const {
+  const auto second = std::next(by_number_.begin());
+  return second != by_number_.end() && second->second.header.first_sequence <= sequence;
+}
+
 absl::Status DeltaLog::Drop(uint64_t sequence) {
   uint32_t first_kept = by_number_.begin()->first;
   for (const auto& [number, file] : by_number_) {
@@ -200,13 +205,23 @@ absl::Status DeltaLog::Replay(uint64_t from, Visit visit) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<MergedRecord> DeltaLog::ReadMerged(uint32_t segment, uint32_t round) const {
+absl::StatusOr<DeltaLog::Place> DeltaLog::FindMerged(uint32_t segment, uint32_t round) const {
   const auto rounds = merged_.find(segment);
-  if (rounds == merged_.end() || !rounds->second.contains(round)) {
-    return absl::NotFoundError(
-        absl::StrCat("the log has no merged update of segment ", segment, ", round ", round));
+  if (rounds != merged_.end()) {
+    const auto place = rounds->second.find(round);
+    if (place != rounds->second.end()) return place->second;
   }
-  const Place& place = rounds->second.at(round);
+  return absl::NotFoundError(
+      absl::StrCat("the log has no merged update of segment ", segment, ", round ", round));
+}
+
+absl::StatusOr<uint64_t> DeltaLog::MergedSequence(uint32_t segment, uint32_t round) const {
+  LONGWAVE_ASSIGN_OR_RETURN(const Place place, FindMerged(segment, round));
+  return place.sequence;
+}
+
+absl::StatusOr<MergedRecord> DeltaLog::ReadMerged(uint32_t segment, uint32_t round) const {
+  LONGWAVE_ASSIGN_OR_RETURN(const Place place, FindMerged(segment, round));
   const File& file = by_number_.at(place.file);
   LONGWAVE_ASSIGN_OR_RETURN(const auto content, Read(file, place.offset, place.record_bytes));
   const auto lost = [&](absl::string_view why) {
@@ -226,15 +241,10 @@ absl::StatusOr<MergedRecord> DeltaLog::ReadMerged(uint32_t segment, uint32_t rou
 
 absl::StatusOr<uint64_t> DeltaLog::MergedPayloadBytes(uint32_t segment, uint32_t first_round,
                                                       uint32_t last_round) const {
-  const auto rounds = merged_.find(segment);
   uint64_t bytes = 0;
   for (uint64_t round = first_round; round <= last_round; ++round) {
-    const auto key = static_cast<uint32_t>(round);
-    if (rounds == merged_.end() || !rounds->second.contains(key)) {
-      return absl::NotFoundError(
-          absl::StrCat("the log has no merged update of segment ", segment, ", round ", round));
-    }
-    bytes += rounds->second.at(key).payload_bytes;
+    LONGWAVE_ASSIGN_OR_RETURN(const Place place, FindMerged(segment, static_cast<uint32_t>(round)));
+    bytes += place.payload_bytes;
   }
   return bytes;
 }

@@ -37,6 +37,9 @@ struct LogRecovery {
   uint64_t next_sequence = 0;   // that the next record gets
   uint64_t cut_bytes = 0;       // of a torn tail
   std::string cut;  // a sentence about it: file, offset, reason; empty if nothing was cut
+  // The newest of the membership records, and its number; epoch 0: there is none.
+  Membership membership;
+  uint64_t membership_sequence = 0;
 };
 
 // A shard's log of what it has accepted, merged and been told: records with ascending sequence
@@ -77,6 +80,7 @@ class DeltaLog {
 
   // Removes the files that hold only records before `sequence`; never the last one.
   absl::Status Drop(uint64_t sequence);
+  bool CanDrop(uint64_t sequence) const;  // whether there is such a file
 
   // Calls `visit` with every durable record from `from` on, in order. A payload is a view of its
   // file's bytes and keeps all of them in memory while it lives. DataLoss: the disk has changed
@@ -91,6 +95,9 @@ class DeltaLog {
   // missing.
   absl::StatusOr<uint64_t> MergedPayloadBytes(uint32_t segment, uint32_t first_round,
                                               uint32_t last_round) const;
+
+  // The number of that record. NotFound: as ReadMerged.
+  absl::StatusOr<uint64_t> MergedSequence(uint32_t segment, uint32_t round) const;
 
   uint64_t next_sequence() const { return next_sequence_; }
   // Records below this are durable.
@@ -141,6 +148,7 @@ class DeltaLog {
   absl::Status WritePending();
   absl::Status WriteGroup(std::span<Pending> group);
   void Index(const MergedName& name, const Place& place);
+  absl::StatusOr<Place> FindMerged(uint32_t segment, uint32_t round) const;
   static std::optional<MergedName> MergedNameOf(const LogRecord& record);
   absl::StatusOr<std::shared_ptr<const std::vector<std::byte>>> Read(const File& file,
                                                                      uint64_t offset,

@@ -104,6 +104,10 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
     place.offset = offset;
     place.sequence = view.head.sequence;
     if (const auto name = MergedNameOf(*record)) Index(*name, place);
+    if (const auto* told = std::get_if<MembershipRecord>(&*record)) {
+      recovery_.membership = told->membership;
+      recovery_.membership_sequence = view.head.sequence;
+    }
     return absl::OkStatus();
   };
   LONGWAVE_ASSIGN_OR_RETURN(const LogScan scan, ScanLogFile(bytes, *header, index));

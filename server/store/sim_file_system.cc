@@ -195,6 +195,7 @@ absl::Status SimFileSystem::Sync(const std::string& path, Content& content) {
     content.dirty_from = content.seen.size();
     return absl::UnknownError(absl::StrCat(path, ": cannot sync: simulated failure"));
   }
+  if (faults.syncs_lie) return stops_now ? Stopped() : absl::OkStatus();
   if (stops_now && rng_.Below(2) == 0) return Stopped();
   content.on_disk.resize(content.dirty_from);
   content.on_disk.insert(content.on_disk.end(),

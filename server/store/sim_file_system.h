@@ -24,6 +24,9 @@ struct SimFaults {
   std::optional<uint64_t> capacity_bytes;    // of all files together: what is more does not fit
   std::optional<uint64_t> failed_sync_at;    // the WritableFile::Sync that fails
   std::optional<uint64_t> failed_append_at;  // the Append that fails, torn at any byte
+  // A disk that says it has what it has not: WritableFile::Sync does nothing. No shard can stand
+  // this; tests of tests use it.
+  bool syncs_lie = false;
 };
 
 // A disk in memory that keeps only what a real one promises to keep. For each file there is what a

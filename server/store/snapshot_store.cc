@@ -188,6 +188,12 @@ std::vector<SnapshotHeader> SnapshotStore::All() const {
   return all;
 }
 
+uint64_t SnapshotStore::file_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [name, header] : by_name_) bytes += kSnapshotHeaderBytes + header.stored_bytes;
+  return bytes;
+}
+
 absl::StatusOr<Buffer> SnapshotStore::Read(const SnapshotKey& key) {
   const std::string name = SnapshotName(key);
   const std::string path = JoinPath(folder_, name);

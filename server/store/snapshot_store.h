@@ -60,6 +60,8 @@ class SnapshotStore {
   // All usable ones, by kind, range and round.
   std::vector<SnapshotHeader> All() const;
 
+  uint64_t file_bytes() const;  // of all usable ones
+
   // The content of a usable one, verified again. NotFound: there is none. DataLoss: it has been
   // damaged since it was opened; it is set aside now, and Latest names the one before.
   absl::StatusOr<Buffer> Read(const SnapshotKey& key);

@@ -1,0 +1,324 @@
+// Events, and the commit that lets their effects out.
+#include "server/shard_state/durable_shard.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/layout/segment_elements.h"
+#include "common/wire/snapshot_payload.h"
+
+namespace longwave {
+namespace {
+
+template <typename... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <typename... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::Open(const DurableShardOptions& options,
+                                                                 Layout layout,
+                                                                 OpenStore open_store) {
+  if (options.state_rounds == 0 || options.snapshot_rounds == 0 || options.model_arrays == 0 ||
+      options.model_arrays > kSnapshotArraysMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard: state rounds ", options.state_rounds, ", snapshot rounds ",
+                     options.snapshot_rounds, ", model arrays ", options.model_arrays,
+                     "; wanted at least 1 of each and at most ", kSnapshotArraysMax, " arrays"));
+  }
+  std::unique_ptr<DurableShard> shard(
+      new DurableShard(options, std::move(layout), std::move(open_store)));
+  if (absl::Status opened = shard->OpenAll(); !opened.ok()) return opened;
+  return shard;
+}
+
+DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, OpenStore open_store)
+    : options_(options),
+      layout_(std::move(layout)),
+      open_store_(std::move(open_store)),
+      asks_(kAskPatience) {
+  const auto segments = layout_.segments();
+  for (uint32_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].shard != options_.aggregator.shard) continue;
+    if (segment_count_++ == 0) first_segment_ = i;  // a shard's segments are one contiguous run
+  }
+}
+
+uint64_t DurableShard::Step(const ShardEvent& event, absl::Time now) {
+  current_event_ = ++events_;
+  std::visit(Overloaded{[&](const PushArrived& push) { OnPush(push, now); },
+                        [&](const PullArrived& pull) { OnPull(pull, now); },
+                        [&](const MembershipChanged& change) { OnMembership(change, now); },
+                        [&](const TimePassed&) { PassTime(now); },
+                        [&](const FetchArrived& fetch) { OnFetch(fetch.header); },
+                        [&](const SnapshotArrived& snapshot) { OnSnapshot(snapshot, now); },
+                        [&](const VerdictsArrived& verdicts) { OnVerdicts(verdicts, now); }},
+             event);
+  current_event_ = 0;
+  return events_;
+}
+
+std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
+  if (reopen_at_ <= now) Reopen(now);
+  if (trouble_.empty()) PassTime(now);
+  if (store_ != nullptr) {
+    absl::Status kept = append_failure_;
+    if (kept.ok()) kept = store_->log().Sync();
+    if (!kept.ok()) {
+      TurnBack();
+      Fail(kept, now);
+    }
+  }
+  std::vector<ShardEffect> effects;
+  effects.reserve(outgoing_.size());
+  for (Outgoing& outgoing : std::exchange(outgoing_, {})) Tell(std::move(outgoing), effects);
+  return effects;
+}
+
+absl::Time DurableShard::NextDue() const {
+  if (!trouble_.empty()) return reopen_at_;
+  absl::Time due = std::min(aggregator_->NextDue(), asks_.NextDue());
+  for (const auto& [segment, restore] : restores_) due = std::min(due, restore.NextDue());
+  return due;
+}
+
+void DurableShard::PassTime(absl::Time now) {
+  if (!trouble_.empty()) return;
+  if (aggregator_->NextDue() <= now) StepAggregator(TimePassed{}, false, now);
+  if (asks_.NextDue() <= now) {
+    for (const SnapshotAsks::Ask& ask : asks_.Due(LiveMembers(), now)) {
+      EmitAsk(ask.worker, ask.segment, ask.round);
+    }
+  }
+  if (!restores_.empty()) PursueRestores(now);
+}
+
+void DurableShard::StepAggregator(const AggregatorEvent& event, bool is_push, absl::Time now) {
+  for (AggregatorEffect& effect : aggregator_->Step(event, now)) {
+    std::visit(Overloaded{[&](KeepPush& push) {
+                            Keep(PushRecord{push.header, std::move(push.payload)});
+                          },
+                          [&](KeepMerged& merged) {
+                            const FrameHeader header = merged.record.header;
+                            NoteClosed(header, Keep(std::move(merged.record)), now);
+                          },
+                          [&](AskLog& ask) {
+                            Emit(AnswerFromLog{ask.header}, ask.header.kind == FrameKind::kPush);
+                          },
+                          [&](AnswerPush& answer) { Emit(std::move(answer), is_push); },
+                          [&](SendMerged& merged) { Emit(std::move(merged), is_push); }},
+               effect);
+  }
+}
+
+std::optional<uint64_t> DurableShard::Keep(const LogRecord& record) {
+  if (store_ == nullptr) return std::nullopt;
+  const absl::StatusOr<uint64_t> sequence = store_->log().Append(record);
+  if (sequence.ok()) return *sequence;
+  // What the log does not take must not be told: the commit fails with it.
+  append_failure_.Update(sequence.status());
+  return std::nullopt;
+}
+
+void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence,
+                              absl::Time now) {
+  const uint32_t round = merged.round;
+  Progress& progress = ProgressOf(merged.segment);
+  progress.open_round = round + 1;
+  progress.has_closed = true;
+  const auto restored = restored_models_.find(merged.segment);
+  // Of use as long as the aggregator alone has all that came after it.
+  if (restored != restored_models_.end() && restored->second.round < round)
+    restored_models_.erase(restored);
+  if (!sequence.has_value()) return;
+  progress.replay_from = *sequence + 1;
+  progress.state_is_due |= StateIsDueAfter(merged);
+  if (options_.can_catch_up && (uint64_t{round} + 1) % options_.snapshot_rounds == 0) {
+    asks_.Want(merged.segment, round + 1,
+               uint64_t{merged.segment} + round / options_.snapshot_rounds, now);
+  }
+}
+
+void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
+  if (!trouble_.empty()) return Answer(push.header, Outcome::kBusy, "");
+  if (HearForRestore(push.header, now)) {
+    Answer(push.header, Outcome::kBusy, "");
+    return PursueRestores(now);
+  }
+  StepAggregator(push, true, now);
+}
+
+void DurableShard::OnPull(const PullArrived& pull, absl::Time now) {
+  if (!trouble_.empty()) return;
+  if (HearForRestore(pull.header, now)) return PursueRestores(now);
+  StepAggregator(pull, false, now);
+}
+
+void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now) {
+  if (change.membership.epoch <= membership_.epoch) return;  // one that was overtaken on its way
+  membership_ = change.membership;
+  if (!trouble_.empty()) return;  // taken when the folder is open again
+  KeepMembership();
+  StepAggregator(change, false, now);
+  if (!restores_.empty()) PursueRestores(now);
+}
+
+void DurableShard::KeepMembership() {
+  if (const auto sequence = Keep(MembershipRecord{membership_})) membership_sequence_ = *sequence;
+}
+
+void DurableShard::OnFetch(const FrameHeader& header) {
+  if (!trouble_.empty()) return;
+  if (header.run != options_.aggregator.run || !IsMine(header.segment)) {
+    return Answer(
+        header, Outcome::kRejected,
+        absl::StrFormat("fetch of worker %d: run %016x, segment %d; wanted run %016x and "
+                        "segment %d to %d",
+                        header.worker, header.run, header.segment, options_.aggregator.run,
+                        first_segment_, first_segment_ + segment_count_ - 1));
+  }
+  if (!IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
+  if (restores_.contains(header.segment)) return;  // asked again later
+  Emit(AnswerFetch{header});
+}
+
+void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
+  const FrameHeader& header = snapshot.header;
+  if (!trouble_.empty() || header.run != options_.aggregator.run || !IsMine(header.segment) ||
+      !IsMember(header.worker)) {
+    return;
+  }
+  const auto restore = restores_.find(header.segment);
+  const bool restores = restore != restores_.end() && restore->second.choice().has_value() &&
+                        restore->second.choice()->round == header.round &&
+                        restore->second.choice()->worker == header.worker;
+  // What nobody asked for, or asks for no longer, is not even looked at.
+  if (!restores && (restore != restores_.end() || !asks_.IsOpen(header.segment))) return;
+
+  const uint64_t elements = ElementCount(SegmentElements(layout_, header.segment));
+  const auto arrays =
+      DecodeSnapshotPayload(snapshot.payload.bytes(), options_.model_arrays, elements);
+  absl::Status fits = arrays.status();
+  if (fits.ok() && !restores) fits = CheckModelRound(header);
+  if (!fits.ok()) {
+    if (std::has_single_bit(++snapshots_refused_)) {
+      notices_.push_back(absl::StrCat("snapshot of segment ", header.segment, " from worker ",
+                                      header.worker, ": ", fits.message(), " (", snapshots_refused_,
+                                      " refused so far)"));
+    }
+    if (!restores) return asks_.Refuse(header.segment, now);
+    restore->second.Refuse();
+    return PursueRestores(now);
+  }
+  SnapshotAsks::Held held{header.segment, header.round,
+                          SegmentHash(layout_, header.segment, arrays->front()), snapshot.payload};
+  if (!restores) return asks_.Hold(std::move(held), now);
+  FinishRestore(header.segment, header.round, header.worker, std::move(held));
+}
+
+absl::Status DurableShard::CheckModelRound(const FrameHeader& header) const {
+  const uint32_t open_round = ProgressOf(header.segment).open_round;
+  const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, header.segment);
+  const uint32_t above = latest.has_value() ? latest->key.round : 0;
+  if (header.round > above && header.round <= open_round) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("its round is ", header.round, ", wanted ", above + 1, " to ", open_round));
+}
+
+void DurableShard::OnVerdicts(const VerdictsArrived& verdicts, absl::Time now) {
+  for (const SnapshotVerdict& verdict : verdicts.verdicts) {
+    if (auto held = asks_.Judge(verdict, now)) {
+      confirmed_.push_back(*std::move(held));
+    } else if (!verdict.equal && IsMine(verdict.segment)) {
+      notices_.push_back(absl::StrCat("snapshot of segment ", verdict.segment, " before round ",
+                                      verdict.round, " is not what the members have: forgotten"));
+    }
+  }
+}
+
+FrameHeader DurableShard::FrameTo(uint32_t worker, FrameKind kind, uint32_t segment,
+                                  uint32_t round) const {
+  FrameHeader header;
+  header.kind = kind;
+  header.run = options_.aggregator.run;
+  header.epoch = membership_.epoch;
+  header.round = round;
+  header.worker = worker;
+  header.segment = segment;
+  // What was known before the disk failed may have been forgotten since.
+  if (IsMine(segment) && trouble_.empty()) header.weight = ProgressOf(segment).open_round;
+  return header;
+}
+
+void DurableShard::EmitAsk(uint32_t worker, uint32_t segment, uint32_t round) {
+  Emit(AskSnapshot{worker, FrameTo(worker, FrameKind::kAsk, segment, round)});
+}
+
+AnswerPush DurableShard::AnswerTo(const FrameHeader& header, Outcome outcome,
+                                  std::string reason) const {
+  FrameHeader answer = FrameTo(header.worker, FrameKind::kAnswer, header.segment, header.round);
+  answer.outcome = outcome;
+  return {answer, std::move(reason)};
+}
+
+void DurableShard::Answer(const FrameHeader& header, Outcome outcome, std::string reason) {
+  const bool is_push = header.kind == FrameKind::kPush;
+  if (is_push && outcome == Outcome::kBusy) ++counted_.pushes_busy;
+  Emit(AnswerTo(header, outcome, std::move(reason)), is_push);
+}
+
+void DurableShard::Emit(decltype(Outgoing::what) what, bool answers_push) {
+  outgoing_.push_back({current_event_, answers_push, std::move(what)});
+}
+
+bool DurableShard::IsMember(uint32_t worker) const {
+  return std::ranges::any_of(membership_.members,
+                             [&](const Member& member) { return member.worker == worker; });
+}
+
+std::vector<uint32_t> DurableShard::LiveMembers() const {
+  std::vector<uint32_t> live;
+  for (const Member& member : membership_.members) {
+    if (member.first_round != kRoundNever) live.push_back(member.worker);
+  }
+  return live;
+}
+
+ShardState DurableShard::state() const {
+  ShardState state = counted_;
+  if (aggregator_ != nullptr) Add(aggregator_->state(), state);
+  state.open_round = progress_.front().open_round;
+  state.newest_round = 0;
+  for (const Progress& progress : progress_) {
+    state.open_round = std::min(state.open_round, progress.open_round);
+    state.newest_round = std::max(state.newest_round, progress.open_round);
+  }
+  if (store_ != nullptr) {
+    state.log_bytes = store_->log().file_bytes();
+    state.snapshot_bytes = store_->snapshots().file_bytes();
+  }
+  return state;
+}
+
+void DurableShard::Add(const ShardState& counts, ShardState& to) {
+  to.pushes_accepted += counts.pushes_accepted;
+  to.pushes_duplicate += counts.pushes_duplicate;
+  to.pushes_late += counts.pushes_late;
+  to.pushes_rejected += counts.pushes_rejected;
+  to.segments_closed += counts.segments_closed;
+  to.pushes_busy += counts.pushes_busy;
+  to.pushes_clipped += counts.pushes_clipped;
+  to.closed_by_quorum += counts.closed_by_quorum;
+}
+
+std::vector<Aggregator::OpenSegment> DurableShard::OpenSegments() const {
+  if (aggregator_ == nullptr) return {};
+  return aggregator_->OpenSegments();
+}
+
+}  // namespace longwave

@@ -1,0 +1,148 @@
+// What leaves after a commit, with what only the disk can answer; and what leaves after one that
+// failed.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/snapshot_payload.h"
+#include "server/shard_state/durable_shard.h"
+#include "server/store/snapshot_content.h"
+
+namespace longwave {
+
+void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
+  const uint64_t event = outgoing.event;
+  if (const auto* ask = std::get_if<AnswerFromLog>(&outgoing.what)) {
+    return TellFromLog(event, ask->header, effects);
+  }
+  if (const auto* fetch = std::get_if<AnswerFetch>(&outgoing.what)) {
+    return TellFetch(event, fetch->header, effects);
+  }
+  if (auto* answer = std::get_if<AnswerPush>(&outgoing.what)) {
+    effects.push_back({event, std::move(*answer)});
+  } else if (auto* merged = std::get_if<SendMerged>(&outgoing.what)) {
+    effects.push_back({event, std::move(*merged)});
+  } else if (auto* snapshot = std::get_if<SendSnapshot>(&outgoing.what)) {
+    effects.push_back({event, std::move(*snapshot)});
+  } else {
+    effects.push_back({event, std::get<AskSnapshot>(std::move(outgoing.what))});
+  }
+}
+
+void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
+                               std::vector<ShardEffect>& effects) {
+  const bool is_push = header.kind == FrameKind::kPush;
+  absl::StatusOr<MergedRecord> record = absl::NotFoundError("");
+  if (store_ != nullptr) record = store_->log().ReadMerged(header.segment, header.round);
+  if (!record.ok() && !absl::IsNotFound(record.status())) {
+    // The disk has damaged what was good at the start. Who pulls can't have it; who has pushed is
+    // told the truth as far as it is known.
+    notices_.push_back(std::string(record.status().message()));
+    if (!is_push) {
+      effects.push_back({event, AnswerTo(header, Outcome::kRejected,
+                                         absl::StrCat("pull of worker ", header.worker, ", round ",
+                                                      header.round, ", segment ", header.segment,
+                                                      ": the shard's log is damaged there"))});
+      return;
+    }
+  }
+  if (is_push) {
+    const bool was_in_it =
+        record.ok() && std::ranges::any_of(record->contributors, [&](const Contributor& each) {
+          return each.worker == header.worker;
+        });
+    const Outcome outcome = was_in_it ? Outcome::kDuplicate : Outcome::kLate;
+    effects.push_back({event, AnswerPush{aggregator_->AnswerTo(header, outcome), ""}});
+  } else if (!record.ok()) {
+    effects.push_back({event, AnswerTo(header, Outcome::kGone, "")});
+  }
+  if (record.ok()) {
+    effects.push_back(
+        {event, SendMerged{{header.worker}, record->header, std::move(record->payload)}});
+  }
+}
+
+std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t from) const {
+  const Progress& progress = ProgressOf(segment);
+  if (from >= progress.open_round) return 0;
+  if (store_ == nullptr) {
+    // The aggregator has the last one; whoever asks pulls it.
+    if (progress.has_closed && from + 1 == progress.open_round) return 0;
+    return std::nullopt;
+  }
+  const auto bytes = store_->log().MergedPayloadBytes(segment, from, progress.open_round - 1);
+  return bytes.ok() ? std::optional<uint64_t>(*bytes) : std::nullopt;
+}
+
+void DurableShard::TellFetch(uint64_t event, const FrameHeader& header,
+                             std::vector<ShardEffect>& effects) {
+  const uint32_t segment = header.segment;
+  const uint32_t open_round = ProgressOf(segment).open_round;
+  const auto answer = [&](Outcome outcome, std::string reason) {
+    effects.push_back({event, AnswerTo(header, outcome, std::move(reason))});
+  };
+  const auto send = [&](uint32_t round, Buffer payload) {
+    FrameHeader snapshot = FrameTo(header.worker, FrameKind::kSnapshot, segment, round);
+    effects.push_back({event, SendSnapshot{header.worker, snapshot, std::move(payload)}});
+  };
+  const std::string place = absl::StrCat("fetch of worker ", header.worker, ", round ",
+                                         header.round, ", segment ", segment);
+  if (header.round > open_round) {
+    return answer(Outcome::kRejected,
+                  absl::StrCat(place, ": wanted round ", open_round, " or earlier"));
+  }
+  const std::optional<uint64_t> log_bytes = MergedBytes(segment, header.round);
+  if (const auto restored = restored_models_.find(segment); !log_bytes.has_value() &&
+                                                            restored != restored_models_.end() &&
+                                                            restored->second.round > header.round) {
+    return send(restored->second.round, restored->second.payload);
+  }
+  while (store_ != nullptr) {
+    const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, segment);
+    if (!latest.has_value() || latest->key.round <= header.round) break;
+    const std::optional<uint64_t> after = MergedBytes(segment, latest->key.round);
+    if (!after.has_value()) break;
+    if (log_bytes.has_value() && *log_bytes <= latest->stored_bytes + *after) break;
+    absl::StatusOr<Buffer> payload = SnapshotPayload(latest->key);
+    if (payload.ok()) return send(latest->key.round, *std::move(payload));
+    notices_.push_back(std::string(payload.status().message()));
+    // A damaged one has been set aside: on with the one before. What can't be read now stays.
+    if (store_->snapshots().Latest(SnapshotKind::kModel, segment) == latest) break;
+  }
+  if (log_bytes.has_value()) return answer(Outcome::kAccepted, "");
+  answer(Outcome::kRejected,
+         absl::StrCat(place, ": the shard keeps neither the merged updates from there to round ",
+                      open_round, ", which is open, nor a snapshot of a later round"));
+}
+
+absl::StatusOr<Buffer> DurableShard::SnapshotPayload(const SnapshotKey& key) {
+  const absl::StatusOr<Buffer> content = store_->snapshots().Read(key);
+  if (!content.ok()) return content.status();
+  const auto arrays = DecodeModelContent(*content, options_.model_arrays);
+  if (!arrays.ok()) return arrays.status();
+  return EncodeSnapshotPayload(*arrays);
+}
+
+void DurableShard::TurnBack() {
+  std::erase_if(outgoing_, [&](Outgoing& outgoing) {
+    if (const auto* ask = std::get_if<AnswerFromLog>(&outgoing.what)) {
+      if (!outgoing.answers_push) return true;
+      outgoing.what = AnswerTo(ask->header, Outcome::kBusy, "");
+      return false;
+    }
+    auto* const answer = std::get_if<AnswerPush>(&outgoing.what);
+    if (answer == nullptr) return true;
+    answer->header.weight = 0;  // a round may be open again that was closed just now
+    Outcome& outcome = answer->header.outcome;
+    if (outcome == Outcome::kRejected || outcome == Outcome::kNotMember ||
+        outcome == Outcome::kBusy || outcome == Outcome::kGone) {
+      return false;  // true whatever the disk has
+    }
+    if (!outgoing.answers_push) return true;
+    if (outcome == Outcome::kAccepted) --counted_.pushes_accepted;
+    ++counted_.pushes_busy;
+    outcome = Outcome::kBusy;
+    return false;
+  });
+}
+
+}  // namespace longwave

@@ -1,0 +1,221 @@
+// How a shard comes about from its folder, at the start and after the disk has failed; and from the
+// members' replicas, where it has no folder any more.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/shard_state/durable_shard.h"
+#include "server/store/snapshot_content.h"
+
+namespace longwave {
+namespace {
+
+// The first record of a log that begins in the midst of a run: segments without a state snapshot
+// are still to be restored, however often the shard ends before they are.
+constexpr absl::string_view kRestoreNote =
+    "this log begins in mid-run: segments come from replicas";
+
+// A payload that does not keep the whole file alive that it was read from.
+Buffer Copied(const Buffer& payload) {
+  return Buffer(std::vector<std::byte>(payload.bytes().begin(), payload.bytes().end()));
+}
+
+}  // namespace
+
+absl::Status DurableShard::OpenAll() {
+  AggregatorOptions options = options_.aggregator;
+  options.logs = open_store_ != nullptr;
+  LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator, Aggregator::Create(options, layout_));
+  aggregator_ = std::make_unique<Aggregator>(std::move(aggregator));
+  progress_.assign(segment_count_, {});
+  bool restores = options_.restore;
+  if (open_store_ != nullptr) {
+    LONGWAVE_ASSIGN_OR_RETURN(store_, open_store_());
+    LONGWAVE_ASSIGN_OR_RETURN(restores, Recover());
+  }
+  if (restores) {
+    for (uint32_t i = 0; i < segment_count_; ++i) {
+      if (!progress_[i].has_state) restores_[first_segment_ + i];
+    }
+  }
+  if (!restores_.empty()) {
+    notices_.push_back(absl::StrCat(restores_.size(), " of ", segment_count_,
+                                    " segments are to be restored from the members' replicas"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> DurableShard::Recover() {
+  DeltaLog& log = store_->log();
+  const LogRecovery& found = log.recovery();
+  for (const DamagedSnapshot& damaged : store_->snapshots().damaged())
+    notices_.push_back(damaged.reason);
+  if (!found.cut.empty()) notices_.push_back(found.cut);
+  if (found.next_sequence == 1 && options_.restore) {
+    LONGWAVE_RETURN_IF_ERROR(log.Append(NoteRecord{0, std::string(kRestoreNote)}).status());
+    LONGWAVE_RETURN_IF_ERROR(log.Sync());
+  }
+
+  uint64_t from = found.next_sequence;
+  for (uint32_t i = 0; i < segment_count_; ++i) {
+    LONGWAVE_RETURN_IF_ERROR(RestoreSegment(first_segment_ + i));
+    from = std::min(from, progress_[i].replay_from);
+  }
+  bool restores = found.next_sequence == 1 && options_.restore;
+  const auto replay = [&](uint64_t sequence, const LogRecord& record) {
+    if (const auto* note = std::get_if<NoteRecord>(&record)) restores |= note->text == kRestoreNote;
+    return ReplayRecord(sequence, record);
+  };
+  LONGWAVE_RETURN_IF_ERROR(log.Replay(from, replay));
+
+  // The newest membership may stand before what is replayed, or be newer than the disk.
+  if (found.membership.epoch > 0) {
+    LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(MembershipRecord{found.membership}));
+    membership_sequence_ = found.membership_sequence;
+  }
+  if (membership_.epoch <= found.membership.epoch) {
+    membership_ = found.membership;
+  } else {
+    KeepMembership();
+    LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(MembershipRecord{membership_}));
+  }
+  if (found.next_sequence > 1) {
+    notices_.push_back(absl::StrCat("recovered: records ", from, " to ", found.next_sequence - 1,
+                                    " of the log, open round ", state().open_round));
+  }
+  return restores;
+}
+
+absl::Status DurableShard::RestoreSegment(uint32_t segment) {
+  Progress& progress = ProgressOf(segment);
+  const uint64_t first = store_->log().recovery().first_sequence;
+  SnapshotStore& snapshots = store_->snapshots();
+  std::string damaged;
+  for (;;) {
+    const auto latest = snapshots.Latest(SnapshotKind::kState, segment);
+    if (!latest.has_value() || latest->replay_from < first) break;
+    const absl::StatusOr<Buffer> content = snapshots.Read(latest->key);
+    absl::StatusOr<std::vector<SegmentSnapshot>> state = content.status();
+    if (content.ok()) state = DecodeStateContent(*content, latest->key.segment_count);
+    if (state.ok()) {
+      SegmentSnapshot snapshot = std::move((*state)[segment - latest->key.first_segment]);
+      if (snapshot.closed.has_value()) {
+        snapshot.closed->payload = Copied(snapshot.closed->payload);
+        progress.has_closed = true;
+      }
+      progress.open_round = snapshot.open_round;
+      progress.replay_from = latest->replay_from;
+      progress.has_state = true;
+      return aggregator_->Restore(segment, std::move(snapshot));
+    }
+    damaged = std::string(state.status().message());
+    notices_.push_back(damaged);
+    // What is damaged was set aside, and the one before is the latest now.
+    if (snapshots.Latest(SnapshotKind::kState, segment) == latest) return state.status();
+  }
+  if (first == 1) return absl::OkStatus();  // the log has it from the beginning
+  return absl::DataLossError(
+      absl::StrCat("segment ", segment, ": no state snapshot that leads to the log, which begins ",
+                   "with record ", first, damaged.empty() ? "" : "; ", damaged));
+}
+
+absl::Status DurableShard::ReplayRecord(uint64_t sequence, const LogRecord& record) {
+  if (const auto* push = std::get_if<PushRecord>(&record)) {
+    return aggregator_->Replay(PushRecord{push->header, Copied(push->payload)});
+  }
+  const auto* merged = std::get_if<MergedRecord>(&record);
+  if (merged == nullptr) return aggregator_->Replay(record);
+  LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(record));
+  Progress& progress = ProgressOf(merged->header.segment);  // Replay has looked at the segment
+  if (merged->header.round < progress.open_round) return absl::OkStatus();
+  progress.open_round = merged->header.round + 1;
+  progress.replay_from = sequence + 1;
+  progress.has_closed = true;
+  // The shard may have ended before it could write one.
+  progress.state_is_due |= StateIsDueAfter(merged->header);
+  return absl::OkStatus();
+}
+
+void DurableShard::Fail(const absl::Status& status, absl::Time now) {
+  trouble_ = std::string(status.message());
+  reopen_at_ = now + kReopenInterval;
+  notices_.push_back(absl::StrCat(trouble_, "; pushes are refused as busy until the folder can be ",
+                                  "opened again"));
+  if (aggregator_ != nullptr) Add(aggregator_->state(), counted_);
+  aggregator_.reset();
+  store_.reset();  // lets the folder go
+  append_failure_ = absl::OkStatus();
+  asks_.Clear();
+  confirmed_.clear();
+  restores_.clear();
+  drop_is_due_ = false;
+}
+
+void DurableShard::Reopen(absl::Time now) {
+  const absl::Status opened = OpenAll();
+  if (opened.ok()) {
+    notices_.push_back("the folder is open again");
+    trouble_.clear();
+    reopen_at_ = absl::InfiniteFuture();
+    return;
+  }
+  trouble_ = std::string(opened.message());
+  reopen_at_ = now + kReopenInterval;
+  aggregator_.reset();
+  store_.reset();
+  restores_.clear();
+  append_failure_ = absl::OkStatus();
+}
+
+bool DurableShard::HearForRestore(const FrameHeader& header, absl::Time now) {
+  if (restores_.empty() || header.run != options_.aggregator.run) return false;
+  const auto restore = restores_.find(header.segment);
+  if (restore == restores_.end()) return false;
+  const std::vector<uint32_t> live = LiveMembers();
+  if (std::find(live.begin(), live.end(), header.worker) == live.end()) return false;
+  restore->second.Heard(header.worker, header.round, now);
+  return true;
+}
+
+void DurableShard::PursueRestores(absl::Time now) {
+  const std::vector<uint32_t> live = LiveMembers();
+  std::vector<SnapshotAsks::Ask> known;  // what needs nobody's parameters
+  for (auto& [segment, restore] : restores_) {
+    const auto choice = restore.Due(live, now);
+    if (!choice.has_value()) continue;
+    if (choice->round == 0 || !options_.can_catch_up) {
+      known.push_back({segment, choice->round, choice->worker});
+    } else {
+      EmitAsk(choice->worker, segment, choice->round);
+    }
+  }
+  for (const SnapshotAsks::Ask& each : known) {
+    FinishRestore(each.segment, each.round, each.worker, std::nullopt);
+  }
+}
+
+void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
+                                 std::optional<SnapshotAsks::Held> model) {
+  restores_.erase(segment);
+  SegmentSnapshot snapshot = aggregator_->Export(segment);  // of a new one: E = 0
+  snapshot.open_round = round;
+  Progress& progress = ProgressOf(segment);
+  progress.open_round = round;
+  absl::Status restored = aggregator_->Restore(segment, std::move(snapshot));
+  const std::string note =
+      absl::StrCat("segment ", segment, " is restored: round ", round, " is open, as worker ",
+                   worker, " has it; what the shard held back is lost");
+  notices_.push_back(note);
+  if (store_ != nullptr) {
+    Keep(NoteRecord{round, note});
+    progress.replay_from = store_->log().next_sequence();
+    // At once: what the log has of the segment from here on means nothing without it.
+    if (restored.ok()) restored = WriteState(segment);
+    if (model.has_value()) confirmed_.push_back(*std::move(model));
+  } else if (model.has_value()) {
+    restored_models_[segment] = *std::move(model);
+  }
+  append_failure_.Update(restored);
+}
+
+}  // namespace longwave

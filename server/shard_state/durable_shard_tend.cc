@@ -1,0 +1,102 @@
+// Snapshots, and the removal of log that nothing needs any more.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/layout/segment_elements.h"
+#include "common/wire/snapshot_payload.h"
+#include "server/shard_state/durable_shard.h"
+#include "server/store/snapshot_content.h"
+
+namespace longwave {
+
+void DurableShard::Tend(absl::Time) {
+  if (store_ == nullptr) return;
+  // A snapshot that can't be written costs nothing but log that is kept longer: the next one is
+  // written in its place.
+  const auto note = [&](const absl::Status& written) {
+    if (written.ok()) {
+      drop_is_due_ = true;
+    } else if (!absl::IsAlreadyExists(written)) {
+      notices_.push_back(absl::StrCat("not kept: ", written.message()));
+    }
+  };
+  for (uint32_t i = 0; i < segment_count_; ++i) {
+    if (std::exchange(progress_[i].state_is_due, false)) note(WriteState(first_segment_ + i));
+  }
+  for (const SnapshotAsks::Held& held : std::exchange(confirmed_, {})) note(WriteModel(held));
+  if (!std::exchange(drop_is_due_, false)) return;
+  if (const absl::Status dropped = DropLog(); !dropped.ok()) {
+    notices_.push_back(absl::StrCat("log that nothing needs any more: ", dropped.message()));
+  }
+}
+
+bool DurableShard::StateIsDueAfter(const FrameHeader& merged) const {
+  return (uint64_t{merged.round} + merged.segment) % options_.state_rounds == 0;
+}
+
+absl::Status DurableShard::WriteState(uint32_t segment) {
+  const SegmentSnapshot snapshot = aggregator_->Export(segment);
+  LONGWAVE_ASSIGN_OR_RETURN(Buffer content, EncodeStateContent(std::span(&snapshot, 1)));
+  const SnapshotKey key{SnapshotKind::kState, segment, 1, snapshot.open_round};
+  Progress& progress = ProgressOf(segment);
+  // E hardly gets smaller by compressing it.
+  LONGWAVE_RETURN_IF_ERROR(
+      store_->snapshots().Write(key, progress.replay_from, std::move(content), Compression::kNone));
+  progress.has_state = true;
+  return absl::OkStatus();
+}
+
+absl::Status DurableShard::WriteModel(const SnapshotAsks::Held& held) {
+  const uint64_t elements = ElementCount(SegmentElements(layout_, held.segment));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const auto arrays,
+      DecodeSnapshotPayload(held.payload.bytes(), options_.model_arrays, elements));
+  const std::vector<std::span<const float>> spans(arrays.begin(), arrays.end());
+  // The first record that the snapshot does not have: its round's update, or what comes next.
+  const auto after = store_->log().MergedSequence(held.segment, held.round);
+  const uint64_t replay_from = after.ok() ? *after : ProgressOf(held.segment).replay_from;
+  return store_->snapshots().Write({SnapshotKind::kModel, held.segment, 1, held.round}, replay_from,
+                                   EncodeModelContent(spans), Compression::kZstd);
+}
+
+std::optional<uint64_t> DurableShard::LogNeededFrom() const {
+  struct Kept {
+    size_t count = 0;
+    uint64_t replay_from = ~uint64_t{0};
+  };
+  std::vector<Kept> states(segment_count_);
+  std::vector<Kept> models(segment_count_);
+  for (const SnapshotHeader& header : store_->snapshots().All()) {
+    auto& kept = header.key.kind == SnapshotKind::kState ? states : models;
+    for (uint32_t i = 0; i < header.key.segment_count; ++i) {
+      if (!IsMine(header.key.first_segment + i)) continue;
+      Kept& of_segment = kept[header.key.first_segment + i - first_segment_];
+      ++of_segment.count;
+      of_segment.replay_from = std::min(of_segment.replay_from, header.replay_from);
+    }
+  }
+  uint64_t from = ~uint64_t{0};
+  const auto cover = [&](const std::vector<Kept>& kept) {
+    for (const Kept& each : kept) {
+      if (each.count < kSnapshotsKept) return false;  // one alone may be damaged when it is wanted
+      from = std::min(from, each.replay_from);
+    }
+    return true;
+  };
+  if (!cover(states) || (options_.can_catch_up && !cover(models))) return std::nullopt;
+  return from;
+}
+
+absl::Status DurableShard::DropLog() {
+  const std::optional<uint64_t> from = LogNeededFrom();
+  DeltaLog& log = store_->log();
+  if (!from.has_value() || !log.CanDrop(*from)) return absl::OkStatus();
+  if (membership_sequence_ < *from && membership_.epoch > 0) {
+    LONGWAVE_ASSIGN_OR_RETURN(membership_sequence_, log.Append(MembershipRecord{membership_}));
+    LONGWAVE_RETURN_IF_ERROR(log.Sync());
+  }
+  return log.Drop(*from);
+}
+
+}  // namespace longwave
