@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,6 +29,8 @@
 #include "common/log/log.h"
 #include "common/rpc/coordinator_client.h"
 #include "kernels/ops.h"
+#include "server/store/posix_file_system.h"
+#include "worker/checkpoint/worker_folder.h"
 #include "worker/data/corpus.h"
 #include "worker/models/device.h"
 #include "worker/models/gpt_shape.h"
@@ -35,6 +38,7 @@
 #include "worker/models/replica.h"
 #include "worker/sync/exchange.h"
 #include "worker/sync/pipeline.h"
+#include "worker/trainer/safetensors.h"
 #include "worker/trainer/session.h"
 #include "worker/trainer/sync_options.h"
 #include "worker/trainer/trainer.h"
@@ -58,6 +62,8 @@ struct Flags {
   std::string name;
   std::string coordinator;
   std::string run_dir;
+  std::string state_dir;
+  std::string write_initial;
   std::string device;
   uint32_t threads = 0;
 };
@@ -90,6 +96,29 @@ absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Device& device) 
                   Exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)}};
 }
 
+// What every replica of the configuration begins with, flat as the layout orders it.
+absl::StatusOr<std::vector<float>> InitialWeights(const RunConfig& config) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
+                            Replica::Create(config.model, config.train, config.run.seed,
+                                            static_cast<int>(config.train.threads)));
+  return std::vector<float>(replica->theta(), replica->theta() + replica->parameter_count());
+}
+
+// As a file, for whoever wants to follow the run's updates from its beginning.
+absl::Status WriteInitial(const Flags& flags) {
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
+                            Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta, InitialWeights(config));
+  return WriteSafetensors(flags.write_initial, manifest, layout, theta.data(),
+                          {{"format", "pt"},
+                           {"longwave.preset", config.run.preset},
+                           {"longwave.model", config.model.kind},
+                           {"longwave.heads", absl::StrCat(config.model.heads)},
+                           {"longwave.steps", "0"}});
+}
+
 // Whether the worker's arrays fit where they are to lie.
 absl::Status CheckFit(const RunConfig& config, const Manifest& manifest, const Device& device) {
   const uint32_t workers = WorkersHere(config);
@@ -102,13 +131,8 @@ absl::Status CheckFit(const RunConfig& config, const Manifest& manifest, const D
 }
 
 absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, const Layout& layout,
-                                  Prepared& prepared, Session& session) {
+                                  Prepared& prepared, Session& session, WorkerFolder* folder) {
   LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start, session.AwaitStart(config.run.shards));
-  if (start.first_round != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the run is at round ", start.first_round,
-                     " already; wanted to join before its first round"));
-  }
   Replica& replica = *prepared.replica;
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<SyncPipeline> pipeline,
@@ -137,8 +161,13 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
                    .pipeline = pipeline.get(),
                    .exchange = exchange.get(),
                    .host = &session,
+                   .run = start.run,
+                   .name = flags.name,
                    .worker = session.worker(),
-                   .run_dir = flags.run_dir});
+                   .run_dir = flags.run_dir,
+                   // A checkpoint is of use to who can catch up from it alone.
+                   .folder = CanCatchUp(config) ? folder : nullptr,
+                   .initial_weights = [&config] { return InitialWeights(config); }});
   LONGWAVE_ASSIGN_OR_RETURN(FinalReport report, trainer.Run());
   LONGWAVE_RETURN_IF_ERROR(session.Finish(report));
   return report;
@@ -150,6 +179,8 @@ absl::Status Conclude(const absl::Status& trained, Session& session) {
     session.Fail(std::string(trained.message()));
     return trained;
   }
+  // A signal asked for it: nobody is to wait for this worker.
+  if (!trained.ok() && !session.ended().has_value()) session.Leave();
   const std::optional<Session::Ending> ending = session.ended();
   // Not ended: stopped by a signal, as was asked, or the coordinator has gone home.
   return ending.has_value() ? ending->ToStatus() : absl::OkStatus();
@@ -169,6 +200,11 @@ absl::Status PrepareRunDir(const std::string& run_dir) {
 absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  std::unique_ptr<WorkerFolder> folder;
+  if (!flags.state_dir.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(folder, WorkerFolder::Open(files.get(), flags.state_dir));
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
   if (!device.why_not_cuda.empty()) {
     Log(LogLevel::kInfo,
@@ -183,6 +219,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
       CoordinatorClient::Connect(config.cluster.coordinator, kCallDeadline);
   SessionOptions options{
       .name = flags.name,
+      .identity = folder == nullptr ? 0 : folder->identity(),
       .coordinator = config.cluster.coordinator,
       .manifest = manifest,
       .layout_hash = layout.hash(),
@@ -205,7 +242,8 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   LONGWAVE_RETURN_IF_ERROR(session.status());
   std::printf("ready %u\n", (*session)->worker());
   std::fflush(stdout);
-  const absl::Status trained = Train(config, flags, layout, *prepared, **session).status();
+  const absl::Status trained =
+      Train(config, flags, layout, *prepared, **session, folder.get()).status();
   return Conclude(trained, **session);
 }
 
@@ -217,17 +255,30 @@ int Main(int argc, char** argv) {
       ->required();
   app.add_option("--set", flags.overrides, "key=value, over the configuration")
       ->allow_extra_args(false);
-  app.add_option("--name", flags.name, "Name of this worker, one live worker each")->required();
+  auto* const name =
+      app.add_option("--name", flags.name, "Name of this worker, one live worker each");
   app.add_option("--coordinator", flags.coordinator, "host:port, instead of cluster.coordinator");
   app.add_option("--run-dir", flags.run_dir, "Folder that model.safetensors is written to [.]");
+  app.add_option("--state-dir", flags.state_dir,
+                 "Folder that it keeps its identity and checkpoints in, to come back as itself");
+  auto* const write_initial = app.add_option(
+      "--write-initial", flags.write_initial,
+      "Only writes the weights that the run begins with, as safetensors, to this file");
   app.add_option("--threads", flags.threads, "Instead of train.threads");
   app.add_option("--device", flags.device, "Instead of train.device")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   try {
     app.parse(argc, argv);
+    if (name->count() == 0 && write_initial->count() == 0) throw CLI::RequiredError("--name");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     std::fprintf(stderr, "error: longwave-worker: %s (--help lists the options)\n", error.what());
+    return 1;
+  }
+  if (!flags.write_initial.empty()) {
+    const absl::Status written = WriteInitial(flags);
+    if (written.ok()) return 0;
+    std::fprintf(stderr, "error: longwave-worker: %s\n", std::string(written.message()).c_str());
     return 1;
   }
   SetLogProcess(flags.name);

@@ -59,7 +59,7 @@ struct Checkpoint {
 // of 8 bytes on; little-endian. The header has a hash of its own and one of all that follows it.
 inline constexpr uint32_t kCheckpointMagic = 0x3143574c;  // "LWC1" read as bytes
 inline constexpr uint16_t kCheckpointVersion = 1;
-inline constexpr size_t kCheckpointHeaderBytes = 192;
+inline constexpr size_t kCheckpointHeaderBytes = 168;
 inline constexpr size_t kCheckpointNameBytesMax = 128;
 
 // The bytes of a file, in pieces: those of the arrays and payloads are the checkpoint's own, which

@@ -29,7 +29,7 @@ class WorkerFolder {
   const std::string& path() const { return path_; }
   uint64_t identity() const { return identity_; }
 
-  // Durable when it returns OK. After an error no checkpoint is current (see Retire).
+  // Durable when it returns OK. After an error the last one, or this one, may be there: see Retire.
   absl::Status Write(const Checkpoint& checkpoint);
 
   // To be called before anything is posted that is in no checkpoint: makes the current one stale,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 
@@ -51,6 +52,32 @@ absl::Status AdamW::Step(const float* gradient, double learning_rate, float* the
   args.theta += decayed_count_;
   args.keep = 1;
   return ops_->adamw(exec_, args);
+}
+
+absl::StatusOr<AdamW::State> AdamW::Export() const {
+  State state{.m = std::vector<float>(parameter_count_),
+              .v = std::vector<float>(parameter_count_),
+              .beta1_power = beta1_power_,
+              .beta2_power = beta2_power_};
+  const size_t bytes = parameter_count_ * sizeof(float);
+  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, state.m.data(), m_.get(), bytes));
+  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, state.v.data(), v_.get(), bytes));
+  LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
+  return state;
+}
+
+absl::Status AdamW::Load(const State& state) {
+  if (state.m.size() != parameter_count_ || state.v.size() != parameter_count_) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer: got moments of ", state.m.size(),
+                                                   " and ", state.v.size(), " parameters, wanted ",
+                                                   parameter_count_));
+  }
+  const size_t bytes = parameter_count_ * sizeof(float);
+  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, m_.get(), state.m.data(), bytes));
+  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, v_.get(), state.v.data(), bytes));
+  beta1_power_ = state.beta1_power;
+  beta2_power_ = state.beta2_power;
+  return ops_->wait(exec_);
 }
 
 absl::StatusOr<double> ClipToNorm(const KernelOps& ops, const Exec& exec, double norm_max,

@@ -2,6 +2,7 @@
 #define LONGWAVE_WORKER_MODELS_ADAMW_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,17 @@ class AdamW {
 
   // Both [parameter_count], in the backend's memory. Enqueues and returns.
   absl::Status Step(const float* gradient, double learning_rate, float* theta);
+
+  // All that its steps have made of it, in the host's memory.
+  struct State {
+    std::vector<float> m;  // [parameter_count]
+    std::vector<float> v;
+    double beta1_power = 1;  // β₁ᵗ after t steps
+    double beta2_power = 1;
+  };
+  absl::StatusOr<State> Export() const;
+  // InvalidArgument: a state of another number of parameters.
+  absl::Status Load(const State& state);
 
  private:
   AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec, uint64_t parameter_count,

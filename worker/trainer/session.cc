@@ -25,6 +25,8 @@ constexpr std::chrono::milliseconds kPatience(50);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(100);
 constexpr absl::Duration kBackoffMax = absl::Seconds(2);
 constexpr absl::Duration kFailurePatience = absl::Seconds(3);
+// Who was told to end has little time for it.
+constexpr absl::Duration kLeavePatience = absl::Milliseconds(500);
 // After a final report that was answered, a coordinator that is silent for this long has gone home.
 constexpr absl::Duration kFarewellPatience = absl::Seconds(3);
 
@@ -147,7 +149,8 @@ WorkerHeartbeat Session::NextHeartbeat() {
           .known_epoch = membership_.epoch,
           .failure = failure_,
           .final = end == unanswered_.end() ? final_ : std::nullopt,
-          .ready_round = ready_round_};
+          .ready_round = ready_round_,
+          .leaving = leaving_};
 }
 
 void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer) {
@@ -158,12 +161,13 @@ void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answe
   unanswered_.erase(unanswered_.begin(),
                     unanswered_.begin() + static_cast<std::ptrdiff_t>(sent.rounds.size()));
   if (!unanswered_.empty()) urgent_ = true;
-  if (sent.final.has_value() || !sent.failure.empty()) told_ = true;
+  if (sent.final.has_value() || !sent.failure.empty() || sent.leaving) told_ = true;
   run_ = answer.run;
   validates_ = answer.validates;
   if (answer.membership.has_value()) {
     membership_ = *std::move(answer.membership);
     shards_ = std::move(answer.shards);
+    may_have_moved_ = true;
   }
   repair_ = std::move(answer.repair);
   if (answer.instruction == Instruction::kStop && !ended_.has_value()) {
@@ -246,10 +250,21 @@ void Session::Fail(const std::string& reason) {
   std::unique_lock lock(mutex_);
   failure_ = reason;
   state_.phase = WorkerPhase::kFailed;
+  AwaitTold(lock, kFailurePatience);
+}
+
+void Session::Leave() {
+  std::unique_lock lock(mutex_);
+  if (final_.has_value()) return;
+  leaving_ = true;
+  AwaitTold(lock, kLeavePatience);
+}
+
+void Session::AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patience) {
   told_ = false;
   urgent_ = true;
   wake_.notify_all();
-  const absl::Time give_up = MonotonicNow() + kFailurePatience;
+  const absl::Time give_up = MonotonicNow() + patience;
   while (!told_ && !ended_.has_value() && MonotonicNow() < give_up) {
     changed_.wait_for(lock, kPatience);
   }
@@ -295,7 +310,9 @@ void Session::SetReadyRound(uint32_t round) {
 
 std::optional<std::vector<std::string>> Session::TakeNewEndpoints() {
   std::lock_guard lock(mutex_);
-  if (shards_.size() != endpoints_.size()) return std::nullopt;
+  if (!std::exchange(may_have_moved_, false) || shards_.size() != endpoints_.size()) {
+    return std::nullopt;
+  }
   absl::StatusOr<std::vector<std::string>> endpoints = Endpoints(endpoints_.size());
   if (!endpoints.ok() || *endpoints == endpoints_) return std::nullopt;
   endpoints_ = *std::move(endpoints);

@@ -18,7 +18,7 @@
 #include "common/rpc/coordinator_client.h"
 #include "common/wire/control.h"
 #include "worker/trainer/stop_signal.h"
-#include "worker/trainer/trainer.h"
+#include "worker/trainer/trainer_host.h"
 
 namespace longwave {
 
@@ -68,6 +68,10 @@ class Session final : public TrainerHost {
   // little for its answer, unless the run has ended already.
   void Fail(const std::string& reason);
 
+  // Tells the coordinator that this worker leaves for good, so that nobody waits for it; waits a
+  // little for its answer. Nothing to be told once the run has ended or Finish was called.
+  void Leave();
+
   // How the coordinator ended the run, once it has.
   struct Ending {
     RunPhase phase = RunPhase::kFinished;
@@ -102,6 +106,8 @@ class Session final : public TrainerHost {
   bool TakesPart() const;
   // From shards_, by shard index. InvalidArgument: an index of shard_count or more.
   absl::StatusOr<std::vector<std::string>> Endpoints(size_t shard_count) const;
+  // Has what is to be told sent at once, and waits until it was answered or the run has ended.
+  void AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patience);
   absl::Duration Silence() const { return MonotonicNow() - last_answer_; }
 
   CoordinatorClient* const client_;
@@ -117,12 +123,14 @@ class Session final : public TrainerHost {
   std::vector<RoundReport> unanswered_;
   std::optional<FinalReport> final_;
   std::string failure_;
-  bool told_ = false;  // the last call of Finish or Fail was answered
+  bool leaving_ = false;
+  bool told_ = false;  // the last call of Finish, Fail or Leave was answered
   bool urgent_ = false;
   bool closing_ = false;
   Membership membership_;
   std::vector<ShardAddress> shards_;
   std::vector<std::string> endpoints_;  // by shard index, as AwaitStart or TakeNewEndpoints gave
+  bool may_have_moved_ = false;         // shards_ are new
   uint32_t ready_round_ = kRoundNever;
   std::optional<Repair> repair_;
   uint64_t run_ = 0;

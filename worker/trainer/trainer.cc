@@ -31,6 +31,14 @@ AdamWOptions OptimizerOptions(const TrainSection& train) {
           .weight_decay = train.weight_decay};
 }
 
+ByteCounts Sum(ByteCounts a, const ByteCounts& b) {
+  a.pushed += b.pushed;
+  a.pulled += b.pulled;
+  a.payload_pushed += b.payload_pushed;
+  a.payload_pulled += b.payload_pulled;
+  return a;
+}
+
 bool IsPseudoGradient(const RunConfig& config) {
   return config.sync.signal == SignalKind::kPseudoGradient;
 }
@@ -45,20 +53,116 @@ Trainer::Trainer(TrainerParts parts)
             config_.run.steps),
       rounds_(plan_.round_count()),
       sync_(parts_.pipeline, parts_.exchange,
-            static_cast<uint32_t>(parts_.layout->segments().size())) {}
+            static_cast<uint32_t>(parts_.layout->segments().size())),
+      catch_up_(PartsOfCatchUp()),
+      keeper_({.folder = parts_.folder,
+               .layout = parts_.layout,
+               .run = parts_.run,
+               .name = parts_.name,
+               .worker = parts_.worker,
+               .every = config_.cluster.checkpoint_rounds}) {}
+
+CatchUpParts Trainer::PartsOfCatchUp() {
+  return {.layout = parts_.layout,
+          .pipeline = parts_.pipeline,
+          .exchange = parts_.exchange,
+          .host = parts_.host,
+          .rounds = rounds_,
+          .possible = CanCatchUp(config_),
+          .learning_rate =
+              [this](uint32_t round, uint32_t segment) {
+                const SyncPoint point = plan_.At(round, segment % plan_.fragment_count());
+                return schedule_.LearningRate(point.signal_step - 1);
+              },
+          .initial_weights = parts_.initial_weights,
+          .before_fill = [this]() -> absl::Status {
+            LONGWAVE_RETURN_IF_ERROR(keeper_.Retire());
+            if (IsPseudoGradient(config_)) return absl::OkStatus();
+            const ScaleArgs zero = {.count = parts_.replica->parameter_count(),
+                                    .x = parts_.replica->gradient(),
+                                    .scale = 0};
+            return parts_.ops->scale(parts_.exec, zero);
+          }};
+}
 
 absl::StatusOr<FinalReport> Trainer::Run() {
   LONGWAVE_ASSIGN_OR_RETURN(
       optimizer_,
       AdamW::Create(OptimizerOptions(config_.train), parts_.ops, parts_.exec,
                     parts_.replica->parameter_count(), MatrixElements(parts_.replica->manifest())));
-  for (uint32_t round = 0; round < rounds_; ++round) {
-    for (uint32_t fragment = 0; fragment < plan_.fragment_count(); ++fragment) {
-      LONGWAVE_RETURN_IF_ERROR(SyncFragment(plan_.At(round, fragment)));
+  LONGWAVE_ASSIGN_OR_RETURN(uint32_t round, Begin());
+  while (round < rounds_) {
+    LONGWAVE_ASSIGN_OR_RETURN(const bool whole, TrainRound(round));
+    if (whole) LONGWAVE_RETURN_IF_ERROR(catch_up_.RepairIfTold(round + 1));
+    if (whole && !catch_up_.IsBehind(round + 1)) {
+      ++round;
+      continue;
     }
-    LONGWAVE_RETURN_IF_ERROR(EndRound(round));
+    LONGWAVE_ASSIGN_OR_RETURN(round, catch_up_.Join());
+    GoTo(round);
   }
   return Finish();
+}
+
+absl::StatusOr<uint32_t> Trainer::Begin() {
+  std::optional<WorkerFolder::Found> found = keeper_.Last();
+  // There from the beginning.
+  if (!found.has_value() && parts_.host->first_round() == 0) return 0;
+  if (found.has_value()) LONGWAVE_RETURN_IF_ERROR(LoadOptimizer(found->checkpoint));
+  if (found.has_value() && found->stale) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the last checkpoint is of round ", found->checkpoint.round,
+                     ", and more was pushed since: of it only the optimizer is of use"));
+    found.reset();
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const uint32_t round, found.has_value()
+                                                      ? catch_up_.Resume(found->checkpoint)
+                                                      : catch_up_.Join());
+  GoTo(round);
+  return round;
+}
+
+absl::Status Trainer::LoadOptimizer(Checkpoint& checkpoint) {
+  state_.tokens = checkpoint.tokens;
+  state_.seconds_computing = checkpoint.seconds_computing;
+  state_.seconds_syncing = checkpoint.seconds_syncing;
+  state_.bytes = bytes_before_ = checkpoint.bytes;
+  return optimizer_->Load({.m = std::move(checkpoint.m),
+                           .v = std::move(checkpoint.v),
+                           .beta1_power = checkpoint.beta1_power,
+                           .beta2_power = checkpoint.beta2_power});
+}
+
+void Trainer::GoTo(uint32_t round) {
+  state_.round = round;
+  state_.step = std::min(uint64_t{round} * config_.sync.inner_steps, config_.run.steps);
+  began_step_ = state_.step;
+  round_loss_sum_ = 0;
+}
+
+absl::StatusOr<bool> Trainer::TrainRound(uint32_t round) {
+  parts_.host->SetReadyRound(round);
+  for (uint32_t fragment = 0; fragment < plan_.fragment_count(); ++fragment) {
+    const SyncPoint point = plan_.At(round, fragment);
+    LONGWAVE_RETURN_IF_ERROR(SyncFragment(point));
+    LogFates(point);
+    if (!sync_.missing().empty()) return false;
+  }
+  LONGWAVE_RETURN_IF_ERROR(EndRound(round));
+  return true;
+}
+
+void Trainer::LogFates(const SyncPoint& point) const {
+  if (sync_.late() > 0) {
+    Log(LogLevel::kInfo, absl::StrCat("round ", point.round, ": ", sync_.late(),
+                                      " pushes were late; they go with a later round"));
+  }
+  if (sync_.unknown_fates() > 0 || !sync_.missing().empty()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("round ", point.round, ": ", sync_.missing().size(),
+                     " updates are kept nowhere any more, and what became of ",
+                     sync_.unknown_fates(), " pushes is not known: they count as accepted"));
+  }
 }
 
 absl::Status Trainer::SyncFragment(const SyncPoint& point) {
@@ -71,9 +175,17 @@ absl::Status Trainer::SyncFragment(const SyncPoint& point) {
   {
     SetPhase(WorkerPhase::kSyncing);
     Stopwatch stopwatch(&state_.seconds_syncing);
-    const uint64_t tokens = point.steps * config_.train.batch * config_.model.context;
-    LONGWAVE_RETURN_IF_ERROR(
-        sync_.Send(point.round, point.fragment, learning_rate_, parts_.host->epoch(), tokens));
+    const uint64_t steps = std::min(point.steps, point.signal_step - began_step_);
+    const uint64_t tokens = steps * config_.train.batch * config_.model.context;
+    FragmentSync::BeforePosting keep;
+    if (keeper_.keeps()) {
+      keep = [&](std::span<const SegmentPush> pushes) {
+        return keeper_.Keep(point.round, point.fragment, state_, *parts_.pipeline, *optimizer_,
+                            pushes);
+      };
+    }
+    LONGWAVE_RETURN_IF_ERROR(sync_.Send(point.round, point.fragment, learning_rate_,
+                                        parts_.host->epoch(), tokens, keep));
   }
   LONGWAVE_RETURN_IF_ERROR(TrainTo(point.apply_step));
   return ApplyFragment();
@@ -86,6 +198,7 @@ absl::Status Trainer::TrainTo(uint64_t step) {
   SetPhase(WorkerPhase::kTraining);
   while (state_.step < step) {
     if (parts_.host->stop_requested()) return Cancelled();
+    LONGWAVE_RETURN_IF_ERROR(catch_up_.Attend());
     Stopwatch stopwatch(&state_.seconds_computing);
     const uint64_t into = state_.step % inner_steps;
     if (into == 0) round_loss_sum_ = 0;
@@ -104,8 +217,13 @@ absl::Status Trainer::ApplyFragment() {
   {
     SetPhase(WorkerPhase::kSyncing);
     Stopwatch stopwatch(&state_.seconds_syncing);
-    const absl::Status applied = sync_.Apply([this] { return parts_.host->stop_requested(); });
-    state_.bytes = parts_.exchange->counts();
+    absl::Status attended;
+    const absl::Status applied = sync_.Apply([&] {
+      attended.Update(catch_up_.Attend());
+      return !attended.ok() || parts_.host->stop_requested();
+    });
+    state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
+    LONGWAVE_RETURN_IF_ERROR(attended);
     LONGWAVE_RETURN_IF_ERROR(applied);
   }
   if (config_.sync.update != UpdateRule::kInner) return absl::OkStatus();

@@ -2,6 +2,7 @@
 #define LONGWAVE_WORKER_TRAINER_TRAINER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/layout/layout.h"
 #include "common/wire/control.h"
 #include "kernels/ops.h"
+#include "worker/checkpoint/worker_folder.h"
 #include "worker/data/corpus.h"
 #include "worker/models/adamw.h"
 #include "worker/models/replica.h"
@@ -19,31 +21,12 @@
 #include "worker/sync/fragment_sync.h"
 #include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
+#include "worker/trainer/catch_up.h"
+#include "worker/trainer/checkpoint_keeper.h"
 #include "worker/trainer/schedule.h"
+#include "worker/trainer/trainer_host.h"
 
 namespace longwave {
-
-// What the trainer needs of the control plane; Session is the real one.
-class TrainerHost {
- public:
-  virtual ~TrainerHost() = default;
-  virtual uint32_t epoch() const = 0;  // of the membership, now
-  virtual bool validates() const = 0;  // this worker computes the validation loss, now
-  virtual bool stop_requested() const = 0;
-  virtual void SetState(const WorkerState& state) = 0;
-  virtual void Report(RoundReport report) = 0;
-
-  // The first round that this worker may push to, by the newest membership; kRoundNever while it is
-  // no member or is to catch up first (see SetReadyRound).
-  virtual uint32_t first_round() const = 0;
-  // The first round that this worker could push to now; kRoundNever while it can't. A member that
-  // catches up gets its first round once it is ready.
-  virtual void SetReadyRound(uint32_t round) = 0;
-  // By shard index, if some shard has moved since the last call.
-  virtual std::optional<std::vector<std::string>> TakeNewEndpoints() = 0;
-  // What the coordinator last said is to be fetched anew, if anything.
-  virtual std::optional<Repair> repair() const = 0;
-};
 
 // What a trainer works with; all of it outlives the trainer.
 struct TrainerParts {
@@ -56,8 +39,14 @@ struct TrainerParts {
   SyncPipeline* pipeline = nullptr;
   Exchange* exchange = nullptr;
   TrainerHost* host = nullptr;
+  uint64_t run = 0;
+  std::string name;     // the worker's
   uint32_t worker = 0;  // its index
   std::string run_dir;  // where the validating worker writes model.safetensors
+  // Where checkpoints are kept; null: nowhere. None for runs in which nobody can catch up.
+  WorkerFolder* folder = nullptr;
+  // What the replica began with, flat, in host memory; asked for only to repair it.
+  std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
 };
 
 // A run as one worker lives it: inner steps (pseudo-gradient) or one gradient; a fragment's signal;
@@ -65,16 +54,30 @@ struct TrainerParts {
 // optimizer's step with the merged gradient. A round is over, τ steps into the next one, when its
 // last fragment is applied: then come the hashes of what all replicas share and, where it is this
 // worker's turn, its validation.
-// What it computes depends on configuration, worker index and what the shards merge, not on time.
+//
+// It begins with round 0, or catches up first (see CatchUp): who joins late, and who comes back
+// with a checkpoint. A worker that finds the run ahead of it, because it was away, leaves the
+// rounds in between out. Data and schedule follow the step, which is that of the round everywhere;
+// what it had learnt and could not push is in the residual.
+//
+// What it computes depends on configuration, worker index, what the shards merge and which rounds
+// it takes part in, not on time.
 class Trainer {
  public:
   explicit Trainer(TrainerParts parts);
 
-  // All rounds, then the weights. Cancelled: the host asked to stop. DataLoss: the loss or the
-  // signal is not a finite number. Others as the parts return them.
+  // All rounds that are left, then the weights. Cancelled: the host asked to stop. DataLoss: the
+  // loss or the signal is not a finite number. Others as the parts return them.
   absl::StatusOr<FinalReport> Run();
 
  private:
+  // The round to begin with.
+  absl::StatusOr<uint32_t> Begin();
+  absl::Status LoadOptimizer(Checkpoint& checkpoint);
+  // At the first step of the round, as if those before had been taken.
+  void GoTo(uint32_t round);
+  // False: the updates of some of its segments are to be had nowhere any more.
+  absl::StatusOr<bool> TrainRound(uint32_t round);
   absl::Status SyncFragment(const SyncPoint& point);
   // Inner steps until `step` are done.
   absl::Status TrainTo(uint64_t step);
@@ -88,6 +91,10 @@ class Trainer {
   void SetPhase(WorkerPhase phase);
   absl::Status Cancelled() const;
 
+  // What catching up wants of the trainer.
+  CatchUpParts PartsOfCatchUp();
+  void LogFates(const SyncPoint& point) const;
+
   absl::Status ClipGradient();
   absl::Status InnerStep(double learning_rate);
   // The anchor where the host can read it: itself, or `copy` filled from the device.
@@ -99,8 +106,12 @@ class Trainer {
   const SyncPlan plan_;
   const uint64_t rounds_;
   FragmentSync sync_;
+  CatchUp catch_up_;
+  CheckpointKeeper keeper_;
   std::optional<AdamW> optimizer_;  // from Run on
   WorkerState state_;
+  uint64_t began_step_ = 0;                // from which on steps were taken one after the other
+  ByteCounts bytes_before_;                // of this worker's processes before this one
   double learning_rate_ = 0;               // of the last step
   double round_loss_sum_ = 0;              // over the steps of the round that is trained
   RoundReport round_end_;                  // of the last round of which all steps are done

@@ -1,0 +1,313 @@
+#include "worker/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/wire/frame.h"
+#include "server/store/byte_stream.h"
+#include "server/store/snapshot_format.h"
+
+namespace longwave {
+namespace {
+
+constexpr size_t kPushEntryBytes = 24;
+// Of a coefficient in a payload, at most: the widest value and the widest index; and of a segment's
+// payload beside them.
+constexpr uint64_t kPayloadCoefficientBytesMax = 8;
+constexpr uint64_t kPayloadBytesBeside = 4096;
+
+constexpr std::array<std::byte, kFileAlignment> kPadding = {};
+
+struct Header {
+  uint64_t run, layout_hash;
+  uint32_t worker, round, fragment, push_count;
+  uint64_t step, tokens;
+  double seconds_computing, seconds_syncing;
+  ByteCounts bytes;
+  double beta1_power, beta2_power;
+  uint64_t parameter_count, coefficient_count;
+  uint32_t name_bytes;
+  uint64_t body_bytes, body_hash;
+};
+
+std::vector<std::byte> Encode(const Header& header) {
+  ByteWriter out;
+  out.Put(kCheckpointMagic);
+  out.Put(kCheckpointVersion);
+  out.Put(uint16_t{0});
+  out.Put(header.run);
+  out.Put(header.layout_hash);
+  for (uint32_t field : {header.worker, header.round, header.fragment, header.push_count}) {
+    out.Put(field);
+  }
+  out.Put(header.step);
+  out.Put(header.tokens);
+  out.Put(header.seconds_computing);
+  out.Put(header.seconds_syncing);
+  const ByteCounts& bytes = header.bytes;
+  for (uint64_t count : {bytes.pushed, bytes.pulled, bytes.payload_pushed, bytes.payload_pulled}) {
+    out.Put(count);
+  }
+  out.Put(header.beta1_power);
+  out.Put(header.beta2_power);
+  out.Put(header.parameter_count);
+  out.Put(header.coefficient_count);
+  out.Put(header.name_bytes);
+  out.Put(uint32_t{0});
+  out.Put(header.body_bytes);
+  out.Put(header.body_hash);
+  out.Put(HashContent(out.bytes()));
+  LONGWAVE_CHECK(out.bytes().size() == kCheckpointHeaderBytes);
+  return out.Take();
+}
+
+absl::Status Damaged(std::string_view what) {
+  return absl::DataLossError(absl::StrCat("checkpoint: ", std::string(what)));
+}
+
+bool IsCount(double value) { return std::isfinite(value) && value >= 0; }
+
+absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
+  if (bytes.size() < kCheckpointHeaderBytes) {
+    return Damaged(
+        absl::StrCat("got ", bytes.size(), " bytes, wanted at least ", kCheckpointHeaderBytes));
+  }
+  bytes = bytes.first(kCheckpointHeaderBytes);
+  ByteReader in(bytes);
+  if (const auto magic = in.Get<uint32_t>(); magic != kCheckpointMagic) {
+    return absl::InvalidArgumentError("checkpoint: the file begins as none does");
+  }
+  if (const auto version = in.Get<uint16_t>(); version != kCheckpointVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("checkpoint: got version ", version, ", wanted ", kCheckpointVersion));
+  }
+  const size_t hashed = kCheckpointHeaderBytes - sizeof(uint64_t);
+  if (LoadLe<uint64_t>(bytes.data() + hashed) != HashContent(bytes.first(hashed))) {
+    return Damaged("the header's hash is not that of its bytes");
+  }
+  bool reserved_is_zero = in.Get<uint16_t>() == 0;
+  Header header;
+  header.run = in.Get<uint64_t>();
+  header.layout_hash = in.Get<uint64_t>();
+  for (uint32_t* field : {&header.worker, &header.round, &header.fragment, &header.push_count}) {
+    *field = in.Get<uint32_t>();
+  }
+  header.step = in.Get<uint64_t>();
+  header.tokens = in.Get<uint64_t>();
+  header.seconds_computing = in.Get<double>();
+  header.seconds_syncing = in.Get<double>();
+  ByteCounts& counts = header.bytes;
+  for (uint64_t* count :
+       {&counts.pushed, &counts.pulled, &counts.payload_pushed, &counts.payload_pulled}) {
+    *count = in.Get<uint64_t>();
+  }
+  header.beta1_power = in.Get<double>();
+  header.beta2_power = in.Get<double>();
+  header.parameter_count = in.Get<uint64_t>();
+  header.coefficient_count = in.Get<uint64_t>();
+  header.name_bytes = in.Get<uint32_t>();
+  reserved_is_zero &= in.Get<uint32_t>() == 0;
+  header.body_bytes = in.Get<uint64_t>();
+  header.body_hash = in.Get<uint64_t>();
+  if (!reserved_is_zero) return Damaged("reserved bytes are not zero");
+  if (!IsCount(header.seconds_computing) || !IsCount(header.seconds_syncing) ||
+      !IsCount(header.beta1_power) || !IsCount(header.beta2_power)) {
+    return Damaged("a number of the header is not finite or below zero");
+  }
+  return header;
+}
+
+absl::Status CheckFits(const Header& header, const CheckpointShape& shape) {
+  if (header.layout_hash != shape.layout_hash) {
+    return absl::FailedPreconditionError(
+        "checkpoint: of a model that is cut in another way than this one");
+  }
+  if (header.parameter_count != shape.parameter_count ||
+      header.coefficient_count != shape.coefficient_count) {
+    return Damaged(absl::StrCat("got ", header.parameter_count, " parameters and ",
+                                header.coefficient_count, " coefficients, wanted ",
+                                shape.parameter_count, " and ", shape.coefficient_count));
+  }
+  if (header.push_count > shape.segment_count) {
+    return Damaged(
+        absl::StrCat("got ", header.push_count, " pushes, wanted at most ", shape.segment_count));
+  }
+  if (header.name_bytes > kCheckpointNameBytesMax) {
+    return Damaged(absl::StrCat("got a name of ", header.name_bytes, " bytes, wanted at most ",
+                                kCheckpointNameBytesMax));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<float> GetFloats(ByteReader& in, uint64_t count) {
+  const std::span<const std::byte> bytes = in.GetBytes(count * sizeof(float));
+  in.Align();
+  std::vector<float> values(in.ok() ? count : 0);
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// Adds pieces one after the other, each from a multiple of kFileAlignment on.
+class Pieces {
+ public:
+  explicit Pieces(EncodedCheckpoint* out) : out_(out) {}
+  void Add(std::span<const std::byte> bytes) {
+    AddUnaligned(bytes);
+    AddUnaligned(std::span(kPadding).first(AlignedUp(out_->bytes) - out_->bytes));
+  }
+
+ private:
+  void AddUnaligned(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
+    out_->pieces.push_back(bytes);
+    out_->bytes += bytes.size();
+  }
+  EncodedCheckpoint* const out_;
+};
+
+}  // namespace
+
+bool UnsettledPush::operator==(const UnsettledPush& other) const {
+  return segment == other.segment && norm == other.norm && weight == other.weight &&
+         std::ranges::equal(payload.bytes(), other.payload.bytes());
+}
+
+absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint) {
+  if (checkpoint.name.size() > kCheckpointNameBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("checkpoint: got a name of ", checkpoint.name.size(),
+                     " bytes, wanted at most ", kCheckpointNameBytesMax));
+  }
+  if (checkpoint.m.size() != checkpoint.v.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint: got ", checkpoint.m.size(),
+                                                   " first moments, wanted ", checkpoint.v.size()));
+  }
+  ByteWriter table;
+  table.PutText(checkpoint.name);
+  table.Align();
+  const UnsettledPush* before = nullptr;
+  for (const UnsettledPush& push : checkpoint.pushes) {
+    if (before != nullptr && before->segment >= push.segment) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "checkpoint: got a push of segment ", push.segment, " after one of ", before->segment));
+    }
+    before = &push;
+    table.Put(push.segment);
+    table.Put(push.norm);
+    table.Put(push.weight);
+    table.Put(uint64_t{push.payload.size()});
+  }
+
+  EncodedCheckpoint encoded;
+  encoded.front.resize(kCheckpointHeaderBytes);
+  encoded.front.insert(encoded.front.end(), table.bytes().begin(), table.bytes().end());
+  Pieces pieces(&encoded);
+  pieces.Add(encoded.front);
+  for (const std::vector<float>* array : {&checkpoint.m, &checkpoint.v, &checkpoint.momentum}) {
+    pieces.Add(std::as_bytes(std::span(*array)));
+  }
+  for (const UnsettledPush& push : checkpoint.pushes) pieces.Add(push.payload.bytes());
+
+  ContentHash hash;
+  hash.Add(std::span(encoded.front).subspan(kCheckpointHeaderBytes));
+  for (size_t i = 1; i < encoded.pieces.size(); ++i) hash.Add(encoded.pieces[i]);
+  const Header header = {
+      .run = checkpoint.run,
+      .layout_hash = checkpoint.layout_hash,
+      .worker = checkpoint.worker,
+      .round = checkpoint.round,
+      .fragment = checkpoint.fragment,
+      .push_count = static_cast<uint32_t>(checkpoint.pushes.size()),
+      .step = checkpoint.step,
+      .tokens = checkpoint.tokens,
+      .seconds_computing = checkpoint.seconds_computing,
+      .seconds_syncing = checkpoint.seconds_syncing,
+      .bytes = checkpoint.bytes,
+      .beta1_power = checkpoint.beta1_power,
+      .beta2_power = checkpoint.beta2_power,
+      .parameter_count = checkpoint.m.size(),
+      .coefficient_count = checkpoint.momentum.size(),
+      .name_bytes = static_cast<uint32_t>(checkpoint.name.size()),
+      .body_bytes = encoded.bytes - kCheckpointHeaderBytes,
+      .body_hash = hash.Digest(),
+  };
+  std::ranges::copy(Encode(header), encoded.front.begin());
+  return encoded;
+}
+
+CheckpointShape ShapeOf(const Layout& layout) {
+  return {.layout_hash = layout.hash(),
+          .parameter_count = layout.parameter_count(),
+          .coefficient_count = layout.coefficient_count(),
+          .segment_count = static_cast<uint32_t>(layout.segments().size())};
+}
+
+uint64_t CheckpointBytesMax(const CheckpointShape& shape) {
+  return kCheckpointHeaderBytes + kCheckpointNameBytesMax +
+         shape.segment_count * (kPushEntryBytes + kPayloadBytesBeside) +
+         (2 * shape.parameter_count + shape.coefficient_count) * sizeof(float) +
+         3 * kFileAlignment + shape.coefficient_count * kPayloadCoefficientBytesMax;
+}
+
+absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const CheckpointShape& shape) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Header header, DecodeHeader(file.bytes()));
+  LONGWAVE_RETURN_IF_ERROR(CheckFits(header, shape));
+  const std::span<const std::byte> body = file.bytes().subspan(kCheckpointHeaderBytes);
+  if (body.size() != header.body_bytes) {
+    return Damaged(
+        absl::StrCat("got ", body.size(), " bytes after the header, wanted ", header.body_bytes));
+  }
+  if (HashContent(body) != header.body_hash) return Damaged("the hash is not that of its bytes");
+
+  Checkpoint checkpoint{.run = header.run,
+                        .layout_hash = header.layout_hash,
+                        .worker = header.worker,
+                        .round = header.round,
+                        .fragment = header.fragment,
+                        .step = header.step,
+                        .tokens = header.tokens,
+                        .seconds_computing = header.seconds_computing,
+                        .seconds_syncing = header.seconds_syncing,
+                        .bytes = header.bytes,
+                        .beta1_power = header.beta1_power,
+                        .beta2_power = header.beta2_power};
+  ByteReader in(body);
+  checkpoint.name = in.GetText(header.name_bytes);
+  in.Align();
+  std::vector<uint64_t> sizes;
+  for (uint32_t i = 0; i < header.push_count && in.ok(); ++i) {
+    UnsettledPush push;
+    push.segment = in.Get<uint32_t>();
+    push.norm = in.Get<float>();
+    push.weight = in.Get<uint64_t>();
+    sizes.push_back(in.Get<uint64_t>());
+    const bool in_order = i == 0 || checkpoint.pushes.back().segment < push.segment;
+    if (!in_order || push.segment >= shape.segment_count || !std::isfinite(push.norm) ||
+        sizes.back() > kPayloadBytesMax) {
+      return Damaged(absl::StrCat("push ", i, " of segment ", push.segment,
+                                  " is one that nobody could have posted"));
+    }
+    checkpoint.pushes.push_back(std::move(push));
+  }
+  checkpoint.m = GetFloats(in, header.parameter_count);
+  checkpoint.v = GetFloats(in, header.parameter_count);
+  checkpoint.momentum = GetFloats(in, header.coefficient_count);
+  // The file's bytes, for as long as a payload is needed.
+  const auto owner = std::make_shared<const Buffer>(file);
+  for (size_t i = 0; i < checkpoint.pushes.size(); ++i) {
+    checkpoint.pushes[i].payload = Buffer(in.GetBytes(sizes[i]), owner);
+    in.Align();
+  }
+  if (!in.done()) return Damaged("its parts are not as long as the file");
+  return checkpoint;
+}
+
+}  // namespace longwave

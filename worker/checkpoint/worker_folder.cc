@@ -1,0 +1,97 @@
+#include "worker/checkpoint/worker_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/random_word.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+constexpr char kLock[] = "lock";
+constexpr char kIdentity[] = "identity";
+constexpr char kCheckpoint[] = "checkpoint";
+constexpr char kStale[] = "checkpoint.stale";
+// Sixteen hexadecimal digits and the end of the line.
+constexpr size_t kIdentityBytes = 17;
+
+absl::StatusOr<uint64_t> ReadIdentity(FileSystem& files, const std::string& file) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, kIdentityBytes));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.size());
+  uint64_t identity = 0;
+  if (text.size() != kIdentityBytes || text.back() != '\n' ||
+      !absl::SimpleHexAtoi(std::string(text.substr(0, kIdentityBytes - 1)), &identity) ||
+      identity == 0) {
+    return absl::DataLossError(
+        absl::StrCat(file, ": wanted an identity: 16 hexadecimal digits and the end of the line"));
+  }
+  return identity;
+}
+
+absl::StatusOr<uint64_t> MakeIdentity(FileSystem& files, const std::string& folder) {
+  uint64_t identity = RandomWord();
+  while (identity == 0) identity = RandomWord();
+  const std::string text = absl::StrFormat("%016x\n", identity);
+  const std::array<std::span<const std::byte>, 1> pieces = {std::as_bytes(std::span(text))};
+  LONGWAVE_RETURN_IF_ERROR(Publish(files, folder, kIdentity, pieces));
+  return identity;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* files,
+                                                                 std::string path) {
+  LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(path));
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, files->Lock(JoinPath(path, kLock)));
+  LONGWAVE_RETURN_IF_ERROR(RemoveTemporaries(*files, path));
+  absl::StatusOr<uint64_t> identity = ReadIdentity(*files, JoinPath(path, kIdentity));
+  if (absl::IsNotFound(identity.status())) identity = MakeIdentity(*files, path);
+  LONGWAVE_RETURN_IF_ERROR(identity.status());
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files->List(path));
+  const bool current = std::ranges::find(names, kCheckpoint) != names.end();
+  return std::unique_ptr<WorkerFolder>(
+      new WorkerFolder(files, std::move(path), std::move(lock), *identity, current));
+}
+
+absl::Status WorkerFolder::Write(const Checkpoint& checkpoint) {
+  LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(checkpoint));
+  current_ = true;  // even what fails may have got there
+  return Publish(*files_, path_, kCheckpoint, encoded.pieces);
+}
+
+absl::Status WorkerFolder::Retire() {
+  if (!current_) return absl::OkStatus();
+  const absl::Status renamed =
+      files_->Rename(JoinPath(path_, kCheckpoint), JoinPath(path_, kStale));
+  if (!renamed.ok() && !absl::IsNotFound(renamed)) return renamed;
+  LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(path_));
+  current_ = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<WorkerFolder::Found>> WorkerFolder::Read(
+    uint64_t run, const std::string& name, uint32_t worker, const CheckpointShape& shape) {
+  for (const bool stale : {false, true}) {
+    const std::string file = JoinPath(path_, stale ? kStale : kCheckpoint);
+    const absl::StatusOr<Buffer> bytes = ReadWhole(*files_, file, CheckpointBytesMax(shape));
+    if (absl::IsNotFound(bytes.status())) continue;
+    LONGWAVE_RETURN_IF_ERROR(bytes.status());
+    absl::StatusOr<Checkpoint> checkpoint = DecodeCheckpoint(*bytes, shape);
+    if (absl::IsFailedPrecondition(checkpoint.status())) continue;
+    if (!checkpoint.ok()) return AtPath(file, checkpoint.status());
+    if (checkpoint->run != run || checkpoint->name != name || checkpoint->worker != worker) {
+      continue;
+    }
+    return Found{.checkpoint = *std::move(checkpoint), .stale = stale};
+  }
+  return std::nullopt;
+}
+
+}  // namespace longwave

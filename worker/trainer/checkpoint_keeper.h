@@ -1,0 +1,62 @@
+#ifndef LONGWAVE_WORKER_TRAINER_CHECKPOINT_KEEPER_H_
+#define LONGWAVE_WORKER_TRAINER_CHECKPOINT_KEEPER_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/layout/layout.h"
+#include "common/wire/control.h"
+#include "worker/checkpoint/worker_folder.h"
+#include "worker/models/adamw.h"
+#include "worker/sync/pipeline.h"
+#include "worker/sync/push_ledger.h"
+
+namespace longwave {
+
+// Who keeps which checkpoints; all of it outlives the keeper.
+struct CheckpointOwner {
+  WorkerFolder* folder = nullptr;  // null: nothing is kept
+  const Layout* layout = nullptr;
+  uint64_t run = 0;
+  std::string name;
+  uint32_t worker = 0;
+  uint32_t every = 1;  // rounds; 0: no checkpoints
+};
+
+// A worker's checkpoints, from its side: what is in them, and when. A part of a sync must not go
+// out before a checkpoint has it, or else the last checkpoint is stale: its residual would go out
+// twice.
+class CheckpointKeeper {
+ public:
+  explicit CheckpointKeeper(CheckpointOwner owner) : owner_(std::move(owner)) {}
+
+  bool keeps() const { return owner_.folder != nullptr; }
+
+  // Just before the pushes of a fragment are posted. A disk that takes no checkpoint is told in the
+  // log, and the run goes on; an error: not even the last one could be made stale.
+  absl::Status Keep(uint32_t round, uint32_t fragment, const WorkerState& state,
+                    SyncPipeline& pipeline, const AdamW& optimizer,
+                    std::span<const SegmentPush> pushes);
+
+  // Before anything else is posted.
+  absl::Status Retire() { return keeps() ? owner_.folder->Retire() : absl::OkStatus(); }
+
+  // The last one, if there is one of this run. One that is damaged is told in the log.
+  std::optional<WorkerFolder::Found> Last();
+
+ private:
+  absl::Status Write(uint32_t round, uint32_t fragment, const WorkerState& state,
+                     SyncPipeline& pipeline, const AdamW& optimizer,
+                     std::span<const SegmentPush> pushes);
+
+  const CheckpointOwner owner_;
+  bool failing_ = false;  // was said
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_TRAINER_CHECKPOINT_KEEPER_H_

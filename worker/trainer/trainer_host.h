@@ -1,0 +1,37 @@
+#ifndef LONGWAVE_WORKER_TRAINER_TRAINER_HOST_H_
+#define LONGWAVE_WORKER_TRAINER_TRAINER_HOST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/wire/control.h"
+
+namespace longwave {
+
+// What the trainer needs of the control plane; Session is the real one.
+class TrainerHost {
+ public:
+  virtual ~TrainerHost() = default;
+  virtual uint32_t epoch() const = 0;  // of the membership, now
+  virtual bool validates() const = 0;  // this worker computes the validation loss, now
+  virtual bool stop_requested() const = 0;
+  virtual void SetState(const WorkerState& state) = 0;
+  virtual void Report(RoundReport report) = 0;
+
+  // The first round that this worker may push to, by the newest membership; kRoundNever while it is
+  // no member or is to catch up first (see SetReadyRound).
+  virtual uint32_t first_round() const = 0;
+  // The first round that this worker could push to now; kRoundNever while it can't. A member that
+  // catches up gets its first round once it is ready.
+  virtual void SetReadyRound(uint32_t round) = 0;
+  // By shard index, if some shard has moved since the last call.
+  virtual std::optional<std::vector<std::string>> TakeNewEndpoints() = 0;
+  // What the coordinator last said is to be fetched anew, if anything.
+  virtual std::optional<Repair> repair() const = 0;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_TRAINER_TRAINER_HOST_H_
