@@ -33,6 +33,7 @@ struct Flags {
   std::string coordinator;
   std::string listen;
   std::string run_dir;
+  std::string state_dir;
   bool exit_when_done = false;
 };
 
@@ -47,6 +48,7 @@ absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::st
           {.config = config,
            .address = flags.listen.empty() ? config.cluster.coordinator : flags.listen,
            .run_dir = flags.run_dir,
+           .state_dir = flags.state_dir,
            .exit_when_done = flags.exit_when_done}));
   SayReady(service->address());
   return service->Run(std::move(stop));
@@ -69,7 +71,8 @@ absl::Status RunShard(const Flags& flags, const RunConfig& config, std::stop_tok
                            .data_endpoint = flags.listen.empty()
                                                 ? absl::StrCat("tcp://", host, ":0")
                                                 : flags.listen,
-                           .control_address = absl::StrCat(host, ":0")}));
+                           .control_address = absl::StrCat(host, ":0"),
+                           .state_dir = flags.state_dir}));
   return service->Run(std::move(stop), [&] { SayReady(service->data_endpoint()); });
 }
 
@@ -95,6 +98,9 @@ int Main(int argc, char** argv) {
       "where to listen, instead of cluster.coordinator (coordinator: host:port) or any free "
       "port of cluster.shard_host (shard: tcp://host:port)");
   app.add_option("--run-dir", flags.run_dir, "coordinator: the folder that gets metrics.jsonl");
+  app.add_option("--state-dir", flags.state_dir,
+                 "the folder of this process, in which it keeps all that must not be lost: started "
+                 "again with it, it goes on where it was; without one it begins with nothing");
   app.add_flag("--exit-when-done", flags.exit_when_done,
                "coordinator: end with the run, with status 1 if it failed");
   const CLI::Option* const shard =

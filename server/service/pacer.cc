@@ -7,13 +7,13 @@ namespace longwave {
 void Pacer::SetRate(uint32_t worker, uint64_t bytes_per_s) {
   if (RateOf(worker) == bytes_per_s) return;
   Queue& queue = queues_[worker];
-  if (bytes_per_s == 0 && queue.segments.empty()) {
+  if (bytes_per_s == 0 && queue.keys.empty()) {
     queues_.erase(worker);
     return;
   }
   queue.bucket = TokenBucket(bytes_per_s, static_cast<uint64_t>(static_cast<double>(bytes_per_s) *
                                                                 absl::ToDoubleSeconds(kBurst)));
-  if (!queue.segments.empty()) Schedule(worker, queue, absl::InfinitePast());  // its bucket is full
+  if (!queue.keys.empty()) Schedule(worker, queue, absl::InfinitePast());  // its bucket is full
 }
 
 uint64_t Pacer::RateOf(uint32_t worker) const {
@@ -26,27 +26,27 @@ void Pacer::Charge(uint32_t worker, uint64_t bytes, absl::Time now) {
   if (found == queues_.end()) return;
   Queue& queue = found->second;
   queue.bucket.Take(bytes, now);
-  if (!queue.segments.empty()) Schedule(worker, queue, now + WaitOf(queue, now));
+  if (!queue.keys.empty()) Schedule(worker, queue, now + WaitOf(queue, now));
 }
 
-bool Pacer::Admit(uint32_t worker, const SealedFrame& frame, absl::Time now) {
+bool Pacer::Admit(uint32_t worker, const SealedFrame& frame, absl::Time now, Cause cause) {
   const auto found = queues_.find(worker);
   if (found == queues_.end()) return true;
   Queue& queue = found->second;
-  if (queue.segments.empty()) {
+  if (queue.keys.empty()) {
     const absl::Duration wait = WaitOf(queue, now);
     if (wait == absl::ZeroDuration()) return true;
     Schedule(worker, queue, now + wait);
   }
-  Keep(queue, frame, Place::kLast);
+  Keep(queue, frame, cause, Place::kLast);
   return false;
 }
 
-void Pacer::PutBack(uint32_t worker, SealedFrame frame, absl::Time until) {
+void Pacer::PutBack(uint32_t worker, SealedFrame frame, absl::Time until, Cause cause) {
   Queue& queue = queues_[worker];
   queue.not_before = until;
-  Keep(queue, std::move(frame), Place::kFirst);
-  Schedule(worker, queue, until);
+  Keep(queue, std::move(frame), cause, Place::kFirst);
+  if (!queue.keys.empty()) Schedule(worker, queue, until);
 }
 
 std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
@@ -58,12 +58,13 @@ std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
       Schedule(worker, queue, now + wait);
       continue;
     }
-    const auto held = queue.frames.find(queue.segments.front());
-    Due due{worker, std::move(held->second)};
+    const auto held = queue.frames.find(queue.keys.front());
+    Due due{worker, std::move(held->second), held->first.cause};
+    queue.asked -= due.cause == Cause::kAsked;
     queue.frames.erase(held);
-    queue.segments.pop_front();
+    queue.keys.pop_front();
     queue.bytes -= due.frame.wire_bytes();
-    if (queue.segments.empty()) Unschedule(worker, queue);
+    if (queue.keys.empty()) Unschedule(worker, queue);
     return due;
   }
   return std::nullopt;
@@ -76,7 +77,7 @@ absl::Time Pacer::NextDue() const {
 Pacer::Waiting Pacer::WaitingFor(uint32_t worker) const {
   const auto found = queues_.find(worker);
   if (found == queues_.end()) return {};
-  return {.frames = found->second.segments.size(), .bytes = found->second.bytes};
+  return {.frames = found->second.keys.size(), .bytes = found->second.bytes};
 }
 
 void Pacer::Forget(uint32_t worker) {
@@ -90,16 +91,28 @@ absl::Duration Pacer::WaitOf(const Queue& queue, absl::Time now) {
   return std::max({queue.bucket.WaitAt(now), queue.not_before - now, absl::ZeroDuration()});
 }
 
-void Pacer::Keep(Queue& queue, SealedFrame frame, Place place) {
-  const uint32_t segment = frame.header().segment;
+Pacer::Key Pacer::KeyOf(const SealedFrame& frame, Cause cause) {
+  const FrameHeader& header = frame.header();
+  return {header.segment, cause, header.kind, cause == Cause::kAsked ? header.round : 0};
+}
+
+void Pacer::Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) {
+  const Key key = KeyOf(frame, cause);
   const uint64_t bytes = frame.wire_bytes();
-  const auto held = queue.frames.find(segment);
+  const auto held = queue.frames.find(key);
   if (held == queue.frames.end()) {
-    queue.frames.emplace(segment, std::move(frame));
+    if (cause == Cause::kAsked) {
+      const auto close = queue.frames.find({.segment = key.segment});
+      const bool waits_already = close != queue.frames.end() && key.kind == FrameKind::kMerged &&
+                                 close->second.header().round == key.round;
+      if (waits_already || queue.asked >= kAskedMax) return;
+    }
+    queue.asked += cause == Cause::kAsked;
+    queue.frames.emplace(key, std::move(frame));
     if (place == Place::kFirst) {
-      queue.segments.push_front(segment);
+      queue.keys.push_front(key);
     } else {
-      queue.segments.push_back(segment);
+      queue.keys.push_back(key);
     }
   } else if (held->second.header().round <= frame.header().round) {
     queue.bytes -= held->second.wire_bytes();

@@ -18,13 +18,19 @@ namespace longwave {
 // Holds what each worker is sent to the rate that it asked for. Only what was sent is charged, by
 // who has sent it: what was refused on its way costs its worker nothing. Merged updates wait here
 // while their worker's bucket is empty; they keep the shared buffer, no copy. For each worker and
-// segment at most one waits, the one of the newest round: a worker that is a round behind pulls,
-// and is told. So a worker's queue is never longer than the shard has segments. Pure: times are
+// segment at most one update waits that a close has sent, the one of the newest round: a worker
+// that is a round behind pulls, and is told. What it has asked for itself, older updates and
+// snapshots to catch up with, waits each on its own, at most kAskedMax of them: it asks again. So a
+// worker's queue is never longer than the shard has segments and kAskedMax. Pure: times are
 // arguments.
 class Pacer {
  public:
   // What a bucket saves up: it evens out a thread that was busy when frames fell due.
   static constexpr absl::Duration kBurst = absl::Milliseconds(100);
+  static constexpr size_t kAskedMax = 64;
+
+  // Why a frame is sent.
+  enum class Cause : uint8_t { kClose, kAsked };
 
   // Bytes a second, 0: no limit. Naming the rate that holds already changes nothing.
   void SetRate(uint32_t worker, uint64_t bytes_per_s);
@@ -35,19 +41,21 @@ class Pacer {
   void Charge(uint32_t worker, uint64_t bytes, absl::Time now);
 
   // True: the frame may go now. False: it was kept, and comes back by Pop; or a
-  // newer one of its segment waits already, and it was dropped.
-  bool Admit(uint32_t worker, const SealedFrame& frame, absl::Time now);
+  // newer one of its segment waits already, or too much that was asked for, and it was dropped.
+  bool Admit(uint32_t worker, const SealedFrame& frame, absl::Time now,
+             Cause cause = Cause::kClose);
 
   struct Due {
     uint32_t worker = 0;
     SealedFrame frame;
+    Cause cause = Cause::kClose;
   };
   // The next frame whose time has come. Workers in the order of their times, a worker's
   // frames in the order of Admit.
   std::optional<Due> Pop(absl::Time now);
   // The frame could not be sent, and comes back at `until` at the earliest, before the worker's
   // others; unless a newer one of its segment waits.
-  void PutBack(uint32_t worker, SealedFrame frame, absl::Time until);
+  void PutBack(uint32_t worker, SealedFrame frame, absl::Time until, Cause cause = Cause::kClose);
 
   // When Pop may have something again; InfiniteFuture: nothing waits.
   absl::Time NextDue() const;
@@ -61,20 +69,34 @@ class Pacer {
   void Forget(uint32_t worker);
 
  private:
+  // What a frame is to its worker: of those with one key one waits.
+  struct Key {
+    uint32_t segment = 0;
+    Cause cause = Cause::kClose;
+    FrameKind kind = FrameKind::kMerged;
+    uint32_t round = 0;  // 0 for what a close has sent
+    bool operator==(const Key&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H hash, const Key& key) {
+      return H::combine(std::move(hash), key.segment, key.cause, key.kind, key.round);
+    }
+  };
   struct Queue {
     TokenBucket bucket;
-    std::deque<uint32_t> segments;  // in order; the frame of each is in `frames`
-    absl::flat_hash_map<uint32_t, SealedFrame> frames;
+    std::deque<Key> keys;  // in order; the frame of each is in `frames`
+    absl::flat_hash_map<Key, SealedFrame> frames;
+    size_t asked = 0;  // of them
     uint64_t bytes = 0;
     absl::Time not_before = absl::InfinitePast();  // after a PutBack
     absl::Time due = absl::InfiniteFuture();       // its place in due_, if a frame waits
   };
 
   static absl::Duration WaitOf(const Queue& queue, absl::Time now);
-  // Keeps the frame, or the one of its segment that is kept and newer. `place`: where it stands if
-  // its segment has no place yet.
+  static Key KeyOf(const SealedFrame& frame, Cause cause);
+  // Keeps the frame, or the one of its key that is kept and newer. `place`: where it stands if its
+  // key has no place yet.
   enum class Place { kFirst, kLast };
-  static void Keep(Queue& queue, SealedFrame frame, Place place);
+  static void Keep(Queue& queue, SealedFrame frame, Cause cause, Place place);
   void Schedule(uint32_t worker, Queue& queue, absl::Time due);
   void Unschedule(uint32_t worker, Queue& queue);
 

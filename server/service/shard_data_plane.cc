@@ -35,8 +35,7 @@ bool IsWorthALine(uint64_t count) { return std::has_single_bit(count); }
 absl::Status ShardDataPlane::Serve() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock,
-                  [&] { return stopping_ || (aggregator_.has_value() && !memberships_.empty()); });
+    changed_.wait(lock, [&] { return stopping_ || (shard_ != nullptr && !memberships_.empty()); });
     serving_ = true;
   }
   const absl::Status served = ServeFrames();
@@ -50,26 +49,48 @@ absl::Status ShardDataPlane::Serve() {
 absl::Status ShardDataPlane::ServeFrames() {
   if (!Attend()) return absl::OkStatus();
   for (;;) {
+    Settle();
+    SendDue();
     // Ended early by Wake, with all that wants attention.
-    const absl::Duration wait = std::min(pacer_.NextDue() - MonotonicNow(), kWaitMax);
+    const absl::Time due = std::min(pacer_.NextDue(), shard_->NextDue());
+    const absl::Duration wait = std::min(due - MonotonicNow(), kWaitMax);
     LONGWAVE_ASSIGN_OR_RETURN(const std::optional<PeerFrame> frame,
                               router_->Receive(std::max(wait, absl::ZeroDuration())));
     if (attention_.load(std::memory_order_acquire) && !Attend()) return absl::OkStatus();
     NoteRefusals();
-    if (frame.has_value()) Handle(*frame);
-    SendDue();
+    if (!frame.has_value()) continue;
+    LONGWAVE_ASSIGN_OR_RETURN(const bool goes_on, HandleBatch(*frame));
+    if (!goes_on) return absl::OkStatus();
   }
+}
+
+absl::StatusOr<bool> ShardDataPlane::HandleBatch(const PeerFrame& first) {
+  Handle(first);
+  if (!shard_->is_durable()) return true;  // nothing is gained by waiting for more
+  uint64_t bytes = first.frame.payload.size();
+  for (size_t frames = 1; frames < kBatchFrames && bytes < kBatchBytes; ++frames) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::optional<PeerFrame> frame,
+                              router_->Receive(absl::ZeroDuration()));
+    if (attention_.load(std::memory_order_acquire) && !Attend()) return false;
+    if (!frame.has_value()) break;
+    bytes += frame->frame.payload.size();
+    Handle(*frame);
+  }
+  return true;
 }
 
 bool ShardDataPlane::Attend() {
   std::vector<Membership> memberships;
+  std::vector<SnapshotVerdict> verdicts;
   {
     const std::lock_guard lock(mutex_);
     attention_.store(false, std::memory_order_relaxed);
     if (stopping_) return false;
     memberships = std::exchange(memberships_, {});
+    verdicts = std::exchange(verdicts_, {});
   }
   for (const Membership& membership : memberships) ApplyMembership(membership);
+  if (!verdicts.empty()) shard_->Step(VerdictsArrived{std::move(verdicts)}, MonotonicNow());
   const std::lock_guard lock(mutex_);
   for (const auto& question : std::exchange(questions_, {})) question();
   changed_.notify_all();
@@ -89,13 +110,13 @@ void ShardDataPlane::Ask(absl::FunctionRef<void()> read) const {
   changed_.wait(lock, [&] { return answered; });
 }
 
-void ShardDataPlane::Begin(uint64_t run, Aggregator aggregator) {
+void ShardDataPlane::Begin(uint64_t run, uint64_t incarnation,
+                           std::unique_ptr<DurableShard> shard) {
   const std::lock_guard lock(mutex_);
   run_ = run;
-  aggregator_ = std::move(aggregator);
-  const std::vector<Aggregator::OpenSegment> segments = aggregator_->OpenSegments();
-  first_segment_ = segments.front().segment;
-  segment_count_ = static_cast<uint32_t>(segments.size());
+  incarnation_ = incarnation;
+  shard_ = std::move(shard);
+  LogNotices();
   changed_.notify_all();
 }
 
@@ -107,6 +128,13 @@ void ShardDataPlane::SetMembership(Membership membership) {
   router_->Wake();
 }
 
+void ShardDataPlane::SetVerdicts(std::vector<SnapshotVerdict> verdicts) {
+  const std::lock_guard lock(mutex_);
+  verdicts_.insert(verdicts_.end(), verdicts.begin(), verdicts.end());
+  attention_.store(true, std::memory_order_release);
+  router_->Wake();
+}
+
 void ShardDataPlane::Stop() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
@@ -115,21 +143,23 @@ void ShardDataPlane::Stop() {
   router_->Wake();
 }
 
-ShardState ShardDataPlane::state() const {
-  ShardState state;
+ShardDataPlane::Condition ShardDataPlane::condition() const {
+  Condition condition;
   Ask([&] {
-    if (aggregator_.has_value()) state = aggregator_->state();
-    state.bytes_received = router_->counts().received;
-    state.bytes_sent = router_->counts().sent;
+    if (shard_ != nullptr) {
+      condition = {shard_->state(), shard_->trouble(), shard_->UnconfirmedSnapshots()};
+    }
+    condition.state.bytes_received = router_->counts().received;
+    condition.state.bytes_sent = router_->counts().sent;
   });
-  return state;
+  return condition;
 }
 
 std::vector<SegmentReport> ShardDataPlane::segments() const {
   std::vector<SegmentReport> reports;
   Ask([&] {
-    if (!aggregator_.has_value()) return;
-    for (Aggregator::OpenSegment& open : aggregator_->OpenSegments()) {
+    if (shard_ == nullptr) return;
+    for (Aggregator::OpenSegment& open : shard_->OpenSegments()) {
       reports.push_back({.segment = open.segment,
                          .open_round = open.open_round,
                          .waiting_for = std::move(open.waiting_for),
@@ -180,7 +210,7 @@ void ShardDataPlane::ApplyMembership(const Membership& membership) {
   absl::flat_hash_set<uint32_t> members;
   for (const Member& member : membership.members) {
     members.insert(member.worker);
-    workers_.try_emplace(member.worker, Worker{WorkerConnections(segment_count_), {}});
+    workers_.try_emplace(member.worker, Worker{WorkerConnections(shard_->segment_count()), {}});
   }
   absl::erase_if(workers_, [&](const auto& known) {
     if (members.contains(known.first)) return false;
@@ -188,7 +218,7 @@ void ShardDataPlane::ApplyMembership(const Membership& membership) {
     pacer_.Forget(known.first);
     return true;
   });
-  Perform(aggregator_->Step(MembershipChanged{membership}, MonotonicNow()), nullptr);
+  shard_->Step(MembershipChanged{membership}, MonotonicNow());
 }
 
 void ShardDataPlane::Handle(const PeerFrame& frame) {
@@ -196,33 +226,46 @@ void ShardDataPlane::Handle(const PeerFrame& frame) {
   last_frame_ = MonotonicNow();
   Worker* const worker = header.run == run_ ? FindMember(header.worker) : nullptr;
   if (worker != nullptr) Hear(*worker, frame);
+  const auto step = [&](const ShardEvent& event) {
+    const uint64_t number = shard_->Step(event, last_frame_);
+    asked_.push_back({number, frame.peer, header.kind, worker == nullptr});
+  };
   switch (header.kind) {
     case FrameKind::kHello:
       AnswerHello(frame);
       break;
     case FrameKind::kPush:
-      Perform(aggregator_->Step(PushArrived{header, frame.frame.payload}, last_frame_), &frame);
+      step(PushArrived{header, frame.frame.payload});
       break;
     case FrameKind::kPull:
-      Perform(aggregator_->Step(PullArrived{header}, last_frame_), &frame);
+      step(PullArrived{header});
+      break;
+    case FrameKind::kFetch:
+      step(FetchArrived{header});
+      break;
+    case FrameKind::kSnapshot:
+      step(SnapshotArrived{header, frame.frame.payload});
       break;
     case FrameKind::kAnswer:
     case FrameKind::kMerged:
+    case FrameKind::kAsk:
       if (!IsWorthALine(++rejected_)) break;
       Log(LogLevel::kWarning,
           absl::StrCat("dropped a frame that only shards send: ", std::string(Name(header.kind)),
                        ", worker ", header.worker));
   }
-  // Strangers come and go: nobody asks what each of them sent.
-  if (worker == nullptr) router_->Forget(frame.peer);
+  // Strangers come and go: nobody asks what each of them sent. Who has asked is still answered.
+  if (worker == nullptr && (asked_.empty() || asked_.back().peer != frame.peer))
+    router_->Forget(frame.peer);
 }
 
 void ShardDataPlane::Hear(Worker& worker, const PeerFrame& frame) {
   const FrameHeader& header = frame.frame.header;
   std::optional<size_t> segment;
-  const bool names_segment = header.kind == FrameKind::kPush || header.kind == FrameKind::kPull;
-  if (names_segment && header.segment - first_segment_ < segment_count_)
-    segment = header.segment - first_segment_;
+  const bool wants_segment = header.kind == FrameKind::kPush || header.kind == FrameKind::kPull ||
+                             header.kind == FrameKind::kFetch;
+  if (wants_segment && header.segment - shard_->first_segment() < shard_->segment_count())
+    segment = header.segment - shard_->first_segment();
   if (const std::optional<PeerId> gone = worker.connections.Hear(frame.peer, segment))
     RetireConnection(worker, *gone);
   if (header.kind == FrameKind::kHello) pacer_.SetRate(header.worker, header.weight);
@@ -238,6 +281,7 @@ void ShardDataPlane::AnswerHello(const PeerFrame& frame) {
   answer.round = hello.round;
   answer.worker = hello.worker;
   answer.segment = hello.segment;
+  answer.weight = incarnation_;
   std::string reason;
   if (answer.run != run_) {
     reason = absl::StrFormat("hello of run %016x, this shard serves run %016x", answer.run, run_);
@@ -246,41 +290,70 @@ void ShardDataPlane::AnswerHello(const PeerFrame& frame) {
         absl::StrCat("worker ", answer.worker, " is not a member of epoch ", membership_.epoch);
   }
   if (!reason.empty()) answer.outcome = Outcome::kRejected;
-  Answer(frame, answer, reason);
+  Answer(frame.peer, answer, reason);
 }
 
-void ShardDataPlane::Perform(std::vector<AggregatorEffect> effects, const PeerFrame* frame) {
-  for (AggregatorEffect& effect : effects) {
-    if (auto* const merged = std::get_if<SendMerged>(&effect)) {
-      const absl::StatusOr<SealedFrame> sealed = Seal(merged->header, std::move(merged->payload));
-      if (sealed.ok()) {
-        SendMergedTo(merged->workers, *sealed);
-      } else {
-        NoteUnsent(merged->workers.front(), merged->header, sealed.status());
-      }
-      continue;
-    }
-    const auto& answer = std::get<AnswerPush>(effect);
-    if (answer.header.outcome == Outcome::kRejected && IsWorthALine(++rejected_)) {
-      Log(LogLevel::kWarning,
-          absl::StrCat("rejected ", answer.reason, " (", rejected_, " frames so far)"));
-    }
-    if (frame != nullptr) Answer(*frame, answer.header, answer.reason);
+void ShardDataPlane::Settle() {
+  for (ShardEffect& effect : shard_->Commit(MonotonicNow())) Perform(effect);
+  for (const Asked& asked : asked_) {
+    if (asked.is_stranger) router_->Forget(asked.peer);
   }
+  asked_.clear();
+  shard_->Tend(MonotonicNow());
+  LogNotices();
 }
 
-void ShardDataPlane::Answer(const PeerFrame& frame, const FrameHeader& header,
+void ShardDataPlane::Perform(ShardEffect& effect) {
+  if (auto* const merged = std::get_if<SendMerged>(&effect.what)) {
+    // A close follows from a push or from none; what a pull brings was asked for.
+    const Asked* const asked = FindAsked(effect.event);
+    const bool was_pulled = asked != nullptr && asked->kind == FrameKind::kPull;
+    return SendTo(merged->workers, merged->header, std::move(merged->payload),
+                  was_pulled ? Pacer::Cause::kAsked : Pacer::Cause::kClose);
+  }
+  if (auto* const snapshot = std::get_if<SendSnapshot>(&effect.what)) {
+    return SendTo({snapshot->worker}, snapshot->header, std::move(snapshot->payload),
+                  Pacer::Cause::kAsked);
+  }
+  if (const auto* const ask = std::get_if<AskSnapshot>(&effect.what)) {
+    return SendTo({ask->worker}, ask->header, Buffer(), Pacer::Cause::kAsked);
+  }
+  const auto& answer = std::get<AnswerPush>(effect.what);
+  if (answer.header.outcome == Outcome::kRejected && IsWorthALine(++rejected_)) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("rejected ", answer.reason, " (", rejected_, " frames so far)"));
+  }
+  if (const Asked* const asked = FindAsked(effect.event))
+    Answer(asked->peer, answer.header, answer.reason);
+}
+
+const ShardDataPlane::Asked* ShardDataPlane::FindAsked(uint64_t event) const {
+  const auto found =
+      std::lower_bound(asked_.begin(), asked_.end(), event,
+                       [](const Asked& a, uint64_t wanted) { return a.event < wanted; });
+  return found == asked_.end() || found->event != event ? nullptr : &*found;
+}
+
+void ShardDataPlane::LogNotices() {
+  for (const std::string& notice : shard_->TakeNotices()) Log(LogLevel::kWarning, notice);
+}
+
+void ShardDataPlane::Answer(const PeerId& peer, const FrameHeader& header,
                             const std::string& reason) {
   const absl::StatusOr<SealedFrame> answer = Seal(header, BufferOf(reason));
-  const absl::Status sent = answer.ok() ? router_->Send(frame.peer, *answer) : answer.status();
+  const absl::Status sent = answer.ok() ? router_->Send(peer, *answer) : answer.status();
   if (!sent.ok()) return NoteUnsent(header.worker, header, sent);
   pacer_.Charge(header.worker, answer->wire_bytes(), last_frame_);
 }
 
-void ShardDataPlane::SendMergedTo(const std::vector<uint32_t>& workers, const SealedFrame& frame) {
+void ShardDataPlane::SendTo(const std::vector<uint32_t>& workers, const FrameHeader& header,
+                            Buffer payload, Pacer::Cause cause) {
+  if (workers.empty()) return;
+  const absl::StatusOr<SealedFrame> frame = Seal(header, std::move(payload));
+  if (!frame.ok()) return NoteUnsent(workers.front(), header, frame.status());
   const absl::Time now = MonotonicNow();
   for (const uint32_t worker : workers) {
-    if (pacer_.Admit(worker, frame, now)) SendByRoute(worker, frame, now);
+    if (pacer_.Admit(worker, *frame, now, cause)) SendByRoute(worker, *frame, cause, now);
   }
 }
 
@@ -288,23 +361,24 @@ void ShardDataPlane::SendDue() {
   if (pacer_.NextDue() == absl::InfiniteFuture()) return;
   const absl::Time now = MonotonicNow();
   while (const std::optional<Pacer::Due> due = pacer_.Pop(now))
-    SendByRoute(due->worker, due->frame, now);
+    SendByRoute(due->worker, due->frame, due->cause, now);
 }
 
-void ShardDataPlane::SendByRoute(uint32_t index, const SealedFrame& frame, absl::Time now) {
+void ShardDataPlane::SendByRoute(uint32_t index, const SealedFrame& frame, Pacer::Cause cause,
+                                 absl::Time now) {
   absl::Status sent = absl::NotFoundError("no frame of it has come yet");
   Worker* const worker = FindMember(index);
   while (worker != nullptr) {
     const PeerId* const route =
-        worker->connections.RouteOf(frame.header().segment - first_segment_);
+        worker->connections.RouteOf(frame.header().segment - shard_->first_segment());
     if (route == nullptr) break;
     sent = router_->Send(*route, frame);
     if (!absl::IsNotFound(sent)) break;
     RetireConnection(*worker, PeerId(*route));  // by the next one, if it has another
   }
   if (sent.ok()) return pacer_.Charge(index, frame.wire_bytes(), now);
-  // A worker whose connection is stuck keeps its frames here, the newest of each segment.
-  if (absl::IsUnavailable(sent)) return pacer_.PutBack(index, frame, now + kRetryInterval);
+  // A worker whose connection is stuck keeps its frames here.
+  if (absl::IsUnavailable(sent)) return pacer_.PutBack(index, frame, now + kRetryInterval, cause);
   NoteUnsent(index, frame.header(), sent);
 }
 

@@ -22,13 +22,17 @@
 #include "common/wire/traffic.h"
 #include "server/service/pacer.h"
 #include "server/service/worker_connections.h"
-#include "server/shard/aggregator.h"
+#include "server/shard_state/durable_shard.h"
 
 namespace longwave {
 
-// Between a shard's socket and its aggregator: frames in, events to the aggregator, its effects
-// out. One thread serves and owns all that it works on; the others leave it what the coordinator
-// says, and what they want to know, and it looks there between two frames.
+// Between a shard's socket and its state: frames in, events to the state, its effects out. One
+// thread serves and owns all that it works on; the others leave it what the coordinator says, and
+// what they want to know, and it looks there between two frames.
+//
+// With a folder the thread takes all frames that are there, at most kBatchFrames and kBatchBytes,
+// and makes what they say durable at once before anything of it is answered: one sync a wake. It
+// looks after snapshots when all was answered.
 //
 // Who asks is answered where it asked from. A merged update goes by the connection from which the
 // worker's last frame of that segment came, at the rate that the worker's hello named (see Pacer);
@@ -40,19 +44,29 @@ class ShardDataPlane {
  public:
   explicit ShardDataPlane(std::unique_ptr<Router> router) : router_(std::move(router)) {}
 
+  static constexpr size_t kBatchFrames = 256;
+  static constexpr uint64_t kBatchBytes = uint64_t{64} << 20;
+
   std::string endpoint() const { return router_->endpoint(); }
 
   // On its own thread: serves until Stop. Internal: the socket failed. Call it once.
   absl::Status Serve();
 
   // From other threads. Begin comes once; a membership counts from the moment of the call: a frame
-  // that arrives afterwards meets it.
-  void Begin(uint64_t run, Aggregator aggregator);
+  // that arrives afterwards meets it. incarnation: of this process, which answers to hellos say.
+  void Begin(uint64_t run, uint64_t incarnation, std::unique_ptr<DurableShard> shard);
   void SetMembership(Membership membership);
+  void SetVerdicts(std::vector<SnapshotVerdict> verdicts);
   void Stop();
 
   // From other threads, as of a moment between two frames.
-  ShardState state() const;
+  struct Condition {
+    ShardState state;
+    std::string trouble;                  // DurableShard::trouble
+    std::vector<SnapshotHash> snapshots;  // that wait for a verdict
+  };
+  Condition condition() const;
+  ShardState state() const { return condition().state; }
   std::vector<SegmentReport> segments() const;
   LinkTraffic traffic() const;
   // By index. Connections count for each worker that uses them, from when they were first used.
@@ -66,7 +80,17 @@ class ShardDataPlane {
     LinkTraffic past;  // by connections that are no more
   };
 
+  // A frame that an event came from, until the event's effects are performed.
+  struct Asked {
+    uint64_t event = 0;
+    PeerId peer;
+    FrameKind kind = FrameKind::kHello;
+    bool is_stranger = false;
+  };
+
   absl::Status ServeFrames();
+  // `first`, and with a folder what else is there. Whether to go on.
+  absl::StatusOr<bool> HandleBatch(const PeerFrame& first);
   // Whether to go on.
   bool Attend();
   void ApplyMembership(const Membership& membership);
@@ -74,16 +98,21 @@ class ShardDataPlane {
   void Handle(const PeerFrame& frame);
   void Hear(Worker& worker, const PeerFrame& frame);
   void AnswerHello(const PeerFrame& frame);
-  // `frame` is the one being answered, if there is one.
-  void Perform(std::vector<AggregatorEffect> effects, const PeerFrame* frame);
-  void Answer(const PeerFrame& frame, const FrameHeader& header, const std::string& reason);
-  void SendMergedTo(const std::vector<uint32_t>& workers, const SealedFrame& frame);
+  // Commits what was stepped, performs what follows, and tends.
+  void Settle();
+  void Perform(ShardEffect& effect);
+  void LogNotices();
+  void Answer(const PeerId& peer, const FrameHeader& header, const std::string& reason);
+  // One frame, sealed once, to each of them.
+  void SendTo(const std::vector<uint32_t>& workers, const FrameHeader& header, Buffer payload,
+              Pacer::Cause cause);
   void SendDue();
-  void SendByRoute(uint32_t worker, const SealedFrame& frame, absl::Time now);
+  void SendByRoute(uint32_t worker, const SealedFrame& frame, Pacer::Cause cause, absl::Time now);
   void NoteUnsent(uint32_t worker, const FrameHeader& header, const absl::Status& status);
   void NoteRefusals();
   void RetireConnection(Worker& worker, const PeerId& peer);
   Worker* FindMember(uint32_t worker);
+  const Asked* FindAsked(uint64_t event) const;
 
   // Calls `read` on the thread that serves, between two frames; here, if none serves.
   void Ask(absl::FunctionRef<void()> read) const;
@@ -97,16 +126,17 @@ class ShardDataPlane {
   bool stopping_ = false;
   bool serving_ = false;                 // frames are being taken: what follows is that thread's
   std::vector<Membership> memberships_;  // handed in, not yet applied
+  std::vector<SnapshotVerdict> verdicts_;
   mutable std::vector<std::function<void()>> questions_;
 
   // The serving thread's; before it serves, under mutex_.
   uint64_t run_ = 0;
-  std::optional<Aggregator> aggregator_;
-  uint32_t first_segment_ = 0;
-  uint32_t segment_count_ = 0;
+  uint64_t incarnation_ = 0;
+  std::unique_ptr<DurableShard> shard_;
   Membership membership_;
   absl::flat_hash_map<uint32_t, Worker> workers_;  // the members
   Pacer pacer_;
+  std::vector<Asked> asked_;  // ascending
   absl::Time last_frame_ = absl::InfinitePast();
   uint64_t refusals_noted_ = 0;
   uint64_t rejected_ = 0;  // frames from workers that were of no use

@@ -21,6 +21,10 @@
 #include "server/service/shard_memory.h"
 #include "server/service/waiting.h"
 #include "server/shard/tile_threads.h"
+#include "server/shard_state/durable_shard.h"
+#include "server/store/posix_file_system.h"
+#include "server/store/shard_store.h"
+#include "server/store/sqlite_catalog.h"
 
 namespace longwave {
 namespace {
@@ -35,10 +39,13 @@ constexpr absl::Duration kBackoffMax = absl::Seconds(1);
 class ShardServiceImpl final : public ShardService, private ShardHandler {
  public:
   ShardServiceImpl(const ShardServiceOptions& options, uint64_t open_bytes_max,
+                   uint64_t run_in_folder, std::unique_ptr<FileSystem> files,
                    std::unique_ptr<Router> router)
       : options_(options),
         open_bytes_max_(open_bytes_max),
+        run_in_folder_(run_in_folder),
         incarnation_(RandomWord()),
+        files_(std::move(files)),
         data_(std::move(router)),
         coordinator_(CoordinatorClient::Connect(options.coordinator, kCallDeadline)) {}
 
@@ -78,12 +85,14 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                 .data_endpoint = data_endpoint(),
                                 .control_endpoint = control_address(),
                                 .incarnation = incarnation_,
-                                .settings = BindingSettings(options_.config)};
+                                .settings = BindingSettings(options_.config),
+                                .run = run_in_folder_};
     const absl::Time deadline = MonotonicNow() + patience();
     for (absl::Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
       const absl::StatusOr<ShardRegistration> answer = coordinator_->Register(request);
       if (answer.ok()) {
         run_ = answer->run;
+        restore_ = answer->restore;
         return absl::OkStatus();
       }
       if (!absl::IsUnavailable(answer.status())) return answer.status();
@@ -103,13 +112,16 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     absl::Duration backoff = kBackoffMin;
     while (!stop.stop_requested()) {
       const absl::Status failure = this->failure();
+      ShardDataPlane::Condition condition = data_.condition();
       const absl::StatusOr<ShardHeartbeatReply> reply =
           coordinator_->Heartbeat(ShardHeartbeat{.shard = options_.shard,
                                                  .incarnation = incarnation_,
                                                  .known_epoch = known_epoch_,
                                                  .knows_manifest = knows_manifest_,
-                                                 .state = data_.state(),
-                                                 .failure = std::string(failure.message())});
+                                                 .state = condition.state,
+                                                 .failure = std::string(failure.message()),
+                                                 .trouble = std::move(condition.trouble),
+                                                 .snapshots = std::move(condition.snapshots)});
       if (!reply.ok() && !absl::IsUnavailable(reply.status())) return reply.status();
       // Once the coordinator has been told, and after a while also if it cannot be.
       const bool gave_up = MonotonicNow() - answered_at > kCallDeadline * 3;
@@ -143,6 +155,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   // True if there was something new in the answer.
   bool Learn(const ShardHeartbeatReply& reply) {
     bool learned = false;
+    if (knows_manifest_ && !reply.verdicts.empty()) data_.SetVerdicts(reply.verdicts);
     if (reply.manifest.has_value() && !knows_manifest_) {
       if (const absl::Status begun = Begin(*reply.manifest); !begun.ok()) {
         Fail(begun);
@@ -168,22 +181,43 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     LONGWAVE_ASSIGN_OR_RETURN(Layout layout,
                               Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
     LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
-    AggregatorOptions options{.run = run_,
-                              .run_seed = config.run.seed,
-                              .shard = options_.shard,
-                              .up = config.sync.up,
-                              .rho = config.sync.rho,
-                              .down = config.sync.down,
-                              .available_bytes = BytesForShard(config, machine),
-                              .workers = config.run.workers,
-                              .clip = config.sync.clip,
-                              .open_bytes_max = open_bytes_max_};
+    DurableShardOptions options{
+        .aggregator = {.run = run_,
+                       .run_seed = config.run.seed,
+                       .shard = options_.shard,
+                       .up = config.sync.up,
+                       .rho = config.sync.rho,
+                       .down = config.sync.down,
+                       .available_bytes = BytesForShard(config, machine),
+                       .workers = config.run.workers,
+                       .clip = config.sync.clip,
+                       .open_bytes_max = open_bytes_max_,
+                       .quorum = config.sync.quorum,
+                       .grace_min = absl::Seconds(config.cluster.grace_min_s),
+                       .grace_max = absl::Seconds(config.cluster.grace_max_s)},
+        .state_rounds = config.cluster.state_rounds,
+        .snapshot_rounds = config.cluster.snapshot_rounds,
+        .can_catch_up = CanCatchUp(config),
+        .model_arrays = config.sync.update == UpdateRule::kNesterov ? 2u : 1u,
+        .restore = restore_};
     if (config.cluster.shard_threads > 1)
-      options.runner = std::make_shared<TileThreads>(config.cluster.shard_threads);
-    LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator,
-                              Aggregator::Create(options, std::move(layout)));
-    data_.Begin(run_, std::move(aggregator));
+      options.aggregator.runner = std::make_shared<TileThreads>(config.cluster.shard_threads);
+    LONGWAVE_ASSIGN_OR_RETURN(
+        std::unique_ptr<DurableShard> shard,
+        DurableShard::Open(options, layout, options_.state_dir.empty() ? nullptr : Opener(layout)));
+    data_.Begin(run_, incarnation_, std::move(shard));
     return absl::OkStatus();
+  }
+
+  OpenStore Opener(const Layout& layout) const {
+    ShardStoreOptions options;
+    options.identity = {run_, options_.shard, layout.hash()};
+    options.settings = BindingSettings(options_.config);
+    options.log.salt = static_cast<uint32_t>(RandomWord());
+    options.make_catalog = MakeSqliteCatalog;
+    return [files = files_.get(), folder = options_.state_dir, options] {
+      return ShardStore::Open(files, folder, options);
+    };
   }
 
   void ServeData() {
@@ -209,13 +243,16 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 
   const ShardServiceOptions options_;
   const uint64_t open_bytes_max_;
+  const uint64_t run_in_folder_;  // at the start; 0: none
   const uint64_t incarnation_;
+  const std::unique_ptr<FileSystem> files_;  // outlives the shard in data_
   ShardDataPlane data_;
   const std::unique_ptr<CoordinatorClient> coordinator_;
   std::unique_ptr<RpcServer> control_;
 
   // Run's thread alone.
   uint64_t run_ = 0;
+  bool restore_ = false;
   uint32_t known_epoch_ = 0;
   bool knows_manifest_ = false;
 
@@ -232,7 +269,15 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
   LONGWAVE_ASSIGN_OR_RETURN(
       std::unique_ptr<Router> router,
       Router::Bind(options.data_endpoint, QueuesWithin(open_bytes_max, options.config)));
-  auto service = std::make_unique<ShardServiceImpl>(options, open_bytes_max, std::move(router));
+  std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  uint64_t run_in_folder = 0;
+  if (!options.state_dir.empty()) {
+    LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(options.state_dir));
+    LONGWAVE_ASSIGN_OR_RETURN(run_in_folder, RunOfFolder(*files, options.state_dir,
+                                                         *MakeSqliteCatalog(options.state_dir)));
+  }
+  auto service = std::make_unique<ShardServiceImpl>(options, open_bytes_max, run_in_folder,
+                                                    std::move(files), std::move(router));
   LONGWAVE_RETURN_IF_ERROR(service->StartControl());
   return service;
 }

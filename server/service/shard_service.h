@@ -19,11 +19,19 @@ struct ShardServiceOptions {
   std::string coordinator;      // host:port
   std::string data_endpoint;    // tcp://host:port, port 0 for any free one
   std::string control_address;  // host:port, likewise
+  // Where the shard keeps what must not be lost (proto/LOG.md); empty: it keeps nothing. One run
+  // and shard a folder.
+  std::string state_dir;
 };
 
-// One aggregation server: the pure aggregator behind a ZeroMQ socket, a gRPC service for those who
-// ask how it does, and the heartbeat to the coordinator. The data plane runs on while the
+// One aggregation server: the shard's pure state behind a ZeroMQ socket, a gRPC service for those
+// who ask how it does, and the heartbeat to the coordinator. The data plane runs on while the
 // coordinator does not answer.
+//
+// With a folder the process may end at any moment and be started again: it registers with the run
+// that its folder holds, and goes on where it was. Without one, or with an empty one in the midst
+// of a run, it restores its segments from the workers' replicas (ReplicaRestore). A disk that fails
+// or is full shows in the heartbeat as trouble, during which pushes are answered busy.
 //
 // Memory: pushes to open rounds take cluster.shard_memory_mb at most (0: half of what was available
 // at the start, shared with the run's other shards on this machine), and what waits in the socket's
@@ -32,7 +40,8 @@ struct ShardServiceOptions {
 // What exceeds a bound waits at the worker, or is answered busy.
 class ShardService {
  public:
-  // Opens both ports. Errors: a port in use, an address that is none.
+  // Opens both ports, and reads whose state_dir it is. Errors: a port in use, an address that is
+  // none, a folder that is another process's or none of a shard.
   static absl::StatusOr<std::unique_ptr<ShardService>> Start(const ShardServiceOptions& options);
   virtual ~ShardService() = default;
 

@@ -143,6 +143,7 @@ class DurableShard {
   // not be kept, what was restored.
   std::vector<std::string> TakeNotices() { return std::exchange(notices_, {}); }
 
+  bool is_durable() const { return open_store_ != nullptr; }
   uint32_t first_segment() const { return first_segment_; }
   uint32_t segment_count() const { return segment_count_; }
   bool is_restoring() const { return !restores_.empty(); }

@@ -1,6 +1,8 @@
 #include "server/store/shard_store.h"
 
 #include "common/base/status_macros.h"
+#include "server/store/log_file_name.h"
+#include "server/store/log_format.h"
 
 namespace longwave {
 
@@ -19,6 +21,41 @@ absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Open(FileSystem* files,
                             SnapshotStore::Open(files, JoinPath(folder, "snap"), options.identity,
                                                 store->catalog_.get()));
   return store;
+}
+
+namespace {
+
+// A file with more than this has a record in it: most are read no further than that.
+constexpr uint64_t kSurelyRecords = 2 * uint64_t{kLogBodyBytesMax};
+
+absl::StatusOr<bool> HasRecord(FileSystem& files, const std::string& path) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.OpenToRead(path));
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
+  if (bytes <= kLogFileHeaderBytes) return false;
+  if (bytes > kSurelyRecords) return true;
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer whole, ReadWhole(files, path, kSurelyRecords));
+  const auto header = DecodeLogFileHeader(whole.bytes().first(kLogFileHeaderBytes));
+  // Whatever else is wrong with it is for who opens it to say.
+  return !header.ok() || ViewLogRecord(whole.bytes(), kLogFileHeaderBytes, header->salt).ok();
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> RunOfFolder(FileSystem& files, const std::string& folder,
+                                     CatalogBackend& catalog) {
+  LONGWAVE_RETURN_IF_ERROR(files.CreateFolder(folder));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<FileLock> lock,
+                            files.Lock(JoinPath(folder, "lock")));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::optional<CatalogContents> contents, catalog.Load());
+  if (!contents.has_value() || contents->log_files.empty()) return 0;
+  // Only the first file of a log can be without a record for ever.
+  if (contents->log_files.size() == 1 && contents->log_files.front().number == 1) {
+    const std::string path = JoinPath(JoinPath(folder, "log"), LogFileName(1));
+    const absl::StatusOr<bool> begun = HasRecord(files, path);
+    if (!begun.ok() && !absl::IsNotFound(begun.status())) return begun.status();
+    if (begun.ok() && !*begun) return 0;
+  }
+  return contents->identity.run;
 }
 
 }  // namespace longwave

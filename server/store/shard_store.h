@@ -58,6 +58,11 @@ class ShardStore {
   std::unique_ptr<SnapshotStore> snapshots_;
 };
 
+// The run of which the folder has a log with at least one record; 0: there is none, and whoever
+// opens it begins a new one. Unavailable: another process has the folder. `catalog`: of the folder.
+absl::StatusOr<uint64_t> RunOfFolder(FileSystem& files, const std::string& folder,
+                                     CatalogBackend& catalog);
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_SERVER_STORE_SHARD_STORE_H_

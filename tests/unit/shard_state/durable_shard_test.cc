@@ -1,0 +1,217 @@
+// What a shard makes durable, when, and what it tells of it.
+#include "server/shard_state/durable_shard.h"
+
+#include "gmock/gmock.h"
+#include "tests/unit/shard_state/shard_state_testing.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(DurableShard, NothingIsToldBeforeTheCommit) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0})}});
+  const uint64_t syncs = disk.files.syncs();
+  disk.shard().Step(TestPush(0, 0, 2), disk.now);
+  disk.shard().Step(TestPush(0, 0, 3), disk.now);
+  EXPECT_EQ(disk.files.syncs(), syncs);
+  const auto effects = disk.shard().Commit(disk.now);
+  EXPECT_EQ(disk.files.syncs(), syncs + 1) << "one sync for the whole group";
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted, Outcome::kAccepted));
+  EXPECT_EQ(AllOf<SendMerged>(effects).size(), 2u);
+  EXPECT_EQ(disk.shard().store()->log().durable_sequence(),
+            disk.shard().store()->log().next_sequence());
+}
+
+TEST(DurableShard, EffectsNameTheEventTheyFollowFrom) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.shard().Step(MembershipChanged{Members(1, {0, 1})}, disk.now);
+  const uint64_t first = disk.shard().Step(TestPush(0, 0, 2), disk.now);
+  const uint64_t second = disk.shard().Step(TestPush(1, 0, 2), disk.now);
+  const auto effects = disk.shard().Commit(disk.now);
+  ASSERT_EQ(effects.size(), 3u);
+  EXPECT_EQ(effects[0].event, first);
+  EXPECT_EQ(effects[1].event, second);
+  EXPECT_EQ(effects[2].event, second);
+}
+
+TEST(DurableShard, APushThatWasAcceptedIsMergedAfterAKill) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});
+  disk.files.Restart(SimFileSystem::Stop::kProcess);
+  ASSERT_TRUE(disk.Open().ok());
+  // The membership is the log's, too: the shard serves before the coordinator has spoken.
+  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kDuplicate));
+  const auto effects = disk.Do({TestPush(1, 0, 2)});
+  const auto merged = AllOf<SendMerged>(effects);
+  ASSERT_EQ(merged.size(), 1u);
+  EXPECT_EQ(merged[0].header.contributions, 2u);
+}
+
+TEST(DurableShard, ARoundThatWasWholeClosesAfterAKill) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});
+  // Only worker 0 is left, but the shard ends before it hears of it.
+  disk.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk.Open().ok());
+  const auto effects = disk.Do({MembershipChanged{Members(2, {0})}});
+  ASSERT_EQ(AllOf<SendMerged>(effects).size(), 1u);
+  disk.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk.Open().ok());
+  const auto again = disk.Do({TestPull(0, 0, 2)});
+  ASSERT_EQ(AllOf<SendMerged>(again).size(), 1u);
+  EXPECT_EQ(BytesOf(AllOf<SendMerged>(again)[0].payload),
+            BytesOf(AllOf<SendMerged>(effects)[0].payload));
+}
+
+TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0, 1})}});
+  std::vector<std::vector<std::byte>> payloads;
+  for (uint32_t round = 0; round < 2; ++round) {
+    payloads.push_back(BytesOf(AllOf<SendMerged>(disk.PushAll({0, 1}, round)).at(0).payload));
+  }
+  disk.Do({MembershipChanged{Members(2, {0})}});
+  disk.PushAll({0}, 2);
+  disk.Do({MembershipChanged{Members(3, {0, 1})}});
+  disk.PushAll({0, 1}, 3);
+  disk.PushAll({0, 1}, 4);
+
+  for (uint32_t round = 0; round < 2; ++round) {
+    const auto effects = disk.Do({TestPull(1, round, 2)});
+    ASSERT_EQ(effects.size(), 1u);
+    const auto merged = AllOf<SendMerged>(effects).at(0);
+    EXPECT_THAT(merged.workers, ElementsAre(1u));
+    EXPECT_EQ(merged.header.round, round);
+    EXPECT_EQ(BytesOf(merged.payload), payloads[round]);
+  }
+  // Worker 1 had no part in round 2; in round 1 it had.
+  const auto late = disk.Do({TestPush(1, 2, 2), TestPush(1, 1, 2)});
+  EXPECT_THAT(Outcomes(late), ElementsAre(Outcome::kLate, Outcome::kDuplicate));
+  EXPECT_EQ(AllOf<SendMerged>(late).size(), 2u);
+  EXPECT_EQ(disk.shard().state().pushes_late, 1u);
+  EXPECT_EQ(disk.shard().state().pushes_duplicate, 1u);
+  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.weight, 5u) << "the open round";
+}
+
+TEST(DurableShard, WithoutAFolderOlderRoundsAreGone) {
+  auto shard = DurableShard::Open(TestOptions(), FourSegments(), nullptr);
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  const absl::Time now = absl::UnixEpoch();
+  (*shard)->Step(MembershipChanged{Members(1, {0})}, now);
+  for (uint32_t round = 0; round < 3; ++round) (*shard)->Step(TestPush(0, round, 2), now);
+  (*shard)->Commit(now);
+  (*shard)->Step(TestPull(0, 0, 2), now);
+  (*shard)->Step(TestPush(0, 0, 2), now);
+  (*shard)->Step(TestPull(0, 2, 2), now);
+  const auto effects = (*shard)->Commit(now);
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kGone, Outcome::kLate));
+  EXPECT_EQ(AllOf<SendMerged>(effects).size(), 1u);
+  EXPECT_EQ((*shard)->NextDue(), absl::InfiniteFuture());
+  EXPECT_THAT((*shard)->UnconfirmedSnapshots(), IsEmpty());
+}
+
+TEST(DurableShard, TheLogIsDroppedOnceTwoSnapshotsOfAllCoverIt) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0, 1})}});
+  uint64_t largest = 0;
+  for (uint32_t round = 0; round < 60; ++round) {
+    disk.AnswerAsks(disk.PushAll({0, 1}, round));
+    largest = std::max(largest, disk.shard().state().log_bytes);
+    const auto states = disk.shard().store()->snapshots().ReplayFromMin(SnapshotKind::kState);
+    const auto models = disk.shard().store()->snapshots().ReplayFromMin(SnapshotKind::kModel);
+    if (round < 5) {
+      EXPECT_TRUE(disk.Do({TestPull(0, 0, 2)}).size() == 1) << round;
+      continue;
+    }
+    // Whatever is still needed is there.
+    std::optional<uint64_t> first;
+    ASSERT_TRUE(disk.shard()
+                    .store()
+                    ->log()
+                    .Replay(std::min(states.value(), models.value()),
+                            [&](uint64_t sequence, const LogRecord&) {
+                              if (!first.has_value()) first = sequence;
+                              return absl::OkStatus();
+                            })
+                    .ok());
+    EXPECT_LE(first.value(), std::min(states.value(), models.value()));
+  }
+  EXPECT_LT(largest, 12'000u) << "the log does not grow with the rounds";
+  EXPECT_THAT(Outcomes(disk.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kGone));
+  // What was dropped took the membership's record along, which was written again.
+  disk.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 60, 2)})), ElementsAre(Outcome::kAccepted));
+}
+
+TEST(DurableShard, WithoutModelSnapshotsTheLogIsKept) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0})}});
+  for (uint32_t round = 0; round < 30; ++round) disk.PushAll({0}, round);  // nobody answers
+  EXPECT_EQ(AllOf<SendMerged>(disk.Do({TestPull(0, 0, 2)})).size(), 1u);
+}
+
+TEST(DurableShard, WhereNobodyCanCatchUpTheShardsOwnStateDecides) {
+  DurableShardOptions options = TestOptions();
+  options.can_catch_up = false;
+  ShardOnDisk disk(1, options);
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0})}});
+  for (uint32_t round = 0; round < 30; ++round) {
+    EXPECT_THAT(AllOf<AskSnapshot>(disk.PushAll({0}, round)), IsEmpty());
+  }
+  EXPECT_THAT(Outcomes(disk.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kGone));
+}
+
+TEST(DurableShard, ADamagedStateSnapshotFallsBackOnTheOneBefore) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0, 1})}});
+  for (uint32_t round = 0; round < 20; ++round) disk.AnswerAsks(disk.PushAll({0, 1}, round));
+  const SegmentSnapshot before = disk.shard().aggregator()->Export(2);
+  const auto latest = disk.shard().store()->snapshots().Latest(SnapshotKind::kState, 2);
+  ASSERT_TRUE(latest.has_value());
+  disk.Close();
+  disk.files.Corrupt("state/snap/" + SnapshotName(latest->key), 100, std::byte{1});
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_EQ(disk.shard().aggregator()->Export(2).residual, before.residual);
+  EXPECT_THAT(disk.shard().TakeNotices(), ::testing::Contains(HasSubstr("hash")));
+}
+
+TEST(DurableShard, WithoutAnyUsableStateItSaysSoInsteadOfBeginningAnew) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0, 1})}});
+  for (uint32_t round = 0; round < 20; ++round) disk.AnswerAsks(disk.PushAll({0, 1}, round));
+  const auto snapshots = disk.shard().store()->snapshots().All();
+  disk.Close();
+  for (const SnapshotHeader& each : snapshots) {
+    if (each.key.kind == SnapshotKind::kState && each.key.first_segment == 3) {
+      disk.files.Corrupt("state/snap/" + SnapshotName(each.key), 100, std::byte{1});
+    }
+  }
+  const absl::Status opened = disk.Open();
+  EXPECT_TRUE(absl::IsDataLoss(opened)) << opened;
+  EXPECT_THAT(std::string(opened.message()), HasSubstr("segment 3: no state snapshot"));
+}
+
+TEST(DurableShard, RefusesOptionsOutOfRange) {
+  DurableShardOptions options = TestOptions();
+  options.model_arrays = 9;
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(DurableShard::Open(options, FourSegments(), nullptr).status()));
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,112 @@
+// A disk that is full, or fails: nothing is told that is not true, and the shard goes on.
+#include "gmock/gmock.h"
+#include "tests/unit/shard_state/shard_state_testing.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class FailedDisk : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(disk_.Open().ok());
+    disk_.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});
+  }
+  void FillDisk() { disk_.files.faults.capacity_bytes = 1; }
+  void MakeRoom() { disk_.files.faults.capacity_bytes.reset(); }
+  std::vector<ShardEffect> AfterReopening() {
+    disk_.now += DurableShard::kReopenInterval;
+    EXPECT_LE(disk_.shard().NextDue(), disk_.now);
+    return disk_.Do({});
+  }
+
+  ShardOnDisk disk_;
+};
+
+TEST_F(FailedDisk, AFullOneMakesPushesBusyAndSaysWhy) {
+  FillDisk();
+  const auto effects = disk_.Do({TestPush(1, 0, 2)});
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy));
+  EXPECT_THAT(AllOf<SendMerged>(effects), IsEmpty());
+  EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.weight, 0u) << "no round that may be forgotten";
+  EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full"));
+  // As long as it lasts; pulls and fetches are asked again.
+  const auto more = disk_.Do({TestPush(0, 0, 3), TestPull(0, 0, 2), TestFetch(0, 0, 2)});
+  EXPECT_THAT(Outcomes(more), ElementsAre(Outcome::kBusy));
+  EXPECT_EQ(disk_.shard().state().pushes_busy, 2u);
+  EXPECT_EQ(disk_.shard().state().pushes_accepted, 1u);
+}
+
+TEST_F(FailedDisk, GoesOnWithAllThatWasAcceptedOnceThereIsRoom) {
+  FillDisk();
+  disk_.Do({TestPush(1, 0, 2)});
+  AfterReopening();
+  EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full")) << "it still is";
+  MakeRoom();
+  AfterReopening();
+  EXPECT_EQ(disk_.shard().trouble(), "");
+  EXPECT_EQ(disk_.shard().state().pushes_accepted, 1u);
+  // Whether the second push reached the disk is open; sent again it is merged once.
+  const auto effects = disk_.Do({TestPush(0, 0, 2), TestPush(1, 0, 2)});
+  EXPECT_EQ(Outcomes(effects)[0], Outcome::kDuplicate);
+  const auto merged = AllOf<SendMerged>(effects);
+  ASSERT_FALSE(merged.empty());
+  EXPECT_EQ(merged[0].header.contributions, 2u);
+}
+
+TEST_F(FailedDisk, AMembershipOfTheMeantimeIsKept) {
+  FillDisk();
+  disk_.Do({TestPush(1, 0, 2)});
+  disk_.Do({MembershipChanged{Members(2, {0, 1, 2})}});
+  MakeRoom();
+  AfterReopening();
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(2, 0, 3)})), ElementsAre(Outcome::kAccepted));
+  disk_.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(2, 0, 3)})), ElementsAre(Outcome::kDuplicate));
+}
+
+TEST_F(FailedDisk, WhatIsRefusedForItselfStaysRefused) {
+  FillDisk();
+  PushArrived bad = TestPush(1, 7, 2);
+  const auto effects = disk_.Do({TestPush(1, 0, 2), bad, TestPush(9, 0, 2)});
+  EXPECT_THAT(Outcomes(effects),
+              ElementsAre(Outcome::kBusy, Outcome::kRejected, Outcome::kNotMember));
+}
+
+TEST_F(FailedDisk, AFailedSyncIsACrash) {
+  disk_.files.faults.failed_sync_at = disk_.files.syncs();
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(1, 0, 2)})), ElementsAre(Outcome::kBusy));
+  AfterReopening();
+  EXPECT_EQ(disk_.shard().trouble(), "");
+  // Found whole in the log or not: merged once in any case.
+  std::vector<ShardEffect> effects = disk_.Do({TestPush(1, 0, 2)});
+  const auto pulled = disk_.Do({TestPull(0, 0, 2)});
+  ASSERT_EQ(AllOf<SendMerged>(pulled).size(), 1u);
+  EXPECT_EQ(AllOf<SendMerged>(pulled)[0].header.contributions, 2u);
+}
+
+TEST_F(FailedDisk, ASnapshotThatDoesNotFitHoldsNothingUp) {
+  // Room for the log and no snapshot beside it: each is written in place of the one before.
+  for (uint32_t round = 0; round < 3; ++round) disk_.PushAll({0, 1}, round);
+  const uint64_t appended = 3000;
+  disk_.files.faults.failed_append_at.reset();
+  disk_.files.faults.capacity_bytes =
+      disk_.shard().state().log_bytes + disk_.shard().state().snapshot_bytes + appended;
+  for (uint32_t round = 3; round < 60 && disk_.shard().trouble().empty(); ++round) {
+    disk_.PushAll({0, 1}, round);
+  }
+  // The log is what fills up at last, with a clear error, and nothing that was told is lost.
+  EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full"));
+  const uint64_t accepted = disk_.shard().state().pushes_accepted;
+  disk_.files.faults.capacity_bytes.reset();
+  AfterReopening();
+  EXPECT_EQ(disk_.shard().trouble(), "");
+  EXPECT_GE(4u * disk_.shard().state().newest_round + 4, accepted);
+}
+
+}  // namespace
+}  // namespace longwave

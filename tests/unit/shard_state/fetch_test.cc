@@ -1,0 +1,184 @@
+// How a member that is behind gets to the present, and where the snapshots for it come from.
+#include "common/layout/segment_elements.h"
+#include "gmock/gmock.h"
+#include "tests/unit/shard_state/shard_state_testing.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class Fetch : public ::testing::Test {
+ protected:
+  void Start(uint32_t snapshot_rounds) {
+    disk_.options.snapshot_rounds = snapshot_rounds;
+    ASSERT_TRUE(disk_.Open().ok());
+    disk_.Do({MembershipChanged{Members(1, {0, 1})}});
+  }
+  std::vector<ShardEffect> Close(uint32_t round) { return disk_.PushAll({0, 1}, round); }
+
+  ShardOnDisk disk_;
+};
+
+TEST_F(Fetch, AsksMembersInTurnsBeforeEachSnapshotRound) {
+  Start(4);
+  for (uint32_t round = 0; round < 3; ++round)
+    EXPECT_THAT(AllOf<AskSnapshot>(Close(round)), IsEmpty());
+  auto asks = AllOf<AskSnapshot>(Close(3));
+  ASSERT_THAT(asks, SizeIs(2));
+  EXPECT_EQ(asks[0].header.kind, FrameKind::kAsk);
+  EXPECT_EQ(asks[0].header.round, 4u);
+  EXPECT_EQ(asks[0].header.segment, 2u);
+  EXPECT_EQ(asks[0].worker, 0u);  // (2 + 3 / 4) mod 2
+  EXPECT_EQ(asks[1].worker, 1u);  // (3 + 3 / 4) mod 2
+  // No answer: the other one, and not before.
+  EXPECT_EQ(disk_.shard().NextDue(), disk_.now + DurableShard::kAskPatience);
+  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty());
+  disk_.now += DurableShard::kAskPatience;
+  asks = AllOf<AskSnapshot>(disk_.Do({}));
+  ASSERT_THAT(asks, SizeIs(2));
+  EXPECT_EQ(asks[0].worker, 1u);
+  EXPECT_EQ(asks[1].worker, 0u);
+}
+
+TEST_F(Fetch, ASnapshotCountsOnceItIsConfirmed) {
+  Start(2);
+  Close(0);
+  const auto asks = AllOf<AskSnapshot>(Close(1));
+  ASSERT_THAT(asks, SizeIs(2));
+  disk_.Do({TestSnapshot(0, 2, 2)});
+  const Layout layout = FourSegments();
+  EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(),
+              ElementsAre(SnapshotHash{2, 2, SegmentHash(layout, 2, TestParameters(2, 2))}));
+  EXPECT_FALSE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
+  disk_.Do({VerdictsArrived{{{2, 1, true}}}});  // of another round: nothing
+  EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), SizeIs(1));
+  disk_.Do({VerdictsArrived{{{2, 2, true}}}});
+  EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
+  const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(kept->key.round, 2u);
+}
+
+TEST_F(Fetch, ASnapshotThatDiffersIsForgottenAndTheNextMemberAsked) {
+  Start(2);
+  Close(0);
+  Close(1);
+  disk_.Do({TestSnapshot(0, 2, 2)});
+  const auto asks = AllOf<AskSnapshot>(disk_.Do({VerdictsArrived{{{2, 2, false}}}}));
+  ASSERT_THAT(asks, SizeIs(1));
+  EXPECT_EQ(asks[0].worker, 1u);
+  EXPECT_FALSE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
+}
+
+TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
+  Start(2);
+  Close(0);
+  disk_.Do({TestSnapshot(0, 1, 2)});  // nobody has asked
+  EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
+  Close(1);
+  SnapshotArrived cut = TestSnapshot(0, 2, 2);
+  cut.payload =
+      Buffer(std::vector<std::byte>(cut.payload.bytes().begin(), cut.payload.bytes().end() - 1));
+  disk_.Do({cut});
+  disk_.Do({TestSnapshot(1, 3, 2)});  // of a round that is not open yet
+  disk_.Do({TestSnapshot(7, 2, 2)});  // no member
+  EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
+  EXPECT_THAT(disk_.shard().TakeNotices(),
+              ::testing::Contains(HasSubstr("its round is 3, wanted 1 to 2")));
+}
+
+TEST_F(Fetch, OfTheTwoWaysTheCheaperIsTaken) {
+  Start(10);
+  for (uint32_t round = 0; round < 24; ++round) {
+    const auto effects = Close(round);
+    disk_.AnswerAsks(effects);
+  }
+  const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
+  ASSERT_TRUE(kept.has_value());
+  ASSERT_EQ(kept->key.round, 20u);
+  const uint64_t update = disk_.shard().store()->log().MergedPayloadBytes(2, 23, 23).value();
+  for (uint32_t from = 0; from <= 24; ++from) {
+    const auto effects = disk_.Do({TestFetch(1, from, 2)});
+    ASSERT_THAT(effects, SizeIs(1)) << from;
+    const bool is_snapshot = !AllOf<SendSnapshot>(effects).empty();
+    EXPECT_EQ(is_snapshot, from < 20 && (24 - from) * update > kept->stored_bytes + 4 * update)
+        << from;
+    if (!is_snapshot) {
+      EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted));
+      EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.weight, 24u);
+      EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.round, from);
+      continue;
+    }
+    const SendSnapshot sent = AllOf<SendSnapshot>(effects)[0];
+    EXPECT_EQ(sent.worker, 1u);
+    EXPECT_EQ(sent.header.kind, FrameKind::kSnapshot);
+    EXPECT_EQ(sent.header.round, 20u);
+    const auto arrays = DecodeSnapshotPayload(sent.payload.bytes(), 1, kTileSize);
+    ASSERT_TRUE(arrays.ok()) << arrays.status();
+    EXPECT_EQ(arrays->front(), TestParameters(2, 20));
+  }
+}
+
+TEST_F(Fetch, ADamagedSnapshotGivesWayToTheOneBefore) {
+  Start(4);
+  for (uint32_t round = 0; round < 40; ++round) disk_.AnswerAsks(Close(round));
+  const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
+  ASSERT_EQ(kept->key.round, 40u);
+  disk_.files.Corrupt("state/snap/" + SnapshotName(kept->key), 95, std::byte{4});
+  const auto sent = AllOf<SendSnapshot>(disk_.Do({TestFetch(1, 0, 2)}));
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].header.round, 36u);
+  EXPECT_THAT(disk_.shard().TakeNotices(), ::testing::Contains(HasSubstr("hash")));
+}
+
+TEST_F(Fetch, SaysWhatIsWrongWithAFetch) {
+  Start(100);
+  Close(0);
+  FetchArrived stranger = TestFetch(1, 0, 2);
+  stranger.header.run = kRun + 1;
+  const auto effects =
+      disk_.Do({TestFetch(1, 2, 2), TestFetch(1, 0, 1), TestFetch(9, 0, 2), stranger});
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kRejected, Outcome::kRejected,
+                                             Outcome::kNotMember, Outcome::kRejected));
+  std::vector<std::string> reasons;
+  for (const AnswerPush& answer : AllOf<AnswerPush>(effects)) reasons.push_back(answer.reason);
+  EXPECT_THAT(reasons, ::testing::Contains(HasSubstr("wanted round 1 or earlier")));
+  EXPECT_THAT(reasons, ::testing::Contains(HasSubstr("segment 2 to 3")));
+}
+
+TEST_F(Fetch, SaysSoWhenNothingLeadsFromThere) {
+  disk_.options.can_catch_up = false;  // no snapshots, and the log goes with the shard's own state
+  Start(100);
+  for (uint32_t round = 0; round < 30; ++round) Close(round);
+  const auto effects = disk_.Do({TestFetch(1, 0, 2)});
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kRejected));
+  EXPECT_THAT(AllOf<AnswerPush>(effects)[0].reason, HasSubstr("keeps neither"));
+}
+
+TEST_F(Fetch, ModelsWithTwoArraysKeepBoth) {
+  disk_.options.model_arrays = 2;
+  Start(1);
+  Close(0);
+  const std::vector<float> theta = TestParameters(2, 1);
+  const std::vector<float> velocity = TestParameters(3, 9);
+  const std::span<const float> arrays[] = {theta, velocity};
+  disk_.Do(
+      {SnapshotArrived{TestHeader(FrameKind::kSnapshot, 0, 1, 2), EncodeSnapshotPayload(arrays)}});
+  disk_.Do({VerdictsArrived{{{2, 1, true}}}});
+  for (uint32_t round = 1; round < 30; ++round) Close(round);
+  const auto sent = AllOf<SendSnapshot>(disk_.Do({TestFetch(1, 0, 2)}));
+  // One update may be cheaper than both arrays; then there is nothing to see here.
+  ASSERT_TRUE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
+  if (sent.empty()) return;
+  const auto decoded = DecodeSnapshotPayload(sent[0].payload.bytes(), 2, kTileSize);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ((*decoded)[0], theta);
+  EXPECT_EQ((*decoded)[1], velocity);
+}
+
+}  // namespace
+}  // namespace longwave

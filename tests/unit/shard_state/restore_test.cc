@@ -1,0 +1,217 @@
+// A shard that has lost its folder takes what it should have from the members' replicas.
+#include "gmock/gmock.h"
+#include "server/shard_state/replica_restore.h"
+#include "tests/unit/shard_state/shard_state_testing.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const absl::Time kNow = absl::UnixEpoch() + absl::Hours(1);
+
+TEST(ReplicaRestore, TakesTheLargestRoundOnceAllAreHeard) {
+  ReplicaRestore restore;
+  const std::vector<uint32_t> live = {0, 1, 2};
+  EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
+  restore.Heard(0, 7, kNow);
+  restore.Heard(1, 8, kNow);
+  EXPECT_FALSE(restore.Due(live, kNow).has_value());
+  restore.Heard(2, 7, kNow);
+  const auto choice = restore.Due(live, kNow);
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->round, 8u);
+  EXPECT_EQ(choice->worker, 1u);
+  EXPECT_FALSE(restore.Due(live, kNow).has_value()) << "asked once";
+}
+
+TEST(ReplicaRestore, DoesNotWaitForTheSilentForEver) {
+  ReplicaRestore restore;
+  restore.Heard(0, 7, kNow);
+  EXPECT_EQ(restore.NextDue(), kNow + ReplicaRestore::kPatience);
+  EXPECT_FALSE(restore.Due({0, 1}, kNow + absl::Seconds(9)).has_value());
+  ASSERT_TRUE(restore.Due({0, 1}, restore.NextDue()).has_value());
+  EXPECT_EQ(restore.choice()->round, 7u);
+}
+
+TEST(ReplicaRestore, AsksAnotherOfTheRoundWhenOneDoesNotAnswerOrWrongly) {
+  ReplicaRestore restore;
+  for (const uint32_t worker : {0u, 1u, 2u}) restore.Heard(worker, worker == 1 ? 6 : 7, kNow);
+  EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 0u);
+  EXPECT_EQ(restore.Due({0, 1, 2}, restore.NextDue())->worker, 2u);
+  restore.Refuse();
+  EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 0u);
+}
+
+TEST(ReplicaRestore, ALaterRoundPutsTheChoiceAside) {
+  ReplicaRestore restore;
+  restore.Heard(0, 7, kNow);
+  restore.Heard(1, 7, kNow);
+  EXPECT_EQ(restore.Due({0, 1}, kNow)->round, 7u);
+  restore.Heard(1, 8, kNow);
+  EXPECT_EQ(restore.Due({0, 1}, kNow)->round, 8u);
+}
+
+DurableShardOptions RestoringOptions() {
+  DurableShardOptions options = TestOptions();
+  options.restore = true;
+  return options;
+}
+
+// Both segments, from workers that wait for rounds 20 and 21.
+void Restore(ShardOnDisk& disk) {
+  disk.Do({MembershipChanged{Members(4, {0, 1})}});
+  const auto busy = disk.Do({TestPush(0, 20, 2), TestPush(0, 20, 3)});
+  EXPECT_THAT(Outcomes(busy), ElementsAre(Outcome::kBusy, Outcome::kBusy));
+  EXPECT_THAT(AllOf<AskSnapshot>(busy), IsEmpty());
+  const auto asks = AllOf<AskSnapshot>(disk.Do({TestPull(1, 21, 2), TestPush(1, 21, 3)}));
+  ASSERT_THAT(asks, SizeIs(2));
+  EXPECT_EQ(asks[0].worker, 1u);
+  EXPECT_EQ(asks[0].header.round, 21u);
+  disk.Do({TestSnapshot(1, 21, 2), TestSnapshot(1, 21, 3)});
+  EXPECT_FALSE(disk.shard().is_restoring());
+}
+
+TEST(DurableShardRestore, OpensTheRoundThatTheMembersWaitFor) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_TRUE(disk.shard().is_restoring());
+  Restore(disk);
+  EXPECT_THAT(disk.shard().TakeNotices(),
+              ::testing::Contains(HasSubstr("segment 2 is restored: round 21 is open")));
+  EXPECT_EQ(disk.shard().state().open_round, 21u);
+  // Who is behind gets the snapshot.
+  const auto fetched = disk.Do({TestPull(0, 20, 2), TestFetch(0, 20, 2)});
+  EXPECT_THAT(Outcomes(fetched), ElementsAre(Outcome::kGone));
+  const auto sent = AllOf<SendSnapshot>(fetched);
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].header.round, 21u);
+  EXPECT_THAT(
+      Outcomes(disk.PushAll({0, 1}, 21)),
+      ElementsAre(Outcome::kAccepted, Outcome::kAccepted, Outcome::kAccepted, Outcome::kAccepted));
+  EXPECT_EQ(disk.shard().state().open_round, 22u);
+}
+
+TEST(DurableShardRestore, WhatIsRestoredIsDurable) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  Restore(disk);
+  disk.PushAll({0, 1}, 21);
+  disk.options.restore = false;  // the folder holds the run now
+  disk.files.Restart(SimFileSystem::Stop::kPower);
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().state().open_round, 22u);
+  EXPECT_THAT(AllOf<SendMerged>(disk.Do({TestPull(0, 21, 2)})), SizeIs(1));
+}
+
+TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
+  // Stopped at every operation from the first on, and then with a coordinator that says nothing
+  // more of restoring, since the folder may hold the run by then.
+  uint64_t operations = 0;
+  for (uint64_t crash_at = 0; crash_at == 0 || crash_at < operations; ++crash_at) {
+    SCOPED_TRACE(crash_at);
+    ShardOnDisk disk(1 + crash_at % 7, RestoringOptions());
+    if (crash_at > 0) disk.files.faults.crash_at = crash_at;
+    for (int starts = 0; starts < 3; ++starts) {
+      if (disk.Open().ok()) {
+        disk.Do({MembershipChanged{Members(4, {0, 1})}});
+        for (int wakes = 0; wakes < 4 && !disk.files.crashed(); ++wakes) {
+          std::vector<ShardEvent> events;
+          for (uint32_t segment = 2; segment < 4; ++segment) {
+            events.push_back(TestPush(0, 21, segment));
+            events.push_back(TestPush(1, 21, segment));
+          }
+          const auto effects = disk.Do(events);
+          events.clear();
+          for (const AskSnapshot& ask : AllOf<AskSnapshot>(effects)) {
+            events.push_back(TestSnapshot(ask.worker, ask.header.round, ask.header.segment));
+          }
+          disk.Do(events);
+        }
+      }
+      if (crash_at == 0) operations = disk.files.operations();
+      if (!disk.files.crashed()) break;
+      disk.Close();
+      disk.files.Restart(SimFileSystem::Stop::kPower);
+      auto catalog = MakeFileCatalog(&disk.files, "state");
+      const auto run = RunOfFolder(disk.files, "state", *catalog);
+      ASSERT_TRUE(run.ok()) << run.status();
+      disk.options.restore = *run == 0;  // as the coordinator decides
+    }
+    ASSERT_TRUE(disk.is_open());
+    ASSERT_FALSE(disk.shard().is_restoring());
+    ASSERT_EQ(disk.shard().state().open_round, 22u);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(DurableShardRestore, WithoutAFolderItGoesTheSameWay) {
+  auto opened = DurableShard::Open(RestoringOptions(), FourSegments(), nullptr);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  DurableShard& shard = **opened;
+  shard.Step(MembershipChanged{Members(4, {0, 1})}, kNow);
+  for (uint32_t segment = 2; segment < 4; ++segment) {
+    shard.Step(TestPush(0, 20, segment), kNow);
+    shard.Step(TestPush(1, 21, segment), kNow);
+  }
+  EXPECT_THAT(AllOf<AskSnapshot>(shard.Commit(kNow)), SizeIs(2));
+  shard.Step(TestSnapshot(1, 21, 2), kNow);
+  shard.Step(TestSnapshot(1, 21, 3), kNow);
+  shard.Step(TestFetch(0, 20, 2), kNow);
+  EXPECT_THAT(AllOf<SendSnapshot>(shard.Commit(kNow)), SizeIs(1));
+  // One round later the snapshot and the last update lead there; two later nothing does.
+  for (uint32_t round = 21; round < 23; ++round) {
+    shard.Step(TestPush(0, round, 2), kNow);
+    shard.Step(TestPush(1, round, 2), kNow);
+    shard.Step(TestFetch(0, 20, 2), kNow);
+    const auto effects = shard.Commit(kNow);
+    EXPECT_THAT(AllOf<SendSnapshot>(effects), SizeIs(round == 21 ? 1 : 0)) << round;
+  }
+}
+
+TEST(DurableShardRestore, ASnapshotOfNoUseLetsItAskTheNext) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {0, 1})}});
+  const auto asks = AllOf<AskSnapshot>(disk.Do({TestPush(0, 21, 2), TestPush(1, 21, 2)}));
+  ASSERT_THAT(asks, SizeIs(1));
+  SnapshotArrived bad = TestSnapshot(asks[0].worker, 21, 2);
+  bad.payload = Buffer(std::vector<std::byte>(30));
+  const auto again = AllOf<AskSnapshot>(disk.Do({bad}));
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_NE(again[0].worker, asks[0].worker);
+  disk.Do({TestSnapshot(asks[0].worker, 21, 2)});  // nobody asks it any more
+  EXPECT_TRUE(disk.shard().is_restoring());
+}
+
+TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
+  DurableShardOptions options = RestoringOptions();
+  options.can_catch_up = false;
+  ShardOnDisk disk(1, options);
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {0, 1})}});
+  std::vector<ShardEvent> events;
+  for (uint32_t segment = 2; segment < 4; ++segment) {
+    for (const uint32_t worker : {0u, 1u}) events.push_back(TestPush(worker, 21, segment));
+  }
+  EXPECT_THAT(AllOf<AskSnapshot>(disk.Do(events)), IsEmpty());
+  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().state().open_round, 21u);
+}
+
+TEST(DurableShardRestore, AFolderWithALogIsNotRestored) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0, 1})}, TestPush(0, 0, 2)});
+  disk.options.restore = true;
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kDuplicate));
+}
+
+}  // namespace
+}  // namespace longwave

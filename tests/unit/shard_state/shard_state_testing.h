@@ -1,0 +1,190 @@
+#ifndef LONGWAVE_TESTS_UNIT_SHARD_STATE_SHARD_STATE_TESTING_H_
+#define LONGWAVE_TESTS_UNIT_SHARD_STATE_SHARD_STATE_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/wire/crc32c.h"
+#include "common/wire/snapshot_payload.h"
+#include "server/shard_state/durable_shard.h"
+#include "server/store/file_catalog.h"
+#include "server/store/sim_file_system.h"
+#include "tests/unit/shard/shard_testing.h"
+
+namespace longwave {
+
+inline constexpr uint64_t kRun = 0xabcd;
+inline constexpr uint32_t kTileSize = 8;
+inline constexpr uint32_t kFirstSegment = 2;
+
+// Four segments of one tile; shard 1 of two owns segments 2 and 3.
+inline Layout FourSegments() { return SmallLayout(kTileSize, 1, 4, 2); }
+
+// All in fp32 up, the largest two of eight down: the rest stays in E.
+inline DurableShardOptions TestOptions() {
+  DurableShardOptions options;
+  options.aggregator.run = kRun;
+  options.aggregator.shard = 1;
+  options.aggregator.up = {Selection::kAll, ValueCodec::kFp32, 0};
+  options.aggregator.down = {Selection::kTopK, ValueCodec::kFp32, 2};
+  options.aggregator.rho = 1;
+  options.state_rounds = 2;
+  options.snapshot_rounds = 3;
+  return options;
+}
+
+inline Membership Members(uint32_t epoch, std::vector<uint32_t> workers, uint32_t first_round = 0) {
+  Membership membership{epoch, {}};
+  for (const uint32_t worker : workers) {
+    membership.members.push_back({worker, "w" + std::to_string(worker), first_round});
+  }
+  return membership;
+}
+
+inline FrameHeader TestHeader(FrameKind kind, uint32_t worker, uint32_t round, uint32_t segment) {
+  FrameHeader header;
+  header.kind = kind;
+  header.run = kRun;
+  header.epoch = 1;
+  header.worker = worker;
+  header.round = round;
+  header.segment = segment;
+  header.weight = kind == FrameKind::kPush ? 1 + worker : 0;
+  return header;
+}
+
+// What a worker contributes: other numbers in every round, segment and place.
+inline PushArrived TestPush(uint32_t worker, uint32_t round, uint32_t segment) {
+  std::vector<float> dense(kTileSize);
+  for (uint32_t i = 0; i < kTileSize; ++i) {
+    dense[i] = static_cast<float>((worker * 31 + round * 17 + segment * 7 + i * 13) % 97) - 40;
+  }
+  const DurableShardOptions options = TestOptions();
+  const Layout layout = FourSegments();
+  Buffer payload(EncodeDense(options.aggregator.up, layout, segment, dense));
+  FrameHeader header = TestHeader(FrameKind::kPush, worker, round, segment);
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.payload_crc = Crc32c(payload.bytes());
+  return {header, std::move(payload)};
+}
+inline PullArrived TestPull(uint32_t worker, uint32_t round, uint32_t segment) {
+  return {TestHeader(FrameKind::kPull, worker, round, segment)};
+}
+inline FetchArrived TestFetch(uint32_t worker, uint32_t round, uint32_t segment) {
+  return {TestHeader(FrameKind::kFetch, worker, round, segment)};
+}
+
+// A segment's parameters before a round, as every member would have them.
+inline std::vector<float> TestParameters(uint32_t segment, uint32_t round) {
+  std::vector<float> values(kTileSize);
+  for (uint32_t i = 0; i < kTileSize; ++i) {
+    values[i] = static_cast<float>(segment * 1000 + round * 10 + i);
+  }
+  return values;
+}
+inline SnapshotArrived TestSnapshot(uint32_t worker, uint32_t round, uint32_t segment) {
+  const std::vector<float> values = TestParameters(segment, round);
+  const std::span<const float> arrays[] = {values};
+  return {TestHeader(FrameKind::kSnapshot, worker, round, segment), EncodeSnapshotPayload(arrays)};
+}
+
+template <typename T>
+std::vector<T> AllOf(const std::vector<ShardEffect>& effects) {
+  std::vector<T> found;
+  for (const ShardEffect& effect : effects) {
+    if (const auto* each = std::get_if<T>(&effect.what)) found.push_back(*each);
+  }
+  return found;
+}
+// The outcomes of the answers, in order.
+inline std::vector<Outcome> Outcomes(const std::vector<ShardEffect>& effects) {
+  std::vector<Outcome> outcomes;
+  for (const AnswerPush& answer : AllOf<AnswerPush>(effects)) {
+    outcomes.push_back(answer.header.outcome);
+  }
+  return outcomes;
+}
+inline std::vector<std::byte> BytesOf(const Buffer& buffer) {
+  return {buffer.bytes().begin(), buffer.bytes().end()};
+}
+
+// A shard on a simulated machine, whose processes come and go.
+class ShardOnDisk {
+ public:
+  explicit ShardOnDisk(uint64_t seed = 1, DurableShardOptions options = TestOptions(),
+                       uint64_t log_file_bytes = 1024)
+      : files(seed), options(std::move(options)), log_file_bytes_(log_file_bytes) {}
+
+  absl::Status Open() {
+    shard_.reset();
+    const Layout layout = FourSegments();
+    ShardStoreOptions store;
+    store.identity = {kRun, 1, layout.hash()};
+    store.log.file_bytes_max = log_file_bytes_;
+    store.log.salt = 0x5a5a5a5a;
+    store.make_catalog = [this](const std::string& folder) {
+      return MakeFileCatalog(&files, folder);
+    };
+    auto shard = DurableShard::Open(
+        options, layout, [this, store] { return ShardStore::Open(&files, "state", store); });
+    if (!shard.ok()) return shard.status();
+    shard_ = *std::move(shard);
+    return absl::OkStatus();
+  }
+  void Close() { shard_.reset(); }
+
+  DurableShard& shard() { return *shard_; }
+  bool is_open() const { return shard_ != nullptr; }
+
+  // One wake of the data plane.
+  std::vector<ShardEffect> Do(const std::vector<ShardEvent>& events) {
+    for (const ShardEvent& event : events) shard_->Step(event, now);
+    std::vector<ShardEffect> effects = shard_->Commit(now);
+    shard_->Tend(now);
+    return effects;
+  }
+  // A round of both segments by these workers.
+  std::vector<ShardEffect> PushAll(const std::vector<uint32_t>& workers, uint32_t round) {
+    std::vector<ShardEvent> events;
+    for (const uint32_t worker : workers) {
+      for (uint32_t segment = 2; segment < 4; ++segment) {
+        events.push_back(TestPush(worker, round, segment));
+      }
+    }
+    return Do(events);
+  }
+  // Answers what was asked for as an honest member does, and the verdicts as the coordinator.
+  void AnswerAsks(const std::vector<ShardEffect>& effects) {
+    std::vector<ShardEvent> events;
+    for (const AskSnapshot& ask : AllOf<AskSnapshot>(effects)) {
+      events.push_back(TestSnapshot(ask.worker, ask.header.round, ask.header.segment));
+    }
+    Do(events);
+    VerdictsArrived verdicts;
+    for (const SnapshotHash& hash : shard_->UnconfirmedSnapshots()) {
+      verdicts.verdicts.push_back({hash.segment, hash.round, true});
+    }
+    if (!verdicts.verdicts.empty()) Do({verdicts});
+  }
+
+  SimFileSystem files;
+  DurableShardOptions options;
+  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+
+ private:
+  const uint64_t log_file_bytes_;
+  std::unique_ptr<DurableShard> shard_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_UNIT_SHARD_STATE_SHARD_STATE_TESTING_H_
