@@ -13,16 +13,16 @@ namespace longwave {
 // tests, since it names protobuf.
 //
 // From a message: InvalidArgument where it holds what no process of ours sends: an enum that is not
-// set or not known, a worker that calls itself lost, more of something than the limits below, a
-// duration that is negative or not finite, a manifest that does not validate or does not have the
-// hash that it claims. A loss may be NaN: what that means is the coordinator's to say.
+// set or not known, a worker that calls itself lost or joining, more of something than the limits
+// below, a duration that is negative or not finite, a manifest that does not validate or does not
+// have the hash that it claims. A loss may be NaN: what that means is the coordinator's to say.
 //
 // To a message: sentences (failures, reasons) and paths are clipped and made valid UTF-8, since the
 // receiver drops a whole message over one bad byte.
 inline constexpr int kSentenceBytesMax = 2048;
 inline constexpr int kTensorRankMax = 16;
 inline constexpr int kTextBytesMax = 1 << 16;  // names, addresses, reasons
-inline constexpr int kMembersMax = 4096;       // of a membership, and shards of a run
+inline constexpr int kMembersMax = 1 << 16;    // of a membership, and shards of a run
 inline constexpr int kRoundsMax = 1 << 14;     // reports of a heartbeat, records of a status
 inline constexpr int kSegmentsMax = 1 << 20;
 
@@ -34,6 +34,9 @@ absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& messag
 
 v1::RegisterShardRequest ToProto(const RegisterShard& value);
 absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message);
+
+v1::RegisterShardResponse ToProto(const ShardRegistration& value);
+absl::StatusOr<ShardRegistration> FromProto(const v1::RegisterShardResponse& message);
 
 v1::WorkerHeartbeatRequest ToProto(const WorkerHeartbeat& value);
 absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& message);

@@ -28,12 +28,12 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     return response.worker();
   }
 
-  absl::StatusOr<uint64_t> Register(const RegisterShard& request) override {
+  absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) override {
     v1::RegisterShardResponse response;
     LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
       return stub_->RegisterShard(context, ToProto(request), &response);
     }));
-    return response.run();
+    return FromProto(response);
   }
 
   absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {

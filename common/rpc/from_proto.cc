@@ -115,7 +115,27 @@ ShardState Read(const v1::ShardState& message) {
           .bytes_received = message.bytes_received(),
           .bytes_sent = message.bytes_sent(),
           .pushes_busy = message.pushes_busy(),
-          .pushes_clipped = message.pushes_clipped()};
+          .pushes_clipped = message.pushes_clipped(),
+          .newest_round = message.newest_round(),
+          .closed_by_quorum = message.closed_by_quorum(),
+          .log_bytes = message.log_bytes(),
+          .snapshot_bytes = message.snapshot_bytes()};
+}
+
+Repair Read(const v1::Repair& message, Checks& checks) {
+  Repair value{.round = message.round()};
+  if (checks.AtMost("repair's segments", message.segments_size(), kSegmentsMax)) {
+    value.segments.assign(message.segments().begin(), message.segments().end());
+  }
+  return value;
+}
+
+SnapshotHash Read(const v1::SnapshotHash& message) {
+  return {.segment = message.segment(), .round = message.round(), .hash = message.hash()};
+}
+
+SnapshotVerdict Read(const v1::SnapshotVerdict& message) {
+  return {.segment = message.segment(), .round = message.round(), .equal = message.equal()};
 }
 
 Traffic Read(const v1::Traffic& message) {
@@ -131,6 +151,9 @@ TrafficByKind Read(const v1::TrafficByKind& message) {
   value[FrameKind::kAnswer] = Read(message.answer());
   value[FrameKind::kMerged] = Read(message.merged());
   value[FrameKind::kPull] = Read(message.pull());
+  value[FrameKind::kFetch] = Read(message.fetch());
+  value[FrameKind::kSnapshot] = Read(message.snapshot());
+  value[FrameKind::kAsk] = Read(message.ask());
   return value;
 }
 
@@ -202,6 +225,7 @@ absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
 absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& message) {
   Checks checks("worker's registration");
   RegisterWorker value{.name = checks.Text("name", message.name()),
+                       .identity = message.identity(),
                        .layout_hash = message.layout_hash(),
                        .incarnation = message.incarnation(),
                        .settings = checks.Text("settings", message.settings())};
@@ -217,7 +241,12 @@ absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message)
                     .data_endpoint = checks.Text("data_endpoint", message.data_endpoint()),
                     .control_endpoint = checks.Text("control_endpoint", message.control_endpoint()),
                     .incarnation = message.incarnation(),
-                    .settings = checks.Text("settings", message.settings())});
+                    .settings = checks.Text("settings", message.settings()),
+                    .run = message.run()});
+}
+
+absl::StatusOr<ShardRegistration> FromProto(const v1::RegisterShardResponse& message) {
+  return ShardRegistration{.run = message.run(), .restore = message.restore()};
 }
 
 absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& message) {
@@ -237,6 +266,8 @@ absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& mess
         FinalReport{.validation_loss = ValidationLoss(message.final()),
                     .model_file = checks.Text("model_file", message.final().model_file())};
   }
+  if (message.has_ready_round()) value.ready_round = message.ready_round();
+  value.leaving = message.leaving();
   return checks.Return(std::move(value));
 }
 
@@ -252,17 +283,25 @@ absl::StatusOr<WorkerHeartbeatReply> FromProto(const v1::WorkerHeartbeatResponse
   if (checks.AtMost("shards", message.shards_size(), kMembersMax)) {
     for (const v1::Shard& shard : message.shards()) value.shards.push_back(Read(shard, checks));
   }
+  if (message.has_repair()) value.repair = Read(message.repair(), checks);
   return checks.Return(std::move(value));
 }
 
 absl::StatusOr<ShardHeartbeat> FromProto(const v1::ShardHeartbeatRequest& message) {
   Checks checks("shard's heartbeat");
-  return checks.Return(ShardHeartbeat{.shard = message.shard(),
-                                      .incarnation = message.incarnation(),
-                                      .known_epoch = message.known_epoch(),
-                                      .knows_manifest = message.knows_manifest(),
-                                      .state = Read(message.state()),
-                                      .failure = checks.Text("failure", message.failure())});
+  ShardHeartbeat value{.shard = message.shard(),
+                       .incarnation = message.incarnation(),
+                       .known_epoch = message.known_epoch(),
+                       .knows_manifest = message.knows_manifest(),
+                       .state = Read(message.state()),
+                       .failure = checks.Text("failure", message.failure()),
+                       .trouble = checks.Text("trouble", message.trouble())};
+  if (checks.AtMost("snapshots", message.snapshots_size(), kSegmentsMax)) {
+    for (const v1::SnapshotHash& snapshot : message.snapshots()) {
+      value.snapshots.push_back(Read(snapshot));
+    }
+  }
+  return checks.Return(std::move(value));
 }
 
 absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& message) {
@@ -271,6 +310,11 @@ absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& 
       .instruction = checks.Known("instruction", message.instruction(), Instruction::kStop),
       .reason = checks.Text("reason", message.reason())};
   if (message.has_membership()) value.membership = Read(message.membership(), checks);
+  if (checks.AtMost("verdicts", message.verdicts_size(), kSegmentsMax)) {
+    for (const v1::SnapshotVerdict& verdict : message.verdicts()) {
+      value.verdicts.push_back(Read(verdict));
+    }
+  }
   LONGWAVE_RETURN_IF_ERROR(checks.status());
   if (message.has_manifest()) {
     LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
@@ -292,7 +336,9 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
                   .state_hash = message.state_hash(),
                   .model_file = checks.Text("model_file", message.model_file()),
                   .workers_wanted = message.workers_wanted(),
-                  .shards_wanted = message.shards_wanted()};
+                  .shards_wanted = message.shards_wanted(),
+                  .trouble = checks.Text("trouble", message.trouble()),
+                  .repairs = message.repairs()};
   if (!checks.AtMost("members", message.members_size(), kMembersMax) ||
       !checks.AtMost("shards", message.shards_size(), kMembersMax) ||
       !checks.AtMost("records", message.records_size(), kRoundsMax)) {
@@ -301,14 +347,16 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
   for (const v1::MemberStatus& member : message.members()) {
     value.members.push_back(
         {.member = Read(member.member(), checks),
-         .state = Read(member.state(), WorkerPhase::kLost, checks),
+         .state = Read(member.state(), WorkerPhase::kJoining, checks),
          .heartbeat_age_s = checks.Duration("heartbeat_age", member.heartbeat_age_seconds())});
   }
   for (const v1::ShardStatus& shard : message.shards()) {
     value.shards.push_back(
         {.shard = Read(shard.shard(), checks),
          .state = Read(shard.state()),
-         .heartbeat_age_s = checks.Duration("heartbeat_age", shard.heartbeat_age_seconds())});
+         .heartbeat_age_s = checks.Duration("heartbeat_age", shard.heartbeat_age_seconds()),
+         .silent = shard.silent(),
+         .trouble = checks.Text("shard's trouble", shard.trouble())});
   }
   for (const v1::RoundRecord& record : message.records()) {
     value.records.push_back(Read(record, checks));

@@ -39,8 +39,8 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
   grpc::Status RegisterShard(grpc::ServerContext*, const v1::RegisterShardRequest* request,
                              v1::RegisterShardResponse* response) override {
     return Answer(*request, [&](const longwave::RegisterShard& value) -> absl::Status {
-      LONGWAVE_ASSIGN_OR_RETURN(const uint64_t run, handler_->Register(value));
-      response->set_run(run);
+      LONGWAVE_ASSIGN_OR_RETURN(const ShardRegistration answer, handler_->Register(value));
+      *response = ToProto(answer);
       return absl::OkStatus();
     });
   }

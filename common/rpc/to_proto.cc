@@ -56,6 +56,9 @@ void Fill(const TrafficByKind& value, v1::TrafficByKind* message) {
   Fill(value[FrameKind::kAnswer], message->mutable_answer());
   Fill(value[FrameKind::kMerged], message->mutable_merged());
   Fill(value[FrameKind::kPull], message->mutable_pull());
+  Fill(value[FrameKind::kFetch], message->mutable_fetch());
+  Fill(value[FrameKind::kSnapshot], message->mutable_snapshot());
+  Fill(value[FrameKind::kAsk], message->mutable_ask());
 }
 
 void Fill(const LinkTraffic& value, v1::LinkTraffic* message) {
@@ -74,6 +77,27 @@ void Fill(const ShardState& value, v1::ShardState* message) {
   message->set_bytes_sent(value.bytes_sent);
   message->set_pushes_busy(value.pushes_busy);
   message->set_pushes_clipped(value.pushes_clipped);
+  message->set_newest_round(value.newest_round);
+  message->set_closed_by_quorum(value.closed_by_quorum);
+  message->set_log_bytes(value.log_bytes);
+  message->set_snapshot_bytes(value.snapshot_bytes);
+}
+
+void Fill(const Repair& value, v1::Repair* message) {
+  message->set_round(value.round);
+  message->mutable_segments()->Add(value.segments.begin(), value.segments.end());
+}
+
+void Fill(const SnapshotHash& value, v1::SnapshotHash* message) {
+  message->set_segment(value.segment);
+  message->set_round(value.round);
+  message->set_hash(value.hash);
+}
+
+void Fill(const SnapshotVerdict& value, v1::SnapshotVerdict* message) {
+  message->set_segment(value.segment);
+  message->set_round(value.round);
+  message->set_equal(value.equal);
 }
 
 void Fill(const RoundReport& value, v1::RoundReport* message) {
@@ -123,6 +147,7 @@ v1::RegisterWorkerRequest ToProto(const RegisterWorker& value) {
   message.set_layout_hash(value.layout_hash);
   message.set_incarnation(value.incarnation);
   message.set_settings(value.settings);
+  message.set_identity(value.identity);
   return message;
 }
 
@@ -133,6 +158,14 @@ v1::RegisterShardRequest ToProto(const RegisterShard& value) {
   message.set_control_endpoint(value.control_endpoint);
   message.set_incarnation(value.incarnation);
   message.set_settings(value.settings);
+  message.set_run(value.run);
+  return message;
+}
+
+v1::RegisterShardResponse ToProto(const ShardRegistration& value) {
+  v1::RegisterShardResponse message;
+  message.set_run(value.run);
+  message.set_restore(value.restore);
   return message;
 }
 
@@ -151,6 +184,8 @@ v1::WorkerHeartbeatRequest ToProto(const WorkerHeartbeat& value) {
     }
     final_report->set_model_file(Utf8Prefix(value.final->model_file, kTextBytesMax));
   }
+  if (value.ready_round != kRoundNever) message.set_ready_round(value.ready_round);
+  message.set_leaving(value.leaving);
   return message;
 }
 
@@ -163,6 +198,7 @@ v1::WorkerHeartbeatResponse ToProto(const WorkerHeartbeatReply& value) {
   if (value.membership.has_value()) Fill(*value.membership, message.mutable_membership());
   for (const ShardAddress& shard : value.shards) Fill(shard, message.add_shards());
   message.set_validates(value.validates);
+  if (value.repair.has_value()) Fill(*value.repair, message.mutable_repair());
   return message;
 }
 
@@ -174,6 +210,8 @@ v1::ShardHeartbeatRequest ToProto(const ShardHeartbeat& value) {
   message.set_knows_manifest(value.knows_manifest);
   Fill(value.state, message.mutable_state());
   message.set_failure(Sentence(value.failure));
+  message.set_trouble(Sentence(value.trouble));
+  for (const SnapshotHash& snapshot : value.snapshots) Fill(snapshot, message.add_snapshots());
   return message;
 }
 
@@ -183,6 +221,7 @@ v1::ShardHeartbeatResponse ToProto(const ShardHeartbeatReply& value) {
   message.set_reason(Sentence(value.reason));
   if (value.membership.has_value()) Fill(*value.membership, message.mutable_membership());
   if (value.manifest.has_value()) *message.mutable_manifest() = ToProto(*value.manifest);
+  for (const SnapshotVerdict& verdict : value.verdicts) Fill(verdict, message.add_verdicts());
   return message;
 }
 
@@ -202,6 +241,8 @@ v1::GetStatusResponse ToProto(const RunStatus& value) {
     Fill(shard.shard, status->mutable_shard());
     Fill(shard.state, status->mutable_state());
     status->set_heartbeat_age_seconds(shard.heartbeat_age_s);
+    status->set_silent(shard.silent);
+    status->set_trouble(Sentence(shard.trouble));
   }
   for (const RoundRecord& record : value.records) Fill(record, message.add_records());
   message.set_record_count(value.record_count);
@@ -214,6 +255,8 @@ v1::GetStatusResponse ToProto(const RunStatus& value) {
   message.set_model_file(Utf8Prefix(value.model_file, kTextBytesMax));
   message.set_workers_wanted(value.workers_wanted);
   message.set_shards_wanted(value.shards_wanted);
+  message.set_trouble(Sentence(value.trouble));
+  message.set_repairs(value.repairs);
   return message;
 }
 

@@ -4,14 +4,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "server/coordinator/sentences.h"
 
 namespace longwave {
 namespace {
 
-// "0.3 s": how sentences give a span of time.
-std::string Seconds(absl::Duration duration) {
-  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+uint64_t IdentityOf(const RegisterWorker& request) {
+  return request.identity != 0 ? request.identity : request.incarnation;
+}
+
+// Remembered of each place: an order to take it back that was long under way is refused.
+constexpr size_t kFormerMax = 16;
+
+void AddFormer(uint64_t incarnation, std::vector<uint64_t>* former) {
+  if (former->size() == kFormerMax) former->erase(former->begin());
+  former->push_back(incarnation);
 }
 
 }  // namespace
@@ -21,8 +28,17 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
 
 std::vector<CoordinatorEffect> Coordinator::Step(const CoordinatorEvent& event, absl::Time now,
                                                  Rng& rng) {
-  if (!first_step_) first_step_ = now;
-  while (run_ == 0) run_ = rng.Next();
+  if (!first_step_) {
+    first_step_ = now;
+    // Of a coordinator that goes on from a record: silence counts from here.
+    for (auto& [index, worker] : workers_) worker.heard = now;
+    for (auto& [index, shard] : shards_) shard.heard = now;
+    if (phase_ == RunPhase::kTraining) training_began_ = now;
+  }
+  while (run_ == 0) {
+    run_ = rng.Next();
+    unsaved_ = true;
+  }
   Effects effects;
   std::visit([&](const auto& e) { On(e, now, effects); }, event);
   return effects;
@@ -33,26 +49,49 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     effects.push_back(Refused{std::move(status)});
     return;
   }
-  for (auto& [index, worker] : workers_) {
-    if (worker.member.name != request.name) continue;
-    worker.heard = now;  // the same process again: its first answer was lost
-    effects.push_back(WorkerRegistered{index});
+  if (Worker* const known = FindWorker(request.name); known != nullptr) {
+    const bool is_same = known->incarnation == request.incarnation;
+    effects.push_back(WorkerRegistered{known->member.worker});
+    known->heard = now;
+    if (is_same && !known->lost) return;  // its first answer was lost
+    if (!is_same) TakePlace(*known, request);
+    if (phase_ == RunPhase::kTraining) {
+      Join(*known, is_same ? "registers and joins again" : "joins again in another process",
+           effects);
+      FinishRounds(now, effects);
+      FinishRunIfDone(now, effects);
+    }
     return;
   }
   uint32_t index = 0;
   while (workers_.contains(index)) ++index;
   Worker& worker = workers_[index];
   worker.member = {index, request.name, 0};
+  worker.identity = IdentityOf(request);
   worker.incarnation = request.incarnation;
   worker.heard = now;
+  unsaved_ = true;
   if (!manifest_) {
     manifest_ = request.manifest;
     layout_hash_ = request.layout_hash;
+    manifest_unsaved_ = true;
   }
   effects.push_back(WorkerRegistered{index});
+  if (phase_ == RunPhase::kTraining) return Join(worker, "joins", effects);
   effects.push_back(Notice{absl::StrCat(Describe(worker.member), " registered, ", workers_.size(),
                                         " of ", options_.workers_wanted)});
   BeginTrainingIfComplete(now, effects);
+}
+
+void Coordinator::TakePlace(Worker& worker, const RegisterWorker& request) {
+  AddFormer(worker.incarnation, &worker.former);
+  worker.identity = IdentityOf(request);
+  worker.incarnation = request.incarnation;
+  worker.state = {};
+  worker.final.reset();
+  worker.repair.reset();
+  ledger_.Restart(worker.member.worker);
+  unsaved_ = true;
 }
 
 void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effects) {
@@ -62,14 +101,33 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   }
   const bool is_new = !shards_.contains(request.shard);
   Shard& shard = shards_[request.shard];
-  shard.heard = now;
-  effects.push_back(ShardRegistered{run_});
-  if (!is_new) return;
+  if (!is_new && shard.incarnation == request.incarnation) {
+    shard.heard = now;
+    effects.push_back(ShardRegistration{run_, shard.restore});
+    return;
+  }
+  if (!is_new) {
+    AddFormer(shard.incarnation, &shard.former);
+    shard.restore = request.run == 0 && IsBeyondItsFirstRound();
+  }
+  const absl::Duration silence = is_new ? absl::ZeroDuration() : now - shard.heard;
   shard.address = {request.shard, request.data_endpoint, request.control_endpoint};
   shard.incarnation = request.incarnation;
-  effects.push_back(Notice{absl::StrCat("shard ", request.shard, " registered, ", shards_.size(),
-                                        " of ", options_.shards_wanted)});
-  BeginTrainingIfComplete(now, effects);
+  shard.known_epoch = 0;
+  shard.trouble.clear();
+  shard.heard = now;
+  shard.silent = false;
+  unsaved_ = true;
+  effects.push_back(ShardRegistration{run_, shard.restore});
+  if (phase_ == RunPhase::kWaiting) {
+    effects.push_back(Notice{absl::StrCat("shard ", request.shard, " registered, ", shards_.size(),
+                                          " of ", options_.shards_wanted)});
+    return BeginTrainingIfComplete(now, effects);
+  }
+  BeginEpoch();  // by which workers hear where it listens now
+  effects.push_back(Notice{absl::StrCat(
+      "shard ", request.shard, " is back at ", request.data_endpoint, " after ", Seconds(silence),
+      shard.restore ? ", without its folder: it restores its range" : "", "; ", Members())});
 }
 
 void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects) {
@@ -78,56 +136,93 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
     return;
   }
   const auto found = workers_.find(heartbeat.worker);
-  // Somebody unknown, or lost, gets this far only to be told to stop.
-  Worker* const known =
-      found != workers_.end() && found->second.incarnation == heartbeat.incarnation ? &found->second
-                                                                                    : nullptr;
-  if (known != nullptr && !known->lost) {
-    Worker& worker = *known;
-    worker.heard = now;
-    worker.state = heartbeat.state;
-    if (!heartbeat.failure.empty()) worker.state.phase = WorkerPhase::kFailed;
-    if (!is_over()) {
-      if (heartbeat.final && !worker.final) worker.final = heartbeat.final;
-      if (std::string failure = FailureIn(worker, heartbeat); !failure.empty()) {
-        worker.state.phase = WorkerPhase::kFailed;
-        End(RunPhase::kFailed, std::move(failure), now, effects);
-      } else {
-        ledger_.Add(worker.member, heartbeat.rounds);
-        FinishRounds(now, effects);
-        FinishRunIfDone(now, effects);
-      }
-    }
+  // Somebody unknown gets this far only to be told to stop.
+  if (found == workers_.end() || found->second.incarnation != heartbeat.incarnation) {
+    effects.push_back(ReplyTo(heartbeat));
+    return;
   }
-  if (known != nullptr && is_over()) known->told = true;
+  if (!is_over() && heartbeat.leaving && phase_ == RunPhase::kWaiting) {
+    effects.push_back(
+        Notice{absl::StrCat(Describe(found->second.member), " leaves and gives its place up")});
+    DropBeforeStart(heartbeat.worker);
+    effects.push_back(
+        WorkerHeartbeatReply{.instruction = Instruction::kStop,
+                             .reason = absl::StrCat("worker ", heartbeat.worker, kIsNoMember),
+                             .phase = phase_,
+                             .run = run_});
+    return;
+  }
+  Worker& worker = found->second;
+  if (!worker.left || is_over()) TakeIn(worker, heartbeat, now, effects);
+  if (is_over()) worker.told = true;
   effects.push_back(ReplyTo(heartbeat));
 }
 
-void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& effects) {
-  const auto found = shards_.find(heartbeat.shard);
-  if (!is_over()) {
-    if (found == shards_.end()) {
-      effects.push_back(Refused{absl::NotFoundError(
-          absl::StrCat("heartbeat of shard ", heartbeat.shard, ": wanted one of the ",
-                       shards_.size(), " registered shards"))});
-      return;
+void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now,
+                         Effects& effects) {
+  const absl::Duration silence = now - worker.heard;
+  worker.heard = now;
+  worker.state = heartbeat.state;
+  if (!heartbeat.failure.empty()) worker.state.phase = WorkerPhase::kFailed;
+  if (is_over()) return;
+  if (worker.lost) {
+    Join(worker, absl::StrCat("is heard again after ", Seconds(silence), " and joins again"),
+         effects);
+  }
+  if (std::string failure = FailureIn(heartbeat); !failure.empty()) {
+    worker.state.phase = WorkerPhase::kFailed;
+    if (phase_ == RunPhase::kTraining && worker.is_joining()) {
+      Leave(worker, absl::StrCat("could not join: ", failure), effects);
+    } else {
+      End(RunPhase::kFailed, absl::StrCat(Describe(worker.member), ": ", failure), now, effects);
     }
-    if (found->second.incarnation != heartbeat.incarnation) {
-      effects.push_back(Refused{absl::AbortedError(
-          absl::StrFormat("heartbeat of shard %d: incarnation %016x, wanted %016x", heartbeat.shard,
-                          heartbeat.incarnation, found->second.incarnation))});
-      return;
+    return;
+  }
+  if (worker.is_active()) {
+    if (ledger_.Add(worker.member, heartbeat.rounds)) worker.begun = unsaved_ = true;
+    if (heartbeat.final && !worker.final) {
+      worker.final = heartbeat.final;
+      worker.begun = unsaved_ = true;
+      ledger_.SkipRest(worker.member.worker);
     }
   }
+  if (heartbeat.ready_round != kRoundNever && heartbeat.known_epoch >= worker.joined_epoch &&
+      !worker.begun) {
+    worker.ready_round = heartbeat.ready_round;
+    if (phase_ == RunPhase::kTraining && worker.is_joining()) Activate(worker, effects);
+  }
+  if (heartbeat.leaving) Leave(worker, "leaves", effects);
+  FinishRounds(now, effects);
+  FinishRunIfDone(now, effects);
+}
+
+void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& effects) {
+  if (absl::Status status = CheckHeartbeat(heartbeat); !status.ok()) {
+    effects.push_back(Refused{std::move(status)});
+    return;
+  }
+  const auto found = shards_.find(heartbeat.shard);
   if (found != shards_.end() && found->second.incarnation == heartbeat.incarnation) {
     Shard& shard = found->second;
+    if (std::exchange(shard.silent, false)) {
+      effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, " is heard again after ",
+                                            Seconds(now - shard.heard))});
+    }
+    if (shard.trouble != heartbeat.trouble) {
+      effects.push_back(Notice{
+          absl::StrCat("shard ", heartbeat.shard, ": ",
+                       heartbeat.trouble.empty() ? "takes pushes again" : heartbeat.trouble)});
+    }
     shard.heard = now;
     shard.state = heartbeat.state;
     shard.known_epoch = heartbeat.known_epoch;
+    shard.trouble = heartbeat.trouble;
     if (!heartbeat.failure.empty() && !is_over()) {
       End(RunPhase::kFailed, absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.failure), now,
           effects);
     }
+    // What a shard says of its rounds may be what the end waited for.
+    if (lacking_since_) FinishRunIfDone(now, effects);
     if (is_over()) shard.told = true;
   }
   effects.push_back(ReplyTo(heartbeat));
@@ -138,6 +233,7 @@ void Coordinator::On(const StopRequested& request, absl::Time now, Effects& effe
 }
 
 void Coordinator::On(const Tick&, absl::Time now, Effects& effects) {
+  ForgiveOwnPause(now);
   if (phase_ == RunPhase::kWaiting) {
     DropSilentBeforeStart(now, effects);
     if (now - *first_step_ <= options_.start_timeout) return;
@@ -152,120 +248,10 @@ void Coordinator::On(const Tick&, absl::Time now, Effects& effects) {
                      shards_.size(), " of ", options_.shards_wanted, " shards are registered"),
         now, effects);
   } else if (phase_ == RunPhase::kTraining) {
-    for (const auto& [index, shard] : shards_) {
-      if (now - shard.heard <= options_.heartbeat_timeout) continue;
-      return End(RunPhase::kFailed,
-                 absl::StrCat("shard ", index, " was not heard for ", Seconds(now - shard.heard),
-                              ", wanted a heartbeat within ", Seconds(options_.heartbeat_timeout)),
-                 now, effects);
-    }
-    LoseSilentWorkers(now, effects);
+    WatchShards(now, effects);
+    if (phase_ == RunPhase::kTraining) LoseSilentWorkers(now, effects);
+    if (phase_ == RunPhase::kTraining) WatchPatience(now, effects);
   }
-}
-
-void Coordinator::BeginTrainingIfComplete(absl::Time now, Effects& effects) {
-  if (workers_.size() < options_.workers_wanted || shards_.size() < options_.shards_wanted) return;
-  phase_ = RunPhase::kTraining;
-  training_began_ = now;
-  membership_.epoch = 1;
-  for (const auto& [index, worker] : workers_) membership_.members.push_back(worker.member);
-  effects.push_back(
-      PhaseChanged{phase_, absl::StrCat("all ", options_.workers_wanted, " workers and ",
-                                        options_.shards_wanted, " shards are registered")});
-}
-
-void Coordinator::DropSilentBeforeStart(absl::Time now, Effects& effects) {
-  const auto is_silent = [&](const auto& entry) {
-    return now - entry.second.heard > options_.heartbeat_timeout;
-  };
-  for (auto it = workers_.begin(); it != workers_.end();) {
-    if (!is_silent(*it)) {
-      ++it;
-      continue;
-    }
-    effects.push_back(
-        Notice{absl::StrCat(Describe(it->second.member), " was not heard for ",
-                            Seconds(now - it->second.heard), " and gives its place up")});
-    it = workers_.erase(it);
-  }
-  // The next worker may bring another model: nobody is left who holds to this one.
-  if (workers_.empty()) manifest_.reset();
-  for (auto it = shards_.begin(); it != shards_.end();) {
-    if (!is_silent(*it)) {
-      ++it;
-      continue;
-    }
-    effects.push_back(
-        Notice{absl::StrCat("shard ", it->first, " was not heard for ",
-                            Seconds(now - it->second.heard), " and gives its place up")});
-    it = shards_.erase(it);
-  }
-}
-
-void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
-  std::string last;
-  for (auto& [index, worker] : workers_) {
-    const absl::Duration silence = now - worker.heard;
-    if (worker.lost || worker.final || silence <= options_.heartbeat_timeout) continue;
-    worker.lost = true;
-    std::erase_if(membership_.members, [i = index](const Member& m) { return m.worker == i; });
-    ++membership_.epoch;
-    last = absl::StrCat(Describe(worker.member), " was not heard for ", Seconds(silence),
-                        ", wanted a heartbeat within ", Seconds(options_.heartbeat_timeout));
-    effects.push_back(Notice{absl::StrCat(last, "; epoch ", membership_.epoch, " goes on with ",
-                                          membership_.members.size(), " workers")});
-  }
-  if (last.empty()) return;
-  if (membership_.members.empty()) {
-    return End(RunPhase::kFailed, absl::StrCat("no worker is left: ", last), now, effects);
-  }
-  // What waited for the lost ones alone is complete now.
-  FinishRounds(now, effects);
-  FinishRunIfDone(now, effects);
-}
-
-void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
-  const Worker* validator = Validator();
-  if (validator == nullptr) return;
-  const bool were_equal = ledger_.replicas_equal();
-  for (RoundRecord& record :
-       ledger_.Finish(membership_.members, validator->member.worker, SecondsOfTraining(now))) {
-    effects.push_back(RoundFinished{std::move(record)});
-  }
-  if (were_equal && !ledger_.replicas_equal() && options_.promises_equal_replicas) {
-    effects.push_back(Notice{absl::StrCat("replicas differ: ", ledger_.inequality())});
-  }
-}
-
-void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
-  if (phase_ != RunPhase::kTraining) return;
-  for (const Member& member : membership_.members) {
-    if (!workers_.at(member.worker).final) return;
-  }
-  if (std::string missing = WhatIsMissing(); !missing.empty()) {
-    return End(RunPhase::kFailed, std::move(missing), now, effects);
-  }
-  End(RunPhase::kFinished, absl::StrCat("all ", options_.rounds, " rounds are done"), now, effects);
-}
-
-std::string Coordinator::WhatIsMissing() const {
-  if (ledger_.records().size() < options_.rounds) {
-    return absl::StrCat("every worker sent its final report after ", ledger_.records().size(),
-                        " finished rounds, wanted ", options_.rounds);
-  }
-  if (options_.promises_equal_replicas && !ledger_.replicas_equal()) {
-    return absl::StrCat("replicas differ: ", ledger_.inequality());
-  }
-  std::string lost;
-  for (const auto& [index, worker] : workers_) {
-    if (worker.lost) {
-      absl::StrAppend(&lost, lost.empty() ? "" : ", ", Describe(worker.member));
-    } else if (worker.final && !worker.final->model_file.empty()) {
-      return "";
-    }
-  }
-  return absl::StrCat("all rounds are done, but no worker that is left has written the weights",
-                      lost.empty() ? "" : "; lost: ", lost);
 }
 
 bool Coordinator::EveryoneToldOfTheEnd() const {
@@ -276,20 +262,6 @@ bool Coordinator::EveryoneToldOfTheEnd() const {
                      [](const auto& entry) { return entry.second.told; });
 }
 
-void Coordinator::End(RunPhase phase, std::string reason, absl::Time now, Effects& effects) {
-  phase_ = phase;
-  reason_ = std::move(reason);
-  ended_ = now;
-  effects.push_back(PhaseChanged{phase_, reason_});
-}
-
-const Coordinator::Worker* Coordinator::Validator() const {
-  for (const auto& [index, worker] : workers_) {
-    if (!worker.lost) return &worker;
-  }
-  return nullptr;
-}
-
 const Coordinator::Worker* Coordinator::FindWorker(const std::string& name) const {
   for (const auto& [index, worker] : workers_) {
     if (worker.member.name == name) return &worker;
@@ -297,15 +269,8 @@ const Coordinator::Worker* Coordinator::FindWorker(const std::string& name) cons
   return nullptr;
 }
 
-bool Coordinator::EveryShardKnowsEpoch() const {
-  return std::all_of(shards_.begin(), shards_.end(), [&](const auto& entry) {
-    return entry.second.known_epoch == membership_.epoch;
-  });
-}
-
-double Coordinator::SecondsOfTraining(absl::Time now) const {
-  if (!training_began_) return 0;
-  return absl::ToDoubleSeconds(ended_.value_or(now) - *training_began_);
+Coordinator::Worker* Coordinator::FindWorker(const std::string& name) {
+  return const_cast<Worker*>(std::as_const(*this).FindWorker(name));
 }
 
 }  // namespace longwave

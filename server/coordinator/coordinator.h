@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -162,7 +163,10 @@ class Coordinator {
   // Records from index round_records_from on, at most kStatusRecordsMax of them: ask again from
   // where they end, as record_count is of all.
   RunStatus Status(uint64_t round_records_from, absl::Time now) const;
+  // Finished rounds from round `round` on.
+  std::span<const FinishedRound> RoundsFrom(uint32_t round) const;
   RunPhase phase() const { return phase_; }
+  const std::string& reason() const { return reason_; }  // why the run is over
   bool is_over() const { return phase_ != RunPhase::kWaiting && phase_ != RunPhase::kTraining; }
   // The run is over, and every worker and shard that still takes part has had it as an answer.
   bool EveryoneToldOfTheEnd() const;
@@ -172,72 +176,117 @@ class Coordinator {
   static constexpr size_t kWorkersMax = 1 << 16;
 
  private:
-  struct Worker {
-    Member member;
-    uint64_t incarnation = 0;
-    WorkerState state;  // as it reported it
+  struct Worker : WorkerRecord {
     absl::Time heard;
-    std::optional<FinalReport> final;
-    bool lost = false;  // silent for too long: no longer a member
     bool told = false;  // that the run is over
+
+    bool is_active() const { return !lost && member.first_round != kRoundNever; }
+    bool is_joining() const { return !lost && member.first_round == kRoundNever; }
   };
-  struct Shard {
-    ShardAddress address;
-    uint64_t incarnation = 0;
-    ShardState state;
+  struct Shard : ShardRecord {
     absl::Time heard;
-    uint32_t known_epoch = 0;
-    bool told = false;  // that the run is over
+    bool silent = false;  // for longer than the timeout, and it was said
+    bool told = false;    // that the run is over
   };
   using Effects = std::vector<CoordinatorEffect>;
 
+  // --- coordinator.cc: events
   void On(const RegisterWorker& request, absl::Time now, Effects& effects);
   void On(const RegisterShard& request, absl::Time now, Effects& effects);
   void On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects);
   void On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& effects);
   void On(const StopRequested& request, absl::Time now, Effects& effects);
   void On(const Tick&, absl::Time now, Effects& effects);
+  void TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects);
 
+  // --- coordinator_checks.cc: what is refused and why; these change nothing
   // who: "worker w", for the sentence.
   absl::Status CheckSettings(const std::string& who, const std::string& settings) const;
+  absl::Status CheckPlace(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckRegistration(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckRegistration(const RegisterShard& request, absl::Time now) const;
   absl::Status CheckHeartbeat(const WorkerHeartbeat& heartbeat) const;
+  absl::Status CheckHeartbeat(const ShardHeartbeat& heartbeat) const;
   // Why the run can't go on after this heartbeat; empty if it can.
-  std::string FailureIn(const Worker& worker, const WorkerHeartbeat& heartbeat) const;
+  static std::string FailureIn(const WorkerHeartbeat& heartbeat);
 
+  // --- coordinator_members.cc: who takes part
   void BeginTrainingIfComplete(absl::Time now, Effects& effects);
-  void FinishRounds(absl::Time now, Effects& effects);
-  void FinishRunIfDone(absl::Time now, Effects& effects);
+  void DropBeforeStart(uint32_t worker);
   void DropSilentBeforeStart(absl::Time now, Effects& effects);
+  void TakePlace(Worker& worker, const RegisterWorker& request);
+  // how: "joins", …, for the notice.
+  void Join(Worker& worker, const std::string& how, Effects& effects);
+  // A joining member that has caught up gets its first round.
+  void Activate(Worker& worker, Effects& effects);
+  // It is no member again by being heard. why: for the notice.
+  void Leave(Worker& worker, const std::string& why, Effects& effects);
   void LoseSilentWorkers(absl::Time now, Effects& effects);
-  void End(RunPhase phase, std::string reason, absl::Time now, Effects& effects);
+  // Where nobody else pushes any more, those who wait for their first round are not to wait.
+  void LowerFirstRounds();
+  bool AnyoneHasBegun() const;
+  // Makes the next epoch's members what the worker says of itself.
+  void SetMember(const Worker& worker);
+  void BeginEpoch();
+  std::string Members() const;  // "epoch 4 goes on with 2 workers and 1 that joins"
 
-  WorkerHeartbeatReply ReplyTo(const WorkerHeartbeat& heartbeat) const;
-  ShardHeartbeatReply ReplyTo(const ShardHeartbeat& heartbeat) const;
-
-  std::string OverSentence() const;  // "the run is over (failed: …)"
-  bool EveryShardKnowsEpoch() const;
-  // The live member of lowest index; null if there is none.
-  const Worker* Validator() const;
-  const Worker* FindWorker(const std::string& name) const;
+  // --- coordinator_end.cc: rounds, what is waited for, the end
+  void FinishRounds(absl::Time now, Effects& effects);
+  void TakeRepairs(const RoundOutcome& outcome, Effects& effects);
+  void FinishRunIfDone(absl::Time now, Effects& effects);
+  // Every active member, and there is one, has sent its final report.
+  bool AllAreDone() const;
   // Why the run, all of whose members are done, is not finished; empty if it is.
   std::string WhatIsMissing() const;
+  void WatchShards(absl::Time now, Effects& effects);
+  // Ends a run that waits in vain.
+  void WatchPatience(absl::Time now, Effects& effects);
+  void ForgiveOwnPause(absl::Time now);
+  void End(RunPhase phase, std::string reason, absl::Time now, Effects& effects);
+  bool IsBeyondItsFirstRound() const;
+  uint32_t NewestRound() const;  // open at any shard
+
+  // --- coordinator_status.cc: what is told
+  WorkerHeartbeatReply ReplyTo(const WorkerHeartbeat& heartbeat) const;
+  ShardHeartbeatReply ReplyTo(const ShardHeartbeat& heartbeat) const;
+  std::string Trouble() const;
+  std::string OverSentence() const;  // "the run is over (failed: …)"
+  bool EveryShardKnowsEpoch() const;
+  // The active member of lowest index; null if there is none.
+  const Worker* Validator() const;
   double SecondsOfTraining(absl::Time now) const;
+
+  // --- coordinator_export.cc
+  CoordinatorState ExportState(absl::Time now) const;
+
+  // The one of that name; null if there is none.
+  const Worker* FindWorker(const std::string& name) const;
+  Worker* FindWorker(const std::string& name);
 
   const CoordinatorOptions options_;
   RunPhase phase_ = RunPhase::kWaiting;
-  std::string reason_;  // why the run is over
-  uint64_t run_ = 0;    // drawn at the first step; never 0
-  std::optional<absl::Time> first_step_;
-  std::optional<absl::Time> training_began_;
-  std::optional<absl::Time> ended_;
+  std::string reason_;                // why the run is over
+  uint64_t run_ = 0;                  // drawn at the first step; never 0
   std::optional<Manifest> manifest_;  // the first worker's, and everyone's
   uint64_t layout_hash_ = 0;
-  std::map<uint32_t, Worker> workers_;  // by index; lost ones stay, to be shown
+  std::map<uint32_t, Worker> workers_;  // by index; lost ones stay, to be shown and to come back
   std::map<uint32_t, Shard> shards_;
   Membership membership_;
   RoundLedger ledger_;
+  uint64_t repairs_ = 0;
+
+  // Clocks.
+  std::optional<absl::Time> first_step_;
+  std::optional<absl::Time> last_tick_;
+  std::optional<absl::Time> training_began_;
+  std::optional<absl::Time> ended_;
+  double seconds_before_ = 0;                // of training, of the record that this was made from
+  std::optional<absl::Time> alone_since_;    // there are no members
+  std::optional<absl::Time> lacking_since_;  // all members are done, and something is missing
+  std::string last_loss_;                    // who was lost last, and why
+
+  bool unsaved_ = false;
+  bool manifest_unsaved_ = false;
 };
 
 }  // namespace longwave

@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/sentences.h"
 
 namespace longwave {
 namespace {
@@ -39,6 +40,15 @@ const std::string_view* Find(const std::vector<Setting>& settings, std::string_v
   return nullptr;
 }
 
+bool Contains(const std::vector<uint64_t>& words, uint64_t word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+absl::Status TakenPlace(const std::string& who) {
+  return absl::AbortedError(absl::StrCat("another process has taken the place of ", who,
+                                         ", which this one had; it is to end"));
+}
+
 }  // namespace
 
 absl::Status Coordinator::CheckSettings(const std::string& who, const std::string& settings) const {
@@ -62,32 +72,41 @@ absl::Status Coordinator::CheckSettings(const std::string& who, const std::strin
       absl::StrCat(who, " lists its settings in another order; wanted a process of this version"));
 }
 
-absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl::Time now) const {
-  if (is_over()) return absl::FailedPreconditionError(OverSentence());
-  if (request.name.empty() || request.name.size() > kNameBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("worker name of ", request.name.size(),
-                                                   " bytes, wanted 1 to ", kNameBytesMax));
-  }
+// Whether there is a place for a worker of that name.
+absl::Status Coordinator::CheckPlace(const RegisterWorker& request, absl::Time now) const {
   if (const Worker* worker = FindWorker(request.name); worker != nullptr) {
-    if (worker->lost) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          Describe(worker->member),
-          " was lost and the run goes on without it; wanted a worker before the run began"));
-    }
-    if (worker->incarnation != request.incarnation) {
+    if (worker->incarnation == request.incarnation || worker->lost) return absl::OkStatus();
+    if (request.identity == 0 || worker->identity != request.identity) {
       return absl::AlreadyExistsError(absl::StrFormat(
           "worker name %s is taken by a live member that was heard %.1f s ago; wanted another name",
           request.name, absl::ToDoubleSeconds(now - worker->heard)));
     }
     return absl::OkStatus();
   }
-  LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("worker ", request.name), request.settings));
-  if (phase_ == RunPhase::kTraining || workers_.size() >= options_.workers_wanted) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("worker ", request.name, " asks to join, but all ", options_.workers_wanted,
-                     " wanted workers are registered",
-                     phase_ == RunPhase::kTraining ? " and training has begun" : ""));
+  if (phase_ == RunPhase::kWaiting && workers_.size() >= options_.workers_wanted) {
+    return absl::UnavailableError(absl::StrCat(
+        "worker ", request.name, " asks to join, but all ", options_.workers_wanted,
+        " workers that the run begins with are registered; it may join once training has begun"));
   }
+  if (workers_.size() >= kWorkersMax) {
+    return absl::ResourceExhaustedError(absl::StrCat("worker ", request.name, ": the run has had ",
+                                                     kWorkersMax, " names, and takes no more"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl::Time now) const {
+  if (is_over()) return absl::FailedPreconditionError(OverSentence());
+  if (request.name.empty() || request.name.size() > kNameBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("worker name of ", request.name.size(),
+                                                   " bytes, wanted 1 to ", kNameBytesMax));
+  }
+  if (const Worker* worker = FindWorker(request.name);
+      worker != nullptr && Contains(worker->former, request.incarnation)) {
+    return TakenPlace(Describe(worker->member));
+  }
+  LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("worker ", request.name), request.settings));
+  LONGWAVE_RETURN_IF_ERROR(CheckPlace(request, now));
   LONGWAVE_RETURN_IF_ERROR(Validate(request.manifest));
   if (!manifest_) return absl::OkStatus();
   if (std::string difference = FirstDifference(request.manifest, *manifest_); !difference.empty()) {
@@ -110,14 +129,32 @@ absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", request.shard, ", wanted an index below ", options_.shards_wanted));
   }
-  const auto found = shards_.find(request.shard);
-  if (found == shards_.end() || found->second.incarnation == request.incarnation) {
-    return absl::OkStatus();
+  if (request.run != 0 && request.run != run_) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "shard %d: its folder is of run %016x, wanted this one, %016x, or an empty folder",
+        request.shard, request.run, run_));
   }
-  return absl::AlreadyExistsError(absl::StrFormat(
-      "shard %d is taken by a live one at %s that was heard %.1f s ago; wanted another index",
-      request.shard, found->second.address.data_endpoint,
-      absl::ToDoubleSeconds(now - found->second.heard)));
+  const auto found = shards_.find(request.shard);
+  if (found == shards_.end()) return absl::OkStatus();
+  const Shard& shard = found->second;
+  if (Contains(shard.former, request.incarnation)) {
+    return TakenPlace(absl::StrCat("shard ", request.shard));
+  }
+  // Who has the run's folder has locked it: the process before is gone.
+  if (shard.incarnation == request.incarnation || request.run != 0) return absl::OkStatus();
+  const absl::Duration silence = now - shard.heard;
+  if (phase_ == RunPhase::kWaiting) {
+    return absl::AlreadyExistsError(
+        absl::StrFormat("shard %d is taken by a live one at %s that was heard %s ago; wanted "
+                        "another index",
+                        request.shard, shard.address.data_endpoint, Seconds(silence)));
+  }
+  if (silence >= options_.replace_after) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrFormat(
+      "shard %d, without the run's folder, asks for the place of one at %s that was heard %s ago; "
+      "wanted it to be silent for %s",
+      request.shard, shard.address.data_endpoint, Seconds(silence),
+      Seconds(options_.replace_after)));
 }
 
 absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const {
@@ -129,12 +166,13 @@ absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const
                                             " registered workers"));
   }
   const Worker& worker = found->second;
+  if (Contains(worker.former, heartbeat.incarnation)) return TakenPlace(Describe(worker.member));
   if (worker.incarnation != heartbeat.incarnation) {
     return absl::AbortedError(absl::StrFormat("heartbeat of %s: incarnation %016x, wanted %016x",
                                               Describe(worker.member), heartbeat.incarnation,
                                               worker.incarnation));
   }
-  if (worker.lost || !heartbeat.failure.empty()) return absl::OkStatus();
+  if (worker.left || !heartbeat.failure.empty()) return absl::OkStatus();
   if (phase_ == RunPhase::kWaiting && (!heartbeat.rounds.empty() || heartbeat.final)) {
     return absl::InvalidArgumentError(absl::StrCat(
         Describe(worker.member), " reports rounds, but the run has not begun; wanted none"));
@@ -142,11 +180,30 @@ absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const
   return ledger_.Check(worker.member, heartbeat.rounds);
 }
 
-std::string Coordinator::FailureIn(const Worker& worker, const WorkerHeartbeat& heartbeat) const {
-  const std::string who = Describe(worker.member);
-  if (!heartbeat.failure.empty()) return absl::StrCat(who, ": ", heartbeat.failure);
+absl::Status Coordinator::CheckHeartbeat(const ShardHeartbeat& heartbeat) const {
+  if (is_over()) return absl::OkStatus();
+  const auto found = shards_.find(heartbeat.shard);
+  if (found == shards_.end()) {
+    return absl::NotFoundError(absl::StrCat("heartbeat of shard ", heartbeat.shard,
+                                            ": wanted one of the ", shards_.size(),
+                                            " registered shards"));
+  }
+  const Shard& shard = found->second;
+  if (Contains(shard.former, heartbeat.incarnation)) {
+    return TakenPlace(absl::StrCat("shard ", heartbeat.shard));
+  }
+  if (shard.incarnation != heartbeat.incarnation) {
+    return absl::AbortedError(
+        absl::StrFormat("heartbeat of shard %d: incarnation %016x, wanted %016x", heartbeat.shard,
+                        heartbeat.incarnation, shard.incarnation));
+  }
+  return absl::OkStatus();
+}
+
+std::string Coordinator::FailureIn(const WorkerHeartbeat& heartbeat) {
+  if (!heartbeat.failure.empty()) return heartbeat.failure;
   const auto sentence = [&](const char* which, uint64_t step, double loss) {
-    return absl::StrCat(who, ": the ", which, " loss at step ", step, " is ", loss,
+    return absl::StrCat("the ", which, " loss at step ", step, " is ", loss,
                         ", wanted a finite number");
   };
   for (const RoundReport& report : heartbeat.rounds) {
@@ -162,10 +219,6 @@ std::string Coordinator::FailureIn(const Worker& worker, const WorkerHeartbeat& 
     return sentence("final validation", heartbeat.state.step, *heartbeat.final->validation_loss);
   }
   return "";
-}
-
-std::string Coordinator::OverSentence() const {
-  return absl::StrCat("the run is over (", std::string(Name(phase_)), ": ", reason_, ")");
 }
 
 }  // namespace longwave

@@ -1,9 +1,11 @@
 #ifndef LONGWAVE_SERVER_COORDINATOR_COORDINATOR_RECORD_H_
 #define LONGWAVE_SERVER_COORDINATOR_COORDINATOR_RECORD_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/layout/manifest.h"
@@ -127,6 +129,9 @@ struct CoordinatorChanges {
 
 // Of the latest so many finished rounds the hashes are kept, to judge snapshots by.
 inline constexpr uint32_t kRoundsWithHashes = 64;
+
+// Forgets the hashes of all but the latest, after rounds from index `from` on were added.
+void ForgetOldHashes(std::vector<FinishedRound>* rounds, size_t from);
 
 // Makes the record up to date. In memory what CoordinatorStore does on a disk.
 void Apply(const CoordinatorChanges& changes, CoordinatorRecord* record);

@@ -1,9 +1,14 @@
 // What the coordinator tells: the answers to heartbeats, and the figures that people look at.
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/sentences.h"
 
 namespace longwave {
 
@@ -17,14 +22,14 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
     return reply;
   }
   const Worker& worker = workers_.at(heartbeat.worker);
-  if (worker.lost) {
+  if (worker.left) {
     reply.instruction = Instruction::kStop;
-    reply.reason =
-        absl::StrCat(Describe(worker.member), " was silent for too long and is no longer a member");
+    reply.reason = absl::StrCat(Describe(worker.member), kIsNoMember);
     return reply;
   }
   reply.validates = &worker == Validator();
   if (phase_ != RunPhase::kTraining) return reply;
+  reply.repair = worker.repair;
   if (EveryShardKnowsEpoch()) {
     if (heartbeat.known_epoch != membership_.epoch) {
       reply.membership = membership_;
@@ -46,6 +51,10 @@ ShardHeartbeatReply Coordinator::ReplyTo(const ShardHeartbeat& heartbeat) const 
   if (phase_ != RunPhase::kTraining) return reply;
   if (heartbeat.known_epoch != membership_.epoch) reply.membership = membership_;
   if (!heartbeat.knows_manifest) reply.manifest = manifest_;
+  for (const SnapshotHash& snapshot : heartbeat.snapshots) {
+    const std::optional<bool> equal = ledger_.Judge(snapshot);
+    if (equal) reply.verdicts.push_back({snapshot.segment, snapshot.round, *equal});
+  }
   return reply;
 }
 
@@ -57,26 +66,29 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
   for (const auto& [index, worker] : workers_) {
     status.members.push_back(
         {worker.member, worker.state, absl::ToDoubleSeconds(now - worker.heard)});
-    if (worker.lost) status.members.back().state.phase = WorkerPhase::kLost;
+    WorkerPhase& phase = status.members.back().state.phase;
+    if (worker.is_joining()) phase = WorkerPhase::kJoining;
+    if (worker.lost && !worker.left) phase = WorkerPhase::kLost;
+    if (worker.left && phase != WorkerPhase::kFailed) phase = WorkerPhase::kDone;
   }
   for (const auto& [index, shard] : shards_) {
-    status.shards.push_back({shard.address, shard.state, absl::ToDoubleSeconds(now - shard.heard)});
+    status.shards.push_back({shard.address, shard.state, absl::ToDoubleSeconds(now - shard.heard),
+                             shard.silent, shard.trouble});
   }
 
-  const std::vector<RoundRecord>& records = ledger_.records();
-  const uint64_t begin = std::min<uint64_t>(round_records_from, records.size());
-  const uint64_t end = std::min<uint64_t>(begin + kStatusRecordsMax, records.size());
-  status.records.assign(records.begin() + static_cast<ptrdiff_t>(begin),
-                        records.begin() + static_cast<ptrdiff_t>(end));
-  status.record_count = records.size();
+  const std::vector<FinishedRound>& rounds = ledger_.rounds();
+  const uint64_t begin = std::min<uint64_t>(round_records_from, rounds.size());
+  const uint64_t end = std::min<uint64_t>(begin + kStatusRecordsMax, rounds.size());
+  for (uint64_t i = begin; i < end; ++i) status.records.push_back(rounds[i].record);
+  status.record_count = rounds.size();
   status.parameters = manifest_ ? static_cast<uint64_t>(ParameterCount(*manifest_)) : 0;
   status.replicas_equal = ledger_.replicas_equal();
   status.inequality = ledger_.inequality();
   status.seconds = SecondsOfTraining(now);
-  if (!records.empty()) status.state_hash = records.back().state_hash;
-  for (auto record = records.rbegin(); record != records.rend(); ++record) {
-    if (!record->validation_loss) continue;
-    status.validation_loss = record->validation_loss;
+  if (!rounds.empty()) status.state_hash = rounds.back().record.state_hash;
+  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
+    if (!round->record.validation_loss) continue;
+    status.validation_loss = round->record.validation_loss;
     break;
   }
   // A final report is later than any round's; among several the validating worker's comes first.
@@ -88,7 +100,55 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
   }
   status.workers_wanted = options_.workers_wanted;
   status.shards_wanted = options_.shards_wanted;
+  status.trouble = Trouble();
+  status.repairs = repairs_;
   return status;
+}
+
+std::span<const FinishedRound> Coordinator::RoundsFrom(uint32_t round) const {
+  const std::vector<FinishedRound>& rounds = ledger_.rounds();
+  const auto first = std::ranges::lower_bound(
+      rounds, round, {}, [](const FinishedRound& finished) { return finished.record.round; });
+  return std::span(rounds).subspan(static_cast<size_t>(first - rounds.begin()));
+}
+
+std::string Coordinator::Trouble() const {
+  if (phase_ != RunPhase::kTraining) return "";
+  std::vector<std::string> sentences;
+  for (const auto& [index, shard] : shards_) {
+    if (shard.silent) {
+      sentences.push_back(absl::StrCat("shard ", index, " is silent: waiting for it to come back"));
+    } else if (!shard.trouble.empty()) {
+      sentences.push_back(absl::StrCat("shard ", index, ": ", shard.trouble));
+    }
+  }
+  if (membership_.members.empty()) {
+    sentences.push_back("no worker is left: waiting for one to come back");
+  }
+  if (lacking_since_) sentences.push_back(WhatIsMissing());
+  return absl::StrJoin(sentences, "; ");
+}
+
+std::string Coordinator::OverSentence() const {
+  return absl::StrCat("the run is over (", std::string(Name(phase_)), ": ", reason_, ")");
+}
+
+const Coordinator::Worker* Coordinator::Validator() const {
+  for (const auto& [index, worker] : workers_) {
+    if (worker.is_active()) return &worker;
+  }
+  return nullptr;
+}
+
+bool Coordinator::EveryShardKnowsEpoch() const {
+  return std::all_of(shards_.begin(), shards_.end(), [&](const auto& entry) {
+    return entry.second.known_epoch == membership_.epoch;
+  });
+}
+
+double Coordinator::SecondsOfTraining(absl::Time now) const {
+  if (!training_began_) return seconds_before_;
+  return seconds_before_ + absl::ToDoubleSeconds(ended_.value_or(now) - *training_began_);
 }
 
 }  // namespace longwave

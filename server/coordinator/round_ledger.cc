@@ -3,153 +3,208 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 namespace longwave {
 
-std::string Describe(const Member& member) {
-  return absl::StrCat("worker ", member.worker, " (", member.name, ")");
+RoundLedger::RoundLedger(uint64_t round_count, const CoordinatorRecord& record)
+    : round_count_(round_count),
+      next_round_(record.state.next_round),
+      workers_(record.state.ledger_workers.begin(), record.state.ledger_workers.end()),
+      rounds_(record.rounds),
+      inequality_(record.state.inequality),
+      rate_seconds_(record.state.rate_seconds),
+      rate_tokens_(record.state.rate_tokens),
+      saved_rounds_(record.rounds.size()) {
+  if (record.state.segment_count != 0) segment_count_ = record.state.segment_count;
+  for (const OpenReport& open : record.reports) {
+    open_[open.report.round].emplace(open.member.worker, open);
+  }
+}
+
+uint32_t RoundLedger::NextOf(const Member& member) const {
+  const auto found = workers_.find(member.worker);
+  return std::max(found == workers_.end() ? 0 : found->second.next_round, member.first_round);
 }
 
 absl::Status RoundLedger::Check(const Member& member, std::span<const RoundReport> reports) const {
-  const auto next = next_round_.find(member.worker);
-  uint64_t wanted = next == next_round_.end() ? member.first_round : next->second;
+  const uint32_t next = NextOf(member);
   std::optional<size_t> segment_count = segment_count_;
+  const RoundReport* before = nullptr;
   for (const RoundReport& report : reports) {
-    if (report.round < wanted) continue;
     if (report.round >= round_count_) {
       return absl::InvalidArgumentError(absl::StrCat(Describe(member), " reported round ",
                                                      report.round, ", wanted a round below ",
                                                      round_count_));
     }
-    if (report.round > wanted) {
+    if (before != nullptr && report.round <= before->round) {
+      return absl::InvalidArgumentError(absl::StrCat(Describe(member), " reported round ",
+                                                     report.round, " after round ", before->round,
+                                                     ", wanted them in order"));
+    }
+    before = &report;
+    if (report.round < next || report.segment_hashes.empty()) continue;
+    if (!segment_count) segment_count = report.segment_hashes.size();
+    if (report.segment_hashes.size() != *segment_count) {
       return absl::InvalidArgumentError(absl::StrCat(
-          Describe(member), " reported round ", report.round, ", wanted round ", wanted, " next"));
+          Describe(member), ", round ", report.round, ": ", report.segment_hashes.size(),
+          " segment hashes, wanted ", *segment_count, " as the other reports have"));
     }
-    if (!report.segment_hashes.empty()) {
-      if (!segment_count) segment_count = report.segment_hashes.size();
-      if (report.segment_hashes.size() != *segment_count) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            Describe(member), ", round ", report.round, ": ", report.segment_hashes.size(),
-            " segment hashes, wanted ", *segment_count, " as the other reports have"));
-      }
-    }
-    ++wanted;
   }
   return absl::OkStatus();
 }
 
-void RoundLedger::Add(const Member& member, std::span<const RoundReport> reports) {
-  uint32_t& next = next_round_.try_emplace(member.worker, member.first_round).first->second;
+bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports) {
+  bool is_new = false;
   for (const RoundReport& report : reports) {
-    if (report.round < next) continue;
-    open_[report.round][member.worker] = {member, report};
-    next = report.round + 1;
+    if (report.round < NextOf(member)) continue;
+    is_new = true;
+    LedgerWorker& worker = workers_[member.worker];
+    worker.next_round = report.round + 1;
+    worker.newest = {report.tokens, report.bytes, report.seconds_computing, report.seconds_syncing};
+    worker.newest += worker.former;
+    if (report.round < next_round_) continue;  // finished without it; its work counts all the same
+    OpenReport& open = open_[report.round][member.worker];
+    open = {member, report};
+    open.report.tokens = worker.newest.tokens;
+    open.report.bytes = worker.newest.bytes;
+    open.report.seconds_computing = worker.newest.seconds_computing;
+    open.report.seconds_syncing = worker.newest.seconds_syncing;
+    unsaved_reports_.emplace_back(report.round, member.worker);
     if (!segment_count_ && !report.segment_hashes.empty()) {
       segment_count_ = report.segment_hashes.size();
     }
   }
+  return is_new;
 }
 
-std::vector<RoundRecord> RoundLedger::Finish(std::span<const Member> members, uint32_t validator,
-                                             double seconds) {
-  std::vector<RoundRecord> finished;
-  while (!open_.empty()) {
-    const auto first = open_.begin();
-    // A round that nobody has reported yet stands between the records and this one.
-    if (first->first != records_.size() + finished.size()) break;
-    if (!IsComplete(first->first, members)) break;
-    finished.push_back(MakeRecord(first->first, first->second, validator));
-    open_.erase(first);
+void RoundLedger::Restart(uint32_t worker) {
+  if (const auto found = workers_.find(worker); found != workers_.end()) {
+    found->second.former = found->second.newest;
   }
-  if (finished.empty()) return finished;
+}
+
+void RoundLedger::SkipRest(uint32_t worker) {
+  workers_[worker].next_round = static_cast<uint32_t>(round_count_);
+}
+
+std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
+                                              std::optional<uint32_t> validator, double seconds) {
+  std::vector<RoundOutcome> outcomes;
+  while (!open_.empty() && IsOver(next_round_, members)) {
+    const auto first = open_.begin();
+    if (first->first == next_round_) {
+      ReplicaVote vote = CompareReplicas(first->second);
+      FinishedRound round = MakeRecord(next_round_, first->second, validator);
+      round.record.replicas_equal = vote.difference.empty();
+      if (!vote.hashes.empty()) round.record.state_hash = CombineHashes(vote.hashes);
+      if (vote.difference.empty()) {
+        inequality_.clear();
+      } else if (inequality_.empty()) {
+        inequality_ = std::move(vote.difference);
+      }
+      round.hashes = std::move(vote.hashes);
+      round.undecided = std::move(vote.undecided);
+      outcomes.push_back({round.record, std::move(vote.suspects)});
+      rounds_.push_back(std::move(round));
+      open_.erase(first);
+    }
+    ++next_round_;
+  }
+  if (outcomes.empty()) return outcomes;
 
   const double elapsed = seconds - rate_seconds_;
-  const uint64_t tokens = finished.back().tokens - rate_tokens_;
-  for (RoundRecord& record : finished) {
+  const uint64_t now_tokens = outcomes.back().record.tokens;
+  const uint64_t tokens = now_tokens - std::min(now_tokens, rate_tokens_);
+  const size_t from = rounds_.size() - outcomes.size();
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    RoundRecord& record = outcomes[i].record;
     record.seconds = seconds;
     record.tokens_per_second = elapsed > 0 ? static_cast<double>(tokens) / elapsed : 0;
+    rounds_[from + i].record = record;
   }
   rate_seconds_ = seconds;
-  rate_tokens_ = finished.back().tokens;
-  records_.insert(records_.end(), finished.begin(), finished.end());
+  rate_tokens_ = now_tokens;
+  ForgetOldHashes(&rounds_, from);
+  std::erase_if(unsaved_reports_, [&](const auto& key) { return key.first < next_round_; });
+  return outcomes;
+}
+
+bool RoundLedger::IsOver(uint32_t round, std::span<const Member> members) {
+  const auto is_past = [&](const Member& member) { return NextOf(member) > round; };
+  // Whoever was waited for the last time is asked first: with many members most calls end here.
+  if (waits_for_ < members.size() && !is_past(members[waits_for_])) return false;
+  const auto late = std::ranges::find_if_not(members, is_past);
+  waits_for_ = static_cast<size_t>(late - members.begin());
+  return late == members.end();
+}
+
+FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
+                                      std::optional<uint32_t> validator) {
+  FinishedRound finished;
+  RoundRecord& record = finished.record;
+  record.round = round;
+  record.members = static_cast<uint32_t>(reports.size());
+  double computing = 0;
+  double syncing = 0;
+  for (const auto& [worker, open] : reports) {
+    const RoundReport& report = open.report;
+    record.step = std::max(record.step, report.step);
+    record.train_loss += report.train_loss / static_cast<double>(reports.size());
+    if (worker == validator) record.validation_loss = report.validation_loss;
+    WorkTotals& counted = workers_[worker].counted;
+    computing += std::max(0.0, report.seconds_computing - counted.seconds_computing);
+    syncing += std::max(0.0, report.seconds_syncing - counted.seconds_syncing);
+    counted = {report.tokens, report.bytes, report.seconds_computing, report.seconds_syncing};
+  }
+  // Over everyone who ever reported: what a lost worker has done was done.
+  WorkTotals sum;
+  for (const auto& [worker, ledger] : workers_) sum += ledger.counted;
+  record.tokens = sum.tokens;
+  record.bytes = sum.bytes;
+  if (computing + syncing > 0) record.compute_share = computing / (computing + syncing);
   return finished;
 }
 
-bool RoundLedger::IsComplete(uint32_t round, std::span<const Member> members) const {
-  const auto& entries = open_.at(round);
-  return std::all_of(members.begin(), members.end(), [&](const Member& member) {
-    return member.first_round > round || entries.contains(member.worker);
-  });
+std::optional<bool> RoundLedger::Judge(const SnapshotHash& snapshot) const {
+  if (snapshot.round > next_round_) return std::nullopt;
+  const auto round = std::ranges::lower_bound(
+      rounds_, uint64_t{snapshot.round}, {},
+      [](const FinishedRound& finished) { return uint64_t{finished.record.round} + 1; });
+  if (round == rounds_.end() || round->record.round + 1 != snapshot.round) return false;
+  if (snapshot.segment >= round->hashes.size()) return false;
+  if (std::ranges::binary_search(round->undecided, snapshot.segment)) return false;
+  return round->hashes[snapshot.segment] == snapshot.hash;
 }
 
-RoundRecord RoundLedger::MakeRecord(uint32_t round, const std::map<uint32_t, Entry>& entries,
-                                    uint32_t validator) {
-  RoundRecord record;
-  record.round = round;
-  record.members = static_cast<uint32_t>(entries.size());
-  double computing = 0;
-  double syncing = 0;
-  for (const auto& [worker, entry] : entries) {
-    const RoundReport& report = entry.report;
-    record.step = std::max(record.step, report.step);
-    record.train_loss += report.train_loss / static_cast<double>(entries.size());
-    if (worker == validator) record.validation_loss = report.validation_loss;
-    Totals& totals = totals_[worker];
-    computing += report.seconds_computing - totals.seconds_computing;
-    syncing += report.seconds_syncing - totals.seconds_syncing;
-    totals = {report.tokens, report.bytes, report.seconds_computing, report.seconds_syncing};
-  }
-  // Over everyone who ever reported: what a lost worker has done was done.
-  for (const auto& [worker, totals] : totals_) {
-    record.tokens += totals.tokens;
-    record.bytes.pushed += totals.bytes.pushed;
-    record.bytes.pulled += totals.bytes.pulled;
-    record.bytes.payload_pushed += totals.bytes.payload_pushed;
-    record.bytes.payload_pulled += totals.bytes.payload_pulled;
-  }
-  if (computing + syncing > 0) record.compute_share = computing / (computing + syncing);
-  CompareHashes(entries, record);
-  return record;
+void RoundLedger::ExportState(CoordinatorState* state) const {
+  state->next_round = next_round_;
+  state->ledger_workers.assign(workers_.begin(), workers_.end());
+  state->segment_count = segment_count_.value_or(0);
+  state->inequality = inequality_;
+  state->rate_seconds = rate_seconds_;
+  state->rate_tokens = rate_tokens_;
 }
 
-void RoundLedger::CompareHashes(const std::map<uint32_t, Entry>& entries, RoundRecord& record) {
-  std::string difference;
-  for (const auto& [worker, entry] : entries) {
-    if (!entry.report.segment_hashes.empty()) continue;
-    // Without hashes nothing is proved, so nothing is claimed.
-    difference = absl::StrCat("round ", record.round, ": ", Describe(entry.member),
-                              " reported no hashes, wanted one for each segment");
-    break;
+void RoundLedger::Export(CoordinatorRecord* record) const {
+  ExportState(&record->state);
+  record->rounds = rounds_;
+  record->reports.clear();
+  for (const auto& [round, reports] : open_) {
+    for (const auto& [worker, open] : reports) record->reports.push_back(open);
   }
-  std::vector<uint64_t> wanted;
-  if (difference.empty()) {
-    const size_t segment_count = entries.begin()->second.report.segment_hashes.size();
-    for (size_t segment = 0; segment < segment_count; ++segment) {
-      std::map<uint64_t, uint32_t> votes;
-      for (const auto& [worker, entry] : entries) ++votes[entry.report.segment_hashes[segment]];
-      // The majority's value; on a tie the one that the lowest worker index holds.
-      const Entry* majority = nullptr;
-      for (const auto& [worker, entry] : entries) {
-        const uint64_t hash = entry.report.segment_hashes[segment];
-        if (majority == nullptr || votes[hash] > votes[majority->report.segment_hashes[segment]]) {
-          majority = &entry;
-        }
-      }
-      wanted.push_back(majority->report.segment_hashes[segment]);
-      for (const auto& [worker, entry] : entries) {
-        const uint64_t hash = entry.report.segment_hashes[segment];
-        if (hash == wanted.back() || !difference.empty()) continue;
-        difference = absl::StrFormat(
-            "round %d: %s has hash %016x in segment %d, wanted %016x as %d of %d members have",
-            record.round, Describe(entry.member), hash, segment, wanted.back(),
-            votes[wanted.back()], entries.size());
-      }
-    }
-    record.state_hash = CombineHashes(wanted);
+}
+
+void RoundLedger::ExportUnsaved(CoordinatorChanges* changes) const {
+  changes->rounds.assign(rounds_.begin() + static_cast<ptrdiff_t>(saved_rounds_), rounds_.end());
+  changes->reports.clear();
+  for (const auto& [round, worker] : unsaved_reports_) {
+    changes->reports.push_back(open_.at(round).at(worker));
   }
-  record.replicas_equal = difference.empty();
-  if (inequality_.empty()) inequality_ = difference;
+}
+
+void RoundLedger::Saved() {
+  saved_rounds_ = rounds_.size();
+  unsaved_reports_.clear();
 }
 
 }  // namespace longwave

@@ -7,74 +7,100 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/wire/control.h"
+#include "server/coordinator/coordinator_record.h"
+#include "server/coordinator/replica_vote.h"
 
 namespace longwave {
 
-// "worker 2 (worker-2)": how sentences name a worker.
-std::string Describe(const Member& member);
+// A round that was finished just now.
+struct RoundOutcome {
+  RoundRecord record;
+  // Of each worker that reported it, with hashes: the segments to fetch anew, none if it is equal.
+  std::map<uint32_t, std::vector<uint32_t>> suspects;
+};
 
-// The rounds of a run: takes each worker's reports in, and once every member has reported a round
-// makes one record of it, comparing the replicas' hashes. Rounds finish in order.
+// The rounds of a run: takes each worker's reports in, and once nobody who is due can report a
+// round any more makes one record of it, comparing the replicas' hashes. Rounds finish in order. A
+// worker that reports a round has skipped those before that it did not report; of a round that all
+// have skipped there is no record.
 //
-// Memory: a record of about 150 bytes for each finished round, and the reports (8 bytes a segment
-// and worker) of those that are not; the members of a run are at most a few rounds apart.
+// Memory: a record of about 150 bytes for each finished round, the hashes of the last
+// kRoundsWithHashes, and the reports (8 bytes a segment and worker) of those that are not finished;
+// the members of a run are at most a few rounds apart.
 class RoundLedger {
  public:
   explicit RoundLedger(uint64_t round_count) : round_count_(round_count) {}
+  // Goes on from a record that was checked (Coordinator::CheckRecord).
+  RoundLedger(uint64_t round_count, const CoordinatorRecord& record);
 
-  // Whether `reports` can be taken in; changes nothing. A report that is already here is fine (a
-  // heartbeat whose answer was lost comes again). InvalidArgument: a round out of turn or out of
-  // the run, a number of segments that is not that of the reports before.
+  // Whether `reports` can be taken in; changes nothing. A report that is already here, or of a
+  // round before the worker's first, is fine: it says nothing new. InvalidArgument: rounds that do
+  // not ascend or are out of the run, a number of segments that is not that of the reports before.
   absl::Status Check(const Member& member, std::span<const RoundReport> reports) const;
 
-  // Takes checked reports in; those already here change nothing.
-  void Add(const Member& member, std::span<const RoundReport> reports);
+  // Takes checked reports in; true if any of them was new.
+  bool Add(const Member& member, std::span<const RoundReport> reports);
+  // Another process goes on as this worker: its counts begin at zero and go on top of what was.
+  void Restart(uint32_t worker);
+  // The worker will report no more.
+  void SkipRest(uint32_t worker);
 
-  // Finishes every round that all of `members` (those whose first_round has come) have reported;
-  // reports of workers that have left since still count. validator: the worker whose validation
-  // loss is the record's. seconds: since training began. Rounds that finish in one call share one
-  // rate of tokens, over the time since the call before that finished any.
-  std::vector<RoundRecord> Finish(std::span<const Member> members, uint32_t validator,
-                                  double seconds);
+  // Finishes every round that all of `members` who are due (whose first_round has come) have
+  // reported or skipped, as long as there are reports of it or a later one; reports of workers that
+  // have left since still count. validator: the worker whose validation loss is the record's.
+  // seconds: since training began. Rounds that finish in one call share one rate of tokens, over
+  // the time since the call before that finished any.
+  std::vector<RoundOutcome> Finish(std::span<const Member> members,
+                                   std::optional<uint32_t> validator, double seconds);
 
-  const std::vector<RoundRecord>& records() const { return records_; }
-  // True until a finished round's hashes differ.
+  // Finished rounds, each with what is known of its hashes.
+  const std::vector<FinishedRound>& rounds() const { return rounds_; }
+  // The oldest round that is not finished.
+  uint32_t next_round() const { return next_round_; }
+  // Whether the replicas were equal after the last finished round.
   bool replicas_equal() const { return inequality_.empty(); }
-  // The first difference: round, worker, segment, in a sentence.
+  // Otherwise the first difference since they were: round, worker, segment, in a sentence.
   const std::string& inequality() const { return inequality_; }
 
- private:
-  struct Entry {
-    Member member;
-    RoundReport report;
-  };
-  // What a worker has done up to its last report in a finished round; kept when it leaves.
-  struct Totals {
-    uint64_t tokens = 0;
-    ByteCounts bytes;
-    double seconds_computing = 0;
-    double seconds_syncing = 0;
-  };
+  // Whether a snapshot is what the majority had after the round before; nothing: that is not
+  // finished. False also if nobody reported it or it was too long ago.
+  std::optional<bool> Judge(const SnapshotHash& snapshot) const;
 
-  bool IsComplete(uint32_t round, std::span<const Member> members) const;
-  RoundRecord MakeRecord(uint32_t round, const std::map<uint32_t, Entry>& entries,
-                         uint32_t validator);
-  // Sets replicas_equal and state_hash; names the first inequality of the run.
-  void CompareHashes(const std::map<uint32_t, Entry>& entries, RoundRecord& record);
+  // Fills the ledger's parts.
+  void Export(CoordinatorRecord* record) const;
+  void ExportState(CoordinatorState* state) const;
+  // Rounds and reports since the last Saved.
+  void ExportUnsaved(CoordinatorChanges* changes) const;
+  void Saved();
+
+ private:
+  using Reports = std::map<uint32_t, OpenReport>;  // of a round, by worker
+
+  bool IsOver(uint32_t round, std::span<const Member> members);
+  // The worker's next round, were it a member with that first round.
+  uint32_t NextOf(const Member& member) const;
+  FinishedRound MakeRecord(uint32_t round, const Reports& reports,
+                           std::optional<uint32_t> validator);
 
   uint64_t round_count_;
-  std::map<uint32_t, uint32_t> next_round_;             // by worker
-  std::map<uint32_t, std::map<uint32_t, Entry>> open_;  // by round, then worker
-  std::map<uint32_t, Totals> totals_;                   // by worker
-  std::optional<size_t> segment_count_;                 // of the first report that had hashes
-  std::vector<RoundRecord> records_;
+  uint32_t next_round_ = 0;
+  std::map<uint32_t, LedgerWorker> workers_;
+  std::map<uint32_t, Reports> open_;     // by round
+  std::optional<size_t> segment_count_;  // of the first report that had hashes
+  std::vector<FinishedRound> rounds_;
   std::string inequality_;
   double rate_seconds_ = 0;  // where the last rate of tokens ended
   uint64_t rate_tokens_ = 0;
+
+  size_t waits_for_ = 0;  // among the members, at the last call of Finish
+
+  size_t saved_rounds_ = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> unsaved_reports_;  // round, worker; of open rounds
 };
 
 }  // namespace longwave

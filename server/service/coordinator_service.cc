@@ -1,5 +1,6 @@
 #include "server/service/coordinator_service.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
@@ -20,6 +22,7 @@
 #include "common/rpc/rpc_server.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/metrics_file.h"
+#include "server/store/coordinator_store.h"
 
 namespace longwave {
 namespace {
@@ -32,6 +35,10 @@ constexpr absl::Duration kTellingMax = absl::Seconds(5);
 // After StopRun the end stays visible for this long, to whoever asked for it.
 constexpr absl::Duration kShowingMin = absl::Seconds(2);
 
+constexpr absl::Duration kReplaceAfterMin = absl::Seconds(1);
+// Between reports of a disk that goes on failing.
+constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
+
 CoordinatorOptions OptionsOf(const RunConfig& config) {
   return {.workers_wanted = config.run.workers,
           .shards_wanted = config.run.shards,
@@ -39,17 +46,29 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
           .promises_equal_replicas = PromisesEqualReplicas(config),
           .settings = BindingSettings(config),
           .heartbeat_timeout = absl::Seconds(config.cluster.heartbeat_timeout_s),
-          .start_timeout = absl::Seconds(config.cluster.start_timeout_s)};
+          .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
+          // A live shard is heard several times in this time.
+          .replace_after =
+              std::max(kReplaceAfterMin, absl::Seconds(config.cluster.heartbeat_interval_s) * 4)};
 }
 
 class CoordinatorServiceImpl final : public CoordinatorService, private CoordinatorHandler {
  public:
-  CoordinatorServiceImpl(const CoordinatorServiceOptions& options,
+  CoordinatorServiceImpl(const CoordinatorServiceOptions& options, Coordinator core,
+                         std::unique_ptr<CoordinatorStore> store,
                          std::optional<MetricsFile> metrics)
       : exit_when_done_(options.exit_when_done),
-        core_(OptionsOf(options.config)),
+        core_(std::move(core)),
         rng_(RandomWord()),
-        metrics_(std::move(metrics)) {}
+        store_(std::move(store)),
+        metrics_(std::move(metrics)) {
+    // Of a coordinator that goes on: what the one before had no time to write or to tell.
+    if (core_.is_over()) {
+      ended_at_ = MonotonicNow();
+      end_reason_ = core_.reason();
+    }
+    WriteMetrics();
+  }
 
   absl::Status StartServer(const std::string& address) {
     LONGWAVE_ASSIGN_OR_RETURN(server_, RpcServer::Start(address, this));
@@ -84,10 +103,9 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     return answer.worker;
   }
 
-  absl::StatusOr<uint64_t> Register(const RegisterShard& request) override {
+  absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) override {
     const std::lock_guard lock(mutex_);
-    LONGWAVE_ASSIGN_OR_RETURN(const ShardRegistered answer, Ask<ShardRegistered>(request));
-    return answer.run;
+    return Ask<ShardRegistration>(request);
   }
 
   absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
@@ -119,10 +137,13 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
   // The following hold mutex_.
 
-  // The answer among the effects of an event that asks for one.
+  // The answer among the effects of an event that asks for one. Unavailable: what was decided is
+  // not on the disk, so that nobody may hear of it; whoever asks again gets the same answer.
   template <typename Answer>
   absl::StatusOr<Answer> Ask(const CoordinatorEvent& event) {
-    for (CoordinatorEffect& effect : Step(event)) {
+    std::vector<CoordinatorEffect> effects = Step(event);
+    if (!saved_.ok()) return absl::UnavailableError(saved_.message());
+    for (CoordinatorEffect& effect : effects) {
       if (auto* answer = std::get_if<Answer>(&effect)) return std::move(*answer);
       if (auto* refused = std::get_if<Refused>(&effect)) {
         Log(LogLevel::kWarning, absl::StrCat("refused: ", std::string(refused->status.message())));
@@ -132,25 +153,46 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     LONGWAVE_CHECK(false);  // the core answers each such event
   }
 
-  // Lets the core decide, and does what it says but for answers, which are returned with the rest.
+  // Lets the core decide, makes that durable and does what it says but for answers, which are
+  // returned with the rest.
   std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event) {
     std::vector<CoordinatorEffect> effects = core_.Step(event, MonotonicNow(), rng_);
+    Save();
     for (const CoordinatorEffect& effect : effects) {
-      if (const auto* finished = std::get_if<RoundFinished>(&effect)) {
-        WriteMetrics(finished->record);
-      } else if (const auto* changed = std::get_if<PhaseChanged>(&effect)) {
+      if (const auto* changed = std::get_if<PhaseChanged>(&effect)) {
         EnterPhase(*changed);
       } else if (const auto* notice = std::get_if<Notice>(&effect)) {
         Log(LogLevel::kInfo, notice->text);
       }
     }
+    WriteMetrics();
     return effects;
   }
 
-  void WriteMetrics(const RoundRecord& record) {
-    if (!metrics_.has_value()) return;
-    const absl::Status written = metrics_->Append(record);
-    if (!written.ok()) Log(LogLevel::kError, std::string(written.message()));
+  // What could not be written stays unsaved in the core, and is written with the next step.
+  void Save() {
+    const std::optional<CoordinatorChanges> changes = core_.Unsaved(MonotonicNow());
+    if (!changes) return;
+    absl::Status status = store_ == nullptr ? absl::OkStatus() : store_->Write(*changes);
+    if (status.ok()) {
+      core_.Saved();
+      if (!saved_.ok()) Log(LogLevel::kInfo, "what the coordinator knows can be written again");
+    } else if (saved_.ok() || MonotonicNow() - complained_at_ > kComplaintInterval) {
+      complained_at_ = MonotonicNow();
+      Log(LogLevel::kError, absl::StrCat("what the coordinator knows cannot be written, so that it "
+                                         "answers nobody: ",
+                                         std::string(status.message())));
+    }
+    saved_ = std::move(status);
+  }
+
+  // The finished rounds that are durable and not yet in the file.
+  void WriteMetrics() {
+    if (!metrics_.has_value() || !saved_.ok()) return;
+    for (const FinishedRound& round : core_.RoundsFrom(metrics_->next_round())) {
+      const absl::Status written = metrics_->Append(round.record);
+      if (!written.ok()) return Log(LogLevel::kError, std::string(written.message()));
+    }
   }
 
   void EnterPhase(const PhaseChanged& changed) {
@@ -182,6 +224,9 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   std::condition_variable_any changed_;
   Coordinator core_;
   Rng rng_;
+  const std::unique_ptr<CoordinatorStore> store_;  // null: nothing is kept
+  absl::Status saved_;                             // the last write's
+  absl::Time complained_at_ = absl::InfinitePast();
   std::optional<MetricsFile> metrics_;
   bool end_may_have_come_ = false;  // something has changed that may let Run end
   bool end_requested_ = false;      // by StopRun
@@ -195,11 +240,30 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
 absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
     const CoordinatorServiceOptions& options) {
+  const CoordinatorOptions core_options = OptionsOf(options.config);
+  std::unique_ptr<CoordinatorStore> store;
+  std::optional<CoordinatorRecord> record;
+  if (!options.state_dir.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(store, CoordinatorStore::Open(options.state_dir));
+    LONGWAVE_ASSIGN_OR_RETURN(record, store->Load());
+  }
+  if (record) {
+    if (const absl::Status status = Coordinator::CheckRecord(core_options, *record); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(options.state_dir, ": ", status.message()));
+    }
+    Log(LogLevel::kInfo, absl::StrFormat("goes on with run %016x: %s, epoch %d, %d rounds finished",
+                                         record->state.run, std::string(Name(record->state.phase)),
+                                         record->state.epoch, record->state.next_round));
+  }
   std::optional<MetricsFile> metrics;
   if (!options.run_dir.empty()) {
-    LONGWAVE_ASSIGN_OR_RETURN(metrics, MetricsFile::Open(options.run_dir));
+    LONGWAVE_ASSIGN_OR_RETURN(
+        metrics, record ? MetricsFile::Continue(options.run_dir, record->state.next_round)
+                        : MetricsFile::Open(options.run_dir));
   }
-  auto service = std::make_unique<CoordinatorServiceImpl>(options, std::move(metrics));
+  auto service = std::make_unique<CoordinatorServiceImpl>(
+      options, record ? Coordinator(core_options, *std::move(record)) : Coordinator(core_options),
+      std::move(store), std::move(metrics));
   LONGWAVE_RETURN_IF_ERROR(service->StartServer(options.address));
   return service;
 }

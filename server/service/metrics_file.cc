@@ -1,5 +1,6 @@
 #include "server/service/metrics_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -56,8 +57,38 @@ absl::StatusOr<MetricsFile> MetricsFile::Open(const std::string& run_dir) {
   return MetricsFile(std::move(path), std::move(out));
 }
 
+absl::StatusOr<MetricsFile> MetricsFile::Continue(const std::string& run_dir,
+                                                  uint32_t known_rounds) {
+  const std::string path = (std::filesystem::path(run_dir) / "metrics.jsonl").string();
+  uint32_t next_round = 0;
+  uintmax_t whole_bytes = 0;
+  {
+    std::ifstream in(path, std::ios::binary);
+    for (std::string line; std::getline(in, line) && !in.eof(); whole_bytes += line.size() + 1) {
+      const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object()) continue;
+      const auto round = json.find("round");
+      if (round == json.end() || !round->is_number_unsigned()) continue;
+      next_round = static_cast<uint32_t>(
+          std::min<uint64_t>(round->get<uint64_t>(), std::max(known_rounds, 1u) - 1) + 1);
+    }
+  }
+  std::error_code error;
+  if (std::filesystem::file_size(path, error) > whole_bytes && !error) {
+    std::filesystem::resize_file(path, whole_bytes, error);
+    if (error) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("cannot write ", path, ": ", error.message()));
+    }
+  }
+  absl::StatusOr<MetricsFile> file = Open(run_dir);
+  if (file.ok()) file->next_round_ = std::min(next_round, known_rounds);
+  return file;
+}
+
 absl::Status MetricsFile::Append(const RoundRecord& record) {
   out_ << MetricsLine(record) << '\n' << std::flush;
+  next_round_ = record.round + 1;
   if (out_) return absl::OkStatus();
   out_.clear();  // the next line may fit again
   return absl::ResourceExhaustedError(

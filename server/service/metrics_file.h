@@ -20,14 +20,20 @@ class MetricsFile {
   // Creates the folder if need be; what the file already holds stays. PermissionDenied: cannot
   // write.
   static absl::StatusOr<MetricsFile> Open(const std::string& run_dir);
+  // Goes on with a run's file: next_round() is the one after the last that it holds, but at most
+  // `known_rounds`. What follows its last whole line, of a process that ended over it, is cut off.
+  static absl::StatusOr<MetricsFile> Continue(const std::string& run_dir, uint32_t known_rounds);
 
   absl::Status Append(const RoundRecord& record);
+  // The round after the last that was appended, written or not.
+  uint32_t next_round() const { return next_round_; }
 
  private:
   MetricsFile(std::string path, std::ofstream out);
 
   std::string path_;
   std::ofstream out_;
+  uint32_t next_round_ = 0;
 };
 
 }  // namespace longwave

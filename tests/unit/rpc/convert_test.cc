@@ -80,10 +80,11 @@ class Filler {
 
 template <typename MessageType>
 class RoundTrip : public ::testing::Test {};
-using Messages = ::testing::Types<v1::Manifest, v1::RegisterWorkerRequest, v1::RegisterShardRequest,
-                                  v1::WorkerHeartbeatRequest, v1::WorkerHeartbeatResponse,
-                                  v1::ShardHeartbeatRequest, v1::ShardHeartbeatResponse,
-                                  v1::GetStatusResponse, v1::GetShardStatusResponse>;
+using Messages =
+    ::testing::Types<v1::Manifest, v1::RegisterWorkerRequest, v1::RegisterShardRequest,
+                     v1::RegisterShardResponse, v1::WorkerHeartbeatRequest,
+                     v1::WorkerHeartbeatResponse, v1::ShardHeartbeatRequest,
+                     v1::ShardHeartbeatResponse, v1::GetStatusResponse, v1::GetShardStatusResponse>;
 TYPED_TEST_SUITE(RoundTrip, Messages);
 
 TYPED_TEST(RoundTrip, KeepsEveryField) {
@@ -153,8 +154,8 @@ TEST(FromProto, RefusesDurationsThatAreNone) {
 
 TEST(FromProto, RefusesUnknownEnums) {
   auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
-  heartbeat.mutable_state()->set_phase(static_cast<v1::WorkerPhase>(8));
-  ExpectRefused(heartbeat, "phase: got 8, wanted 1 to 6");
+  heartbeat.mutable_state()->set_phase(static_cast<v1::WorkerPhase>(9));
+  ExpectRefused(heartbeat, "phase: got 9, wanted 1 to 6");
   heartbeat.mutable_state()->clear_phase();
   ExpectRefused(heartbeat, "phase: got 0");
   auto reply = Filled<v1::ShardHeartbeatResponse>();
@@ -165,15 +166,26 @@ TEST(FromProto, RefusesUnknownEnums) {
   ExpectRefused(status, "phase: got -1");
 }
 
-TEST(FromProto, OnlyTheCoordinatorSaysThatAWorkerIsLost) {
+TEST(FromProto, OnlyTheCoordinatorSaysThatAWorkerIsLostOrJoins) {
   auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
   heartbeat.mutable_state()->set_phase(v1::WORKER_PHASE_LOST);
   ExpectRefused(heartbeat, "phase: got 7, wanted 1 to 6");
+  heartbeat.mutable_state()->set_phase(v1::WORKER_PHASE_JOINING);
+  ExpectRefused(heartbeat, "phase: got 8, wanted 1 to 6");
   auto status = Filled<v1::GetStatusResponse>();
   status.mutable_members(0)->mutable_state()->set_phase(v1::WORKER_PHASE_LOST);
   const auto value = FromProto(status);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(value->members[0].state.phase, WorkerPhase::kLost);
+}
+
+TEST(FromProto, AWorkerThatNamesNoReadyRoundHasNone) {
+  auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
+  heartbeat.set_ready_round(0);
+  EXPECT_EQ(FromProto(heartbeat)->ready_round, 0u);
+  heartbeat.clear_ready_round();
+  EXPECT_EQ(FromProto(heartbeat)->ready_round, kRoundNever);
+  EXPECT_FALSE(ToProto(WorkerHeartbeat{}).has_ready_round());
 }
 
 TEST(ToProto, ClipsAndMendsSentences) {
@@ -203,11 +215,15 @@ TEST(FromProto, RefusesMoreThanTheLimits) {
 
   auto reply = Filled<v1::WorkerHeartbeatResponse>();
   for (int i = 0; i < kMembersMax; ++i) reply.mutable_membership()->add_members();
-  ExpectRefused(reply, "members: got 4098");
+  ExpectRefused(reply, "members: got 65538");
 
   auto shard = Filled<v1::GetShardStatusResponse>();
   for (int i = 0; i < kMembersMax; ++i) shard.add_workers();
-  ExpectRefused(shard, "workers: got 4098");
+  ExpectRefused(shard, "workers: got 65538");
+
+  auto beat = Filled<v1::ShardHeartbeatRequest>();
+  for (int i = 0; i < kSegmentsMax; ++i) beat.add_snapshots();
+  ExpectRefused(beat, "snapshots: got 1048578");
 
   auto manifest = Filled<v1::Manifest>();
   for (int i = 0; i < kTensorRankMax; ++i) manifest.mutable_tensors(0)->add_shape(1);

@@ -1,0 +1,154 @@
+// The coordinator as a record, and a coordinator from one.
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/coordinator.h"
+
+namespace longwave {
+namespace {
+
+absl::Status Damaged(const std::string& what) {
+  return absl::DataLossError(absl::StrCat("the coordinator's record: ", what));
+}
+
+absl::Status CheckMembers(const CoordinatorOptions& options, const CoordinatorState& state) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < state.workers.size(); ++i) {
+    const Member& member = state.workers[i].member;
+    if (i > 0 && member.worker <= state.workers[i - 1].member.worker) {
+      return Damaged(absl::StrCat("worker ", member.worker, " is out of order"));
+    }
+    if (!names.insert(member.name).second) {
+      return Damaged(absl::StrCat("two workers are named ", member.name));
+    }
+  }
+  for (size_t i = 0; i < state.shards.size(); ++i) {
+    const uint32_t shard = state.shards[i].address.shard;
+    if (shard >= options.shards_wanted || (i > 0 && shard <= state.shards[i - 1].address.shard)) {
+      return Damaged(
+          absl::StrCat("shard ", shard, " is out of order, or not below ", options.shards_wanted));
+    }
+  }
+  if (state.phase == RunPhase::kTraining && state.shards.size() != options.shards_wanted) {
+    return Damaged(
+        absl::StrCat(state.shards.size(), " shards in training, wanted ", options.shards_wanted));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRounds(const CoordinatorOptions& options, const CoordinatorRecord& record) {
+  const CoordinatorState& state = record.state;
+  if (state.next_round > options.rounds) {
+    return Damaged(
+        absl::StrCat("round ", state.next_round, " is next, wanted at most ", options.rounds));
+  }
+  uint64_t next = 0;
+  for (const FinishedRound& round : record.rounds) {
+    if (round.record.round < next || round.record.round >= state.next_round) {
+      return Damaged(absl::StrCat("finished round ", round.record.round, " is out of order"));
+    }
+    next = uint64_t{round.record.round} + 1;
+  }
+  std::pair<uint64_t, uint64_t> least(state.next_round, 0);
+  for (const OpenReport& open : record.reports) {
+    const std::pair<uint64_t, uint64_t> key(open.report.round, open.member.worker);
+    if (key < least || open.report.round >= options.rounds) {
+      return Damaged(absl::StrCat("the report of round ", open.report.round, " by worker ",
+                                  open.member.worker, " is out of order"));
+    }
+    least = {key.first, key.second + 1};
+    if (!std::ranges::binary_search(
+            state.workers, open.member.worker, {},
+            [](const WorkerRecord& worker) { return worker.member.worker; })) {
+      return Damaged(
+          absl::StrCat("a report of worker ", open.member.worker, ", who is not in the record"));
+    }
+    const size_t hashes = open.report.segment_hashes.size();
+    if (hashes != 0 && hashes != state.segment_count) {
+      return Damaged(
+          absl::StrCat("a report with ", hashes, " segment hashes, wanted ", state.segment_count));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Coordinator::CheckRecord(const CoordinatorOptions& options,
+                                      const CoordinatorRecord& record) {
+  if (record.state.settings != options.settings) {
+    return absl::FailedPreconditionError(
+        "the coordinator's record is of a run with other settings; wanted this run's");
+  }
+  if (!record.state.workers.empty() && !record.manifest) {
+    return Damaged("it has workers, but no manifest");
+  }
+  if (absl::Status status = CheckMembers(options, record.state); !status.ok()) return status;
+  return CheckRounds(options, record);
+}
+
+Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord record)
+    : options_(options),
+      phase_(record.state.phase),
+      reason_(std::move(record.state.reason)),
+      run_(record.state.run),
+      manifest_(std::move(record.manifest)),
+      layout_hash_(record.state.layout_hash),
+      ledger_(options.rounds, record),
+      repairs_(record.state.repairs),
+      seconds_before_(record.state.seconds) {
+  for (WorkerRecord& one : record.state.workers) {
+    Worker& worker = workers_[one.member.worker];
+    static_cast<WorkerRecord&>(worker) = std::move(one);
+    if (record.state.epoch > 0) SetMember(worker);
+  }
+  for (ShardRecord& one : record.state.shards) {
+    Shard& shard = shards_[one.address.shard];
+    static_cast<ShardRecord&>(shard) = std::move(one);
+  }
+  membership_.epoch = record.state.epoch;
+}
+
+CoordinatorState Coordinator::ExportState(absl::Time now) const {
+  CoordinatorState state;
+  state.settings = options_.settings;
+  state.phase = phase_;
+  state.reason = reason_;
+  state.run = run_;
+  state.epoch = membership_.epoch;
+  state.layout_hash = layout_hash_;
+  state.repairs = repairs_;
+  state.seconds = SecondsOfTraining(now);
+  for (const auto& [index, worker] : workers_) state.workers.push_back(worker);
+  for (const auto& [index, shard] : shards_) state.shards.push_back(shard);
+  ledger_.ExportState(&state);
+  return state;
+}
+
+CoordinatorRecord Coordinator::Export(absl::Time now) const {
+  CoordinatorRecord record;
+  ledger_.Export(&record);
+  record.state = ExportState(now);
+  record.manifest = manifest_;
+  return record;
+}
+
+std::optional<CoordinatorChanges> Coordinator::Unsaved(absl::Time now) const {
+  if (!unsaved_) return std::nullopt;
+  CoordinatorChanges changes;
+  changes.state = ExportState(now);
+  changes.manifest_changed = manifest_unsaved_;
+  if (manifest_unsaved_) changes.manifest = manifest_;
+  ledger_.ExportUnsaved(&changes);
+  return changes;
+}
+
+void Coordinator::Saved() {
+  unsaved_ = manifest_unsaved_ = false;
+  ledger_.Saved();
+}
+
+}  // namespace longwave

@@ -1,0 +1,158 @@
+// Who takes part: the founding members, those who join, are lost, leave and come back.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/sentences.h"
+
+namespace longwave {
+
+void Coordinator::BeginTrainingIfComplete(absl::Time now, Effects& effects) {
+  if (workers_.size() < options_.workers_wanted || shards_.size() < options_.shards_wanted) return;
+  phase_ = RunPhase::kTraining;
+  training_began_ = now;
+  for (auto& [index, worker] : workers_) {
+    worker.begun = true;
+    SetMember(worker);
+  }
+  BeginEpoch();
+  effects.push_back(
+      PhaseChanged{phase_, absl::StrCat("all ", options_.workers_wanted, " workers and ",
+                                        options_.shards_wanted, " shards are registered")});
+}
+
+void Coordinator::DropBeforeStart(uint32_t worker) {
+  workers_.erase(worker);
+  unsaved_ = true;
+  if (!workers_.empty()) return;
+  // The next worker may bring another model: nobody is left who holds to this one.
+  manifest_.reset();
+  manifest_unsaved_ = true;
+}
+
+void Coordinator::DropSilentBeforeStart(absl::Time now, Effects& effects) {
+  const auto is_silent = [&](const auto& entry) {
+    return now - entry.second.heard > options_.heartbeat_timeout;
+  };
+  const auto notice = [&](const std::string& who, absl::Time heard) {
+    effects.push_back(Notice{
+        absl::StrCat(who, " was not heard for ", Seconds(now - heard), " and gives its place up")});
+  };
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    const auto entry = it++;
+    if (!is_silent(*entry)) continue;
+    notice(Describe(entry->second.member), entry->second.heard);
+    DropBeforeStart(entry->first);
+  }
+  for (auto it = shards_.begin(); it != shards_.end();) {
+    if (!is_silent(*it)) {
+      ++it;
+      continue;
+    }
+    notice(absl::StrCat("shard ", it->first), it->second.heard);
+    it = shards_.erase(it);
+    unsaved_ = true;
+  }
+}
+
+void Coordinator::Join(Worker& worker, const std::string& how, Effects& effects) {
+  worker.lost = worker.left = worker.begun = false;
+  worker.member.first_round = kRoundNever;
+  worker.ready_round = kRoundNever;
+  SetMember(worker);
+  LowerFirstRounds();
+  BeginEpoch();
+  worker.joined_epoch = membership_.epoch;
+  effects.push_back(Notice{absl::StrCat(Describe(worker.member), " ", how, "; ", Members())});
+}
+
+void Coordinator::Activate(Worker& worker, Effects& effects) {
+  uint64_t first = worker.ready_round;
+  if (AnyoneHasBegun()) first = std::max<uint64_t>(first, uint64_t{NewestRound()} + 1);
+  worker.member.first_round = static_cast<uint32_t>(std::min(first, options_.rounds));
+  SetMember(worker);
+  BeginEpoch();
+  effects.push_back(
+      Notice{absl::StrCat(Describe(worker.member), " has caught up and takes part from round ",
+                          worker.member.first_round, " on; ", Members())});
+}
+
+void Coordinator::Leave(Worker& worker, const std::string& why, Effects& effects) {
+  worker.lost = worker.left = true;
+  SetMember(worker);
+  LowerFirstRounds();
+  BeginEpoch();
+  last_loss_ = absl::StrCat(Describe(worker.member), " ", why);
+  effects.push_back(Notice{absl::StrCat(last_loss_, "; ", Members())});
+}
+
+void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
+  std::vector<std::string> losses;
+  for (auto& [index, worker] : workers_) {
+    const absl::Duration silence = now - worker.heard;
+    if (worker.lost || worker.final || silence <= options_.heartbeat_timeout) continue;
+    worker.lost = true;
+    SetMember(worker);
+    losses.push_back(absl::StrCat(Describe(worker.member), " was not heard for ", Seconds(silence),
+                                  ", wanted a heartbeat within ",
+                                  Seconds(options_.heartbeat_timeout)));
+  }
+  if (losses.empty()) return;
+  LowerFirstRounds();
+  BeginEpoch();
+  last_loss_ = losses.back();
+  const std::string members = Members();
+  for (const std::string& loss : losses) {
+    effects.push_back(Notice{absl::StrCat(loss, "; ", members)});
+  }
+  // What waited for the lost ones alone is complete now.
+  FinishRounds(now, effects);
+  FinishRunIfDone(now, effects);
+}
+
+bool Coordinator::AnyoneHasBegun() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
+    return entry.second.is_active() && entry.second.begun;
+  });
+}
+
+void Coordinator::LowerFirstRounds() {
+  if (AnyoneHasBegun()) return;
+  for (auto& [index, worker] : workers_) {
+    if (!worker.is_active() || worker.ready_round >= worker.member.first_round) continue;
+    worker.member.first_round = worker.ready_round;
+    SetMember(worker);
+  }
+}
+
+void Coordinator::SetMember(const Worker& worker) {
+  std::vector<Member>& members = membership_.members;
+  const auto at = std::ranges::lower_bound(members, worker.member.worker, {}, &Member::worker);
+  const bool is_there = at != members.end() && at->worker == worker.member.worker;
+  if (worker.lost) {
+    if (is_there) members.erase(at);
+  } else if (is_there) {
+    *at = worker.member;
+  } else {
+    members.insert(at, worker.member);
+  }
+}
+
+void Coordinator::BeginEpoch() {
+  ++membership_.epoch;
+  unsaved_ = true;
+}
+
+std::string Coordinator::Members() const {
+  const auto joining = std::ranges::count(membership_.members, kRoundNever, &Member::first_round);
+  const size_t active = membership_.members.size() - static_cast<size_t>(joining);
+  std::string text = absl::StrCat("epoch ", membership_.epoch, " goes on with ", active,
+                                  active == 1 ? " worker" : " workers");
+  if (joining > 0)
+    absl::StrAppend(&text, " and ", joining, " that ", joining == 1 ? "joins" : "join");
+  return text;
+}
+
+}  // namespace longwave
