@@ -1,0 +1,122 @@
+#ifndef LONGWAVE_SERVER_AUDIT_SHARD_AUDIT_H_
+#define LONGWAVE_SERVER_AUDIT_SHARD_AUDIT_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/layout/layout.h"
+#include "common/wire/payload.h"
+#include "server/shard/merge.h"
+#include "server/shard/tile_runner.h"
+#include "server/store/log_record.h"
+#include "server/store/snapshot_content.h"
+#include "server/store/snapshot_format.h"
+
+namespace longwave {
+
+struct ShardAuditOptions {
+  uint64_t run = 0;
+  uint32_t shard = 0;
+  MergeOptions merge;
+  double clip = 0;
+  // The log has its first record: what the shard held back was nothing then.
+  bool from_the_start = false;
+  std::shared_ptr<TileRunner> runner;  // of the merges; null: the caller alone
+};
+
+// What an audit has seen. A problem is a sentence about a promise that was broken.
+struct ShardFindings {
+  uint64_t pushes = 0;             // accepted
+  uint64_t merges = 0;             // closed rounds of segments
+  uint64_t merges_recomputed = 0;  // and found as they stand in the log, bit for bit
+  uint64_t merges_unproved = 0;    // what they were made of is no longer there
+  uint64_t states_compared = 0;    // snapshots of what the shard held back
+  uint64_t pushes_open = 0;        // accepted, in a round that is still open
+  uint64_t segments_restored = 0;  // that begin after round 0, from the members' replicas
+  uint64_t problem_count = 0;
+  std::vector<std::string> problems;  // the first of them
+
+  static constexpr size_t kProblemsKept = 20;
+};
+
+// Follows a shard's delta log, record by record, and holds it to what a shard promises:
+//
+//   - a segment's rounds close one after the other, without a gap;
+//   - every accepted push is in exactly one merge, that of its round, with its weight, and nothing
+//     else is;
+//   - a merge is what merge.h says of its pushes and of what the shard had held back, bit for bit:
+//     update, weight, norm, what clipping left of each, and what is held back afterwards;
+//   - a snapshot of what is held back is that.
+//
+// Where the log begins in the middle of a run, merges are recomputed from the first snapshot on.
+// Knows no disk.
+class ShardAudit {
+ public:
+  using LoadState =
+      std::function<absl::StatusOr<std::vector<SegmentSnapshot>>(const SnapshotHeader& header)>;
+  // Every merge, with the accepted pushes of its round by worker, in the log's order.
+  using OnMerge =
+      std::function<absl::Status(const MergedRecord&, const std::map<uint32_t, PushRecord>&)>;
+
+  // states: the shard's snapshots of kind kState, that `load` reads. on_merge may be empty.
+  // `layout` outlives the audit.
+  ShardAudit(const ShardAuditOptions& options, const Layout* layout,
+             const std::vector<SnapshotHeader>& states, LoadState load, OnMerge on_merge);
+
+  // The log's next record. Errors are those of `load` and `on_merge`; what the log does wrong is a
+  // problem among the findings.
+  absl::Status Take(uint64_t sequence, const LogRecord& record);
+
+  // After the last record.
+  ShardFindings Finish();
+
+  // The round that follows the last one in the log; nothing: the log says nothing of the segment.
+  std::optional<uint32_t> NextRound(uint32_t segment) const;
+
+ private:
+  struct SegmentAudit {
+    std::optional<uint32_t> open_round;
+    bool has_all_pushes = false;  // of the open round
+    std::map<uint32_t, PushRecord> pushes;
+    std::optional<std::vector<float>> residual;  // E; nothing: not known
+    std::vector<uint32_t> tile_sizes;
+    std::vector<std::unique_ptr<const PayloadLayout>> formats;
+  };
+
+  absl::Status OnPush(uint64_t sequence, const PushRecord& push);
+  absl::Status OnMerged(uint64_t sequence, const MergedRecord& merged);
+  // The first that the log says of a segment.
+  absl::Status Begin(uint32_t segment, uint32_t round);
+  // Holds the snapshot before `round`, if there is one, against what is known, or takes it.
+  absl::Status TakeState(uint32_t segment, uint32_t round);
+  // Whether the merge's contributors are its round's pushes.
+  bool CheckContributors(uint64_t sequence, const MergedRecord& merged);
+  // Merges again; false: with another result.
+  bool Recompute(uint64_t sequence, const MergedRecord& merged);
+  absl::StatusOr<const PayloadLayout*> LayoutOf(SegmentAudit& segment,
+                                                std::span<const std::byte> payload);
+  SegmentAudit* Find(const FrameHeader& header);
+  void Problem(uint64_t sequence, const FrameHeader& header, absl::string_view what);
+
+  const ShardAuditOptions options_;
+  const Layout* const layout_;
+  const LoadState load_;
+  const OnMerge on_merge_;
+  Merger merger_;
+  uint32_t first_segment_ = 0;
+  std::vector<SegmentAudit> segments_;
+  std::map<std::pair<uint32_t, uint32_t>, SnapshotHeader> states_;  // by segment and round
+  ShardFindings findings_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_AUDIT_SHARD_AUDIT_H_
