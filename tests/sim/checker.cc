@@ -1,0 +1,231 @@
+#include "tests/sim/checker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/crc32c.h"
+#include "tests/sim/coefficients.h"
+
+namespace longwave::sim {
+namespace {
+
+// Rounding of a residual of quantized contributions, beside units of 60 and more.
+constexpr double kQuantizedTolerance = 0.25;
+
+}  // namespace
+
+Checker::Checker(const WorldSettings& world, const Layout* layout, float start)
+    : world_(world), oracle_(world, layout, start), segments_(world.segments) {}
+
+void Checker::Violate(std::string what) {
+  if (violation_.empty()) violation_ = std::move(what);
+}
+
+std::string Checker::Which(uint32_t worker, uint32_t round, uint32_t segment) {
+  return absl::StrCat("worker ", worker, "'s push of round ", round, ", segment ", segment);
+}
+
+Account Checker::NewAccount() {
+  return {.line = ++lines_,
+          .owed = std::vector<double>(uint64_t{world_.segments} * kSegmentElements)};
+}
+
+void Checker::Encoded(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
+                      std::span<const float> signal, const Buffer& payload) {
+  double* const owed = account->owed.data() + uint64_t{segment} * kSegmentElements;
+  for (size_t c = 0; c < signal.size(); ++c) owed[c] += double{signal[c]};
+  // The encoder writes over its buffer once nobody else holds it, which this does.
+  segments_[segment].rounds[round].pushes[worker].push_back(
+      {.line = account->line, .crc = Crc32c(payload.bytes()), .payload = payload, .fate = {}});
+}
+
+void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
+                      Fate fate) {
+  Round& in = segments_[segment].rounds[round];
+  auto& pushes = in.pushes[worker];
+  const auto push = std::ranges::find(pushes, account->line, &Push::line);
+  if (push == pushes.end()) {
+    return Violate(absl::StrCat(Which(worker, round, segment), " was settled, and never made"));
+  }
+  push->fate = fate;
+  if (fate == Fate::kUnknown) ++unknown_fates_;
+  if (fate != Fate::kLate) {
+    const Coefficients sent = ReadCoefficients(push->payload.bytes());
+    double* const owed = account->owed.data() + uint64_t{segment} * kSegmentElements;
+    for (size_t i = 0; i < sent.indices.size(); ++i)
+      owed[sent.indices[i]] -= double{sent.values[i]};
+  }
+  if (in.merged) CheckFate(in, worker, *push, Which(worker, round, segment));
+}
+
+// Whether what the worker was told and what was merged agree.
+void Checker::CheckFate(const Round& round, uint32_t worker, const Push& push,
+                        const std::string& which) {
+  if (!push.fate.has_value() || *push.fate == Fate::kUnknown) return;
+  const auto contributor = round.contributors.find(worker);
+  const bool counted = contributor != round.contributors.end() && contributor->second == push.line;
+  if (*push.fate == Fate::kAccepted && !counted) {
+    Violate(absl::StrCat(which, " was accepted, and is not in the merge"));
+  } else if (*push.fate == Fate::kLate && counted) {
+    Violate(absl::StrCat(which, " is in the merge, and its worker took it back as late"));
+  }
+}
+
+void Checker::HoldsResidual(uint32_t worker, const Account& account,
+                            std::span<const float> residual) {
+  const double tolerance = world_.method == Method::kQuantized ? kQuantizedTolerance : 0;
+  for (size_t c = 0; c < residual.size(); ++c) {
+    if (std::abs(double{residual[c]} - account.owed[c]) <= tolerance) continue;
+    return Violate(absl::StrCat("worker ", worker, "'s residual of segment ", c / kSegmentElements,
+                                ", coefficient ", c % kSegmentElements, " is ", residual[c],
+                                ", wanted its signals less what was accepted, ", account.owed[c]));
+  }
+}
+
+void Checker::HoldsReplica(uint32_t worker, uint32_t segment, uint32_t round,
+                           std::span<const float> elements) {
+  if (round > oracle_.rounds(segment)) {
+    return Violate(absl::StrCat("worker ", worker, " has segment ", segment, " before round ",
+                                round, ", of which only ", oracle_.rounds(segment),
+                                " rounds were told"));
+  }
+  const std::vector<float>& wanted = oracle_.Theta(segment, round);
+  if (std::memcmp(wanted.data(), elements.data(), elements.size_bytes()) == 0) return;
+  for (size_t e = 0; e < elements.size(); ++e) {
+    if (wanted[e] == elements[e]) continue;
+    return Violate(absl::StrCat("worker ", worker, "'s replica of segment ", segment,
+                                " before round ", round, " has ", elements[e], " at ", e,
+                                ", wanted ", wanted[e]));
+  }
+}
+
+void Checker::Answered(const FrameHeader& header, uint32_t crc) {
+  if (header.segment >= segments_.size()) return;
+  Segment& segment = segments_[header.segment];
+  const auto open_round = static_cast<uint32_t>(header.weight);
+  if (header.outcome != Outcome::kRejected && header.outcome != Outcome::kBusy) {
+    if (open_round < segment.open_round && !segment.lost_folder) {
+      Violate(absl::StrCat("segment ", header.segment, " opened round ", segment.open_round,
+                           ", and now says it is at ", open_round));
+    }
+    segment.open_round = open_round;
+  }
+  if (crc == 0) return;
+  const bool accepted = header.outcome == Outcome::kAccepted;
+  if (!accepted && header.outcome != Outcome::kLate) return;
+  Round& round = segment.rounds[header.round];
+  if (accepted) round.accepted[header.worker] = crc;
+  if (!round.merged) return;
+  const bool counted = round.contributors.contains(header.worker);
+  if (accepted != counted) {
+    Violate(absl::StrCat(Which(header.worker, header.round, header.segment), " is answered ",
+                         std::string(Name(header.outcome)), ", and is ", counted ? "" : "not ",
+                         "in the merge"));
+  }
+}
+
+std::vector<uint32_t> Checker::Contributors(const Round& round,
+                                            const std::vector<Contributor>* logged) {
+  std::vector<uint32_t> workers;
+  if (logged != nullptr) {
+    for (const Contributor& contributor : *logged) workers.push_back(contributor.worker);
+  } else {
+    // Without a log nobody forgets an answer between a push and its merge.
+    for (const auto& [worker, crc] : round.accepted) workers.push_back(worker);
+  }
+  return workers;
+}
+
+const Checker::Push* Checker::PushOf(const Round& round, uint32_t worker,
+                                     const AcceptedCrc& accepted_crc) const {
+  const auto found = round.pushes.find(worker);
+  if (found == round.pushes.end()) return nullptr;
+  if (found->second.size() == 1) return &found->second.front();
+  const auto answered = round.accepted.find(worker);
+  const std::optional<uint32_t> crc =
+      answered != round.accepted.end() ? std::optional(answered->second) : accepted_crc(worker);
+  if (!crc.has_value()) return nullptr;
+  // The same bytes of two lines: that of the later one, who is there to be told.
+  const Push* match = nullptr;
+  for (const Push& push : found->second) {
+    if (push.crc == *crc) match = &push;
+  }
+  return match;
+}
+
+void Checker::Merged(const FrameHeader& header, const Buffer& payload,
+                     const std::vector<Contributor>* contributors,
+                     const AcceptedCrc& accepted_crc) {
+  const std::string what =
+      absl::StrCat("the update of round ", header.round, ", segment ", header.segment);
+  Segment& segment = segments_[header.segment];
+  Round* round = &segment.rounds[header.round];
+  const uint32_t crc = Crc32c(payload.bytes());
+  if (round->merged) {
+    if (round->merged_crc == crc) return;
+    if (!segment.lost_folder) return Violate(absl::StrCat(what, " was told with other bytes"));
+    Rewind(header.segment, header.round);
+    round = &segment.rounds[header.round];
+  }
+  if (header.round != oracle_.rounds(header.segment)) {
+    return Violate(
+        absl::StrCat(what, " is told, wanted that of round ", oracle_.rounds(header.segment)));
+  }
+  round->merged = true;
+  round->merged_crc = crc;
+  std::vector<Buffer> merged;
+  for (const uint32_t worker : Contributors(*round, contributors)) {
+    const Push* const push = PushOf(*round, worker, accepted_crc);
+    if (push == nullptr) {
+      return Violate(absl::StrCat(Which(worker, header.round, header.segment),
+                                  " is in the merge, and nobody made it"));
+    }
+    round->contributors[worker] = push->line;
+    merged.push_back(push->payload);
+  }
+  pushes_merged_ += merged.size();
+  if (merged.size() != header.contributions) {
+    return Violate(absl::StrCat(what, " says that it is of ", header.contributions, " pushes, of ",
+                                merged.size(), " in the log"));
+  }
+  for (const auto& [worker, accepted] : round->accepted) {
+    if (round->contributors.contains(worker)) continue;
+    Violate(absl::StrCat(Which(worker, header.round, header.segment),
+                         " was answered accepted, and is not in the merge"));
+  }
+  if (const std::string wrong = oracle_.Merge(header.segment, merged, payload); !wrong.empty()) {
+    return Violate(absl::StrCat(what, ": ", wrong));
+  }
+  for (const auto& [worker, pushes] : round->pushes) {
+    for (const Push& push : pushes) {
+      CheckFate(*round, worker, push, Which(worker, header.round, header.segment));
+    }
+  }
+}
+
+void Checker::LostFolder(uint32_t first_segment, uint32_t segment_count) {
+  for (uint32_t s = first_segment; s < first_segment + segment_count; ++s) {
+    segments_[s].lost_folder = true;
+    oracle_.ForgetResidual(s);
+    for (auto& [number, round] : segments_[s].rounds) {
+      if (!round.merged) round.accepted.clear();
+    }
+  }
+}
+
+// Nobody who lives has the rounds from this one on, which happen again.
+void Checker::Rewind(uint32_t index, uint32_t first_round) {
+  Segment& segment = segments_[index];
+  oracle_.Rewind(index, first_round);
+  for (auto& [number, round] : segment.rounds) {
+    if (number < first_round) continue;
+    round.merged = false;
+    round.contributors.clear();
+    if (number > first_round) round.accepted.clear();
+  }
+}
+
+}  // namespace longwave::sim

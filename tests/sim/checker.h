@@ -1,0 +1,120 @@
+#ifndef LONGWAVE_TESTS_SIM_CHECKER_H_
+#define LONGWAVE_TESTS_SIM_CHECKER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/layout/layout.h"
+#include "common/wire/buffer.h"
+#include "common/wire/frame.h"
+#include "server/store/log_record.h"
+#include "tests/sim/merge_oracle.h"
+#include "tests/sim/settings.h"
+#include "worker/sync/push_ledger.h"
+
+namespace longwave::sim {
+
+// What a worker owes the others: all that its signals were, less what was accepted of them. It must
+// be what its residual holds. Kept beside the worker, and with its checkpoint; who comes back
+// without one begins another line of contributions, with nothing.
+struct Account {
+  uint64_t line = 0;
+  std::vector<double> owed;  // by coefficient, over all segments
+};
+
+// Knows everything that happens in a world, and says at each step whether it may:
+//
+//   once         an accepted push is in exactly one merge, that of its round, whole and unchanged;
+//                one that its worker took back is in none
+//   conserved    signals = accepted contributions + residuals, worker by worker; and merges = what
+//                was told + the shard's residual, segment by segment (MergeOracle)
+//   told once    a merged update is the same bytes whenever and by whichever process it is told
+//   equal        every replica is, at each round that it reaches, what those updates make of the
+//                start
+//   monotonic    merges come in the order of their rounds, and a segment's open round never goes
+//                back
+//
+// Only a lost folder is excused, and only what was in it: E of its segments, pushes of their open
+// rounds, and merges that no living member has seen.
+class Checker {
+ public:
+  Checker(const WorldSettings& world, const Layout* layout, float start);
+
+  // The first thing that is wrong; empty: nothing is.
+  const std::string& violation() const { return violation_; }
+  void Violate(std::string what);
+
+  // Workers.
+  Account NewAccount();
+  void Encoded(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
+               std::span<const float> signal, const Buffer& payload);
+  void Settled(uint32_t worker, Account* account, uint32_t round, uint32_t segment, Fate fate);
+  // With nothing under way.
+  void HoldsResidual(uint32_t worker, const Account& account, std::span<const float> residual);
+  // The segment's parameters with all rounds before `round` and no more.
+  void HoldsReplica(uint32_t worker, uint32_t segment, uint32_t round,
+                    std::span<const float> elements);
+
+  // Shards.
+  // An answer that leaves; crc: of the push's payload, if it is to a push.
+  void Answered(const FrameHeader& header, uint32_t crc);
+  // CRC of the payload that was accepted of the worker; nothing: unknown.
+  using AcceptedCrc = std::function<std::optional<uint32_t>(uint32_t worker)>;
+  // A merged update that leaves. contributors: as the log has them; null: there is no log.
+  void Merged(const FrameHeader& header, const Buffer& payload,
+              const std::vector<Contributor>* contributors, const AcceptedCrc& accepted_crc);
+  void LostFolder(uint32_t first_segment, uint32_t segment_count);
+
+  const std::vector<float>& Theta(uint32_t segment, uint32_t round) const {
+    return oracle_.Theta(segment, round);
+  }
+  uint32_t rounds_merged(uint32_t segment) const { return oracle_.rounds(segment); }
+
+  uint64_t pushes_merged() const { return pushes_merged_; }
+  uint64_t unknown_fates() const { return unknown_fates_; }
+
+ private:
+  struct Push {  // as a line of a worker's made it
+    uint64_t line = 0;
+    uint32_t crc = 0;
+    Buffer payload;
+    std::optional<Fate> fate;  // that the worker was told
+  };
+  struct Round {                                   // of a segment
+    std::map<uint32_t, std::vector<Push>> pushes;  // by worker
+    std::map<uint32_t, uint32_t> accepted;         // CRC of what was answered so, by worker
+    bool merged = false;
+    uint32_t merged_crc = 0;
+    std::map<uint32_t, uint64_t> contributors;  // the line of each; once merged
+  };
+  struct Segment {
+    std::map<uint32_t, Round> rounds;
+    uint32_t open_round = 0;  // the newest that was told
+    bool lost_folder = false;
+  };
+
+  static std::vector<uint32_t> Contributors(const Round& round,
+                                            const std::vector<Contributor>* logged);
+  const Push* PushOf(const Round& round, uint32_t worker, const AcceptedCrc& accepted_crc) const;
+  void CheckFate(const Round& round, uint32_t worker, const Push& push, const std::string& which);
+  void Rewind(uint32_t segment, uint32_t round);
+  static std::string Which(uint32_t worker, uint32_t round, uint32_t segment);
+
+  const WorldSettings& world_;
+  MergeOracle oracle_;
+  std::vector<Segment> segments_;
+  uint64_t lines_ = 0;
+  uint64_t pushes_merged_ = 0;
+  uint64_t unknown_fates_ = 0;
+  std::string violation_;
+};
+
+}  // namespace longwave::sim
+
+#endif  // LONGWAVE_TESTS_SIM_CHECKER_H_

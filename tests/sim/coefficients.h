@@ -1,0 +1,27 @@
+#ifndef LONGWAVE_TESTS_SIM_COEFFICIENTS_H_
+#define LONGWAVE_TESTS_SIM_COEFFICIENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/wire/payload.h"
+
+namespace longwave::sim {
+
+// What a payload of a segment (one tile of kSegmentElements) says.
+struct Coefficients {
+  std::vector<uint16_t> indices;
+  std::vector<float> values;
+};
+
+// The payload is one that a part of ours has made or passed.
+Coefficients ReadCoefficients(std::span<const std::byte> payload);
+
+// The byte layout of such a payload.
+PayloadLayout LayoutOfPayload(std::span<const std::byte> payload);
+
+}  // namespace longwave::sim
+
+#endif  // LONGWAVE_TESTS_SIM_COEFFICIENTS_H_

@@ -1,0 +1,60 @@
+#ifndef LONGWAVE_TESTS_SIM_ENVIRONMENT_H_
+#define LONGWAVE_TESTS_SIM_ENVIRONMENT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/layout/layout.h"
+#include "common/wire/buffer.h"
+#include "common/wire/frame.h"
+#include "tests/sim/checker.h"
+#include "tests/sim/network.h"
+#include "tests/sim/probes.h"
+#include "tests/sim/scheduler.h"
+#include "tests/sim/settings.h"
+#include "tests/sim/trace.h"
+
+namespace longwave::sim {
+
+// What every process of a world has around it. All of it outlives them.
+struct Environment {
+  const WorldSettings* settings = nullptr;
+  const Layout* layout = nullptr;
+  Scheduler* scheduler = nullptr;
+  Network* network = nullptr;
+  Trace* trace = nullptr;
+  Probes* probes = nullptr;
+  Checker* checker = nullptr;
+};
+
+// Parameters of every replica at the start.
+inline constexpr float kStart = 1000;
+
+// What the trace is of.
+enum class Mark : uint64_t {
+  kFault = 1,
+  kStart,
+  kCrash,
+  kFrameToShard,
+  kFrameToWorker,
+  kCall,
+  kAnswer,
+  kRound,
+  kPhase,
+};
+
+// A frame on the data plane: the header as its 64 bytes, so that what cannot be said on the wire
+// cannot be said here either.
+struct WireFrame {
+  std::array<std::byte, kFrameHeaderBytes> header;
+  Buffer payload;
+  uint64_t bytes() const { return header.size() + payload.size(); }
+};
+WireFrame Seal(FrameHeader header, const Buffer& payload);
+// The header, held against the payload; violates the world's rules if it is none of ours.
+FrameHeader Open(const WireFrame& frame, Checker* checker);
+
+}  // namespace longwave::sim
+
+#endif  // LONGWAVE_TESTS_SIM_ENVIRONMENT_H_

@@ -1,0 +1,56 @@
+#include "tests/sim/lying_file_system.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+
+namespace longwave::sim {
+namespace {
+
+// Of the log's writes the one that is dropped: the first ones are of files' heads.
+constexpr uint64_t kDroppedWrite = 25;
+
+bool IsLog(const std::string& path) { return absl::EndsWith(path, ".lwlog"); }
+
+}  // namespace
+
+class LyingFileSystem::Writable final : public WritableFile {
+ public:
+  Writable(LyingFileSystem* files, std::unique_ptr<WritableFile> file)
+      : files_(files), file_(std::move(file)) {}
+
+  absl::Status Append(BytePieces pieces) override {
+    if (files_->canary_ == Canary::kDroppedRecord && ++files_->log_writes_ == kDroppedWrite)
+      return absl::OkStatus();
+    return file_->Append(pieces);
+  }
+  absl::Status Sync() override {
+    return files_->canary_ == Canary::kUnsyncedLog ? absl::OkStatus() : file_->Sync();
+  }
+
+ private:
+  LyingFileSystem* const files_;
+  const std::unique_ptr<WritableFile> file_;
+};
+
+absl::StatusOr<std::unique_ptr<WritableFile>> LyingFileSystem::Wrap(
+    const std::string& path, absl::StatusOr<std::unique_ptr<WritableFile>> file) {
+  if (!file.ok() || !IsLog(path)) return file;
+  return std::make_unique<Writable>(this, *std::move(file));
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> LyingFileSystem::Create(const std::string& path) {
+  return Wrap(path, files_->Create(path));
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> LyingFileSystem::OpenToAppend(
+    const std::string& path) {
+  return Wrap(path, files_->OpenToAppend(path));
+}
+
+absl::Status LyingFileSystem::Remove(const std::string& path) {
+  if (canary_ == Canary::kHoardedLog && IsLog(path)) return absl::OkStatus();
+  return files_->Remove(path);
+}
+
+}  // namespace longwave::sim

@@ -1,0 +1,67 @@
+#ifndef LONGWAVE_TESTS_SIM_MERGE_ORACLE_H_
+#define LONGWAVE_TESTS_SIM_MERGE_ORACLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/layout/layout.h"
+#include "common/wire/buffer.h"
+#include "server/shard/merge.h"
+#include "tests/sim/coefficients.h"
+#include "tests/sim/settings.h"
+
+namespace longwave::sim {
+
+// What each segment's merges must have come to: its residual E and its parameters before each
+// round, computed from the contributions alone. Contributions are whole numbers and their weights
+// 1, so that sums are exact whatever their order.
+//
+// Dense and top k are computed here once more, from the formula of design.md:
+//   G = Σ q̂ / max(senders, ρ·all);   E ← E + G;   Ĝ = the largest of E (or G itself);   E ← E − Ĝ;
+//   θ ← θ − Ĝ
+// Quantized ones by a Merger that nothing has ever crashed or interrupted.
+class MergeOracle {
+ public:
+  MergeOracle(const WorldSettings& world, const Layout* layout, float start);
+
+  // The round that comes next. Returns what is wrong with `merged`; empty: nothing.
+  std::string Merge(uint32_t segment, const std::vector<Buffer>& contributions,
+                    const Buffer& merged);
+
+  // Rounds merged so far.
+  uint32_t rounds(uint32_t segment) const {
+    return static_cast<uint32_t>(segments_[segment].theta.size() - 1);
+  }
+  // Parameters before the round, which is at most rounds(segment).
+  const std::vector<float>& Theta(uint32_t segment, uint32_t round) const {
+    return segments_[segment].theta[round];
+  }
+
+  // A shard whose folder is lost has no E any more; and may begin again at an earlier round if
+  // nobody who lives has seen what came of the later ones.
+  void ForgetResidual(uint32_t segment);
+  void Rewind(uint32_t segment, uint32_t round);
+
+ private:
+  struct Segment {
+    std::vector<float> residual;
+    std::vector<std::vector<float>> theta;  // by round
+  };
+  std::vector<float> Mean(const std::vector<Buffer>& contributions) const;
+  std::string Hold(Segment& segment, const std::vector<float>& mean,
+                   const Coefficients& told) const;
+  std::string MergeAgain(uint32_t index, const std::vector<Buffer>& contributions,
+                         const Buffer& merged);
+
+  const Method method_;
+  const double rho_;
+  const Layout* const layout_;
+  std::unique_ptr<Merger> merger_;  // of quantized contributions
+  std::vector<Segment> segments_;
+};
+
+}  // namespace longwave::sim
+
+#endif  // LONGWAVE_TESTS_SIM_MERGE_ORACLE_H_

@@ -1,0 +1,101 @@
+#include "tests/sim/probes.h"
+
+#include "common/base/check.h"
+
+namespace longwave::sim {
+
+std::string_view Name(Probe probe) {
+  switch (probe) {
+    case Probe::kFrameLost:
+      return "frame lost";
+    case Probe::kFrameDuplicated:
+      return "frame duplicated";
+    case Probe::kFrameOvertaken:
+      return "frame overtaken";
+    case Probe::kCallUnanswered:
+      return "call unanswered";
+    case Probe::kPushDuplicate:
+      return "push answered duplicate";
+    case Probe::kPushLate:
+      return "push answered late";
+    case Probe::kPushBusy:
+      return "push answered busy";
+    case Probe::kPushNotMember:
+      return "push answered not a member";
+    case Probe::kPullGone:
+      return "pull answered gone";
+    case Probe::kSettledLate:
+      return "contribution settled late";
+    case Probe::kSettledGone:
+      return "contribution settled without its update";
+    case Probe::kClosedByQuorum:
+      return "segment closed by quorum";
+    case Probe::kEpochAfterLoss:
+      return "epoch without a lost worker";
+    case Probe::kEpochAfterJoin:
+      return "epoch with a joining worker";
+    case Probe::kFetchByLog:
+      return "caught up by the log";
+    case Probe::kFetchBySnapshot:
+      return "caught up by a snapshot";
+    case Probe::kSnapshotAsked:
+      return "snapshot asked of a worker";
+    case Probe::kSnapshotConfirmed:
+      return "snapshot confirmed";
+    case Probe::kWorkerCrashed:
+      return "worker crashed";
+    case Probe::kWorkerReturned:
+      return "worker returned with its checkpoint";
+    case Probe::kPushesPostedAgain:
+      return "checkpointed pushes posted again";
+    case Probe::kWorkerJoinedLate:
+      return "worker joined late";
+    case Probe::kWorkerFellBehind:
+      return "worker fell behind and caught up";
+    case Probe::kRoundFilled:
+      return "round filled that nobody closed";
+    case Probe::kShardCrashed:
+      return "shard crashed";
+    case Probe::kShardCrashedInWrite:
+      return "shard crashed in the midst of a write";
+    case Probe::kShardLostPower:
+      return "shard lost power";
+    case Probe::kShardRecovered:
+      return "shard recovered from its log";
+    case Probe::kShardTrouble:
+      return "shard in trouble with its disk";
+    case Probe::kShardTroubleEnded:
+      return "shard out of trouble again";
+    case Probe::kShardLostFolder:
+      return "shard lost its folder";
+    case Probe::kShardRestoredByReplicas:
+      return "shard restored by replicas";
+    case Probe::kCoordinatorCrashed:
+      return "coordinator crashed";
+    case Probe::kCoordinatorRecovered:
+      return "coordinator recovered";
+    case Probe::kReplicaDamaged:
+      return "replica damaged";
+    case Probe::kReplicaRepaired:
+      return "replica repaired";
+    case Probe::kClockJumped:
+      return "clock jumped";
+    case Probe::kProcessFrozen:
+      return "process frozen";
+    case Probe::kLogDropped:
+      return "log dropped";
+    case Probe::kCount:
+      break;
+  }
+  LONGWAVE_CHECK(false);
+}
+
+std::vector<Probe> Probes::Missed() const {
+  std::vector<Probe> missed;
+  for (size_t i = 0; i < kProbeCount; ++i) {
+    if (counts_[i] == 0) missed.push_back(static_cast<Probe>(i));
+  }
+  return missed;
+}
+
+}  // namespace longwave::sim

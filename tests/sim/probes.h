@@ -1,0 +1,75 @@
+#ifndef LONGWAVE_TESTS_SIM_PROBES_H_
+#define LONGWAVE_TESTS_SIM_PROBES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace longwave::sim {
+
+// Rare branches that a good set of seeds must reach: one that never is hides what is behind it.
+enum class Probe : uint8_t {
+  kFrameLost,
+  kFrameDuplicated,
+  kFrameOvertaken,
+  kCallUnanswered,
+  kPushDuplicate,
+  kPushLate,
+  kPushBusy,
+  kPushNotMember,
+  kPullGone,
+  kSettledLate,
+  kSettledGone,
+  kClosedByQuorum,
+  kEpochAfterLoss,
+  kEpochAfterJoin,
+  kFetchByLog,
+  kFetchBySnapshot,
+  kSnapshotAsked,
+  kSnapshotConfirmed,
+  kWorkerCrashed,
+  kWorkerReturned,
+  kPushesPostedAgain,
+  kWorkerJoinedLate,
+  kWorkerFellBehind,
+  kRoundFilled,
+  kShardCrashed,
+  kShardCrashedInWrite,
+  kShardLostPower,
+  kShardRecovered,
+  kShardTrouble,
+  kShardTroubleEnded,
+  kShardLostFolder,
+  kShardRestoredByReplicas,
+  kCoordinatorCrashed,
+  kCoordinatorRecovered,
+  kReplicaDamaged,
+  kReplicaRepaired,
+  kClockJumped,
+  kProcessFrozen,
+  kLogDropped,
+  kCount,
+};
+inline constexpr size_t kProbeCount = static_cast<size_t>(Probe::kCount);
+
+std::string_view Name(Probe probe);
+
+// How often each was reached.
+class Probes {
+ public:
+  void Hit(Probe probe, uint64_t times = 1) { counts_[static_cast<size_t>(probe)] += times; }
+  uint64_t count(Probe probe) const { return counts_[static_cast<size_t>(probe)]; }
+  void Add(const Probes& other) {
+    for (size_t i = 0; i < kProbeCount; ++i) counts_[i] += other.counts_[i];
+  }
+  std::vector<Probe> Missed() const;
+
+ private:
+  std::array<uint64_t, kProbeCount> counts_ = {};
+};
+
+}  // namespace longwave::sim
+
+#endif  // LONGWAVE_TESTS_SIM_PROBES_H_

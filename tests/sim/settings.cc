@@ -1,0 +1,361 @@
+#include "tests/sim/settings.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/rng.h"
+
+namespace longwave::sim {
+namespace {
+
+// With so many workers at most, means of signals are whole numbers.
+constexpr uint32_t kSmallWorldMax = 8;
+
+absl::Duration Between(Rng& rng, absl::Duration min, absl::Duration max) {
+  return min + (max - min) * rng.Uniform();
+}
+bool Chance(Rng& rng, double share) { return rng.Uniform() < share; }
+template <typename T>
+T Either(Rng& rng, std::initializer_list<T> values) {
+  return values.begin()[rng.Below(values.size())];
+}
+
+uint32_t UnitFor(uint32_t workers) {
+  if (workers > kSmallWorldMax) return 1;
+  uint32_t unit = 1;
+  for (uint32_t n = 2; n <= workers; ++n) unit = std::lcm(unit, n);
+  return unit;
+}
+
+void DrawWorkers(const WorldOptions& options, Rng& rng, WorldSettings& world) {
+  world.workers = options.workers > 0 ? options.workers : static_cast<uint32_t>(2 + rng.Below(5));
+  const bool small = world.workers <= kSmallWorldMax;
+  // A few come late.
+  const uint32_t late_max = options.faults && small ? (world.workers - 1) / 2 : 0;
+  world.workers_wanted = world.workers - static_cast<uint32_t>(rng.Below(late_max + 1));
+  const absl::Duration usual = Between(rng, absl::Milliseconds(200), absl::Seconds(3));
+  for (uint32_t w = 0; w < world.workers; ++w) {
+    const bool late = w >= world.workers_wanted;
+    world.worker_has_disk.push_back(Chance(rng, 0.7));
+    world.worker_starts_at.push_back(late ? Between(rng, absl::Seconds(5), absl::Seconds(40))
+                                          : Between(rng, absl::ZeroDuration(), absl::Seconds(2)));
+    world.round_computation.push_back(usual * (0.8 + 0.4 * rng.Uniform()));
+  }
+  world.unit = UnitFor(world.workers);
+}
+
+void DrawMethod(const WorldOptions& options, Rng& rng, WorldSettings& world) {
+  const bool small = world.workers <= kSmallWorldMax;
+  world.method = static_cast<Method>(rng.Below(3));
+  world.rho = Either(rng, {0.0, 0.25, 1.0});
+  // Other shares than none and all need not be whole in the mean.
+  if (world.method == Method::kTopK && world.rho == 0.25) world.rho = 1;
+  world.shards = options.shards > 0 ? options.shards : static_cast<uint32_t>(1 + rng.Below(3));
+  world.segments = std::max(world.shards, static_cast<uint32_t>(2 + (small ? rng.Below(4) : 0)));
+  world.rounds = options.rounds > 0 ? options.rounds : static_cast<uint32_t>(4 + rng.Below(9));
+  world.quorum = Either(rng, {0.5, 0.5, 0.75, 1.0});
+  world.grace_min = Between(rng, absl::Milliseconds(100), absl::Seconds(4));
+  world.grace_max = world.grace_min + Between(rng, absl::ZeroDuration(), absl::Seconds(8));
+  world.state_rounds = static_cast<uint32_t>(1 + rng.Below(4));
+  world.snapshot_rounds = static_cast<uint32_t>(1 + rng.Below(4));
+  world.coordinator_is_durable = small;
+  world.shards_move = Chance(rng, 0.5);
+  // The payload of one dense push is 272 bytes.
+  world.open_bytes_max = small && Chance(rng, 0.3) ? 300 + rng.Below(2000) : 0;
+  world.log_file_bytes = small ? 1024 + rng.Below(6000) : 4u << 20;
+}
+
+void DrawTimes(Rng& rng, WorldSettings& world) {
+  const bool small = world.workers <= kSmallWorldMax;
+  world.heartbeat_interval = small ? absl::Seconds(1) : absl::Seconds(5);
+  world.heartbeat_timeout = small ? absl::Seconds(8 + rng.Below(8)) : absl::Seconds(40);
+  world.start_timeout = absl::Seconds(300);
+  world.commit_time_max = Between(rng, absl::Milliseconds(1), absl::Milliseconds(60));
+  world.network.latency_max = Between(rng, absl::Milliseconds(2), absl::Milliseconds(300));
+  world.network.bytes_per_second = small ? 2e4 * (1 + 50 * rng.Uniform()) : 1e9;
+}
+
+// What is there to be chosen from: each seed has some kinds of faults and not others, so that each
+// also comes alone, and often.
+struct FaultMix {
+  std::vector<FaultKind> kinds;
+  uint32_t count = 0;
+  absl::Duration window;
+};
+
+FaultMix DrawMix(Rng& rng, const WorldSettings& world) {
+  FaultMix mix;
+  for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i) {
+    // What loses more than a crash may is rare, so that the rest is held to more.
+    const bool drastic = static_cast<FaultKind>(i) == FaultKind::kLoseFolder;
+    if (Chance(rng, drastic ? 0.1 : 0.35)) mix.kinds.push_back(static_cast<FaultKind>(i));
+  }
+  mix.window = absl::Seconds(10) + absl::Seconds(4) * world.rounds;
+  mix.count = mix.kinds.empty() ? 0 : static_cast<uint32_t>(1 + rng.Below(14));
+  return mix;
+}
+
+uint32_t DrawShardNode(Rng& rng, const WorldSettings& world) {
+  return world.NodeOfShard(static_cast<uint32_t>(rng.Below(world.shards)));
+}
+uint32_t DrawWorkerNode(Rng& rng, const WorldSettings& world) {
+  return world.NodeOfWorker(static_cast<uint32_t>(rng.Below(world.workers)));
+}
+// The few that there is one or some of are hit as often as the workers.
+uint32_t DrawNode(Rng& rng, const WorldSettings& world) {
+  const uint64_t part = rng.Below(10);
+  if (part < 2) return 0;
+  return part < 5 ? DrawShardNode(rng, world) : DrawWorkerNode(rng, world);
+}
+
+void DrawWeather(Rng& rng, Fault& fault) {
+  if (Chance(rng, 0.7)) fault.weather.lost = 0.3 * rng.Uniform();
+  if (Chance(rng, 0.5)) fault.weather.duplicated = 0.3 * rng.Uniform();
+  if (Chance(rng, 0.5)) fault.weather.overtaken = 0.3 * rng.Uniform();
+  fault.duration = Between(rng, absl::Seconds(2), absl::Seconds(40));
+}
+
+Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
+  Fault fault;
+  fault.kind = mix.kinds[rng.Below(mix.kinds.size())];
+  fault.at = Between(rng, absl::ZeroDuration(), mix.window);
+  fault.duration = Between(rng, absl::Milliseconds(100), absl::Seconds(5));
+  switch (fault.kind) {
+    case FaultKind::kCrash:
+    case FaultKind::kFreeze:
+    case FaultKind::kCut:
+    case FaultKind::kClog:
+      fault.target = DrawNode(rng, world);
+      // Mostly short; sometimes long enough to be counted as lost.
+      if (Chance(rng, 0.3)) fault.duration = Between(rng, absl::Seconds(5), absl::Seconds(40));
+      break;
+    case FaultKind::kPowerLoss:
+    case FaultKind::kDiskFull:
+      fault.target = DrawShardNode(rng, world);
+      break;
+    case FaultKind::kWriteCrash:
+    case FaultKind::kFailedSync:
+    case FaultKind::kFailedAppend:
+      fault.target = DrawShardNode(rng, world);
+      fault.amount = static_cast<double>(rng.Below(20));
+      break;
+    case FaultKind::kLoseFolder:
+      fault.target = Chance(rng, 0.5) ? DrawShardNode(rng, world) : DrawWorkerNode(rng, world);
+      break;
+    case FaultKind::kSlow:
+      fault.target = DrawWorkerNode(rng, world);
+      fault.amount = 2 + 20 * rng.Uniform();
+      fault.duration = Between(rng, absl::Seconds(5), absl::Seconds(40));
+      break;
+    case FaultKind::kCutLink:
+      fault.target = DrawNode(rng, world);
+      fault.other = DrawNode(rng, world);
+      fault.duration = Between(rng, absl::Seconds(1), absl::Seconds(30));
+      break;
+    case FaultKind::kClockJump:
+      fault.target = DrawNode(rng, world);
+      fault.amount = Chance(rng, 0.5) ? 60 * rng.Uniform() : rng.Uniform();
+      break;
+    case FaultKind::kDamage:
+      fault.target = DrawWorkerNode(rng, world);
+      fault.amount = static_cast<double>(rng.Below(uint64_t{world.segments} * kSegmentElements));
+      break;
+    case FaultKind::kWeather:
+      DrawWeather(rng, fault);
+      break;
+    case FaultKind::kCount:
+      LONGWAVE_CHECK(false);
+  }
+  return fault;
+}
+
+void DrawFaults(Rng& rng, WorldSettings& world) {
+  const FaultMix mix = DrawMix(rng, world);
+  for (uint32_t i = 0; i < mix.count; ++i) {
+    world.faults.push_back(DrawFault(rng, world, mix));
+    world.calm_after =
+        std::max(world.calm_after, world.faults.back().at + world.faults.back().duration);
+  }
+  std::stable_sort(world.faults.begin(), world.faults.end(),
+                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
+}
+
+}  // namespace
+
+std::string_view Name(Method method) {
+  switch (method) {
+    case Method::kDense:
+      return "dense";
+    case Method::kTopK:
+      return "topk";
+    case Method::kQuantized:
+      return "quantized";
+  }
+  LONGWAVE_CHECK(false);
+}
+
+std::string_view Name(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kCrash:
+      return "crash";
+    case FaultKind::kPowerLoss:
+      return "power loss";
+    case FaultKind::kWriteCrash:
+      return "crash in a write";
+    case FaultKind::kLoseFolder:
+      return "lost folder";
+    case FaultKind::kFreeze:
+      return "freeze";
+    case FaultKind::kSlow:
+      return "slow";
+    case FaultKind::kCut:
+      return "cut";
+    case FaultKind::kCutLink:
+      return "cut link";
+    case FaultKind::kClog:
+      return "clog";
+    case FaultKind::kClockJump:
+      return "clock jump";
+    case FaultKind::kDiskFull:
+      return "disk full";
+    case FaultKind::kFailedSync:
+      return "failed sync";
+    case FaultKind::kFailedAppend:
+      return "failed append";
+    case FaultKind::kDamage:
+      return "damage";
+    case FaultKind::kWeather:
+      return "weather";
+    case FaultKind::kCount:
+      break;
+  }
+  LONGWAVE_CHECK(false);
+}
+
+WorldSettings DrawSettings(const WorldOptions& options) {
+  WorldSettings world;
+  world.seed = options.seed;
+  world.canary = options.canary;
+  Rng rng(options.seed, 1);
+  DrawWorkers(options, rng, world);
+  DrawMethod(options, rng, world);
+  DrawTimes(rng, world);
+  if (options.faults) DrawFaults(rng, world);
+  return world;
+}
+
+PayloadFormat WorldSettings::up() const {
+  switch (method) {
+    case Method::kDense:
+      return {.selection = Selection::kAll, .codec = ValueCodec::kFp32};
+    case Method::kTopK:
+      return {.selection = Selection::kTopK, .codec = ValueCodec::kFp32, .k = 12};
+    case Method::kQuantized:
+      return {.selection = Selection::kTopK, .codec = ValueCodec::kSign, .k = 8};
+  }
+  LONGWAVE_CHECK(false);
+}
+
+PayloadFormat WorldSettings::down() const {
+  switch (method) {
+    case Method::kDense:
+      return {.selection = Selection::kAll, .codec = ValueCodec::kFp32};
+    case Method::kTopK:
+      return {.selection = Selection::kTopK, .codec = ValueCodec::kFp32, .k = 16};
+    case Method::kQuantized:
+      return {.selection = Selection::kTopK, .codec = ValueCodec::kInt2, .k = 16};
+  }
+  LONGWAVE_CHECK(false);
+}
+
+Manifest WorldSettings::MakeManifest() const {
+  Manifest manifest;
+  for (uint32_t s = 0; s < segments; ++s) {
+    manifest.tensors.push_back({absl::StrCat("part-", s), {kSegmentElements}});
+  }
+  return manifest;
+}
+
+LayoutOptions WorldSettings::MakeLayoutOptions() const {
+  return {.tiling = Tiling::kTensor,
+          .block = kSegmentElements,
+          .segment_tiles = 1,
+          .shard_count = shards};
+}
+
+SyncOptions WorldSettings::MakeSyncOptions() const {
+  SyncOptions options;
+  options.up = up();
+  options.beta = 1;  // nothing of a signal fades
+  options.run_seed = 1;
+  return options;
+}
+
+CoordinatorOptions WorldSettings::MakeCoordinatorOptions() const {
+  CoordinatorOptions options;
+  options.workers_wanted = workers_wanted;
+  options.shards_wanted = shards;
+  options.rounds = rounds;
+  options.heartbeat_timeout = heartbeat_timeout;
+  options.start_timeout = start_timeout;
+  return options;
+}
+
+DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run) const {
+  DurableShardOptions options;
+  options.aggregator = {.run = run,
+                        .run_seed = 1,
+                        .shard = shard,
+                        .up = up(),
+                        .rho = rho,
+                        .down = down(),
+                        .workers = workers,
+                        .open_bytes_max = open_bytes_max,
+                        .quorum = quorum,
+                        .grace_min = grace_min,
+                        .grace_max = grace_max,
+                        .logs = shards_have_disks};
+  options.state_rounds = state_rounds;
+  options.snapshot_rounds = snapshot_rounds;
+  return options;
+}
+
+uint64_t WorldSettings::OpenBytesBound() const {
+  constexpr uint64_t kPushBytesMax = kPayloadHeadBytes + 4 * kSegmentElements + 16;
+  const uint64_t of_one_segment = workers * kPushBytesMax;
+  return open_bytes_max > 0 ? open_bytes_max + of_one_segment : of_one_segment * segments;
+}
+
+std::string WorldSettings::NodeName(uint32_t node) const {
+  if (node == 0) return "coordinator";
+  if (IsShard(node)) return absl::StrCat("shard ", node - 1);
+  return absl::StrCat("worker ", node - 1 - shards);
+}
+
+std::string WorldSettings::Describe() const {
+  std::string text = absl::StrCat(
+      "seed ", seed, ": ", workers, " workers (", workers_wanted, " at the start), ", shards,
+      " shards", shards_have_disks ? "" : " without disks", ", ", segments, " segments, ", rounds,
+      " rounds, ", std::string(Name(method)), ", rho ", rho, ", quorum ", quorum, ", grace ",
+      absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max), ", snapshots ",
+      state_rounds, " and ", snapshot_rounds);
+  for (const Fault& fault : faults) {
+    absl::StrAppend(&text, "\n  at ", absl::FormatDuration(fault.at), " for ",
+                    absl::FormatDuration(fault.duration), ": ", std::string(Name(fault.kind)));
+    if (fault.kind == FaultKind::kWeather) {
+      absl::StrAppend(&text, " lost ", fault.weather.lost, " duplicated ", fault.weather.duplicated,
+                      " overtaken ", fault.weather.overtaken);
+    } else {
+      absl::StrAppend(&text, ", ", NodeName(fault.target));
+    }
+    if (fault.kind == FaultKind::kCutLink) absl::StrAppend(&text, " to ", NodeName(fault.other));
+    if (fault.amount > 0) absl::StrAppend(&text, ", ", fault.amount);
+  }
+  return text;
+}
+
+}  // namespace longwave::sim

@@ -1,0 +1,129 @@
+#ifndef LONGWAVE_TESTS_SIM_SETTINGS_H_
+#define LONGWAVE_TESTS_SIM_SETTINGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/layout/layout.h"
+#include "common/layout/manifest.h"
+#include "server/coordinator/coordinator.h"
+#include "server/shard_state/durable_shard.h"
+#include "tests/sim/canary.h"
+#include "tests/sim/network.h"
+#include "worker/sync/pipeline.h"
+
+namespace longwave::sim {
+
+// Elements of a segment: one tile.
+inline constexpr uint32_t kSegmentElements = 64;
+
+// What is asked for.
+struct WorldOptions {
+  uint64_t seed = 0;
+  uint32_t workers = 0;  // 0: drawn, as are the next two
+  uint32_t shards = 0;
+  uint32_t rounds = 0;
+  bool faults = true;
+  Canary canary = Canary::kNone;
+};
+
+// How contributions travel.
+enum class Method : uint8_t {
+  kDense,      // everything in fp32, up and down
+  kTopK,       // top k in fp32; the shard holds the rest of the merge back
+  kQuantized,  // top k in one bit up and two bits down
+};
+std::string_view Name(Method method);
+
+enum class FaultKind : uint8_t {
+  kCrash,       // kill -9, and a restart after `duration`
+  kPowerLoss,   // of a shard: its disk keeps what was synced, and of the rest what it likes
+  kWriteCrash,  // of a shard: in the midst of one of its disk's next operations, number `amount`
+  kLoseFolder,  // of a shard or worker: it comes back without its folder
+  kFreeze,      // SIGSTOP for `duration`
+  kSlow,        // a worker that needs `amount` times as long for its steps
+  kCut,         // from all others
+  kCutLink,     // from `target` to `other` alone
+  kClog,
+  kClockJump,
+  kDiskFull,      // of a shard
+  kFailedSync,    // likewise, once
+  kFailedAppend,  // likewise, once
+  kDamage,        // a number in a worker's replica changes
+  kWeather,       // messages are lost, doubled and overtaken
+  kCount,
+};
+std::string_view Name(FaultKind kind);
+
+struct Fault {
+  absl::Duration at;  // since the beginning
+  FaultKind kind = FaultKind::kCrash;
+  uint32_t target = 0;  // a node
+  uint32_t other = 0;
+  absl::Duration duration;
+  double amount = 0;
+  Weather weather;
+};
+
+// One world, as its seed draws it.
+struct WorldSettings {
+  uint64_t seed = 0;
+  Canary canary = Canary::kNone;
+  uint32_t workers = 0;         // all that ever come
+  uint32_t workers_wanted = 0;  // by the coordinator; the others join late
+  uint32_t shards = 0;
+  uint32_t segments = 0;
+  uint32_t rounds = 0;
+  Method method = Method::kDense;
+  double rho = 0;
+  double quorum = 1;
+  absl::Duration grace_min;
+  absl::Duration grace_max;
+  uint32_t state_rounds = 1;
+  uint32_t snapshot_rounds = 1;
+  bool shards_have_disks = true;
+  bool coordinator_is_durable = true;
+  bool shards_move = false;                       // one that comes back listens somewhere else
+  std::vector<bool> worker_has_disk;              // by worker
+  std::vector<absl::Duration> worker_starts_at;   // by worker
+  std::vector<absl::Duration> round_computation;  // by worker: what its steps of a round take
+  uint64_t open_bytes_max = 0;
+  uint64_t log_file_bytes = 0;
+  absl::Duration heartbeat_interval;
+  absl::Duration heartbeat_timeout;
+  absl::Duration start_timeout;
+  absl::Duration commit_time_max;  // of a shard's disk
+  NetworkOptions network;
+  std::vector<Fault> faults;  // by time
+  absl::Duration calm_after;  // no fault lasts longer
+  // Signals are whole multiples of this many, so that the mean over any number of senders is a
+  // whole number, too. (With very many workers it is 1, and means are rounded.)
+  uint32_t unit = 1;
+
+  // The coordinator is node 0, shards and workers follow.
+  uint32_t NodeOfShard(uint32_t shard) const { return 1 + shard; }
+  uint32_t NodeOfWorker(uint32_t worker) const { return 1 + shards + worker; }
+  uint32_t node_count() const { return 1 + shards + workers; }
+  bool IsShard(uint32_t node) const { return node >= 1 && node <= shards; }
+  bool IsWorker(uint32_t node) const { return node > shards; }
+
+  PayloadFormat up() const;
+  PayloadFormat down() const;
+  Manifest MakeManifest() const;
+  LayoutOptions MakeLayoutOptions() const;
+  SyncOptions MakeSyncOptions() const;
+  CoordinatorOptions MakeCoordinatorOptions() const;
+  DurableShardOptions MakeShardOptions(uint32_t shard, uint64_t run) const;
+  // Of the pushes to open rounds that a shard may hold.
+  uint64_t OpenBytesBound() const;
+  std::string Describe() const;
+  std::string NodeName(uint32_t node) const;
+};
+
+WorldSettings DrawSettings(const WorldOptions& options);
+
+}  // namespace longwave::sim
+
+#endif  // LONGWAVE_TESTS_SIM_SETTINGS_H_

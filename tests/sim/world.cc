@@ -1,0 +1,279 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "tests/sim/checker.h"
+#include "tests/sim/environment.h"
+#include "tests/sim/sim_coordinator.h"
+#include "tests/sim/sim_shard.h"
+#include "tests/sim/sim_worker.h"
+
+namespace longwave::sim {
+namespace {
+
+// How long a run may take once nothing goes wrong any more, beside its rounds: members that were
+// counted as lost come back, and a snapshot that a member did not send is asked of the next.
+constexpr absl::Duration kCalmMin = absl::Seconds(400);
+constexpr absl::Duration kCalmOfARound = absl::Seconds(30);
+// Of simulated time, which must go on: more events than this in a second are a loop.
+constexpr uint64_t kEventsASecondMax = 4000;
+// After the end of the run, until everyone was told.
+constexpr absl::Duration kFarewell = absl::Seconds(30);
+
+class World {
+ public:
+  World(const WorldSettings& settings, std::function<void(const std::string&)> listener)
+      : settings_(settings),
+        layout_(MakeLayout(settings)),
+        network_(&scheduler_, settings.network, settings.seed ^ 0x6e6574, settings.node_count(),
+                 &probes_),
+        trace_(&scheduler_, std::move(listener)),
+        checker_(settings_, &layout_, kStart) {
+    const Environment env{.settings = &settings_,
+                          .layout = &layout_,
+                          .scheduler = &scheduler_,
+                          .network = &network_,
+                          .trace = &trace_,
+                          .probes = &probes_,
+                          .checker = &checker_};
+    coordinator_ = std::make_unique<SimCoordinator>(env);
+    std::vector<SimShard*> shards;
+    for (uint32_t s = 0; s < settings.shards; ++s) {
+      shards_.push_back(std::make_unique<SimShard>(env, coordinator_.get(), s));
+      shards.push_back(shards_.back().get());
+      SimShard* const shard = shards.back();
+      shard->on_write_crash = [this, shard] { StartLater(shard, absl::Seconds(1)); };
+    }
+    const KernelOps* const ops = &cpu::OpsOf(cpu::Isa::kGeneric);
+    for (uint32_t w = 0; w < settings.workers; ++w) {
+      workers_.push_back(std::make_unique<SimWorker>(env, ops, coordinator_.get(), shards, w));
+    }
+  }
+
+  WorldResult Run() {
+    Begin();
+    absl::Time ended = absl::InfiniteFuture();
+    const absl::Time latest =
+        begin_ + settings_.calm_after + kCalmMin + kCalmOfARound * settings_.rounds + LatestStart();
+    while (checker_.violation().empty() && !scheduler_.empty()) {
+      if (coordinator_->is_over() && ended == absl::InfiniteFuture()) ended = scheduler_.now();
+      if (ended != absl::InfiniteFuture() &&
+          (coordinator_->EveryoneToldOfTheEnd() || scheduler_.now() > ended + kFarewell)) {
+        break;
+      }
+      if (scheduler_.next() > latest) {
+        checker_.Violate(absl::StrCat("the run does not end: ", Describe()));
+        break;
+      }
+      Step();
+    }
+    if (checker_.violation().empty()) CheckEnd();
+    return Result();
+  }
+
+ private:
+  static Layout MakeLayout(const WorldSettings& settings) {
+    auto layout = Layout::Create(settings.MakeManifest(), settings.MakeLayoutOptions());
+    LONGWAVE_CHECK(layout.ok());
+    LONGWAVE_CHECK(layout->segments().size() == settings.segments);
+    return *std::move(layout);
+  }
+
+  absl::Duration LatestStart() const {
+    return *std::max_element(settings_.worker_starts_at.begin(), settings_.worker_starts_at.end());
+  }
+
+  void Begin() {
+    begin_ = second_began_ = scheduler_.now();
+    coordinator_->Start();
+    for (auto& shard : shards_) shard->Start();
+    for (uint32_t w = 0; w < workers_.size(); ++w) {
+      scheduler_.At(begin_ + settings_.worker_starts_at[w], [this, w] { workers_[w]->Start(); });
+    }
+    for (const Fault& fault : settings_.faults) {
+      scheduler_.At(begin_ + fault.at, [this, &fault] { Happen(fault); });
+    }
+    scheduler_.At(begin_ + settings_.calm_after, [this] { Calm(); });
+  }
+
+  void Step() {
+    scheduler_.Step();
+    if (scheduler_.now() - second_began_ >= absl::Seconds(1)) {
+      second_began_ = scheduler_.now();
+      events_before_ = scheduler_.executed();
+    }
+    if (scheduler_.executed() - events_before_ > kEventsASecondMax * settings_.node_count()) {
+      checker_.Violate(absl::StrCat("more than ", kEventsASecondMax,
+                                    " events for each process in one second: ", Describe()));
+    }
+  }
+
+  Process* ProcessAt(uint32_t node) {
+    if (node == 0) return coordinator_.get();
+    if (settings_.IsShard(node)) return shards_[node - 1].get();
+    return workers_[node - 1 - settings_.shards].get();
+  }
+
+  // Not before the run: what has never started has nothing to lose.
+  void StartLater(Process* process, absl::Duration after) {
+    scheduler_.After(after, [process] { process->Start(); });
+  }
+
+  void Happen(const Fault& fault) {
+    if (coordinator_->is_over()) return;
+    trace_.Add(static_cast<uint64_t>(Mark::kFault),
+               {static_cast<uint64_t>(fault.kind), fault.target});
+    trace_.Tell([&] {
+      return absl::StrCat("fault: ", std::string(Name(fault.kind)), ", ",
+                          settings_.NodeName(fault.target));
+    });
+    Process* const process = ProcessAt(fault.target);
+    SimShard* const shard =
+        settings_.IsShard(fault.target) ? shards_[fault.target - 1].get() : nullptr;
+    SimWorker* const worker = settings_.IsWorker(fault.target)
+                                  ? workers_[fault.target - 1 - settings_.shards].get()
+                                  : nullptr;
+    const absl::Time until = scheduler_.now() + fault.duration;
+    switch (fault.kind) {
+      case FaultKind::kCrash:
+        if (!process->up()) return;
+        process->Crash();
+        return StartLater(process, fault.duration);
+      case FaultKind::kPowerLoss:
+        if (!process->up()) return;
+        shard->LosePower();
+        return StartLater(process, fault.duration);
+      case FaultKind::kWriteCrash:
+        shard->set_write_crash_is_power(fault.duration > absl::Seconds(2));
+        shard->disk_faults().crash_at =
+            shard->disk().operations() + static_cast<uint64_t>(fault.amount);
+        return;
+      case FaultKind::kLoseFolder:
+        if (!process->up()) return;
+        if (shard != nullptr) shard->LoseFolder();
+        if (worker != nullptr) worker->LoseFolder();
+        return StartLater(process, fault.duration);
+      case FaultKind::kFreeze:
+        probes_.Hit(Probe::kProcessFrozen);
+        return process->Freeze(fault.duration);
+      case FaultKind::kSlow:
+        return worker->Slow(fault.amount, until);
+      case FaultKind::kCut:
+        return network_.Cut(fault.target, until);
+      case FaultKind::kCutLink:
+        return network_.CutLink(fault.target, fault.other, until);
+      case FaultKind::kClog:
+        return network_.Clog(fault.target, until);
+      case FaultKind::kClockJump:
+        probes_.Hit(Probe::kClockJumped);
+        return process->JumpClock(absl::Seconds(fault.amount));
+      case FaultKind::kDiskFull:
+        FillDisk(shard);
+        scheduler_.At(until, [shard] { shard->disk_faults().capacity_bytes.reset(); });
+        return;
+      case FaultKind::kFailedSync:
+        shard->disk_faults().failed_sync_at =
+            shard->disk().syncs() + static_cast<uint64_t>(fault.amount);
+        return;
+      case FaultKind::kFailedAppend:
+        shard->disk_faults().failed_append_at =
+            shard->disk().appends() + static_cast<uint64_t>(fault.amount);
+        return;
+      case FaultKind::kDamage:
+        return worker->Damage(static_cast<uint64_t>(fault.amount));
+      case FaultKind::kWeather:
+        network_.set_weather(fault.weather);
+        scheduler_.At(until, [this] { network_.set_weather({}); });
+        return;
+      case FaultKind::kCount:
+        break;
+    }
+    LONGWAVE_CHECK(false);
+  }
+
+  // To some bytes above what it holds now.
+  static void FillDisk(SimShard* shard) {
+    shard->disk_faults().capacity_bytes = shard->disk().used_bytes() + 200;
+  }
+
+  // Nothing goes wrong any more.
+  void Calm() {
+    network_.Heal();
+    for (auto& shard : shards_) {
+      shard->disk_faults() = {};
+      if (!shard->up()) shard->Start();
+    }
+    if (!coordinator_->up()) coordinator_->Start();
+    for (uint32_t w = 0; w < workers_.size(); ++w) {
+      if (!workers_[w]->up() && workers_[w]->generation() > 0) workers_[w]->Start();
+    }
+  }
+
+  void CheckEnd() {
+    if (!coordinator_->is_over()) {
+      return checker_.Violate(absl::StrCat("nothing happens any more: ", Describe()));
+    }
+    if (coordinator_->phase() != RunPhase::kFinished) {
+      return checker_.Violate(absl::StrCat("the run is ", std::string(Name(coordinator_->phase())),
+                                           ": ", coordinator_->reason()));
+    }
+    for (uint32_t s = 0; s < settings_.segments; ++s) {
+      if (checker_.rounds_merged(s) < settings_.rounds) {
+        return checker_.Violate(absl::StrCat("the run is finished, and segment ", s, " has ",
+                                             checker_.rounds_merged(s), " rounds of ",
+                                             settings_.rounds));
+      }
+    }
+  }
+
+  std::string Describe() const {
+    std::string text =
+        absl::StrCat("the coordinator has finished ", coordinator_->rounds_finished(), " rounds; ",
+                     coordinator_->trouble());
+    for (const auto& shard : shards_) absl::StrAppend(&text, "\n  ", shard->Describe());
+    for (size_t w = 0; w < std::min<size_t>(workers_.size(), 8); ++w)
+      absl::StrAppend(&text, "\n  ", workers_[w]->Describe());
+    return text;
+  }
+
+  WorldResult Result() const {
+    return {.violation = checker_.violation(),
+            .trace_hash = trace_.hash(),
+            .events = scheduler_.executed(),
+            .messages = network_.sent(),
+            .seconds = absl::ToDoubleSeconds(scheduler_.now() - begin_),
+            .pushes_merged = checker_.pushes_merged(),
+            .unknown_fates = checker_.unknown_fates(),
+            .rounds = checker_.rounds_merged(0),
+            .probes = probes_};
+  }
+
+  const WorldSettings settings_;
+  const Layout layout_;
+  Probes probes_;
+  Scheduler scheduler_;
+  Network network_;
+  Trace trace_;
+  Checker checker_;
+  std::unique_ptr<SimCoordinator> coordinator_;
+  std::vector<std::unique_ptr<SimShard>> shards_;
+  std::vector<std::unique_ptr<SimWorker>> workers_;
+  absl::Time begin_;
+  absl::Time second_began_;
+  uint64_t events_before_ = 0;
+};
+
+}  // namespace
+
+WorldResult RunWorld(const WorldSettings& settings,
+                     const std::function<void(const std::string&)>& listener) {
+  return World(settings, listener).Run();
+}
+
+}  // namespace longwave::sim
