@@ -54,8 +54,8 @@ struct AggregatorOptions {
   uint64_t open_bytes_max = 0;
   // Who does the merges' work; null: the caller of Step alone.
   std::shared_ptr<TileRunner> runner;
-  // Share of the members of a round, 0 (exclusive) to 1, with whose pushes it may close without the
-  // others once the grace has passed; 1: with all of them.
+  // Share of the members of a round, 0 to 1, with whose pushes (at least one) it may close without
+  // the others once the grace has passed; 1: with all of them.
   double quorum = 1;
   absl::Duration grace_min;  // bounds of what Grace gives the others; without meaning for quorum 1
   absl::Duration grace_max;
@@ -232,6 +232,9 @@ class Aggregator {
   double ResidualSquareSum() const;
 
  private:
+  // So many closes in a row that a member has missed, and it is given up.
+  static constexpr uint32_t kMissedMax = 2;
+
   struct Accepted {
     uint64_t weight = 0;
     float norm = 0;
@@ -258,38 +261,44 @@ class Aggregator {
     absl::Time closed_quorum_at;                    // quorum_at of the last closed round
     std::map<uint32_t, uint32_t> missed;  // closes in a row, since a due member's last push
   };
-  // A close, before it is known whether it is a new one or one that the log has.
-  struct Merge {
-    MergedRecord record;
-    uint32_t clipped = 0;
-  };
   using Effects = std::vector<AggregatorEffect>;
 
   Aggregator(const AggregatorOptions& options, Layout layout);
 
   void OnPush(const PushArrived& push, absl::Time now, Effects& effects);
+  // Of a round before the open one. had_missed: its worker had pushed nothing since a close that it
+  // missed.
+  void OnClosedPush(SegmentState& segment, const FrameHeader& header, bool had_missed,
+                    absl::Time now, Effects& effects);
   void OnPull(const FrameHeader& header, Effects& effects);
-  void OnClosedPush(SegmentState& segment, const FrameHeader& header, absl::Time now,
-                    Effects& effects);
+  void OnMembership(const Membership& membership, absl::Time now, Effects& effects);
   void OnTimePassed(absl::Time now, Effects& effects);
 
   void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects);
   void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
   void TakeMembership(const Membership& membership);
 
+  // After whatever changes who has pushed or who is due: closes the segment if that completes it;
+  // else begins its grace, or ends it, as there is a quorum or none.
   void CloseIfComplete(SegmentState& segment, absl::Time now, Effects& effects);
-  Merge MergeOpen(SegmentState& segment);
-  void OpenNext(SegmentState& segment, MergedRecord record);
+  void Close(SegmentState& segment, Effects& effects);
   void NoteMissed(SegmentState& segment) const;
+  // Those of the open round, with what clipping leaves of each.
+  std::vector<Contributor> OpenContributors(const SegmentState& segment) const;
+  MergedRecord Merge(SegmentState& segment, std::vector<Contributor> contributors,
+                     bool hashes_residual);
+  void OpenNext(SegmentState& segment, const MergedRecord& closed);
 
+  void Accept(SegmentState& segment, const FrameHeader& header,
+              std::shared_ptr<const PayloadLayout> layout, const Buffer& payload);
   // Whether so many bytes more would exceed what open rounds may hold.
   bool IsBusyFor(const SegmentState& segment, size_t bytes) const;
   // Run and segment of a frame; the reason if one does not fit, else empty.
   std::string Misaddressed(const FrameHeader& header) const;
 
+  absl::Status CheckSnapshot(uint32_t segment, const SegmentSnapshot& snapshot) const;
   absl::Status ReplayPush(const PushRecord& record);
   absl::Status ReplayMerged(const MergedRecord& record);
-  absl::Status CheckReplayed(const MergedRecord& got, const MergedRecord& wanted) const;
 
   const Member* FindMember(uint32_t worker) const;
   bool IsDue(uint32_t worker, uint32_t round) const;
@@ -298,10 +307,7 @@ class Aggregator {
   const SegmentState& StateOf(uint32_t segment) const {
     return segments_[segment - first_segment_];
   }
-  static uint32_t GivenUpCount(const SegmentState& segment);
   std::vector<uint32_t> WaitingFor(const SegmentState& segment) const;
-  // After whatever changes how many have pushed, or how many would have to.
-  void UpdateQuorum(SegmentState& segment, absl::Time now) const;
   void UpdateStrangers(SegmentState& segment) const;
 
   AggregatorOptions options_;

@@ -1,0 +1,146 @@
+#include "server/shard/aggregator_checks.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/memory.h"
+#include "common/base/status_macros.h"
+#include "common/wire/square_sum.h"
+
+namespace longwave {
+namespace {
+
+// How far a stated norm may be from the payload's, as a share of it and beyond that: far above the
+// rounding of any order of summation and of denormal numbers, far below what one could gain.
+constexpr double kNormTolerance = 1e-3;
+constexpr double kNormToleranceBeyond = FLT_MIN;
+
+// That every segment's payloads fit into frames, and all that the shard keeps into memory.
+absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layout) {
+  constexpr double kTileTableBytes =
+      sizeof(uint32_t) + 2 * (sizeof(TileOffsets) + sizeof(uint32_t));
+  const double residual_bytes = KeepsResidual(MergeOptionsOf(options)) ? sizeof(float) : 0;
+  double coefficients = 0;
+  double wanted_bytes = 0;
+  double round_bytes = 0;  // one push to each segment
+  double largest_bytes = 0;
+  for (uint32_t i = 0; i < layout.segments().size(); ++i) {
+    const Segment& segment = layout.segments()[i];
+    if (segment.shard != options.shard) continue;
+    coefficients += static_cast<double>(segment.coefficient_count);
+    wanted_bytes += static_cast<double>(segment.coefficient_count) * residual_bytes +
+                    segment.tile_count * kTileTableBytes;
+    const std::vector<uint32_t> tile_sizes = layout.TileSizes(i);
+    double push_bytes = 0;
+    // All of topk goes down as one of the last, or as topk in an integer codec, which always fits.
+    for (const PayloadFormat& format :
+         {options.up, options.down, PayloadFormat{Selection::kAll, options.down.codec, 0}}) {
+      const auto form = PayloadLayout::Create(format, tile_sizes);
+      if (!form.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("segment ", i, " as ", Describe(format), ": ", form.status().message()));
+      }
+      if (format == options.up) push_bytes = static_cast<double>(form->bytes());
+    }
+    round_bytes += push_bytes;
+    largest_bytes = std::max(largest_bytes, push_bytes);
+  }
+  double open_bytes = options.workers * round_bytes;
+  if (options.open_bytes_max > 0) {
+    // The oldest segment's pushes are taken whatever the limit.
+    open_bytes = std::min(
+        open_bytes, static_cast<double>(options.open_bytes_max) + options.workers * largest_bytes);
+  }
+  wanted_bytes += open_bytes;
+  if (options.available_bytes == 0 ||
+      wanted_bytes <= static_cast<double>(options.available_bytes)) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "shard ", options.shard, ": ", CountText(coefficients), " coefficients want about ",
+      BytesText(wanted_bytes), " of memory, ", BytesText(open_bytes), " of it for open pushes; ",
+      BytesText(static_cast<double>(options.available_bytes)), " are available"));
+}
+
+absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {
+  bool fits = format.selection == up.selection;
+  if (up.selection != Selection::kTopK) fits = fits && format.codec == up.codec;
+  if (up.selection == Selection::kRandom || up.selection == Selection::kStride) {
+    fits = fits && format.k == up.k;
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("payload is ", Describe(format), ", wanted ",
+                   up.selection == Selection::kTopK ? "topk in any codec" : Describe(up)));
+}
+
+}  // namespace
+
+MergeOptions MergeOptionsOf(const AggregatorOptions& options) {
+  return {options.run_seed, options.up, options.rho, options.down};
+}
+
+absl::Status CheckOptions(const AggregatorOptions& options, const Layout& layout) {
+  LONGWAVE_RETURN_IF_ERROR(Validate(MergeOptionsOf(options)));
+  if (!(options.clip >= 0 && std::isfinite(options.clip))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("clip is ", options.clip, ", wanted 0 (off) or a multiple above it"));
+  }
+  if (!(options.quorum >= 0 && options.quorum <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("quorum is ", options.quorum, ", wanted 0 to 1"));
+  }
+  if (options.grace_min < absl::ZeroDuration() || options.grace_max < options.grace_min) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("grace is ", absl::FormatDuration(options.grace_min), " to ",
+                     absl::FormatDuration(options.grace_max), ", wanted 0 or more, ascending"));
+  }
+  const auto segments = layout.segments();
+  const bool has_segment = std::any_of(segments.begin(), segments.end(),
+                                       [&](const Segment& s) { return s.shard == options.shard; });
+  if (!has_segment) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shard ", options.shard, " owns none of the layout's ", segments.size(), " segments over ",
+        layout.options().shard_count, " shards, wanted at least one"));
+  }
+  return CheckSegments(options, layout);
+}
+
+absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPushPayload(
+    const PayloadFormat& up, std::span<const uint32_t> tile_sizes,
+    std::span<const std::byte> payload,
+    std::vector<std::shared_ptr<const PayloadLayout>>& formats) {
+  LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload));
+  LONGWAVE_RETURN_IF_ERROR(CheckFormat(up, format));
+  const auto known = std::find_if(formats.begin(), formats.end(),
+                                  [&](const auto& form) { return form->format() == format; });
+  if (known != formats.end()) {
+    LONGWAVE_RETURN_IF_ERROR(ValidatePayload(**known, payload));
+    return *known;
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(PayloadLayout created, PayloadLayout::Create(format, tile_sizes));
+  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(created, payload));
+  if (formats.size() >= kPushFormatsMax) formats.erase(formats.begin());
+  formats.push_back(std::make_shared<const PayloadLayout>(std::move(created)));
+  return formats.back();
+}
+
+absl::Status CheckPushNorm(float norm, bool is_clipped, const PayloadLayout& layout,
+                           std::span<const std::byte> payload) {
+  // Written so that no number that is not one passes.
+  if (!(norm >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("norm ", norm, ", wanted 0 or more"));
+  }
+  if (!is_clipped) return absl::OkStatus();  // nothing depends on it
+  const double wanted = std::sqrt(PayloadSquareSum(layout, payload));
+  if (std::fabs(norm - wanted) <= kNormTolerance * wanted + kNormToleranceBeyond) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("norm ", norm, ", wanted its payload's, which is ", wanted));
+}
+
+}  // namespace longwave

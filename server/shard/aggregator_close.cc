@@ -1,0 +1,131 @@
+// The close of a round.
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <utility>
+
+#include "common/wire/crc32c.h"
+#include "server/shard/aggregator.h"
+#include "server/store/snapshot_format.h"
+
+namespace longwave {
+namespace {
+
+// ⌈share · count⌉, at least 1. A share such as 0.1 is not quite a tenth, whose rounding must not
+// make 3 of 30 into 4.
+uint32_t QuorumOf(double share, uint32_t count) {
+  return static_cast<uint32_t>(std::max(std::ceil(share * count - 1e-9), 1.0));
+}
+
+}  // namespace
+
+void Aggregator::CloseIfComplete(SegmentState& segment, absl::Time now, Effects& effects) {
+  if (segment.accepted.empty()) return;
+  // Most pushes leave others missing, which their number alone tells: a push costs the same however
+  // many members there are.
+  const uint32_t due = DueCount(segment.open_round);
+  const auto pushed = static_cast<uint32_t>(segment.accepted.size()) - segment.strangers;
+  uint32_t given_up = 0;
+  for (const auto& [worker, missed] : segment.missed) given_up += missed >= kMissedMax;
+  if (pushed + given_up < due) {
+    if (options_.quorum >= 1) return;
+    if (pushed < QuorumOf(options_.quorum, due)) {
+      segment.quorum_at = absl::InfiniteFuture();
+    } else if (segment.quorum_at == absl::InfiniteFuture()) {
+      segment.quorum_at = now;
+    }
+    if (now < segment.quorum_at + segment.grace.current()) return;
+    ++counts_.closed_by_quorum;
+  } else if (segment.quorum_at == absl::InfiniteFuture()) {
+    segment.quorum_at = now;
+  }
+  Close(segment, effects);
+}
+
+void Aggregator::Close(SegmentState& segment, Effects& effects) {
+  if (options_.quorum < 1) {
+    segment.grace.Add(segment.last_push - segment.quorum_at);
+    NoteMissed(segment);
+  }
+  MergedRecord record = Merge(segment, OpenContributors(segment), options_.logs);
+  for (const Contributor& contributor : record.contributors) {
+    counts_.pushes_clipped += contributor.factor < 1;
+  }
+  ++counts_.segments_closed;
+  OpenNext(segment, record);
+  SendMerged send{{}, record.header, record.payload};
+  for (const Member& member : membership_.members) send.workers.push_back(member.worker);
+  if (options_.logs) effects.push_back(KeepMerged{std::move(record)});
+  effects.push_back(std::move(send));
+}
+
+void Aggregator::NoteMissed(SegmentState& segment) const {
+  const uint32_t round = segment.open_round;
+  if (segment.accepted.size() - segment.strangers == DueCount(round)) return;
+  for (const Member& member : membership_.members) {
+    if (member.first_round <= round && !segment.accepted.contains(member.worker)) {
+      ++segment.missed[member.worker];
+    }
+  }
+}
+
+std::vector<Contributor> Aggregator::OpenContributors(const SegmentState& segment) const {
+  std::vector<Contributor> contributors;
+  std::vector<float> norms;
+  for (const auto& [worker, push] : segment.accepted) {
+    contributors.push_back({.worker = worker, .weight = push.weight});
+    norms.push_back(push.norm);
+  }
+  if (options_.clip > 0) {
+    const std::vector<double> factors = ClipFactors(norms, options_.clip);
+    for (size_t i = 0; i < factors.size(); ++i) contributors[i].factor = factors[i];
+  }
+  return contributors;
+}
+
+MergedRecord Aggregator::Merge(SegmentState& segment, std::vector<Contributor> contributors,
+                               bool hashes_residual) {
+  std::vector<Contribution> contributions;
+  for (const auto& [worker, push] : segment.accepted) {
+    contributions.push_back({push.weight, push.layout.get(), push.payload.bytes()});
+    contributions.back().factor = contributors[contributions.size() - 1].factor;
+  }
+  MergedSegment merged = merger_->Merge(*layout_, segment.segment, segment.open_round,
+                                        contributions, segment.residual);
+  MergedRecord record;
+  record.header.kind = FrameKind::kMerged;
+  record.header.run = options_.run;
+  record.header.epoch = membership_.epoch;
+  record.header.round = segment.open_round;
+  record.header.segment = segment.segment;
+  record.header.weight = merged.weight_sum;
+  record.header.norm = static_cast<float>(std::min(std::sqrt(merged.square_sum), double{FLT_MAX}));
+  record.header.contributions = static_cast<uint32_t>(contributions.size());
+  record.header.payload_bytes = static_cast<uint32_t>(merged.payload.size());
+  record.header.payload_crc = Crc32c(merged.payload);
+  record.contributors = std::move(contributors);
+  if (hashes_residual && !segment.residual.empty()) {
+    record.residual_hash = HashContent(std::as_bytes(std::span(segment.residual)));
+  }
+  record.payload = Buffer(std::move(merged.payload));
+  return record;
+}
+
+void Aggregator::OpenNext(SegmentState& segment, const MergedRecord& closed) {
+  ClosedSegment& last = segment.closed.emplace();
+  last.header = closed.header;
+  for (const Contributor& contributor : closed.contributors) {
+    last.contributors.push_back(contributor.worker);
+  }
+  last.payload = closed.payload;
+  segment.accepted.clear();
+  segment.strangers = 0;
+  open_bytes_ -= segment.open_bytes;
+  segment.open_bytes = 0;
+  segment.closed_quorum_at = segment.quorum_at;
+  segment.quorum_at = absl::InfiniteFuture();
+  ++segment.open_round;
+}
+
+}  // namespace longwave

@@ -1,0 +1,212 @@
+// What the aggregator gives away to be kept, and how it comes back from it.
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "server/shard/aggregator.h"
+#include "server/shard/aggregator_checks.h"
+
+namespace longwave {
+namespace {
+
+// "round 17, segment 2": what every complaint about a record starts with.
+std::string Place(const FrameHeader& header) {
+  return absl::StrCat("round ", header.round, ", segment ", header.segment);
+}
+
+std::string Workers(const std::vector<Contributor>& contributors) {
+  if (contributors.empty()) return "nobody";
+  std::string text = "workers";
+  for (const Contributor& contributor : contributors) {
+    absl::StrAppend(&text, " ", contributor.worker);
+  }
+  return text;
+}
+
+std::string HeaderText(const FrameHeader& header) {
+  return absl::StrFormat("weight %d, norm %.9g, %d contributions, %d bytes with CRC %08x",
+                         header.weight, header.norm, header.contributions, header.payload_bytes,
+                         header.payload_crc);
+}
+
+absl::Status Loss(const FrameHeader& header, absl::string_view what) {
+  return absl::DataLossError(
+      absl::StrCat("log: ", std::string(Name(header.kind)), " of ", Place(header), ": ", what));
+}
+
+// Who went into the merge: held against each other before anything is merged.
+absl::Status CheckContributors(const MergedRecord& wanted, const std::vector<Contributor>& got) {
+  const bool same_workers =
+      std::equal(got.begin(), got.end(), wanted.contributors.begin(), wanted.contributors.end(),
+                 [](const Contributor& a, const Contributor& b) { return a.worker == b.worker; });
+  if (!same_workers) {
+    return Loss(wanted.header, absl::StrCat("merges ", Workers(wanted.contributors),
+                                            ", while pushes are there of ", Workers(got)));
+  }
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Contributor& recorded = wanted.contributors[i];
+    if (got[i].weight != recorded.weight) {
+      return Loss(wanted.header, absl::StrCat("worker ", recorded.worker, " with weight ",
+                                              recorded.weight, ", pushed with ", got[i].weight));
+    }
+    if (got[i].factor != recorded.factor) {
+      return Loss(wanted.header,
+                  absl::StrFormat("worker %d with factor %.17g, the norms give %.17g",
+                                  recorded.worker, recorded.factor, got[i].factor));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMerged(const MergedRecord& wanted, const MergedRecord& got) {
+  const auto recorded = wanted.payload.bytes();
+  const auto merged = got.payload.bytes();
+  const auto [at, _] = std::ranges::mismatch(recorded, merged);
+  if (recorded.size() != merged.size() || at != recorded.end()) {
+    return Loss(wanted.header,
+                absl::StrCat("its pushes give another update: ", merged.size(), " bytes, recorded ",
+                             recorded.size(), ", which differ from byte ", at - recorded.begin()));
+  }
+  FrameHeader header = got.header;
+  header.epoch = wanted.header.epoch;  // of whoever closed it; nothing depends on it
+  if (header != wanted.header) {
+    return Loss(wanted.header, absl::StrCat("its pushes give ", HeaderText(header), ", recorded ",
+                                            HeaderText(wanted.header)));
+  }
+  if (got.residual_hash != wanted.residual_hash) {
+    return Loss(wanted.header, absl::StrFormat("leaves E with hash %016x, recorded %016x",
+                                               got.residual_hash, wanted.residual_hash));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+SegmentSnapshot Aggregator::Export(uint32_t segment) const {
+  const SegmentState& state = StateOf(segment);
+  return {.open_round = state.open_round, .residual = state.residual, .closed = state.closed};
+}
+
+absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& snapshot) const {
+  const auto error = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("state of segment ", segment, " before round ",
+                                                   snapshot.open_round, ": ", what));
+  };
+  if (!OwnsSegment(segment)) {
+    return error(absl::StrCat("wanted a segment of shard ", options_.shard, ", ", first_segment_,
+                              " to ", first_segment_ + segments_.size() - 1));
+  }
+  const SegmentState& state = StateOf(segment);
+  const bool opens_anew = snapshot.residual.empty() && !snapshot.closed.has_value();
+  if (snapshot.residual.size() != state.residual.size() && !opens_anew) {
+    return error(absl::StrCat("E of ", snapshot.residual.size(), " coefficients, wanted ",
+                              state.residual.size()));
+  }
+  if (!snapshot.closed.has_value()) return absl::OkStatus();
+
+  const ClosedSegment& closed = *snapshot.closed;
+  const FrameHeader& header = closed.header;
+  if (header.kind != FrameKind::kMerged || header.run != options_.run ||
+      header.segment != segment || uint64_t{header.round} + 1 != snapshot.open_round) {
+    return error(absl::StrFormat(
+        "its update is a %s frame of run %016x, round %d, segment %d, "
+        "wanted the merged one of run %016x and the round before",
+        std::string(Name(header.kind)), header.run, header.round, header.segment, options_.run));
+  }
+  const auto& workers = closed.contributors;
+  if (workers.size() != header.contributions ||
+      std::ranges::adjacent_find(workers, std::greater_equal<>()) != workers.end()) {
+    return error("the update's contributors are not those that it counts, ascending");
+  }
+  const std::span<const std::byte> payload = closed.payload.bytes();
+  absl::Status fits = VerifyPayload(header, payload);
+  if (fits.ok()) {
+    const auto format = DecodePayloadHead(payload);
+    fits = format.status();
+    if (format.ok()) {
+      const auto layout = PayloadLayout::Create(*format, state.tile_sizes);
+      fits = layout.ok() ? ValidatePayload(*layout, payload) : layout.status();
+    }
+  }
+  return fits.ok() ? fits : error(absl::StrCat("its update: ", fits.message()));
+}
+
+absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
+  LONGWAVE_RETURN_IF_ERROR(CheckSnapshot(segment, snapshot));
+  SegmentState& state = StateOf(segment);
+  state.open_round = snapshot.open_round;
+  state.closed = std::move(snapshot.closed);
+  if (snapshot.residual.empty()) {
+    std::ranges::fill(state.residual, 0.0f);
+  } else {
+    state.residual = std::move(snapshot.residual);
+  }
+  open_bytes_ -= state.open_bytes;
+  state.open_bytes = 0;
+  state.accepted.clear();
+  state.strangers = 0;
+  state.missed.clear();
+  state.quorum_at = absl::InfiniteFuture();
+  state.closed_quorum_at = absl::InfiniteFuture();
+  restored_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status Aggregator::Replay(const LogRecord& record) {
+  restored_ = true;
+  if (const auto* push = std::get_if<PushRecord>(&record)) return ReplayPush(*push);
+  if (const auto* merged = std::get_if<MergedRecord>(&record)) return ReplayMerged(*merged);
+  if (const auto* told = std::get_if<MembershipRecord>(&record)) {
+    if (told->membership.epoch > membership_.epoch) TakeMembership(told->membership);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Aggregator::ReplayPush(const PushRecord& record) {
+  const FrameHeader& header = record.header;
+  if (std::string reason = Misaddressed(header); !reason.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("log: ", reason));
+  }
+  SegmentState& segment = StateOf(header.segment);
+  if (header.round < segment.open_round) return absl::OkStatus();
+  if (header.round > segment.open_round) {
+    return Loss(header, absl::StrCat("nothing before it closes round ", segment.open_round));
+  }
+  if (segment.accepted.contains(header.worker)) {
+    return Loss(header, absl::StrCat("worker ", header.worker, " is accepted for a second time"));
+  }
+  if (header.weight < 1 || header.weight > kWeightMax) {
+    return Loss(header, absl::StrCat("weight ", header.weight, ", wanted 1 to ", kWeightMax));
+  }
+  auto layout =
+      CheckPushPayload(options_.up, segment.tile_sizes, record.payload.bytes(), segment.formats);
+  if (!layout.ok()) return Loss(header, layout.status().message());
+  Accept(segment, header, *std::move(layout), record.payload);
+  segment.strangers += !IsDue(header.worker, header.round);
+  return absl::OkStatus();
+}
+
+absl::Status Aggregator::ReplayMerged(const MergedRecord& record) {
+  const FrameHeader& header = record.header;
+  if (std::string reason = Misaddressed(header); !reason.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("log: ", reason));
+  }
+  SegmentState& segment = StateOf(header.segment);
+  if (header.round < segment.open_round) return absl::OkStatus();
+  if (header.round > segment.open_round) {
+    return Loss(header, absl::StrCat("nothing before it closes round ", segment.open_round));
+  }
+  std::vector<Contributor> contributors = OpenContributors(segment);
+  LONGWAVE_RETURN_IF_ERROR(CheckContributors(record, contributors));
+  if (contributors.empty()) return Loss(header, "merges nothing");
+  const MergedRecord again = Merge(segment, std::move(contributors), true);
+  LONGWAVE_RETURN_IF_ERROR(CheckMerged(record, again));
+  OpenNext(segment, record);
+  return absl::OkStatus();
+}
+
+}  // namespace longwave
