@@ -14,8 +14,9 @@ namespace longwave {
 
 // What a worker knows of its connections to the shards, pure: who is there, and since when. A hello
 // opens each connection, so that the shard knows the way back, and is said again every kHelloEvery
-// until it is welcome and for as long as something is outstanding. Its answer names the shard's
-// incarnation: another one has lost what its predecessor had not made durable.
+// (or retry_after, if that is less) until it is welcome and for as long as something is
+// outstanding. Its answer names the shard's incarnation: another one has lost what its predecessor
+// had not made durable.
 class Connections {
  public:
   explicit Connections(const LedgerOptions& options);
@@ -61,6 +62,7 @@ class Connections {
   const uint64_t run_;
   const uint32_t worker_;
   const uint64_t download_bytes_per_s_;
+  const absl::Duration hello_every_;
   std::vector<State> states_;
   DueQueue due_;
 };

@@ -7,8 +7,10 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/base/token_bucket.h"
@@ -21,6 +23,8 @@ namespace {
 // What a worker may send at once after a pause, in time at its rate: enough not to notice how
 // coarsely a thread wakes, little enough not to fill a router's queue.
 constexpr double kBurstSeconds = 0.05;
+// Fetched events that wait for the caller; the ledger keeps some more, and then asks for no others.
+constexpr size_t kFetchedMax = 16;
 // How long a connection rests whose queue is full.
 constexpr absl::Duration kQueuePause = absl::Milliseconds(50);
 
@@ -38,21 +42,67 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
                        .connections = {},
                        .connection_count = shards * options.connections,
                        .download_bytes_per_s = BytesPerSecond(options.max_download_mbit / shards),
-                       .retry_after = options.retry_after};
+                       .retry_after = options.retry_after,
+                       .snapshot_bytes = {}};
   for (uint32_t s = 0; s < layout.segments().size(); ++s) {
-    ledger.connections.push_back(layout.segments()[s].shard * options.connections +
-                                 s % options.connections);
+    const Segment& segment = layout.segments()[s];
+    ledger.connections.push_back(segment.shard * options.connections + s % options.connections);
+    ledger.snapshot_bytes.push_back(segment.coefficient_count * sizeof(float));
   }
   return ledger;
 }
 
+using Dealers = std::vector<std::unique_ptr<Dealer>>;
+
+absl::Status CheckShardCount(size_t endpoints, size_t shards) {
+  if (endpoints == shards) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("exchange: got ", endpoints, " shard endpoints, wanted ", shards));
+}
+
+// Appends one shard's connections.
+absl::Status ConnectShard(const std::string& endpoint, uint32_t connections, Dealers* dealers) {
+  for (uint32_t c = 0; c < connections; ++c) {
+    LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dealer> dealer, Dealer::Connect(endpoint));
+    dealers->push_back(std::move(dealer));
+  }
+  return absl::OkStatus();
+}
+
+void Add(const LinkCounts& counts, ByteCounts* sum) {
+  sum->pushed += counts.sent;
+  sum->pulled += counts.received;
+  sum->payload_pushed += counts.payload_sent;
+  sum->payload_pulled += counts.payload_received;
+}
+
+// What the caller tells the thread, in order.
+struct FetchWish {
+  uint32_t segment = 0;
+  uint32_t from_round = 0;
+  uint32_t until_round = 0;
+};
+struct SnapshotAnswer {
+  uint32_t segment = 0;
+  uint32_t round = 0;
+  Buffer payload;
+};
+struct NewConnections {
+  uint32_t first = 0;  // connection; the others follow
+  Dealers dealers;
+};
+using Command = std::variant<SegmentPush, FetchWish, SnapshotAnswer, NewConnections>;
+
 // The thread owns sockets, ledger and bucket; the mutex guards what it shares with the caller.
 class ZmqExchange final : public Exchange {
  public:
-  ZmqExchange(const ExchangeOptions& options, const Layout& layout,
-              std::vector<std::unique_ptr<Dealer>> dealers, std::unique_ptr<Waiter> waiter)
+  ZmqExchange(const ExchangeOptions& options, const Layout& layout, Dealers dealers,
+              std::unique_ptr<Waiter> waiter)
       : waiter_(std::move(waiter)),
+        connections_(options.connections),
+        endpoints_(options.shard_endpoints),
         open_(layout.segments().size()),
+        fetching_(layout.segments().size()),
         dealers_(std::move(dealers)),
         ledger_(LedgerOptionsFor(options, layout)),
         upload_(BucketFor(options.max_upload_mbit)),
@@ -70,17 +120,15 @@ class ZmqExchange final : public Exchange {
   absl::Status Post(SegmentPush push) override {
     {
       const std::lock_guard lock(mutex_);
-      if (push.segment >= open_.size()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("got a push to segment ", push.segment, " of ", open_.size()));
-      }
+      LONGWAVE_RETURN_IF_ERROR(CheckSegment("push", push.segment));
       if (open_[push.segment]) {
         return absl::FailedPreconditionError(
             absl::StrCat("got segment ", push.segment, "'s push of round ", push.round,
                          ", wanted that the one before is settled"));
       }
       open_[push.segment] = true;
-      posted_.push_back(std::move(push));
+      fetching_[push.segment] = false;
+      commands_.push_back(std::move(push));
     }
     waiter_->Wake();
     return absl::OkStatus();
@@ -100,39 +148,143 @@ class ZmqExchange final : public Exchange {
     return next;
   }
 
+  absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) override {
+    {
+      const std::lock_guard lock(mutex_);
+      LONGWAVE_RETURN_IF_ERROR(CheckSegment("fetch", segment));
+      if (open_[segment] || fetching_[segment]) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("got a fetch of segment ", segment, " from round ", from_round,
+                         " on, wanted that its last ",
+                         open_[segment] ? "push is settled" : "fetch has ended", " before"));
+      }
+      fetching_[segment] = true;
+      commands_.push_back(FetchWish{segment, from_round, until_round});
+    }
+    waiter_->Wake();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration timeout) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
+                      [this] { return !fetched_.empty() || !failure_.ok(); });
+    if (fetched_.empty()) {
+      if (!failure_.ok()) return failure_;
+      return std::nullopt;
+    }
+    const bool was_full = fetched_.size() >= kFetchedMax;
+    FetchEvent event = std::move(fetched_.front());
+    fetched_.pop_front();
+    if (const auto* end = std::get_if<UpToDate>(&event)) fetching_[end->segment] = false;
+    if (const auto* end = std::get_if<FetchRefused>(&event)) fetching_[end->segment] = false;
+    lock.unlock();
+    if (was_full) waiter_->Wake();
+    return event;
+  }
+
+  uint32_t NewestOpenRound() const override {
+    const std::lock_guard lock(mutex_);
+    return newest_open_round_;
+  }
+
+  std::optional<SnapshotAsk> NextAsk() override {
+    const std::lock_guard lock(mutex_);
+    if (asks_.empty()) return std::nullopt;
+    const SnapshotAsk ask = asks_.front();
+    asks_.pop_front();
+    return ask;
+  }
+
+  absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) override {
+    if (payload.size() > kPayloadBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat("got a snapshot of segment ", segment, " of ",
+                                                     payload.size(), " bytes, wanted at most ",
+                                                     kPayloadBytesMax));
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      LONGWAVE_RETURN_IF_ERROR(CheckSegment("snapshot", segment));
+      commands_.push_back(SnapshotAnswer{segment, round, std::move(payload)});
+    }
+    waiter_->Wake();
+    return absl::OkStatus();
+  }
+
+  absl::Status SetEndpoints(const std::vector<std::string>& shard_endpoints) override {
+    {
+      const std::lock_guard lock(mutex_);
+      LONGWAVE_RETURN_IF_ERROR(CheckShardCount(shard_endpoints.size(), endpoints_.size()));
+      std::vector<Command> moved;
+      for (uint32_t shard = 0; shard < endpoints_.size(); ++shard) {
+        if (shard_endpoints[shard] == endpoints_[shard]) continue;
+        NewConnections connections{.first = shard * connections_, .dealers = {}};
+        LONGWAVE_RETURN_IF_ERROR(
+            ConnectShard(shard_endpoints[shard], connections_, &connections.dealers));
+        moved.push_back(std::move(connections));
+      }
+      endpoints_ = shard_endpoints;
+      for (Command& command : moved) commands_.push_back(std::move(command));
+    }
+    waiter_->Wake();
+    return absl::OkStatus();
+  }
+
   ByteCounts counts() const override {
     const std::lock_guard lock(mutex_);
     return counts_;
   }
 
  private:
+  absl::Status CheckSegment(absl::string_view what, uint32_t segment) const {
+    if (segment < open_.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("got a ", what, " of segment ", segment, " of ", open_.size()));
+  }
+
   void Serve() {
     for (;;) {
       const absl::Status served = ServeOnce();
       const std::lock_guard lock(mutex_);
-      counts_ = CountBytes();
-      for (Settled& settled : ledger_.TakeSettled()) settled_.push_back(std::move(settled));
       if (failure_.ok()) failure_ = served.ok() ? ledger_.failure() : served;
-      if (!settled_.empty() || !failure_.ok()) changed_.notify_all();
+      if (Publish() || !failure_.ok()) changed_.notify_all();
       if (closing_ || !failure_.ok()) return;
     }
   }
 
-  // Takes what was posted, sends what is due, sleeps, takes what has come.
+  // What is the caller's to see; whether there is something to wait for.
+  bool Publish() {
+    counts_ = retired_;
+    for (const auto& dealer : dealers_) Add(dealer->counts(), &counts_);
+    newest_open_round_ = ledger_.newest_open_round();
+    for (Settled& settled : ledger_.TakeSettled()) settled_.push_back(std::move(settled));
+    while (ledger_.has_fetched() && fetched_.size() < kFetchedMax) {
+      fetched_.push_back(*ledger_.TakeFetched());
+    }
+    while (const std::optional<SnapshotAsk> ask = ledger_.TakeAsk()) {
+      std::erase_if(asks_, [&](const SnapshotAsk& old) { return old.segment == ask->segment; });
+      asks_.push_back(*ask);
+    }
+    return !settled_.empty() || !fetched_.empty();
+  }
+
+  // Does what the caller wants, sends what is due, sleeps, takes what has come.
   absl::Status ServeOnce() {
-    std::vector<SegmentPush> posted;
+    std::vector<Command> commands;
+    bool fetched_full = false;
     {
       const std::lock_guard lock(mutex_);
-      posted.swap(posted_);
+      commands.swap(commands_);
+      fetched_full = fetched_.size() >= kFetchedMax;
       if (closing_) return absl::OkStatus();
     }
-    for (SegmentPush& push : posted) {
-      LONGWAVE_RETURN_IF_ERROR(ledger_.Post(std::move(push), MonotonicNow()));
-    }
+    for (Command& command : commands) LONGWAVE_RETURN_IF_ERROR(Do(std::move(command)));
     LONGWAVE_RETURN_IF_ERROR(SendDue());
     const absl::Time now = MonotonicNow();
     const absl::Duration wait = std::max(ledger_.DueAt() - now, upload_.WaitAt(now));
-    if (!ledger_.has_settled()) LONGWAVE_RETURN_IF_ERROR(waiter_->Wait(dealers_, wait));
+    // What is there to be published comes before any sleep.
+    const bool to_publish = ledger_.has_settled() || (ledger_.has_fetched() && !fetched_full);
+    if (!to_publish) LONGWAVE_RETURN_IF_ERROR(waiter_->Wait(dealers_, wait));
     for (uint32_t c = 0; c < dealers_.size(); ++c) {
       for (;;) {
         LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Frame> frame,
@@ -144,11 +296,30 @@ class ZmqExchange final : public Exchange {
     return absl::OkStatus();
   }
 
+  absl::Status Do(Command command) {
+    const absl::Time now = MonotonicNow();
+    if (auto* push = std::get_if<SegmentPush>(&command)) return ledger_.Post(std::move(*push), now);
+    if (const auto* wish = std::get_if<FetchWish>(&command)) {
+      return ledger_.Fetch(wish->segment, wish->from_round, wish->until_round, now);
+    }
+    if (auto* answer = std::get_if<SnapshotAnswer>(&command)) {
+      return ledger_.PostSnapshot(answer->segment, answer->round, std::move(answer->payload), now);
+    }
+    auto& connections = std::get<NewConnections>(command);
+    for (uint32_t c = 0; c < connections.dealers.size(); ++c) {
+      std::unique_ptr<Dealer>& dealer = dealers_[connections.first + c];
+      Add(dealer->counts(), &retired_);
+      dealer = std::move(connections.dealers[c]);
+      ledger_.Reconnected(connections.first + c, now);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status SendDue() {
     for (;;) {
       const absl::Time now = MonotonicNow();
       if (upload_.WaitAt(now) > absl::ZeroDuration()) return absl::OkStatus();
-      const std::optional<PushLedger::Outgoing> frame = ledger_.Due(now);
+      const std::optional<OutgoingFrame> frame = ledger_.Due(now);
       if (!frame.has_value()) return absl::OkStatus();
       const absl::Status sent = dealers_[frame->connection]->Send(frame->header, frame->payload);
       if (absl::IsUnavailable(sent)) {
@@ -161,54 +332,58 @@ class ZmqExchange final : public Exchange {
     }
   }
 
-  ByteCounts CountBytes() const {
-    ByteCounts sum;
-    for (const auto& dealer : dealers_) {
-      const LinkCounts counts = dealer->counts();
-      sum.pushed += counts.sent;
-      sum.pulled += counts.received;
-      sum.payload_pushed += counts.payload_sent;
-      sum.payload_pulled += counts.payload_received;
-    }
-    return sum;
-  }
-
   const std::unique_ptr<Waiter> waiter_;  // its Wake is anybody's
+  const uint32_t connections_;            // to each shard
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool closing_ = false;
-  std::vector<SegmentPush> posted_;
+  std::vector<std::string> endpoints_;
+  std::vector<Command> commands_;
   std::deque<Settled> settled_;
-  std::vector<bool> open_;  // by segment: posted, and not returned by Next yet
+  std::deque<FetchEvent> fetched_;
+  std::deque<SnapshotAsk> asks_;  // at most one a segment
+  std::vector<bool> open_;        // by segment: posted, and not returned by Next yet
+  std::vector<bool> fetching_;    // by segment: no end of it was returned by NextFetched yet
   absl::Status failure_;
+  uint32_t newest_open_round_ = 0;
   ByteCounts counts_;
 
   // The thread's own.
-  const std::vector<std::unique_ptr<Dealer>> dealers_;  // shard by shard
-  PushLedger ledger_;
+  Dealers dealers_;     // shard by shard
+  ByteCounts retired_;  // of connections that were replaced
+  WorkerLedger ledger_;
   TokenBucket upload_;
   std::thread thread_;  // last: it uses all of the above
 };
 
+absl::Status Unimplemented(absl::string_view what) {
+  return absl::UnimplementedError(absl::StrCat("exchange: this one has no ", what));
+}
+
 }  // namespace
+
+absl::Status Exchange::Fetch(uint32_t, uint32_t, uint32_t) { return Unimplemented("catching up"); }
+absl::StatusOr<std::optional<FetchEvent>> Exchange::NextFetched(absl::Duration) {
+  return Unimplemented("catching up");
+}
+absl::Status Exchange::PostSnapshot(uint32_t, uint32_t, Buffer) {
+  return Unimplemented("snapshots");
+}
+absl::Status Exchange::SetEndpoints(const std::vector<std::string>&) {
+  return Unimplemented("endpoints");
+}
 
 absl::StatusOr<std::unique_ptr<Exchange>> Exchange::Connect(const ExchangeOptions& options,
                                                             const Layout& layout) {
-  if (options.shard_endpoints.size() != layout.options().shard_count) {
-    return absl::InvalidArgumentError(absl::StrCat("exchange: got ", options.shard_endpoints.size(),
-                                                   " shard endpoints, wanted ",
-                                                   layout.options().shard_count));
-  }
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckShardCount(options.shard_endpoints.size(), layout.options().shard_count));
   if (options.connections == 0) {
     return absl::InvalidArgumentError("exchange: got 0 connections to a shard, wanted at least 1");
   }
-  std::vector<std::unique_ptr<Dealer>> dealers;
+  Dealers dealers;
   for (const std::string& endpoint : options.shard_endpoints) {
-    for (uint32_t c = 0; c < options.connections; ++c) {
-      LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dealer> dealer, Dealer::Connect(endpoint));
-      dealers.push_back(std::move(dealer));
-    }
+    LONGWAVE_RETURN_IF_ERROR(ConnectShard(endpoint, options.connections, &dealers));
   }
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Waiter> waiter, Waiter::Create());
   return std::make_unique<ZmqExchange>(options, layout, std::move(dealers), std::move(waiter));

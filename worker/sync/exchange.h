@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/layout/layout.h"
+#include "common/wire/buffer.h"
 #include "common/wire/control.h"
 #include "worker/sync/worker_ledger.h"
 

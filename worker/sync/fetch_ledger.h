@@ -64,14 +64,14 @@ using FetchEvent = std::variant<Fetched, UpToDate, FetchRefused>;
 class FetchLedger {
  public:
   // `connections` outlives this.
-  FetchLedger(const LedgerOptions& options, Connections* connections);
+  FetchLedger(LedgerOptions options, Connections* connections);
 
   // Wants what leads a segment whose rounds before `from_round` are there to `until_round`
   // (exclusive), or to the present. A shard that has nothing as old may lead beyond until_round:
   // see UpToDate. InvalidArgument: no such segment. FailedPrecondition: it is being fetched.
   absl::Status Want(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
   // Forgets the segment, and what was kept of it.
-  void Stop(uint32_t segment);
+  void Stop(uint32_t segment, absl::Time now);
 
   // A verified frame of this run for a segment of the model. True: it was for this ledger alone.
   bool Take(const FrameHeader& header, const Buffer& payload, absl::Time now);
@@ -85,7 +85,7 @@ class FetchLedger {
   absl::Time DueAt() const;
 
   bool has_ready() const { return !ready_.empty(); }
-  // The next event.
+  // The next event, if there is one.
   std::optional<FetchEvent> TakeReady();
 
   static constexpr uint32_t kWindow = 4;
@@ -102,28 +102,40 @@ class FetchLedger {
     uint32_t open = 0;                // as far as is known
     uint32_t asked = 0;               // pulls were sent for rounds before this one
     std::map<uint32_t, Buffer> kept;  // by round; those from `next` on
-    int repetitions = 0;              // of what is missing, since the last progress
-    int refusals = 0;
-    bool sent = false;    // the fetch was
-    bool parked = false;  // waits for a sign of life
+    bool fetch_sent = false;
+    int repetitions = 0;  // of what is missing, since something came
+    int refusals = 0;     // likewise
+    bool parked = false;  // a silence has passed: waits for a sign of life
     absl::Time sent_at = absl::InfinitePast();
     uint64_t merged_bytes = 0;  // of its last update
   };
 
-  bool IsActive(const Entry& entry) const {
+  static bool IsActive(const Entry& entry) {
     return entry.stage == Stage::kAsking || entry.stage == Stage::kPulling;
   }
-  uint32_t PullEnd(const Entry& entry) const;
+  // Those that wait, as far as kSegmentsAtOnce allows it.
+  void ActivateNext(uint32_t connection, absl::Time now);
+  // To a stage that is not active.
+  void Leave(uint32_t segment, Stage stage, absl::Time now);
+  bool Refuse(uint32_t segment, std::string reason, absl::Time now);
+  // To the stage asking; the fetch is due at that time.
+  void Ask(uint32_t segment, absl::Time at);
+  // All that is missing is due at that time.
+  void AskAgain(uint32_t segment, absl::Time at);
+  // The first round that may be asked for and was not.
+  std::optional<uint32_t> NextPull(const Entry& entry) const;
+  // What an active segment has not asked for yet.
+  std::optional<OutgoingFrame> FrameFor(uint32_t segment) const;
   uint64_t OutstandingBytes(uint32_t connection) const;
-  void Activate(uint32_t segment, absl::Time now);
-  void Leave(uint32_t segment, Stage stage);
-  void StartAsking(uint32_t segment, absl::Time now);
-  void Missed(uint32_t segment, absl::Time now);
+  // Now if there is something to ask for, else after a silence from now on.
+  void ScheduleNext(uint32_t segment, absl::Time now);
+  // Something that was missing has come.
   void Progressed(uint32_t segment, absl::Time now);
+  // What is next, as far as it is there; ends the fetch if that is all.
   void Deliver(uint32_t segment, absl::Time now);
   bool TakeAnswer(const FrameHeader& header, const Buffer& payload, absl::Time now);
   bool TakeMerged(const FrameHeader& header, const Buffer& payload, absl::Time now);
-  bool TakeSnapshot(const FrameHeader& header, const Buffer& payload, absl::Time now);
+  void TakeSnapshot(const FrameHeader& header, const Buffer& payload, absl::Time now);
 
   const LedgerOptions options_;
   Connections* const connections_;

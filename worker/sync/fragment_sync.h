@@ -43,7 +43,7 @@ class FragmentSync {
 
   // Posts contributions that an earlier process encoded, and may have posted, to all segments of
   // the fragment, instead of Send. The anchor has all rounds before, the momentum is that after
-  // their encoding, and θ is the anchor.
+  // their encoding, and θ is the anchor. InvalidArgument: another round, or not those segments.
   absl::Status Resend(uint32_t round, uint32_t fragment, double learning_rate,
                       std::vector<SegmentPush> pushes);
 
@@ -65,6 +65,7 @@ class FragmentSync {
   const SyncSeconds& seconds() const { return seconds_; }
 
  private:
+  absl::Status Begin(uint32_t round, uint32_t fragment, double learning_rate);
   absl::Status Post(SegmentPush push);
   absl::Status ApplyNext(const std::function<bool()>& stopped);
   absl::Status GiveBack(const Settled& settled);

@@ -15,8 +15,7 @@ namespace longwave {
 // As many fragments as are wanted, but no more than there are segments to share among them.
 uint32_t FragmentCount(uint32_t wanted, const Layout& layout);
 
-// The elements of a fragment's tiles, each once. Neighbours are joined: where a segment ends inside
-// a row of a matrix's blocks, its part of that row is one range a row of the matrix.
+// The elements of a fragment's segments, each once (see SegmentElements).
 std::vector<ElementRange> FragmentElements(const Layout& layout, uint32_t fragment,
                                            uint32_t fragment_count);
 

@@ -1,18 +1,15 @@
 #include "worker/sync/pipeline.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "kernels/device_floats.h"
-#include "worker/sync/fragments.h"
+#include "worker/sync/pipeline_state.h"
 
 namespace longwave {
 namespace {
@@ -40,78 +37,7 @@ absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica
   return absl::OkStatus();
 }
 
-struct SegmentState {
-  PayloadLayout up;
-  // Of its last merged update, whose format may change from round to round.
-  std::optional<PayloadLayout> merged;
-  // Reused from round to round once the socket has let go of it.
-  std::shared_ptr<std::vector<std::byte>> payload;
-  EncodeReport report;
-  uint32_t round = 0;    // of the payload
-  bool begun = false;    // its encoding was, and how that went is not told yet
-  bool taken = false;    // the residual has lost what the payload holds
-  bool applied = false;  // this round's merged update is in the anchor
-};
-
 }  // namespace
-
-struct SyncPipeline::State {
-  // What is under way writes into the segments' payloads.
-  ~State() {
-    for (uint32_t slot = 0; slot < kEncodeSlots; ++slot) static_cast<void>(Finish(slot));
-  }
-
-  SyncOptions options;
-  const Layout* layout;
-  const KernelOps* ops;
-  Exec exec;
-  ReplicaView replica;
-  DeviceFloats anchor_memory;  // for a pseudo-gradient; a gradient's anchor is the replica itself
-  DeviceFloats base;           // θᵢ at the last signals, where an overlap is to keep some of it
-  DeviceFloats swap;           // from the first SwapAnchor on
-  DeviceFloats momentum;
-  DeviceFloats velocity;
-  std::vector<SegmentState> segments;
-  std::array<bool, kEncodeSlots> under_way = {};    // slots whose encoding was not waited for
-  std::vector<std::vector<ElementRange>> elements;  // of each fragment
-  uint32_t round = 0;
-  uint32_t fragment = 0;
-  double learning_rate = 0;
-
-  float* anchor() const { return options.pseudo_gradient ? anchor_memory.get() : replica.theta; }
-
-  uint32_t fragment_count() const { return static_cast<uint32_t>(elements.size()); }
-  bool InPlace() const { return !options.pseudo_gradient; }
-  bool InParts() const { return options.overlapped || fragment_count() > 1; }
-  bool KeepsBase() const { return options.overlapped && options.blend > 0; }
-  // Neighbours in a fragment take different slots.
-  uint32_t Slot(uint32_t index) const { return index / fragment_count() % kEncodeSlots; }
-
-  Signal MakeSignal() const {
-    if (options.pseudo_gradient) return {.a = anchor(), .b = replica.theta};
-    const float scale = options.scale_by_learning_rate ? static_cast<float>(learning_rate) : 1.0f;
-    return {.a = replica.gradient, .scale = scale};
-  }
-
-  // Waits for the slot's encoding, if one is under way.
-  absl::Status Finish(uint32_t slot) {
-    if (!std::exchange(under_way[slot], false)) return absl::OkStatus();
-    return ops->finish(exec, slot);
-  }
-
-  // Enqueues the segment's encoding.
-  absl::Status Begin(uint32_t index);
-  // Takes back one that was begun and will not be sent.
-  absl::Status Drop(uint32_t index);
-  absl::Status Restore(uint32_t index);
-  // θ ← anchor + blend·(θ − base) over the fragment's elements.
-  absl::Status Blend();
-
-  float Eta() const {
-    return options.eta_follows_learning_rate ? static_cast<float>(options.eta * learning_rate)
-                                             : options.eta;
-  }
-};
 
 SyncPipeline::SyncPipeline(std::unique_ptr<State> state) : state_(std::move(state)) {}
 SyncPipeline::~SyncPipeline() = default;
@@ -189,7 +115,7 @@ absl::Status SyncPipeline::State::Drop(uint32_t index) {
 }
 
 absl::Status SyncPipeline::State::Begin(uint32_t index) {
-  SegmentState& segment = segments[index];
+  State::Segment& segment = segments[index];
   const uint32_t slot = Slot(index);
   LONGWAVE_RETURN_IF_ERROR(Finish(slot));
   if (segment.payload != nullptr && segment.payload.use_count() == 1) {
@@ -221,7 +147,7 @@ absl::Status SyncPipeline::State::Begin(uint32_t index) {
 absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   State& state = *state_;
   LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
-  SegmentState& segment = state.segments[index];
+  State::Segment& segment = state.segments[index];
   if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(state.Begin(index));
   // Where encoding goes on while the host does something else, the next segment's begins before
   // this one's is waited for: one is computed while the other is copied and sent.
@@ -249,21 +175,25 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index) {
-  const SegmentState& segment = segments[index];
+  return Restore(index, segments[index].round, *segments[index].payload);
+}
+
+absl::Status SyncPipeline::State::Restore(uint32_t index, uint32_t of_round,
+                                          std::span<const std::byte> payload) {
   const RestoreArgs args = {.layout = layout,
                             .segment = index,
                             .alpha = options.alpha,
                             .run_seed = options.run_seed,
-                            .round = segment.round,
+                            .round = of_round,
                             .momentum = momentum.get(),
-                            .payload_layout = &segment.up,
-                            .payload = *segment.payload};
+                            .payload_layout = &segments[index].up,
+                            .payload = payload};
   return ops->restore(exec, args);
 }
 
 absl::Status SyncPipeline::Restore(uint32_t index) {
   State& state = *state_;
-  SegmentState& segment = state.segments[index];
+  State::Segment& segment = state.segments[index];
   if (!segment.taken) return absl::OkStatus();
   segment.taken = false;
   return state.Restore(index);
@@ -272,35 +202,42 @@ absl::Status SyncPipeline::Restore(uint32_t index) {
 absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   State& state = *state_;
   LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
-  SegmentState& segment = state.segments[index];
+  State::Segment& segment = state.segments[index];
   if (segment.applied) return absl::OkStatus();
-  LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(merged.bytes()));
-  std::optional<PayloadLayout>& layout = segment.merged;
-  if (!layout.has_value() || layout->format() != format) {
-    LONGWAVE_ASSIGN_OR_RETURN(layout,
-                              PayloadLayout::Create(format, state.layout->TileSizes(index)));
-  }
-  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(*layout, merged.bytes()));
-  const float eta = state.Eta();
-  const DecodeUpdateArgs args = {.layout = state.layout,
-                                 .segment = index,
-                                 .transform = state.options.transform,
-                                 .update = state.options.update,
-                                 .eta = eta,
-                                 .mu = state.options.mu,
-                                 .keep = 1.0f - eta * state.options.weight_decay,
-                                 .run_seed = state.options.run_seed,
-                                 .round = state.round,
-                                 .payload_layout = &*layout,
-                                 .payload = merged.bytes(),
-                                 .theta = state.anchor(),
-                                 .velocity = state.velocity.get(),
-                                 .gradient = state.replica.gradient,
-                                 .signal = state.MakeSignal(),
-                                 .beta = state.options.beta,
-                                 .momentum = state.momentum.get()};
-  LONGWAVE_RETURN_IF_ERROR(state.ops->decode_update(state.exec, args));
+  LONGWAVE_RETURN_IF_ERROR(state.Update(index, state.round, state.learning_rate, merged));
   segment.applied = true;
+  return absl::OkStatus();
+}
+
+absl::Status SyncPipeline::State::Update(uint32_t index, uint32_t at_round, double at_learning_rate,
+                                         const Buffer& update) {
+  Segment& segment = segments[index];
+  LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(update.bytes()));
+  std::optional<PayloadLayout>& merged = segment.merged;
+  if (!merged.has_value() || merged->format() != format) {
+    LONGWAVE_ASSIGN_OR_RETURN(merged, PayloadLayout::Create(format, layout->TileSizes(index)));
+  }
+  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(*merged, update.bytes()));
+  const float eta = Eta(at_learning_rate);
+  const DecodeUpdateArgs args = {.layout = layout,
+                                 .segment = index,
+                                 .transform = options.transform,
+                                 .update = options.update,
+                                 .eta = eta,
+                                 .mu = options.mu,
+                                 .keep = 1.0f - eta * options.weight_decay,
+                                 .run_seed = options.run_seed,
+                                 .round = at_round,
+                                 .payload_layout = &*merged,
+                                 .payload = update.bytes(),
+                                 .theta = anchor(),
+                                 .velocity = velocity.get(),
+                                 .gradient = replica.gradient,
+                                 .signal = MakeSignal(),
+                                 .beta = options.beta,
+                                 .momentum = momentum.get()};
+  LONGWAVE_RETURN_IF_ERROR(ops->decode_update(exec, args));
+  segment.anchor_round = at_round + 1;
   return absl::OkStatus();
 }
 

@@ -125,7 +125,7 @@ class SyncPipeline {
   uint64_t segment_elements(uint32_t segment) const;
 
   // The whole residual momentum in the transform's domain, [coefficient_count], in host memory.
-  // Encodings that are under way are waited for.
+  // FailedPrecondition: a fragment is half encoded.
   absl::StatusOr<std::vector<float>> ExportMomentum();
   // InvalidArgument: the number of coefficients, one that is not finite.
   absl::Status LoadMomentum(std::span<const float> momentum);

@@ -5,44 +5,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/base/rng.h"
 
 namespace longwave {
 
-PushLedger::PushLedger(LedgerOptions options)
+PushLedger::PushLedger(LedgerOptions options, Connections* connections)
     : options_(std::move(options)),
+      connections_(connections),
       entries_(options_.connections.size()),
-      connections_(options_.connection_count),
-      tasks_(options_.connection_count + options_.connections.size()) {
-  for (uint32_t i = 0; i < tasks_.size(); ++i) tasks_[i].index = i;
-  for (uint32_t c = 0; c < options_.connection_count; ++c) Schedule(c, absl::InfinitePast());
+      states_(options_.connection_count),
+      due_(options_.connections.size()) {}
+
+bool PushLedger::is_open(uint32_t segment) const {
+  return entries_[segment].stage != Stage::kSettled;
 }
 
-void PushLedger::Schedule(uint32_t index, absl::Time at) {
-  Task& task = tasks_[index];
-  due_.erase(task);
-  task.at = at;
-  task.order = ++order_;
-  if (at != absl::InfiniteFuture()) due_.insert(task);
-}
-
-absl::Duration PushLedger::Silence(int repetitions) const {
-  return options_.retry_after * (1 << std::min(repetitions, kSilenceDoublings));
-}
-
-absl::Duration PushLedger::Silence(int repetitions, const Connection& connection) const {
-  return Silence(repetitions) +
-         absl::Seconds(static_cast<int64_t>(connection.outstanding_bytes / kBytesPerSecondMin));
-}
-
-// Workers that were refused at the same time come back at different ones.
-absl::Duration PushLedger::BusyBackoff(const Entry& entry) const {
-  const absl::Duration longest =
-      std::min(kBusyBackoffMin * (1 << std::min(entry.busy, 10)), kBusyBackoffMax);
-  Rng rng((uint64_t{options_.worker} << 32) | entry.push.segment,
-          static_cast<uint64_t>(entry.busy));
-  return longest * (0.5 + 0.5 * rng.Uniform());
-}
+void PushLedger::Schedule(const Entry& entry, absl::Time at) { due_.Set(entry.push.segment, at); }
 
 absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
   const uint32_t segment = push.segment;
@@ -64,8 +41,9 @@ absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
            .push = std::move(push),
            .outstanding_bytes = up + down,
            .merged_bytes = entry.merged_bytes};
-  connections_[options_.connections[segment]].outstanding_bytes += up + down;
-  Schedule(TaskOf(segment), now);
+  ConnectionOf(segment).outstanding_bytes += up + down;
+  connections_->Expect(options_.connections[segment], now);
+  Schedule(entry, now);
   if (early.has_value() && early->round == entry.push.round) {
     entry.merged = std::move(early->merged);
     SettleIfKnown(entry);
@@ -75,19 +53,9 @@ absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
   return absl::OkStatus();
 }
 
-PushLedger::Outgoing PushLedger::Hello(uint32_t connection) const {
-  return {.connection = connection,
-          .header = {.kind = FrameKind::kHello,
-                     .run = options_.run,
-                     .worker = options_.worker,
-                     .segment = kNoSegment,
-                     .weight = options_.download_bytes_per_s},
-          .payload = Buffer()};
-}
-
-PushLedger::Outgoing PushLedger::FrameFor(const Entry& entry) const {
+OutgoingFrame PushLedger::FrameFor(const Entry& entry) const {
   const SegmentPush& push = entry.push;
-  const bool pushes = entry.stage == Stage::kUnsent || entry.stage == Stage::kSent;
+  const bool pushes = IsUntaken(entry);
   FrameHeader header{.kind = pushes ? FrameKind::kPush : FrameKind::kPull,
                      .run = options_.run,
                      .epoch = push.epoch,
@@ -103,98 +71,85 @@ PushLedger::Outgoing PushLedger::FrameFor(const Entry& entry) const {
           .payload = pushes ? push.payload : Buffer()};
 }
 
-absl::Time PushLedger::SilentAt(const Entry& entry, const Connection& connection) const {
-  return entry.repetitions == 0 ? absl::InfinitePast()
-                                : connection.heard + Silence(entry.repetitions - 1, connection);
-}
-
 void PushLedger::MarkOverdue(uint32_t connection, absl::Time now) {
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     if (options_.connections[segment] != connection) continue;
     Entry& entry = entries_[segment];
-    if (entry.repetitions > 0 && tasks_[TaskOf(segment)].at <= now) entry.overdue = true;
+    if (entry.repetitions > 0 && due_.at(segment) <= now) entry.overdue = true;
   }
 }
 
-std::optional<PushLedger::Outgoing> PushLedger::Due(absl::Time now) {
-  while (!due_.empty() && due_.begin()->at <= now) {
-    const uint32_t index = due_.begin()->index;
-    const bool hello = index < options_.connection_count;
-    Outgoing frame = hello ? Hello(index) : FrameFor(entries_[index - options_.connection_count]);
-    const Connection& connection = connections_[frame.connection];
-    if (connection.held_until > now) {
-      Schedule(index, connection.held_until);
+std::optional<OutgoingFrame> PushLedger::Due(absl::Time now) {
+  while (due_.front_at() <= now) {
+    const uint32_t segment = due_.front();
+    const uint32_t connection = options_.connections[segment];
+    Connection& state = states_[connection];
+    Entry& entry = entries_[segment];
+    if (const absl::Time then = connections_->held_until(connection); then > now) {
+      due_.Set(segment, then);
       continue;
     }
-    if (hello) return frame;
-    const Entry& entry = entries_[frame.header.segment];
+    if (entry.repetitions == 0) return FrameFor(entry);
     if (!entry.overdue) {
-      if (const absl::Time silent_at = SilentAt(entry, connection); silent_at > now) {
-        Schedule(index, silent_at);
+      const absl::Time silent_at =
+          state.told + Silence(options_, entry.repetitions - 1, state.outstanding_bytes);
+      if (silent_at > now) {
+        due_.Set(segment, silent_at);
         continue;
       }
       // The first of them to be answered ends the silence, and must not hold up the others.
-      MarkOverdue(frame.connection, now);
+      MarkOverdue(connection, now);
     }
-    // After a silence the connection may be another one: it is opened again first.
-    const bool reopen = entry.repetitions > 0 && now - connection.greeted >= options_.retry_after;
-    return reopen ? Hello(frame.connection) : std::move(frame);
+    if (connections_->heard(connection) >= entry.sent_at) return FrameFor(entry);
+    due_.Set(segment, absl::InfiniteFuture());
+    state.parked.push_back(segment);
   }
   return std::nullopt;
 }
 
-void PushLedger::Sent(const Outgoing& frame, absl::Time now) {
-  if (frame.header.kind == FrameKind::kHello) {
-    Connection& connection = connections_[frame.connection];
-    connection.greeted = now;
-    Schedule(frame.connection, now + Silence(connection.repetitions++));
-    return;
-  }
+void PushLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
   Entry& entry = entries_[frame.header.segment];
   if (frame.header.kind == FrameKind::kPush) {
     entry.stage = Stage::kSent;
     ++entry.unanswered;
   }
   entry.overdue = false;
-  Schedule(TaskOf(frame.header.segment),
-           now + Silence(entry.repetitions++, connections_[frame.connection]));
+  entry.sent_at = now;
+  Schedule(entry, now + Silence(options_, entry.repetitions++,
+                                ConnectionOf(entry.push.segment).outstanding_bytes));
 }
 
-void PushLedger::Held(const Outgoing& frame, absl::Time then) {
-  connections_[frame.connection].held_until = then;
+void PushLedger::Heard(uint32_t connection, absl::Time now) {
+  for (const uint32_t segment : std::exchange(states_[connection].parked, {})) {
+    // Nobody else has set a time for it since.
+    if (IsOutstanding(entries_[segment]) && due_.at(segment) == absl::InfiniteFuture()) {
+      due_.Set(segment, now);
+    }
+  }
 }
 
-absl::Time PushLedger::DueAt() const {
-  return due_.empty() ? absl::InfiniteFuture() : due_.begin()->at;
+void PushLedger::Again(uint32_t connection, absl::Time now) {
+  for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
+    Entry& entry = entries_[segment];
+    if (options_.connections[segment] != connection || !IsOutstanding(entry)) continue;
+    entry.repetitions = 0;
+    due_.Set(segment, now);
+  }
 }
 
 std::vector<Settled> PushLedger::TakeSettled() { return std::exchange(settled_, {}); }
 
-void PushLedger::Take(uint32_t connection, const FrameHeader& header, const Buffer& payload,
-                      absl::Time now) {
-  if (header.run != options_.run) return;
-  const bool answer = header.kind == FrameKind::kAnswer;
-  const bool telling = header.segment != kNoSegment && header.outcome != Outcome::kBusy;
-  if (telling) connections_[connection].heard = now;
-  if (answer && header.segment == kNoSegment) {
-    return TakeHelloAnswer(connection, header.outcome, now);
-  }
-  if (header.segment >= entries_.size()) return;
+void PushLedger::Take(const FrameHeader& header, const Buffer& payload, absl::Time now) {
   Entry& entry = entries_[header.segment];
-  if (answer) TakeAnswer(entry, header, payload, now);
-  if (header.kind == FrameKind::kMerged) TakeMerged(entry, header, payload);
+  if (header.kind == FrameKind::kAnswer) TakeAnswer(entry, header, payload, now);
+  if (header.kind == FrameKind::kMerged) TakeMerged(entry, header, payload, now);
 }
 
-void PushLedger::TakeHelloAnswer(uint32_t connection, Outcome outcome, absl::Time now) {
-  connections_[connection].repetitions = 0;
-  // Rejected: the shard does not know this worker yet. It will be told by the coordinator.
-  const bool known = outcome != Outcome::kRejected;
-  Schedule(connection, known ? absl::InfiniteFuture() : now + kBusyBackoffMax);
-}
-
-void PushLedger::TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload) {
+void PushLedger::TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload,
+                            absl::Time now) {
   const uint32_t round = entry.push.round;
   if (entry.stage != Stage::kSettled && header.round == round) {
+    ConnectionOf(header.segment).told = now;
     if (entry.merged.has_value()) return;
     entry.merged = payload;
     return SettleIfKnown(entry);
@@ -210,34 +165,23 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
                             absl::Time now) {
   // Answers to repetitions in earlier rounds come late and mean nothing any more.
   if (entry.stage == Stage::kSettled || header.round != entry.push.round) return;
-  const uint32_t task = TaskOf(header.segment);
+  const bool refused = header.outcome == Outcome::kBusy || header.outcome == Outcome::kNotMember;
+  if (!refused) ConnectionOf(header.segment).told = now;
   if (entry.unanswered > 0) --entry.unanswered;
-  const bool open = entry.stage == Stage::kUnsent || entry.stage == Stage::kSent;
   switch (header.outcome) {
     case Outcome::kNone:
       return;
     case Outcome::kAccepted:
     case Outcome::kDuplicate:
-      if (!open) return;
-      entry.stage = Stage::kAccepted;
-      entry.repetitions = 1;
-      entry.overdue = false;
-      Schedule(task, now + Silence(0, connections_[options_.connections[header.segment]]));
-      return SettleIfKnown(entry);
+      return WaitForUpdate(entry, Stage::kAccepted, now);
     case Outcome::kLate:
-      // Of one that was accepted, this is the answer to a repetition that came after the close.
-      if (!open) return;
-      entry.stage = Stage::kLate;
-      entry.repetitions = 0;
-      Schedule(task, now);
-      return SettleIfKnown(entry);
+      return WaitForUpdate(entry, Stage::kLate, now);
     case Outcome::kBusy:
-      if (entry.stage != Stage::kSent) return;
-      entry.stage = Stage::kUnsent;
-      entry.repetitions = 0;
-      Schedule(task, now + BusyBackoff(entry));
-      ++entry.busy;
-      return SettleIfKnown(entry);
+    case Outcome::kNotMember:
+      return Refused(entry, now);
+    case Outcome::kGone:
+      if (entry.stage == Stage::kAccepted) return Settle(entry, Fate::kAccepted);
+      return Settle(entry, entry.stage == Stage::kLate ? Fate::kLate : Fate::kUnknown);
     case Outcome::kRejected: {
       const auto reason = payload.bytes();
       failure_ = absl::FailedPreconditionError(absl::StrCat(
@@ -248,23 +192,51 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
   }
 }
 
+void PushLedger::WaitForUpdate(Entry& entry, Stage stage, absl::Time now) {
+  // What was accepted stays so: `late` may be the answer to a repetition that came after the close.
+  if (!IsUntaken(entry)) return;
+  entry.stage = stage;
+  entry.repetitions = 1;
+  entry.refusals = 0;
+  entry.overdue = false;
+  entry.sent_at = now;
+  Schedule(entry, now + Silence(options_, 0, ConnectionOf(entry.push.segment).outstanding_bytes));
+  SettleIfKnown(entry);
+}
+
+void PushLedger::Refused(Entry& entry, absl::Time now) {
+  // The answer to another copy of one that waits for its next turn already.
+  if (entry.stage == Stage::kUnsent) return SettleIfKnown(entry);
+  if (entry.stage == Stage::kSent) entry.stage = Stage::kUnsent;
+  entry.repetitions = 0;
+  Schedule(entry, now + BusyBackoff(options_, entry.push.segment, entry.refusals++));
+  SettleIfKnown(entry);
+}
+
 void PushLedger::SettleIfKnown(Entry& entry) {
   if (!entry.merged.has_value()) return;
+  if (entry.stage == Stage::kAccepted) return Settle(entry, Fate::kAccepted);
   // An update of a round that no push of this worker has reached was merged without it.
   const bool never_came = entry.stage == Stage::kUnsent && entry.unanswered == 0;
-  if (entry.stage != Stage::kAccepted && entry.stage != Stage::kLate && !never_came) return;
+  if (entry.stage == Stage::kLate || never_came) Settle(entry, Fate::kLate);
+}
+
+void PushLedger::Settle(Entry& entry, Fate fate) {
+  const uint32_t segment = entry.push.segment;
+  const bool gone = !entry.merged.has_value();
   settled_.push_back({.round = entry.push.round,
-                      .segment = entry.push.segment,
-                      .merged = *std::move(entry.merged),
-                      .accepted = entry.stage == Stage::kAccepted});
+                      .segment = segment,
+                      .merged = gone ? Buffer() : *std::move(entry.merged),
+                      .fate = fate,
+                      .gone = gone});
   entry.stage = Stage::kSettled;
-  entry.merged_bytes = settled_.back().merged.size();
+  if (!gone) entry.merged_bytes = settled_.back().merged.size();
   entry.merged.reset();
-  connections_[options_.connections[entry.push.segment]].outstanding_bytes -=
-      std::exchange(entry.outstanding_bytes, 0);
+  ConnectionOf(segment).outstanding_bytes -= std::exchange(entry.outstanding_bytes, 0);
+  connections_->Relieve(options_.connections[segment]);
   // The encoder reuses the payload's memory once nobody holds it.
   entry.push.payload = Buffer();
-  Schedule(TaskOf(entry.push.segment), absl::InfiniteFuture());
+  Schedule(entry, absl::InfiniteFuture());
 }
 
 }  // namespace longwave

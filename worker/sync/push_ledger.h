@@ -29,14 +29,13 @@ struct SegmentPush {
 enum class Fate : uint8_t {
   kAccepted,  // it is in the round's merge
   kLate,      // the round was closed without it: it goes with a later one
-  kUnknown,   // the shard no longer knows (gone alone): whoever puts it back may count it twice
+  kUnknown,   // the shard no longer knows: whoever puts it back may count it twice
 };
 
 struct Settled {
   uint32_t round = 0;
   uint32_t segment = 0;
-  Buffer merged;         // the round's update; empty when it is gone
-  bool accepted = true;  // fate == Fate::kAccepted
+  Buffer merged;  // the round's update; empty when it is gone
   Fate fate = Fate::kAccepted;
   // No shard keeps the round's update any more: the segment must be fetched from `round` on.
   bool gone = false;
@@ -81,6 +80,9 @@ class PushLedger {
   // FailedPrecondition: the segment's last contribution is not settled.
   absl::Status Post(SegmentPush push, absl::Time now);
 
+  // Whether the segment has a contribution that is not settled.
+  bool is_open(uint32_t segment) const;
+
   // A verified frame of this run for a segment of the model.
   void Take(const FrameHeader& header, const Buffer& payload, absl::Time now);
   // Something came in on the connection: what waited for a sign of life may be repeated.
@@ -118,8 +120,7 @@ class PushLedger {
     int unanswered = 0;
     int repetitions = 0;   // for want of an answer or update
     int refusals = 0;      // busy and not a member, one after the other
-    bool overdue = false;  // to be sent without waiting for a silence or a sign of life
-    bool parked = false;   // overdue, and in its connection's `parked`
+    bool overdue = false;  // a silence was found on its connection while it waited
     absl::Time sent_at = absl::InfinitePast();
     uint64_t outstanding_bytes = 0;  // its share of its connection's
     uint64_t merged_bytes = 0;       // of its last update
@@ -127,22 +128,28 @@ class PushLedger {
   struct Connection {
     absl::Time told = absl::InfinitePast();  // by an answer or update for what is open
     uint64_t outstanding_bytes = 0;          // of pushes and updates that are not settled
-    std::vector<uint32_t> parked;            // segments that wait for a sign of life
+    std::vector<uint32_t> parked;            // overdue segments that wait for a sign of life
   };
 
   Connection& ConnectionOf(uint32_t segment) { return states_[options_.connections[segment]]; }
-  bool IsOutstanding(const Entry& entry) const {
+  static bool IsOutstanding(const Entry& entry) {
     return entry.stage != Stage::kSettled && entry.repetitions > 0;
   }
+  // Whether no shard is known to have the push.
+  static bool IsUntaken(const Entry& entry) {
+    return entry.stage == Stage::kUnsent || entry.stage == Stage::kSent;
+  }
+  void Schedule(const Entry& entry, absl::Time at);
   // After a silence on the connection: all that waits for its end.
   void MarkOverdue(uint32_t connection, absl::Time now);
   OutgoingFrame FrameFor(const Entry& entry) const;
-  void TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload);
+  void TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
   void TakeAnswer(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
   void Refused(Entry& entry, absl::Time now);
   void WaitForUpdate(Entry& entry, Stage stage, absl::Time now);
   void SettleIfKnown(Entry& entry);
-  void Settle(Entry& entry, Fate fate, bool gone);
+  // The update is gone where it is not there.
+  void Settle(Entry& entry, Fate fate);
 
   const LedgerOptions options_;
   Connections* const connections_;

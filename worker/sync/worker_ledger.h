@@ -83,7 +83,9 @@ class WorkerLedger {
 
   // What the frame says of its segment's open round.
   void NoteOpenRound(const FrameHeader& header);
-  std::optional<OutgoingFrame> SnapshotDue(absl::Time now, absl::Duration patience);
+  void SendAgain(uint32_t connection, absl::Time now);
+  // One that waits at least as long.
+  std::optional<OutgoingFrame> SnapshotDue(absl::Time now, absl::Duration patience) const;
 
   const LedgerOptions options_;
   Connections connections_;

@@ -1,0 +1,84 @@
+#include "worker/sync/connections.h"
+
+#include <algorithm>
+
+namespace longwave {
+
+Connections::Connections(const LedgerOptions& options)
+    : run_(options.run),
+      worker_(options.worker),
+      download_bytes_per_s_(options.download_bytes_per_s),
+      hello_every_(std::min(kHelloEvery, options.retry_after)),
+      states_(options.connection_count),
+      due_(options.connection_count) {
+  for (uint32_t c = 0; c < options.connection_count; ++c) Schedule(c);
+}
+
+void Connections::Schedule(uint32_t connection) {
+  const State& state = states_[connection];
+  absl::Time at = absl::InfiniteFuture();
+  if (!state.welcome) at = state.greeted + hello_every_;
+  if (state.welcome && state.outstanding > 0) {
+    at = std::max(state.greeted, state.expecting_since) + hello_every_;
+  }
+  due_.Set(connection, at);
+}
+
+void Connections::Expect(uint32_t connection, absl::Time now) {
+  State& state = states_[connection];
+  if (state.outstanding++ > 0) return;
+  state.expecting_since = now;
+  Schedule(connection);
+}
+
+void Connections::Relieve(uint32_t connection) {
+  if (--states_[connection].outstanding == 0) Schedule(connection);
+}
+
+bool Connections::Take(uint32_t connection, const FrameHeader& header, absl::Time now) {
+  State& state = states_[connection];
+  state.heard = now;
+  if (header.kind != FrameKind::kAnswer || header.segment != kNoSegment) return false;
+  // Refused: the shard does not know this worker yet. It will be told by the coordinator.
+  if (header.outcome != Outcome::kAccepted) return false;
+  const bool another = state.incarnation != 0 && header.weight != state.incarnation;
+  state.incarnation = header.weight;
+  state.welcome = true;
+  Schedule(connection);
+  return another;
+}
+
+void Connections::Reconnected(uint32_t connection, absl::Time now) {
+  State& state = states_[connection];
+  state.heard = now;
+  state.greeted = absl::InfinitePast();
+  state.held_until = absl::InfinitePast();
+  state.incarnation = 0;
+  state.welcome = false;
+  Schedule(connection);
+}
+
+std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
+  while (due_.front_at() <= now) {
+    const uint32_t connection = due_.front();
+    if (const absl::Time then = states_[connection].held_until; then > now) {
+      due_.Set(connection, then);
+      continue;
+    }
+    return OutgoingFrame{.connection = connection,
+                         .header = {.kind = FrameKind::kHello,
+                                    .run = run_,
+                                    .worker = worker_,
+                                    .segment = kNoSegment,
+                                    .weight = download_bytes_per_s_},
+                         .payload = Buffer()};
+  }
+  return std::nullopt;
+}
+
+void Connections::Sent(uint32_t connection, absl::Time now) {
+  states_[connection].greeted = now;
+  Schedule(connection);
+}
+
+}  // namespace longwave

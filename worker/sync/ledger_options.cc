@@ -1,0 +1,21 @@
+#include "worker/sync/ledger_options.h"
+
+#include <algorithm>
+
+#include "common/base/rng.h"
+
+namespace longwave {
+
+absl::Duration Silence(const LedgerOptions& options, int repetitions, uint64_t outstanding_bytes) {
+  return options.retry_after * (1 << std::min(repetitions, kSilenceDoublings)) +
+         absl::Seconds(static_cast<int64_t>(outstanding_bytes / kBytesPerSecondMin));
+}
+
+absl::Duration BusyBackoff(const LedgerOptions& options, uint32_t segment, int refusals) {
+  const absl::Duration longest =
+      std::min(kBusyBackoffMin * (1 << std::min(refusals, 10)), kBusyBackoffMax);
+  Rng rng((uint64_t{options.worker} << 32) | segment, static_cast<uint64_t>(refusals));
+  return longest * (0.5 + 0.5 * rng.Uniform());
+}
+
+}  // namespace longwave

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/layout/segment_elements.h"
+#include "worker/sync/pipeline.h"
+#include "worker/sync/pipeline_state.h"
+
+// What a pipeline does out of the turn of rounds: catching up, snapshots, checkpoints.
+
+namespace longwave {
+
+absl::Status SyncPipeline::State::CheckCatchesUp() const {
+  const bool inner = options.update == UpdateKind::kInner;
+  if (!inner && options.update != UpdateKind::kLocal) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("sync: got update ", inner ? "inner" : "local",
+                   ", under which a replica is more than a function of the merged updates; wanted "
+                   "sgd, sign or nesterov to catch up"));
+}
+
+std::vector<float*> SyncPipeline::State::SegmentArrays() const {
+  std::vector<float*> arrays = {anchor()};
+  if (options.update == UpdateKind::kNesterov) arrays.push_back(velocity.get());
+  return arrays;
+}
+
+uint32_t SyncPipeline::anchor_round(uint32_t segment) const {
+  return state_->segments[segment].anchor_round;
+}
+
+absl::Status SyncPipeline::CatchUp(uint32_t index, uint32_t round, double learning_rate,
+                                   const Buffer& merged) {
+  State& state = *state_;
+  LONGWAVE_CHECK(index < state.segments.size());
+  LONGWAVE_RETURN_IF_ERROR(state.CheckCatchesUp());
+  if (const uint32_t wanted = state.segments[index].anchor_round; round != wanted) {
+    return absl::FailedPreconditionError(absl::StrCat("segment ", index,
+                                                      " catches up: got the update of round ",
+                                                      round, ", wanted that of round ", wanted));
+  }
+  return state.Update(index, round, learning_rate, merged);
+}
+
+absl::Status SyncPipeline::AdoptAnchor() {
+  State& state = *state_;
+  for (uint32_t s = 0; s < state.segments.size(); ++s) {
+    if (state.segments[s].begun) LONGWAVE_RETURN_IF_ERROR(state.Drop(s));
+  }
+  if (!state.InPlace()) {
+    LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.replica.theta, state.anchor(),
+                                             state.layout->parameter_count() * sizeof(float)));
+  }
+  return state.ops->wait(state.exec);
+}
+
+uint32_t SyncPipeline::segment_arrays() const {
+  return static_cast<uint32_t>(state_->SegmentArrays().size());
+}
+
+uint64_t SyncPipeline::segment_elements(uint32_t segment) const {
+  return ElementCount(SegmentElements(*state_->layout, segment));
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> SyncPipeline::ExportSegment(uint32_t segment) {
+  State& state = *state_;
+  const std::vector<ElementRange> ranges = SegmentElements(*state.layout, segment);
+  std::vector<std::vector<float>> arrays;
+  for (const float* from : state.SegmentArrays()) {
+    std::vector<float>& array = arrays.emplace_back(ElementCount(ranges));
+    float* to = array.data();
+    for (const auto& [begin, end] : ranges) {
+      LONGWAVE_RETURN_IF_ERROR(
+          state.ops->copy(state.exec, to, from + begin, (end - begin) * sizeof(float)));
+      to += end - begin;
+    }
+  }
+  LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
+  return arrays;
+}
+
+absl::Status SyncPipeline::LoadSegment(uint32_t segment, uint32_t round,
+                                       std::span<const std::vector<float>> arrays) {
+  State& state = *state_;
+  LONGWAVE_CHECK(segment < state.segments.size());
+  LONGWAVE_RETURN_IF_ERROR(state.CheckCatchesUp());
+  const std::vector<float*> targets = state.SegmentArrays();
+  if (arrays.size() != targets.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("segment ", segment, ": got ", arrays.size(),
+                                                   " arrays, wanted ", targets.size()));
+  }
+  const std::vector<ElementRange> ranges = SegmentElements(*state.layout, segment);
+  const uint64_t elements = ElementCount(ranges);
+  for (const std::vector<float>& array : arrays) {
+    if (array.size() == elements) continue;
+    return absl::InvalidArgumentError(absl::StrCat("segment ", segment, ": got an array of ",
+                                                   array.size(), " elements, wanted ", elements));
+  }
+  for (size_t a = 0; a < arrays.size(); ++a) {
+    const float* from = arrays[a].data();
+    for (const auto& [begin, end] : ranges) {
+      LONGWAVE_RETURN_IF_ERROR(
+          state.ops->copy(state.exec, targets[a] + begin, from, (end - begin) * sizeof(float)));
+      from += end - begin;
+    }
+  }
+  LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
+  state.segments[segment].anchor_round = round;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum() {
+  State& state = *state_;
+  for (uint32_t s = 0; s < state.segments.size(); ++s) {
+    if (!state.segments[s].begun) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("momentum: got an export while segment ", s, " of round ", state.round,
+                     " is encoded, wanted that it is taken before"));
+  }
+  std::vector<float> momentum(state.layout->coefficient_count());
+  LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, momentum.data(), state.momentum.get(),
+                                           momentum.size() * sizeof(float)));
+  LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
+  return momentum;
+}
+
+absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum) {
+  State& state = *state_;
+  if (momentum.size() != state.layout->coefficient_count()) {
+    return absl::InvalidArgumentError(absl::StrCat("momentum: got ", momentum.size(),
+                                                   " coefficients, wanted ",
+                                                   state.layout->coefficient_count()));
+  }
+  const auto bad = std::find_if(momentum.begin(), momentum.end(),
+                                [](float value) { return !std::isfinite(value); });
+  if (bad != momentum.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("momentum: coefficient ", bad - momentum.begin(),
+                                                   " is ", *bad, ", wanted finite numbers"));
+  }
+  LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.momentum.get(), momentum.data(),
+                                           momentum.size() * sizeof(float)));
+  return state.ops->wait(state.exec);
+}
+
+absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload) {
+  State& state = *state_;
+  LONGWAVE_CHECK(segment < state.segments.size());
+  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(state.segments[segment].up, payload.bytes()));
+  return state.Restore(segment, round, payload.bytes());
+}
+
+}  // namespace longwave

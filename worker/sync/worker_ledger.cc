@@ -1,0 +1,148 @@
+#include "worker/sync/worker_ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace longwave {
+
+WorkerLedger::WorkerLedger(const LedgerOptions& options)
+    : options_(options),
+      connections_(options),
+      pushes_(options, &connections_),
+      fetches_(options, &connections_),
+      open_rounds_(options.connections.size()) {}
+
+absl::Status WorkerLedger::Post(SegmentPush push, absl::Time now) {
+  if (push.segment < options_.connections.size()) fetches_.Stop(push.segment, now);
+  return pushes_.Post(std::move(push), now);
+}
+
+absl::Status WorkerLedger::Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round,
+                                 absl::Time now) {
+  if (segment < options_.connections.size() && pushes_.is_open(segment)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "got a fetch of segment ", segment, ", wanted that its last push is settled before"));
+  }
+  return fetches_.Want(segment, from_round, until_round, now);
+}
+
+absl::Status WorkerLedger::PostSnapshot(uint32_t segment, uint32_t round, Buffer payload,
+                                        absl::Time now) {
+  if (segment >= options_.connections.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got a snapshot of segment ", segment, " of ", options_.connections.size()));
+  }
+  std::erase_if(snapshots_, [segment](const WaitingSnapshot& waiting) {
+    return waiting.frame.header.segment == segment;
+  });
+  snapshots_.push_back({.frame = {.connection = options_.connections[segment],
+                                  .header = {.kind = FrameKind::kSnapshot,
+                                             .run = options_.run,
+                                             .round = round,
+                                             .worker = options_.worker,
+                                             .segment = segment},
+                                  .payload = std::move(payload)},
+                        .since = now});
+  return absl::OkStatus();
+}
+
+void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Buffer& payload,
+                        absl::Time now) {
+  if (header.run != options_.run) return;
+  const bool another_incarnation = connections_.Take(connection, header, now);
+  pushes_.Heard(connection, now);
+  fetches_.Heard(connection, now);
+  if (another_incarnation) SendAgain(connection, now);
+  if (header.segment >= open_rounds_.size()) return;
+  NoteOpenRound(header);
+  if (header.kind == FrameKind::kAsk) {
+    std::erase_if(asks_, [&](const SnapshotAsk& ask) { return ask.segment == header.segment; });
+    asks_.push_back({.segment = header.segment, .round = header.round});
+    return;
+  }
+  if (!fetches_.Take(header, payload, now)) pushes_.Take(header, payload, now);
+}
+
+void WorkerLedger::NoteOpenRound(const FrameHeader& header) {
+  uint64_t open = 0;
+  if (header.kind == FrameKind::kAnswer) open = header.weight;
+  if (header.kind == FrameKind::kMerged) open = uint64_t{header.round} + 1;
+  const auto round = static_cast<uint32_t>(std::min<uint64_t>(open, kRoundNever - 1));
+  open_rounds_[header.segment] = std::max(open_rounds_[header.segment], round);
+  newest_open_round_ = std::max(newest_open_round_, round);
+}
+
+void WorkerLedger::Reconnected(uint32_t connection, absl::Time now) {
+  connections_.Reconnected(connection, now);
+  SendAgain(connection, now);
+}
+
+void WorkerLedger::SendAgain(uint32_t connection, absl::Time now) {
+  pushes_.Again(connection, now);
+  fetches_.Again(connection, now);
+}
+
+std::optional<OutgoingFrame> WorkerLedger::SnapshotDue(absl::Time now,
+                                                       absl::Duration patience) const {
+  for (const WaitingSnapshot& waiting : snapshots_) {
+    if (now < waiting.since + patience) break;  // and those behind it came later
+    if (connections_.held_until(waiting.frame.connection) <= now) return waiting.frame;
+  }
+  return std::nullopt;
+}
+
+std::optional<OutgoingFrame> WorkerLedger::Due(absl::Time now) {
+  if (auto hello = connections_.Due(now); hello.has_value()) return hello;
+  if (auto request = fetches_.Due(now); request.has_value()) return request;
+  if (auto snapshot = SnapshotDue(now, kSnapshotPatience); snapshot.has_value()) return snapshot;
+  if (auto push = pushes_.Due(now); push.has_value()) return push;
+  return SnapshotDue(now, absl::ZeroDuration());
+}
+
+void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
+  const uint32_t segment = frame.header.segment;
+  switch (frame.header.kind) {
+    case FrameKind::kHello:
+      return connections_.Sent(frame.connection, now);
+    case FrameKind::kSnapshot:
+      std::erase_if(snapshots_, [segment](const WaitingSnapshot& waiting) {
+        return waiting.frame.header.segment == segment;
+      });
+      return;
+    case FrameKind::kFetch:
+      return fetches_.Sent(frame, now);
+    default:
+      // A segment with an open push is not fetched: a pull is of one or the other.
+      return pushes_.is_open(segment) ? pushes_.Sent(frame, now) : fetches_.Sent(frame, now);
+  }
+}
+
+void WorkerLedger::Held(const OutgoingFrame& frame, absl::Time then) {
+  connections_.Hold(frame.connection, then);
+}
+
+absl::Time WorkerLedger::DueAt() const {
+  absl::Time at = std::min({connections_.DueAt(), fetches_.DueAt(), pushes_.DueAt()});
+  for (const WaitingSnapshot& waiting : snapshots_) {
+    at = std::min(at, connections_.held_until(waiting.frame.connection));
+  }
+  return at;
+}
+
+std::vector<Settled> WorkerLedger::TakeSettled() {
+  std::vector<Settled> settled = pushes_.TakeSettled();
+  for (Settled& one : settled) one.open_round = open_rounds_[one.segment];
+  return settled;
+}
+
+std::optional<SnapshotAsk> WorkerLedger::TakeAsk() {
+  if (asks_.empty()) return std::nullopt;
+  const SnapshotAsk ask = asks_.front();
+  asks_.pop_front();
+  return ask;
+}
+
+}  // namespace longwave
