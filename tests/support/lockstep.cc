@@ -84,7 +84,7 @@ absl::Status Lockstep::Push(uint32_t round, uint32_t worker, uint32_t segment) {
       return absl::FailedPreconditionError(
           absl::StrCat(std::string(Name(answer->header.outcome)), ": ", answer->reason));
     }
-    merged_.push_back(std::get<SendMerged>(std::move(effect)));
+    if (auto* merged = std::get_if<SendMerged>(&effect)) merged_.push_back(std::move(*merged));
   }
   return absl::OkStatus();
 }

@@ -122,14 +122,15 @@ class TestShard {
       EXPECT_TRUE(router_->Send(peer, answer->header, Buffer(std::move(reason))).ok());
       return;
     }
-    const auto& merged = std::get<SendMerged>(effect);
-    for (const uint32_t worker : merged.workers) {
+    const auto* merged = std::get_if<SendMerged>(&effect);
+    if (merged == nullptr) return;
+    for (const uint32_t worker : merged->workers) {
       if (lose_merged_ > 0) {
         --lose_merged_;
         continue;
       }
-      const PeerId& peer = routes_[{worker, merged.header.segment}];
-      EXPECT_TRUE(router_->Send(peer, merged.header, merged.payload).ok());
+      const PeerId& peer = routes_[{worker, merged->header.segment}];
+      EXPECT_TRUE(router_->Send(peer, merged->header, merged->payload).ok());
     }
   }
 
@@ -340,7 +341,7 @@ TEST_F(ExchangeTest, TakesOnePushASegmentAtATime) {
   std::optional<Settled> settled;
   while (!settled.has_value()) settled = exchange.Next(absl::Seconds(1)).value();
   EXPECT_EQ(settled->segment, 1u);
-  EXPECT_TRUE(settled->accepted);
+  EXPECT_TRUE(settled->fate == Fate::kAccepted);
   EXPECT_FALSE(settled->merged.empty());
 }
 

@@ -150,8 +150,8 @@ class Mixed {
            aggregator_->Step(PushArrived{header, push->payload}, absl::UnixEpoch())) {
         if (const auto* answer = std::get_if<AnswerPush>(&effect)) {
           ASSERT_EQ(answer->header.outcome, Outcome::kAccepted) << answer->reason;
-        } else {
-          merged->push_back(std::get<SendMerged>(std::move(effect)));
+        } else if (auto* sent = std::get_if<SendMerged>(&effect)) {
+          merged->push_back(std::move(*sent));
         }
       }
     }

@@ -1,0 +1,99 @@
+#include "worker/sync/connections.h"
+
+#include <gtest/gtest.h>
+
+namespace longwave {
+namespace {
+
+constexpr absl::Duration kEvery = Connections::kHelloEvery;
+
+class ConnectionsTest : public ::testing::Test {
+ protected:
+  // Sends the hello that is due, if there is one.
+  bool Greets() {
+    const auto hello = connections_.Due(now_);
+    if (hello.has_value()) connections_.Sent(hello->connection, now_);
+    return hello.has_value();
+  }
+  bool Answer(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
+    return connections_.Take(0,
+                             {.kind = FrameKind::kAnswer,
+                              .outcome = outcome,
+                              .run = 5,
+                              .segment = kNoSegment,
+                              .weight = incarnation},
+                             now_);
+  }
+
+  absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  Connections connections_{{.run = 5,
+                            .worker = 6,
+                            .connections = {},
+                            .connection_count = 1,
+                            .download_bytes_per_s = 4000,
+                            .snapshot_bytes = {}}};
+};
+
+TEST_F(ConnectionsTest, HelloSaysWhoAndHowMuchMayBeSentThere) {
+  const auto hello = connections_.Due(now_);
+  ASSERT_TRUE(hello.has_value());
+  const FrameHeader wanted{
+      .kind = FrameKind::kHello, .run = 5, .worker = 6, .segment = kNoSegment, .weight = 4000};
+  EXPECT_EQ(hello->header, wanted);
+}
+
+TEST_F(ConnectionsTest, HelloIsSaidUntilItIsWelcome) {
+  EXPECT_TRUE(Greets());
+  EXPECT_FALSE(Greets());
+  now_ += kEvery;
+  EXPECT_TRUE(Greets());
+  for (const Outcome outcome : {Outcome::kRejected, Outcome::kNotMember}) {
+    Answer(1, outcome);
+    now_ += kEvery;
+    EXPECT_TRUE(Greets()) << Name(outcome);
+  }
+  Answer(1);
+  EXPECT_EQ(connections_.DueAt(), absl::InfiniteFuture());
+}
+
+TEST_F(ConnectionsTest, HelloIsSaidForAsLongAsSomethingIsOutstanding) {
+  EXPECT_TRUE(Greets());
+  Answer(1);
+  now_ += absl::Hours(1);
+  connections_.Expect(0, now_);
+  connections_.Expect(0, now_);
+  EXPECT_FALSE(Greets());  // it may be answered in no time
+  for (int i = 0; i < 5; ++i) {
+    now_ += kEvery;
+    EXPECT_TRUE(Greets());
+    Answer(1);
+  }
+  connections_.Relieve(0);
+  now_ += kEvery;
+  EXPECT_TRUE(Greets());
+  connections_.Relieve(0);
+  now_ += kEvery;
+  EXPECT_FALSE(Greets());
+}
+
+TEST_F(ConnectionsTest, TellsOneIncarnationFromAnother) {
+  EXPECT_FALSE(Answer(1));  // the first that is heard of
+  EXPECT_FALSE(Answer(1));
+  EXPECT_TRUE(Answer(2));
+  EXPECT_FALSE(Answer(2));
+  EXPECT_FALSE(Answer(3, Outcome::kRejected));  // nothing would be taken yet
+  EXPECT_TRUE(Answer(3));
+  connections_.Reconnected(0, now_);
+  EXPECT_FALSE(Answer(4));
+}
+
+TEST_F(ConnectionsTest, AHeldConnectionIsNotGreeted) {
+  connections_.Hold(0, now_ + absl::Seconds(1));
+  EXPECT_FALSE(Greets());
+  EXPECT_EQ(connections_.DueAt(), now_ + absl::Seconds(1));
+  now_ += absl::Seconds(1);
+  EXPECT_TRUE(Greets());
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,214 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "common/base/clock.h"
+#include "tests/unit/sync/ledger_fixture.h"
+#include "tests/unit/sync/scripted_shard.h"
+#include "worker/sync/exchange.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What the exchange does but carry contributions: catching up, snapshots, shards that move.
+class ExchangeCatchUpTest : public ::testing::Test {
+ protected:
+  ExchangeCatchUpTest()
+      : layout_(Layout::Create({.tensors = {{"w", {128, 128}}, {"b", {128}}}},
+                               {.segment_tiles = 1, .shard_count = 1})
+                    .value()) {}
+
+  void Start(const ScriptedShard::Script& script, ExchangeOptions options = {}) {
+    shard_ = std::make_unique<ScriptedShard>(script);
+    options.run = 99;
+    options.shard_endpoints = {shard_->endpoint()};
+    options.retry_after = absl::Milliseconds(200);
+    exchange_ = Exchange::Connect(options, layout_).value();
+  }
+
+  uint32_t segment_count() const { return static_cast<uint32_t>(layout_.segments().size()); }
+
+  void Fetch(uint32_t segment, uint32_t from, uint32_t until = kRoundNever) {
+    const absl::Status wanted = exchange_->Fetch(segment, from, until);
+    ASSERT_TRUE(wanted.ok()) << wanted;
+  }
+  void Post(uint32_t segment, uint32_t round) {
+    const absl::Status posted = exchange_->Post(
+        {.epoch = 1, .round = round, .segment = segment, .payload = Bytes("up"), .weight = 1});
+    ASSERT_TRUE(posted.ok()) << posted;
+  }
+  std::string NextSettled() {
+    for (;;) {
+      const auto settled = exchange_->Next(absl::Hours(1));
+      if (!settled.ok()) return settled.status().ToString();
+      if (settled->has_value()) return Say(**settled);
+    }
+  }
+  std::string NextFetched() {
+    for (;;) {
+      const auto event = exchange_->NextFetched(absl::Hours(1));
+      if (!event.ok()) return event.status().ToString();
+      if (event->has_value()) return Say(**event);
+    }
+  }
+  SnapshotAsk NextAsk() {
+    for (;;) {
+      if (const auto ask = exchange_->NextAsk(); ask.has_value()) return *ask;
+      EXPECT_TRUE(exchange_->NextFetched(absl::Milliseconds(1)).ok());
+    }
+  }
+
+  const Layout layout_;
+  std::unique_ptr<ScriptedShard> shard_;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+TEST_F(ExchangeCatchUpTest, FetchesEverySegmentsLogInOrder) {
+  Start({.open = 30});
+  ASSERT_GE(segment_count(), 3u);
+  for (uint32_t s = 0; s < segment_count(); ++s) Fetch(s, 10);
+  std::map<uint32_t, uint32_t> next;
+  for (uint32_t ended = 0; ended < segment_count();) {
+    const auto event = exchange_->NextFetched(absl::Hours(1)).value().value();
+    if (const auto* end = std::get_if<UpToDate>(&event)) {
+      EXPECT_EQ(next[end->segment], 20u);
+      EXPECT_EQ(end->open_round, 30u);
+      ++ended;
+      continue;
+    }
+    const auto& fetched = std::get<Fetched>(event);
+    EXPECT_EQ(fetched.round, 10 + next[fetched.segment]++);
+    EXPECT_EQ(Text(fetched.payload), std::to_string(fetched.round));
+  }
+  EXPECT_EQ(exchange_->NewestOpenRound(), 30u);
+}
+
+TEST_F(ExchangeCatchUpTest, FetchesASnapshotAndWhatCameAfterIt) {
+  Start({.open = 30, .kept_from = 28});
+  Fetch(0, 0);
+  EXPECT_EQ(NextFetched(), "snapshot 28/0 state");
+  EXPECT_EQ(NextFetched(), "28/0 28");
+  EXPECT_EQ(NextFetched(), "29/0 29");
+  EXPECT_EQ(NextFetched(), "up to 30/0");
+  // And then goes on with the others.
+  Post(0, 30);
+  EXPECT_EQ(NextSettled(), "30/0 accepted 30");
+}
+
+TEST_F(ExchangeCatchUpTest, SegmentsCatchUpWhileOthersContribute) {
+  Start({.open = 5});
+  Post(0, 5);
+  Fetch(1, 3);
+  Post(2, 4);
+  EXPECT_EQ(NextFetched(), "3/1 3");
+  EXPECT_EQ(NextFetched(), "4/1 4");
+  EXPECT_EQ(NextFetched(), "up to 5/1");
+  EXPECT_THAT((std::vector{NextSettled(), NextSettled()}),
+              ::testing::UnorderedElementsAre("5/0 accepted 5", "4/2 late 4"));
+}
+
+TEST_F(ExchangeCatchUpTest, ARefusedFetchEndsWithTheShardsSentence) {
+  Start({.open = 5, .refusal = "nothing is kept before round 4"});
+  Fetch(0, 1);
+  EXPECT_EQ(NextFetched(), "refused 1/0: nothing is kept before round 4");
+  Post(0, 5);  // nothing else has ended
+  EXPECT_EQ(NextSettled(), "5/0 accepted 5");
+}
+
+TEST_F(ExchangeCatchUpTest, ASegmentIsFetchedOnceAtATimeAndNotWhileItContributes) {
+  Start({.open = 3});
+  Post(0, 3);
+  EXPECT_THAT(exchange_->Fetch(0, 0).message(), HasSubstr("its last push is settled"));
+  Fetch(1, 3);
+  EXPECT_THAT(exchange_->Fetch(1, 3).message(), HasSubstr("its last fetch has ended"));
+  EXPECT_EQ(exchange_->Fetch(segment_count(), 0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(NextFetched(), "up to 3/1");
+  EXPECT_TRUE(exchange_->Fetch(1, 3, 3).ok());
+  EXPECT_EQ(NextFetched(), "up to 3/1");
+}
+
+// A caller that takes nothing: what is there is bounded, and nothing is lost.
+TEST_F(ExchangeCatchUpTest, AsksForAsMuchAsIsTaken) {
+  constexpr uint32_t kOpen = 500;
+  Start({.open = kOpen});
+  Fetch(0, 0);
+  shard_->Await([](const auto& seen) {
+    return ScriptedShard::CountOf(seen, FrameKind::kPull) >= FetchLedger::kReadyMax;
+  });
+  for (uint32_t round = 0; round < kOpen; ++round) {
+    EXPECT_LE(shard_->Count(FrameKind::kPull), round + 2 * FetchLedger::kReadyMax);
+    ASSERT_EQ(NextFetched(), std::to_string(round) + "/0 " + std::to_string(round));
+  }
+  EXPECT_EQ(NextFetched(), "up to 500/0");
+}
+
+// The first shard has taken everything and answers nothing.
+TEST_F(ExchangeCatchUpTest, FollowsAShardToItsNewPort) {
+  Start({.open = 4, .answers = false}, {.connections = 2});
+  Post(0, 4);
+  Post(1, 4);
+  Fetch(2, 4);
+  shard_->Await([](const auto& seen) {
+    return ScriptedShard::CountOf(seen, FrameKind::kPush) >= 2 &&
+           ScriptedShard::CountOf(seen, FrameKind::kFetch) >= 1;
+  });
+  const ByteCounts before = exchange_->counts();
+  const ScriptedShard moved({.incarnation = 2, .open = 4});
+  ASSERT_TRUE(exchange_->SetEndpoints({moved.endpoint()}).ok());
+  EXPECT_EQ(NextFetched(), "up to 4/2");
+  EXPECT_THAT((std::vector{NextSettled(), NextSettled()}),
+              ::testing::UnorderedElementsAre("4/0 accepted 4", "4/1 accepted 4"));
+  EXPECT_GE(exchange_->counts().pushed, before.pushed);  // what went to the old port counts
+  EXPECT_GT(exchange_->counts().payload_pushed, before.payload_pushed);
+}
+
+// The same port, another process: an answer to a hello tells.
+TEST_F(ExchangeCatchUpTest, SendsEverythingToAShardThatWasStartedAgain) {
+  Start({.open = 4, .answers = false});
+  Post(0, 4);
+  Fetch(1, 2);
+  shard_->Await([](const auto& seen) {
+    return ScriptedShard::CountOf(seen, FrameKind::kPush) >= 1 &&
+           ScriptedShard::CountOf(seen, FrameKind::kFetch) >= 1;
+  });
+  const std::string endpoint = shard_->endpoint();
+  shard_.reset();
+  shard_ =
+      std::make_unique<ScriptedShard>(ScriptedShard::Script{.incarnation = 2, .open = 4}, endpoint);
+  EXPECT_EQ(NextSettled(), "4/0 accepted 4");
+  EXPECT_EQ(NextFetched(), "2/1 2");
+  EXPECT_EQ(NextFetched(), "3/1 3");
+  EXPECT_EQ(NextFetched(), "up to 4/1");
+}
+
+TEST_F(ExchangeCatchUpTest, AnswersAsksWithSnapshotsUnderTheUploadLimit) {
+  constexpr size_t kBytes = 200'000;
+  Start({.open = 7, .asks = true}, {.max_upload_mbit = 8});
+  const absl::Time begin = MonotonicNow();
+  for (uint32_t s = 0; s < 2; ++s) {
+    EXPECT_EQ(NextAsk(), (SnapshotAsk{.segment = s, .round = 7}));
+    ASSERT_TRUE(exchange_->PostSnapshot(s, 7, Bytes(std::string(kBytes, 's'))).ok());
+  }
+  shard_->Await(
+      [](const auto& seen) { return ScriptedShard::CountOf(seen, FrameKind::kSnapshot) == 2; });
+  // The second starts when the first is paid for, but for the burst of 50 ms.
+  EXPECT_GE(absl::ToDoubleSeconds(MonotonicNow() - begin), kBytes / 1e6 - 0.05);
+}
+
+TEST_F(ExchangeCatchUpTest, RefusesWhatDoesNotFit) {
+  Start({});
+  EXPECT_EQ(exchange_->PostSnapshot(segment_count(), 0, Buffer()).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(exchange_->SetEndpoints({}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(exchange_->SetEndpoints({"nowhere"}).code(), absl::StatusCode::kInvalidArgument);
+  // Nothing has changed.
+  Post(0, 0);
+  EXPECT_EQ(NextSettled(), "0/0 accepted 0");
+}
+
+}  // namespace
+}  // namespace longwave

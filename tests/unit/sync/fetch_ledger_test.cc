@@ -1,0 +1,325 @@
+#include "worker/sync/fetch_ledger.h"
+
+#include "tests/unit/sync/ledger_fixture.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class FetchLedgerTest : public LedgerTest {
+ protected:
+  // To the present, of segment 0 from round 3 on, in a log that goes up to `open`.
+  void Pull(uint32_t open) {
+    Fetch(0, 3);
+    EXPECT_THAT(SendAll(), ElementsAre("fetch 3/0"));
+    Answer(3, 0, Outcome::kAccepted, open);
+  }
+  void Snapshot(uint32_t round, uint32_t segment) {
+    Take(FrameKind::kSnapshot, round, segment, Outcome::kNone, "state");
+  }
+};
+
+TEST_F(FetchLedgerTest, PullsUpToThePresentInAWindow) {
+  Pull(9);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 3/0", "pull 4/0", "pull 5/0", "pull 6/0"));
+  Merged(3, 0);
+  EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down"));
+  EXPECT_THAT(SendAll(), ElementsAre("pull 7/0"));
+  for (const uint32_t round : {4, 5, 6, 7}) Merged(round, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 8/0"));
+  Merged(8, 0);
+  EXPECT_THAT(TakeFetched(),
+              ElementsAre("4/0 down", "5/0 down", "6/0 down", "7/0 down", "8/0 down", "up to 9/0"));
+  EXPECT_THAT(SendAll(), IsEmpty());
+}
+
+TEST_F(FetchLedgerTest, FramesSayWhoAndWhat) {
+  Fetch(1, 4);
+  const OutgoingFrame fetch = ledger_.Due(now_).value();
+  EXPECT_EQ(fetch.connection, 1u);
+  const FrameHeader wanted{
+      .kind = FrameKind::kFetch, .run = kRun, .round = 4, .worker = kWorker, .segment = 1};
+  EXPECT_EQ(fetch.header, wanted);
+  EXPECT_TRUE(fetch.payload.empty());
+}
+
+TEST_F(FetchLedgerTest, DeliversInOrderOnceWhateverTheOrderOfArrival) {
+  Pull(7);
+  SendAll();
+  for (const uint32_t round : {6, 4, 4, 5, 6}) Merged(round, 0);
+  EXPECT_THAT(TakeFetched(), IsEmpty());
+  Merged(3, 0);
+  Merged(3, 0, "again");
+  EXPECT_THAT(TakeFetched(),
+              ElementsAre("3/0 down", "4/0 down", "5/0 down", "6/0 down", "up to 7/0"));
+}
+
+TEST_F(FetchLedgerTest, WhoMissesNothingIsUpToDateAtOnce) {
+  Pull(3);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
+  EXPECT_THAT(SendAll(), IsEmpty());
+}
+
+// A shard that was restored from an older state.
+TEST_F(FetchLedgerTest, WhoIsAheadOfItsShardIsUpToDate) {
+  Pull(1);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
+}
+
+TEST_F(FetchLedgerTest, ASnapshotComesFirstAndWhatLeadsOnFromItIsAskedFor) {
+  Fetch(0, 3);
+  SendAll();
+  Snapshot(40, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 40/0"));
+  Snapshot(40, 0);  // of a fetch that was repeated
+  Answer(40, 0, Outcome::kAccepted, 42);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 40/0", "pull 41/0"));
+  Merged(41, 0);
+  Merged(40, 0);
+  EXPECT_THAT(TakeFetched(),
+              ElementsAre("snapshot 40/0 state", "40/0 down", "41/0 down", "up to 42/0"));
+}
+
+TEST_F(FetchLedgerTest, GoneIsFetchedAgain) {
+  Pull(9);
+  SendAll();
+  Merged(3, 0);
+  Answer(4, 0, Outcome::kGone, 9);
+  for (const uint32_t round : {5, 6}) Answer(round, 0, Outcome::kGone, 9);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 4/0"));
+  Answer(4, 0, Outcome::kGone, 9);  // to a pull that came twice
+  Snapshot(8, 0);
+  SendAll();
+  Answer(8, 0, Outcome::kAccepted, 9);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 8/0"));
+  Merged(8, 0);
+  EXPECT_THAT(TakeFetched(),
+              ElementsAre("3/0 down", "snapshot 8/0 state", "8/0 down", "up to 9/0"));
+}
+
+TEST_F(FetchLedgerTest, AShardThatContradictsItselfIsNotAskedInATightCircle) {
+  Pull(9);
+  int fetches = 0;
+  for (int i = 0; i < 1000; ++i) {
+    for (const std::string& sent : SendAll()) fetches += sent == "fetch 3/0";
+    Answer(3, 0, Outcome::kAccepted, 9);
+    SendAll();
+    Answer(3, 0, Outcome::kGone, 9);
+    Pass(absl::Milliseconds(10));
+  }
+  EXPECT_LT(fetches, 20);
+}
+
+TEST_F(FetchLedgerTest, UpToARoundWaitsUntilItIsClosed) {
+  Fetch(0, 3, 6);
+  SendAll();
+  Answer(3, 0, Outcome::kAccepted, 4);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 3/0", "pull 4/0"));
+  Merged(3, 0);
+  EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down"));
+  // Nothing is known of round 5 yet.
+  EXPECT_THAT(SendAll(), IsEmpty());
+  Merged(4, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 5/0"));
+  Merged(5, 0);
+  EXPECT_THAT(TakeFetched(), ElementsAre("4/0 down", "5/0 down", "up to 6/0"));
+  // The next one is for the push of that round.
+  Merged(6, 0, "ahead");
+  Post(6, 0);
+  EXPECT_THAT(Settle(), ElementsAre("6/0 late ahead"));
+}
+
+// The update of the open round was lost when it closed.
+TEST_F(FetchLedgerTest, UpToARoundAsksAgainForWhatDoesNotCome) {
+  Fetch(0, 3, 4);
+  SendAll();
+  Answer(3, 0, Outcome::kAccepted, 3);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 3/0"));
+  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("pull 3/0"));
+  EXPECT_THAT(PassAlive(2 * kRetryAfter), ElementsAre("pull 3/0"));
+  Merged(3, 0);
+  EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down", "up to 4/0"));
+}
+
+TEST_F(FetchLedgerTest, UpToARoundThatIsThereAsksNobody) {
+  Fetch(0, 6, 6);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 6/0"));
+  EXPECT_THAT(SendAll(), IsEmpty());
+}
+
+TEST_F(FetchLedgerTest, WhatComesAfterThePresentWasReachedIsKeptForTheRest) {
+  Pull(3);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
+  Merged(3, 0);
+  Merged(4, 0);
+  EXPECT_THAT(TakeFetched(), IsEmpty());
+  Fetch(0, 3, 5);
+  EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down", "4/0 down", "up to 5/0"));
+  EXPECT_THAT(SendAll(), IsEmpty());
+}
+
+TEST_F(FetchLedgerTest, KeepsABoundedNumberOfUpdatesAhead) {
+  Pull(3);
+  TakeFetched();
+  for (uint32_t round = 3; round < 100; ++round) Merged(round, 0);
+  Fetch(0, 3, 100);
+  EXPECT_EQ(TakeFetched().size(), FetchLedger::kAheadMax);
+  // The lowest were kept, which lead on from here.
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 19/0"));
+}
+
+TEST_F(FetchLedgerTest, AsksAgainAfterASilenceForWhatIsMissing) {
+  Pull(7);
+  SendAll();
+  Merged(4, 0);
+  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("pull 3/0", "pull 5/0", "pull 6/0"));
+  EXPECT_THAT(PassAlive(2 * kRetryAfter - absl::Milliseconds(1)), IsEmpty());
+  EXPECT_THAT(PassAlive(absl::Milliseconds(1)), ElementsAre("pull 3/0", "pull 5/0", "pull 6/0"));
+}
+
+TEST_F(FetchLedgerTest, AFetchThatIsNotAnsweredIsSentAgain) {
+  Fetch(0, 3);
+  SendAll();
+  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("fetch 3/0"));
+}
+
+TEST_F(FetchLedgerTest, RoundsThatGoOnDoNotSilenceALostFetch) {
+  Fetch(0, 3);
+  SendAll();
+  std::vector<std::string> sent;
+  for (uint32_t round = 30; round < 60 && sent.empty(); ++round) {
+    Merged(round, 0);
+    Merged(round, 2);
+    sent = PassAlive(absl::Seconds(1));
+  }
+  EXPECT_THAT(sent, ElementsAre("fetch 3/0"));
+}
+
+TEST_F(FetchLedgerTest, SaysNothingButHelloToAPeerThatIsAway) {
+  Pull(9);
+  Pass(absl::Seconds(1));
+  SendAll();
+  for (int i = 0; i < 50; ++i) {
+    Pass(kHelloEvery);
+    EXPECT_THAT(SendAll(), ElementsAre("hello 0")) << i;
+  }
+  AnswerHello(0, kIncarnation);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 3/0", "pull 4/0", "pull 5/0", "pull 6/0"));
+}
+
+TEST_F(FetchLedgerTest, AnotherIncarnationIsAskedAtOnce) {
+  Pull(5);
+  Fetch(2, 0);
+  SendAll();
+  Pass(kHelloEvery);
+  SendAll();
+  AnswerHello(0, kIncarnation + 1);
+  const std::vector<std::string> sent = SendAll();
+  EXPECT_THAT(sent, ::testing::UnorderedElementsAre("pull 3/0", "pull 4/0", "fetch 0/2"));
+}
+
+TEST_F(FetchLedgerTest, ARefusalForNowIsTriedAgainAfterABackoff) {
+  for (const Outcome outcome : {Outcome::kBusy, Outcome::kNotMember}) {
+    Fetch(0, 3);
+    EXPECT_THAT(SendAll(), ElementsAre("fetch 3/0"));
+    for (int i = 0; i < 20; ++i) {
+      Answer(3, 0, outcome);
+      EXPECT_THAT(SendAll(), IsEmpty());
+      EXPECT_THAT(PassAlive(kBusyBackoffMax), ElementsAre("fetch 3/0"));
+    }
+    Answer(3, 0, Outcome::kAccepted, 5);
+    EXPECT_THAT(SendAll(), ElementsAre("pull 3/0", "pull 4/0"));
+    Answer(3, 0, outcome);
+    Answer(4, 0, outcome);
+    EXPECT_THAT(SendAll(), IsEmpty());
+    EXPECT_THAT(PassAlive(kBusyBackoffMax), ElementsAre("pull 3/0", "pull 4/0"));
+    Merged(3, 0);
+    Merged(4, 0);
+    EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down", "4/0 down", "up to 5/0"));
+  }
+}
+
+TEST_F(FetchLedgerTest, ARejectionEndsTheFetchOfItsSegmentWithTheShardsSentence) {
+  Fetch(0, 3);
+  Fetch(1, 3);
+  SendAll();
+  Take(FrameKind::kAnswer, 3, 0, Outcome::kRejected, "nothing is kept before round 7");
+  EXPECT_THAT(TakeFetched(), ElementsAre("refused 3/0: nothing is kept before round 7"));
+  EXPECT_TRUE(ledger_.failure().ok());
+  Answer(3, 1, Outcome::kAccepted, 3);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/1"));
+  Fetch(0, 0);  // it may be tried in another way
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 0/0"));
+}
+
+TEST_F(FetchLedgerTest, ASegmentIsFetchedOnceAtATimeAndNotWhileItContributes) {
+  Fetch(0, 3);
+  EXPECT_EQ(ledger_.Fetch(0, 3, kRoundNever, now_).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ledger_.Fetch(3, 3, kRoundNever, now_).code(), absl::StatusCode::kInvalidArgument);
+  Post(0, 1);
+  EXPECT_EQ(ledger_.Fetch(1, 0, kRoundNever, now_).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(FetchLedgerTest, AContributionEndsTheFetch) {
+  Pull(9);
+  SendAll();
+  Post(3, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("push 3/0"));
+  Answer(3, 0, Outcome::kAccepted);
+  Merged(3, 0);
+  EXPECT_THAT(Settle(), ElementsAre("3/0 accepted down"));
+  EXPECT_THAT(TakeFetched(), IsEmpty());
+}
+
+TEST_F(FetchLedgerTest, AsksForNothingMoreWhileWhatIsThereIsNotTaken) {
+  Pull(1000);
+  uint32_t delivered = 0;
+  for (std::vector<std::string> sent = SendAll(); !sent.empty(); sent = SendAll()) {
+    for (size_t i = 0; i < sent.size(); ++i) Merged(3 + delivered++, 0);
+    ASSERT_LT(delivered, 1000u);
+  }
+  EXPECT_LE(delivered, FetchLedger::kReadyMax + FetchLedger::kWindow);
+  // Time alone changes nothing.
+  EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
+  EXPECT_EQ(TakeFetched().size(), delivered);
+  EXPECT_THAT(SendAll(), Contains("pull " + std::to_string(3 + delivered) + "/0"));
+}
+
+// Many segments: some at a time, all in the end, in the order in which they were wanted.
+TEST(FetchLedgerOfManySegments, FetchesSomeAtATime) {
+  constexpr uint32_t kSegments = 30;
+  const absl::Time now = absl::UnixEpoch();
+  WorkerLedger ledger({.run = 1,
+                       .connections = std::vector<uint32_t>(kSegments, 0),
+                       .connection_count = 1,
+                       .snapshot_bytes = {}});
+  for (uint32_t s = 0; s < kSegments; ++s) {
+    ASSERT_TRUE(ledger.Fetch(s, 0, kRoundNever, now).ok());
+  }
+  std::vector<uint32_t> ended;
+  for (int turn = 0; turn < 100 && ended.size() < kSegments; ++turn) {
+    std::vector<FrameHeader> sent;
+    while (const auto frame = ledger.Due(now)) {
+      ledger.Sent(*frame, now);
+      if (frame->header.kind == FrameKind::kFetch) sent.push_back(frame->header);
+    }
+    EXPECT_LE(sent.size(), FetchLedger::kSegmentsAtOnce);
+    for (FrameHeader header : sent) {
+      header.kind = FrameKind::kAnswer;
+      header.outcome = Outcome::kAccepted;
+      header.weight = 0;
+      ledger.Take(0, header, Buffer(), now);
+    }
+    while (const auto event = ledger.TakeFetched()) {
+      ended.push_back(std::get<UpToDate>(*event).segment);
+    }
+  }
+  ASSERT_EQ(ended.size(), kSegments);
+  EXPECT_TRUE(std::is_sorted(ended.begin(), ended.end()));
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,168 @@
+#ifndef LONGWAVE_TESTS_UNIT_SYNC_LEDGER_FIXTURE_H_
+#define LONGWAVE_TESTS_UNIT_SYNC_LEDGER_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "worker/sync/worker_ledger.h"
+
+namespace longwave {
+
+inline Buffer Bytes(const std::string& text) {
+  std::vector<std::byte> bytes;
+  for (const char c : text) bytes.push_back(std::byte(c));
+  return Buffer(std::move(bytes));
+}
+
+inline std::string Text(const Buffer& buffer) {
+  return std::string(reinterpret_cast<const char*>(buffer.bytes().data()), buffer.size());
+}
+
+// "push 2/0" for a push of round 2 to segment 0, "hello 1" for one on connection 1.
+inline std::string Say(const OutgoingFrame& frame) {
+  const std::string kind(Name(frame.header.kind));
+  if (frame.header.kind == FrameKind::kHello) return kind + " " + std::to_string(frame.connection);
+  return kind + " " + std::to_string(frame.header.round) + "/" +
+         std::to_string(frame.header.segment);
+}
+
+// "0/1 accepted down", "3/1 late gone".
+inline std::string Say(const Settled& one) {
+  const char* fate = one.fate == Fate::kAccepted ? "accepted"
+                     : one.fate == Fate::kLate   ? "late"
+                                                 : "unknown";
+  return std::to_string(one.round) + "/" + std::to_string(one.segment) + " " + fate + " " +
+         (one.gone ? "gone" : Text(one.merged));
+}
+
+// "5/1 down", "snapshot 7/1 state", "up to 9/1", "refused 0/1: why".
+inline std::string Say(const FetchEvent& event) {
+  if (const auto* end = std::get_if<UpToDate>(&event)) {
+    return "up to " + std::to_string(end->open_round) + "/" + std::to_string(end->segment);
+  }
+  if (const auto* refused = std::get_if<FetchRefused>(&event)) {
+    return "refused " + std::to_string(refused->round) + "/" + std::to_string(refused->segment) +
+           ": " + refused->reason;
+  }
+  const auto& fetched = std::get<Fetched>(event);
+  return (fetched.is_snapshot ? "snapshot " : "") + std::to_string(fetched.round) + "/" +
+         std::to_string(fetched.segment) + " " + Text(fetched.payload);
+}
+
+// A ledger with two connections and three segments: 0 and 2 on the first, 1 on the second. Both
+// shards have answered the first hello.
+class LedgerTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kRun = 7;
+  static constexpr uint32_t kWorker = 3;
+  static constexpr absl::Duration kRetryAfter = absl::Seconds(10);
+  static constexpr absl::Duration kHelloEvery = Connections::kHelloEvery;
+  static constexpr uint64_t kIncarnation = 77;
+
+  void SetUp() override {
+    EXPECT_THAT(SendAll(), ::testing::ElementsAre("hello 0", "hello 1"));
+    AnswerHellos();
+  }
+
+  // Everything that is due now is sent; what it was.
+  std::vector<std::string> SendAll() {
+    std::vector<std::string> sent;
+    while (const auto frame = ledger_.Due(now_)) {
+      sent.push_back(Say(*frame));
+      ledger_.Sent(*frame, now_);
+      if (sent.size() > 100) break;
+    }
+    return sent;
+  }
+  // Time passes, with all that falls due, and all hellos answered; what was sent but the hellos.
+  std::vector<std::string> PassAlive(absl::Duration time) {
+    std::vector<std::string> sent;
+    const absl::Time end = now_ + time;
+    for (int turn = 0; turn < 10'000; ++turn) {
+      while (const auto frame = ledger_.Due(now_)) {
+        ledger_.Sent(*frame, now_);
+        if (frame->header.kind == FrameKind::kHello) {
+          AnswerHello(frame->connection, kIncarnation);
+        } else {
+          sent.push_back(Say(*frame));
+        }
+      }
+      if (now_ >= end) break;
+      now_ = std::min(end, std::max(now_, ledger_.DueAt()));
+    }
+    return sent;
+  }
+  void Pass(absl::Duration time) { now_ += time; }
+
+  absl::Status TryPost(uint32_t round, uint32_t segment) {
+    return ledger_.Post({.epoch = 5,
+                         .round = round,
+                         .segment = segment,
+                         .payload = Bytes("up"),
+                         .norm = 2,
+                         .weight = 9},
+                        now_);
+  }
+  void Post(uint32_t round, uint32_t segment) {
+    const absl::Status posted = TryPost(round, segment);
+    ASSERT_TRUE(posted.ok()) << posted;
+  }
+  void Fetch(uint32_t segment, uint32_t from, uint32_t until = kRoundNever) {
+    const absl::Status wanted = ledger_.Fetch(segment, from, until, now_);
+    ASSERT_TRUE(wanted.ok()) << wanted;
+  }
+
+  void Take(FrameKind kind, uint32_t round, uint32_t segment, Outcome outcome = Outcome::kNone,
+            const std::string& payload = "", uint64_t weight = 0) {
+    FrameHeader header{.kind = kind, .outcome = outcome, .run = kRun, .round = round};
+    header.segment = segment;
+    header.weight = weight;
+    ledger_.Take(segment % 2, header, Bytes(payload), now_);
+  }
+  void AnswerHello(uint32_t connection, uint64_t incarnation,
+                   Outcome outcome = Outcome::kAccepted) {
+    ledger_.Take(connection,
+                 {.kind = FrameKind::kAnswer,
+                  .outcome = outcome,
+                  .run = kRun,
+                  .segment = kNoSegment,
+                  .weight = incarnation},
+                 Buffer(), now_);
+  }
+  void AnswerHellos() {
+    for (const uint32_t connection : {0, 1}) AnswerHello(connection, kIncarnation);
+  }
+  void Answer(uint32_t round, uint32_t segment, Outcome outcome, uint64_t open_round = 0) {
+    Take(FrameKind::kAnswer, round, segment, outcome, "", open_round);
+  }
+  void Merged(uint32_t round, uint32_t segment, const std::string& payload = "down") {
+    Take(FrameKind::kMerged, round, segment, Outcome::kNone, payload);
+  }
+
+  std::vector<std::string> Settle() {
+    std::vector<std::string> settled;
+    for (const Settled& one : ledger_.TakeSettled()) settled.push_back(Say(one));
+    return settled;
+  }
+  std::vector<std::string> TakeFetched() {
+    std::vector<std::string> events;
+    while (const auto event = ledger_.TakeFetched()) events.push_back(Say(*event));
+    return events;
+  }
+
+  absl::Time now_ = absl::UnixEpoch() + absl::Hours(5);
+  WorkerLedger ledger_{{.run = kRun,
+                        .worker = kWorker,
+                        .connections = {0, 1, 0},
+                        .connection_count = 2,
+                        .download_bytes_per_s = 4000,
+                        .retry_after = kRetryAfter,
+                        .snapshot_bytes = {}}};
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_UNIT_SYNC_LEDGER_FIXTURE_H_

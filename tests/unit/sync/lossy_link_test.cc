@@ -1,0 +1,258 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/base/rng.h"
+#include "tests/unit/sync/ledger_fixture.h"
+
+namespace longwave {
+namespace {
+
+constexpr uint64_t kRun = 7;
+constexpr uint32_t kSegments = 3;
+
+// A shard with a log, as small as can be: what it was pushed, what it closed, what it still keeps.
+// The worker under test is one of many, without whom rounds may close.
+class FakeShard {
+ public:
+  FakeShard(uint64_t seed, std::vector<std::pair<FrameHeader, std::string>>* out)
+      : rng_(seed), out_(out) {}
+
+  void Take(const FrameHeader& header) {
+    switch (header.kind) {
+      case FrameKind::kHello:
+        return Answer(header, Outcome::kAccepted, incarnation_);
+      case FrameKind::kPush:
+        return TakePush(header);
+      case FrameKind::kPull:
+        if (header.round < kept_from_) return AnswerOpen(header, Outcome::kGone);
+        if (header.round < Of(header).open) Send(header);
+        return;
+      case FrameKind::kFetch:
+        if (header.round < kept_from_ || Chance(0.2)) {
+          const uint32_t round = std::max(kept_from_, header.round);
+          if (round > header.round && round <= Of(header).open) {
+            FrameHeader snapshot = header;
+            snapshot.kind = FrameKind::kSnapshot;
+            snapshot.round = round;
+            out_->push_back({snapshot, "state " + std::to_string(round)});
+            return;
+          }
+        }
+        return AnswerOpen(header, Outcome::kAccepted);
+      default:
+        ADD_FAILURE() << "a worker sends no " << Name(header.kind);
+    }
+  }
+
+  // A quorum of others closes the segment's open round.
+  void CloseWithoutThisOne(uint32_t segment) { Close(segment, false); }
+  // Everything before is no longer in the log, but in a snapshot.
+  void Forget(uint32_t before) { kept_from_ = std::max(kept_from_, before); }
+  // What it has said it keeps.
+  void Restart() { ++incarnation_; }
+
+  uint32_t open(uint32_t segment) const { return states_[segment].open; }
+  bool took(uint32_t segment, uint32_t round) const {
+    return states_[segment].taken.contains(round);
+  }
+
+ private:
+  struct State {
+    uint32_t open = 0;
+    bool accepted = false;
+    std::set<uint32_t> taken;  // rounds that this worker is in
+  };
+
+  bool Chance(double share) { return rng_.Uniform() < share; }
+  State& Of(const FrameHeader& header) { return states_[header.segment]; }
+
+  void TakePush(const FrameHeader& header) {
+    State& state = Of(header);
+    if (header.round < kept_from_) return AnswerOpen(header, Outcome::kGone);
+    if (header.round < state.open) {
+      AnswerOpen(header, state.taken.contains(header.round) ? Outcome::kDuplicate : Outcome::kLate);
+      return Send(header);
+    }
+    if (state.accepted) return AnswerOpen(header, Outcome::kDuplicate);
+    if (Chance(0.2)) return AnswerOpen(header, Chance(0.5) ? Outcome::kBusy : Outcome::kNotMember);
+    state.accepted = true;
+    AnswerOpen(header, Outcome::kAccepted);
+    if (Chance(0.7)) Close(header.segment, true);
+  }
+
+  void Close(uint32_t segment, bool sends) {
+    State& state = states_[segment];
+    if (std::exchange(state.accepted, false)) state.taken.insert(state.open);
+    FrameHeader header{.run = kRun, .round = state.open, .segment = segment};
+    ++state.open;
+    if (sends || Chance(0.7)) Send(header);
+  }
+
+  void Answer(FrameHeader header, Outcome outcome, uint64_t weight) {
+    header.kind = FrameKind::kAnswer;
+    header.outcome = outcome;
+    header.weight = weight;
+    out_->push_back({header, ""});
+    if (Chance(0.1)) out_->push_back(out_->back());
+  }
+  void AnswerOpen(const FrameHeader& header, Outcome outcome) {
+    Answer(header, outcome, Of(header).open);
+  }
+  void Send(FrameHeader header) {
+    header.kind = FrameKind::kMerged;
+    out_->push_back({header, std::to_string(header.round)});
+  }
+
+  Rng rng_;
+  std::vector<std::pair<FrameHeader, std::string>>* const out_;
+  std::array<State, kSegments> states_;
+  uint32_t kept_from_ = 0;
+  uint64_t incarnation_ = 1;
+};
+
+// One worker's segments: each contributes round after round, and catches up where it is behind.
+class Worker {
+ public:
+  explicit Worker(uint64_t seed) : rng_(seed), shard_(seed + 1000, &back_) {}
+
+  // Rounds that were settled, until every segment has contributed `rounds` times.
+  void Run(uint32_t rounds) {
+    for (int turn = 0; turn < 200'000; ++turn) {
+      bool done = true;
+      for (uint32_t s = 0; s < kSegments; ++s) {
+        if (posted_[s] < rounds) done = false;
+        if (posted_[s] < rounds && idle_[s]) Post(s);
+      }
+      if (done && std::all_of(idle_.begin(), idle_.end(), [](bool idle) { return idle; })) return;
+      Exchange();
+      Settle();
+      TakeFetched();
+      if (rng_.Uniform() < 0.02) shard_.Restart();
+      if (rng_.Uniform() < 0.05) shard_.CloseWithoutThisOne(Any());
+      if (rng_.Uniform() < 0.02) {
+        for (int i = 0; i < 12; ++i) shard_.CloseWithoutThisOne(Any());
+        if (rng_.Uniform() < 0.5) shard_.Forget(shard_.open(Any()));
+      }
+      now_ += absl::Milliseconds(500);
+    }
+    ADD_FAILURE() << "no end";
+  }
+
+  uint32_t settled() const { return settled_; }
+  uint32_t gone() const { return gone_; }
+  uint32_t fetches() const { return fetches_; }
+  uint32_t snapshots() const { return snapshots_; }
+
+ private:
+  uint32_t Any() { return static_cast<uint32_t>(rng_.Uniform() * kSegments) % kSegments; }
+
+  void Post(uint32_t segment) {
+    const absl::Status posted = ledger_.Post(
+        {.round = next_[segment], .segment = segment, .payload = Bytes("up"), .weight = 1}, now_);
+    ASSERT_TRUE(posted.ok()) << posted;
+    ++posted_[segment];
+    idle_[segment] = false;
+  }
+
+  // Frames lost both ways, doubled and out of order.
+  void Exchange() {
+    while (const auto frame = ledger_.Due(now_)) {
+      ledger_.Sent(*frame, now_);
+      if (rng_.Uniform() < 0.8) shard_.Take(frame->header);
+    }
+    for (size_t i = 1; i < back_.size(); ++i) {
+      if (rng_.Uniform() < 0.3) std::swap(back_[i - 1], back_[i]);
+    }
+    for (const auto& [header, payload] : back_) {
+      if (rng_.Uniform() < 0.8) ledger_.Take(0, header, Bytes(payload), now_);
+    }
+    back_.clear();
+  }
+
+  void Settle() {
+    for (const Settled& settled : ledger_.TakeSettled()) {
+      const uint32_t s = settled.segment;
+      ASSERT_EQ(settled.round, next_[s]);
+      ++settled_;
+      if (settled.fate != Fate::kUnknown) {
+        EXPECT_EQ(settled.fate == Fate::kAccepted, shard_.took(s, settled.round));
+      }
+      EXPECT_EQ(Text(settled.merged), settled.gone ? "" : std::to_string(settled.round));
+      EXPECT_LE(settled.open_round, shard_.open(s));
+      next_[s] += settled.gone ? 0 : 1;
+      gone_ += settled.gone;
+      const bool behind = settled.gone || settled.open_round > next_[s];
+      if (!behind) {
+        idle_[s] = true;
+        continue;
+      }
+      ++fetches_;
+      const bool to_present = rng_.Uniform() < 0.5;
+      const uint32_t until = to_present ? kRoundNever : settled.open_round;
+      const absl::Status wanted = ledger_.Fetch(s, next_[s], until, now_);
+      ASSERT_TRUE(wanted.ok()) << wanted;
+    }
+  }
+
+  void TakeFetched() {
+    while (const auto event = ledger_.TakeFetched()) {
+      if (const auto* fetched = std::get_if<Fetched>(&*event)) {
+        uint32_t& next = next_[fetched->segment];
+        if (fetched->is_snapshot) {
+          ++snapshots_;
+          ASSERT_GT(fetched->round, next);
+          EXPECT_EQ(Text(fetched->payload), "state " + std::to_string(fetched->round));
+          next = fetched->round;
+        } else {
+          ASSERT_EQ(fetched->round, next++);
+          EXPECT_EQ(Text(fetched->payload), std::to_string(fetched->round));
+        }
+        EXPECT_LE(next, shard_.open(fetched->segment));
+        continue;
+      }
+      ASSERT_TRUE(std::holds_alternative<UpToDate>(*event));
+      const auto& end = std::get<UpToDate>(*event);
+      EXPECT_EQ(end.open_round, next_[end.segment]);
+      idle_[end.segment] = true;
+    }
+  }
+
+  Rng rng_;
+  std::vector<std::pair<FrameHeader, std::string>> back_;  // on their way to the worker
+  FakeShard shard_;
+  absl::Time now_ = absl::UnixEpoch();
+  WorkerLedger ledger_{
+      {.run = kRun, .connections = {0, 0, 0}, .connection_count = 1, .snapshot_bytes = {}}};
+  std::array<uint32_t, kSegments> next_ = {};    // round of each segment
+  std::array<uint32_t, kSegments> posted_ = {};  // how often
+  std::array<bool, kSegments> idle_ = {true, true, true};
+  uint32_t settled_ = 0;
+  uint32_t gone_ = 0;
+  uint32_t fetches_ = 0;
+  uint32_t snapshots_ = 0;
+};
+
+// Every contribution settles once, with the fate that the shard knows of, and every round reaches
+// the replica once and in order, through an update or a snapshot, whatever the link, the shard and
+// the other workers do.
+TEST(LossyLink, SettlesEachContributionOnceAndMissesNoRound) {
+  uint32_t gone = 0, fetches = 0, snapshots = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Worker worker(seed);
+    worker.Run(25);
+    if (HasFailure()) return;
+    EXPECT_EQ(worker.settled(), 25 * kSegments);
+    gone += worker.gone();
+    fetches += worker.fetches();
+    snapshots += worker.snapshots();
+  }
+  // The paths that are rare were taken.
+  EXPECT_GT(gone, 20u);
+  EXPECT_GT(fetches, 200u);
+  EXPECT_GT(snapshots, 20u);
+}
+
+}  // namespace
+}  // namespace longwave

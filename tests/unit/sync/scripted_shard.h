@@ -1,0 +1,140 @@
+#ifndef LONGWAVE_TESTS_UNIT_SYNC_SCRIPTED_SHARD_H_
+#define LONGWAVE_TESTS_UNIT_SYNC_SCRIPTED_SHARD_H_
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/link/link.h"
+
+namespace longwave {
+
+// A shard behind a real socket that closes nothing by itself: every segment's open round is `open`,
+// pushes of rounds before it are late, those of it accepted and closed at once, and the log has
+// what is before, from `kept_from` on. A round's update is its number as text.
+class ScriptedShard {
+ public:
+  struct Script {
+    uint64_t incarnation = 1;
+    uint32_t open = 0;
+    uint32_t kept_from = 0;  // a fetch from before is answered with the state before this round
+    bool answers = true;     // but the hello
+    std::string refusal;     // of fetches
+    bool asks = false;       // for a snapshot of segments 0 and 1, at each hello
+  };
+
+  explicit ScriptedShard(Script script, const std::string& endpoint = "tcp://127.0.0.1:0")
+      : script_(std::move(script)), router_(Router::Bind(endpoint).value()) {
+    endpoint_ = router_->endpoint();
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~ScriptedShard() {
+    stop_ = true;
+    router_->Wake();
+    thread_.join();
+  }
+
+  const std::string& endpoint() const { return endpoint_; }
+
+  // Waits until `done` says so, of the headers that have come in so far.
+  using Seen = std::vector<FrameHeader>;
+  void Await(const std::function<bool(const Seen&)>& done) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done(seen_); });
+  }
+  size_t Count(FrameKind kind) const {
+    const std::lock_guard lock(mutex_);
+    return CountOf(seen_, kind);
+  }
+  static size_t CountOf(const Seen& seen, FrameKind kind) {
+    size_t count = 0;
+    for (const FrameHeader& header : seen) count += header.kind == kind;
+    return count;
+  }
+
+ private:
+  void Serve() {
+    while (!stop_) {
+      auto received = router_->Receive(absl::Hours(1));
+      if (!received.ok() || !received->has_value()) continue;
+      const PeerFrame& arrived = **received;
+      Take(arrived.peer, arrived.frame.header);
+      const std::lock_guard lock(mutex_);
+      seen_.push_back(arrived.frame.header);
+      changed_.notify_all();
+    }
+  }
+
+  void Take(const PeerId& peer, const FrameHeader& header) {
+    if (header.kind == FrameKind::kHello) {
+      Answer(peer, header, Outcome::kAccepted, script_.incarnation);
+      for (uint32_t s = 0; script_.asks && s < 2; ++s) {
+        Send(peer, {.kind = FrameKind::kAsk, .run = header.run, .round = 7, .segment = s}, "");
+      }
+      return;
+    }
+    if (!script_.answers) return;
+    switch (header.kind) {
+      case FrameKind::kPush:
+        Answer(peer, header, header.round < script_.open ? Outcome::kLate : Outcome::kAccepted,
+               script_.open);
+        return SendMerged(peer, header);
+      case FrameKind::kPull:
+        if (header.round < script_.open) SendMerged(peer, header);
+        return;
+      case FrameKind::kFetch:
+        if (!script_.refusal.empty()) {
+          return Answer(peer, header, Outcome::kRejected, 0, script_.refusal);
+        }
+        if (header.round >= script_.kept_from) {
+          return Answer(peer, header, Outcome::kAccepted, script_.open);
+        }
+        return Send(peer,
+                    {.kind = FrameKind::kSnapshot,
+                     .run = header.run,
+                     .round = script_.kept_from,
+                     .segment = header.segment},
+                    "state");
+      default:
+        return;
+    }
+  }
+
+  void Answer(const PeerId& peer, FrameHeader header, Outcome outcome, uint64_t weight,
+              const std::string& reason = "") {
+    header.kind = FrameKind::kAnswer;
+    header.outcome = outcome;
+    header.weight = weight;
+    Send(peer, header, reason);
+  }
+  void SendMerged(const PeerId& peer, FrameHeader header) {
+    header.kind = FrameKind::kMerged;
+    Send(peer, header, std::to_string(header.round));
+  }
+  void Send(const PeerId& peer, const FrameHeader& header, const std::string& text) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+    EXPECT_TRUE(
+        router_->Send(peer, header, Buffer(std::vector<std::byte>(bytes, bytes + text.size())))
+            .ok());
+  }
+
+  const Script script_;
+  std::unique_ptr<Router> router_;
+  std::string endpoint_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Seen seen_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_UNIT_SYNC_SCRIPTED_SHARD_H_

@@ -1,0 +1,113 @@
+#include "worker/sync/worker_ledger.h"
+
+#include "tests/unit/sync/ledger_fixture.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// What the parts have to do with each other.
+class WorkerLedgerTest : public LedgerTest {
+ protected:
+  void PostSnapshot(uint32_t segment, uint32_t round, const std::string& payload = "state") {
+    ASSERT_TRUE(ledger_.PostSnapshot(segment, round, Bytes(payload), now_).ok());
+  }
+};
+
+TEST_F(WorkerLedgerTest, RequestsGoBeforePushesAndSnapshotsLast) {
+  PostSnapshot(2, 4);
+  Post(4, 0);
+  Fetch(1, 2);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 2/1", "push 4/0", "snapshot 4/2"));
+}
+
+TEST_F(WorkerLedgerTest, ASnapshotThatWaitedForLongGoesBeforePushes) {
+  PostSnapshot(2, 4);
+  Pass(WorkerLedger::kSnapshotPatience);
+  PostSnapshot(1, 4);
+  Post(4, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("snapshot 4/2", "push 4/0", "snapshot 4/1"));
+}
+
+TEST_F(WorkerLedgerTest, ASnapshotIsSentOnceAsItsSegmentsLatest) {
+  PostSnapshot(0, 4, "old");
+  PostSnapshot(0, 5, "new");
+  const OutgoingFrame frame = ledger_.Due(now_).value();
+  const FrameHeader wanted{
+      .kind = FrameKind::kSnapshot, .run = kRun, .round = 5, .worker = kWorker, .segment = 0};
+  EXPECT_EQ(frame.header, wanted);
+  EXPECT_EQ(Text(frame.payload), "new");
+  EXPECT_EQ(frame.connection, 0u);
+  EXPECT_THAT(SendAll(), ElementsAre("snapshot 5/0"));
+  EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
+  EXPECT_EQ(ledger_.PostSnapshot(3, 0, Buffer(), now_).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(WorkerLedgerTest, AHeldConnectionHoldsItsSnapshotsAlone) {
+  PostSnapshot(0, 4);
+  PostSnapshot(1, 4);
+  ledger_.Held(ledger_.Due(now_).value(), now_ + absl::Seconds(1));
+  EXPECT_THAT(SendAll(), ElementsAre("snapshot 4/1"));
+  EXPECT_EQ(ledger_.DueAt(), now_ + absl::Seconds(1));
+  Pass(absl::Seconds(1));
+  EXPECT_THAT(SendAll(), ElementsAre("snapshot 4/0"));
+}
+
+TEST_F(WorkerLedgerTest, TellsTheLatestAskOfEachSegment) {
+  EXPECT_FALSE(ledger_.TakeAsk().has_value());
+  Take(FrameKind::kAsk, 4, 0);
+  Take(FrameKind::kAsk, 4, 1);
+  Take(FrameKind::kAsk, 5, 0);
+  Take(FrameKind::kAsk, 5, 9);  // of no model
+  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 1, .round = 4}));
+  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 0, .round = 5}));
+  EXPECT_FALSE(ledger_.has_ask());
+}
+
+TEST_F(WorkerLedgerTest, SegmentsAreFetchedWhileOthersContribute) {
+  Post(4, 0);
+  Fetch(2, 4);
+  SendAll();
+  Answer(4, 2, Outcome::kAccepted, 5);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 4/2"));
+  Answer(4, 0, Outcome::kAccepted, 4);
+  Merged(4, 2);
+  Merged(4, 0);
+  EXPECT_THAT(TakeFetched(), ElementsAre("4/2 down", "up to 5/2"));
+  EXPECT_THAT(Settle(), ElementsAre("4/0 accepted down"));
+}
+
+TEST_F(WorkerLedgerTest, GoneLeadsToAFetchFromThatRoundOn) {
+  Post(4, 0);
+  SendAll();
+  Answer(4, 0, Outcome::kGone, 90);
+  EXPECT_THAT(Settle(), ElementsAre("4/0 unknown gone"));
+  Fetch(0, 4);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 4/0"));
+  Take(FrameKind::kSnapshot, 88, 0, Outcome::kNone, "state");
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 88/0"));
+  Answer(88, 0, Outcome::kAccepted, 90);
+  SendAll();
+  Merged(88, 0);
+  Merged(89, 0);
+  EXPECT_THAT(TakeFetched(),
+              ElementsAre("snapshot 88/0 state", "88/0 down", "89/0 down", "up to 90/0"));
+  Post(90, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("push 90/0"));
+}
+
+TEST_F(WorkerLedgerTest, KnowsTheNewestOpenRoundOfWhateverIsSaid) {
+  EXPECT_EQ(ledger_.newest_open_round(), 0u);
+  Merged(4, 2);
+  EXPECT_EQ(ledger_.newest_open_round(), 5u);
+  Answer(1, 0, Outcome::kLate, 7);
+  EXPECT_EQ(ledger_.newest_open_round(), 7u);
+  Answer(1, 0, Outcome::kLate, 6);
+  AnswerHello(0, kIncarnation);  // its weight is no round
+  EXPECT_EQ(ledger_.newest_open_round(), 7u);
+}
+
+}  // namespace
+}  // namespace longwave
