@@ -119,15 +119,26 @@ absl::Status WriteInitial(const Flags& flags) {
                            {"longwave.steps", "0"}});
 }
 
+bool KeepsCheckpoints(const RunConfig& config, const Flags& flags) {
+  return !flags.state_dir.empty() && CanCatchUp(config) && config.cluster.checkpoint_rounds > 0;
+}
+
 // Whether the worker's arrays fit where they are to lie.
-absl::Status CheckFit(const RunConfig& config, const Manifest& manifest, const Device& device) {
+absl::Status CheckFit(const RunConfig& config, const Flags& flags, const Manifest& manifest,
+                      const Device& device) {
   const uint32_t workers = WorkersHere(config);
-  const MemoryNeed need = WorkerMemory(config, manifest);
+  const double checkpoint = KeepsCheckpoints(config, flags) ? CheckpointBytes(config, manifest) : 0;
+  MemoryNeed need = WorkerMemory(config, manifest);
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
-  if (!device.ops->on_device) return CheckMemory(need, workers, machine);
+  if (!device.ops->on_device) {
+    need.bytes += checkpoint;
+    return CheckMemory(need, workers, machine);
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory gpu, device.ops->memory());
   LONGWAVE_RETURN_IF_ERROR(CheckMemory(need, workers, gpu, kGpuMemory));
-  return CheckMemory(HostMemory(config, manifest), workers, machine);
+  MemoryNeed on_host = HostMemory(config, manifest);
+  on_host.bytes += checkpoint;
+  return CheckMemory(on_host, workers, machine);
 }
 
 absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, const Layout& layout,
@@ -211,7 +222,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
         absl::StrCat("train.device auto: computing on the CPU: ", device.why_not_cuda));
   }
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
-  const absl::Status fits = CheckFit(config, manifest, device);
+  const absl::Status fits = CheckFit(config, flags, manifest, device);
   if (!fits.ok() && GptParameterCount(config.model) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));

@@ -1,5 +1,6 @@
 """How runs begin and end: signals, processes that die, workers that come late, terminals."""
 
+import json
 import os
 import pty
 import signal
@@ -13,8 +14,8 @@ ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2}
 
 
 class Signals(IntegrationTest):
-    def start_and_train(self):
-        child = self.start_up(**ENDLESS)
+    def start_and_train(self, *arguments):
+        child = self.start_up(*arguments, **ENDLESS)
         child.await_line("round ")
         return child
 
@@ -70,12 +71,25 @@ class Signals(IntegrationTest):
         self.assertEqual(await_gone(pids, seconds=10), [])
 
     def check_death(self, flag, name):
-        child = self.start_and_train()
+        child = self.start_and_train("--no-state")
         os.kill(self.processes_of(flag)[0], signal.SIGKILL)
         status, output, errors = child.finish()
         self.assertEqual(status, 1, output + errors)
         self.assertIn(f"longwave up: failed: {name}", errors)
         self.assertIn("signal 9", errors)
+        self.assert_nothing_left()
+
+    def check_revival(self, flag, name):
+        child = self.start_and_train()
+        os.kill(self.processes_of(flag)[0], signal.SIGKILL)
+        self.assertRegex(child.await_line("is started again"), name + ".* was killed by signal 9")
+        for _ in range(5):
+            child.await_line("round ")
+        child.process.send_signal(signal.SIGINT)
+        status, output, errors = child.finish()
+        self.assertEqual(status, 130, output + errors)
+        summary = json.loads((self.root / "runs/test/summary.json").read_text(encoding="utf-8"))
+        self.assertTrue(summary["replicas_equal"], summary)
         self.assert_nothing_left()
 
     def check_early_end(self, flag, sentence):
@@ -97,14 +111,23 @@ class Signals(IntegrationTest):
         self.check_early_end("--role=coordinator",
                              r"coordinator (ended \(exit status 0\)|was told to end)")
 
-    def test_a_killed_worker_fails_the_run(self):
+    def test_a_killed_worker_fails_a_run_without_state(self):
         self.check_death("--name", "worker-")
 
-    def test_a_killed_shard_fails_the_run(self):
+    def test_a_killed_shard_fails_a_run_without_state(self):
         self.check_death("--role=shard", "shard-")
 
-    def test_a_killed_coordinator_fails_the_run(self):
+    def test_a_killed_coordinator_fails_a_run_without_state(self):
         self.check_death("--role=coordinator", "coordinator")
+
+    def test_a_killed_worker_is_started_again(self):
+        self.check_revival("--name", "worker-")
+
+    def test_a_killed_shard_is_started_again(self):
+        self.check_revival("--role=shard", "shard-")
+
+    def test_a_killed_coordinator_is_started_again(self):
+        self.check_revival("--role=coordinator", "coordinator")
 
 
 class Terminal(IntegrationTest):

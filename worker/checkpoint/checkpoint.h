@@ -55,8 +55,21 @@ struct Checkpoint {
   bool operator==(const Checkpoint&) const = default;
 };
 
-// A file is a header, name, table of pushes, the arrays and the payloads, each part from a multiple
-// of 8 bytes on; little-endian. The header has a hash of its own and one of all that follows it.
+// A file, little-endian. Each part after the header begins at a multiple of 8 bytes; what lies
+// between two parts is zero. Hashes are XXH3-64.
+//
+//   header, 168 bytes
+//       0  u32 magic   u16 version   u16 zero     72  u64 × 4: bytes pushed, pulled, and the
+//       8  u64 run   u64 layout hash                   payloads' share of each
+//      24  u32 worker, round, fragment           104  f64 β₁ᵗ, β₂ᵗ
+//      36  u32 number of pushes                  120  u64 parameters   u64 coefficients
+//      40  u64 steps   u64 tokens                136  u32 bytes of the name   u32 zero
+//      56  f64 seconds computing, syncing        144  u64 bytes after the header   u64 their hash
+//                                                160  u64 hash of the 160 bytes before
+//   name
+//   pushes     of each: u32 segment   f32 norm   u64 weight   u64 bytes of its payload
+//   arrays     f32: m, v, momentum
+//   payloads   in the order of the pushes
 inline constexpr uint32_t kCheckpointMagic = 0x3143574c;  // "LWC1" read as bytes
 inline constexpr uint16_t kCheckpointVersion = 1;
 inline constexpr size_t kCheckpointHeaderBytes = 168;

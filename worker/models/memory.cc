@@ -77,6 +77,11 @@ MemoryNeed HostMemory(const RunConfig& config, const Manifest& manifest) {
   return {parameters, kFloatBytes * parameters + PayloadAndTableBytes(config, manifest)};
 }
 
+double CheckpointBytes(const RunConfig& config, const Manifest& manifest) {
+  return kFloatBytes *
+         (2 * GptParameterCount(config.model) + CoefficientCount(manifest, config.sync.tiling));
+}
+
 uint32_t WorkersHere(const RunConfig& config) {
   const std::string& address = config.cluster.coordinator;
   const bool loopback = absl::StartsWith(address, "127.") || absl::StartsWith(address, "[::1]") ||

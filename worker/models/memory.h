@@ -32,6 +32,9 @@ uint32_t WorkersHere(const RunConfig& config);
 // the payloads and the tables over tiles.
 MemoryNeed HostMemory(const RunConfig& config, const Manifest& manifest);
 
+// Of the host's memory, while a worker writes a checkpoint: AdamW's moments and the momentum.
+double CheckpointBytes(const RunConfig& config, const Manifest& manifest);
+
 // Whose memory it is, in words.
 struct MemoryPlace {
   const char* memory;

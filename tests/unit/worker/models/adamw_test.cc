@@ -78,5 +78,25 @@ TEST(ClipToNorm, LeavesAShortGradientAndZeroMeansNever) {
   EXPECT_EQ(gradient, (std::vector<float>{3, 4}));
 }
 
+TEST(AdamW, GoesOnFromAStateAsIfNothingHadHappened) {
+  const AdamWOptions options = {.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1};
+  AdamW whole = Make(options, 3, 2);
+  std::vector<float> theta = {1, 2, 3};
+  Step(whole, {0.5f, -1, 2}, 0.1, theta);
+  const auto state = whole.Export();
+  ASSERT_TRUE(state.ok()) << state.status();
+  std::vector<float> theta_again = theta;
+  Step(whole, {0.25f, 1, -2}, 0.1, theta);
+  AdamW other = Make(options, 3, 2);
+  ASSERT_TRUE(other.Load(*state).ok());
+  Step(other, {0.25f, 1, -2}, 0.1, theta_again);
+  EXPECT_EQ(theta_again, theta);
+}
+
+TEST(AdamW, RefusesAStateOfAnotherModel) {
+  AdamW optimizer = Make({}, 3, 2);
+  EXPECT_EQ(optimizer.Load({.m = {1, 2}, .v = {1, 2}}).code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace longwave

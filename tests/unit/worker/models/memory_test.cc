@@ -52,6 +52,13 @@ TEST(CheckMemory, NamesTheGpuWhereItIsItsMemory) {
             "this GPU, which has 64.0 GB");
 }
 
+TEST(CheckpointBytes, AreThreeArrays) {
+  const RunConfig config = Config();
+  const double parameters = GptParameterCount(config.model);
+  const double bytes = CheckpointBytes(config, GptManifest(config.model).value());
+  EXPECT_NEAR(bytes / 4 / parameters, 3, 0.05);
+}
+
 TEST(HostMemory, IsWhatStaysOnTheHostBesideAGpu) {
   // θ once, when it is written; payloads and tables.
   const RunConfig config = Config();

@@ -285,6 +285,87 @@ TEST(NextBackoff, DoublesUpToTwoSecondsWhateverTheInterval) {
   EXPECT_EQ(NextBackoff(absl::Seconds(2), absl::Seconds(5)), absl::Seconds(2));
 }
 
+TEST_F(SessionTest, TheFoldersIdentityIsToldAndWithoutOneTheProcesss) {
+  Join();
+  SessionOptions options = Options();
+  options.identity = 42;
+  ASSERT_TRUE(Session::Join(&coordinator_, options, &stop_).ok());
+  ASSERT_EQ(coordinator_.registrations.size(), 2u);
+  EXPECT_EQ(coordinator_.registrations[0].identity, coordinator_.registrations[0].incarnation);
+  EXPECT_EQ(coordinator_.registrations[1].identity, 42u);
+  EXPECT_NE(coordinator_.registrations[1].incarnation, 42u);
+}
+
+TEST_F(SessionTest, AwaitsAMembershipThatItIsIn) {
+  const auto session = Join();
+  WorkerHeartbeatReply others = Started();
+  others.membership->members = {{0, "worker-0", 0}};
+  coordinator_.SetAnswer([=](const WorkerHeartbeat&) { return others; });
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.known_epoch == 1; });
+  EXPECT_EQ(session->first_round(), kRoundNever);
+  WorkerHeartbeatReply joining = Started();
+  joining.membership = {.epoch = 2, .members = {{0, "worker-0", 0}, {3, "worker-3", kRoundNever}}};
+  coordinator_.SetAnswer([=](const WorkerHeartbeat&) { return joining; });
+  const auto start = session->AwaitStart(2);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->first_round, kRoundNever);
+}
+
+TEST_F(SessionTest, TellsAtOnceThatItIsReadyAndGetsItsFirstRound) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) {
+    WorkerHeartbeatReply reply = Started();
+    reply.membership->epoch = heartbeat.ready_round == kRoundNever ? 1 : 2;
+    reply.membership->members[0].first_round =
+        heartbeat.ready_round == kRoundNever ? kRoundNever : heartbeat.ready_round + 1;
+    return reply;
+  });
+  const auto session = Join(absl::Hours(1));
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  session->SetReadyRound(7);  // long before the next heartbeat is due
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.ready_round == 7; });
+  session->Report({});  // whose heartbeat comes after the answer to that
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.known_epoch == 2; });
+  EXPECT_EQ(session->first_round(), 8u);
+}
+
+TEST_F(SessionTest, ShardsThatMoveAreToldOnce) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+  const auto session = Join();
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  EXPECT_FALSE(session->TakeNewEndpoints().has_value());
+  WorkerHeartbeatReply moved = Started();
+  moved.membership->epoch = 2;
+  moved.shards[0].data_endpoint = "tcp://c:3";
+  coordinator_.SetAnswer([=](const WorkerHeartbeat&) { return moved; });
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.known_epoch == 2; });
+  EXPECT_EQ(session->TakeNewEndpoints(), (std::vector<std::string>{"tcp://a:1", "tcp://c:3"}));
+  EXPECT_FALSE(session->TakeNewEndpoints().has_value());
+}
+
+TEST_F(SessionTest, PassesOnWhatIsToBeRepairedWhileItIsSaid) {
+  const Repair repair = {.round = 4, .segments = {1, 2}};
+  coordinator_.SetAnswer([=](const WorkerHeartbeat&) {
+    WorkerHeartbeatReply reply = Started();
+    reply.repair = repair;
+    return reply;
+  });
+  const auto session = Join();
+  coordinator_.AwaitHeartbeat([&](const WorkerHeartbeat&) { return session->repair() == repair; });
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+  coordinator_.AwaitHeartbeat([&](const WorkerHeartbeat&) { return !session->repair(); });
+}
+
+TEST_F(SessionTest, LeavingIsToldOnceTheAnswerIsThere) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) -> WorkerHeartbeatReply {
+    if (!heartbeat.leaving) return Started();
+    return {.instruction = Instruction::kStop, .reason = "left", .phase = RunPhase::kTraining};
+  });
+  const auto session = Join(absl::Hours(1));
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  session->Leave();
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.leaving; });
+}
+
 TEST_F(SessionTest, ARefusedHeartbeatEndsTheRun) {
   coordinator_.SetAnswer([](const WorkerHeartbeat&) { return absl::NotFoundError("no worker 3"); });
   const auto session = Join();

@@ -13,6 +13,7 @@
 
 #include "common/base/status_macros.h"
 #include "kernels/ops.h"
+#include "tests/unit/worker/trainer/trainer_testing.h"
 #include "worker/trainer/sync_options.h"
 
 namespace longwave {
@@ -86,38 +87,6 @@ auto PostOf(uint32_t round, uint64_t weight) {
   return ::testing::AllOf(Field(&SegmentPush::epoch, 4u), Field(&SegmentPush::round, round),
                           Field(&SegmentPush::weight, weight));
 }
-
-class RecordingHost final : public TrainerHost {
- public:
-  uint32_t epoch() const override { return 4; }
-  bool validates() const override { return validates_; }
-  bool stop_requested() const override { return stop; }
-  void SetState(const WorkerState& state) override {
-    states.push_back(state);
-    if (on_state) on_state(state);
-  }
-  void Report(RoundReport report) override { reports.push_back(std::move(report)); }
-  uint32_t first_round() const override { return first_round_; }
-  void SetReadyRound(uint32_t round) override {
-    ready_rounds.push_back(round);
-    if (on_ready) on_ready(round);
-  }
-  std::optional<std::vector<std::string>> TakeNewEndpoints() override {
-    return std::exchange(new_endpoints, std::nullopt);
-  }
-  std::optional<Repair> repair() const override { return repair_; }
-
-  uint32_t first_round_ = 0;
-  std::vector<uint32_t> ready_rounds;
-  std::function<void(uint32_t)> on_ready;
-  std::optional<std::vector<std::string>> new_endpoints;
-  std::optional<Repair> repair_;
-  bool validates_ = true;
-  bool stop = false;
-  std::function<void(const WorkerState&)> on_state;
-  std::vector<WorkerState> states;
-  std::vector<RoundReport> reports;
-};
 
 class TrainerTest : public testing::Test {
  protected:

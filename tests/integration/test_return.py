@@ -1,0 +1,169 @@
+"""Workers that come late, come back or were frozen, and servers that are killed and started again."""
+
+import time
+import unittest
+
+import formulae
+from by_hand import HandCluster
+from harness import IntegrationTest
+
+ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2}
+# As the method's own, with a residual worth keeping; and who is late is not waited for.
+LONGWAVE = {"run__preset": "longwave", **ENDLESS}
+QUICK_GRACE = {"sync__quorum": 0.5, "cluster__grace_min_s": 0.2, "cluster__grace_max_s": 0.5}
+
+
+class Return(IntegrationTest):
+    def cluster(self, **settings):
+        cluster = HandCluster(self, **{**LONGWAVE, **settings})
+        cluster.await_rounds(10)
+        return cluster
+
+    def end_equal(self, cluster, since=0):
+        """Some more rounds, all with equal replicas, then the end."""
+        cluster.await_rounds(len(cluster.rounds()) + 5)
+        cluster.assert_equal_replicas(since)
+        self.assertIn("equal", cluster.status()["replicas"])
+        return cluster.end()
+
+    def test_a_fifth_worker_joins_a_run_of_four(self):
+        cluster = self.cluster()
+        begin = time.monotonic()
+        cluster.start_worker("worker-4")
+        cluster.children["worker-4"].await_line("ready ")
+        cluster.await_members(5, rounds=1)
+        print(f"\n  training {time.monotonic() - begin:.1f} s after its start")
+        cluster.await_members(5)
+        logs = self.end_equal(cluster)
+        self.assertRegex(logs["worker-4"], r"at round \d+, after \d+ merged updates")
+        # The others never waited for a worker that was not ready.
+        for name in ("worker-0", "worker-3"):
+            self.assertNotIn("late", logs[name])
+
+    def test_a_killed_worker_resumes_with_its_residual(self):
+        cluster = self.cluster()
+        cluster.kill("worker-1")
+        cluster.start_again("worker-1")
+        cluster.await_members(4)
+        logs = self.end_equal(cluster)
+        self.assertRegex(logs["worker-1"], r"resumed after round \d+: of \d+ pushes \d+ had been "
+                         r"accepted, \d+ go with a later round, 0 are forgotten")
+
+    def test_all_workers_are_killed_and_come_back(self):
+        cluster = self.cluster()
+        workers = [f"worker-{i}" for i in range(4)]
+        for name in workers:
+            cluster.kill(name)
+        done = len(cluster.rounds())
+        for name in workers:
+            cluster.start_again(name)
+        cluster.await_rounds(done + 10)
+        logs = self.end_equal(cluster)
+        for name in workers:
+            self.assertIn("resumed after round", logs[name])
+
+    def test_a_frozen_worker_stops_nobody_and_ends_equal(self):
+        cluster = self.cluster(**QUICK_GRACE)
+        frozen, other = "worker-2", "worker-0"
+        cluster.freeze(frozen)
+        begin = last = time.monotonic()
+        first = seen = cluster.worker_round(cluster.status(), other)
+        longest = 0.0
+        while seen < first + 15:
+            now_at = cluster.worker_round(cluster.status(), other)
+            now = time.monotonic()
+            if now_at > seen:
+                longest, last, seen = max(longest, now - last), now, now_at
+            self.assertLess(now - begin, 60, "the others stand still")
+        print(f"\n  the others stood still for at most {longest:.2f} s, with a grace of at most 0.5 s")
+        self.assertLess(longest, 10)  # without the grace: until the heartbeat's timeout
+        cluster.thaw(frozen)
+        back = seen
+        cluster.await_that(lambda status: cluster.worker_round(status, frozen) > back,
+                           cluster.status, "the frozen worker's return")
+        logs = self.end_equal(cluster)
+        self.assertRegex(logs[frozen], r"at round \d+, after \d+ merged updates")
+
+    def test_a_worker_that_was_lost_takes_part_again(self):
+        cluster = self.cluster(cluster__heartbeat_timeout_s=1)
+        cluster.freeze("worker-2")
+        cluster.await_members(3)
+        cluster.thaw("worker-2")
+        cluster.await_members(4)
+        self.end_equal(cluster)
+
+    def test_a_worker_that_leaves_is_not_waited_for(self):
+        cluster = self.cluster()
+        cluster.children["worker-3"].process.terminate()
+        status, _, errors = cluster.children.pop("worker-3").finish()
+        self.assertEqual(status, 0, errors)
+        cluster.await_members(3)
+        self.end_equal(cluster)
+
+    def check_restart(self, name):
+        cluster = self.cluster()
+        cluster.kill(name)
+        done = len(cluster.rounds())
+        begin = time.monotonic()
+        cluster.start_again(name)
+        cluster.await_rounds(done + 1)
+        print(f"\n  the next round was there {time.monotonic() - begin:.1f} s after the restart")
+        cluster.await_rounds(done + 10)
+        return self.end_equal(cluster)
+
+    def test_a_killed_coordinator_is_started_again(self):
+        self.check_restart("coordinator")
+
+    def test_a_killed_shard_is_started_again(self):
+        self.check_restart("shard-1")
+
+
+class Refused(IntegrationTest):
+    def test_nobody_joins_late_where_replicas_are_more_than_merged_updates(self):
+        cluster = HandCluster(self, workers=2, run__preset="ddp", run__steps=100_000_000)
+        cluster.await_rounds(5)
+        cluster.start_worker("late")
+        status, _, errors = cluster.children.pop("late").finish()
+        self.assertEqual(status, 1, errors)
+        self.assertIn("error: late: got no way to catch up: with sync.update inner or local", errors)
+        cluster.await_rounds(len(cluster.rounds()) + 10)  # the others go on
+        cluster.end()
+
+    def test_two_processes_with_one_state_folder(self):
+        cluster = HandCluster(self, workers=1, shards=1, **LONGWAVE)
+        cluster.await_rounds(2)
+        second = self.start(*cluster.arguments["worker-0"])
+        status, _, errors = second.finish()
+        self.assertEqual(status, 1, errors)
+        self.assertIn(str(self.root / "state" / "worker-0"), errors)
+        cluster.end()
+
+
+class InitialWeights(IntegrationTest):
+    def test_are_those_of_the_seed(self):
+        files = [self.root / f"{i}.safetensors" for i in range(3)]
+        for file, seed in zip(files, (7, 7, 8)):
+            config = self.write_config(run__seed=seed)
+            status, _, errors = self.start("longwave-worker", "--config", config,
+                                           "--write-initial", file).finish()
+            self.assertEqual((status, errors), (0, ""))
+        self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
+        self.assertNotEqual(files[0].read_bytes(), files[2].read_bytes())
+        tensors = formulae.read_safetensors(files[0])
+        self.assertEqual({dtype for dtype, _, _ in tensors.values()}, {"F32"})
+
+    def test_a_file_that_cannot_be_written_is_named(self):
+        file = self.root / "none" / "x.safetensors"
+        status, _, errors = self.start("longwave-worker", "--config", self.write_config(),
+                                       "--write-initial", file).finish()
+        self.assertEqual(status, 1)
+        self.assertIn(str(file), errors)
+
+    def test_a_worker_needs_a_name(self):
+        status, _, errors = self.start("longwave-worker", "--config", self.write_config()).finish()
+        self.assertEqual(status, 1)
+        self.assertIn("--name is required", errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

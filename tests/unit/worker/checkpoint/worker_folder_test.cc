@@ -1,0 +1,157 @@
+#include "worker/checkpoint/worker_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/store/sim_file_system.h"
+#include "tests/unit/worker/checkpoint/checkpoint_testing.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<WorkerFolder> Open(FileSystem& files) {
+  auto folder = WorkerFolder::Open(&files, "state/worker-3");
+  EXPECT_TRUE(folder.ok()) << folder.status();
+  return folder.ok() ? *std::move(folder) : nullptr;
+}
+
+std::optional<WorkerFolder::Found> Read(WorkerFolder& folder) {
+  const Checkpoint wanted = TestCheckpoint();
+  auto found = folder.Read(wanted.run, wanted.name, wanted.worker, TestShape());
+  EXPECT_TRUE(found.ok()) << found.status();
+  return found.ok() ? *std::move(found) : std::nullopt;
+}
+
+Checkpoint OfRound(uint32_t round) {
+  Checkpoint checkpoint = TestCheckpoint();
+  checkpoint.round = round;
+  return checkpoint;
+}
+
+TEST(WorkerFolder, KeepsItsIdentity) {
+  SimFileSystem files(1);
+  const uint64_t identity = Open(files)->identity();
+  EXPECT_NE(identity, 0u);
+  EXPECT_EQ(Open(files)->identity(), identity);
+  SimFileSystem elsewhere(1);
+  EXPECT_NE(Open(elsewhere)->identity(), identity);
+}
+
+TEST(WorkerFolder, RefusesAnIdentityThatIsNone) {
+  SimFileSystem files(1);
+  Open(files);
+  files.Corrupt("state/worker-3/identity", 3, std::byte{0x80});
+  const auto folder = WorkerFolder::Open(&files, "state/worker-3");
+  EXPECT_EQ(folder.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(folder.status().message()), HasSubstr("state/worker-3/identity"));
+}
+
+TEST(WorkerFolder, IsHeldByOneProcess) {
+  SimFileSystem files(1);
+  const auto first = Open(files);
+  EXPECT_TRUE(absl::IsUnavailable(WorkerFolder::Open(&files, "state/worker-3").status()));
+}
+
+TEST(WorkerFolder, HasNoCheckpointAtFirst) {
+  SimFileSystem files(1);
+  const auto folder = Open(files);
+  EXPECT_FALSE(Read(*folder).has_value());
+  EXPECT_TRUE(folder->Retire().ok());
+}
+
+TEST(WorkerFolder, GivesTheLastCheckpoint) {
+  SimFileSystem files(1);
+  ASSERT_TRUE(Open(files)->Write(OfRound(1)).ok());
+  ASSERT_TRUE(Open(files)->Write(OfRound(2)).ok());
+  const auto found = Read(*Open(files));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->checkpoint, OfRound(2));
+  EXPECT_FALSE(found->stale);
+}
+
+TEST(WorkerFolder, ARetiredCheckpointIsStaleUntilTheNext) {
+  SimFileSystem files(1);
+  ASSERT_TRUE(Open(files)->Write(OfRound(1)).ok());
+  ASSERT_TRUE(Open(files)->Retire().ok());
+  auto found = Read(*Open(files));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->checkpoint.round, 1u);
+  EXPECT_TRUE(found->stale);
+  ASSERT_TRUE(Open(files)->Write(OfRound(3)).ok());
+  found = Read(*Open(files));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->checkpoint.round, 3u);
+  EXPECT_FALSE(found->stale);
+}
+
+TEST(WorkerFolder, AnotherRunsOrWorkersOrLayoutsIsNone) {
+  SimFileSystem files(1);
+  const auto folder = Open(files);
+  ASSERT_TRUE(folder->Write(OfRound(1)).ok());
+  EXPECT_FALSE(folder->Read(78, "worker-3", 3, TestShape())->has_value());
+  EXPECT_FALSE(folder->Read(77, "worker-4", 3, TestShape())->has_value());
+  EXPECT_FALSE(folder->Read(77, "worker-3", 4, TestShape())->has_value());
+  CheckpointShape shape = TestShape();
+  shape.layout_hash = 1;
+  EXPECT_FALSE(folder->Read(77, "worker-3", 3, shape)->has_value());
+}
+
+TEST(WorkerFolder, ADamagedCheckpointIsNamed) {
+  SimFileSystem files(1);
+  const auto folder = Open(files);
+  ASSERT_TRUE(folder->Write(OfRound(1)).ok());
+  files.Corrupt("state/worker-3/checkpoint", 200, std::byte{1});
+  const auto found = folder->Read(77, "worker-3", 3, TestShape());
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(found.status().message()), HasSubstr("state/worker-3/checkpoint: "));
+}
+
+TEST(WorkerFolder, AFullDiskKeepsTheLastOneWhichCanStillBeRetired) {
+  SimFileSystem files(1);
+  const auto folder = Open(files);
+  ASSERT_TRUE(folder->Write(OfRound(1)).ok());
+  files.faults.capacity_bytes = 600;
+  EXPECT_TRUE(absl::IsResourceExhausted(folder->Write(OfRound(2))));
+  ASSERT_TRUE(folder->Retire().ok());
+  files.Restart(SimFileSystem::Stop::kPower);
+  const auto found = Read(*Open(files));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->checkpoint.round, 1u);
+  EXPECT_TRUE(found->stale);
+}
+
+// Whatever the moment of a power failure: an old checkpoint or the new one, whole, and never one
+// that is taken for current after Retire has returned.
+TEST(WorkerFolder, ACrashAtAnyMomentLeavesOneWholeCheckpoint) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    for (uint64_t at = 0;; ++at) {
+      SimFileSystem files(seed);
+      ASSERT_TRUE(Open(files)->Write(OfRound(1)).ok());
+      files.faults.crash_at = files.operations() + at;
+      bool written = false, retired = false;
+      if (auto folder = WorkerFolder::Open(&files, "state/worker-3"); folder.ok()) {
+        written = (*folder)->Write(OfRound(2)).ok();
+        retired = written && (*folder)->Retire().ok();
+      }
+      const bool crashed = files.crashed();
+      files.Restart(SimFileSystem::Stop::kPower);
+      const auto found = Read(*Open(files));
+      ASSERT_TRUE(found.has_value()) << seed << " " << at;
+      if (written) {
+        EXPECT_EQ(found->checkpoint.round, 2u) << seed << " " << at;
+      }
+      EXPECT_TRUE(!retired || found->stale) << seed << " " << at;
+      if (!crashed) break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,365 @@
+// A trainer that does not take part from the first round to the last: late joiners, workers that
+// were away, and those that come back with a checkpoint.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/ops.h"
+#include "server/store/sim_file_system.h"
+#include "tests/unit/worker/trainer/trainer_testing.h"
+#include "worker/trainer/sync_options.h"
+#include "worker/trainer/trainer.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Half the squared distance of θ to 1, from a start that only it knows.
+class SquareReplica final : public Replica {
+ public:
+  SquareReplica() {
+    for (size_t i = 0; i < theta_.size(); ++i) theta_[i] = 0.1f * static_cast<float>(i % 7);
+  }
+  const Manifest& manifest() const override { return manifest_; }
+  uint64_t parameter_count() const override { return theta_.size(); }
+  float* theta() override { return theta_.data(); }
+  float* gradient() override { return gradient_.data(); }
+  absl::StatusOr<double> ForwardBackward(const Batch& batch) override {
+    batches.push_back(batch);
+    for (size_t i = 0; i < theta_.size(); ++i) gradient_[i] = theta_[i] - 1;
+    return Loss(batch);
+  }
+  absl::StatusOr<double> Loss(const Batch&) override {
+    double sum = 0;
+    for (float value : theta_) sum += 0.5 * (value - 1) * (value - 1);
+    return sum;
+  }
+
+  std::vector<Batch> batches;
+
+ private:
+  const Manifest manifest_ = {{{"w", {8, 16}}, {"b", {24}}}};
+  std::vector<float> theta_ = std::vector<float>(8 * 16 + 24);
+  std::vector<float> gradient_ = std::vector<float>(8 * 16 + 24);
+};
+
+// One process's life of a worker.
+struct Life {
+  SquareReplica replica;
+  RecordingHost host;
+  absl::Status end;
+  std::vector<uint64_t> hashes;  // of the anchor, at the end
+  std::vector<float> momentum;   // likewise
+
+  std::vector<uint32_t> rounds() const {
+    std::vector<uint32_t> reported;
+    for (const RoundReport& report : host.reports) reported.push_back(report.round);
+    return reported;
+  }
+};
+
+class TrainerReturnTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (std::filesystem::temp_directory_path() / "longwave-run-XXXXXX").string();
+    run_dir_ = mkdtemp(path.data());
+    config_.run = {.preset = "test", .steps = 18, .seed = 5, .validation_batches = 1};
+    config_.model = {.kind = "gpt", .context = 4};
+    config_.train = {.batch = 3,
+                     .learning_rate = 0.1,
+                     .final_learning_rate_share = 0.1,
+                     .beta1 = 0.9,
+                     .beta2 = 0.99,
+                     .epsilon = 1e-8};
+    config_.sync = {.signal = SignalKind::kPseudoGradient,
+                    .inner_steps = 4,
+                    .beta = 0.5,
+                    .up = {.selection = Selection::kTopK, .codec = ValueCodec::kInt4, .k = 5},
+                    .update = UpdateRule::kSgd};
+    config_.cluster.checkpoint_rounds = 1;
+  }
+  void TearDown() override { std::filesystem::remove_all(run_dir_); }
+
+  // A life from its beginning to its end. With `keeps`, on the disk of the lives before.
+  void Live(Life& life, bool keeps = false) {
+    std::unique_ptr<WorkerFolder> folder;
+    if (keeps) {
+      auto opened = WorkerFolder::Open(&disk_, "state");
+      ASSERT_TRUE(opened.ok()) << opened.status();
+      folder = *std::move(opened);
+    }
+    auto pipeline =
+        SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed), &layout_, &Cpu(), {},
+                             {life.replica.theta(), life.replica.gradient()});
+    ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+    Trainer trainer({.config = &config_,
+                     .layout = &layout_,
+                     .corpus = &corpus_,
+                     .replica = &life.replica,
+                     .ops = &Cpu(),
+                     .pipeline = pipeline->get(),
+                     .exchange = &shards_,
+                     .host = &life.host,
+                     .run = 77,
+                     .name = "worker-2",
+                     .worker = 2,
+                     .run_dir = run_dir_,
+                     .folder = folder.get()});
+    life.end = trainer.Run().status();
+    life.hashes = *(*pipeline)->Hashes();
+    life.momentum = *(*pipeline)->ExportMomentum();
+  }
+  static const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
+
+  std::vector<Batch> BatchesOf(uint64_t from_step) const {
+    std::vector<Batch> batches;
+    for (uint64_t step = from_step; step < config_.run.steps; ++step) {
+      batches.push_back(corpus_.TrainBatch(5, 2, step, 3, 4));
+    }
+    return batches;
+  }
+  void KeepRounds(uint32_t rounds) {
+    for (auto& log : shards_.logs) log.resize(rounds);
+    shards_.posts.clear();
+    shards_.fetches.clear();
+  }
+
+  RunConfig config_;
+  std::string run_dir_;
+  const Layout layout_ = *Layout::Create(
+      SquareReplica().manifest(), {.tiling = Tiling::kTensor, .block = 8, .segment_tiles = 1});
+  const Corpus corpus_ =
+      *Corpus::FromText("some text to draw windows from, long enough", 0.3, 4, "text");
+  FakeShards shards_ = FakeShards(static_cast<uint32_t>(layout_.segments().size()));
+  SimFileSystem disk_ = SimFileSystem(1);
+};
+
+TEST_F(TrainerReturnTest, WhoIsThereFromTheBeginningFetchesNothing) {
+  Life life;
+  Live(life);
+  ASSERT_TRUE(life.end.ok()) << life.end;
+  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_TRUE(shards_.fetches.empty());
+  EXPECT_EQ(life.replica.batches, BatchesOf(0));
+}
+
+TEST_F(TrainerReturnTest, KeepingCheckpointsChangesNoBit) {
+  Life without, with;
+  Live(without);
+  KeepRounds(0);
+  Live(with, true);
+  EXPECT_EQ(with.hashes, without.hashes);
+  EXPECT_EQ(with.momentum, without.momentum);
+}
+
+TEST_F(TrainerReturnTest, ALateJoinerBeginsWithTheFirstStepOfItsRound) {
+  Life other, joiner;
+  Live(other);
+  KeepRounds(2);
+  joiner.host.first_round_ = kRoundNever;
+  joiner.host.on_ready = [&](uint32_t ready) {
+    if (ready == 2) joiner.host.first_round_ = 2;
+  };
+  Live(joiner);
+  ASSERT_TRUE(joiner.end.ok()) << joiner.end;
+  EXPECT_THAT(joiner.rounds(), ElementsAre(2, 3, 4));
+  EXPECT_EQ(joiner.replica.batches, BatchesOf(8));
+  EXPECT_EQ(joiner.host.reports[0].step, 12u);
+  EXPECT_EQ(joiner.host.reports[2].step, 18u);
+  EXPECT_EQ(joiner.host.reports[2].tokens, 10u * 12);
+  EXPECT_EQ(shards_.posts[0].weight, 4u * 12);
+  EXPECT_THAT(joiner.host.ready_rounds, ElementsAre(kRoundNever, 2, 3, 4));
+}
+
+TEST_F(TrainerReturnTest, AJoinerAfterTheLastRoundTakesTheRunsWeights) {
+  Life other, joiner;
+  Live(other);
+  joiner.host.first_round_ = kRoundNever;
+  Live(joiner);
+  ASSERT_TRUE(joiner.end.ok()) << joiner.end;
+  EXPECT_EQ(joiner.hashes, other.hashes);
+  EXPECT_TRUE(joiner.replica.batches.empty());
+  EXPECT_TRUE(joiner.rounds().empty());
+}
+
+TEST_F(TrainerReturnTest, AJoinersFirstPushWeighsTheStepsThatItTook) {
+  config_.sync.fragments = 2;
+  Life other, joiner;
+  Live(other);
+  KeepRounds(2);
+  joiner.host.first_round_ = 2;
+  Live(joiner);
+  ASSERT_TRUE(joiner.end.ok()) << joiner.end;
+  // Fragment 0 is taken two steps after the round's beginning, others' signals cover four.
+  EXPECT_EQ(shards_.posts[0].weight, 2u * 12);
+  EXPECT_EQ(shards_.posts[layout_.segments().size()].weight, 4u * 12);
+}
+
+TEST_F(TrainerReturnTest, WhoWasAwayLeavesOutWhatTheOthersHaveClosed) {
+  Life other, sleeper;
+  Live(other);
+  KeepRounds(3);
+  shards_.on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
+    auto& log = shards_.logs[push.segment];
+    const bool late = push.round < log.size();
+    if (!late) log.push_back(push.payload);
+    return Settled{.round = push.round,
+                   .segment = push.segment,
+                   .merged = log[push.round],
+                   .fate = late ? Fate::kLate : Fate::kAccepted};
+  };
+  Live(sleeper);
+  ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
+  EXPECT_THAT(sleeper.rounds(), ElementsAre(0, 3, 4));
+  EXPECT_EQ(sleeper.replica.batches.size(), 4u + 6);
+  // After the round that it was late for it has the others' state, not its own.
+  EXPECT_EQ(sleeper.host.reports[0].segment_hashes, other.host.reports[0].segment_hashes);
+}
+
+TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
+  Life other, sleeper;
+  Live(other);
+  KeepRounds(3);
+  shards_.on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
+    auto& log = shards_.logs[push.segment];
+    if (push.round == 0 && push.segment == 1) {
+      return Settled{.round = 0,
+                     .segment = 1,
+                     .fate = Fate::kUnknown,
+                     .gone = true,
+                     .open_round = 3};
+    }
+    if (push.round == log.size()) log.push_back(push.payload);
+    return Settled{.round = push.round, .segment = push.segment, .merged = log[push.round]};
+  };
+  Live(sleeper);
+  ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
+  EXPECT_THAT(sleeper.rounds(), ElementsAre(3, 4));
+}
+
+TEST_F(TrainerReturnTest, UnderInnerNobodyJoinsLate) {
+  config_.sync = {.signal = SignalKind::kGradient, .inner_steps = 1, .update = UpdateRule::kInner};
+  Life joiner;
+  joiner.host.first_round_ = kRoundNever;
+  Live(joiner);
+  EXPECT_EQ(joiner.end.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(joiner.end.message()), HasSubstr("sync.update inner or local"));
+}
+
+class TrainerCrashTest : public TrainerReturnTest {
+ protected:
+  // Ends the life in the sync of `round`: after its pushes are out, and perhaps merged, but before
+  // it has heard of it.
+  void CrashIn(uint32_t round, bool merged) {
+    Life life;
+    shards_.on_settle = [&, round](const SegmentPush& push) -> std::optional<Settled> {
+      auto& log = shards_.logs[push.segment];
+      if (push.round == round) {
+        life.host.stop = true;
+        return std::nullopt;
+      }
+      log.push_back(push.payload);
+      return Settled{.round = push.round, .segment = push.segment, .merged = push.payload};
+    };
+    Live(life, true);
+    ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
+    shards_.on_settle = nullptr;
+    for (const SegmentPush& push : shards_.pending) {
+      // The bytes, as they went over the wire: the dead process's memory is gone.
+      const auto bytes = push.payload.bytes();
+      if (merged) {
+        shards_.logs[push.segment].push_back(
+            Buffer(std::vector<std::byte>(bytes.begin(), bytes.end())));
+      }
+    }
+    shards_.pending.clear();
+    disk_.Restart(SimFileSystem::Stop::kPower);
+  }
+  std::vector<uint64_t> Undisturbed() {
+    Life life;
+    Live(life);
+    EXPECT_TRUE(life.end.ok()) << life.end;
+    KeepRounds(0);
+    return life.hashes;
+  }
+};
+
+TEST_F(TrainerCrashTest, ARunWithACrashEndsWithTheBitsOfOneWithout) {
+  const std::vector<uint64_t> wanted = Undisturbed();
+  for (const bool merged : {true, false}) {
+    CrashIn(2, merged);
+    Life back;
+    Live(back, true);
+    ASSERT_TRUE(back.end.ok()) << back.end;
+    EXPECT_EQ(back.hashes, wanted) << merged;
+    EXPECT_THAT(back.rounds(), ElementsAre(3, 4));
+    EXPECT_EQ(back.replica.batches, BatchesOf(12));
+    EXPECT_EQ(back.host.reports.back().tokens, 18u * 12);
+    disk_ = SimFileSystem(1);
+    KeepRounds(0);
+  }
+}
+
+TEST_F(TrainerCrashTest, ASecondCrashBeforeTheNextCheckpointChangesNothing) {
+  const std::vector<uint64_t> wanted = Undisturbed();
+  CrashIn(2, false);
+  Life second;
+  second.host.on_state = [&](const WorkerState& state) { second.host.stop |= state.step == 13; };
+  Live(second, true);
+  ASSERT_TRUE(absl::IsCancelled(second.end)) << second.end;
+  Life third;
+  Live(third, true);
+  ASSERT_TRUE(third.end.ok()) << third.end;
+  EXPECT_EQ(third.hashes, wanted);
+}
+
+TEST_F(TrainerCrashTest, AStaleCheckpointGivesTheOptimizerAlone) {
+  config_.cluster.checkpoint_rounds = 2;
+  CrashIn(3, true);
+  Life back;
+  Live(back, true);
+  ASSERT_TRUE(back.end.ok()) << back.end;
+  EXPECT_THAT(back.rounds(), ElementsAre(4));
+  // Nothing of round 2 was posted again.
+  for (size_t i = shards_.posts.size() - layout_.segments().size(); i-- > 0;) {
+    EXPECT_LE(shards_.posts[i].round, 3u);
+  }
+  EXPECT_EQ(back.host.reports.back().tokens, (3u * 4 + 2) * 12);  // those of round 3 are forgotten
+}
+
+TEST_F(TrainerCrashTest, AnotherRunsCheckpointIsLeftAlone) {
+  CrashIn(2, true);
+  KeepRounds(0);
+  Life life;
+  auto folder = WorkerFolder::Open(&disk_, "state");
+  ASSERT_TRUE(folder.ok());
+  auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  ASSERT_TRUE(found.ok() && found->has_value());
+  (*found)->checkpoint.run = 78;
+  ASSERT_TRUE((*folder)->Write((*found)->checkpoint).ok());
+  folder->reset();
+  Live(life, true);
+  ASSERT_TRUE(life.end.ok()) << life.end;
+  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST_F(TrainerCrashTest, AFullDiskStopsCheckpointsAndNotTheRun) {
+  const std::vector<uint64_t> wanted = Undisturbed();
+  disk_.faults.capacity_bytes = 1000;
+  Life life;
+  Live(life, true);
+  ASSERT_TRUE(life.end.ok()) << life.end;
+  EXPECT_EQ(life.hashes, wanted);
+}
+
+}  // namespace
+}  // namespace longwave
