@@ -9,6 +9,7 @@
 
 #include "common/wire/crc32c.h"
 #include "common/wire/frame.h"
+#include "common/wire/snapshot_payload.h"
 #include "tests/fuzz/payload_input.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/unit/wire/wire_testing.h"
@@ -18,7 +19,7 @@ namespace {
 
 bool WriteFrames(const std::filesystem::path& folder) {
   bool good = true;
-  for (int kind = 1; kind <= 5; ++kind) {
+  for (int kind = 1; kind <= 8; ++kind) {
     for (const bool with_payload : {false, true}) {
       std::vector<std::byte> payload;
       if (with_payload) payload = Bytes({'w', 'h', 'y'});
@@ -73,9 +74,29 @@ bool WritePayloads(const std::filesystem::path& folder) {
   return good;
 }
 
+bool WriteSnapshots(const std::filesystem::path& folder) {
+  bool good = true;
+  for (const size_t count : {1, 2}) {
+    for (const size_t elements : {1, 64, 600}) {
+      Rng rng(elements);
+      const std::vector<float> values = RandomValues(elements, 0.02f, rng);
+      const std::vector<std::span<const float>> arrays(count, values);
+      std::vector<std::byte> input =
+          Bytes({static_cast<int>(count) - 1, static_cast<int>(elements & 255),
+                 static_cast<int>(elements >> 8)});
+      const Buffer payload = EncodeSnapshotPayload(arrays);
+      input.insert(input.end(), payload.bytes().begin(), payload.bytes().end());
+      good &= WriteSeed(folder / ("seed-" + std::to_string(count) + "-" + std::to_string(elements)),
+                        input);
+    }
+  }
+  return good;
+}
+
 bool WriteAll(const std::filesystem::path& corpora) {
   return WriteFrames(corpora / "frame_decode_fuzz") &&
-         WritePayloads(corpora / "payload_decode_fuzz");
+         WritePayloads(corpora / "payload_decode_fuzz") &&
+         WriteSnapshots(corpora / "snapshot_payload_fuzz");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,10 +31,15 @@ TEST_F(AggregatorTest, RejectsSegmentsOfOthers) {
   }
 }
 
-TEST_F(AggregatorTest, RejectsWhoIsNotAMember) {
+// A membership may be on its way: who is told so comes again.
+TEST_F(AggregatorTest, TellsWhoIsNotAMember) {
   Start(DenseOptions(), Members(1, {0}));
-  EXPECT_EQ(Only(Step(Push(9, 0, 2)), Outcome::kRejected),
-            "push of worker 9, round 0, segment 2: wanted one of the 1 members of epoch 1");
+  EXPECT_EQ(Only(Step(Push(9, 0, 2)), Outcome::kNotMember), "");
+  EXPECT_EQ(Only(Step(Push(9, 5, 2)), Outcome::kNotMember), "");
+  EXPECT_EQ(Only(Step(Pull(9, 0, 2)), Outcome::kNotMember), "");
+  EXPECT_EQ(aggregator_->state().pushes_rejected, 0u);
+  Step(MembershipChanged{Members(2, {0, 9})});
+  Only(Step(Push(9, 0, 2)), Outcome::kAccepted);
 }
 
 TEST_F(AggregatorTest, RejectsARoundThatIsNotOpenYet) {
@@ -42,13 +48,14 @@ TEST_F(AggregatorTest, RejectsARoundThatIsNotOpenYet) {
             "push of worker 0, round 1, segment 2: wanted round 0, which is open");
 }
 
-TEST_F(AggregatorTest, RejectsAMemberBeforeItsFirstRound) {
+TEST_F(AggregatorTest, TellsAMemberThatItsFirstRoundIsALaterOne) {
   Membership membership = Members(1, {0});
   membership.members.push_back({1, "w1", 2});
+  membership.members.push_back({2, "w2", kRoundNever});
   Start(DenseOptions(), membership);
-  EXPECT_EQ(Only(Step(Push(1, 0, 2)), Outcome::kRejected),
-            "push of worker 1, round 0, segment 2: wanted round 2 or later, which the worker joins "
-            "at");
+  EXPECT_EQ(Only(Step(Push(1, 0, 2)), Outcome::kNotMember), "");
+  EXPECT_EQ(Only(Step(Push(2, 0, 2)), Outcome::kNotMember), "");
+  EXPECT_TRUE(Merged(Step(Push(0, 0, 2))));
 }
 
 TEST_F(AggregatorTest, RejectsWeightsOutOfRange) {
@@ -113,6 +120,19 @@ TEST(AggregatorCreate, RefusesOptionsOutOfRange) {
   options.rho = -1;
   EXPECT_EQ(Aggregator::Create(options, FourSegments()).status().message(),
             "rho is -1, wanted 0 to 1");
+  for (const double quorum : {-0.1, 1.1, std::nan("")}) {
+    options = DenseOptions();
+    options.quorum = quorum;
+    EXPECT_THAT(std::string(Aggregator::Create(options, FourSegments()).status().message()),
+                HasSubstr("quorum is "));
+  }
+  options = DenseOptions();
+  options.grace_min = absl::Seconds(2);
+  options.grace_max = absl::Seconds(1);
+  EXPECT_EQ(Aggregator::Create(options, FourSegments()).status().message(),
+            "grace is 2s to 1s, wanted 0 or more, ascending");
+  options.grace_min = -absl::Seconds(2);
+  EXPECT_FALSE(Aggregator::Create(options, FourSegments()).ok());
   options = DenseOptions();
   options.down = {Selection::kStride, ValueCodec::kFp32, 4};
   EXPECT_FALSE(Aggregator::Create(options, FourSegments()).ok());

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "common/wire/crc32c.h"
 #include "server/shard/aggregator.h"
 #include "tests/unit/shard/shard_testing.h"
 
@@ -42,7 +44,12 @@ class AggregatorTest : public testing::Test {
   }
 
   std::vector<AggregatorEffect> Step(const AggregatorEvent& event) {
-    return aggregator_->Step(event, absl::UnixEpoch());
+    return aggregator_->Step(event, now_);
+  }
+  // `seconds` later than the last step.
+  std::vector<AggregatorEffect> StepAfter(double seconds, const AggregatorEvent& event) {
+    now_ += absl::Seconds(seconds);
+    return Step(event);
   }
 
   static FrameHeader Header(FrameKind kind, uint32_t worker, uint32_t round, uint32_t segment) {
@@ -63,8 +70,14 @@ class AggregatorTest : public testing::Test {
     return Buffer(EncodeDense(up_, layout_, segment, dense));
   }
 
+  // As the link hands it over, with length and CRC of its payload.
+  static PushArrived Framed(FrameHeader header, Buffer payload) {
+    header.payload_bytes = static_cast<uint32_t>(payload.size());
+    header.payload_crc = Crc32c(payload.bytes());
+    return {header, std::move(payload)};
+  }
   PushArrived Push(uint32_t worker, uint32_t round, uint32_t segment, float value = 1) const {
-    return {Header(FrameKind::kPush, worker, round, segment), Payload(value)};
+    return Framed(Header(FrameKind::kPush, worker, round, segment), Payload(value));
   }
   static PullArrived Pull(uint32_t worker, uint32_t round, uint32_t segment) {
     return {Header(FrameKind::kPull, worker, round, segment)};
@@ -92,6 +105,7 @@ class AggregatorTest : public testing::Test {
   }
 
   const Layout layout_ = FourSegments();
+  absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
   PayloadFormat up_;
   std::optional<Aggregator> aggregator_;
 };

@@ -69,8 +69,8 @@ TEST(FrameDecode, GivesBackEveryHeader) {
   Rng rng(3);
   for (int i = 0; i < 2000; ++i) {
     FrameHeader header;
-    header.kind = static_cast<FrameKind>(1 + rng.Below(5));
-    header.outcome = static_cast<Outcome>(rng.Below(5));
+    header.kind = static_cast<FrameKind>(1 + rng.Below(8));
+    header.outcome = static_cast<Outcome>(rng.Below(8));
     header.run = rng.Next();
     header.epoch = static_cast<uint32_t>(rng.Next());
     header.round = static_cast<uint32_t>(rng.Next());
@@ -119,7 +119,7 @@ TEST(FrameDecode, NamesTheMagicAndTheVersionThatItGot) {
 }
 
 TEST(FrameDecode, RejectsAnUnknownKind) {
-  for (int kind : {0, 6, 255}) {
+  for (int kind : {0, 9, 255}) {
     const absl::Status status = DecodeWith(6, Bytes({kind}));
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("kind"));
@@ -127,7 +127,7 @@ TEST(FrameDecode, RejectsAnUnknownKind) {
 }
 
 TEST(FrameDecode, RejectsAnUnknownOutcome) {
-  EXPECT_THAT(std::string(DecodeWith(7, Bytes({6})).message()), HasSubstr("outcome: got 6"));
+  EXPECT_THAT(std::string(DecodeWith(7, Bytes({8})).message()), HasSubstr("outcome: got 8"));
 }
 
 TEST(FrameDecode, RejectsNonZeroReservedBytes) {
@@ -175,12 +175,17 @@ TEST(FrameNames, AreThoseOfTheLogs) {
   EXPECT_EQ(Name(FrameKind::kAnswer), "answer");
   EXPECT_EQ(Name(FrameKind::kMerged), "merged");
   EXPECT_EQ(Name(FrameKind::kPull), "pull");
+  EXPECT_EQ(Name(FrameKind::kFetch), "fetch");
+  EXPECT_EQ(Name(FrameKind::kSnapshot), "snapshot");
+  EXPECT_EQ(Name(FrameKind::kAsk), "ask");
   EXPECT_EQ(Name(Outcome::kNone), "none");
   EXPECT_EQ(Name(Outcome::kAccepted), "accepted");
   EXPECT_EQ(Name(Outcome::kDuplicate), "duplicate");
   EXPECT_EQ(Name(Outcome::kLate), "late");
   EXPECT_EQ(Name(Outcome::kRejected), "rejected");
   EXPECT_EQ(Name(Outcome::kBusy), "busy");
+  EXPECT_EQ(Name(Outcome::kGone), "gone");
+  EXPECT_EQ(Name(Outcome::kNotMember), "not a member");
 }
 
 }  // namespace

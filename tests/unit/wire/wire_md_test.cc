@@ -5,6 +5,8 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "common/wire/frame.h"
 #include "common/wire/payload.h"
 #include "common/wire/scale16.h"
+#include "common/wire/snapshot_payload.h"
 #include "common/wire/tile_codec.h"
 #include "tests/support/example_bytes.h"
 #include "tests/unit/wire/wire_testing.h"
@@ -58,6 +61,22 @@ TEST(WireMd, ShowsTheFrameThatTheEncoderWrites) {
   EncodeFrameHeader(header, head);
   EXPECT_EQ(Example("header"), Hex(head));
   EXPECT_EQ(Example("payload"), Hex(payload));
+}
+
+TEST(WireMd, ShowsASnapshotThatTheDecoderReads) {
+  std::vector<std::byte> shown;
+  std::istringstream words(Example("snapshot"));
+  for (std::string word; words >> word;) {
+    shown.push_back(static_cast<std::byte>(std::stoi(word, nullptr, 16)));
+  }
+  const auto arrays = DecodeSnapshotPayload(shown, 2, 1);
+  ASSERT_TRUE(arrays.ok()) << arrays.status();
+  EXPECT_EQ(*arrays, (std::vector<std::vector<float>>{{1.0f}, {-0.5f}}));
+  // The zstd frame behind it is its encoder's affair.
+  const std::vector<std::span<const float>> again(arrays->begin(), arrays->end());
+  const Buffer encoded = EncodeSnapshotPayload(again);
+  EXPECT_EQ(Hex(std::span<const std::byte>(shown).first(kSnapshotPayloadHeadBytes)),
+            Hex(encoded.bytes().first(kSnapshotPayloadHeadBytes)));
 }
 
 void ExpectShown(const std::string& shown) {

@@ -1,0 +1,154 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "server/store/snapshot_format.h"
+#include "tests/unit/shard/aggregator_testing.h"
+
+// What an aggregator with a log wants to be kept, and what it leaves to the log.
+
+namespace longwave {
+namespace {
+
+using testing::IsEmpty;
+
+class AggregatorLog : public AggregatorTest {
+ protected:
+  static AggregatorOptions Logged() {
+    AggregatorOptions options = DenseOptions();
+    options.logs = true;
+    return options;
+  }
+  static const KeepMerged* Kept(const std::vector<AggregatorEffect>& effects) {
+    for (const auto& effect : effects) {
+      if (const auto* kept = std::get_if<KeepMerged>(&effect)) return kept;
+    }
+    return nullptr;
+  }
+};
+
+TEST_F(AggregatorLog, KeepsAPushBeforeItsAnswerAndACloseBeforeItsUpdate) {
+  Start(Logged(), Members(1, {0, 1}));
+  const PushArrived push = Push(0, 0, 2, 3);
+  auto effects = Step(push);
+  ASSERT_EQ(effects.size(), 2u);
+  const auto& kept = std::get<KeepPush>(effects[0]);
+  EXPECT_EQ(kept.header, push.header);
+  EXPECT_EQ(kept.payload.bytes().data(), push.payload.bytes().data());  // not a copy
+  EXPECT_TRUE(EncodeLogBody(PushRecord{kept.header, kept.payload}).ok());
+  EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
+
+  effects = Step(Push(1, 0, 2, 5));
+  ASSERT_EQ(effects.size(), 4u);
+  EXPECT_EQ(std::get<KeepPush>(effects[0]).header.worker, 1u);
+  EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
+  const MergedRecord& record = std::get<KeepMerged>(effects[2]).record;
+  const auto& sent = std::get<SendMerged>(effects[3]);
+  EXPECT_EQ(record.header, sent.header);
+  EXPECT_EQ(record.payload.bytes().data(), sent.payload.bytes().data());
+  EXPECT_EQ(record.contributors, (std::vector<Contributor>{{0, 1, 1}, {1, 1, 1}}));
+  EXPECT_EQ(record.residual_hash, 0u);  // all in fp32 goes down: there is no E
+  EXPECT_TRUE(EncodeLogBody(record).ok()) << EncodeLogBody(record).status();
+}
+
+TEST_F(AggregatorLog, KeepsClosesByMembershipAndByTime) {
+  AggregatorOptions options = Logged();
+  options.quorum = 0.5;
+  Start(options, Members(1, {0, 1, 2}));
+  Step(Push(0, 0, 2));
+  auto effects = Step(MembershipChanged{Members(2, {0})});
+  ASSERT_EQ(effects.size(), 2u);
+  EXPECT_TRUE(std::holds_alternative<KeepMerged>(effects[0]));
+  EXPECT_TRUE(std::holds_alternative<SendMerged>(effects[1]));
+
+  Step(MembershipChanged{Members(3, {0, 1})});
+  effects = Step(Push(0, 0, 3));
+  ASSERT_EQ(effects.size(), 4u);  // without any grace half of them are enough
+  Step(MembershipChanged{Members(4, {0, 1, 2, 3})});
+  Step(Push(0, 1, 3));
+  effects = Step(Push(1, 1, 3));
+  EXPECT_TRUE(std::holds_alternative<KeepMerged>(effects[2]));
+}
+
+TEST_F(AggregatorLog, KeepsNothingOfWhatIsNotAccepted) {
+  AggregatorOptions options = Logged();
+  options.open_bytes_max = 1;
+  Start(options, Members(1, {0, 1}));
+  Step(Push(0, 0, 2));
+  PushArrived weightless = Push(1, 0, 2);
+  weightless.header.weight = 0;
+  Only(Step(weightless), Outcome::kRejected);
+  Only(Step(Push(0, 0, 2)), Outcome::kDuplicate);
+  Only(Step(Push(0, 0, 3)), Outcome::kBusy);
+  Only(Step(Push(7, 0, 2)), Outcome::kNotMember);
+  EXPECT_NE(Kept(Step(Push(1, 0, 2))), nullptr);
+  EXPECT_EQ(Step(Push(1, 0, 2)).size(), 2u);  // duplicate, and the update again
+}
+
+TEST_F(AggregatorLog, RecordsWhatClippingLeftAndTheHashOfE) {
+  AggregatorOptions options = Logged();
+  options.clip = 2;
+  options.down = {Selection::kTopK, ValueCodec::kFp32, 3};
+  Start(options, Members(1, {0, 1, 2}));
+  const auto normed = [&](uint32_t worker, float value) {
+    PushArrived push = Push(worker, 0, 2, value);
+    push.header.weight = worker + 1;
+    push.header.norm = value * std::sqrt(204.0f);  // Σ i² of 1 … 8
+    return push;
+  };
+  Step(normed(0, 1));
+  Step(normed(1, 8));
+  const auto effects = Step(normed(2, 1));
+  const KeepMerged* kept = Kept(effects);
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->record.contributors,
+            (std::vector<Contributor>{{0, 1, 1}, {1, 2, 0.25}, {2, 3, 1}}));
+  const SegmentSnapshot state = aggregator_->Export(2);
+  ASSERT_EQ(state.residual.size(), kTileSize);
+  EXPECT_NE(state.residual[0], 0);
+  EXPECT_EQ(kept->record.residual_hash, HashContent(std::as_bytes(std::span(state.residual))));
+}
+
+TEST_F(AggregatorLog, AsksTheLogForRoundsBeforeTheLastClosedOne) {
+  Start(Logged(), Members(1, {0, 1}));
+  for (uint32_t round = 0; round < 2; ++round) {
+    Step(Push(0, round, 2));
+    Step(Push(1, round, 2));
+  }
+  for (const AggregatorEvent& event :
+       {AggregatorEvent(Push(1, 0, 2)), AggregatorEvent(Pull(1, 0, 2))}) {
+    const auto effects = Step(event);
+    ASSERT_EQ(effects.size(), 1u);
+    const auto* ask = std::get_if<AskLog>(&effects[0]);
+    ASSERT_NE(ask, nullptr);
+    EXPECT_EQ(ask->header.worker, 1u);
+    EXPECT_EQ(ask->header.round, 0u);
+    EXPECT_EQ(ask->header.segment, 2u);
+  }
+  EXPECT_EQ(Merged(Step(Pull(1, 1, 2)))->header.round, 1u);  // the last one it has itself
+  EXPECT_THAT(Step(Pull(1, 2, 2)), IsEmpty());
+
+  // Whoever has looked it up makes the answer, and it is counted.
+  EXPECT_EQ(aggregator_->state().pushes_duplicate, 0u);
+  const FrameHeader asked = Push(1, 0, 2).header;
+  const FrameHeader answer = aggregator_->AnswerTo(asked, Outcome::kDuplicate);
+  EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
+  EXPECT_EQ(answer.round, 0u);
+  EXPECT_EQ(answer.weight, 2u);
+  EXPECT_EQ(aggregator_->state().pushes_duplicate, 1u);
+  aggregator_->AnswerTo(Pull(1, 0, 2).header, Outcome::kGone);
+  EXPECT_EQ(aggregator_->state().pushes_late, 0u);
+}
+
+TEST_F(AggregatorLog, WithoutALogSuchAPushIsLateAndSuchAPullGone) {
+  Start(DenseOptions(), Members(1, {0}));
+  Step(Push(0, 0, 2));
+  Step(Push(0, 1, 2));
+  Only(Step(Push(0, 0, 2)), Outcome::kLate);
+  Only(Step(Pull(0, 0, 2)), Outcome::kGone);
+}
+
+}  // namespace
+}  // namespace longwave
