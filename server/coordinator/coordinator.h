@@ -98,13 +98,15 @@ using CoordinatorEffect =
 //            registration), or failed while joining, or gone by its own word (WorkerHeartbeat's
 //            leaving; these two may register again). Its name, index and sums stay.
 //
-// What the run waits for, beyond its rounds, stands in RunStatus::trouble: a shard that is silent
-// (it may come back with other endpoints and another incarnation; its new process may have its
-// folder, with this run in it, and takes the place at once, or have lost it, and then waits until
-// the one before is silent for replace_after, and is told to restore its range), a shard that takes
-// no pushes for now, a run without members, a run that is done but whose weights are to be written
-// by a worker that is lost. The first three of these that last longer than start_timeout (a silent
-// shard: after its heartbeat_timeout) end the run; a shard that reports its trouble is waited for.
+// What the run waits for, beyond its rounds, stands in RunStatus::trouble, and ends the run only
+// after start_timeout:
+//   - a shard that is silent for heartbeat_timeout. It may come back with other endpoints and
+//     another incarnation: if the new process has its folder, with this run in it, it takes the
+//     place at once; if it has lost it, once the one before is silent for replace_after, and it is
+//     told to restore its range (unless no round is over yet);
+//   - a run without members;
+//   - a run that is done, but whose weights a worker was to write that is lost.
+// A shard that says itself that it takes no pushes for now is trouble too, and waited for.
 //
 // Replicas that differ are repaired where they were promised to be equal: after a finished round
 // every member that reported it with another hash than the majority's in a segment (or, in a

@@ -1,6 +1,7 @@
 // The coordinator as a record, and a coordinator from one.
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -85,6 +86,9 @@ absl::Status Coordinator::CheckRecord(const CoordinatorOptions& options,
   }
   if (!record.state.workers.empty() && !record.manifest) {
     return Damaged("it has workers, but no manifest");
+  }
+  if (!std::isfinite(record.state.seconds) || record.state.seconds < 0) {
+    return Damaged(absl::StrCat(record.state.seconds, " seconds of training"));
   }
   if (absl::Status status = CheckMembers(options, record.state); !status.ok()) return status;
   return CheckRounds(options, record);

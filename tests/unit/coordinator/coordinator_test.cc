@@ -17,13 +17,13 @@ using testing::IsEmpty;
 TEST_F(CoordinatorTest, BeginsWhenAllWorkersAndShardsAreRegistered) {
   Make(Options(2, 2));
   EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(0))).worker, 0u);
-  const uint64_t run = Only<ShardRegistered>(Step(Shard(1))).run;
+  const uint64_t run = Only<ShardRegistration>(Step(Shard(1))).run;
   EXPECT_NE(run, 0u);
   EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(1))).worker, 1u);
   EXPECT_EQ(coordinator_->phase(), RunPhase::kWaiting);
   EXPECT_EQ(Status().epoch, 0u);
   const auto effects = Step(Shard(0));
-  EXPECT_EQ(Only<ShardRegistered>(effects).run, run);
+  EXPECT_EQ(Only<ShardRegistration>(effects).run, run);
   EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kTraining);
   const RunStatus status = Status();
   EXPECT_EQ(status.phase, RunPhase::kTraining);
@@ -39,12 +39,12 @@ TEST_F(CoordinatorTest, ARepeatedRegistrationGetsItsAnswerAgain) {
   const auto effects = Step(Worker(0));
   ASSERT_EQ(effects.size(), 1u);
   EXPECT_EQ(Only<WorkerRegistered>(effects).worker, 0u);
-  const uint64_t run = Only<ShardRegistered>(Step(Shard(0))).run;
-  EXPECT_EQ(Only<ShardRegistered>(Step(Shard(0))).run, run);
+  const uint64_t run = Only<ShardRegistration>(Step(Shard(0))).run;
+  EXPECT_EQ(Only<ShardRegistration>(Step(Shard(0))).run, run);
   Step(Worker(1));
   ASSERT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(1))).worker, 1u);  // its first answer was lost
-  EXPECT_EQ(Only<ShardRegistered>(Step(Shard(0))).run, run);
+  EXPECT_EQ(Only<ShardRegistration>(Step(Shard(0))).run, run);
   EXPECT_EQ(Status().epoch, 1u);
 }
 
@@ -54,6 +54,7 @@ TEST_F(CoordinatorTest, RefusesASecondWorkerOfTheSameName) {
   now_ = 0.3;
   RegisterWorker twin = Worker(0);
   twin.incarnation = 5;
+  twin.identity = 0;
   EXPECT_EQ(Refusal(Step(twin), absl::StatusCode::kAlreadyExists),
             "worker name worker-0 is taken by a live member that was heard 0.3 s ago; wanted "
             "another name");
@@ -134,16 +135,38 @@ TEST_F(CoordinatorTest, RefusesNamesThatAreEmptyOrTooLong) {
   Refusal(Step(worker), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(CoordinatorTest, RefusesMoreWorkersThanWanted) {
+TEST_F(CoordinatorTest, AsksMoreWorkersThanItBeginsWithToComeBackLater) {
   Make(Options(1, 1));
   Step(Worker(0));
-  EXPECT_EQ(Refusal(Step(Worker(1)), absl::StatusCode::kFailedPrecondition),
-            "worker worker-1 asks to join, but all 1 wanted workers are registered");
+  EXPECT_EQ(Refusal(Step(Worker(1)), absl::StatusCode::kUnavailable),
+            "worker worker-1 asks to join, but all 1 workers that the run begins with are "
+            "registered; it may join once training has begun");
   Step(Shard(0));
-  EXPECT_EQ(
-      Refusal(Step(Worker(1)), absl::StatusCode::kFailedPrecondition),
-      "worker worker-1 asks to join, but all 1 wanted workers are registered and training has "
-      "begun");
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(1))).worker, 1u);
+}
+
+TEST_F(CoordinatorTest, AWorkerThatComesBackBeforeTheStartTakesItsPlaceAgain) {
+  Make(Options(2, 1));
+  Step(Worker(0));
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(0, 5))).worker, 0u);
+  EXPECT_EQ(Refusal(Step(Beat(0)), absl::StatusCode::kAborted),
+            "another process has taken the place of worker 0 (worker-0), which this one had; it is "
+            "to end");
+  Step(Worker(1));
+  Step(Shard(0));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(FirstRound(0), 0u);
+}
+
+TEST_F(CoordinatorTest, AWorkerThatLeavesBeforeTheStartGivesItsPlaceUp) {
+  Make(Options(1, 1));
+  Step(Worker(0));
+  WorkerHeartbeat heartbeat = Beat(0);
+  heartbeat.leaving = true;
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(heartbeat)).instruction, Instruction::kStop);
+  RegisterWorker other = Worker(1);
+  other.manifest = Model(5);
+  EXPECT_EQ(Only<WorkerRegistered>(Step(other)).worker, 0u);
 }
 
 TEST_F(CoordinatorTest, ASilentWorkerGivesItsPlaceUpBeforeTheStart) {
@@ -167,7 +190,7 @@ TEST_F(CoordinatorTest, ASilentShardGivesItsPlaceUpBeforeTheStart) {
   EXPECT_THAT(Only<Notice>(Step(Tick{})).text, HasSubstr("shard 1 was not heard for 31.0 s"));
   RegisterShard again = Shard(1);
   again.incarnation = 5;
-  EXPECT_EQ(All<ShardRegistered>(Step(again)).size(), 1u);
+  EXPECT_EQ(All<ShardRegistration>(Step(again)).size(), 1u);
 }
 
 TEST_F(CoordinatorTest, TheNextWorkerBringsItsModelWhenAllHaveGone) {
@@ -271,11 +294,9 @@ TEST_F(CoordinatorTest, TheLiveMemberOfLowestIndexValidates) {
   Begin(Options(2, 1));
   EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(0))).validates);
   EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
-  now_ = 20;
-  Step(Beat(1));
-  Step(ShardBeat(0));
-  now_ = 31;
-  Step(Tick{});
+  Pass(31, {1});
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
+  Step(Beat(0));  // heard again: without a first round it has no duties
   EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,7 +19,7 @@ inline constexpr char kSettings[] = "run.steps: 600\nsync.rho: 0.25\n";
 inline Manifest Model(int64_t width = 4) { return {{{"w", {8, width}}, {"b", {8}}}}; }
 
 // A coordinator whose time is `now_`, in seconds since the first event. Workers are named
-// worker-<i>, with incarnation 100 + i; shards have incarnation 200 + i.
+// worker-<i>, with incarnation 100 + i and identity 300 + i; shards have incarnation 200 + i.
 class CoordinatorTest : public testing::Test {
  protected:
   void Make(const CoordinatorOptions& options) { coordinator_.emplace(options); }
@@ -31,10 +32,25 @@ class CoordinatorTest : public testing::Test {
   }
 
   static RegisterWorker Worker(uint32_t i) {
-    return {"worker-" + std::to_string(i), Model(), kLayoutHash, 100 + i, kSettings};
+    return {.name = "worker-" + std::to_string(i),
+            .identity = 300 + i,
+            .manifest = Model(),
+            .layout_hash = kLayoutHash,
+            .incarnation = 100 + i,
+            .settings = kSettings};
+  }
+  // Another process of the same name and folder.
+  static RegisterWorker Returning(uint32_t i, uint64_t incarnation) {
+    RegisterWorker request = Worker(i);
+    request.incarnation = incarnation;
+    return request;
   }
   static RegisterShard Shard(uint32_t i) {
-    return {i, "tcp://host:" + std::to_string(i), "host:" + std::to_string(i), 200 + i, kSettings};
+    return {.shard = i,
+            .data_endpoint = "tcp://host:" + std::to_string(i),
+            .control_endpoint = "host:" + std::to_string(i),
+            .incarnation = 200 + i,
+            .settings = kSettings};
   }
   static WorkerHeartbeat Beat(uint32_t worker, std::vector<RoundReport> rounds = {},
                               uint32_t known_epoch = 0) {
@@ -54,8 +70,26 @@ class CoordinatorTest : public testing::Test {
   }
   static ShardHeartbeat ShardBeat(uint32_t shard, uint32_t known_epoch = 0,
                                   bool knows_manifest = false) {
-    return {shard, 200 + shard, known_epoch, knows_manifest, {}, ""};
+    return {.shard = shard,
+            .incarnation = 200 + shard,
+            .known_epoch = known_epoch,
+            .knows_manifest = knows_manifest};
   }
+  // A sign of life from a shard with this newest open round, all of whose segments are there.
+  static ShardHeartbeat ShardAt(uint32_t shard, uint32_t newest_round, uint32_t known_epoch = 1) {
+    ShardHeartbeat heartbeat = ShardBeat(shard, known_epoch, true);
+    heartbeat.state.open_round = heartbeat.state.newest_round = newest_round;
+    return heartbeat;
+  }
+  // A joining member that has caught up, as the process `incarnation`.
+  static WorkerHeartbeat Ready(uint32_t worker, uint64_t incarnation, uint32_t ready_round,
+                               uint32_t known_epoch) {
+    WorkerHeartbeat heartbeat = Beat(worker, {}, known_epoch);
+    heartbeat.incarnation = incarnation;
+    heartbeat.ready_round = ready_round;
+    return heartbeat;
+  }
+  uint32_t FirstRound(uint32_t worker) { return Status().members.at(worker).member.first_round; }
   static RoundReport Report(uint32_t round, std::vector<uint64_t> hashes = {1, 2}) {
     RoundReport report;
     report.round = round;
@@ -77,6 +111,28 @@ class CoordinatorTest : public testing::Test {
     for (uint32_t i = 0; i < shards; ++i) Step(ShardBeat(i, epoch, true));
   }
 
+  // Time passes to `until`; these workers and all shards are heard each second.
+  std::vector<CoordinatorEffect> Pass(double until, const std::vector<uint32_t>& workers,
+                                      bool shards = true) {
+    std::vector<CoordinatorEffect> effects;
+    const auto take = [&](std::vector<CoordinatorEffect> more) {
+      effects.insert(effects.end(), more.begin(), more.end());
+    };
+    while (now_ < until) {
+      now_ = std::min(now_ + 1, until);
+      for (const uint32_t worker : workers) Step(Beat(worker));
+      if (shards) {
+        for (const ShardStatus& shard : Status().shards) {
+          ShardHeartbeat heartbeat = ShardBeat(shard.shard.shard, Status().epoch, true);
+          heartbeat.state = shard.state;
+          take(Step(heartbeat));
+        }
+      }
+      take(Step(Tick{}));
+    }
+    return effects;
+  }
+
   template <typename T>
   static std::vector<T> All(const std::vector<CoordinatorEffect>& effects) {
     std::vector<T> found;
@@ -90,6 +146,11 @@ class CoordinatorTest : public testing::Test {
     const std::vector<T> all = All<T>(effects);
     EXPECT_EQ(all.size(), 1u);
     return all.empty() ? T{} : all.front();
+  }
+  static std::string Notices(const std::vector<CoordinatorEffect>& effects) {
+    std::string text;
+    for (const Notice& notice : All<Notice>(effects)) text += notice.text + "\n";
+    return text;
   }
   // The refusal must be the only effect.
   static std::string Refusal(const std::vector<CoordinatorEffect>& effects, absl::StatusCode code) {

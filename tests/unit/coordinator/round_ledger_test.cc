@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
+
 namespace longwave {
 namespace {
 
@@ -34,7 +37,7 @@ TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
   }
   const auto records = ledger.Finish(kThree, 1, 8);
   ASSERT_EQ(records.size(), 1u);
-  const RoundRecord& record = records[0];
+  const RoundRecord& record = records[0].record;
   EXPECT_EQ(record.step, 30u);
   EXPECT_DOUBLE_EQ(record.train_loss, 2);
   EXPECT_EQ(record.validation_loss, 11);  // of the worker that validates
@@ -58,11 +61,11 @@ TEST(RoundLedger, RatesAreOverTheTimeSinceTheRecordBefore) {
   second.seconds_computing = 7;
   second.seconds_syncing = 5;
   Add(ledger, one[0], {first});
-  EXPECT_EQ(ledger.Finish(one, 0, 10).at(0).tokens_per_second, 10);
+  EXPECT_EQ(ledger.Finish(one, 0, 10).at(0).record.tokens_per_second, 10);
   Add(ledger, one[0], {second});
   const auto records = ledger.Finish(one, 0, 12);
-  EXPECT_EQ(records.at(0).tokens_per_second, 150);
-  EXPECT_DOUBLE_EQ(records.at(0).compute_share, 3.0 / 4);
+  EXPECT_EQ(records.at(0).record.tokens_per_second, 150);
+  EXPECT_DOUBLE_EQ(records.at(0).record.compute_share, 3.0 / 4);
 }
 
 TEST(RoundLedger, RoundsThatFinishTogetherShareOneRate) {
@@ -71,9 +74,9 @@ TEST(RoundLedger, RoundsThatFinishTogetherShareOneRate) {
   Add(ledger, one[0], {Report(0, {1}, 100), Report(1, {1}, 200), Report(2, {1}, 300)});
   const auto records = ledger.Finish(one, 0, 3);
   ASSERT_EQ(records.size(), 3u);
-  for (const RoundRecord& record : records) EXPECT_EQ(record.tokens_per_second, 100);
+  for (const RoundOutcome& one : records) EXPECT_EQ(one.record.tokens_per_second, 100);
   Add(ledger, one[0], {Report(3, {1}, 400)});
-  EXPECT_EQ(ledger.Finish(one, 0, 3).at(0).tokens_per_second, 0);  // no time has passed
+  EXPECT_EQ(ledger.Finish(one, 0, 3).at(0).record.tokens_per_second, 0);  // no time has passed
 }
 
 TEST(RoundLedger, WhatALostWorkerHasDoneStaysInTheSums) {
@@ -83,8 +86,8 @@ TEST(RoundLedger, WhatALostWorkerHasDoneStaysInTheSums) {
   const std::vector<Member> two = {kThree[0], kThree[2]};
   for (const Member& member : two) Add(ledger, member, {Report(1, {1}, 200)});
   const auto records = ledger.Finish(two, 0, 2);
-  EXPECT_EQ(records.at(0).tokens, 500u);
-  EXPECT_EQ(records.at(0).members, 2u);
+  EXPECT_EQ(records.at(0).record.tokens, 500u);
+  EXPECT_EQ(records.at(0).record.members, 2u);
 }
 
 TEST(RoundLedger, TheMajorityOfEachSegmentIsWanted) {
@@ -93,8 +96,8 @@ TEST(RoundLedger, TheMajorityOfEachSegmentIsWanted) {
   Add(ledger, kThree[1], {Report(0, {1, 2})});
   Add(ledger, kThree[2], {Report(0, {1, 8})});
   const auto records = ledger.Finish(kThree, 0, 1);
-  EXPECT_FALSE(records.at(0).replicas_equal);
-  EXPECT_EQ(records.at(0).state_hash, CombineHashes({1, 2}));
+  EXPECT_FALSE(records.at(0).record.replicas_equal);
+  EXPECT_EQ(records.at(0).record.state_hash, CombineHashes({1, 2}));
   EXPECT_EQ(ledger.inequality(),
             "round 0: worker 0 (a) has hash 0000000000000007 in segment 0, wanted 0000000000000001 "
             "as 2 of 3 members have");
@@ -105,23 +108,114 @@ TEST(RoundLedger, OnATieTheLowestWorkersHashIsWanted) {
   Add(ledger, kThree[1], {Report(0, {9})});
   Add(ledger, kThree[2], {Report(0, {1})});
   const std::vector<Member> two = {kThree[1], kThree[2]};
-  EXPECT_EQ(ledger.Finish(two, 1, 1).at(0).state_hash, CombineHashes({9}));
+  EXPECT_EQ(ledger.Finish(two, 1, 1).at(0).record.state_hash, CombineHashes({9}));
   EXPECT_EQ(ledger.inequality(),
             "round 0: worker 2 (c) has hash 0000000000000001 in segment 0, wanted 0000000000000009 "
             "as 1 of 2 members have");
 }
 
-TEST(RoundLedger, NamesTheFirstInequalityOnlyAndJudgesEachRoundOnItsOwn) {
+TEST(RoundLedger, NamesTheFirstInequalityUntilThereIsNone) {
   RoundLedger ledger(5);
   const std::vector<Member> two = {kThree[0], kThree[1]};
   Add(ledger, two[0], {Report(0, {1}), Report(1, {1}), Report(2, {1})});
-  Add(ledger, two[1], {Report(0, {1}), Report(1, {2}), Report(2, {1})});
+  Add(ledger, two[1], {Report(0, {1}), Report(1, {2}), Report(2, {3})});
   const auto records = ledger.Finish(two, 0, 1);
-  EXPECT_TRUE(records.at(0).replicas_equal);
-  EXPECT_FALSE(records.at(1).replicas_equal);
-  EXPECT_TRUE(records.at(2).replicas_equal);
+  EXPECT_TRUE(records.at(0).record.replicas_equal);
+  EXPECT_FALSE(records.at(1).record.replicas_equal);
+  EXPECT_FALSE(records.at(2).record.replicas_equal);
   EXPECT_EQ(ledger.inequality().substr(0, 8), "round 1:");
   EXPECT_FALSE(ledger.replicas_equal());
+  for (const Member& member : two) Add(ledger, member, {Report(3, {1})});
+  ledger.Finish(two, 0, 2);
+  EXPECT_TRUE(ledger.replicas_equal());
+  EXPECT_EQ(ledger.inequality(), "");
+}
+
+TEST(RoundLedger, SuspectsTheMinorityOfASegmentAndEveryoneWhereThereIsNone) {
+  RoundLedger ledger(5);
+  Add(ledger, kThree[0], {Report(0, {7, 2, 1})});
+  Add(ledger, kThree[1], {Report(0, {1, 2, 2})});
+  Add(ledger, kThree[2], {Report(0, {1, 2, 3})});
+  const auto suspects = ledger.Finish(kThree, 0, 1).at(0).suspects;
+  EXPECT_EQ(suspects, (std::map<uint32_t, std::vector<uint32_t>>{{0, {0, 2}}, {1, {2}}, {2, {2}}}));
+}
+
+TEST(RoundLedger, JudgesSnapshotsByTheMajorityAfterTheRoundBefore) {
+  RoundLedger ledger(200);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  Add(ledger, two[0], {Report(0, {1, 5})});
+  EXPECT_EQ(ledger.Judge({0, 1, 1}), std::nullopt);  // worker 1 has yet to report
+  Add(ledger, two[1], {Report(0, {1, 6})});
+  ledger.Finish(two, 0, 1);
+  EXPECT_EQ(ledger.Judge({0, 1, 1}), true);
+  EXPECT_EQ(ledger.Judge({0, 1, 2}), false);
+  EXPECT_EQ(ledger.Judge({1, 1, 5}), false);  // no majority: nothing is proved
+  EXPECT_EQ(ledger.Judge({2, 1, 1}), false);  // no such segment
+  EXPECT_EQ(ledger.Judge({0, 0, 1}), false);  // nobody reports the beginning
+  EXPECT_EQ(ledger.Judge({0, 2, 1}), std::nullopt);
+  for (uint32_t round = 1; round <= kRoundsWithHashes; ++round) {
+    for (const Member& member : two) Add(ledger, member, {Report(round, {1, 5})});
+    ledger.Finish(two, 0, round);
+  }
+  EXPECT_EQ(ledger.Judge({0, 1, 1}), false);  // too long ago
+  EXPECT_EQ(ledger.Judge({0, 2, 1}), true);
+}
+
+TEST(RoundLedger, WhoReportsARoundHasSkippedTheOnesBefore) {
+  RoundLedger ledger(9);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  for (const Member& member : two) Add(ledger, member, {Report(0, {1})});
+  EXPECT_EQ(ledger.Finish(two, 0, 1).size(), 1u);
+  Add(ledger, two[0], {Report(1, {1}), Report(2, {1})});
+  EXPECT_TRUE(ledger.Finish(two, 0, 2).empty());
+  Add(ledger, two[1], {Report(2, {1})});
+  const auto outcomes = ledger.Finish(two, 0, 3);
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].record.members, 1u);
+  EXPECT_EQ(outcomes[1].record.members, 2u);
+  // What it has skipped it cannot report any more.
+  EXPECT_FALSE(ledger.Add(two[1], std::vector<RoundReport>{Report(1, {9})}));
+}
+
+TEST(RoundLedger, ThereIsNoRecordOfARoundThatAllHaveSkipped) {
+  RoundLedger ledger(9);
+  const std::vector<Member> one = {kThree[0]};
+  Add(ledger, one[0], {Report(0, {1})});
+  Add(ledger, one[0], {Report(3, {1})});
+  const auto outcomes = ledger.Finish(one, 0, 1);
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[1].record.round, 3u);
+  EXPECT_EQ(ledger.next_round(), 4u);
+  EXPECT_EQ(ledger.Judge({0, 3, 1}), false);
+}
+
+TEST(RoundLedger, WhoReportsNoMoreIsNotWaitedFor) {
+  RoundLedger ledger(3);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  Add(ledger, two[0], {Report(0, {1}), Report(1, {1})});
+  ledger.SkipRest(1);
+  EXPECT_EQ(ledger.Finish(two, 0, 1).size(), 2u);
+}
+
+TEST(RoundLedger, AnotherProcessCountsOnTopOfTheOneBefore) {
+  RoundLedger ledger(5);
+  const std::vector<Member> one = {kThree[0]};
+  Add(ledger, one[0], {Report(0, {1}, 100)});
+  ledger.Finish(one, 0, 1);
+  Add(ledger, {0, "a", 5}, {Report(1, {1}, 777)});  // before its first round: says nothing
+  ledger.Restart(0);
+  Add(ledger, one[0], {Report(1, {1}, 30)});
+  const auto outcomes = ledger.Finish(one, 0, 2);
+  EXPECT_EQ(outcomes.at(0).record.tokens, 130u);
+  EXPECT_EQ(outcomes.at(0).record.tokens_per_second, 30);
+}
+
+TEST(RoundLedger, AJoiningMemberIsNotWaitedForAndSaysNothing) {
+  RoundLedger ledger(5);
+  const std::vector<Member> members = {{0, "a", 0}, {1, "b", kRoundNever}};
+  EXPECT_FALSE(ledger.Add(members[1], std::vector<RoundReport>{Report(0, {2})}));
+  Add(ledger, members[0], {Report(0, {1})});
+  EXPECT_EQ(ledger.Finish(members, 0, 1).at(0).record.members, 1u);
 }
 
 TEST(RoundLedger, ClaimsNothingWithoutHashes) {
@@ -129,7 +223,7 @@ TEST(RoundLedger, ClaimsNothingWithoutHashes) {
   const std::vector<Member> two = {kThree[0], kThree[1]};
   Add(ledger, two[0], {Report(0, {1})});
   Add(ledger, two[1], {Report(0, {})});
-  EXPECT_FALSE(ledger.Finish(two, 0, 1).at(0).replicas_equal);
+  EXPECT_FALSE(ledger.Finish(two, 0, 1).at(0).record.replicas_equal);
   EXPECT_EQ(ledger.inequality(),
             "round 0: worker 1 (b) reported no hashes, wanted one for each segment");
 }
@@ -149,7 +243,7 @@ TEST(RoundLedger, AJoinerIsWaitedForFromItsFirstRoundOn) {
   EXPECT_EQ(ledger.Finish(members, 0, 1).size(), 1u);
   Add(ledger, members[1], {Report(1, {1})});
   EXPECT_EQ(ledger.Finish(members, 0, 2).size(), 1u);
-  EXPECT_EQ(ledger.records().size(), 2u);
+  EXPECT_EQ(ledger.rounds().size(), 2u);
 }
 
 }  // namespace

@@ -1,0 +1,328 @@
+// Members that join, are lost, leave and come back while the run is under way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/coordinator/coordinator_testing.h"
+
+namespace longwave {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class CoordinatorJoinTest : public CoordinatorTest {
+ protected:
+  // Lets every shard know the present epoch, at this newest open round.
+  void ShardsAt(uint32_t newest_round) {
+    for (const ShardStatus& shard : Status().shards) {
+      Step(ShardAt(shard.shard.shard, newest_round, Status().epoch));
+    }
+  }
+  WorkerPhase Phase(uint32_t worker) { return Status().members.at(worker).state.phase; }
+};
+
+// --- a new name ------------------------------------------------------------------------------
+
+TEST_F(CoordinatorJoinTest, ANewNameJoinsTheRunWithoutAFirstRound) {
+  Begin(Options(1, 1));
+  const auto effects = Step(Worker(1));
+  EXPECT_EQ(Only<WorkerRegistered>(effects).worker, 1u);
+  EXPECT_EQ(Only<Notice>(effects).text,
+            "worker 1 (worker-1) joins; epoch 2 goes on with 1 worker and 1 that joins");
+  EXPECT_EQ(FirstRound(1), kRoundNever);
+  EXPECT_EQ(Phase(1), WorkerPhase::kJoining);
+
+  WorkerHeartbeatReply reply = Only<WorkerHeartbeatReply>(Step(Beat(1)));
+  EXPECT_FALSE(reply.membership);  // until the shards know it
+  EXPECT_EQ(reply.phase, RunPhase::kWaiting);
+  EXPECT_FALSE(reply.validates);
+  ShardsAt(7);
+  reply = Only<WorkerHeartbeatReply>(Step(Beat(1)));
+  ASSERT_TRUE(reply.membership);
+  EXPECT_THAT(reply.membership->members,
+              ElementsAre(Member{0, "worker-0", 0}, Member{1, "worker-1", kRoundNever}));
+  EXPECT_EQ(reply.shards.size(), 1u);
+}
+
+TEST_F(CoordinatorJoinTest, AJoinerBeginsAfterTheNewestRoundOfAnyShard) {
+  Begin(Options(1, 2, 100));
+  Step(Worker(1));
+  Step(ShardAt(0, 7, 2));
+  Step(ShardAt(1, 9, 2));
+  Step(Beat(1, {}, 2));
+  EXPECT_EQ(FirstRound(1), kRoundNever);  // it has not caught up yet
+  const auto effects = Step(Ready(1, 101, 8, 2));
+  EXPECT_EQ(FirstRound(1), 10u);
+  EXPECT_THAT(Notices(effects), HasSubstr("takes part from round 10 on; epoch 3"));
+  EXPECT_EQ(Status().epoch, 3u);
+  Step(Ready(1, 101, 20, 2));
+  EXPECT_EQ(FirstRound(1), 10u);  // once given it stays
+  EXPECT_EQ(Status().epoch, 3u);
+}
+
+TEST_F(CoordinatorJoinTest, AJoinerIsNotToPushToRoundsThatItKnowsToBeOver) {
+  Begin(Options(1, 1, 100));
+  Step(Worker(1));
+  ShardsAt(7);  // a moment old
+  Step(Ready(1, 101, 12, 2));
+  EXPECT_EQ(FirstRound(1), 12u);
+}
+
+TEST_F(CoordinatorJoinTest, AFirstRoundIsNoneAfterTheLast) {
+  Begin(Options(1, 1, 10));
+  Step(Worker(1));
+  ShardsAt(9);
+  Step(Ready(1, 101, 9, 2));
+  EXPECT_EQ(FirstRound(1), 10u);
+}
+
+TEST_F(CoordinatorJoinTest, AReadyRoundCountsOnceTheMemberKnowsThatItJoins) {
+  Begin(Options(1, 1, 100));
+  Step(Worker(1));
+  ShardsAt(7);
+  Step(Ready(1, 101, 7, 1));  // it speaks of an earlier membership
+  EXPECT_EQ(FirstRound(1), kRoundNever);
+}
+
+TEST_F(CoordinatorJoinTest, NobodyWaitsForAJoiner) {
+  Begin(Options(1, 1, 2));
+  Step(Worker(1));
+  EXPECT_EQ(All<RoundFinished>(Step(Beat(0, {Report(0)}))).size(), 1u);
+  // What it reports without a first round says nothing.
+  EXPECT_THAT(All<RoundFinished>(Step(Beat(1, {Report(1, {5, 5})}))), IsEmpty());
+  EXPECT_EQ(Only<RoundFinished>(Step(Beat(0, {Report(1)}))).record.members, 1u);
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1))).instruction, Instruction::kStop);
+}
+
+TEST_F(CoordinatorJoinTest, AJoinerMustHaveTheRunsModelAndSettings) {
+  Begin(Options(1, 1));
+  RegisterWorker other = Worker(1);
+  other.manifest = Model(5);
+  Refusal(Step(other), absl::StatusCode::kInvalidArgument);
+  other = Worker(1);
+  other.settings = "run.steps: 1\n";
+  Refusal(Step(other), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Status().epoch, 1u);
+}
+
+TEST_F(CoordinatorJoinTest, AJoinerThatFailsDoesNotEndTheRun) {
+  Begin(Options(1, 1));
+  Step(Worker(1));
+  WorkerHeartbeat failing = Beat(1);
+  failing.failure = "update local keeps no state to catch up with";
+  const auto effects = Step(failing);
+  EXPECT_EQ(Only<Notice>(effects).text,
+            "worker 1 (worker-1) could not join: update local keeps no state to catch up with; "
+            "epoch 3 goes on with 1 worker");
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Phase(1), WorkerPhase::kFailed);
+  // It is no member by being heard again, but may register again.
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1))).reason,
+            "worker 1 (worker-1) is no longer a member");
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(1, 5))).worker, 1u);
+  EXPECT_EQ(Phase(1), WorkerPhase::kJoining);
+}
+
+// --- a name that comes back --------------------------------------------------------------------
+
+TEST_F(CoordinatorJoinTest, TheSameFolderTakesItsPlaceAgainAtOnce) {
+  Begin(Options(2, 1, 100));
+  Step(Beat(0, {Report(0)}));
+  Step(Beat(1, {Report(0)}));
+  ShardsAt(1);
+  const auto effects = Step(Returning(1, 5));
+  EXPECT_EQ(Only<WorkerRegistered>(effects).worker, 1u);
+  EXPECT_THAT(Notices(effects), HasSubstr("worker 1 (worker-1) joins again in another process"));
+  EXPECT_EQ(FirstRound(1), kRoundNever);
+  EXPECT_EQ(Status().epoch, 2u);
+  // The process before is sent away, whatever it asks.
+  EXPECT_THAT(Refusal(Step(Beat(1)), absl::StatusCode::kAborted),
+              HasSubstr("another process has taken the place of worker 1 (worker-1)"));
+  EXPECT_THAT(Refusal(Step(Worker(1)), absl::StatusCode::kAborted), HasSubstr("another process"));
+  // Nobody waits for it until it has caught up.
+  EXPECT_EQ(Only<RoundFinished>(Step(Beat(0, {Report(1)}))).record.members, 1u);
+  ShardsAt(2);
+  Step(Ready(1, 5, 2, 2));
+  EXPECT_EQ(FirstRound(1), 3u);
+  EXPECT_EQ(Step(Returning(1, 5)).size(), 1u);  // its first answer was lost: nothing happens
+  EXPECT_EQ(FirstRound(1), 3u);
+}
+
+TEST_F(CoordinatorJoinTest, AnotherFolderTakesThePlaceOfALostOneOnly) {
+  Begin(Options(2, 1));
+  RegisterWorker other = Returning(1, 5);
+  other.identity = 999;
+  EXPECT_THAT(Refusal(Step(other), absl::StatusCode::kAlreadyExists),
+              HasSubstr("worker name worker-1 is taken by a live member"));
+  Pass(31, {0});
+  ASSERT_EQ(Phase(1), WorkerPhase::kLost);
+  EXPECT_EQ(Only<WorkerRegistered>(Step(other)).worker, 1u);
+  EXPECT_EQ(Phase(1), WorkerPhase::kJoining);
+  // From now on the place is this folder's.
+  Refusal(Step(Returning(1, 6)), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(CoordinatorJoinTest, WithoutAFolderTheProcessIsItsIdentity) {
+  Begin(Options(1, 1));
+  RegisterWorker first = Worker(1);
+  first.identity = 0;
+  Step(first);
+  RegisterWorker second = first;
+  second.incarnation = 5;
+  Refusal(Step(second), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(CoordinatorJoinTest, WorkOfAllItsProcessesIsSummed) {
+  Begin(Options(1, 1, 100));
+  Step(Beat(0, {Report(0)}));
+  EXPECT_EQ(Status().records[0].tokens, 100u);
+  Step(Returning(0, 5));
+  ShardsAt(1);
+  Step(Ready(0, 5, 1, 2));
+  WorkerHeartbeat heartbeat = Beat(0, {Report(1)});
+  heartbeat.incarnation = 5;
+  heartbeat.rounds[0].tokens = 70;
+  EXPECT_EQ(Only<RoundFinished>(Step(heartbeat)).record.tokens, 170u);
+}
+
+TEST_F(CoordinatorJoinTest, AFinalReportIsOfTheProcessThatSentIt) {
+  Begin(Options(2, 1, 1));
+  Step(Beat(0, {Report(0)}));
+  Step(Beat(1, {Report(0)}));
+  Step(FinalBeat(0));
+  Step(Returning(0, 5));
+  // The one that wrote the weights is gone, and its successor is to write them.
+  ShardsAt(1);
+  Step(FinalBeat(1));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+}
+
+// --- lost, and heard again ---------------------------------------------------------------------
+
+TEST_F(CoordinatorJoinTest, ALostMemberThatIsHeardAgainJoinsWithoutRegistering) {
+  Begin(Options(2, 1, 100));
+  ShardsAt(3);
+  EXPECT_THAT(Notices(Pass(31, {0})),
+              HasSubstr("worker 1 (worker-1) was not heard for 31.0 s, wanted a heartbeat within "
+                        "30.0 s; epoch 2 goes on with 1 worker"));
+  now_ = 40;
+  const auto effects = Step(Beat(1, {Report(0)}));
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kContinue);
+  EXPECT_EQ(Only<Notice>(effects).text,
+            "worker 1 (worker-1) is heard again after 40.0 s and joins again; epoch 3 goes on with "
+            "1 worker and 1 that joins");
+  EXPECT_EQ(Phase(1), WorkerPhase::kJoining);
+  Step(Beat(0, {Report(0)}, 3));
+  EXPECT_EQ(Status().records.at(0).members, 1u);  // its report of the time before counts no more
+  ShardsAt(5);
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1, {}, 1))).membership->members[1].first_round,
+            kRoundNever);
+  Step(Ready(1, 101, 5, 3));
+  EXPECT_EQ(FirstRound(1), 6u);
+}
+
+TEST_F(CoordinatorJoinTest, ALostMemberMayRegisterAgain) {
+  Begin(Options(2, 1));
+  Pass(31, {0});
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(1))).worker, 1u);
+  EXPECT_EQ(Phase(1), WorkerPhase::kJoining);
+}
+
+// --- first rounds that change again ------------------------------------------------------------
+
+TEST_F(CoordinatorJoinTest, WhenNobodyElsePushesItBeginsWithTheRoundThatItIsReadyFor) {
+  Begin(Options(2, 1, 100));
+  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+  Step(Returning(0, 5));
+  Step(Returning(1, 6));
+  ShardsAt(1);
+  Step(Ready(1, 6, 1, 3));
+  EXPECT_EQ(FirstRound(1), 1u);
+  ShardsAt(1);
+  Step(Ready(0, 5, 1, 4));  // nobody has reported since: both may begin with the open round
+  EXPECT_EQ(FirstRound(0), 1u);
+}
+
+TEST_F(CoordinatorJoinTest, AFirstRoundComesDownWhenThoseWhoPushedBeforeAreGone) {
+  Begin(Options(2, 1, 100));
+  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+  Step(Returning(0, 5));
+  ShardsAt(4);
+  Step(Ready(0, 5, 4, 2));
+  ASSERT_EQ(FirstRound(0), 5u);  // round 4 is worker 1's, who waits for nobody
+  ShardsAt(4);
+  WorkerHeartbeat heartbeat = Ready(0, 5, 4, 3);
+  Step(heartbeat);
+  while (now_ < 31) {
+    now_ += 1;
+    Step(heartbeat);
+    Step(ShardAt(0, 4, Status().epoch));
+    Step(Tick{});
+  }
+  ASSERT_EQ(Phase(1), WorkerPhase::kLost);
+  EXPECT_EQ(FirstRound(0), 4u);  // otherwise round 4 would never close
+  heartbeat.known_epoch = 3;
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(heartbeat)).membership, std::nullopt);
+  ShardsAt(4);
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(heartbeat)).membership->members[0].first_round, 4u);
+}
+
+TEST_F(CoordinatorJoinTest, AFirstRoundComesDownWhenTheOtherComesBackInAnotherProcess) {
+  Begin(Options(2, 1, 100));
+  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+  Step(Returning(0, 5));
+  ShardsAt(4);
+  Step(Ready(0, 5, 4, 2));
+  ASSERT_EQ(FirstRound(0), 5u);
+  Step(Returning(1, 6));
+  EXPECT_EQ(FirstRound(0), 4u);
+}
+
+TEST_F(CoordinatorJoinTest, OnceItHasReportedItsFirstRoundStays) {
+  Begin(Options(2, 1, 100));
+  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+  Step(Returning(0, 5));
+  ShardsAt(4);
+  Step(Ready(0, 5, 4, 2));
+  WorkerHeartbeat heartbeat = Beat(0, {Report(5)});
+  heartbeat.incarnation = 5;
+  Step(heartbeat);
+  Step(Returning(1, 6));
+  EXPECT_EQ(FirstRound(0), 5u);
+}
+
+// --- leaving -----------------------------------------------------------------------------------
+
+TEST_F(CoordinatorJoinTest, WhoLeavesIsNotWaitedForAMomentLonger) {
+  Begin(Options(2, 1, 100));
+  Step(Beat(0, {Report(0)}));
+  WorkerHeartbeat last = Beat(1);
+  last.leaving = true;
+  const auto effects = Step(last);
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 1u);  // it waited for worker 1 alone
+  EXPECT_EQ(Only<Notice>(effects).text,
+            "worker 1 (worker-1) leaves; epoch 2 goes on with 1 worker");
+  EXPECT_EQ(Phase(1), WorkerPhase::kDone);
+  last.leaving = false;  // one that was long under way
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(last)).instruction, Instruction::kStop);
+  EXPECT_EQ(Status().epoch, 2u);
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(1, 5))).worker, 1u);
+}
+
+TEST_F(CoordinatorJoinTest, AReportThatComesWithTheLeaveCounts) {
+  Begin(Options(2, 1, 100));
+  Step(Beat(0, {Report(0)}));
+  WorkerHeartbeat last = Beat(1, {Report(0)});
+  last.leaving = true;
+  EXPECT_EQ(Only<RoundFinished>(Step(last)).record.members, 2u);
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,132 @@
+// Replicas that differ: who is told to repair what, until when, and what the end makes of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/coordinator/coordinator_testing.h"
+
+namespace longwave {
+namespace {
+
+using testing::HasSubstr;
+
+class CoordinatorRepairTest : public CoordinatorTest {
+ protected:
+  std::optional<Repair> RepairOf(uint32_t worker) {
+    return Only<WorkerHeartbeatReply>(Step(Beat(worker))).repair;
+  }
+  // All of them report the round; worker i with hashes[i].
+  std::vector<CoordinatorEffect> Round(uint32_t round,
+                                       const std::vector<std::vector<uint64_t>>& hashes) {
+    std::vector<CoordinatorEffect> effects;
+    for (uint32_t i = 0; i < hashes.size(); ++i)
+      effects = Step(Beat(i, {Report(round, hashes[i])}));
+    return effects;
+  }
+};
+
+TEST_F(CoordinatorRepairTest, TheMinorityIsToldWhichSegmentsToFetch) {
+  Begin(Options(3, 1));
+  const auto effects = Round(0, {{1, 2}, {1, 3}, {1, 2}});
+  const std::string sentence =
+      "round 0: worker 1 (worker-1) has hash 0000000000000003 in segment 1, wanted "
+      "0000000000000002 as 2 of 3 members have";
+  EXPECT_EQ(Notices(effects),
+            "worker 1 (worker-1) is to fetch 1 segment anew, which differed after round 0\n"
+            "replicas differ: " +
+                sentence + "\n");
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
+  EXPECT_EQ(RepairOf(0), std::nullopt);
+  EXPECT_EQ(RepairOf(2), std::nullopt);
+  EXPECT_FALSE(Status().replicas_equal);
+  EXPECT_EQ(Status().inequality, sentence);
+  EXPECT_EQ(Status().repairs, 1u);
+}
+
+TEST_F(CoordinatorRepairTest, ARepairStandsUntilALaterRoundsHashesAgree) {
+  Begin(Options(3, 1));
+  Round(0, {{1, 2}, {1, 3}, {1, 2}});
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));  // its answer may have been lost
+  Round(1, {{1, 2}, {9, 3}, {1, 2}});
+  EXPECT_EQ(RepairOf(1), (Repair{1, {0, 1}}));  // the latest round tells what differs
+  EXPECT_EQ(Status().repairs, 1u);              // one repair, not two
+  const auto effects = Round(2, {{4, 5}, {4, 5}, {4, 5}});
+  EXPECT_EQ(RepairOf(1), std::nullopt);
+  EXPECT_THAT(Notices(effects), HasSubstr("has the others' state again, after round 2"));
+  EXPECT_TRUE(Status().replicas_equal);
+  EXPECT_EQ(Status().inequality, "");
+  EXPECT_FALSE(Status().records[1].replicas_equal);  // what was, was
+  Round(3, {{4, 5}, {4, 6}, {4, 5}});
+  EXPECT_EQ(Status().repairs, 2u);
+}
+
+TEST_F(CoordinatorRepairTest, WithoutAMajorityEverybodyFetches) {
+  Begin(Options(2, 1));
+  Round(0, {{1, 2}, {1, 3}});
+  EXPECT_EQ(RepairOf(0), (Repair{0, {1}}));
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
+  // The record has the lower index's.
+  EXPECT_EQ(Status().state_hash, CombineHashes({1, 2}));
+}
+
+TEST_F(CoordinatorRepairTest, AnotherProcessDoesNotInheritARepair) {
+  Begin(Options(3, 1));
+  Round(0, {{1, 2}, {1, 3}, {1, 2}});
+  Step(Returning(1, 5));
+  WorkerHeartbeat heartbeat = Beat(1);
+  heartbeat.incarnation = 5;
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(heartbeat)).repair, std::nullopt);
+}
+
+TEST_F(CoordinatorRepairTest, WhoMakesItsReplicaAnewIsNotJudgedByTheOneBefore) {
+  Begin(Options(3, 1));
+  Step(Beat(1, {Report(0, {1, 3})}));
+  Step(Returning(1, 5));
+  Step(Beat(0, {Report(0)}));
+  Step(Beat(2, {Report(0)}));
+  ASSERT_EQ(Status().record_count, 1u);
+  WorkerHeartbeat heartbeat = Beat(1);
+  heartbeat.incarnation = 5;
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(heartbeat)).repair, std::nullopt);
+  EXPECT_EQ(Status().repairs, 0u);
+}
+
+TEST_F(CoordinatorRepairTest, ARepairedRunFinishes) {
+  Begin(Options(3, 1, 2));
+  Round(0, {{1, 2}, {1, 3}, {1, 2}});
+  Round(1, {{4, 5}, {4, 5}, {4, 5}});
+  for (const uint32_t worker : {0, 1}) Step(FinalBeat(worker));
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(2))).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorRepairTest, ARunWhoseReplicasDifferAfterTheLastRoundFails) {
+  Begin(Options(2, 1, 1));
+  Round(0, {{1, 2}, {1, 3}});
+  Step(FinalBeat(0));
+  const auto effects = Step(FinalBeat(1));
+  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFailed);
+  EXPECT_EQ(Status().failure.substr(0, 24), "replicas differ: round 0");
+}
+
+TEST_F(CoordinatorRepairTest, ARunWhereNobodyAgreesAfterTheLastRoundFails) {
+  Begin(Options(3, 1, 2));
+  Round(0, {{1, 2}, {1, 2}, {1, 2}});
+  Round(1, {{1, 7}, {1, 8}, {1, 9}});
+  for (const uint32_t worker : {0, 1}) Step(FinalBeat(worker));
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(2))).phase, RunPhase::kFailed);
+}
+
+TEST_F(CoordinatorRepairTest, ShardsGetAVerdictOnTheirSnapshotsOnceTheRoundIsFinished) {
+  Begin(Options(2, 1));
+  ShardHeartbeat heartbeat = ShardBeat(0, 1, true);
+  heartbeat.snapshots = {{0, 1, 1}, {1, 1, 9}, {0, 2, 4}};
+  EXPECT_TRUE(Only<ShardHeartbeatReply>(Step(heartbeat)).verdicts.empty());
+  Round(0, {{1, 2}, {1, 2}});
+  EXPECT_EQ(Only<ShardHeartbeatReply>(Step(heartbeat)).verdicts,
+            (std::vector<SnapshotVerdict>{{0, 1, true}, {1, 1, false}}));
+}
+
+}  // namespace
+}  // namespace longwave

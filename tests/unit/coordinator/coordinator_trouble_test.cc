@@ -1,0 +1,194 @@
+// What a run waits for: shards that come back, a run without members, its own pauses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/coordinator/coordinator_testing.h"
+
+namespace longwave {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class CoordinatorTroubleTest : public CoordinatorTest {
+ protected:
+  static RegisterShard Back(uint32_t i, uint64_t incarnation, uint64_t run) {
+    RegisterShard request = Shard(i);
+    request.incarnation = incarnation;
+    request.run = run;
+    request.data_endpoint = "tcp://elsewhere:" + std::to_string(i);
+    return request;
+  }
+  uint64_t Run() { return coordinator_->Export(absl::UnixEpoch()).state.run; }
+};
+
+// --- shards that come back ---------------------------------------------------------------------
+
+TEST_F(CoordinatorTroubleTest, AShardWithItsFolderTakesItsPlaceAgainAtOnce) {
+  Begin(Options(1, 2));
+  ShardsKnow(1, 2);
+  const auto effects = Step(Back(1, 5, Run()));
+  EXPECT_EQ(Only<ShardRegistration>(effects), (ShardRegistration{Run(), false}));
+  EXPECT_THAT(Notices(effects), HasSubstr("shard 1 is back at tcp://elsewhere:1 after 0.0 s; "
+                                          "epoch 2 goes on with 1 worker"));
+  EXPECT_THAT(Refusal(Step(ShardBeat(1, 1, true)), absl::StatusCode::kAborted),
+              HasSubstr("another process has taken the place of shard 1"));
+  EXPECT_THAT(Refusal(Step(Shard(1)), absl::StatusCode::kAborted), HasSubstr("another process"));
+  // Workers hear of its endpoints once all shards know the epoch, itself included.
+  Step(ShardBeat(0, 2, true));
+  EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(0, {}, 1))).membership);
+  ShardHeartbeat heartbeat = ShardBeat(1);
+  heartbeat.incarnation = 5;
+  const auto told = Only<ShardHeartbeatReply>(Step(heartbeat));
+  EXPECT_EQ(told.membership->epoch, 2u);
+  EXPECT_TRUE(told.manifest);
+  heartbeat.known_epoch = 2;
+  Step(heartbeat);
+  const auto reply = Only<WorkerHeartbeatReply>(Step(Beat(0, {}, 1)));
+  ASSERT_TRUE(reply.membership);
+  EXPECT_EQ(reply.shards.at(1).data_endpoint, "tcp://elsewhere:1");
+}
+
+TEST_F(CoordinatorTroubleTest, AShardWithoutItsFolderWaitsForTheOneBeforeToBeSilent) {
+  Begin(Options(1, 1));
+  Step(ShardAt(0, 3));
+  now_ = 1.5;
+  EXPECT_EQ(Refusal(Step(Back(0, 5, 0)), absl::StatusCode::kUnavailable),
+            "shard 0, without the run's folder, asks for the place of one at tcp://host:0 that was "
+            "heard 1.5 s ago; wanted it to be silent for 2.0 s");
+  now_ = 2.5;
+  const auto effects = Step(Back(0, 5, 0));
+  EXPECT_EQ(Only<ShardRegistration>(effects), (ShardRegistration{Run(), true}));
+  EXPECT_THAT(Notices(effects), HasSubstr("without its folder: it restores its range"));
+  // The answer was lost: it is the same again.
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), true}));
+  // Once it has a folder again, a next process goes on from that.
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 6, Run()))), (ShardRegistration{Run(), false}));
+}
+
+TEST_F(CoordinatorTroubleTest, InTheFirstRoundThereIsNothingToRestore) {
+  Begin(Options(1, 1));
+  now_ = 3;
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), false}));
+}
+
+TEST_F(CoordinatorTroubleTest, AnotherShardsProgressTellsThatTheRunIsBeyondItsFirstRound) {
+  Begin(Options(1, 2));
+  Step(ShardAt(0, 1));
+  now_ = 3;
+  EXPECT_TRUE(Only<ShardRegistration>(Step(Back(1, 5, 0))).restore);
+}
+
+TEST_F(CoordinatorTroubleTest, AFolderOfAnotherRunIsRefused) {
+  Begin(Options(1, 1));
+  EXPECT_THAT(Refusal(Step(Back(0, 5, 0xabc)), absl::StatusCode::kFailedPrecondition),
+              HasSubstr("shard 0: its folder is of run 0000000000000abc, wanted this one, "));
+  Make(Options(1, 1));
+  Refusal(Step(Back(0, 5, 0xabc)), absl::StatusCode::kFailedPrecondition);
+}
+
+// --- silent shards -----------------------------------------------------------------------------
+
+TEST_F(CoordinatorTroubleTest, ARunWaitsForASilentShardThatComesBackInTime) {
+  Begin(Options(1, 2));
+  while (now_ < 31) {
+    now_ += 1;
+    Step(Beat(0));
+    Step(ShardBeat(0));
+    const std::string notices = Notices(Step(Tick{}));
+    if (now_ == 31) {
+      EXPECT_THAT(notices,
+                  HasSubstr("shard 1 was not heard for 31.0 s, wanted a heartbeat within 30.0 s; "
+                            "the run waits for it for 300.0 s"));
+    } else {
+      EXPECT_EQ(notices, "");
+    }
+  }
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Status().trouble, "shard 1 is silent: waiting for it to come back");
+  EXPECT_TRUE(Status().shards[1].silent);
+  now_ = 32;
+  EXPECT_THAT(Step(Tick{}), IsEmpty());  // said once
+  now_ = 33;
+  EXPECT_EQ(Notices(Step(ShardBeat(1))), "shard 1 is heard again after 33.0 s\n");
+  EXPECT_EQ(Status().trouble, "");
+}
+
+TEST_F(CoordinatorTroubleTest, ARunFailsWhenASilentShardDoesNotComeBackInTime) {
+  Begin(Options(1, 2));
+  while (now_ < 330) {
+    now_ += 1;
+    Step(Beat(0));
+    Step(ShardBeat(0));
+    ASSERT_THAT(All<PhaseChanged>(Step(Tick{})), IsEmpty());
+  }
+  now_ = 331;
+  Step(Beat(0));
+  Step(ShardBeat(0));
+  EXPECT_EQ(Only<PhaseChanged>(Step(Tick{})).reason,
+            "shard 1 was not heard for 331.0 s, wanted a heartbeat within 30.0 s");
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kFailed);
+}
+
+TEST_F(CoordinatorTroubleTest, AShardThatTakesNoPushesIsTroubleAndNoFailure) {
+  Begin(Options(1, 1));
+  ShardHeartbeat heartbeat = ShardBeat(0, 1, true);
+  heartbeat.trouble = "the disk is full";
+  EXPECT_EQ(Notices(Step(heartbeat)), "shard 0: the disk is full\n");
+  EXPECT_EQ(Notices(Step(heartbeat)), "");
+  EXPECT_EQ(Status().trouble, "shard 0: the disk is full");
+  EXPECT_EQ(Status().shards[0].trouble, "the disk is full");
+  heartbeat.trouble = "";
+  EXPECT_EQ(Notices(Step(heartbeat)), "shard 0: takes pushes again\n");
+  EXPECT_EQ(Status().trouble, "");
+}
+
+// --- nobody left -------------------------------------------------------------------------------
+
+TEST_F(CoordinatorTroubleTest, ARunWithoutMembersWaitsForOneToComeBack) {
+  Begin(Options(2, 1));
+  EXPECT_THAT(Notices(Pass(32, {})), HasSubstr("no worker is left; the run waits for one for 300"));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Status().trouble, "no worker is left: waiting for one to come back");
+  Pass(200, {});
+  Step(Returning(1, 5));
+  EXPECT_EQ(Status().trouble, "");
+  Pass(229, {});
+  Step(ShardAt(0, 4, Status().epoch));
+  Step(Ready(1, 5, 4, Status().epoch));
+  EXPECT_EQ(FirstRound(1), 4u);
+}
+
+TEST_F(CoordinatorTroubleTest, ARunFailsWhenNobodyComesBackInTime) {
+  Begin(Options(2, 1));
+  const PhaseChanged change = Only<PhaseChanged>(Pass(333, {}));
+  EXPECT_EQ(change.phase, RunPhase::kFailed);
+  EXPECT_THAT(change.reason, HasSubstr("no worker is left: worker 1 (worker-1) was not heard for"));
+}
+
+TEST_F(CoordinatorTroubleTest, WhatWasReportedByThoseWhoAreGoneFinishesWithWhoComesBack) {
+  Begin(Options(2, 1, 100));
+  Step(Beat(0, {Report(0)}));  // worker 1 has not reported it yet
+  Pass(32, {});
+  EXPECT_EQ(Status().record_count, 0u);
+  Step(Returning(1, 5));
+  Step(ShardAt(0, 1, Status().epoch));
+  EXPECT_EQ(Only<RoundFinished>(Step(Ready(1, 5, 1, Status().epoch))).record.members, 1u);
+}
+
+// --- its own pause -----------------------------------------------------------------------------
+
+TEST_F(CoordinatorTroubleTest, ItsOwnPauseIsNotTheOthersSilence) {
+  Begin(Options(2, 1));
+  Pass(5, {0, 1});
+  now_ = 100;  // it was frozen, and is thawed before it hears anybody
+  EXPECT_THAT(Step(Tick{}), IsEmpty());
+  EXPECT_EQ(Status().epoch, 1u);
+  Pass(131, {0});
+  EXPECT_EQ(Status().members[1].state.phase, WorkerPhase::kLost);  // silence goes on from there
+}
+
+}  // namespace
+}  // namespace longwave
