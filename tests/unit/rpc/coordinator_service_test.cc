@@ -1,0 +1,229 @@
+// The coordinator's service with a folder of its own: ended at any point and started again, it goes
+// on. Workers and shards are this test.
+#include "server/service/coordinator_service.h"
+
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/rpc/coordinator_client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/service/metrics_file.h"
+#include "tests/unit/store/temporary_folder.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kWait = absl::Seconds(30);
+
+class CoordinatorServiceTest : public ::testing::Test {
+ protected:
+  CoordinatorServiceTest() : config_(DefaultConfig()) {
+    config_.run.workers = 1;
+    config_.run.shards = 1;
+    config_.sync.inner_steps = 1;
+    config_.run.steps = 5;
+  }
+
+  absl::StatusOr<std::unique_ptr<CoordinatorService>> TryStart() {
+    return CoordinatorService::Start({.config = config_,
+                                      .address = "127.0.0.1:0",
+                                      .run_dir = run_dir(),
+                                      .state_dir = state_dir()});
+  }
+  // As after a crash: the one before is gone without a word.
+  void Start() {
+    service_.reset();
+    auto service = TryStart();
+    ASSERT_TRUE(service.ok()) << service.status();
+    service_ = *std::move(service);
+    client_ = CoordinatorClient::Connect(service_->address(), kWait);
+  }
+
+  RegisterWorker Worker() const {
+    return {.name = "w",
+            .identity = 5,
+            .manifest = Manifest{{{"a", {64, 64}}}},
+            .layout_hash = 7,
+            .incarnation = 1,
+            .settings = BindingSettings(config_)};
+  }
+  RegisterShard Shard() const {
+    return {.shard = 0,
+            .data_endpoint = "tcp://h:1",
+            .control_endpoint = "h:2",
+            .incarnation = 2,
+            .settings = BindingSettings(config_)};
+  }
+  void Begin() {
+    ASSERT_TRUE(client_->Register(Shard()).ok());
+    ASSERT_TRUE(client_->Register(Worker()).ok());
+    ASSERT_TRUE(KnowEpoch(1).ok());
+  }
+  absl::Status KnowEpoch(uint32_t epoch) {
+    return client_
+        ->Heartbeat(ShardHeartbeat{
+            .shard = 0, .incarnation = 2, .known_epoch = epoch, .knows_manifest = true})
+        .status();
+  }
+  absl::StatusOr<WorkerHeartbeatReply> Report(uint32_t round) {
+    return client_->Heartbeat(WorkerHeartbeat{
+        .worker = 0,
+        .incarnation = 1,
+        .state = {.phase = WorkerPhase::kTraining},
+        .rounds = {{.round = round, .segment_hashes = {9}, .tokens = 10u * (round + 1)}},
+        .known_epoch = 1});
+  }
+  RunStatus Status() {
+    auto status = client_->GetStatus(0);
+    EXPECT_TRUE(status.ok()) << status.status();
+    return status.value_or(RunStatus());
+  }
+
+  std::string run_dir() const { return folder_.path() + "/run"; }
+  std::string state_dir() const { return folder_.path() + "/state/coordinator"; }
+  std::string metrics_path() const { return run_dir() + "/metrics.jsonl"; }
+  // The rounds of the file, in order.
+  std::vector<std::string> MetricsRounds() const {
+    std::vector<std::string> rounds;
+    std::ifstream in(metrics_path());
+    for (std::string line; std::getline(in, line);) rounds.push_back(line.substr(0, 10));
+    return rounds;
+  }
+
+  RunConfig config_;
+  TemporaryFolder folder_;
+  std::unique_ptr<CoordinatorService> service_;
+  std::unique_ptr<CoordinatorClient> client_;
+};
+
+TEST_F(CoordinatorServiceTest, StartedAgainItGoesOnWithTheRun) {
+  Start();
+  Begin();
+  const auto before = Report(0);
+  ASSERT_TRUE(before.ok()) << before.status();
+  Start();
+  RunStatus status = Status();
+  EXPECT_EQ(status.phase, RunPhase::kTraining);
+  EXPECT_EQ(status.epoch, 1u);
+  EXPECT_EQ(status.record_count, 1u);
+  EXPECT_EQ(status.members.at(0).member.name, "w");
+  // Nobody needs to register again; who does gets the same answer.
+  ASSERT_TRUE(KnowEpoch(1).ok());
+  const auto reply = Report(1);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->run, before->run);
+  EXPECT_EQ(reply->instruction, Instruction::kContinue);
+  EXPECT_EQ(client_->Register(Worker()).value_or(99), 0u);
+  EXPECT_EQ(client_->Register(Shard())->run, before->run);
+  status = Status();
+  EXPECT_EQ(status.record_count, 2u);
+  EXPECT_EQ(status.records.at(1).tokens, 20u);
+  EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0", "{\"round\":1"));
+}
+
+TEST_F(CoordinatorServiceTest, StartedAgainBeforeTheRunBeganItStillWaits) {
+  Start();
+  ASSERT_TRUE(client_->Register(Worker()).ok());
+  Start();
+  EXPECT_EQ(Status().members.size(), 1u);
+  Begin();
+  EXPECT_EQ(Status().phase, RunPhase::kTraining);
+}
+
+TEST_F(CoordinatorServiceTest, WithoutAFolderItKnowsNothingOfTheRunBefore) {
+  auto service = CoordinatorService::Start({.config = config_, .address = "127.0.0.1:0"});
+  ASSERT_TRUE(service.ok()) << service.status();
+  service_ = *std::move(service);
+  client_ = CoordinatorClient::Connect(service_->address(), kWait);
+  Begin();
+  EXPECT_TRUE(Report(0).ok());
+  EXPECT_FALSE(std::filesystem::exists(state_dir()));
+}
+
+TEST_F(CoordinatorServiceTest, ARunThatWasStoppedStaysStopped) {
+  Start();
+  Begin();
+  ASSERT_TRUE(client_->StopRun("enough").ok());
+  Start();
+  const auto reply = Report(0);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->instruction, Instruction::kStop);
+  EXPECT_EQ(reply->reason, "enough");
+}
+
+TEST_F(CoordinatorServiceTest, AFolderOfAnotherConfigurationIsRefused) {
+  Start();
+  Begin();
+  service_.reset();
+  config_.sync.rho = 0.5;
+  const absl::Status status = TryStart().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(), state_dir() +
+                                  ": the coordinator's record is of a run with other "
+                                  "settings; wanted this run's");
+}
+
+TEST_F(CoordinatorServiceTest, AFolderIsOneCoordinatorsAtATime) {
+  Start();
+  EXPECT_EQ(TryStart().status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(CoordinatorServiceTest, AnswersNobodyWhileItCannotWriteWhatItDecided) {
+  Start();
+  Begin();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open((state_dir() + "/coordinator.db").c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  EXPECT_EQ(Report(0).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(MetricsRounds(), ElementsAre());
+  ASSERT_EQ(sqlite3_exec(other, "ROLLBACK", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(other);
+  const auto reply = Report(0);  // sent again, it says nothing new
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0"));
+  Start();
+  EXPECT_EQ(Status().record_count, 1u);
+}
+
+TEST_F(CoordinatorServiceTest, LinesThatACrashKeptFromTheFileAreWrittenLater) {
+  Start();
+  Begin();
+  for (const uint32_t round : {0, 1, 2}) ASSERT_TRUE(Report(round).ok());
+  service_.reset();
+  // Round 1's line is torn, round 2's was never written.
+  const auto first = [&] {
+    std::ifstream in(metrics_path());
+    std::string line;
+    std::getline(in, line);
+    return line;
+  }();
+  std::ofstream(metrics_path(), std::ios::trunc) << first << "\n{\"round\":1,\"st";
+  Start();
+  EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0", "{\"round\":1", "{\"round\":2"));
+  ASSERT_TRUE(Report(3).ok());
+  EXPECT_EQ(MetricsRounds().size(), 4u);
+}
+
+TEST_F(CoordinatorServiceTest, AFileThatIsAheadOfTheRecordIsNotWrittenTwice) {
+  std::filesystem::create_directories(run_dir());
+  std::ofstream(metrics_path()) << "{\"round\":7}\nno json\n{\"text\":1}\n";
+  const auto file = MetricsFile::Continue(run_dir(), 5);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->next_round(), 5u);
+  EXPECT_EQ(MetricsFile::Continue(run_dir(), 20)->next_round(), 8u);
+  EXPECT_EQ(MetricsRounds().size(), 3u);
+}
+
+}  // namespace
+}  // namespace longwave
