@@ -96,6 +96,10 @@ void DurableShard::PassTime(absl::Time now) {
     }
   }
   if (!restores_.empty()) PursueRestores(now);
+  // Of use as long as the aggregator alone has all that came after them.
+  std::erase_if(restored_models_, [&](const auto& restored) {
+    return restored.second.round + 1 < OpenRound(restored.first);
+  });
 }
 
 void DurableShard::StepAggregator(const AggregatorEvent& event, bool is_push, absl::Time now) {
@@ -130,12 +134,7 @@ void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t>
   const uint32_t round = merged.round;
   Progress& progress = ProgressOf(merged.segment);
   progress.open_round = round + 1;
-  progress.has_closed = true;
-  const auto restored = restored_models_.find(merged.segment);
-  // Of use as long as the aggregator alone has all that came after it.
-  if (restored != restored_models_.end() && restored->second.round < round)
-    restored_models_.erase(restored);
-  if (!sequence.has_value()) return;
+  if (!sequence.has_value()) return;  // the commit fails
   progress.replay_from = *sequence + 1;
   progress.state_is_due |= StateIsDueAfter(merged);
   if (options_.can_catch_up && (uint64_t{round} + 1) % options_.snapshot_rounds == 0) {
@@ -222,7 +221,7 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
 }
 
 absl::Status DurableShard::CheckModelRound(const FrameHeader& header) const {
-  const uint32_t open_round = ProgressOf(header.segment).open_round;
+  const uint32_t open_round = OpenRound(header.segment);
   const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, header.segment);
   const uint32_t above = latest.has_value() ? latest->key.round : 0;
   if (header.round > above && header.round <= open_round) return absl::OkStatus();
@@ -251,7 +250,7 @@ FrameHeader DurableShard::FrameTo(uint32_t worker, FrameKind kind, uint32_t segm
   header.worker = worker;
   header.segment = segment;
   // What was known before the disk failed may have been forgotten since.
-  if (IsMine(segment) && trouble_.empty()) header.weight = ProgressOf(segment).open_round;
+  if (IsMine(segment) && trouble_.empty()) header.weight = OpenRound(segment);
   return header;
 }
 
@@ -276,6 +275,10 @@ void DurableShard::Emit(decltype(Outgoing::what) what, bool answers_push) {
   outgoing_.push_back({current_event_, answers_push, std::move(what)});
 }
 
+uint32_t DurableShard::OpenRound(uint32_t segment) const {
+  return aggregator_ != nullptr ? aggregator_->open_round(segment) : ProgressOf(segment).open_round;
+}
+
 bool DurableShard::IsMember(uint32_t worker) const {
   return std::ranges::any_of(membership_.members,
                              [&](const Member& member) { return member.worker == worker; });
@@ -292,11 +295,11 @@ std::vector<uint32_t> DurableShard::LiveMembers() const {
 ShardState DurableShard::state() const {
   ShardState state = counted_;
   if (aggregator_ != nullptr) Add(aggregator_->state(), state);
-  state.open_round = progress_.front().open_round;
+  state.open_round = OpenRound(first_segment_);
   state.newest_round = 0;
-  for (const Progress& progress : progress_) {
-    state.open_round = std::min(state.open_round, progress.open_round);
-    state.newest_round = std::max(state.newest_round, progress.open_round);
+  for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
+    state.open_round = std::min(state.open_round, OpenRound(segment));
+    state.newest_round = std::max(state.newest_round, OpenRound(segment));
   }
   if (store_ != nullptr) {
     state.log_bytes = store_->log().file_bytes();

@@ -152,10 +152,10 @@ class DurableShard {
   ShardStore* store() { return store_.get(); }
 
  private:
-  struct Progress {  // of a segment
-    uint32_t open_round = 0;
+  struct Progress {            // of a segment
+    uint32_t open_round = 0;   // as the log has it
+    uint32_t first_round = 0;  // the first that this shard has closed, or will
     uint64_t replay_from = 1;  // the first record that may be of its open round
-    bool has_closed = false;   // the aggregator has the update of the round before
     bool has_state = false;    // there is a state snapshot
     bool state_is_due = false;
   };
@@ -179,6 +179,7 @@ class DurableShard {
   absl::Status OpenAll();
   absl::StatusOr<bool> Recover();  // whether segments without a state are to be restored
   absl::Status RestoreSegment(uint32_t segment);
+  absl::StatusOr<std::vector<SegmentSnapshot>> ReadState(const SnapshotHeader& header);
   absl::Status ReplayRecord(uint64_t sequence, const LogRecord& record);
   void Fail(const absl::Status& status, absl::Time now);
   void Reopen(absl::Time now);
@@ -225,6 +226,7 @@ class DurableShard {
   bool IsMine(uint32_t segment) const { return segment - first_segment_ < segment_count_; }
   Progress& ProgressOf(uint32_t segment) { return progress_[segment - first_segment_]; }
   const Progress& ProgressOf(uint32_t segment) const { return progress_[segment - first_segment_]; }
+  uint32_t OpenRound(uint32_t segment) const;
   bool IsMember(uint32_t worker) const;
   std::vector<uint32_t> LiveMembers() const;  // that take part
   static void Add(const ShardState& counts, ShardState& to);

@@ -62,21 +62,21 @@ void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
 }
 
 std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t from) const {
-  const Progress& progress = ProgressOf(segment);
-  if (from >= progress.open_round) return 0;
+  const uint32_t open_round = OpenRound(segment);
+  if (from >= open_round) return 0;
   if (store_ == nullptr) {
     // The aggregator has the last one; whoever asks pulls it.
-    if (progress.has_closed && from + 1 == progress.open_round) return 0;
-    return std::nullopt;
+    const bool has_it = from + 1 == open_round && from >= ProgressOf(segment).first_round;
+    return has_it ? std::optional<uint64_t>(0) : std::nullopt;
   }
-  const auto bytes = store_->log().MergedPayloadBytes(segment, from, progress.open_round - 1);
+  const auto bytes = store_->log().MergedPayloadBytes(segment, from, open_round - 1);
   return bytes.ok() ? std::optional<uint64_t>(*bytes) : std::nullopt;
 }
 
 void DurableShard::TellFetch(uint64_t event, const FrameHeader& header,
                              std::vector<ShardEffect>& effects) {
   const uint32_t segment = header.segment;
-  const uint32_t open_round = ProgressOf(segment).open_round;
+  const uint32_t open_round = OpenRound(segment);
   const auto answer = [&](Outcome outcome, std::string reason) {
     effects.push_back({event, AnswerTo(header, outcome, std::move(reason))});
   };

@@ -86,6 +86,11 @@ absl::StatusOr<bool> DurableShard::Recover() {
   return restores;
 }
 
+absl::StatusOr<std::vector<SegmentSnapshot>> DurableShard::ReadState(const SnapshotHeader& header) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer content, store_->snapshots().Read(header.key));
+  return DecodeStateContent(content, header.key.segment_count);
+}
+
 absl::Status DurableShard::RestoreSegment(uint32_t segment) {
   Progress& progress = ProgressOf(segment);
   const uint64_t first = store_->log().recovery().first_sequence;
@@ -94,15 +99,10 @@ absl::Status DurableShard::RestoreSegment(uint32_t segment) {
   for (;;) {
     const auto latest = snapshots.Latest(SnapshotKind::kState, segment);
     if (!latest.has_value() || latest->replay_from < first) break;
-    const absl::StatusOr<Buffer> content = snapshots.Read(latest->key);
-    absl::StatusOr<std::vector<SegmentSnapshot>> state = content.status();
-    if (content.ok()) state = DecodeStateContent(*content, latest->key.segment_count);
+    auto state = ReadState(*latest);
     if (state.ok()) {
       SegmentSnapshot snapshot = std::move((*state)[segment - latest->key.first_segment]);
-      if (snapshot.closed.has_value()) {
-        snapshot.closed->payload = Copied(snapshot.closed->payload);
-        progress.has_closed = true;
-      }
+      if (snapshot.closed.has_value()) snapshot.closed->payload = Copied(snapshot.closed->payload);
       progress.open_round = snapshot.open_round;
       progress.replay_from = latest->replay_from;
       progress.has_state = true;
@@ -130,7 +130,6 @@ absl::Status DurableShard::ReplayRecord(uint64_t sequence, const LogRecord& reco
   if (merged->header.round < progress.open_round) return absl::OkStatus();
   progress.open_round = merged->header.round + 1;
   progress.replay_from = sequence + 1;
-  progress.has_closed = true;
   // The shard may have ended before it could write one.
   progress.state_is_due |= StateIsDueAfter(merged->header);
   return absl::OkStatus();
@@ -201,6 +200,7 @@ void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t work
   snapshot.open_round = round;
   Progress& progress = ProgressOf(segment);
   progress.open_round = round;
+  progress.first_round = round;
   absl::Status restored = aggregator_->Restore(segment, std::move(snapshot));
   const std::string note =
       absl::StrCat("segment ", segment, " is restored: round ", round, " is open, as worker ",

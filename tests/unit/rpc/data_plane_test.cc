@@ -5,13 +5,18 @@
 #include <utility>
 #include <vector>
 
+#include "common/wire/snapshot_payload.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/shard_data_plane.h"
+#include "server/store/file_catalog.h"
+#include "server/store/sim_file_system.h"
 #include "tests/unit/rpc/shard_worker.h"
 
 namespace longwave {
 namespace {
+
+constexpr uint64_t kIncarnation = 0xfeed;
 
 std::string Text(const Buffer& payload) {
   return std::string(reinterpret_cast<const char*>(payload.bytes().data()), payload.size());
@@ -39,7 +44,7 @@ class DataPlaneTest : public ::testing::Test {
     dealer_ = NewDealer();
   }
   void TearDown() override {
-    plane_->Stop();
+    if (plane_ != nullptr) plane_->Stop();
     EXPECT_TRUE(serving_.get().ok());
   }
 
@@ -49,13 +54,27 @@ class DataPlaneTest : public ::testing::Test {
     return *std::move(dealer);
   }
 
-  void Begin(std::vector<Member> members) {
-    auto aggregator = Aggregator::Create(
-        {.run = kRun, .up = config_.sync.up, .rho = config_.sync.rho, .down = config_.sync.down},
-        layout_);
-    ASSERT_TRUE(aggregator.ok()) << aggregator.status();
-    plane_->Begin(kRun, *std::move(aggregator));
+  void Begin(std::vector<Member> members) { Begin(std::move(members), {}); }
+  // With a folder if `open_store` is one.
+  void Begin(std::vector<Member> members, OpenStore open_store) {
+    DurableShardOptions options;
+    options.aggregator = {
+        .run = kRun, .up = config_.sync.up, .rho = config_.sync.rho, .down = config_.sync.down};
+    options.snapshot_rounds = 1;
+    auto shard = DurableShard::Open(options, layout_, std::move(open_store));
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    if (disk_is_full_) files_.faults.capacity_bytes = 1;
+    plane_->Begin(kRun, kIncarnation, *std::move(shard));
     plane_->SetMembership({.epoch = 1, .members = std::move(members)});
+  }
+
+  OpenStore Folder() {
+    ShardStoreOptions options;
+    options.identity = {kRun, 0, layout_.hash()};
+    options.make_catalog = [this](const std::string& folder) {
+      return MakeFileCatalog(&files_, folder);
+    };
+    return [this, options] { return ShardStore::Open(&files_, "state", options); };
   }
 
   void Push(Dealer& from, uint32_t worker, uint32_t segment, uint32_t round = 0) {
@@ -80,8 +99,18 @@ class DataPlaneTest : public ::testing::Test {
     EXPECT_EQ(frame.header.round, round);
   }
 
+  // The merged update, and then the ask for the snapshot that follows each round.
+  static void ExpectAsked(Dealer& at, uint32_t segment, uint32_t round) {
+    ExpectMerged(at, segment, round);
+    const Frame ask = MustReceive(at);
+    EXPECT_EQ(ask.header.kind, FrameKind::kAsk);
+    EXPECT_EQ(ask.header.round, round + 1);
+  }
+
   const RunConfig config_;
   const Layout layout_;
+  SimFileSystem files_{1};  // the serving thread's, once it serves
+  bool disk_is_full_ = false;
   std::unique_ptr<ShardDataPlane> plane_;
   std::future<absl::Status> serving_;
   std::unique_ptr<Dealer> dealer_;
@@ -156,6 +185,7 @@ TEST_F(DataPlaneTest, TheAnswerToAHelloSaysNothingThatAnswersDoNot) {
   FrameHeader wanted = Header(FrameKind::kAnswer, kRun, 3);
   wanted.outcome = Outcome::kAccepted;
   wanted.segment = 0xffffffff;
+  wanted.weight = kIncarnation;  // a worker learns by it that the shard began anew
   EXPECT_EQ(MustReceive(*dealer_).header, wanted);
 }
 
@@ -164,16 +194,17 @@ TEST_F(DataPlaneTest, RejectionsAreLoggedAtDoublingNumbers) {
   Begin({{0, "a", 0}});
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 9; ++i) {
-    const FrameKind kind = i == 3 ? FrameKind::kPull : FrameKind::kPush;
-    ASSERT_TRUE(dealer_->Send(Header(kind, kRun, 7), Buffer()).ok());
+    FrameHeader header = Header(i == 3 ? FrameKind::kPull : FrameKind::kPush, kRun, 0);
+    header.segment = 9;
+    ASSERT_TRUE(dealer_->Send(header, Buffer()).ok());
     EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
   }
   const std::string log = ::testing::internal::GetCapturedStderr();
   size_t lines = 0;
   for (size_t at = 0; (at = log.find("rejected pu", at)) != std::string::npos; ++at) ++lines;
   EXPECT_EQ(lines, 4u) << log;
-  EXPECT_THAT(log, ::testing::HasSubstr("rejected push of worker 7, round 0, segment 0: wanted"));
-  EXPECT_THAT(log, ::testing::HasSubstr("rejected pull of worker 7, round 0, segment 0: wanted"));
+  EXPECT_THAT(log, ::testing::HasSubstr("rejected push of worker 0, round 0, segment 9: wanted"));
+  EXPECT_THAT(log, ::testing::HasSubstr("rejected pull of worker 0, round 0, segment 9: wanted"));
 }
 
 TEST_F(DataPlaneTest, RejectedPushSaysWhy) {
@@ -336,6 +367,78 @@ TEST_F(DataPlaneTest, IsAskedBeforeItServesAndAfterwards) {
   EXPECT_EQ(plane_->state().pushes_accepted, 1u);
   EXPECT_EQ(plane_->workers().size(), 1u);
   EXPECT_GT(plane_->last_frame(), absl::InfinitePast());
+}
+
+// What a worker pulls to catch up with waits each on its own, unlike what closes send.
+TEST_F(DataPlaneTest, PulledRoundsDoNotTakeEachOthersPlace) {
+  Begin({{0, "a", 0}, {1, "b", kRoundNever}}, Folder());
+  for (uint32_t round = 0; round < 3; ++round) {
+    Push(*dealer_, 0, 1, round);
+    ExpectAsked(*dealer_, 1, round);
+  }
+  const auto joining = NewDealer();
+  Hello(*joining, 1, 1);
+  FrameHeader pull = Header(FrameKind::kPull, kRun, 1);
+  pull.segment = 1;
+  for (pull.round = 0; pull.round < 3; ++pull.round) {
+    ASSERT_TRUE(joining->Send(pull, Buffer()).ok());
+  }
+  Hello(*joining, 1, 0);
+  for (uint32_t round = 0; round < 3; ++round) ExpectMerged(*joining, 1, round);
+}
+
+TEST_F(DataPlaneTest, WithAFolderAllIsDurableThatIsAnswered) {
+  Begin({{0, "a", 0}}, Folder());
+  for (uint32_t round = 0; round < 5; ++round) {
+    Push(*dealer_, 0, 1, round);
+    ExpectAsked(*dealer_, 1, round);
+  }
+  plane_->Stop();
+  ASSERT_TRUE(serving_.get().ok());
+  plane_ = nullptr;
+  files_.Restart(SimFileSystem::Stop::kPower);
+  auto store = Folder()();
+  ASSERT_TRUE(store.ok()) << store.status();
+  for (uint32_t round = 0; round < 5; ++round) {
+    EXPECT_TRUE((*store)->log().ReadMerged(1, round).ok()) << round;
+  }
+  serving_ = std::async(std::launch::deferred, [] { return absl::OkStatus(); });
+}
+
+TEST_F(DataPlaneTest, AsksForSnapshotsShowsThemAndServesThem) {
+  Begin({{0, "a", 0}}, Folder());
+  Push(*dealer_, 0, 1);
+  ExpectAsked(*dealer_, 1, 0);
+  FrameHeader snapshot = Header(FrameKind::kSnapshot, kRun, 0);
+  snapshot.segment = 1;
+  snapshot.round = 1;
+  const std::vector<float> values(64 * 64, 0.5f);
+  const std::span<const float> arrays[] = {values};
+  ASSERT_TRUE(dealer_->Send(snapshot, EncodeSnapshotPayload(arrays)).ok());
+  // An answer to what is sent behind it says that it has come.
+  FrameHeader fetch = Header(FrameKind::kFetch, kRun, 0);
+  fetch.segment = 1;
+  ASSERT_TRUE(dealer_->Send(fetch, Buffer()).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted) << "from the log";
+  const std::vector<SnapshotHash> hashes = plane_->condition().snapshots;
+  ASSERT_EQ(hashes.size(), 1u);
+  EXPECT_EQ(hashes[0].round, 1u);
+  plane_->SetVerdicts({{1, 1, true}});
+  EXPECT_TRUE(plane_->condition().snapshots.empty());
+  ASSERT_TRUE(dealer_->Send(fetch, Buffer()).ok());
+  const Frame sent = MustReceive(*dealer_);
+  // 16 KB of one value compress to less than an update of one tile in fp32.
+  EXPECT_EQ(sent.header.kind, FrameKind::kSnapshot);
+  EXPECT_EQ(sent.header.round, 1u);
+  EXPECT_TRUE(DecodeSnapshotPayload(sent.payload.bytes(), 1, values.size()).ok());
+}
+
+TEST_F(DataPlaneTest, AFullDiskIsTroubleAndBusy) {
+  disk_is_full_ = true;
+  Begin({{0, "a", 0}}, Folder());
+  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kBusy);
+  EXPECT_THAT(plane_->condition().trouble, ::testing::HasSubstr("the disk is full"));
 }
 
 TEST_F(DataPlaneTest, StopsWithoutEverKnowingAMembership) {}

@@ -84,7 +84,8 @@ class ServiceTest : public ::testing::Test {
                                       .shard = 0,
                                       .coordinator = coordinator_->address(),
                                       .data_endpoint = "tcp://127.0.0.1:0",
-                                      .control_address = "127.0.0.1:0"});
+                                      .control_address = "127.0.0.1:0",
+                                      .state_dir = state_dir_});
     ASSERT_TRUE(shard.ok()) << shard.status();
     shard_ = *std::move(shard);
     std::promise<void> ready;
@@ -92,6 +93,14 @@ class ServiceTest : public ::testing::Test {
       return shard_->Run(stop_.get_token(), [&ready] { ready.set_value(); });
     });
     ready.get_future().wait();
+  }
+
+  // As a signal ends it.
+  void StopShard() {
+    stop_.request_stop();
+    EXPECT_TRUE(shard_running_.get().ok());
+    shard_ = nullptr;
+    stop_ = std::stop_source();
   }
 
   // Heartbeats until the reply satisfies `done`.
@@ -143,6 +152,7 @@ class ServiceTest : public ::testing::Test {
   const Manifest manifest_;
   const Layout layout_;
   const std::filesystem::path run_dir_;
+  std::string state_dir_;  // of the shard
   std::stop_source stop_;
   std::stop_source coordinator_stop_;
   std::unique_ptr<CoordinatorService> coordinator_;
@@ -182,6 +192,48 @@ TEST_F(ServiceTest, ARunOfOneRoundEndsByItself) {
   EXPECT_EQ(round["validation_loss"], 2.25);
   EXPECT_EQ(round["replicas_equal"], true);
   EXPECT_FALSE(std::getline(metrics, line));
+}
+
+TEST_F(ServiceTest, AShardStartedAgainWithItsFolderGoesOnWhereItWas) {
+  state_dir_ = (run_dir_ / "state").string();
+  StartCoordinator(/*exit_when_done=*/true);
+  StartShard();
+  const WorkerHeartbeatReply joined = JoinAsWorker();
+  ASSERT_EQ(joined.shards.size(), 1u);
+  const FrameHeader push = Header(FrameKind::kPush, joined.run, heartbeat_.worker);
+  auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
+  ASSERT_TRUE(dealer.ok());
+  ASSERT_TRUE((*dealer)->Send(push, ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(MustReceive(**dealer).header.outcome, Outcome::kAccepted);
+  const FrameHeader merged = MustReceive(**dealer).header;
+
+  StopShard();
+  StartShard();
+  const WorkerHeartbeatReply moved = HeartbeatUntil(heartbeat_, [&](const auto& reply) {
+    return reply.membership.has_value() && !reply.shards.empty() &&
+           reply.shards[0].data_endpoint == shard_->data_endpoint();
+  });
+  heartbeat_.known_epoch = moved.membership->epoch;
+  dealer = Dealer::Connect(shard_->data_endpoint());
+  ASSERT_TRUE(dealer.ok());
+  ASSERT_TRUE((*dealer)->Send(push, ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(MustReceive(**dealer).header.outcome, Outcome::kDuplicate);
+  EXPECT_EQ(MustReceive(**dealer).header, merged) << "as it was told before, to the bit";
+  EndRun();
+}
+
+TEST_F(ServiceTest, AFolderThatAnotherProcessHasIsRefusedAtOnce) {
+  state_dir_ = (run_dir_ / "state").string();
+  StartCoordinator(/*exit_when_done=*/false);
+  StartShard();
+  JoinAsWorker();
+  const auto second = ShardService::Start({.config = config_,
+                                           .shard = 0,
+                                           .coordinator = coordinator_->address(),
+                                           .data_endpoint = "tcp://127.0.0.1:0",
+                                           .control_address = "127.0.0.1:0",
+                                           .state_dir = state_dir_});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable) << second.status();
 }
 
 // A shard that may keep a megabyte, and two segments whose pushes are larger than that.

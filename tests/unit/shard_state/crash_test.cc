@@ -18,9 +18,9 @@ using Place = std::pair<uint32_t, uint32_t>;  // segment, round
 
 // Three workers that push each round of each segment once they have the update of the one before,
 // repeat what is not answered, and remember all that they were told.
-class Run {
+class Training {
  public:
-  explicit Run(uint64_t seed) : disk_(seed), rng_(seed) {}
+  explicit Training(uint64_t seed) : disk_(seed), rng_(seed) {}
 
   SimFileSystem& files() { return disk_.files; }
   ShardOnDisk& disk() { return disk_; }
@@ -127,13 +127,13 @@ class Run {
 class CrashAtEveryOperation : public ::testing::TestWithParam<SimFileSystem::Stop> {};
 
 TEST_P(CrashAtEveryOperation, LosesNothingAndChangesNothing) {
-  Run quiet(1);
+  Training quiet(1);
   ASSERT_NO_FATAL_FAILURE(quiet.Finish(GetParam()));
   const uint64_t operations = quiet.files().operations();
   ASSERT_GT(operations, 200u);
   for (uint64_t crash_at = 0; crash_at < operations; ++crash_at) {
     SCOPED_TRACE(crash_at);
-    Run run(1 + crash_at % 5);
+    Training run(1 + crash_at % 5);
     run.files().faults.crash_at = crash_at;
     ASSERT_NO_FATAL_FAILURE(run.Finish(GetParam()));
     run.Check();
@@ -155,13 +155,13 @@ TEST_P(CrashAtEveryOperation, LosesNothingAndChangesNothing) {
 
 // Twice: also in the midst of the recovery from the first.
 TEST_P(CrashAtEveryOperation, AlsoWhileItRecovers) {
-  Run quiet(1);
+  Training quiet(1);
   ASSERT_NO_FATAL_FAILURE(quiet.Finish(GetParam()));
   const uint64_t operations = quiet.files().operations();
   for (uint64_t crash_at = 20; crash_at < operations; crash_at += 23) {
     for (uint64_t after = 0; after < 12; ++after) {
       SCOPED_TRACE(testing::Message() << crash_at << " and " << after << " later");
-      Run run(1 + crash_at % 5);
+      Training run(1 + crash_at % 5);
       run.files().faults.crash_at = crash_at;
       run.second_crash_after = after;
       ASSERT_NO_FATAL_FAILURE(run.Finish(GetParam()));
