@@ -3,8 +3,11 @@ SEEDS ?= 1
 PRESETS ?= longwave,longwave_dct,ddp,diloco,demo,flexdemo,decoupled,sparseloco
 DATA ?=
 LONGWAVE_TORCH_PYTHON ?= python3
+MINUTES ?= 10
+MODE ?= integer
+CHAOS ?=
 
-.PHONY: setup build demo test compare bench-kernels ci clean
+.PHONY: setup build demo test compare chaos bench-kernels ci clean
 
 setup:
 	tools/setup.sh
@@ -21,6 +24,12 @@ test: build
 
 compare: build
 	tools/compare.py --seeds $(SEEDS) --presets $(PRESETS) $(if $(DATA),--data $(DATA))
+
+# Kills, freezes and restarts processes of a run at random, one about every second, for MINUTES; then audits
+# it. MODE=integer: every value is known beforehand; MODE=training: a real model beside a quiet run.
+# CHAOS: more options (tests/chaos/chaos.py --help).
+chaos: build
+	tests/chaos/chaos.py --minutes $(MINUTES) --mode $(MODE) --bars $(CHAOS)
 
 # The speed of the kernels on this machine, beside the plain PyTorch step where there is a torch.
 bench-kernels: setup

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -31,7 +33,20 @@ constexpr absl::Duration kCoordinatorTime = absl::Milliseconds(350);
 // A child's end is known by the end of its output, a moment before it can be waited for.
 constexpr absl::Duration kReapInterval = absl::Milliseconds(20);
 
+// The argument after `flag`.
+std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) {
+  const auto place = std::find(argv.begin(), argv.end(), flag);
+  return place == argv.end() || place + 1 == argv.end() ? nullptr : &*(place + 1);
+}
+
 }  // namespace
+
+bool RestartBudget::Spend(absl::Time now) {
+  while (!spent_.empty() && spent_.front() + kWindow <= now) spent_.pop_front();
+  if (spent_.size() >= kMax) return false;
+  spent_.push_back(now);
+  return true;
+}
 
 uint32_t WorkerThreads(const RunConfig& config, uint32_t cores) {
   if (config.train.threads > 0) return config.train.threads;
@@ -48,14 +63,14 @@ absl::Status Cluster::Start() {
   const std::string worker = options_.binaries + "/longwave-worker";
   const std::string config_file = folder_->config_file();
 
-  Process* coordinator = nullptr;
+  Child* coordinator = nullptr;
   LONGWAVE_RETURN_IF_ERROR(Launch("coordinator",
                                   {server, "--role=coordinator", "--config", config_file,
                                    "--listen", options_.listen, "--run-dir", folder_->path()},
                                   1, &coordinator));
   LONGWAVE_RETURN_IF_ERROR(AwaitReady(coordinator, deadline, &coordinator_address_));
 
-  std::vector<Process*> shards(config_->run.shards);
+  std::vector<Child*> shards(config_->run.shards);
   for (uint32_t i = 0; i < config_->run.shards; ++i) {
     const std::string name = absl::StrCat("shard-", i);
     std::string endpoint = PlaceOf(name).data_endpoint;
@@ -66,12 +81,12 @@ absl::Status Cluster::Start() {
                 "--coordinator", coordinator_address_, "--listen", endpoint},
                1, &shards[i]));
   }
-  for (Process* shard : shards) {
+  for (Child* shard : shards) {
     std::string endpoint;
     LONGWAVE_RETURN_IF_ERROR(AwaitReady(shard, deadline, &endpoint));
   }
   for (uint32_t i = 0; i < config_->run.workers; ++i) {
-    Process* started = nullptr;
+    Child* started = nullptr;
     const std::string name = absl::StrCat("worker-", i);
     LONGWAVE_RETURN_IF_ERROR(Launch(
         name,
@@ -79,16 +94,21 @@ absl::Status Cluster::Start() {
          "--run-dir", folder_->path(), "--threads", absl::StrCat(options_.threads)},
         options_.threads, &started));
   }
+  started_ = true;
   return absl::OkStatus();
 }
 
 absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> argv,
-                             uint32_t threads, Process** process) {
+                             uint32_t threads, Child** child) {
   if (Interrupted()) return absl::CancelledError("interrupted");
   ProcessOptions options;
   options.name = name;
   Placement place = PlaceOf(name);
   options.argv = std::move(place.prefix);
+  if (options_.keep_state) {
+    argv.push_back("--state-dir");
+    argv.push_back(folder_->state_folder(name));
+  }
   for (auto* part : {&argv, &place.arguments}) {
     options.argv.insert(options.argv.end(), part->begin(), part->end());
   }
@@ -97,8 +117,8 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
   options.environment = {{"OMP_NUM_THREADS", absl::StrCat(threads)},
                          {"OPENBLAS_NUM_THREADS", absl::StrCat(threads)}};
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Process> started, Process::Start(options));
-  *process = started.get();
-  processes_.push_back(std::move(started));
+  *child = &children_.emplace_back(
+      Child{.options = std::move(options), .process = std::move(started), .budget = {}});
   return absl::OkStatus();
 }
 
@@ -106,12 +126,14 @@ Placement Cluster::PlaceOf(const std::string& process) const {
   return options_.place ? options_.place(process) : Placement();
 }
 
-absl::Status Cluster::AwaitReady(Process* process, absl::Time deadline, std::string* value) {
+absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string* value) {
+  Process* const process = child->process.get();
   while (true) {
     while (const std::optional<std::string> line = process->ReadLine()) {
       absl::string_view text = *line;
       if (!absl::ConsumePrefix(&text, "ready ")) continue;
       *value = std::string(text);
+      if (std::string* listen = ArgumentOf(child->options.argv, "--listen")) *listen = *value;
       return absl::OkStatus();
     }
     if (Interrupted()) return absl::CancelledError("interrupted");
@@ -132,49 +154,78 @@ absl::Status Cluster::AwaitReady(Process* process, absl::Time deadline, std::str
 absl::Status Cluster::Supervise(absl::Duration timeout) {
   const absl::Time deadline = MonotonicNow() + timeout;
   while (true) {
-    for (auto& process : processes_) {
-      while (process->ReadLine()) {  // a worker's "ready"; nothing else is expected
+    for (Child& child : children_) {
+      while (child.process->ReadLine()) {  // "ready"; nothing else is expected
       }
     }
     if (Interrupted()) return absl::CancelledError("interrupted");
+    LONGWAVE_RETURN_IF_ERROR(Revive());
     LONGWAVE_RETURN_IF_ERROR(FirstFailure());
     const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) return absl::OkStatus();
-    const bool reaping = std::any_of(processes_.begin(), processes_.end(), [](auto& process) {
-      return process->output_fd() < 0 && process->Running();
+    const bool reaping = std::any_of(children_.begin(), children_.end(), [](Child& child) {
+      return child.process->output_fd() < 0 && child.process->Running();
     });
     Poll(reaping ? std::min(left, kReapInterval) : left);
   }
 }
 
+bool Cluster::IsToBeRevived(Child& child) const {
+  return options_.keep_state && started_ && !child.process->Running() &&
+         child.process->killed_by().has_value();
+}
+
+absl::Status Cluster::Revive() {
+  for (Child& child : children_) {
+    if (!IsToBeRevived(child)) continue;
+    const int signal = *child.process->killed_by();
+    const std::string what = absl::StrCat(child.options.name, " was killed by signal ", signal,
+                                          " (", strsignal(signal), ")");
+    if (!child.budget.Spend(MonotonicNow())) {
+      return absl::AbortedError(absl::StrCat(
+          what, " and had been started again ", RestartBudget::kMax, " times within ",
+          absl::FormatDuration(RestartBudget::kWindow), " already; see ", child.options.log_file));
+    }
+    LONGWAVE_ASSIGN_OR_RETURN(child.process, Process::Start(child.options));
+    ++restarts_;
+    notices_.push_back(what + " and is started again");
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Cluster::TakeNotices() { return std::exchange(notices_, {}); }
+
 absl::Status Cluster::FirstFailure() {
-  for (auto& process : processes_) {
-    if (process->Running() || process->succeeded()) continue;
-    return absl::AbortedError(NamedFailure(*process));
+  for (Child& child : children_) {
+    if (child.process->Running() || child.process->succeeded()) continue;
+    if (IsToBeRevived(child)) continue;
+    return absl::AbortedError(NamedFailure(*child.process));
   }
   return absl::OkStatus();
 }
 
 bool Cluster::WorkersEnded() {
-  return std::none_of(processes_.begin() + 1 + config_->run.shards, processes_.end(),
-                      [](auto& process) { return process->Running(); });
+  return std::none_of(children_.begin() + 1 + config_->run.shards, children_.end(),
+                      [](Child& child) { return child.process->Running(); });
 }
 
 const Process* Cluster::FirstEnded() {
-  const auto ended = std::find_if(processes_.begin(), processes_.end(),
-                                  [](auto& process) { return !process->Running(); });
-  return ended == processes_.end() ? nullptr : ended->get();
+  const auto ended = std::find_if(children_.begin(), children_.end(), [this](Child& child) {
+    return !child.process->Running() && !IsToBeRevived(child);
+  });
+  return ended == children_.end() ? nullptr : ended->process.get();
 }
 
 bool Cluster::IsWorker(const Process& process) const {
-  return std::any_of(processes_.begin() + 1 + config_->run.shards, processes_.end(),
-                     [&process](const auto& worker) { return worker.get() == &process; });
+  return std::any_of(children_.begin() + 1 + config_->run.shards, children_.end(),
+                     [&process](const Child& child) { return child.process.get() == &process; });
 }
 
 void Cluster::Poll(absl::Duration timeout) {
   std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}};
-  for (const auto& process : processes_) {
-    if (process->output_fd() >= 0) fds.push_back({process->output_fd(), POLLIN, 0});
+  for (const Child& child : children_) {
+    const int fd = child.process->output_fd();
+    if (fd >= 0) fds.push_back({fd, POLLIN, 0});
   }
   // An error (EINTR) is as good as an early return: the caller looks and comes again.
   (void)poll(fds.data(), fds.size(), PollTimeoutMs(timeout + absl::Milliseconds(1)));
@@ -187,19 +238,19 @@ bool Cluster::Interrupted() const {
 
 void Cluster::Stop(absl::Time deadline, absl::Duration last_look_time,
                    const std::function<void()>& last_look) {
-  if (processes_.empty()) return;
+  if (children_.empty()) return;
   std::vector<Process*> members;
-  for (size_t i = 1; i < processes_.size(); ++i) members.push_back(processes_[i].get());
+  for (size_t i = 1; i < children_.size(); ++i) members.push_back(children_[i].process.get());
   for (Process* process : members) process->Signal(SIGTERM);
   AwaitEnd(members,
            deadline - kCoordinatorTime - (last_look ? last_look_time : absl::ZeroDuration()));
   if (last_look) last_look();
   for (Process* process : members) process->Signal(SIGKILL);
-  Process* coordinator = processes_.front().get();
+  Process* coordinator = children_.front().process.get();
   coordinator->Signal(SIGTERM);
   AwaitEnd({coordinator}, deadline);
   coordinator->Signal(SIGKILL);
-  processes_.clear();  // waits for each
+  children_.clear();  // waits for each
 }
 
 void Cluster::AwaitEnd(const std::vector<Process*>& processes, absl::Time deadline) {

@@ -2,6 +2,7 @@
 #define LONGWAVE_CLI_CLUSTER_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,12 +28,28 @@ struct ClusterOptions {
   std::string listen = "127.0.0.1:0";  // of the coordinator
   uint32_t threads = 1;                // of each worker
   absl::Duration ready_timeout = absl::Seconds(60);  // until a server says that it is ready
+  // Each process keeps its state in the run's folder, and is started again when a signal kills it.
+  bool keep_state = false;
   // By a process's name ("shard-0"); empty: all here.
   std::function<Placement(const std::string& process)> place;
 };
 
 // Threads of each worker: train.threads, or its share of the machine's cores.
 uint32_t WorkerThreads(const RunConfig& config, uint32_t cores);
+
+// How often a process may be started again: kMax times within kWindow, so that one that cannot live
+// ends the run instead of trying for ever.
+class RestartBudget {
+ public:
+  static constexpr size_t kMax = 5;
+  static constexpr absl::Duration kWindow = absl::Seconds(60);
+
+  // False: it was started again so often already; else one more is counted.
+  bool Spend(absl::Time now);
+
+ private:
+  std::deque<absl::Time> spent_;
+};
 
 // A whole cluster on this machine: one coordinator, the shards, the workers, each a child process.
 // Nothing is left running when this object goes. Not thread-safe.
@@ -53,14 +70,20 @@ class Cluster {
   // "host:port", once started.
   const std::string& coordinator_address() const { return coordinator_address_; }
 
-  // Waits for up to `timeout` and says what came: OK (nothing, or children that ended well),
-  // Cancelled (an interrupt), Aborted (a child failed: "worker-1: <its sentence>").
+  // Waits for up to `timeout` and says what came: OK (nothing, children that ended well, or one
+  // that a signal killed and that was started again), Cancelled (an interrupt), Aborted (a child
+  // failed: "worker-1: <its sentence>").
   absl::Status Supervise(absl::Duration timeout);
+
+  // A sentence for each process that was started again since the last call.
+  std::vector<std::string> TakeNotices();
+  // How often processes were started again, of all of them together.
+  uint32_t restarts() const { return restarts_; }
 
   // Children that trained or aggregated have all ended.
   bool WorkersEnded();
-  // A process that has ended, well or not, and should still be there in a run that goes on: a
-  // server rather than a worker. Null: all are there.
+  // A process that has ended, well or not, is not started again and should still be there in a run
+  // that goes on: a server rather than a worker. Null: all are there.
   const Process* FirstEnded();
   bool IsWorker(const Process& process) const;
 
@@ -71,11 +94,23 @@ class Cluster {
             const std::function<void()>& last_look);
 
  private:
+  // One of the cluster's processes: how it is started, and the process that runs now.
+  struct Child {
+    ProcessOptions options;
+    std::unique_ptr<Process> process;
+    RestartBudget budget;
+  };
+
   absl::Status Launch(const std::string& name, std::vector<std::string> argv, uint32_t threads,
-                      Process** process);
+                      Child** child);
   Placement PlaceOf(const std::string& process) const;
-  // Waits for "ready <value>" on a child's standard output.
-  absl::Status AwaitReady(Process* process, absl::Time deadline, std::string* value);
+  // Waits for "ready <value>" on a server's standard output. When it is started again it listens
+  // there, so that nobody has to look for it.
+  absl::Status AwaitReady(Child* child, absl::Time deadline, std::string* value);
+  // A signal has killed it, and the next Revive starts it again.
+  bool IsToBeRevived(Child& child) const;
+  // Starts again what a signal has killed. Aborted: too often.
+  absl::Status Revive();
   // The first child that ended with a failure, as Aborted.
   absl::Status FirstFailure();
   // Blocks until output, an end or an interrupt comes, at most for `timeout`.
@@ -89,7 +124,10 @@ class Cluster {
   const int interrupt_fd_;
   std::string coordinator_address_;
   // In the order of starting: the coordinator, the shards, the workers.
-  std::vector<std::unique_ptr<Process>> processes_;
+  std::deque<Child> children_;
+  bool started_ = false;  // all of them
+  std::vector<std::string> notices_;
+  uint32_t restarts_ = 0;
 };
 
 }  // namespace longwave

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/screen.h"
@@ -37,6 +39,11 @@ class LogDisplay : public Display {
       Print(absl::StrCat("training ", input.status->parameters, " parameters, coordinator at ",
                          input.coordinator_address));
     }
+    std::vector<std::string> troubles = TroubleLines(*input.status);
+    if (troubles != troubles_) {
+      troubles_ = std::move(troubles);
+      for (const std::string& trouble : troubles_) Print(trouble);
+    }
     const auto& records = input.status->records;
     for (; rounds_seen_ < records.size(); ++rounds_seen_) {
       const RoundRecord& record = records[rounds_seen_];
@@ -57,6 +64,7 @@ class LogDisplay : public Display {
   bool header_shown_ = false;
   bool training_shown_ = false;
   std::string note_;
+  std::vector<std::string> troubles_;
   size_t rounds_seen_ = 0;
   std::optional<double> validation_loss_;
 };

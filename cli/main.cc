@@ -4,6 +4,7 @@
 
 #include "cli/bench/link_bench.h"
 #include "cli/bench/shard_bench.h"
+#include "cli/replay/replay.h"
 #include "cli/status.h"
 #include "cli/up.h"
 
@@ -26,10 +27,20 @@ int main(int argc, char** argv) {
   up_command->add_option("--runs-dir", up.runs_dir, "Folder of the runs' folders")
       ->capture_default_str();
   up_command->add_flag("--plain", up.plain, "A line a round, also in a terminal");
+  up_command->add_flag("--no-state", up.no_state,
+                       "Keep nothing on disk to go on from: a process that is killed ends the run");
 
   std::string address;
   CLI::App* status_command = app.add_subcommand("status", "Show what a coordinator knows.");
   status_command->add_option("address", address, "host:port of the coordinator")->required();
+
+  longwave::ReplayOptions replay;
+  CLI::App* replay_command = app.add_subcommand(
+      "replay", "Audit what a run's shards have kept, and make its model again from it.");
+  replay_command->add_option("run", replay.run_folder, "The run's folder, as in runs/")->required();
+  replay_command->add_option("--initial", replay.initial,
+                             "The weights before round 0, as safetensors, instead of having "
+                             "longwave-worker make them");
 
   CLI::App* bench_command = app.add_subcommand("bench", "Measure a part under load.");
   bench_command->require_subcommand(1);
@@ -52,6 +63,7 @@ int main(int argc, char** argv) {
   // An empty path was given all the same, and is refused.
   if (data_option->count() > 0) up.data = data;
   if (up_command->parsed()) return longwave::RunUp(up);
+  if (replay_command->parsed()) return longwave::RunReplayCommand(replay);
   if (bench_shard_command->parsed()) return longwave::RunBenchShard(bench_shard);
   if (bench_link_command->parsed()) return longwave::RunBenchLink(bench_link);
   return longwave::RunStatusCommand(address);

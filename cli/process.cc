@@ -160,6 +160,11 @@ bool Process::Running() {
   return running_;
 }
 
+std::optional<int> Process::killed_by() const {
+  if (running_ || !WIFSIGNALED(wait_status_)) return std::nullopt;
+  return WTERMSIG(wait_status_);
+}
+
 void Process::Signal(int signal) {
   if (Running()) kill(pid_, signal);
 }

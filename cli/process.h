@@ -47,6 +47,8 @@ class Process {
   bool Running();
   // Of a process that has ended: its exit status was 0.
   bool succeeded() const { return wait_status_ == 0; }
+  // Of a process that has ended: the signal that killed it; nothing if it ended by itself.
+  std::optional<int> killed_by() const;
   // Of a process that has ended: a sentence that says how. The last line of its log that starts
   // with "error: ", without that; else its exit status or signal.
   std::string FailureSentence() const;

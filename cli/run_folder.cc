@@ -78,6 +78,10 @@ std::string RunFolder::log_file(const std::string& process) const {
   return absl::StrCat(path_, "/logs/", process, ".log");
 }
 
+std::string RunFolder::state_folder(const std::string& process) const {
+  return absl::StrCat(path_, "/state/", process);
+}
+
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
   const std::string temporary = path + ".tmp";
   std::FILE* file = std::fopen(temporary.c_str(), "wb");

@@ -17,6 +17,7 @@ namespace longwave {
 //   model.safetensors   the final weights (the validating worker)
 //   summary.json        what it came to
 //   logs/<process>.log  standard error of each process
+//   state/<process>/    what the process needs to go on after a crash (unless up --no-state)
 class RunFolder {
  public:
   // Makes <runs_dir>/<run.name>, or <runs_dir>/<preset>-<YYYYmmdd-HHMMSS> for a run without a name,
@@ -32,6 +33,8 @@ class RunFolder {
   std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
   std::string model_file() const { return path_ + "/model.safetensors"; }
   std::string log_file(const std::string& process) const;
+  // A process makes its own when it starts.
+  std::string state_folder(const std::string& process) const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}

@@ -44,7 +44,12 @@ int RunStatusCommand(const std::string& address) {
                       FormatDuration(status->seconds)),
          absl::StrCat("validation ", FormatLoss(status->validation_loss.value_or(
                                          std::numeric_limits<double>::quiet_NaN()))),
-         absl::StrCat("replicas   ", ReplicasLine(*status)), ""});
+         absl::StrCat("replicas   ", ReplicasLine(*status),
+                      status->repairs > 0 ? absl::StrCat(", repaired ", status->repairs) : "")});
+  for (const std::string& line : TroubleLines(*status)) {
+    Print({absl::StrCat("trouble    ", line)});
+  }
+  Print({""});
   Print(WorkerLines(*status));
   Print({""});
   Print(ShardLines(*status));

@@ -68,6 +68,7 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
   summary.replicas_may_differ = !PromisesEqualReplicas(config);
   summary.state_hash = status.state_hash;
   summary.model_file = status.model_file;
+  summary.repairs = status.repairs;
   if (outcome == RunOutcome::kFinished && PromisesEqualReplicas(config) &&
       !summary.replicas_equal) {
     summary.outcome = RunOutcome::kFailed;
@@ -102,6 +103,8 @@ std::string FormatSummaryJson(const Summary& summary) {
       {"replicas_equal", summary.replicas_equal},
       {"state_hash", FormatHash(summary.state_hash)},
       {"model_file", summary.model_file},
+      {"repairs", summary.repairs},
+      {"restarts", summary.restarts},
   };
   // A sentence may quote bytes of the outside world that are no UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

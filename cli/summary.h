@@ -35,6 +35,8 @@ struct Summary {
   bool replicas_may_differ = false;  // by the method: each worker applies its own update
   uint64_t state_hash = 0;
   std::string model_file;
+  uint64_t repairs = 0;   // replicas that had to fetch segments anew
+  uint32_t restarts = 0;  // of processes that were killed
 
   double tokens_per_second() const { return wall_seconds > 0 ? tokens / wall_seconds : 0; }
   // What DDP (a gradient a step) and DiLoCo (a pseudo-gradient a round) would have sent by now in

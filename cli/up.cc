@@ -76,7 +76,8 @@ class Run {
         display_(Display::Create(options.plain)),
         cluster_({.binaries = std::move(binaries),
                   .listen = ListenAddress(config),
-                  .threads = WorkerThreads(config, std::thread::hardware_concurrency())},
+                  .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
+                  .keep_state = !options.no_state},
                  &config_, &folder_, interrupt_fd) {}
 
   Summary Execute() {
@@ -95,8 +96,10 @@ class Run {
     cluster_.Stop(deadline, StatusFeed::kCallTimeout, last_look);
     Show("");  // a failure is what the command closes with
     display_.reset();
-    return Summarize(config_, feed_.status(), verdict.outcome, std::move(verdict.failure),
-                     Elapsed());
+    Summary summary =
+        Summarize(config_, feed_.status(), verdict.outcome, std::move(verdict.failure), Elapsed());
+    summary.restarts = cluster_.restarts();
+    return summary;
   }
 
  private:
@@ -107,6 +110,7 @@ class Run {
     while (true) {
       const absl::Status children = cluster_.Supervise(kRefreshInterval);
       feed_.Refresh();
+      for (std::string& notice : cluster_.TakeNotices()) Show(std::move(notice));
       Show("");
       if (!children.ok()) return VerdictOf(children);
       switch (feed_.status().phase) {
@@ -159,6 +163,7 @@ class Run {
                       .run_folder = folder_.path(),
                       .coordinator_address = cluster_.coordinator_address(),
                       .elapsed_s = Elapsed(),
+                      .restarts = cluster_.restarts(),
                       .note = std::move(note)});
   }
 

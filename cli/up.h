@@ -17,6 +17,7 @@ struct UpOptions {
   std::string name;                    // stands for run.name; empty: as configured
   std::string runs_dir = "runs";
   bool plain = false;
+  bool no_state = false;  // nothing is kept, and a process that is killed ends the run
 };
 
 // `longwave up`: a whole cluster on this machine, from its start to its end. Returns the exit

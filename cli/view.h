@@ -20,8 +20,9 @@ struct ViewInput {
   const RunStatus* status = nullptr;  // with every record of the run
   std::string run_folder;
   std::string coordinator_address;
-  double elapsed_s = 0;  // since the command began
-  std::string note;      // the last line: what is being waited for, or what went wrong
+  double elapsed_s = 0;   // since the command began
+  uint32_t restarts = 0;  // of processes that were killed
+  std::string note;       // the last line: what is being waited for, or what went wrong
 };
 
 // Preset, model, cluster and run folder.
@@ -38,6 +39,8 @@ bool ShowsRound(const RunConfig& config, uint32_t round_count_done);
 // Tables of a status; also what `longwave status` prints.
 std::vector<std::string> WorkerLines(const RunStatus& status);
 std::vector<std::string> ShardLines(const RunStatus& status);
+// What the run waits for and why a shard takes no pushes, a sentence each; none: all is well.
+std::vector<std::string> TroubleLines(const RunStatus& status);
 // Bytes per worker beside what DDP and DiLoCo would have sent by now.
 std::vector<std::string> TrafficLines(const Summary& summary);
 

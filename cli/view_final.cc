@@ -91,6 +91,10 @@ std::vector<std::string> FinalLines(const Summary& summary, const std::string& r
   row("DiLoCo, fp32", sent(summary.bytes_diloco_fp32()));
   row("DDP, fp32", sent(summary.bytes_ddp_fp32()));
   row("replicas", absl::StrCat(ReplicasText(summary), ", state ", FormatHash(summary.state_hash)));
+  if (summary.restarts > 0 || summary.repairs > 0) {
+    row("mended", absl::StrCat("processes started again: ", summary.restarts,
+                               ", replicas repaired: ", summary.repairs));
+  }
   if (!summary.model_file.empty()) row("weights", summary.model_file);
   row("files", absl::StrCat(run_folder, "/: config.yaml, metrics.jsonl, summary.json, logs/"));
   return lines;

@@ -63,6 +63,12 @@ std::vector<std::string> Below(const std::vector<std::string>& table, size_t row
   return lines;
 }
 
+// What the shard does: it takes pushes, cannot take any, or is not heard.
+std::string_view StateText(const ShardStatus& shard) {
+  if (shard.silent) return "silent";
+  return shard.trouble.empty() ? "up" : "trouble";
+}
+
 // Rounds that the worker has finished: its state names the one that it is in.
 uint32_t RoundsDone(const WorkerState& state) {
   const bool after_round =
@@ -130,6 +136,10 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
   if (!status.inequality.empty() && PromisesEqualReplicas(config)) {
     lines.push_back(absl::StrCat("replicas differ: ", status.inequality));
   }
+  if (input.restarts > 0 || status.repairs > 0) {
+    lines.push_back(absl::StrCat("mended  processes started again ", input.restarts,
+                                 "   replicas repaired ", status.repairs));
+  }
 
   const Summary so_far = Summarize(config, status, RunOutcome::kStopped, "", input.elapsed_s);
   lines.push_back("");
@@ -140,6 +150,10 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
   if (note.empty() && status.phase == RunPhase::kWaiting) note = WaitingNote(config, status);
   std::vector<std::string> notes;
   if (!note.empty()) notes = {"", note};
+  if (note.empty()) {
+    notes = TroubleLines(status);
+    if (!notes.empty()) notes.insert(notes.begin(), "");
+  }
 
   const std::vector<std::string> worker_table = WorkerLines(status);
   size_t worker_rows = kWorkerRowsMax;
@@ -185,17 +199,29 @@ std::vector<std::string> WorkerLines(const RunStatus& status) {
 
 std::vector<std::string> ShardLines(const RunStatus& status) {
   TextTable table;
-  table.AddRow({"shard", "open round", "accepted", "late", "rejected", "in", "out", "heard"});
+  table.AddRow({"shard", "state", "open round", "accepted", "late", "rejected", "in", "out", "kept",
+                "heard"});
   for (const ShardStatus& shard : status.shards) {
     const ShardState& state = shard.state;
-    table.AddRow({absl::StrCat("shard-", shard.shard.shard), absl::StrCat(state.open_round),
-                  absl::StrCat(state.pushes_accepted), absl::StrCat(state.pushes_late),
-                  absl::StrCat(state.pushes_rejected),
+    table.AddRow({absl::StrCat("shard-", shard.shard.shard), std::string(StateText(shard)),
+                  absl::StrCat(state.open_round), absl::StrCat(state.pushes_accepted),
+                  absl::StrCat(state.pushes_late), absl::StrCat(state.pushes_rejected),
                   FormatBytes(static_cast<double>(state.bytes_received)),
                   FormatBytes(static_cast<double>(state.bytes_sent)),
+                  FormatBytes(static_cast<double>(state.log_bytes + state.snapshot_bytes)),
                   absl::StrFormat("%.1f s", shard.heartbeat_age_s)});
   }
   return table.Lines();
+}
+
+std::vector<std::string> TroubleLines(const RunStatus& status) {
+  std::vector<std::string> lines;
+  if (!status.trouble.empty()) lines.push_back(status.trouble);
+  for (const ShardStatus& shard : status.shards) {
+    if (shard.trouble.empty()) continue;
+    lines.push_back(absl::StrCat("shard-", shard.shard.shard, " takes no pushes: ", shard.trouble));
+  }
+  return lines;
 }
 
 }  // namespace longwave

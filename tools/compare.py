@@ -53,8 +53,8 @@ def run_once(options, data, preset, seed):
     name = f"{preset}-seed{seed}"
     folder = options.runs_dir / name
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier comparison
-    command = [options.binary, "up", options.config, "--plain", "--data", data, "--name", name,
-               "--runs-dir", options.runs_dir, "--set", f"run.preset={preset}",
+    command = [options.binary, "up", options.config, "--plain", "--no-state", "--data", data,
+               "--name", name, "--runs-dir", options.runs_dir, "--set", f"run.preset={preset}",
                "--set", f"run.seed={seed}"]
     if preset in PSEUDO_GRADIENT:
         command += ["--set", f"sync.inner_steps={INNER_STEPS}"]

@@ -91,7 +91,34 @@ TEST(LiveLines, ShowProgressLossesTrafficAndMembers) {
   EXPECT_THAT(text, HasSubstr("elapsed 1:10   left 1:25   2.0 k tokens/s"));
   EXPECT_THAT(text, HasSubstr("training 2.450   validation 2.337  █▆▃▁"));
   EXPECT_THAT(text, HasSubstr("worker-1  training   131      4  2.500       93 %  73.0 kB"));
-  EXPECT_THAT(text, HasSubstr("shard-0           4        16     0         0"));
+  EXPECT_THAT(text, HasSubstr("shard-0     up           4        16     0         0"));
+  EXPECT_THAT(text, Not(HasSubstr("mended")));
+}
+
+TEST(LiveLines, SayWhatWasMendedAndWhatTheTroubleIs) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  status.repairs = 2;
+  status.trouble = "waiting for shard-0, which was last heard 7 s ago";
+  status.shards[0].silent = true;
+  status.members[0].state.phase = WorkerPhase::kLost;
+  status.members[1].state.phase = WorkerPhase::kJoining;
+  const std::vector<std::string> lines =
+      LiveLines({.config = &config, .status = &status, .restarts = 3}, TextStyle());
+  EXPECT_EQ(lines.back(), status.trouble);
+  const std::string text = Joined(lines);
+  EXPECT_THAT(text, HasSubstr("mended  processes started again 3   replicas repaired 2"));
+  EXPECT_THAT(text, HasSubstr("shard-0  silent"));
+  EXPECT_THAT(text, HasSubstr("worker-0     lost"));
+  EXPECT_THAT(text, HasSubstr("worker-1  joining"));
+}
+
+TEST(TroubleLines, NameTheShardThatTakesNoPushes) {
+  RunStatus status = Status();
+  EXPECT_TRUE(TroubleLines(status).empty());
+  status.shards[0].trouble = "the disk is full";
+  EXPECT_THAT(TroubleLines(status), ElementsAre("shard-0 takes no pushes: the disk is full"));
+  EXPECT_THAT(ShardLines(status)[1], HasSubstr("shard-0  trouble"));
 }
 
 TEST(LiveLines, AreNeverWiderThanTheTerminal) {
@@ -242,6 +269,14 @@ TEST(FinalLines, HaveTheTotals) {
   EXPECT_THAT(text, HasSubstr("146.0 kB at the sockets, 144.0 kB of them payload"));
   EXPECT_THAT(text, HasSubstr("DDP, fp32        1.0 GB each way: 7123 x"));
   EXPECT_THAT(text, HasSubstr("replicas         equal, state 0000000000000000"));
+  EXPECT_THAT(text, Not(HasSubstr("mended")));
+}
+
+TEST(FinalLines, SayWhatWasMended) {
+  Summary summary = Summarize(Config(), Status(), RunOutcome::kFinished, "", 70);
+  summary.restarts = 4;
+  EXPECT_THAT(FinalLines(summary, "runs/x"),
+              Contains("mended           processes started again: 4, replicas repaired: 0"));
 }
 
 TEST(FinalLines, SayWhyReplicasOfALocalUpdateDiffer) {

@@ -1,0 +1,185 @@
+#include "cli/replay/replay.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cli/process.h"
+#include "cli/replay/run_replay.h"
+#include "cli/replay/weights_file.h"
+#include "cli/run_folder.h"
+#include "cli/text.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "worker/models/gpt_shape.h"
+
+namespace longwave {
+namespace {
+
+void Row(absl::string_view name, const std::string& value) {
+  std::printf("%-11s%s\n", std::string(name).c_str(), value.c_str());
+}
+
+// What the run itself said of its end.
+struct Recorded {
+  uint64_t rounds = 0;
+  std::string state_hash;
+};
+
+// Nothing: there is no summary, since the run goes on or was put together by hand.
+std::optional<Recorded> ReadSummary(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("state_hash") || !json.contains("rounds") ||
+      !json["state_hash"].is_string() || !json["rounds"].is_number_unsigned()) {
+    return std::nullopt;
+  }
+  return Recorded{json["rounds"].get<uint64_t>(), json["state_hash"].get<std::string>()};
+}
+
+// The weights that every worker of the run began with, made by a worker: a file that is gone again
+// when this object is.
+class InitialWeights {
+ public:
+  ~InitialWeights() {
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+  absl::StatusOr<std::string> Make(const std::string& config_file) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "longwave-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a folder ", pattern));
+    }
+    folder_ = pattern;
+    std::error_code error;
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+    const std::string file = folder_ + "/initial.safetensors";
+    LONGWAVE_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Process> worker,
+        Process::Start(
+            {.name = "longwave-worker",
+             .argv = {(self.parent_path() / "longwave-worker").string(), "--config", config_file,
+                      "--name", "replay", "--device", "cpu", "--write-initial", file},
+             .log_file = folder_ + "/worker.log",
+             .environment = {}}));
+    while (worker->Running()) usleep(10'000);
+    if (worker->succeeded()) return file;
+    return absl::AbortedError(absl::StrCat("longwave-worker: ", worker->FailureSentence()));
+  }
+
+ private:
+  std::string folder_;
+};
+
+uint64_t Sum(const RunReplayReport& report, uint64_t ShardFindings::*figure) {
+  uint64_t sum = 0;
+  for (const RunReplayReport::Shard& shard : report.shards) sum += shard.findings.*figure;
+  return sum;
+}
+
+void PrintAudit(const RunReplayReport& report) {
+  uint64_t records = 0, tail = 0;
+  bool from_the_start = true;
+  for (const RunReplayReport::Shard& shard : report.shards) {
+    records += shard.records;
+    tail += shard.tail_bytes;
+    from_the_start = from_the_start && shard.first_sequence == 1;
+  }
+  Row("log",
+      absl::StrCat(
+          records, " records of ", report.shards.size(), " shards, ",
+          from_the_start ? "from the run's beginning" : "of which the oldest have been dropped",
+          tail > 0 ? absl::StrCat("; ", tail, " bytes that were never synced") : ""));
+  const uint64_t open = Sum(report, &ShardFindings::pushes_open);
+  Row("pushes", absl::StrCat(Sum(report, &ShardFindings::pushes), " accepted",
+                             report.problem_count() == 0 ? ", each in exactly one merge" : "",
+                             open > 0 ? absl::StrCat(" (", open, " in rounds still open)") : ""));
+  const uint64_t unproved = Sum(report, &ShardFindings::merges_unproved);
+  Row("merges",
+      absl::StrCat(
+          Sum(report, &ShardFindings::merges), ", ", Sum(report, &ShardFindings::merges_recomputed),
+          " of them made again from their pushes, bit for bit",
+          unproved > 0 ? absl::StrCat(" (", unproved, " lack what they were made of)") : ""));
+  Row("snapshots",
+      absl::StrCat(Sum(report, &ShardFindings::states_compared), " of what shards held back and ",
+                   report.models_compared, " of parameters compared"));
+  if (const uint64_t restored = Sum(report, &ShardFindings::segments_restored); restored > 0) {
+    Row("restored", absl::StrCat(restored, " segments begin with a replica's parameters"));
+  }
+}
+
+absl::Status Replay(const ReplayOptions& options) {
+  const std::string config_file = options.run_folder + "/config.yaml";
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(config_file));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
+                            Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
+  RunReplayInput input{.config = &config,
+                       .layout = &layout,
+                       .threads = std::max(1u, std::thread::hardware_concurrency())};
+  for (uint32_t shard = 0; shard < config.run.shards; ++shard) {
+    const std::string folder = absl::StrCat(options.run_folder, "/state/shard-", shard);
+    std::error_code error;
+    if (!std::filesystem::is_directory(folder, error)) {
+      return absl::NotFoundError(absl::StrCat(
+          "got no folder ", folder, "; wanted a run that keeps its state (not up --no-state)"));
+    }
+    input.shard_folders.push_back(folder);
+  }
+  if (CanCatchUp(config)) {
+    InitialWeights initial;
+    std::string file = options.initial;
+    if (file.empty()) {
+      LONGWAVE_ASSIGN_OR_RETURN(file, initial.Make(config_file));
+    }
+    LONGWAVE_ASSIGN_OR_RETURN(input.initial, ReadWeights(file, manifest, layout));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const RunReplayReport report, ReplayRun(input));
+
+  Row("run", absl::StrCat(options.run_folder, ", preset ", config.run.preset, ", ",
+                          FormatHash(report.run)));
+  PrintAudit(report);
+  for (const std::string& problem : report.problems()) Row("problem", problem);
+  const std::optional<Recorded> recorded = ReadSummary(options.run_folder + "/summary.json");
+  bool is_the_runs = true;
+  if (report.state_hash.has_value()) {
+    std::string verdict = "the run has no summary to compare with";
+    if (recorded.has_value()) {
+      is_the_runs = recorded->rounds == report.rounds &&
+                    recorded->state_hash == FormatHash(*report.state_hash);
+      verdict = is_the_runs ? "as the run's summary has it"
+                            : absl::StrCat("NOT the run's, which is ", recorded->state_hash,
+                                           " after ", recorded->rounds, " rounds");
+    }
+    Row("model", absl::StrCat("after ", report.rounds, " rounds ", FormatHash(*report.state_hash),
+                              ", ", verdict));
+  } else {
+    Row("model", absl::StrCat("not made again: ", report.why_no_state));
+  }
+  if (report.problem_count() > 0) {
+    return absl::DataLossError(absl::StrCat(report.problem_count(), " promises were broken"));
+  }
+  if (!is_the_runs) return absl::DataLossError("the model is not the run's");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunReplayCommand(const ReplayOptions& options) {
+  const absl::Status status = Replay(options);
+  std::fflush(stdout);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "longwave replay: failed: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace longwave

@@ -1,0 +1,116 @@
+#include "cli/replay/run_replay.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/replay/model_replay.h"
+#include "common/base/status_macros.h"
+#include "server/audit/log_reader.h"
+#include "server/audit/snapshot_reader.h"
+#include "server/shard/tile_threads.h"
+#include "server/store/posix_file_system.h"
+
+namespace longwave {
+namespace {
+
+// One shard's folder: its log through the audit, its merged updates into the model.
+absl::StatusOr<RunReplayReport::Shard> ReplayShard(const RunReplayInput& input, uint32_t shard,
+                                                   uint64_t* run, ModelReplay* model,
+                                                   FileSystem& files) {
+  const std::string& folder = input.shard_folders[shard];
+  const std::string snapshots = JoinPath(folder, "snap");
+  LONGWAVE_ASSIGN_OR_RETURN(LogReader log, LogReader::Open(&files, JoinPath(folder, "log")));
+  if (shard == 0) *run = log.identity().run;
+  LONGWAVE_RETURN_IF_ERROR(CheckIdentity(
+      folder, log.identity(), {.run = *run, .shard = shard, .layout_hash = input.layout->hash()}));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<SnapshotHeader> headers,
+                            ListSnapshots(files, snapshots, log.identity()));
+  const auto read = [&files, snapshots](const SnapshotHeader& header) {
+    return ReadSnapshot(files, snapshots, header);
+  };
+  if (model != nullptr) model->AddModels(headers, read);
+
+  ShardAuditOptions options{.run = *run,
+                            .shard = shard,
+                            .merge = MergeOptionsOf(*input.config),
+                            .clip = input.config->sync.clip,
+                            .from_the_start = log.first_sequence() == 1};
+  if (input.threads > 1) options.runner = std::make_shared<TileThreads>(input.threads);
+  ShardAudit audit(
+      options, input.layout, headers,
+      [&read](const SnapshotHeader& header) -> absl::StatusOr<std::vector<SegmentSnapshot>> {
+        LONGWAVE_ASSIGN_OR_RETURN(const Buffer content, read(header));
+        return DecodeStateContent(content, header.key.segment_count);
+      },
+      [model](const MergedRecord& merged, const auto&) {
+        return model == nullptr
+                   ? absl::OkStatus()
+                   : model->Apply(merged.header.segment, merged.header.round, merged.payload);
+      });
+  LONGWAVE_RETURN_IF_ERROR(log.Read([&audit](uint64_t sequence, const LogRecord& record) {
+    return audit.Take(sequence, record);
+  }));
+  return RunReplayReport::Shard{.findings = audit.Finish(),
+                                .records = log.record_count(),
+                                .first_sequence = log.first_sequence(),
+                                .tail_bytes = log.tail_bytes()};
+}
+
+}  // namespace
+
+MergeOptions MergeOptionsOf(const RunConfig& config) {
+  return {.run_seed = config.run.seed,
+          .up = config.sync.up,
+          .rho = config.sync.rho,
+          .down = config.sync.down};
+}
+
+uint64_t RunReplayReport::problem_count() const {
+  uint64_t count = model_problems.size();
+  for (const Shard& shard : shards) count += shard.findings.problem_count;
+  return count;
+}
+
+std::vector<std::string> RunReplayReport::problems() const {
+  std::vector<std::string> all;
+  for (const Shard& shard : shards) {
+    all.insert(all.end(), shard.findings.problems.begin(), shard.findings.problems.end());
+  }
+  all.insert(all.end(), model_problems.begin(), model_problems.end());
+  return all;
+}
+
+absl::StatusOr<RunReplayReport> ReplayRun(const RunReplayInput& input) {
+  RunReplayReport report;
+  std::unique_ptr<ModelReplay> model;
+  if (CanCatchUp(*input.config)) {
+    LONGWAVE_ASSIGN_OR_RETURN(
+        model, ModelReplay::Create(input.config, input.layout, input.initial, input.threads));
+  } else {
+    report.why_no_state =
+        absl::StrCat("under sync.update: ", std::string(Name(input.config->sync.update)),
+                     " it is not a function of the merged updates alone");
+  }
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  for (uint32_t shard = 0; shard < input.shard_folders.size(); ++shard) {
+    LONGWAVE_ASSIGN_OR_RETURN(RunReplayReport::Shard replayed,
+                              ReplayShard(input, shard, &report.run, model.get(), *files));
+    report.shards.push_back(std::move(replayed));
+  }
+  if (model == nullptr) return report;
+  const absl::StatusOr<ModelReplay::Result> result = model->Finish();
+  if (result.ok()) {
+    report.state_hash = result->state_hash;
+    report.rounds = result->rounds;
+  } else if (absl::IsFailedPrecondition(result.status())) {
+    report.why_no_state = std::string(result.status().message());
+  } else {
+    return result.status();
+  }
+  report.models_compared = model->models_compared();
+  report.model_problems = model->problems();
+  return report;
+}
+
+}  // namespace longwave

@@ -1,0 +1,21 @@
+#ifndef LONGWAVE_CLI_REPLAY_WEIGHTS_FILE_H_
+#define LONGWAVE_CLI_REPLAY_WEIGHTS_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/layout/layout.h"
+#include "common/layout/manifest.h"
+
+namespace longwave {
+
+// Reads a model's weights from a safetensors file (F32, as a worker writes them) into a flat array
+// as the layout orders it. NotFound and the like: the file. InvalidArgument: it is no such file, or
+// of another model; says which tensor.
+absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Manifest& manifest,
+                                               const Layout& layout);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_REPLAY_WEIGHTS_FILE_H_

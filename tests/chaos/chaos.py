@@ -1,0 +1,396 @@
+#!/usr/bin/env python3
+"""Kills, freezes and restarts the processes of a run at random, and then counts what is left.
+
+    tests/chaos/chaos.py --minutes 10                 integer workers: every value is known
+    tests/chaos/chaos.py --minutes 10 --mode training a real model beside a quiet run
+
+One process in about a second is killed (SIGKILL) or frozen (SIGSTOP) and comes back some time later.
+After the time is over the run may end in peace. Then the shards' logs are audited: every accepted push
+in exactly one merge, every merge what its pushes make, all replicas equal, and with integer workers
+every single value as it was written down beforehand. Exit status 0: nothing is wrong.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from cluster import Cluster, Failure, now
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TICK_S = 0.02
+# Until a run that is left in peace must have ended.
+END_S = 180
+# A worker that came back counts as away until it has finished a round, or for so long.
+RECOVERING_S = 6
+# So many of the workers may be away at once: the others are a quorum.
+AWAY_MAX = 2
+
+# What happens, how often, and how long it lasts at most, in seconds.
+Act = collections.namedtuple("Act", "what whom share seconds")
+ACTS = [Act("kill", "worker", 40, 3.0), Act("freeze", "worker", 25, 3.0),
+        Act("kill", "shard", 15, 1.0), Act("freeze", "shard", 5, 1.0),
+        Act("kill", "coordinator", 10, 2.0), Act("freeze", "coordinator", 5, 2.0)]
+
+GRACE_MIN_S, GRACE_MAX_S = 0.5, 1.0
+# What the run is held to: without progress for the others at most the grace and a second after a
+# worker's kill or freeze, and 5 s after a shard or the coordinator is back.
+WORKER_BAR_S, SERVER_BAR_S = GRACE_MAX_S + 1, 5
+
+
+def configuration(options, rounds, text):
+    tree = {
+        "run": {"preset": "longwave", "steps": rounds, "workers": options.workers,
+                "shards": options.shards, "seed": options.seed, "validation_batches": 2},
+        "model": {"kind": "gpt", "d_model": 64, "layers": 1, "heads": 2, "context": 2 if options.mode == "integer" else 32},
+        "data": {"path": str(text)},
+        "train": {"batch": 1, "threads": 1, "device": "cpu"},
+        "sync": {"quorum": 0.5, "segment_tiles": 1},
+        "cluster": {"heartbeat_interval_s": 0.25, "heartbeat_timeout_s": 5,
+                    "grace_min_s": GRACE_MIN_S, "grace_max_s": GRACE_MAX_S, "state_rounds": 8,
+                    "snapshot_rounds": 50, "checkpoint_rounds": 1},
+    }
+    if options.mode == "integer":
+        # Integers stay integers: no optimizer, no transform, fp32 both ways, a mean, and η = 1. (The
+        # worker itself makes β 1: what is not sent is kept whole.)
+        tree["train"].update(learning_rate=0, warmup_steps=0, weight_decay=0, clip_norm=0)
+        tree["sync"].update(inner_steps=1, beta=0, alpha=1, transform="none", tiling="flat",
+                            up={"selection": "topk", "k": 64, "codec": "fp32"}, rho=0,
+                            down={"selection": "topk", "k": 128, "codec": "fp32"}, update="sgd",
+                            eta=1, clip=0)
+    else:
+        inner_steps = 5
+        tree["run"].update(steps=rounds * inner_steps, validate_every=max(1, rounds // 10),
+                           validation_batches=16)
+        tree["train"].update(batch=8, warmup_steps=20)
+        tree["sync"].update(inner_steps=inner_steps)
+    return tree
+
+
+def write_text(path):
+    """English-like text, the same every time."""
+    words = "the a of to and in worker shard round merge slow link sends few bytes far away".split()
+    state, parts, size = 1, [], 0
+    while size < 200_000:
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        parts.append(words[(state >> 33) % len(words)])
+        size += len(parts[-1]) + 1
+    path.write_text(" ".join(parts), encoding="utf-8")
+
+
+class Progress:
+    """When which round was finished: by the workers' journals, or else by the coordinator's records."""
+
+    def __init__(self, cluster, has_journals):
+        self.cluster, self.has_journals = cluster, has_journals
+        self.offsets = {worker.name: 0 for worker in cluster.workers}
+        self.last = {worker.name: 0.0 for worker in cluster.workers}  # when it finished a round
+        self.newest, self.steps = -1, []  # (time, round): each the first to finish a newer round
+        self.metrics_size = 0
+
+    def look(self):
+        if not self.has_journals:
+            return self._look_at_metrics()
+        events = []
+        for name, offset in self.offsets.items():
+            try:
+                with open(self.cluster.folder / "journal" / name, "rb") as journal:
+                    journal.seek(offset)
+                    whole = journal.read().rpartition(b"\n")
+            except FileNotFoundError:
+                continue
+            self.offsets[name] += len(whole[0]) + len(whole[1])
+            for line in whole[0].decode().splitlines():
+                word, *rest = line.split()
+                if word == "round":
+                    events.append((int(rest[1]) / 1e9, int(rest[0])))
+                    self.last[name] = events[-1][0]
+        for time, done in sorted(events):
+            self._take(time, done)
+
+    def _look_at_metrics(self):
+        try:
+            size = os.path.getsize(self.cluster.folder / "metrics.jsonl")
+        except FileNotFoundError:
+            return
+        if size != self.metrics_size:
+            self.metrics_size = size
+            self._take(now(), max(self.cluster.rounds(), default=-1))
+
+    def _take(self, time, done):
+        if done > self.newest:
+            self.newest = done
+            self.steps.append((time, done))
+
+
+class Chaos:
+    """The disturbances of one run."""
+
+    def __init__(self, cluster, progress, rng, interval):
+        self.cluster, self.progress, self.rng, self.interval = cluster, progress, rng, interval
+        self.counts = collections.Counter()
+        self.events = []  # (begin, end, "worker" | "shard" | "coordinator")
+        self.next = None
+
+    def away(self):
+        return [worker for worker in self.cluster.workers if worker.state in ("down", "frozen") or
+                (worker.lives > 1 or worker.name in self.touched()) and
+                self.progress.last[worker.name] < worker.up_since and
+                now() < worker.up_since + RECOVERING_S]
+
+    def touched(self):
+        return {name for _, _, _, name in self.events}
+
+    def come_back(self, everybody=False):
+        for process in self.cluster.all():
+            if process.due is None or not everybody and now() < process.due:
+                continue
+            if process.state == "down":
+                process.start()
+            elif process.state == "frozen":
+                process.thaw()
+            for i in range(len(self.events) - 1, -1, -1):
+                begin, end, kind, name = self.events[i]
+                if name == process.name and end is None:
+                    self.events[i] = (begin, now(), kind, name)
+                    break
+
+    def act(self):
+        if self.next is None:
+            self.next = now() + self.interval
+        if now() < self.next:
+            return
+        self.next = now() + self.rng.uniform(0.5, 1.5) * self.interval
+        act = self.rng.choices(ACTS, [act.share for act in ACTS])[0]
+        away = self.away()
+        group = {"worker": self.cluster.workers, "shard": self.cluster.shards,
+                 "coordinator": [self.cluster.coordinator]}[act.whom]
+        if act.whom == "worker" and len(away) >= AWAY_MAX:
+            return
+        if act.whom == "shard" and any(shard.state != "up" for shard in group):
+            return
+        group = [process for process in group if process.look() == "up" and process not in away]
+        if not group:
+            return
+        target = self.rng.choice(group)
+        if act.what == "kill":
+            target.kill()
+        else:
+            target.freeze()
+        target.due = now() + self.rng.uniform(0.05, act.seconds)
+        self.counts[f"{act.what} {act.whom}"] += 1
+        self.events.append((now(), None, act.whom, target.name))
+
+
+def pauses(progress, chaos, begin, end):
+    """The longest pause between two finished rounds, by what had happened: {kind: (seconds, when)}.
+    Of workers: the whole pause. Of servers: from when the last of them was back."""
+    longest = {"nothing": (0, 0), "worker": (0, 0), "shard": (0, 0), "coordinator": (0, 0)}
+    times = [time for time, _ in progress.steps if begin <= time <= end]
+    for first, last in zip(times, times[1:]):
+        there = [event for event in chaos.events
+                 if event[0] < last and (event[1] or end) + (0 if event[2] == "worker" else 5) > first]
+        kinds = {event[2] for event in there}
+        kind = next((kind for kind in ("shard", "coordinator", "worker") if kind in kinds), "nothing")
+        seconds = last - first
+        if kind in ("shard", "coordinator"):
+            back = max(event[1] or last for event in there if event[2] in ("shard", "coordinator"))
+            seconds = min(seconds, max(0, last - back))
+        if seconds > longest[kind][0]:
+            longest[kind] = (seconds, last - begin)
+    return longest
+
+
+def run_once(options, folder, rounds, chaos_seconds, rng):
+    """One run under chaos for at most so many seconds; what it came to."""
+    folder.mkdir(parents=True)
+    text = folder / "text.txt"
+    write_text(text)
+    (folder / "config.yaml").write_text(json.dumps(configuration(options, rounds, text)))
+    integer = options.mode == "integer"
+    binary = options.tests / "integer_worker" if integer else options.bin / "longwave-worker"
+
+    def worker_command(name):
+        command = [binary, "--config", folder / "config.yaml", "--name", name, "--state-dir",
+                   folder / "state" / name]
+        return command + (["--run-folder", folder, "--step-ms", options.step_ms] if integer else
+                          ["--run-dir", folder, "--threads", 1])
+
+    cluster = Cluster(folder, options.bin, worker_command, options.workers, options.shards)
+    progress = Progress(cluster, integer)
+    chaos = Chaos(cluster, progress, rng, options.interval)
+    try:
+        cluster.start()
+        watch(cluster, progress, chaos, chaos_seconds)
+    finally:
+        cluster.archive()
+        cluster.stop()
+    progress.look()
+    return cluster, progress, chaos
+
+
+def watch(cluster, progress, chaos, chaos_seconds):
+    """Until the run has ended: chaos from its first round on, for a time, then peace."""
+    began = peace = None
+    while True:
+        select_nothing()
+        cluster.archive()
+        progress.look()
+        if progress.newest >= 0 and began is None:
+            began = now()
+        for process in cluster.all():
+            if process.look() == "ended" and process.status != 0:
+                raise Failure(f"{process.name} ended with {process.status}: {process.last_words()}")
+        ended = [worker for worker in cluster.workers if worker.state == "ended"]
+        if peace is None and (ended or began is not None and now() > began + chaos_seconds):
+            peace = now()
+            chaos.come_back(everybody=True)
+        if peace is None:
+            chaos.come_back()
+            if began is not None:
+                chaos.act()
+        elif len(ended) == len(cluster.workers):
+            chaos.began, chaos.ended = began, peace
+            return
+        elif now() > peace + END_S:
+            states = ", ".join(f"{process.name} {process.state}" for process in cluster.all())
+            raise Failure(f"the run did not end within {END_S} s of peace: round "
+                          f"{progress.newest}; {states}")
+        if began is None and now() > cluster.workers[0].up_since + END_S:
+            raise Failure("the run did not begin")
+
+
+def select_nothing():
+    """A tick: everything here is watched by looking."""
+    import select
+    select.select([], [], [], TICK_S)
+
+
+def write_summary(cluster):
+    """What `longwave up` would have written: the run's own word on its end."""
+    records = cluster.rounds()
+    if not records:
+        raise Failure("the coordinator has no record of any round")
+    last = records[max(records)]
+    losses = [records[i]["validation_loss"] for i in sorted(records)
+              if records[i]["validation_loss"] is not None]
+    (cluster.folder / "summary.json").write_text(json.dumps(
+        {"rounds": last["round"] + 1, "state_hash": last["state_hash"]}))
+    return {"rounds": last["round"] + 1, "replicas_equal": last["replicas_equal"],
+            "state_hash": last["state_hash"], "validation_loss": losses[-1] if losses else None}
+
+
+def audit(options, cluster):
+    """Runs the audits; returns what they print and whether all is well."""
+    commands = []
+    replay = [options.bin / "longwave", "replay", cluster.folder]
+    if options.mode == "integer":
+        commands.append([options.tests / "chaos_audit", cluster.folder])
+        replay += ["--initial", cluster.folder / "initial.safetensors"]
+    commands.append(replay)
+    good = True
+    for command in commands:
+        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        print(done.stdout, end="")
+        good = good and done.returncode == 0
+    return good
+
+
+def report(options, summary, progress, chaos, good):
+    wrong = []
+    acts = ", ".join(f"{name} {count}" for name, count in sorted(chaos.counts.items()))
+    under = sum(chaos.began <= time <= chaos.ended for time, _ in progress.steps)
+    seconds = chaos.ended - chaos.began
+    print(f"chaos: {summary['rounds']} rounds, {under} of them in {seconds:.0f} s of chaos; "
+          f"{sum(chaos.counts.values())} times: {acts or 'nothing'}")
+    longest = pauses(progress, chaos, chaos.began, chaos.ended)
+    print("chaos: longest pause: " + "; ".join(
+        f"{kind} {pause:.2f} s (at {when:.0f} s)" for kind, (pause, when) in longest.items()))
+    print(f"chaos: bars: after a worker {WORKER_BAR_S:.1f} s (grace {GRACE_MIN_S} to "
+          f"{GRACE_MAX_S} s), after a server is back {SERVER_BAR_S:.1f} s")
+    if not good:
+        wrong.append("the audit has found something")
+    if not summary["replicas_equal"]:
+        wrong.append("replicas differ at the end")
+    if options.bars:
+        if longest["worker"][0] > WORKER_BAR_S:
+            wrong.append(f"{longest['worker'][0]:.2f} s without progress after a worker")
+        for kind in ("shard", "coordinator"):
+            if longest[kind][0] > SERVER_BAR_S:
+                wrong.append(f"{longest[kind][0]:.2f} s without progress after a {kind}")
+    return wrong
+
+
+def quiet_loss(options, folder, rounds):
+    cluster, _, _ = run_once(options, folder, rounds, 0, random.Random(0))
+    return write_summary(cluster)["validation_loss"]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--rounds", type=int, help="of a run; by default 100 a minute")
+    parser.add_argument("--mode", choices=["integer", "training"], default="integer")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between disturbances")
+    parser.add_argument("--step-ms", type=int, default=100, help="of an integer worker's step")
+    parser.add_argument("--loss-margin", type=float, default=0.05)
+    parser.add_argument("--bars", action="store_true", help="pauses beyond the bars are failures")
+    parser.add_argument("--bin", type=pathlib.Path,
+                        default=pathlib.Path(os.environ.get("LONGWAVE_BIN", ROOT / "build/bin")))
+    parser.add_argument("--tests", type=pathlib.Path, default=pathlib.Path(
+        os.environ.get("LONGWAVE_TESTS", ROOT / "build/tests")))
+    parser.add_argument("--folder", type=pathlib.Path, help="of the runs; kept afterwards")
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    options = parse(arguments)
+    rounds = min(options.rounds or max(20, round(100 * options.minutes)), 2000)
+    folder = options.folder or pathlib.Path(tempfile.mkdtemp(prefix="longwave-chaos-"))
+    rng = random.Random(options.seed)
+    left, number, wrong = options.minutes * 60, 0, []
+    print(f"chaos: {options.mode}, seed {options.seed}, folder {folder}", flush=True)
+    try:
+        quiet = None
+        if options.mode == "training":
+            quiet = quiet_loss(options, folder / "quiet", rounds)
+            print(f"chaos: validation loss of the quiet run {quiet:.4f}", flush=True)
+        while left > 5 or number == 0:
+            number += 1
+            begin = now()
+            cluster, progress, chaos = run_once(options, folder / f"run-{number}", rounds, left, rng)
+            summary = write_summary(cluster)
+            good = audit(options, cluster)
+            wrong += report(options, summary, progress, chaos, good)
+            if quiet is not None:
+                loss = summary["validation_loss"]
+                print(f"chaos: validation loss {loss:.4f}, quiet {quiet:.4f}")
+                if loss > quiet + options.loss_margin:
+                    wrong.append(f"validation loss {loss:.4f}, quiet {quiet:.4f}")
+            left -= chaos.ended - chaos.began if not wrong else left
+            print(f"chaos: run {number} took {now() - begin:.0f} s", flush=True)
+    except Failure as failure:
+        wrong.append(str(failure))
+    for sentence in wrong:
+        print(f"chaos: WRONG: {sentence}")
+    if wrong:
+        print(f"chaos: failed; everything is in {folder}")
+        return 1
+    print("chaos: nothing is wrong")
+    if options.folder is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

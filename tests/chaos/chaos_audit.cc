@@ -1,0 +1,200 @@
+// Audits a run of integer workers after its end (tests/chaos/chaos.py lays the folder out):
+//
+//   chaos_audit RUN_FOLDER
+//
+//   config.yaml                the run's configuration
+//   archive/shard-N/           every log file that shard N ever had
+//   state/shard-N/snap/        its snapshots
+//   final/NAME.checkpoint      what worker NAME had when it ended well; else state/NAME/checkpoint
+//   final/NAME.anchor          its replica then, fp32
+//   journal/NAME               what it did, a line each (integer_worker.cc)
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cli/replay/run_replay.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "server/audit/log_reader.h"
+#include "server/audit/shard_audit.h"
+#include "server/audit/snapshot_reader.h"
+#include "server/store/posix_file_system.h"
+#include "server/store/snapshot_content.h"
+#include "tests/chaos/integer_books.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/models/gpt_shape.h"
+
+namespace longwave {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Journal {
+  std::set<uint32_t> posted;  // rounds
+  // Its residual was given up once: the worker came back in a moment in which only its optimizer
+  // could be used again. That is said, not hidden; its books cannot be closed then.
+  bool dropped = false;
+};
+
+Journal ReadJournal(const std::string& path) {
+  Journal journal;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string word;
+    uint32_t round = 0;
+    words >> word >> round;
+    if (word == "post") journal.posted.insert(round);
+    if (word == "dropped" || word == "unknown") journal.dropped = true;
+  }
+  return journal;
+}
+
+// The shards' logs through the audit and the books.
+absl::StatusOr<ShardFindings> AuditShard(const std::string& run, const RunConfig& config,
+                                         const Layout& layout, uint32_t shard, FileSystem& files,
+                                         IntegerBooks& books, uint32_t* rounds) {
+  LONGWAVE_ASSIGN_OR_RETURN(LogReader log,
+                            LogReader::Open(&files, absl::StrCat(run, "/archive/shard-", shard)));
+  if (log.first_sequence() != 1) {
+    return absl::DataLossError("the archive of the log does not begin with its first record");
+  }
+  const std::string folder = absl::StrCat(run, "/state/shard-", shard, "/snap");
+  LONGWAVE_ASSIGN_OR_RETURN(const auto headers, ListSnapshots(files, folder, log.identity()));
+  ShardAudit audit(
+      {.run = log.identity().run,
+       .shard = shard,
+       .merge = MergeOptionsOf(config),
+       .clip = config.sync.clip,
+       .from_the_start = true},
+      &layout, headers,
+      [&](const SnapshotHeader& header) -> absl::StatusOr<std::vector<SegmentSnapshot>> {
+        LONGWAVE_ASSIGN_OR_RETURN(const Buffer content, ReadSnapshot(files, folder, header));
+        return DecodeStateContent(content, header.key.segment_count);
+      },
+      [&](const MergedRecord& merged, const std::map<uint32_t, PushRecord>& pushes) {
+        *rounds = std::max(*rounds, merged.header.round + 1);
+        return books.Merge(merged, pushes);
+      });
+  LONGWAVE_RETURN_IF_ERROR(log.Read(
+      [&](uint64_t sequence, const LogRecord& record) { return audit.Take(sequence, record); }));
+  return audit.Finish();
+}
+
+absl::StatusOr<std::vector<float>> ReadFloats(FileSystem& files, const std::string& path) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer whole, ReadWhole(files, path, uint64_t{1} << 32));
+  const auto* begin = reinterpret_cast<const float*>(whole.bytes().data());
+  return std::vector<float>(begin, begin + whole.size() / sizeof(float));
+}
+
+absl::StatusOr<uint64_t> Audit(const std::string& run) {
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(run + "/config.yaml"));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
+                            Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  IntegerBooks books(&layout);
+  ShardFindings all;
+  std::vector<std::string> problems;
+  uint32_t rounds = 0;
+  for (uint32_t shard = 0; shard < config.run.shards; ++shard) {
+    LONGWAVE_ASSIGN_OR_RETURN(const ShardFindings found,
+                              AuditShard(run, config, layout, shard, *files, books, &rounds));
+    all.pushes += found.pushes;
+    all.merges += found.merges;
+    all.merges_recomputed += found.merges_recomputed;
+    all.states_compared += found.states_compared;
+    all.pushes_open += found.pushes_open;
+    all.segments_restored += found.segments_restored;
+    all.problem_count += found.problem_count;
+    problems.insert(problems.end(), found.problems.begin(), found.problems.end());
+  }
+  const uint64_t wanted = uint64_t{rounds} * layout.segments().size();
+  if (all.merges != wanted) {
+    problems.push_back(
+        absl::StrCat("got ", all.merges, " merges, wanted one a segment and round, ", wanted));
+    ++all.problem_count;
+  }
+  std::printf(
+      "audit: %u rounds, %llu pushes accepted, %llu merges, %llu made again bit for bit, "
+      "%llu snapshots compared, %llu pushes in open rounds\n",
+      rounds, static_cast<unsigned long long>(all.pushes),
+      static_cast<unsigned long long>(all.merges),
+      static_cast<unsigned long long>(all.merges_recomputed),
+      static_cast<unsigned long long>(all.states_compared),
+      static_cast<unsigned long long>(all.pushes_open));
+
+  uint32_t replicas = 0;
+  for (const auto& entry : fs::directory_iterator(run + "/journal")) {
+    const std::string name = entry.path().filename().string();
+    const Journal journal = ReadJournal(entry.path().string());
+    const std::string final_file = absl::StrCat(run, "/final/", name, ".checkpoint");
+    const bool ended_well = fs::exists(final_file);
+    const std::string file =
+        ended_well ? final_file : absl::StrCat(run, "/state/", name, "/checkpoint");
+    if (journal.dropped) {
+      std::printf("audit: %s gave its residual up once; its books are not closed\n", name.c_str());
+    } else if (!fs::exists(file)) {
+      problems.push_back(absl::StrCat(name, ": has no checkpoint"));
+      ++all.problem_count;
+    } else {
+      const CheckpointShape shape = ShapeOf(layout);
+      LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes,
+                                ReadWhole(*files, file, CheckpointBytesMax(shape)));
+      const auto checkpoint = DecodeCheckpoint(bytes, shape);
+      if (!checkpoint.ok()) return AtPath(file, checkpoint.status());
+      LONGWAVE_ASSIGN_OR_RETURN(const uint64_t steps,
+                                books.CheckWorker(checkpoint->worker, *checkpoint, journal.posted));
+      std::printf("audit: %s: %llu steps, each sent or kept once (%s)\n", name.c_str(),
+                  static_cast<unsigned long long>(steps),
+                  ended_well ? "at its end" : "by its checkpoint");
+    }
+    const std::string anchor = absl::StrCat(run, "/final/", name, ".anchor");
+    if (fs::exists(anchor)) {
+      LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> parameters, ReadFloats(*files, anchor));
+      books.CheckReplica(name, parameters);
+      ++replicas;
+    }
+  }
+  if (replicas == 0) {
+    problems.push_back("no replica reached the end");
+    ++all.problem_count;
+  }
+  problems.insert(problems.end(), books.problems().begin(), books.problems().end());
+  for (const std::string& problem : problems) std::printf("problem: %s\n", problem.c_str());
+  std::printf(
+      "audit: %u replicas equal to the books of %llu parameters, %llu values checked, "
+      "%llu problems\n",
+      replicas, static_cast<unsigned long long>(books.element_count()),
+      static_cast<unsigned long long>(books.values_checked()),
+      static_cast<unsigned long long>(all.problem_count + books.problem_count()));
+  return all.problem_count + books.problem_count();
+}
+
+}  // namespace
+}  // namespace longwave
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "chaos_audit: wanted the run's folder\n");
+    return 2;
+  }
+  const auto problems = longwave::Audit(argv[1]);
+  if (!problems.ok()) {
+    std::fprintf(stderr, "chaos_audit: failed: %s\n",
+                 std::string(problems.status().message()).c_str());
+    return 1;
+  }
+  return *problems == 0 ? 0 : 1;
+}

@@ -1,0 +1,69 @@
+#ifndef LONGWAVE_TESTS_CHAOS_INTEGER_BOOKS_H_
+#define LONGWAVE_TESTS_CHAOS_INTEGER_BOOKS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/layout/layout.h"
+#include "common/wire/buffer.h"
+#include "server/store/log_record.h"
+#include "worker/checkpoint/checkpoint.h"
+
+namespace longwave {
+
+// The books of a run of integer signals, kept beside the shards' logs in plain integers and without
+// any of the code that merges and decodes: for each segment what the shard holds back, the model,
+// and what each worker has given away. Flat tiling, no transform, topk in fp32 both ways, a mean
+// over senders (ρ = 0), sgd with η = 1.
+class IntegerBooks {
+ public:
+  explicit IntegerBooks(const Layout* layout);
+
+  // A closed round and its accepted pushes. Enters it, and holds the merged update to the books:
+  // each value is all that was held back of its coefficient, and none that stays is larger.
+  absl::Status Merge(const MergedRecord& merged, const std::map<uint32_t, PushRecord>& pushes);
+
+  // What a worker has at its end: its residual, and pushes of which it did not know what became.
+  // posted: rounds that it said it posts. Holds to the books: what it gave away and what it kept is
+  // what its steps made, each of which is there once or not at all, in all segments alike; no step
+  // is lost that was posted or accepted. Returns how many steps are there.
+  absl::StatusOr<uint64_t> CheckWorker(uint32_t worker, const Checkpoint& at_end,
+                                       const std::set<uint32_t>& posted);
+
+  // A replica's parameters after all rounds of the log.
+  void CheckReplica(const std::string& name, std::span<const float> anchor);
+
+  uint64_t element_count() const { return model_.size(); }
+  uint64_t values_checked() const { return values_checked_; }
+  const std::vector<std::string>& problems() const { return problems_; }
+  uint64_t problem_count() const { return problem_count_; }
+
+ private:
+  struct Value {
+    uint64_t element = 0;
+    int64_t value = 0;
+  };
+  // A payload's values, by element of the flat array. InvalidArgument: one that is no integer.
+  absl::StatusOr<std::vector<Value>> Read(uint32_t segment, std::span<const std::byte> payload);
+  void Problem(std::string sentence);
+
+  const Layout* const layout_;
+  std::vector<int64_t> model_;
+  std::vector<int64_t> held_;                          // E
+  std::map<uint32_t, std::vector<int64_t>> given_;     // by worker: accepted, over all rounds
+  std::map<uint32_t, std::set<uint32_t>> accepted_;    // by worker: rounds
+  std::set<std::pair<uint64_t, uint32_t>> in_merges_;  // (worker, segment) word and round
+  uint64_t values_checked_ = 0;
+  uint64_t problem_count_ = 0;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_CHAOS_INTEGER_BOOKS_H_

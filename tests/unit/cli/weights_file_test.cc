@@ -1,0 +1,73 @@
+#include "cli/replay/weights_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "worker/trainer/safetensors.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+
+class WeightsFileTest : public testing::Test {
+ protected:
+  WeightsFileTest() {
+    std::string pattern = testing::TempDir() + "weights_XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    path_ = folder_ + "/weights.safetensors";
+    auto layout = Layout::Create(manifest_, {});
+    EXPECT_TRUE(layout.ok()) << layout.status();
+    layout_.emplace(*std::move(layout));
+    theta_.resize(layout_->parameter_count());
+    std::iota(theta_.begin(), theta_.end(), 0.5f);
+    EXPECT_TRUE(WriteSafetensors(path_, manifest_, *layout_, theta_.data(), {}).ok());
+  }
+  ~WeightsFileTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_, path_;
+  // The vector comes first and lies last: the layout has matrices first.
+  const Manifest manifest_{{{"bias", {3}}, {"weight", {2, 5}}}};
+  std::optional<Layout> layout_;
+  std::vector<float> theta_;
+};
+
+TEST_F(WeightsFileTest, GivesWhatAWorkerWroteInTheLayoutsOrder) {
+  const auto read = ReadWeights(path_, manifest_, *layout_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, theta_);
+}
+
+TEST_F(WeightsFileTest, RefusesAnotherModelsByTensor) {
+  const Manifest other{{{"bias", {3}}, {"weight", {5, 2}}}};
+  const auto layout = Layout::Create(other, {});
+  ASSERT_TRUE(layout.ok());
+  const auto read = ReadWeights(path_, other, *layout);
+  EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("tensor weight: got "));
+}
+
+TEST_F(WeightsFileTest, RefusesWhatIsNoSuchFile) {
+  EXPECT_EQ(ReadWeights(folder_ + "/nowhere", manifest_, *layout_).status().code(),
+            absl::StatusCode::kNotFound);
+  for (const std::string content :
+       {"", "short", "12345678{not json", "\xff\xff\xff\xff\xff\xff\xff\xff"}) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << content;
+    EXPECT_EQ(ReadWeights(path_, manifest_, *layout_).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_F(WeightsFileTest, RefusesAFileThatEndsEarly) {
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4);
+  EXPECT_THAT(std::string(ReadWeights(path_, manifest_, *layout_).status().message()),
+              HasSubstr("ends before tensor weight does"));
+}
+
+}  // namespace
+}  // namespace longwave
