@@ -107,9 +107,9 @@ absl::StatusOr<uint32_t> CatchUp::Follow() {
   }
   LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->AdoptAnchor());
   const uint32_t round = LowestRound();
-  Log(LogLevel::kInfo,
-      absl::StrCat("at round ", round, ", after ", taken_.updates, " merged updates and ",
-                   taken_.snapshots, " snapshots: ", taken_.bytes, " bytes"));
+  Log(LogLevel::kInfo, absl::StrCat("caught up: at round ", round, ", after ", taken_.updates,
+                                    " merged updates and ", taken_.snapshots,
+                                    " snapshots: ", taken_.bytes, " bytes"));
   return round;
 }
 
@@ -259,12 +259,14 @@ absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
     }
     LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->LoadMomentum(momentum));
   }
-  Log(unknown_segments.empty() ? LogLevel::kInfo : LogLevel::kWarning,
-      absl::StrCat("resumed after round ", checkpoint.round, ": of ", checkpoint.pushes.size(),
-                   " pushes ", checkpoint.pushes.size() - late_count - unknown_segments.size(),
-                   " had been accepted, ", late_count, " go with a later round, ",
-                   unknown_segments.size(),
-                   " are forgotten everywhere: the residual of their segments is dropped"));
+  const size_t accepted = checkpoint.pushes.size() - late_count - unknown_segments.size();
+  Log(LogLevel::kInfo, absl::StrCat("resumed after round ", checkpoint.round, ": of ",
+                                    checkpoint.pushes.size(), " pushes ", accepted,
+                                    " had been accepted, ", late_count, " go with a later round"));
+  if (!unknown_segments.empty()) {
+    Log(LogLevel::kWarning, absl::StrCat("no shard knows what became of ", unknown_segments.size(),
+                                         " pushes: the residual of their segments is dropped"));
+  }
   return Follow();
 }
 
