@@ -106,6 +106,13 @@ std::optional<Contradiction> InCluster(const ClusterSection& cluster) {
                      ", wanted at least two of cluster.heartbeat_interval_s (",
                      FormatNumber(cluster.heartbeat_interval_s), ")")};
   }
+  if (cluster.grace_max_s < cluster.grace_min_s) {
+    return Contradiction{
+        {"cluster.grace_max_s", "cluster.grace_min_s"},
+        absl::StrCat("cluster.grace_max_s: got ", FormatNumber(cluster.grace_max_s),
+                     ", wanted at least cluster.grace_min_s (", FormatNumber(cluster.grace_min_s),
+                     ")")};
+  }
   return std::nullopt;
 }
 

@@ -154,7 +154,10 @@ INSTANTIATE_TEST_SUITE_P(Contradictions, BadConfig, testing::Values(
          "configs/x.yaml:1: sync.up.k: got 48, wanted a divisor of 4096 with sync.up.selection stride"},
     Case{"Heartbeat", "cluster: {heartbeat_timeout_s: 1, heartbeat_interval_s: 0.75}", {},
          "configs/x.yaml:1: cluster.heartbeat_timeout_s: got 1, wanted at least two of "
-         "cluster.heartbeat_interval_s (0.75)"}), NameOf);
+         "cluster.heartbeat_interval_s (0.75)"},
+    Case{"Grace", "cluster: {grace_max_s: 5}", {},
+         "configs/x.yaml:1: cluster.grace_max_s: got 5, wanted at least cluster.grace_min_s (10)"}),
+    NameOf);
 
 constexpr char kEmpty[] =
     "empty, wanted keys with values, such as run: {steps: 600} (or {} for the defaults)";
