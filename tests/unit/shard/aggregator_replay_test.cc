@@ -309,6 +309,30 @@ TEST(AggregatorReplay, GraceBeginsAnewAfterIt) {
   EXPECT_EQ(again.Step(TimePassed{}, now + absl::Seconds(1)).size(), 2u);
 }
 
+TEST(AggregatorReplay, TakesTheNewestMembershipOnly) {
+  Aggregator again = Life(Base(), 1).Made();
+  ASSERT_TRUE(again.Replay(MembershipRecord{Members(3, {0, 1})}).ok());
+  ASSERT_TRUE(again.Replay(MembershipRecord{Members(2, {0})}).ok());
+  EXPECT_EQ(again.membership(), Members(3, {0, 1}));
+}
+
+TEST(AggregatorReplay, CountsPushesOfWhoHasLeftToNoQuorum) {
+  Life life(Base(), 1);
+  Aggregator again = life.Made();
+  // The log begins after the membership of which worker 0 was.
+  ASSERT_TRUE(again.Replay(MembershipRecord{Members(2, {1, 2, 3})}).ok());
+  PushArrived push = life.SomePush();
+  for (const uint32_t worker : {0u, 1u}) {
+    push.header.worker = worker;
+    ASSERT_TRUE(again.Replay(PushRecord{push.header, push.payload}).ok());
+  }
+  EXPECT_THAT(again.Step(TimePassed{}, life.now()), IsEmpty());
+  EXPECT_EQ(again.NextDue(), absl::InfiniteFuture());
+  push.header.worker = 2;
+  again.Step(push, life.now());
+  EXPECT_EQ(again.NextDue(), life.now() + absl::Seconds(1));
+}
+
 // What a log must not have.
 class AggregatorForgery : public testing::Test {
  protected:
