@@ -31,7 +31,7 @@ class ScriptedShard {
   };
 
   explicit ScriptedShard(Script script, const std::string& endpoint = "tcp://127.0.0.1:0")
-      : script_(std::move(script)), router_(Router::Bind(endpoint).value()) {
+      : script_(std::move(script)), router_(Bind(endpoint)) {
     endpoint_ = router_->endpoint();
     thread_ = std::thread([this] { Serve(); });
   }
@@ -60,6 +60,15 @@ class ScriptedShard {
   }
 
  private:
+  // A port whose socket was closed is free a moment later.
+  static std::unique_ptr<Router> Bind(const std::string& endpoint) {
+    for (;;) {
+      absl::StatusOr<std::unique_ptr<Router>> router = Router::Bind(endpoint);
+      if (!absl::IsUnavailable(router.status())) return *std::move(router);
+      std::this_thread::yield();
+    }
+  }
+
   void Serve() {
     while (!stop_) {
       auto received = router_->Receive(absl::Hours(1));
