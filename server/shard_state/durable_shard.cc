@@ -33,7 +33,13 @@ absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::Open(const DurableSh
   }
   std::unique_ptr<DurableShard> shard(
       new DurableShard(options, std::move(layout), std::move(open_store)));
-  if (absl::Status opened = shard->OpenAll(); !opened.ok()) return opened;
+  const absl::Status opened = shard->OpenAll();
+  if (opened.ok()) return shard;
+  // With an aggregator it was the folder. A full disk, or a process before this one that is still
+  // ending, may be over in a moment.
+  const bool may_pass = absl::IsResourceExhausted(opened) || absl::IsUnavailable(opened);
+  if (shard->aggregator_ == nullptr || !may_pass) return opened;
+  shard->Fail(opened, absl::InfinitePast());
   return shard;
 }
 
@@ -41,7 +47,7 @@ DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, Op
     : options_(options),
       layout_(std::move(layout)),
       open_store_(std::move(open_store)),
-      asks_(kAskPatience) {
+      asks_(kAskPatience, kVerdictPatience) {
   const auto segments = layout_.segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (segments[i].shard != options_.aggregator.shard) continue;
@@ -76,7 +82,8 @@ std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
   }
   std::vector<ShardEffect> effects;
   effects.reserve(outgoing_.size());
-  for (Outgoing& outgoing : std::exchange(outgoing_, {})) Tell(std::move(outgoing), effects);
+  for (Outgoing& outgoing : outgoing_) Tell(std::move(outgoing), effects);
+  outgoing_.clear();
   return effects;
 }
 
@@ -181,7 +188,7 @@ void DurableShard::OnFetch(const FrameHeader& header) {
                         header.worker, header.run, header.segment, options_.aggregator.run,
                         first_segment_, first_segment_ + segment_count_ - 1));
   }
-  if (!IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
+  if (!aggregator_->IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
   if (restores_.contains(header.segment)) return;  // asked again later
   Emit(AnswerFetch{header});
 }
@@ -189,7 +196,7 @@ void DurableShard::OnFetch(const FrameHeader& header) {
 void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
   const FrameHeader& header = snapshot.header;
   if (!trouble_.empty() || header.run != options_.aggregator.run || !IsMine(header.segment) ||
-      !IsMember(header.worker)) {
+      !aggregator_->IsMember(header.worker)) {
     return;
   }
   const auto restore = restores_.find(header.segment);
@@ -277,11 +284,6 @@ void DurableShard::Emit(decltype(Outgoing::what) what, bool answers_push) {
 
 uint32_t DurableShard::OpenRound(uint32_t segment) const {
   return aggregator_ != nullptr ? aggregator_->open_round(segment) : ProgressOf(segment).open_round;
-}
-
-bool DurableShard::IsMember(uint32_t worker) const {
-  return std::ranges::any_of(membership_.members,
-                             [&](const Member& member) { return member.worker == worker; });
 }
 
 std::vector<uint32_t> DurableShard::LiveMembers() const {

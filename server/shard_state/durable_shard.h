@@ -112,10 +112,12 @@ class DurableShard {
  public:
   static constexpr absl::Duration kReopenInterval = absl::Seconds(2);
   static constexpr absl::Duration kAskPatience = absl::Seconds(60);
+  // A verdict takes until the slowest member has reported the round.
+  static constexpr absl::Duration kVerdictPatience = absl::Minutes(10);
 
   // open_store: null for a shard that keeps everything in memory. Errors: those of
   // Aggregator::Create and of opening the store; DataLoss: log and snapshots do not fit together or
-  // do not cover a segment.
+  // do not cover a segment. A disk that is full and a folder that another process has are trouble.
   static absl::StatusOr<std::unique_ptr<DurableShard>> Open(const DurableShardOptions& options,
                                                             Layout layout, OpenStore open_store);
 
@@ -227,7 +229,6 @@ class DurableShard {
   Progress& ProgressOf(uint32_t segment) { return progress_[segment - first_segment_]; }
   const Progress& ProgressOf(uint32_t segment) const { return progress_[segment - first_segment_]; }
   uint32_t OpenRound(uint32_t segment) const;
-  bool IsMember(uint32_t worker) const;
   std::vector<uint32_t> LiveMembers() const;  // that take part
   static void Add(const ShardState& counts, ShardState& to);
 

@@ -19,7 +19,7 @@ std::vector<SnapshotAsks::Ask> SnapshotAsks::Due(const std::vector<uint32_t>& me
   for (auto& [segment, wanted] : wanted_) {
     if (wanted.due > now) continue;
     wanted.held.reset();
-    wanted.due = now + patience_;
+    wanted.due = now + answer_patience_;
     if (members.empty()) continue;
     asks.push_back({segment, wanted.round, members[wanted.turn++ % members.size()]});
   }
@@ -40,7 +40,7 @@ bool SnapshotAsks::IsOpen(uint32_t segment) const {
 void SnapshotAsks::Hold(Held held, absl::Time now) {
   LONGWAVE_CHECK(IsOpen(held.segment));
   Wanted& wanted = wanted_[held.segment];
-  wanted.due = now + patience_;
+  wanted.due = now + verdict_patience_;
   wanted.held = std::move(held);
 }
 

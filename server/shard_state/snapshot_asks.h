@@ -22,7 +22,9 @@ namespace longwave {
 //                verdict for a while it is forgotten, and the next member asked.
 class SnapshotAsks {
  public:
-  explicit SnapshotAsks(absl::Duration patience) : patience_(patience) {}
+  // How long an answer and a verdict are waited for.
+  SnapshotAsks(absl::Duration answer_patience, absl::Duration verdict_patience)
+      : answer_patience_(answer_patience), verdict_patience_(verdict_patience) {}
 
   struct Ask {
     uint32_t segment = 0;
@@ -63,7 +65,8 @@ class SnapshotAsks {
     std::optional<Held> held;
   };
 
-  const absl::Duration patience_;
+  const absl::Duration answer_patience_;
+  const absl::Duration verdict_patience_;
   std::map<uint32_t, Wanted> wanted_;  // by segment
 };
 

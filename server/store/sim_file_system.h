@@ -48,6 +48,8 @@ class SimFileSystem final : public FileSystem {
 
   uint64_t operations() const { return operations_; }
   uint64_t syncs() const { return syncs_; }
+  uint64_t appends() const { return appends_; }
+  uint64_t used_bytes() const { return UsedBytes(); }  // of all files together
   bool crashed() const { return crashed_; }
 
   enum class Stop {

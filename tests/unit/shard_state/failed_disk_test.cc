@@ -77,6 +77,20 @@ TEST_F(FailedDisk, WhatIsRefusedForItselfStaysRefused) {
               ElementsAre(Outcome::kBusy, Outcome::kRejected, Outcome::kNotMember));
 }
 
+TEST_F(FailedDisk, OneThatIsFullAtTheStartIsWaitedFor) {
+  disk_.Close();
+  disk_.files.Restart(SimFileSystem::Stop::kPower);
+  FillDisk();
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_LE(disk_.shard().NextDue(), disk_.now);
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kBusy));
+  EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full"));
+  MakeRoom();
+  AfterReopening();
+  EXPECT_EQ(disk_.shard().trouble(), "");
+  EXPECT_THAT(Outcomes(disk_.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kDuplicate));
+}
+
 TEST_F(FailedDisk, AFailedSyncIsACrash) {
   disk_.files.faults.failed_sync_at = disk_.files.syncs();
   EXPECT_THAT(Outcomes(disk_.Do({TestPush(1, 0, 2)})), ElementsAre(Outcome::kBusy));

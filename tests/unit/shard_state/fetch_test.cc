@@ -74,6 +74,17 @@ TEST_F(Fetch, ASnapshotThatDiffersIsForgottenAndTheNextMemberAsked) {
   EXPECT_FALSE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
 }
 
+TEST_F(Fetch, WithoutAVerdictASnapshotIsForgottenAfterAWhile) {
+  Start(2);
+  Close(0);
+  Close(1);
+  disk_.Do({TestSnapshot(0, 2, 2), TestSnapshot(1, 2, 3)});
+  EXPECT_EQ(disk_.shard().NextDue(), disk_.now + DurableShard::kVerdictPatience);
+  disk_.now = disk_.shard().NextDue();
+  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), SizeIs(2));
+  EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
+}
+
 TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
   Start(2);
   Close(0);
