@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,10 +39,8 @@ inline std::vector<std::byte> BytesOf(const Buffer& buffer) {
 
 inline void ExpectEqual(const SegmentSnapshot& got, const SegmentSnapshot& wanted) {
   EXPECT_EQ(got.open_round, wanted.open_round);
-  ASSERT_EQ(got.residual.size(), wanted.residual.size());
-  EXPECT_EQ(std::memcmp(got.residual.data(), wanted.residual.data(),
-                        wanted.residual.size() * sizeof(float)),
-            0);
+  EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(got.residual)),
+                                 std::as_bytes(std::span(wanted.residual))));
   ASSERT_EQ(got.closed.has_value(), wanted.closed.has_value());
   if (!wanted.closed.has_value()) return;
   EXPECT_EQ(got.closed->header, wanted.closed->header);
