@@ -107,11 +107,11 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
   Segment& segment = segments_[header.segment];
   const auto open_round = static_cast<uint32_t>(header.weight);
   if (header.outcome != Outcome::kRejected && header.outcome != Outcome::kBusy) {
-    if (open_round < segment.open_round && !segment.lost_folder) {
-      Violate(absl::StrCat("segment ", header.segment, " opened round ", segment.open_round,
+    if (open_round < segment.open_round_before && !segment.lost_folder) {
+      Violate(absl::StrCat("segment ", header.segment, " opened round ", segment.open_round_before,
                            ", and now says it is at ", open_round));
     }
-    segment.open_round = open_round;
+    segment.open_round = std::max(segment.open_round, open_round);
   }
   if (crc == 0) return;
   const bool accepted = header.outcome == Outcome::kAccepted;
@@ -206,9 +206,14 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
   }
 }
 
+void Checker::Committed() {
+  for (Segment& segment : segments_) segment.open_round_before = segment.open_round;
+}
+
 void Checker::LostFolder(uint32_t first_segment, uint32_t segment_count) {
   for (uint32_t s = first_segment; s < first_segment + segment_count; ++s) {
     segments_[s].lost_folder = true;
+    segments_[s].open_round = 0;
     oracle_.ForgetResidual(s);
     for (auto& [number, round] : segments_[s].rounds) {
       if (!round.merged) round.accepted.clear();

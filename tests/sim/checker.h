@@ -70,6 +70,9 @@ class Checker {
   void Merged(const FrameHeader& header, const Buffer& payload,
               const std::vector<Contributor>* contributors, const AcceptedCrc& accepted_crc);
   void LostFolder(uint32_t first_segment, uint32_t segment_count);
+  // All answers of a commit have left. They were made one after the other, and looked up in the log
+  // afterwards: only from commit to commit an open round must not go back.
+  void Committed();
 
   const std::vector<float>& Theta(uint32_t segment, uint32_t round) const {
     return oracle_.Theta(segment, round);
@@ -95,7 +98,8 @@ class Checker {
   };
   struct Segment {
     std::map<uint32_t, Round> rounds;
-    uint32_t open_round = 0;  // the newest that was told
+    uint32_t open_round = 0;         // the newest that was told
+    uint32_t open_round_before = 0;  // before this commit
     bool lost_folder = false;
   };
 

@@ -3,7 +3,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
@@ -30,6 +33,7 @@ struct Command {
   bool verbose = false;
   bool twice = false;
   bool calm = false;
+  std::string only;  // as it was given
 };
 
 void PrintViolation(const Command& command, const WorldSettings& settings,
@@ -39,6 +43,7 @@ void PrintViolation(const Command& command, const WorldSettings& settings,
   if (command.options.shards > 0) absl::StrAppend(&again, " --shards ", command.options.shards);
   if (command.options.rounds > 0) absl::StrAppend(&again, " --rounds ", command.options.rounds);
   if (command.calm) absl::StrAppend(&again, " --calm");
+  if (!command.only.empty()) absl::StrAppend(&again, " --only '", command.only, "'");
   if (settings.canary != Canary::kNone)
     absl::StrAppend(&again, " --canary ", std::string(Name(settings.canary)));
   absl::PrintF("%s\nviolation after %.1f simulated seconds: %s\nagain: %s --verbose\n\n",
@@ -108,18 +113,38 @@ bool ParseSeeds(const std::string& text, Command* command) {
          command->first_seed <= command->last_seed;
 }
 
+bool ParseKinds(const std::string& text, std::vector<FaultKind>* kinds) {
+  const std::vector<std::string> names = absl::StrSplit(text, ',', absl::SkipEmpty());
+  for (const std::string& name : names) {
+    size_t i = 0;
+    while (i < static_cast<size_t>(FaultKind::kCount) && Name(static_cast<FaultKind>(i)) != name)
+      ++i;
+    if (i == static_cast<size_t>(FaultKind::kCount)) {
+      absl::FPrintF(stderr, "--only: got %s, wanted some of:", name);
+      for (i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i)
+        absl::FPrintF(stderr, "%s %s", i == 0 ? "" : ",", Name(static_cast<FaultKind>(i)));
+      absl::FPrintF(stderr, "\n");
+      return false;
+    }
+    kinds->push_back(static_cast<FaultKind>(i));
+  }
+  return true;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Whole runs in one thread, with the faults that a seed draws");
   Command command;
   uint64_t seed = 0;
   std::string seeds;
   std::string canary = "none";
+  std::string only;
   auto* const one = app.add_option("--seed", seed, "the one to run");
   app.add_option("--seeds", seeds, "the first and the last one to run: A..B")->excludes(one);
   app.add_option("--workers", command.options.workers, "how many; default: drawn");
   app.add_option("--shards", command.options.shards, "how many; default: drawn");
   app.add_option("--rounds", command.options.rounds, "how many; default: drawn");
   app.add_option("--canary", canary, "a bug to plant, which is to be found");
+  app.add_option("--only", only, "kinds of faults that may be drawn: crash,freeze,…");
   app.add_option("--violations", command.violations_max, "end after so many");
   app.add_flag("--calm", command.calm, "without faults");
   app.add_flag("--twice", command.twice, "each seed twice, which must give the same trace");
@@ -134,6 +159,8 @@ int Main(int argc, char** argv) {
     return 2;
   }
   command.options.canary = *named;
+  command.only = only;
+  if (!ParseKinds(only, &command.options.only)) return 2;
   command.first_seed = command.last_seed = seed;
   if (!seeds.empty() && !ParseSeeds(seeds, &command)) {
     absl::FPrintF(stderr, "--seeds: got %s, wanted two numbers as in 1..1000\n", seeds);

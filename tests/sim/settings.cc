@@ -87,12 +87,15 @@ struct FaultMix {
   absl::Duration window;
 };
 
-FaultMix DrawMix(Rng& rng, const WorldSettings& world) {
+FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& world) {
   FaultMix mix;
   for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i) {
     // What loses more than a crash may is rare, so that the rest is held to more.
     const bool drastic = static_cast<FaultKind>(i) == FaultKind::kLoseFolder;
-    if (Chance(rng, drastic ? 0.1 : 0.35)) mix.kinds.push_back(static_cast<FaultKind>(i));
+    const auto kind = static_cast<FaultKind>(i);
+    const bool drawn = Chance(rng, drastic ? 0.1 : 0.35);
+    const bool may_be = options.only.empty() || std::ranges::count(options.only, kind) > 0;
+    if (may_be && (drawn || options.only.size() == 1)) mix.kinds.push_back(kind);
   }
   mix.window = absl::Seconds(10) + absl::Seconds(4) * world.rounds;
   mix.count = mix.kinds.empty() ? 0 : static_cast<uint32_t>(1 + rng.Below(14));
@@ -173,8 +176,8 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
   return fault;
 }
 
-void DrawFaults(Rng& rng, WorldSettings& world) {
-  const FaultMix mix = DrawMix(rng, world);
+void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
+  const FaultMix mix = DrawMix(options, rng, world);
   for (uint32_t i = 0; i < mix.count; ++i) {
     world.faults.push_back(DrawFault(rng, world, mix));
     world.calm_after =
@@ -244,7 +247,7 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   DrawWorkers(options, rng, world);
   DrawMethod(options, rng, world);
   DrawTimes(rng, world);
-  if (options.faults) DrawFaults(rng, world);
+  if (options.faults) DrawFaults(options, rng, world);
   return world;
 }
 

@@ -19,24 +19,6 @@ namespace longwave::sim {
 // Elements of a segment: one tile.
 inline constexpr uint32_t kSegmentElements = 64;
 
-// What is asked for.
-struct WorldOptions {
-  uint64_t seed = 0;
-  uint32_t workers = 0;  // 0: drawn, as are the next two
-  uint32_t shards = 0;
-  uint32_t rounds = 0;
-  bool faults = true;
-  Canary canary = Canary::kNone;
-};
-
-// How contributions travel.
-enum class Method : uint8_t {
-  kDense,      // everything in fp32, up and down
-  kTopK,       // top k in fp32; the shard holds the rest of the merge back
-  kQuantized,  // top k in one bit up and two bits down
-};
-std::string_view Name(Method method);
-
 enum class FaultKind : uint8_t {
   kCrash,       // kill -9, and a restart after `duration`
   kPowerLoss,   // of a shard: its disk keeps what was synced, and of the rest what it likes
@@ -56,6 +38,25 @@ enum class FaultKind : uint8_t {
   kCount,
 };
 std::string_view Name(FaultKind kind);
+
+// What is asked for.
+struct WorldOptions {
+  uint64_t seed = 0;
+  uint32_t workers = 0;  // 0: drawn, as are the next two
+  uint32_t shards = 0;
+  uint32_t rounds = 0;
+  bool faults = true;
+  std::vector<FaultKind> only;  // the kinds that may be drawn; empty: all
+  Canary canary = Canary::kNone;
+};
+
+// How contributions travel.
+enum class Method : uint8_t {
+  kDense,      // everything in fp32, up and down
+  kTopK,       // top k in fp32; the shard holds the rest of the merge back
+  kQuantized,  // top k in one bit up and two bits down
+};
+std::string_view Name(Method method);
 
 struct Fault {
   absl::Duration at;  // since the beginning

@@ -127,7 +127,10 @@ void SimShard::Register() {
       registration_ = std::get<ShardRegistration>(*answer);
       return Beat();
     }
-    if (absl::IsUnavailable(answer.status())) return After(kBackoff, [this] { Register(); });
+    // Before the first round the process before has its place until it is silent for long enough:
+    // whoever starts shards tries again.
+    if (absl::IsUnavailable(answer.status()) || absl::IsAlreadyExists(answer.status()))
+      return After(kBackoff, [this] { Register(); });
     if (coordinator_->is_over()) return;
     env_.checker->Violate(absl::StrCat(
         "shard ", index_, " may not register: ", std::string(answer.status().message())));
@@ -160,6 +163,7 @@ void SimShard::Beat() {
     }
     if (absl::IsUnavailable(answer.status())) return After(kBackoff, [this] { Beat(); });
     if (coordinator_->is_over()) return;
+    if (known_epoch_ == 0) return StartAgain();  // it had no place yet, and lost it
     env_.checker->Violate(absl::StrCat(
         "shard ", index_, "'s heartbeat is refused: ", std::string(answer.status().message())));
   });
@@ -214,16 +218,19 @@ void SimShard::OpenShard(const Manifest&) {
       return env_.checker->Violate(
           absl::StrCat("shard ", index_, " cannot open its folder: ", opened.status().ToString()));
     }
-    // The process ends, and whoever watches over it starts it again.
-    Crash();
-    scheduler_->After(kStartAgain, [this] { Start(); });
-    return;
+    return StartAgain();
   }
   shard_ = *std::move(opened);
   if (folder_run_ != 0) env_.probes->Hit(Probe::kShardRecovered);
   if (env_.settings->shards_have_disks) folder_run_ = registration_->run;
   was_restoring_ = shard_->is_restoring();
   CommitSoon();
+}
+
+// The process ends, and whoever watches over it starts it again.
+void SimShard::StartAgain() {
+  Crash();
+  scheduler_->After(kStartAgain, [this] { Start(); });
 }
 
 // Data.
@@ -316,6 +323,7 @@ void SimShard::Commit() {
   std::vector<ShardEffect> effects = shard_->Commit(now());
   if (EndIfStopped()) return;
   for (ShardEffect& effect : effects) Perform(effect);
+  env_.checker->Committed();
   askers_.clear();
   shard_->Tend(now());
   if (EndIfStopped()) return;

@@ -72,6 +72,7 @@ class SimShard final : public Process {
   void TakeReply(const ShardHeartbeatReply& reply);
   void OpenShard(const Manifest& manifest);
   absl::StatusOr<std::unique_ptr<ShardStore>> OpenStore();
+  void StartAgain();
 
   // Data.
   void Handle(const FrameHeader& header, const WireFrame& frame, const Asker& asker);

@@ -17,6 +17,7 @@ constexpr char kFolder[] = "worker";
 constexpr absl::Duration kBackoff = absl::Milliseconds(300);
 constexpr absl::Duration kEarlyInterval = absl::Milliseconds(200);
 constexpr absl::Duration kNameTakenBackoff = absl::Seconds(1);
+constexpr absl::Duration kStartAgain = absl::Seconds(1);
 // Of the trainer's CatchUp, which looks a little more often.
 constexpr absl::Duration kFollowEvery = absl::Milliseconds(200);
 constexpr absl::Duration kNewsEvery = absl::Seconds(1);
@@ -88,7 +89,8 @@ void SimWorker::OnCrash() {
   sent_.clear();
   heard_.clear();
   anew_.clear();
-  beating_ = urgent_ = stopped_ = validates_ = missing_ = damaged_ = pumping_ = false;
+  beating_ = urgent_ = stopped_ = validates_ = missing_ = pumping_ = false;
+  damaged_.clear();
   repaired_round_ = round_ = awaited_ = 0;
   wakes_at_ = absl::InfiniteFuture();
   if (disk_ != nullptr) disk_->Restart(SimFileSystem::Stop::kProcess);
@@ -108,8 +110,9 @@ void SimWorker::Damage(uint64_t element) {
   // What happens in the last rounds nobody is there to mend.
   if (!up() || stage_ != Stage::kComputing || round_ + 4 > env_.settings->rounds) return;
   // The anchor is the pipeline's own; a cosmic ray asks nobody.
-  const_cast<float*>(pipeline_->anchor())[element % theta_.size()] += 3;
-  damaged_ = true;
+  const size_t at = element % theta_.size();
+  const_cast<float*>(pipeline_->anchor())[at] += 3;
+  damaged_.insert(static_cast<uint32_t>(at / kSegmentElements));
   env_.probes->Hit(Probe::kReplicaDamaged);
   env_.trace->Tell([&] { return absl::StrCat("the replica of ", NameOf(place_), " is damaged"); });
 }
@@ -193,6 +196,9 @@ void SimWorker::Beat() {
                          if (urgent_ || !unanswered_.empty()) pause = absl::ZeroDuration();
                        } else if (!absl::IsUnavailable(answer.status())) {
                          if (coordinator_->is_over()) return;
+                         // It had no place in the run yet, and lost it: whoever starts workers
+                         // tries again.
+                         if (membership_.epoch == 0) return StartAgain();
                          return Die(answer.status(), "may not say how it is");
                        }
                        if (beating_) return;  // what the answer brought about was told at once
@@ -217,10 +223,20 @@ void SimWorker::TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatRepl
     addresses_ = reply.shards;
     ConnectShards();
   }
+  // The duty came to this worker after its last round.
+  if (final_.has_value() && validates_ && final_->model_file.empty()) {
+    final_->model_file = "model";
+    BeatNow();
+  }
   if (stage_ == Stage::kJoining && Self() != nullptr && ports_.size() == shards_.size())
     BeginWithShards();
   if (stage_ == Stage::kFollowing) Follow();
   Pump();
+}
+
+void SimWorker::StartAgain() {
+  Crash();
+  scheduler_->After(kStartAgain, [this] { Start(); });
 }
 
 const Member* SimWorker::Self() const {
@@ -365,11 +381,13 @@ absl::Status SimWorker::ApplyFetched(const Fetched& fetched) {
     if (!arrays.ok()) return arrays.status();
     if (absl::Status loaded = pipeline_->LoadSegment(s, fetched.round, *arrays); !loaded.ok())
       return loaded;
+    damaged_.erase(s);
   } else {
     if (anew && fetched.round != 0) return absl::OkStatus();
     if (anew) {
       const std::vector<std::vector<float>> start(1, std::vector<float>(kSegmentElements, kStart));
       if (absl::Status loaded = pipeline_->LoadSegment(s, 0, start); !loaded.ok()) return loaded;
+      damaged_.erase(s);
     }
     env_.probes->Hit(Probe::kFetchByLog);
     Buffer& before = merged_before_[s];
@@ -682,7 +700,6 @@ bool SimWorker::Repair() {
 
 void SimWorker::Repaired() {
   env_.probes->Hit(Probe::kReplicaRepaired);
-  damaged_ = false;
   anew_.clear();
   CheckReplica();
   if (const absl::Status adopted = pipeline_->AdoptAnchor(); !adopted.ok())
@@ -695,9 +712,10 @@ std::span<const float> SimWorker::AnchorOf(uint32_t segment) const {
 }
 
 void SimWorker::CheckReplica() {
-  if (damaged_) return;
-  for (uint32_t s = 0; s < env_.layout->segments().size(); ++s)
+  for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
+    if (damaged_.contains(s)) continue;
     env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));
+  }
 }
 
 void SimWorker::CheckResidual() {

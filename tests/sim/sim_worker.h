@@ -71,6 +71,7 @@ class SimWorker final : public Process, public FrameTaker {
   const Member* Self() const;
   uint32_t first_round() const;
   void ConnectShards();
+  void StartAgain();
 
   // Catching up.
   void BeginWithShards();
@@ -166,7 +167,7 @@ class SimWorker final : public Process, public FrameTaker {
   uint64_t follows_ = 0;
   std::vector<SnapshotAsk> asks_;
   absl::Time wakes_at_ = absl::InfiniteFuture();
-  bool damaged_ = false;
+  std::set<uint32_t> damaged_;  // segments
   bool pumping_ = false;
   // Of canaries: each segment's last update, and what was sent.
   std::vector<Buffer> merged_before_;

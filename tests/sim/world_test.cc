@@ -1,0 +1,85 @@
+// What the simulator promises of itself, and a share of the seeds that are run at night.
+#include "tests/sim/world.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/canary.h"
+#include "tests/sim/settings.h"
+
+namespace longwave::sim {
+namespace {
+
+WorldResult Run(const WorldOptions& options) { return RunWorld(DrawSettings(options)); }
+
+TEST(SimWorld, WithoutFaultsEveryWorkerIsInEveryMerge) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    WorldOptions options{.seed = seed, .workers = 4, .faults = false};
+    const WorldSettings settings = DrawSettings(options);
+    const WorldResult result = RunWorld(settings);
+    EXPECT_EQ(result.violation, "") << settings.Describe();
+    if (settings.quorum == 1) {
+      EXPECT_EQ(result.pushes_merged, uint64_t{4} * settings.segments * settings.rounds);
+    }
+  }
+}
+
+TEST(SimWorld, OneSeedHasOneTrace) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_EQ(Run({.seed = seed}).trace_hash, Run({.seed = seed}).trace_hash) << "seed " << seed;
+  }
+}
+
+TEST(SimWorld, AnotherSeedHasAnotherTrace) {
+  EXPECT_NE(Run({.seed = 1}).trace_hash, Run({.seed = 2}).trace_hash);
+}
+
+TEST(SimWorld, SeedsHoldWithFaults) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const WorldSettings settings = DrawSettings({.seed = seed});
+    const WorldResult result = RunWorld(settings);
+    ASSERT_EQ(result.violation, "") << settings.Describe();
+  }
+}
+
+TEST(SimWorld, AThousandWorkersFinish) {
+  const WorldResult result =
+      Run({.seed = 1, .workers = 1000, .shards = 2, .rounds = 2, .faults = false});
+  EXPECT_EQ(result.violation, "");
+  EXPECT_EQ(result.rounds, 2u);
+}
+
+// Every rare branch is reached by some of the seeds that are run with every change.
+TEST(SimWorld, ProbesAreReached) {
+  Probes probes;
+  uint64_t seed = 1;
+  for (; seed <= 3000 && !probes.Missed().empty(); ++seed) probes.Add(Run({.seed = seed}).probes);
+  for (const Probe probe : probes.Missed()) ADD_FAILURE() << "never reached: " << Name(probe);
+}
+
+class SimCanary : public testing::TestWithParam<Canary> {};
+
+// A simulator that finds nothing may be one that looks at nothing.
+TEST_P(SimCanary, IsFoundWithinAThousandSeeds) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    if (!Run({.seed = seed, .canary = GetParam()}).violation.empty()) return;
+  }
+  ADD_FAILURE() << "the planted bug " << Name(GetParam()) << " was not found";
+}
+
+std::vector<Canary> Canaries() {
+  std::vector<Canary> canaries;
+  for (size_t i = 1; i < kCanaryCount; ++i) canaries.push_back(static_cast<Canary>(i));
+  return canaries;
+}
+INSTANTIATE_TEST_SUITE_P(All, SimCanary, testing::ValuesIn(Canaries()), [](const auto& info) {
+  std::string name(Name(info.param));
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+});
+
+}  // namespace
+}  // namespace longwave::sim
