@@ -245,6 +245,8 @@ absl::Status LoadLane::TakeAnswer(Socket& socket, const FrameHeader& header,
     case Outcome::kDuplicate:
     case Outcome::kLate:
     case Outcome::kRejected:
+    case Outcome::kGone:
+    case Outcome::kNotMember:
       break;
   }
   ++figures_.refused;
