@@ -27,7 +27,7 @@ class Training {
 
   // Until all rounds are closed and known to all. `restart`: what a stop of the machine is.
   void Finish(SimFileSystem::Stop restart) {
-    for (int wakes = 0; !IsFinished(); ++wakes) {
+    for (int wakes = 0; !IsFinished() || !disk_.is_open(); ++wakes) {
       ASSERT_LT(wakes, 10'000) << "the run does not end";
       if (!disk_.is_open()) {
         const absl::Status opened = disk_.Open();

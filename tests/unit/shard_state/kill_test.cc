@@ -59,7 +59,7 @@ struct Told {
 TEST(KilledShard, HasAllThatItTold) {
   const TemporaryFolder folder;
   const auto files = MakePosixFileSystem();
-  for (uint32_t kills = 0; kills < 12; ++kills) {
+  for (uint32_t kills = 0; kills < 6; ++kills) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     const pid_t child = fork();
