@@ -345,6 +345,10 @@ void SimWorker::Join() {
   }
 }
 
+bool SimWorker::CatchesUp() const {
+  return stage_ == Stage::kHearing || stage_ == Stage::kFollowing || stage_ == Stage::kRepairing;
+}
+
 void SimWorker::FetchAgain(uint32_t segment) {
   const uint32_t round = pipeline_->anchor_round(segment);
   if (ledger_->Fetch(segment, round, kRoundNever, now()).ok()) heard_[segment] = false;
@@ -754,7 +758,10 @@ void SimWorker::Pump() {
       TakeSettled(settled);
       more = true;
     }
-    while (const std::optional<FetchEvent> event = ledger_->TakeFetched()) {
+    // Whoever trains has no eye for what an earlier fetch still brings.
+    while (CatchesUp()) {
+      const std::optional<FetchEvent> event = ledger_->TakeFetched();
+      if (!event.has_value()) break;
       TakeFetched(*event);
       more = true;
     }

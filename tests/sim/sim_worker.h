@@ -80,6 +80,7 @@ class SimWorker final : public Process, public FrameTaker {
   void Join();
   void FetchAgain(uint32_t segment);
   bool HeardAll() const;
+  bool CatchesUp() const;
   void TakeFetched(const FetchEvent& event);
   absl::Status ApplyFetched(const Fetched& fetched);
   void Heard();
