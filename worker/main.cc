@@ -190,11 +190,11 @@ absl::Status Conclude(const absl::Status& trained, Session& session) {
     session.Fail(std::string(trained.message()));
     return trained;
   }
-  // A signal asked for it: nobody is to wait for this worker.
-  if (!trained.ok() && !session.ended().has_value()) session.Leave();
-  const std::optional<Session::Ending> ending = session.ended();
-  // Not ended: stopped by a signal, as was asked, or the coordinator has gone home.
-  return ending.has_value() ? ending->ToStatus() : absl::OkStatus();
+  if (const std::optional<Session::Ending> ending = session.ended()) return ending->ToStatus();
+  // Not ended: the coordinator has gone home, or a signal asked for it; then nobody is to wait for
+  // this worker.
+  if (!trained.ok()) session.Leave();
+  return absl::OkStatus();
 }
 
 // The weights are written here hours from now: that it can be is known now.
