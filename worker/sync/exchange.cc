@@ -76,6 +76,10 @@ void Add(const LinkCounts& counts, ByteCounts* sum) {
   sum->payload_pulled += counts.payload_received;
 }
 
+uint32_t SegmentOf(const FetchEvent& event) {
+  return std::visit([](const auto& each) { return each.segment; }, event);
+}
+
 // What the caller tells the thread, in order.
 struct FetchWish {
   uint32_t segment = 0;
@@ -103,8 +107,10 @@ class ZmqExchange final : public Exchange {
         endpoints_(options.shard_endpoints),
         open_(layout.segments().size()),
         fetching_(layout.segments().size()),
+        posts_(layout.segments().size()),
         dealers_(std::move(dealers)),
         ledger_(LedgerOptionsFor(options, layout)),
+        posts_done_(layout.segments().size()),
         upload_(BucketFor(options.max_upload_mbit)),
         thread_([this] { Serve(); }) {}
 
@@ -128,6 +134,7 @@ class ZmqExchange final : public Exchange {
       }
       open_[push.segment] = true;
       fetching_[push.segment] = false;
+      ++posts_[push.segment];
       commands_.push_back(std::move(push));
     }
     waiter_->Wake();
@@ -167,14 +174,24 @@ class ZmqExchange final : public Exchange {
 
   absl::StatusOr<std::optional<FetchEvent>> NextFetched(absl::Duration timeout) override {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                      [this] { return !fetched_.empty() || !failure_.ok(); });
+    bool was_full = false;
+    const auto is_something_there = [&] {
+      was_full = was_full || fetched_.size() >= kFetchedMax;
+      // What a fetch had brought that a push has ended since says nothing of the next one.
+      while (!fetched_.empty() &&
+             fetched_.front().posts != posts_[SegmentOf(fetched_.front().event)]) {
+        fetched_.pop_front();
+      }
+      return !fetched_.empty() || !failure_.ok();
+    };
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout), is_something_there);
     if (fetched_.empty()) {
       if (!failure_.ok()) return failure_;
+      lock.unlock();
+      if (was_full) waiter_->Wake();
       return std::nullopt;
     }
-    const bool was_full = fetched_.size() >= kFetchedMax;
-    FetchEvent event = std::move(fetched_.front());
+    FetchEvent event = std::move(fetched_.front().event);
     fetched_.pop_front();
     if (const auto* end = std::get_if<UpToDate>(&event)) fetching_[end->segment] = false;
     if (const auto* end = std::get_if<FetchRefused>(&event)) fetching_[end->segment] = false;
@@ -259,7 +276,8 @@ class ZmqExchange final : public Exchange {
     newest_open_round_ = ledger_.newest_open_round();
     for (Settled& settled : ledger_.TakeSettled()) settled_.push_back(std::move(settled));
     while (ledger_.has_fetched() && fetched_.size() < kFetchedMax) {
-      fetched_.push_back(*ledger_.TakeFetched());
+      FetchEvent event = *ledger_.TakeFetched();
+      fetched_.push_back({.posts = posts_done_[SegmentOf(event)], .event = std::move(event)});
     }
     while (const std::optional<SnapshotAsk> ask = ledger_.TakeAsk()) {
       std::erase_if(asks_, [&](const SnapshotAsk& old) { return old.segment == ask->segment; });
@@ -298,7 +316,10 @@ class ZmqExchange final : public Exchange {
 
   absl::Status Do(Command command) {
     const absl::Time now = MonotonicNow();
-    if (auto* push = std::get_if<SegmentPush>(&command)) return ledger_.Post(std::move(*push), now);
+    if (auto* push = std::get_if<SegmentPush>(&command)) {
+      ++posts_done_[push->segment];
+      return ledger_.Post(std::move(*push), now);
+    }
     if (const auto* wish = std::get_if<FetchWish>(&command)) {
       return ledger_.Fetch(wish->segment, wish->from_round, wish->until_round, now);
     }
@@ -341,10 +362,15 @@ class ZmqExchange final : public Exchange {
   std::vector<std::string> endpoints_;
   std::vector<Command> commands_;
   std::deque<Settled> settled_;
-  std::deque<FetchEvent> fetched_;
+  struct Numbered {
+    uint64_t posts = 0;  // to the segment, before the fetch that brought it
+    FetchEvent event;
+  };
+  std::deque<Numbered> fetched_;
   std::deque<SnapshotAsk> asks_;  // at most one a segment
   std::vector<bool> open_;        // by segment: posted, and not returned by Next yet
   std::vector<bool> fetching_;    // by segment: no end of it was returned by NextFetched yet
+  std::vector<uint64_t> posts_;   // by segment: each ends the fetch before it
   absl::Status failure_;
   uint32_t newest_open_round_ = 0;
   ByteCounts counts_;
@@ -353,6 +379,7 @@ class ZmqExchange final : public Exchange {
   Dealers dealers_;     // shard by shard
   ByteCounts retired_;  // of connections that were replaced
   WorkerLedger ledger_;
+  std::vector<uint64_t> posts_done_;  // by segment: that the ledger knows of
   TokenBucket upload_;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -131,6 +131,23 @@ TEST_F(ExchangeCatchUpTest, ASegmentIsFetchedOnceAtATimeAndNotWhileItContributes
   EXPECT_EQ(NextFetched(), "up to 3/1");
 }
 
+TEST_F(ExchangeCatchUpTest, APushEndsAFetchWithAllThatItHadBrought) {
+  Start({.open = 5});
+  Fetch(1, 5);  // its end is not taken
+  for (const uint32_t other : {0u, 2u}) {
+    Post(other, 5);
+    NextSettled();
+  }
+  Post(1, 5);
+  NextSettled();
+  Fetch(1, 5);
+  const std::string first = NextFetched();
+  EXPECT_THAT(first, HasSubstr("up to "));
+  // An end that was the first fetch's would let this one in while the ledger still has the second.
+  Fetch(1, 5);
+  EXPECT_EQ(NextFetched(), first);
+}
+
 // A caller that takes nothing: what is there is bounded, and nothing is lost.
 TEST_F(ExchangeCatchUpTest, AsksForAsMuchAsIsTaken) {
   constexpr uint32_t kOpen = 500;
