@@ -195,7 +195,7 @@ def pauses(progress, chaos, begin, end):
     times = [time for time, _ in progress.steps if begin <= time <= end]
     for first, last in zip(times, times[1:]):
         there = [event for event in chaos.events
-                 if event[0] < last and (event[1] or end) + (0 if event[2] == "worker" else 5) > first]
+                 if event[0] < last and (event[1] or end) > first]
         kinds = {event[2] for event in there}
         kind = next((kind for kind in ("shard", "coordinator", "worker") if kind in kinds), "nothing")
         seconds = last - first
@@ -245,7 +245,7 @@ def watch(cluster, progress, chaos, chaos_seconds):
         if progress.newest >= 0 and began is None:
             began = now()
         for process in cluster.all():
-            if process.look() == "ended" and process.status != 0:
+            if process.look() == "ended" and process.status != 0 and not came_too_late(process):
                 raise Failure(f"{process.name} ended with {process.status}: {process.last_words()}")
         ended = [worker for worker in cluster.workers if worker.state == "ended"]
         if peace is None and (ended or began is not None and now() > began + chaos_seconds):
@@ -264,6 +264,11 @@ def watch(cluster, progress, chaos, chaos_seconds):
                           f"{progress.newest}; {states}")
         if began is None and now() > cluster.workers[0].up_since + END_S:
             raise Failure("the run did not begin")
+
+
+def came_too_late(process):
+    """A worker that came back after the run's end."""
+    return "the run is over (finished" in process.last_words()
 
 
 def select_nothing():
