@@ -108,7 +108,9 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   }
   if (!is_new) {
     AddFormer(shard.incarnation, &shard.former);
-    shard.restore = request.run == 0 && IsBeyondItsFirstRound();
+    // Rounds may have been closed of which nothing was heard here: the data plane runs on without
+    // the coordinator. The members know, and say so if there were none.
+    shard.restore = request.run == 0 && phase_ == RunPhase::kTraining;
   }
   const absl::Duration silence = is_new ? absl::ZeroDuration() : now - shard.heard;
   shard.address = {request.shard, request.data_endpoint, request.control_endpoint};

@@ -245,7 +245,6 @@ class Coordinator {
   void WatchPatience(absl::Time now, Effects& effects);
   void ForgiveOwnPause(absl::Time now);
   void End(RunPhase phase, std::string reason, absl::Time now, Effects& effects);
-  bool IsBeyondItsFirstRound() const;
   uint32_t NewestRound() const;  // open at any shard
 
   // --- coordinator_status.cc: what is told

@@ -159,8 +159,4 @@ uint32_t Coordinator::NewestRound() const {
   return newest;
 }
 
-bool Coordinator::IsBeyondItsFirstRound() const {
-  return ledger_.next_round() > 0 || NewestRound() > 0;
-}
-
 }  // namespace longwave

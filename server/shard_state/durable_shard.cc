@@ -61,7 +61,7 @@ uint64_t DurableShard::Step(const ShardEvent& event, absl::Time now) {
                         [&](const PullArrived& pull) { OnPull(pull, now); },
                         [&](const MembershipChanged& change) { OnMembership(change, now); },
                         [&](const TimePassed&) { PassTime(now); },
-                        [&](const FetchArrived& fetch) { OnFetch(fetch.header); },
+                        [&](const FetchArrived& fetch) { OnFetch(fetch.header, now); },
                         [&](const SnapshotArrived& snapshot) { OnSnapshot(snapshot, now); },
                         [&](const VerdictsArrived& verdicts) { OnVerdicts(verdicts, now); }},
              event);
@@ -98,7 +98,7 @@ void DurableShard::PassTime(absl::Time now) {
   if (!trouble_.empty()) return;
   if (aggregator_->NextDue() <= now) StepAggregator(TimePassed{}, false, now);
   if (asks_.NextDue() <= now) {
-    for (const SnapshotAsks::Ask& ask : asks_.Due(LiveMembers(), now)) {
+    for (const SnapshotAsks::Ask& ask : asks_.Due(MembersTakingPart(), now)) {
       EmitAsk(ask.worker, ask.segment, ask.round);
     }
   }
@@ -178,7 +178,7 @@ void DurableShard::KeepMembership() {
   if (const auto sequence = Keep(MembershipRecord{membership_})) membership_sequence_ = *sequence;
 }
 
-void DurableShard::OnFetch(const FrameHeader& header) {
+void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
   if (!trouble_.empty()) return;
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) {
     return Answer(
@@ -189,7 +189,7 @@ void DurableShard::OnFetch(const FrameHeader& header) {
                         first_segment_, first_segment_ + segment_count_ - 1));
   }
   if (!aggregator_->IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
-  if (restores_.contains(header.segment)) return;  // asked again later
+  if (HearForRestore(header, now)) return PursueRestores(now);  // asked again later
   Emit(AnswerFetch{header});
 }
 
@@ -286,7 +286,7 @@ uint32_t DurableShard::OpenRound(uint32_t segment) const {
   return aggregator_ != nullptr ? aggregator_->open_round(segment) : ProgressOf(segment).open_round;
 }
 
-std::vector<uint32_t> DurableShard::LiveMembers() const {
+std::vector<uint32_t> DurableShard::MembersTakingPart() const {
   std::vector<uint32_t> live;
   for (const Member& member : membership_.members) {
     if (member.first_round != kRoundNever) live.push_back(member.worker);

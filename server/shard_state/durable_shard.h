@@ -194,7 +194,7 @@ class DurableShard {
   void OnPush(const PushArrived& push, absl::Time now);
   void OnPull(const PullArrived& pull, absl::Time now);
   void OnMembership(const MembershipChanged& change, absl::Time now);
-  void OnFetch(const FrameHeader& header);
+  void OnFetch(const FrameHeader& header, absl::Time now);
   void OnSnapshot(const SnapshotArrived& snapshot, absl::Time now);
   void OnVerdicts(const VerdictsArrived& verdicts, absl::Time now);
   void PassTime(absl::Time now);
@@ -229,7 +229,7 @@ class DurableShard {
   Progress& ProgressOf(uint32_t segment) { return progress_[segment - first_segment_]; }
   const Progress& ProgressOf(uint32_t segment) const { return progress_[segment - first_segment_]; }
   uint32_t OpenRound(uint32_t segment) const;
-  std::vector<uint32_t> LiveMembers() const;  // that take part
+  std::vector<uint32_t> MembersTakingPart() const;
   static void Add(const ShardState& counts, ShardState& to);
 
   const DurableShardOptions options_;

@@ -170,17 +170,19 @@ bool DurableShard::HearForRestore(const FrameHeader& header, absl::Time now) {
   if (restores_.empty() || header.run != options_.aggregator.run) return false;
   const auto restore = restores_.find(header.segment);
   if (restore == restores_.end()) return false;
-  const std::vector<uint32_t> live = LiveMembers();
-  if (std::find(live.begin(), live.end(), header.worker) == live.end()) return false;
+  if (!aggregator_->IsMember(header.worker)) return false;
   restore->second.Heard(header.worker, header.round, now);
   return true;
 }
 
 void DurableShard::PursueRestores(absl::Time now) {
-  const std::vector<uint32_t> live = LiveMembers();
+  std::vector<uint32_t> awaited = MembersTakingPart();
+  if (awaited.empty()) {
+    for (const Member& member : membership_.members) awaited.push_back(member.worker);
+  }
   std::vector<SnapshotAsks::Ask> known;  // what needs nobody's parameters
   for (auto& [segment, restore] : restores_) {
-    const auto choice = restore.Due(live, now);
+    const auto choice = restore.Due(awaited, now);
     if (!choice.has_value()) continue;
     if (choice->round == 0 || !options_.can_catch_up) {
       known.push_back({segment, choice->round, choice->worker});

@@ -10,15 +10,16 @@
 
 namespace longwave {
 
-// How a shard that has lost its folder finds out where a segment stands: the members know. A push
-// or pull names the round that its sender waits for, so that the sender has all rounds before. When
-// all live members were heard, or kPatience after the first, the largest of those rounds is the one
-// to open, and one of the members that named it is asked for its state before. Pure.
+// How a shard that has lost its folder finds out where a segment stands: the members know. A push,
+// pull or fetch names the round that its sender waits for, so that the sender has all rounds
+// before. When all those were heard who take part, or kPatience after the first if one of them was,
+// the largest of those rounds is the one to open, and one of the members that named it is asked for
+// its state before. Pure.
 class ReplicaRestore {
  public:
   static constexpr absl::Duration kPatience = absl::Seconds(10);
 
-  // A push or pull of `round` came from a member.
+  // A push, pull or fetch of `round` came from a member.
   void Heard(uint32_t worker, uint32_t round, absl::Time now);
 
   struct Choice {
@@ -26,8 +27,9 @@ class ReplicaRestore {
     uint32_t worker = 0;  // that has the state before it
   };
   // Whom to ask now; each call returns an ask once. Another member of the round follows kPatience
-  // later, or at once after Refuse, and so on. `live`: members that take part.
-  std::optional<Choice> Due(const std::vector<uint32_t>& live, absl::Time now);
+  // later, or at once after Refuse, and so on. `awaited`: members that take part, or while there
+  // are none (all have been lost and are joining again) all members.
+  std::optional<Choice> Due(const std::vector<uint32_t>& awaited, absl::Time now);
   // Who was asked last; nothing: nobody yet.
   const std::optional<Choice>& choice() const { return choice_; }
   // What the member has sent is of no use.
@@ -37,7 +39,7 @@ class ReplicaRestore {
 
  private:
   std::map<uint32_t, uint32_t> rounds_;  // the newest of each worker
-  // When the next member is to be asked, whoever was heard by then.
+  // When the next member is to be asked.
   absl::Time due_ = absl::InfiniteFuture();
   std::optional<Choice> choice_;
   uint32_t turn_ = 0;

@@ -68,10 +68,11 @@ TEST_F(CoordinatorTroubleTest, AShardWithoutItsFolderWaitsForTheOneBeforeToBeSil
   EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 6, Run()))), (ShardRegistration{Run(), false}));
 }
 
-TEST_F(CoordinatorTroubleTest, InTheFirstRoundThereIsNothingToRestore) {
+// Rounds may have been closed since the last heartbeat: the members are asked.
+TEST_F(CoordinatorTroubleTest, AlsoBeforeAnyProgressIsKnownItIsToldToRestore) {
   Begin(Options(1, 1));
   now_ = 3;
-  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), false}));
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), true}));
 }
 
 TEST_F(CoordinatorTroubleTest, AnotherShardsProgressTellsThatTheRunIsBeyondItsFirstRound) {

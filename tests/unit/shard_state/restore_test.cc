@@ -37,6 +37,17 @@ TEST(ReplicaRestore, DoesNotWaitForTheSilentForEver) {
   EXPECT_EQ(restore.choice()->round, 7u);
 }
 
+TEST(ReplicaRestore, ANewcomerAloneDecidesNothing) {
+  ReplicaRestore restore;
+  restore.Heard(5, 0, kNow);  // joins, and begins at round 0
+  EXPECT_FALSE(restore.Due({0, 1}, restore.NextDue()).has_value());
+  EXPECT_GT(restore.NextDue(), kNow + ReplicaRestore::kPatience);
+  restore.Heard(0, 7, kNow);
+  restore.Heard(1, 7, kNow);
+  ASSERT_TRUE(restore.Due({0, 1}, kNow).has_value());
+  EXPECT_EQ(restore.choice()->round, 7u);
+}
+
 TEST(ReplicaRestore, AsksAnotherOfTheRoundWhenOneDoesNotAnswerOrWrongly) {
   ReplicaRestore restore;
   for (const uint32_t worker : {0u, 1u, 2u}) restore.Heard(worker, worker == 1 ? 6 : 7, kNow);
@@ -147,6 +158,30 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
     ASSERT_EQ(disk.shard().state().open_round, 22u);
     if (HasFailure()) return;
   }
+}
+
+// After a cut all members have been lost and join again: they fetch, and push nothing.
+TEST(DurableShardRestore, MembersThatAllJoinAgainAreHeardByWhatTheyFetch) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
+  const auto first = disk.Do({TestFetch(0, 6, 2)});
+  EXPECT_THAT(first, IsEmpty());
+  const auto asks = AllOf<AskSnapshot>(disk.Do({TestFetch(1, 0, 2)}));
+  ASSERT_THAT(asks, SizeIs(1));
+  EXPECT_EQ(asks[0].worker, 0u);
+  EXPECT_EQ(asks[0].header.round, 6u);
+  disk.Do({TestSnapshot(0, 6, 2)});
+  EXPECT_THAT(AllOf<SendSnapshot>(disk.Do({TestFetch(1, 0, 2)})), SizeIs(1));
+}
+
+TEST(DurableShardRestore, ARunThatNeverClosedARoundBeginsAgain) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(1, {0, 1})}});
+  EXPECT_THAT(Outcomes(disk.PushAll({0, 1}, 0)), ::testing::Contains(Outcome::kBusy));
+  EXPECT_FALSE(disk.shard().is_restoring());
+  EXPECT_EQ(AllOf<SendMerged>(disk.PushAll({0, 1}, 0)).size(), 2u);
 }
 
 TEST(DurableShardRestore, WithoutAFolderItGoesTheSameWay) {
