@@ -14,8 +14,8 @@ ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2}
 
 
 class Signals(IntegrationTest):
-    def start_and_train(self, *arguments):
-        child = self.start_up(*arguments, **ENDLESS)
+    def start_and_train(self, *arguments, **settings):
+        child = self.start_up(*arguments, **{**ENDLESS, **settings})
         child.await_line("round ")
         return child
 
@@ -80,10 +80,11 @@ class Signals(IntegrationTest):
         self.assert_nothing_left()
 
     def check_revival(self, flag, name):
-        child = self.start_and_train()
+        # Long, but with a line every forty rounds.
+        child = self.start_and_train(run__steps=8000)
         os.kill(self.processes_of(flag)[0], signal.SIGKILL)
         self.assertRegex(child.await_line("is started again"), name + ".* was killed by signal 9")
-        for _ in range(5):
+        for _ in range(2):
             child.await_line("round ")
         child.process.send_signal(signal.SIGINT)
         status, output, errors = child.finish()
