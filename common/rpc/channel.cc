@@ -1,5 +1,6 @@
 #include "common/rpc/channel.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,9 @@
 
 namespace longwave {
 namespace {
+
+// Of each call, while there is no connection.
+constexpr absl::Duration kReconnectWait = absl::Milliseconds(500);
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -41,6 +45,18 @@ Channel::Channel(std::string who, std::string address, absl::Duration deadline)
       address_(std::move(address)),
       deadline_(deadline),
       channel_(NewChannel(address_)) {}
+
+// A call on a channel whose last attempt to connect has failed fails at once; and only threads in
+// calls take the next attempt's handshake further, but for a look every five seconds. A server that
+// is there again would be reached by none of the calls in between.
+void Channel::HelpReconnect() const {
+  if (channel_->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+  const absl::Duration wait = std::min(kReconnectWait, deadline_ / 2);
+  channel_->WaitForStateChange(
+      GRPC_CHANNEL_TRANSIENT_FAILURE,
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN)));
+}
 
 absl::Status Channel::Explain(const grpc::Status& status) const {
   switch (status.error_code()) {

@@ -33,10 +33,13 @@ class Channel {
     context.set_deadline(
         gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline_), GPR_TIMESPAN)));
+    HelpReconnect();
     return Explain(call(&context));
   }
 
  private:
+  // After a connection has failed: lends gRPC this thread until there is one again, for a while.
+  void HelpReconnect() const;
   absl::Status Explain(const grpc::Status& status) const;
 
   const std::string who_;

@@ -271,6 +271,28 @@ TEST(CoordinatorClient, NobodyListeningIsUnavailable) {
               HasSubstr(absl::StrCat("cannot reach the coordinator at ", port.address())));
 }
 
+// Not by luck, when gRPC looks at its connections every five seconds.
+TEST(CoordinatorClient, AServerThatComesLateIsReachedByTheNextCalls) {
+  FakeCoordinator handler;
+  auto first = RpcServer::Start(kAnyPort, &handler);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::string address = (*first)->address();
+  const auto client = CoordinatorClient::Connect(address, kWait);
+  ASSERT_TRUE(client->GetStatus(0).ok());
+  for (int times = 0; times < 3; ++times) {
+    (*first)->Shutdown();
+    first->reset();
+    while (client->GetStatus(0).ok()) {
+    }
+    EXPECT_EQ(client->GetStatus(0).status().code(), absl::StatusCode::kUnavailable);
+    first = RpcServer::Start(address, &handler);
+    ASSERT_TRUE(first.ok()) << first.status();
+    int calls = 1;
+    while (!client->GetStatus(0).ok() && calls < 10) ++calls;
+    EXPECT_LT(calls, 10);
+  }
+}
+
 TEST(CoordinatorClient, ASilentListenerIsUnavailableAfterTheDeadline) {
   const HeldPort port(/*listens=*/true);
   const auto client = CoordinatorClient::Connect(port.address(), absl::Milliseconds(200));
