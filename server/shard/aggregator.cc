@@ -106,7 +106,7 @@ void Aggregator::OnClosedPush(SegmentState& segment, const FrameHeader& header, 
     if (options_.logs) {
       effects.push_back(AskLog{header});
     } else {
-      Answer(header, Outcome::kLate, "", effects);
+      Answer(header, Outcome::kGone, "", effects);
     }
     return;
   }
@@ -195,6 +195,7 @@ FrameHeader Aggregator::AnswerTo(const FrameHeader& asked, Outcome outcome) {
   answer.epoch = membership_.epoch;
   answer.round = asked.round;
   answer.worker = asked.worker;
+  answer.contributions = static_cast<uint32_t>(asked.kind);
   answer.segment = asked.segment;
   if (OwnsSegment(asked.segment)) answer.weight = open_round(asked.segment);
   return answer;

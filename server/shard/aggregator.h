@@ -60,7 +60,7 @@ struct AggregatorOptions {
   absl::Duration grace_min;  // bounds of what Grace gives the others; without meaning for quorum 1
   absl::Duration grace_max;
   // There is a log: KeepPush, KeepMerged and AskLog are among the effects. Without one what the
-  // shard does not hold any more is late (a push) or gone (a pull).
+  // shard does not hold any more is gone.
   bool logs = false;
 };
 
@@ -101,7 +101,8 @@ struct KeepMerged {
 };
 // Only who has the log can answer this push or pull of a round before the last closed one. A pull:
 // with that round's update, or `gone`. A push: `duplicate` if its worker is one of that round's
-// contributors, else `late`, also if the record is gone; then with the update, if it is there.
+// contributors, else `late`, and with the update then; `gone` if there is no record: its worker
+// must not send again what may be in a merge.
 // AnswerTo makes the answer's header.
 struct AskLog {
   FrameHeader header;

@@ -269,6 +269,7 @@ AnswerPush DurableShard::AnswerTo(const FrameHeader& header, Outcome outcome,
                                   std::string reason) const {
   FrameHeader answer = FrameTo(header.worker, FrameKind::kAnswer, header.segment, header.round);
   answer.outcome = outcome;
+  answer.contributions = static_cast<uint32_t>(header.kind);
   return {answer, std::move(reason)};
 }
 

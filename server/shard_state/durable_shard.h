@@ -107,7 +107,7 @@ struct ShardEffect {
 // Restore       see ReplicaRestore: pushes are answered busy until the segment has its round.
 //
 // Without a folder nothing is asked for or kept, a pull of what the aggregator does not have is
-// answered `gone` and such a push `late`.
+// answered `gone`, and so is such a push.
 class DurableShard {
  public:
   static constexpr absl::Duration kReopenInterval = absl::Seconds(2);

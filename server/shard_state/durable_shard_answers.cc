@@ -34,8 +34,7 @@ void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
   absl::StatusOr<MergedRecord> record = absl::NotFoundError("");
   if (store_ != nullptr) record = store_->log().ReadMerged(header.segment, header.round);
   if (!record.ok() && !absl::IsNotFound(record.status())) {
-    // The disk has damaged what was good at the start. Who pulls can't have it; who has pushed is
-    // told the truth as far as it is known.
+    // The disk has damaged what was good at the start.
     notices_.push_back(std::string(record.status().message()));
     if (!is_push) {
       effects.push_back({event, AnswerTo(header, Outcome::kRejected,
@@ -45,20 +44,20 @@ void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
       return;
     }
   }
+  if (!record.ok()) {
+    // Of a push nobody knows whether it is in a merge: not late, or it would be counted twice.
+    effects.push_back({event, AnswerTo(header, Outcome::kGone, "")});
+    return;
+  }
   if (is_push) {
-    const bool was_in_it =
-        record.ok() && std::ranges::any_of(record->contributors, [&](const Contributor& each) {
-          return each.worker == header.worker;
-        });
+    const bool was_in_it = std::ranges::any_of(record->contributors, [&](const Contributor& each) {
+      return each.worker == header.worker;
+    });
     const Outcome outcome = was_in_it ? Outcome::kDuplicate : Outcome::kLate;
     effects.push_back({event, AnswerPush{aggregator_->AnswerTo(header, outcome), ""}});
-  } else if (!record.ok()) {
-    effects.push_back({event, AnswerTo(header, Outcome::kGone, "")});
   }
-  if (record.ok()) {
-    effects.push_back(
-        {event, SendMerged{{header.worker}, record->header, std::move(record->payload)}});
-  }
+  effects.push_back(
+      {event, SendMerged{{header.worker}, record->header, std::move(record->payload)}});
 }
 
 std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t from) const {

@@ -188,7 +188,7 @@ TEST_F(AggregatorRestore, OpensARoundWithoutAPast) {
   ASSERT_TRUE(aggregator_->Restore(2, fresh).ok());
   EXPECT_EQ(aggregator_->ResidualSquareSum(), 0);
   EXPECT_THAT(Step(TimePassed{}), IsEmpty());
-  Only(Step(Push(0, 39, 2)), Outcome::kLate);
+  Only(Step(Push(0, 39, 2)), Outcome::kGone);
   Only(Step(Pull(0, 39, 2)), Outcome::kGone);
   EXPECT_EQ(Merged(Step(Push(0, 40, 2)))->header.round, 40u);
   EXPECT_EQ(aggregator_->state().newest_round, 41u);

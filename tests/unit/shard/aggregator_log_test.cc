@@ -142,11 +142,11 @@ TEST_F(AggregatorLog, AsksTheLogForRoundsBeforeTheLastClosedOne) {
   EXPECT_EQ(aggregator_->state().pushes_late, 0u);
 }
 
-TEST_F(AggregatorLog, WithoutALogSuchAPushIsLateAndSuchAPullGone) {
+TEST_F(AggregatorLog, WithoutALogTheyAreGone) {
   Start(DenseOptions(), Members(1, {0}));
   Step(Push(0, 0, 2));
   Step(Push(0, 1, 2));
-  Only(Step(Push(0, 0, 2)), Outcome::kLate);
+  Only(Step(Push(0, 0, 2)), Outcome::kGone);
   Only(Step(Pull(0, 0, 2)), Outcome::kGone);
 }
 

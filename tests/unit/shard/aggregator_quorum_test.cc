@@ -204,7 +204,7 @@ TEST_F(AggregatorQuorum, APushOfAnOlderRoundEndsItToo) {
     Step(Push(0, round, 2));
     CloseByTime();
   }
-  Only(Step(Push(1, 0, 2)), Outcome::kLate);
+  Only(Step(Push(1, 0, 2)), Outcome::kGone);
   EXPECT_THAT(WaitingFor(), ElementsAre(0, 1));
 }
 
