@@ -51,7 +51,14 @@ class Return(IntegrationTest):
         self.assertNotIn("dropped", logs["worker-1"])
 
     def test_all_workers_are_killed_and_come_back(self):
-        cluster = self.cluster()
+        self.check_all_killed()
+
+    def test_all_workers_are_killed_while_fragments_are_under_way(self):
+        # Whose segments close a round at different steps: some are a round ahead then.
+        self.check_all_killed(sync__inner_steps=4, sync__fragments=2, sync__overlap=1)
+
+    def check_all_killed(self, **settings):
+        cluster = self.cluster(**settings)
         workers = [f"worker-{i}" for i in range(4)]
         for name in workers:
             cluster.kill(name)
