@@ -61,7 +61,9 @@ struct FrameHeader {
   // anything else the open round of the segment.
   uint64_t weight = 0;
   float norm = 0;  // push: L2 norm of the dequantized contribution; merged: of the update
-  uint32_t contributions = 0;  // merged: pushes that went into it
+  // Merged: pushes that went into it. Answer: the kind of the frame that it answers, so that what
+  // is said of a fetch is not taken for what is said of a push of the same round.
+  uint32_t contributions = 0;
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;  // CRC32C
 
@@ -79,6 +81,11 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes);
 
 // Holds the payload against its header: InvalidArgument (length), DataLoss (CRC).
 absl::Status VerifyPayload(const FrameHeader& header, std::span<const std::byte> payload);
+
+// Whether an answer may be to a frame of that kind. One that does not say is to any.
+inline bool MayAnswer(const FrameHeader& answer, FrameKind asked) {
+  return answer.contributions == 0 || answer.contributions == static_cast<uint32_t>(asked);
+}
 
 std::string_view Name(FrameKind kind);   // "hello", "push", "answer", "merged", …
 std::string_view Name(Outcome outcome);  // "none", "accepted", "duplicate", …

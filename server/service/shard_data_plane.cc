@@ -282,6 +282,7 @@ void ShardDataPlane::AnswerHello(const PeerFrame& frame) {
   answer.worker = hello.worker;
   answer.segment = hello.segment;
   answer.weight = incarnation_;
+  answer.contributions = static_cast<uint32_t>(hello.kind);
   std::string reason;
   if (answer.run != run_) {
     reason = absl::StrFormat("hello of run %016x, this shard serves run %016x", answer.run, run_);

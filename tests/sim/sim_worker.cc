@@ -302,7 +302,8 @@ bool SimWorker::ReadCheckpoint() {
                              .segment = push.segment,
                              .payload = std::move(push.payload),
                              .norm = push.norm,
-                             .weight = push.weight});
+                             .weight = push.weight,
+                             .sent_before = true});
   }
   return true;
 }

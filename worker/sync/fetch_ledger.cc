@@ -260,10 +260,10 @@ bool FetchLedger::Take(const FrameHeader& header, const Buffer& payload, absl::T
 bool FetchLedger::TakeAnswer(const FrameHeader& header, const Buffer& payload, absl::Time now) {
   const uint32_t segment = header.segment;
   Entry& entry = entries_[segment];
-  const bool of_fetch =
-      entry.stage == Stage::kAsking && entry.fetch_sent && header.round == entry.next;
-  const bool of_pull =
-      entry.stage == Stage::kPulling && header.round >= entry.next && header.round < entry.asked;
+  const bool of_fetch = MayAnswer(header, FrameKind::kFetch) && entry.stage == Stage::kAsking &&
+                        entry.fetch_sent && header.round == entry.next;
+  const bool of_pull = MayAnswer(header, FrameKind::kPull) && entry.stage == Stage::kPulling &&
+                       header.round >= entry.next && header.round < entry.asked;
   if (!of_fetch && !of_pull) return false;
   switch (header.outcome) {
     case Outcome::kAccepted:

@@ -111,7 +111,7 @@ void PushLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
   Entry& entry = entries_[frame.header.segment];
   if (frame.header.kind == FrameKind::kPush) {
     entry.stage = Stage::kSent;
-    ++entry.unanswered;
+    entry.sent = true;
   }
   entry.overdue = false;
   entry.sent_at = now;
@@ -132,6 +132,7 @@ void PushLedger::Again(uint32_t connection, absl::Time now) {
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     Entry& entry = entries_[segment];
     if (options_.connections[segment] != connection || !IsOutstanding(entry)) continue;
+    if (entry.stage == Stage::kAccepted) entry.stage = Stage::kSent;
     entry.repetitions = 0;
     due_.Set(segment, now);
   }
@@ -165,9 +166,9 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
                             absl::Time now) {
   // Answers to repetitions in earlier rounds come late and mean nothing any more.
   if (entry.stage == Stage::kSettled || header.round != entry.push.round) return;
+  if (!MayAnswer(header, FrameKind::kPush) && !MayAnswer(header, FrameKind::kPull)) return;
   const bool refused = header.outcome == Outcome::kBusy || header.outcome == Outcome::kNotMember;
   if (!refused) ConnectionOf(header.segment).told = now;
-  if (entry.unanswered > 0) --entry.unanswered;
   switch (header.outcome) {
     case Outcome::kNone:
       return;
@@ -216,8 +217,7 @@ void PushLedger::Refused(Entry& entry, absl::Time now) {
 void PushLedger::SettleIfKnown(Entry& entry) {
   if (!entry.merged.has_value()) return;
   if (entry.stage == Stage::kAccepted) return Settle(entry, Fate::kAccepted);
-  // An update of a round that no push of this worker has reached was merged without it.
-  const bool never_came = entry.stage == Stage::kUnsent && entry.unanswered == 0;
+  const bool never_came = !entry.sent && !entry.push.sent_before;
   if (entry.stage == Stage::kLate || never_came) Settle(entry, Fate::kLate);
 }
 

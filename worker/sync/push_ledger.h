@@ -23,6 +23,8 @@ struct SegmentPush {
   Buffer payload;
   float norm = 0;
   uint64_t weight = 0;  // tokens behind it
+  // An earlier process may have sent it: only its shard can say what became of it.
+  bool sent_before = false;
 };
 
 // What became of a contribution.
@@ -58,8 +60,10 @@ struct Settled {
 //   late      The shard has closed the round without it, and sends its update. Waits like accepted.
 //   settled   Once its fate is known and the update is there, or is gone: see TakeSettled. Of a
 //             segment one contribution is open at a time.
-// A contribution that is unsent, and of which no copy is on its way, when its round's update comes
-// is late.
+// A contribution that was never sent when its round's update comes is late. What became of any
+// other only an answer to it says: what was refused as busy may have reached the shard's disk, and
+// copies of a frame may be on their way for long. A shard that comes back as another incarnation
+// may have lost what it had accepted, so that this is pushed again, too.
 //
 // A silence is counted by connection: as long as answers and updates for what is open come in on
 // it, what is missing may be on its way. (`busy`, `not a member`, the answer to a hello and rounds
@@ -116,8 +120,7 @@ class PushLedger {
     SegmentPush push;
     std::optional<Buffer> merged;
     std::optional<Early> early;
-    // Pushes that may still be answered `accepted`.
-    int unanswered = 0;
+    bool sent = false;     // the push, ever
     int repetitions = 0;   // for want of an answer or update
     int refusals = 0;      // busy and not a member, one after the other
     bool overdue = false;  // a silence was found on its connection while it waited

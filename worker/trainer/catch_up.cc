@@ -241,7 +241,8 @@ absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
                       .segment = push.segment,
                       .payload = push.payload,
                       .norm = push.norm,
-                      .weight = push.weight};
+                      .weight = push.weight,
+                      .sent_before = true};
     // A shard that stands before its round has never seen it.
     if (parts_.pipeline->anchor_round(push.segment) < checkpoint.round) {
       LONGWAVE_RETURN_IF_ERROR(late(again));

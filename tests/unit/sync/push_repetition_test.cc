@@ -64,7 +64,8 @@ TEST_F(PushRepetitionTest, AnotherIncarnationIsSentAllThatIsOutstandingAtOnce) {
   EXPECT_THAT(SendAll(), ElementsAre("hello 0", "hello 1"));
   AnswerHello(0, kIncarnation + 1);
   AnswerHello(1, kIncarnation);
-  EXPECT_THAT(SendAll(), ElementsAre("push 0/0", "pull 0/2"));
+  // It may have lost what its predecessor had accepted.
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/0", "push 0/2"));
   // It is known now.
   Pass(kHelloEvery);
   EXPECT_THAT(SendAll(), ElementsAre("hello 0", "hello 1"));
@@ -164,15 +165,40 @@ TEST_F(PushRepetitionTest, WhoIsNoMemberYetTriesAgainAfterABackoffThatGrows) {
   EXPECT_TRUE(ledger_.failure().ok());
 }
 
-TEST_F(PushRepetitionTest, ARoundThatClosesOverARefusalTookNothingOfThisWorker) {
-  for (const Outcome outcome : {Outcome::kBusy, Outcome::kNotMember}) {
-    const uint32_t round = outcome == Outcome::kBusy ? 0 : 1;
+// A push that was refused because the disk failed may be on that disk, and be merged after all
+// (found by the simulator, seed 115).
+TEST_F(PushRepetitionTest, ARoundThatClosesOverARefusalIsAskedWhatItTook) {
+  for (const auto& [outcome, fate] :
+       {std::pair{Outcome::kDuplicate, "accepted"}, std::pair{Outcome::kLate, "late"}}) {
+    const uint32_t round = outcome == Outcome::kDuplicate ? 0 : 1;
+    const std::string which = std::to_string(round) + "/0";
     Post(round, 0);
     SendAll();
-    Answer(round, 0, outcome);
+    Answer(round, 0, Outcome::kBusy);
     Merged(round, 0);
-    EXPECT_THAT(Settle(), ElementsAre(std::to_string(round) + "/0 late down"));
+    EXPECT_THAT(Settle(), IsEmpty());
+    EXPECT_THAT(PassAlive(kBusyBackoffMax), ElementsAre("push " + which));
+    Answer(round, 0, outcome);
+    EXPECT_THAT(Settle(), ElementsAre(which + " " + fate + " down"));
   }
+}
+
+// What an earlier process of this worker sent may be in the merge.
+TEST_F(PushRepetitionTest, AnUpdateThatWasAheadOfAPushSentBeforeSettlesNothing) {
+  Merged(0, 0);
+  const absl::Status posted = ledger_.Post({.epoch = 5,
+                                            .round = 0,
+                                            .segment = 0,
+                                            .payload = Bytes("up"),
+                                            .norm = 2,
+                                            .weight = 9,
+                                            .sent_before = true},
+                                           now_);
+  ASSERT_TRUE(posted.ok()) << posted;
+  EXPECT_THAT(Settle(), IsEmpty());
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
+  Answer(0, 0, Outcome::kDuplicate);
+  EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }
 
 TEST_F(PushRepetitionTest, APullOfOneThatIsNoMemberAnyMoreIsSentAgain) {

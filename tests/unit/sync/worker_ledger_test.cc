@@ -79,6 +79,27 @@ TEST_F(WorkerLedgerTest, SegmentsAreFetchedWhileOthersContribute) {
   EXPECT_THAT(Settle(), ElementsAre("4/0 accepted down"));
 }
 
+// Both are of round 4: the shard's word on the one is none on the other (found by the simulator,
+// seed 571: a round that everybody waited for, and nobody pushed again).
+TEST_F(WorkerLedgerTest, AnAnswerToAFetchIsNoneToAPushOfThatRound) {
+  Fetch(0, 4);
+  SendAll();
+  Post(4, 0);
+  SendAll();
+  FrameHeader answer{.kind = FrameKind::kAnswer,
+                     .outcome = Outcome::kAccepted,
+                     .run = kRun,
+                     .round = 4,
+                     .weight = 4,
+                     .contributions = static_cast<uint32_t>(FrameKind::kFetch)};
+  ledger_.Take(0, answer, Buffer(), now_);
+  Merged(4, 0);
+  EXPECT_THAT(Settle(), ::testing::IsEmpty());
+  answer.contributions = static_cast<uint32_t>(FrameKind::kPush);
+  ledger_.Take(0, answer, Buffer(), now_);
+  EXPECT_THAT(Settle(), ::testing::ElementsAre("4/0 accepted down"));
+}
+
 TEST_F(WorkerLedgerTest, GoneLeadsToAFetchFromThatRoundOn) {
   Post(4, 0);
   SendAll();
