@@ -1,4 +1,4 @@
-"""A cluster put together by hand, whose processes are killed, frozen and started again one by one."""
+"""A cluster put together by hand, whose processes are killed, frozen and started again."""
 
 import json
 import os
@@ -118,8 +118,9 @@ class HandCluster:
                 raise AssertionError(f"waited in vain for {what}; last: {str(answer)[-2000:]}")
 
     def await_rounds(self, count):
-        return self.await_that(lambda status: int(status.get("rounds", "0,").split(",")[0]) >= count,
-                               self.status, f"{count} rounds")
+        return self.await_that(
+            lambda status: int(status.get("rounds", "0,").split(",")[0]) >= count,
+            self.status, f"{count} rounds")
 
     def await_members(self, count, rounds=5):
         """Waits for `rounds` more finished rounds of so many members."""

@@ -232,11 +232,8 @@ TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
   shards_.on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
     auto& log = shards_.logs[push.segment];
     if (push.round == 0 && push.segment == 1) {
-      return Settled{.round = 0,
-                     .segment = 1,
-                     .fate = Fate::kUnknown,
-                     .gone = true,
-                     .open_round = 3};
+      return Settled{
+          .round = 0, .segment = 1, .fate = Fate::kUnknown, .gone = true, .open_round = 3};
     }
     if (push.round == log.size()) log.push_back(push.payload);
     return Settled{.round = push.round, .segment = push.segment, .merged = log[push.round]};
