@@ -112,7 +112,14 @@ class Run {
       feed_.Refresh();
       for (std::string& notice : cluster_.TakeNotices()) Show(std::move(notice));
       Show("");
-      if (!children.ok()) return VerdictOf(children);
+      if (!children.ok()) {
+        // What was started again around the run's end finds that it is over.
+        const bool is_over = feed_.status().phase == RunPhase::kFinished;
+        if (absl::IsAborted(children) && is_over && cluster_.restarts() > 0) {
+          return {RunOutcome::kFinished, ""};
+        }
+        return VerdictOf(children);
+      }
       switch (feed_.status().phase) {
         case RunPhase::kFailed:
           return Failed(feed_.status().failure);

@@ -48,7 +48,7 @@ def configuration(options, rounds, text):
     tree = {
         "run": {"preset": "longwave", "steps": rounds, "workers": options.workers,
                 "shards": options.shards, "seed": options.seed, "validation_batches": 2},
-        "model": {"kind": "gpt", "d_model": 64, "layers": 1, "heads": 2, "context": 2 if options.mode == "integer" else 32},
+        "model": {"kind": "gpt", "d_model": 96 if options.mode == "integer" else 64, "layers": 1, "heads": 2, "context": 2 if options.mode == "integer" else 32},
         "data": {"path": str(text)},
         "train": {"batch": 1, "threads": 1, "device": "cpu"},
         "sync": {"quorum": 0.5, "segment_tiles": 1},
@@ -216,6 +216,10 @@ def run_once(options, folder, rounds, chaos_seconds, rng):
     integer = options.mode == "integer"
     binary = options.tests / "integer_worker" if integer else options.bin / "longwave-worker"
 
+    if integer:
+        subprocess.run([str(binary), "--config", str(folder / "config.yaml"), "--write-initial",
+                        str(folder / "initial.safetensors")], check=True)
+
     def worker_command(name):
         command = [binary, "--config", folder / "config.yaml", "--name", name, "--state-dir",
                    folder / "state" / name]
@@ -308,6 +312,16 @@ def audit(options, cluster):
     return good
 
 
+def write_events(cluster, progress, chaos):
+    """What was done to whom and when rounds were finished, in seconds of the chaos, to look things up."""
+    since = lambda time: None if time is None else round(time - chaos.began, 3)
+    lines = [(since(begin), f"{name} away until {since(end)}")
+             for begin, end, _, name in chaos.events]
+    lines += [(since(time), f"round {done} done") for time, done in progress.steps]
+    (cluster.folder / "events.txt").write_text(
+        "".join(f"{time:9.3f} {text}\n" for time, text in sorted(lines)))
+
+
 def report(options, summary, progress, chaos, good):
     wrong = []
     acts = ", ".join(f"{name} {count}" for name, count in sorted(chaos.counts.items()))
@@ -315,15 +329,17 @@ def report(options, summary, progress, chaos, good):
     seconds = chaos.ended - chaos.began
     print(f"chaos: {summary['rounds']} rounds, {under} of them in {seconds:.0f} s of chaos; "
           f"{sum(chaos.counts.values())} times: {acts or 'nothing'}")
+    if not good:
+        wrong.append("the audit has found something")
+    if not summary["replicas_equal"]:
+        wrong.append("replicas differ at the end")
+    if not progress.has_journals:
+        return wrong  # the coordinator's records come when it does, and say nothing of pauses
     longest = pauses(progress, chaos, chaos.began, chaos.ended)
     print("chaos: longest pause: " + "; ".join(
         f"{kind} {pause:.2f} s (at {when:.0f} s)" for kind, (pause, when) in longest.items()))
     print(f"chaos: bars: after a worker {WORKER_BAR_S:.1f} s (grace {GRACE_MIN_S} to "
           f"{GRACE_MAX_S} s), after a server is back {SERVER_BAR_S:.1f} s")
-    if not good:
-        wrong.append("the audit has found something")
-    if not summary["replicas_equal"]:
-        wrong.append("replicas differ at the end")
     if options.bars:
         if longest["worker"][0] > WORKER_BAR_S:
             wrong.append(f"{longest['worker'][0]:.2f} s without progress after a worker")
@@ -375,6 +391,7 @@ def main(arguments):
             begin = now()
             cluster, progress, chaos = run_once(options, folder / f"run-{number}", rounds, left, rng)
             summary = write_summary(cluster)
+            write_events(cluster, progress, chaos)
             good = audit(options, cluster)
             wrong += report(options, summary, progress, chaos, good)
             if quiet is not None:
