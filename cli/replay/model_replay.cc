@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<ModelReplay>> ModelReplay::Create(const RunConfig
                                                    layout->parameter_count()));
   }
   replay->known_.assign(layout->segments().size(), !initial.empty());
+  replay->applied_.assign(layout->segments().size(), false);
   if (!initial.empty()) replay->theta_ = std::move(initial);
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
   LONGWAVE_ASSIGN_OR_RETURN(
@@ -55,11 +56,14 @@ absl::Status ModelReplay::Apply(uint32_t segment, uint32_t round, const Buffer& 
   LONGWAVE_RETURN_IF_ERROR(TakeModel(segment, round));
   if (!known_[segment]) return absl::OkStatus();
   if (const uint32_t wanted = pipeline_->anchor_round(segment); round != wanted) {
+    known_[segment] = false;
+    // What was before the first record was dropped: a later snapshot leads on.
+    if (wanted == 0 && !applied_[segment]) return absl::OkStatus();
     problems_.push_back(absl::StrCat("segment ", segment, ": round ", round,
                                      " is in the log, but not round ", wanted));
-    known_[segment] = false;
     return absl::OkStatus();
   }
+  applied_[segment] = true;
   return pipeline_->CatchUp(segment, round, LearningRate(segment, round), merged);
 }
 

@@ -69,7 +69,8 @@ class ModelReplay {
   std::vector<float> theta_;
   std::vector<float> gradient_;  // asked for under a gradient signal, and never used here
   std::unique_ptr<SyncPipeline> pipeline_;
-  std::vector<bool> known_;  // by segment
+  std::vector<bool> known_;    // by segment
+  std::vector<bool> applied_;  // by segment: an update, since its beginning
   struct Model {
     SnapshotHeader header;
     LoadModel load;

@@ -1,0 +1,191 @@
+// A run of two workers and a shard with a folder, and what a replay of that folder says.
+#include "cli/replay/run_replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <variant>
+
+#include "common/base/rng.h"
+#include "common/config/config.h"
+#include "common/wire/crc32c.h"
+#include "server/shard_state/durable_shard.h"
+#include "server/store/posix_file_system.h"
+#include "server/store/sqlite_catalog.h"
+#include "worker/models/gpt_shape.h"
+#include "worker/trainer/schedule.h"
+#include "worker/trainer/sync_options.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kRun = 0x5eed;
+constexpr uint32_t kWorkers = 2;
+constexpr uint32_t kRounds = 5;
+
+RunConfig Config(const std::string& preset) {
+  auto config =
+      ParseConfig("{}", "test.yaml",
+                  {"preset=" + preset, "run.steps=10", "run.shards=1", "run.workers=2",
+                   "train.warmup_steps=2", "sync.inner_steps=2", "model.d_model=8",
+                   "model.layers=1", "model.heads=1", "model.context=8", "cluster.state_rounds=2"});
+  EXPECT_TRUE(config.ok()) << config.status();
+  return *std::move(config);
+}
+
+class RunReplayTest : public testing::Test {
+ protected:
+  explicit RunReplayTest(const std::string& preset = "longwave") : config_(Config(preset)) {
+    std::string pattern = testing::TempDir() + "replay_XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    const auto manifest = GptManifest(config_.model);
+    layout_.emplace(Layout::Create(*manifest, LayoutOptionsFor(config_, *manifest)).value());
+    initial_.resize(layout_->parameter_count());
+    Rng rng(7);
+    for (float& value : initial_) value = static_cast<float>(rng.Uniform()) - 0.5f;
+  }
+  ~RunReplayTest() override { std::filesystem::remove_all(folder_); }
+
+  void OpenShard() {
+    shard_.reset();  // its folder is one process's at a time
+    const MergeOptions merge = MergeOptionsOf(config_);
+    DurableShardOptions options;
+    options.aggregator.run = kRun;
+    options.aggregator.run_seed = merge.run_seed;
+    options.aggregator.up = merge.up;
+    options.aggregator.down = merge.down;
+    options.aggregator.rho = merge.rho;
+    options.state_rounds = config_.cluster.state_rounds;
+    auto shard = DurableShard::Open(options, *layout_, [this] {
+      return ShardStore::Open(
+          files_.get(), folder_,
+          {.identity = {kRun, 0, layout_->hash()}, .make_catalog = MakeSqliteCatalog});
+    });
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    shard_ = *std::move(shard);
+    Membership membership{.epoch = 1};
+    for (uint32_t i = 0; i < kWorkers; ++i)
+      membership.members.push_back({.worker = i, .name = "w"});
+    shard_->Step(MembershipChanged{membership}, now_);
+  }
+
+  // The run, as two workers live it; its hash at the end.
+  uint64_t Train() {
+    OpenShard();
+    std::vector<std::vector<float>> theta(kWorkers, initial_);
+    std::vector<std::unique_ptr<SyncPipeline>> pipelines;
+    for (auto& replica : theta) {
+      pipelines.push_back(SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed),
+                                               &*layout_, OpsFor(BackendKind::kCpu).value(), Exec{},
+                                               {.theta = replica.data()})
+                              .value());
+    }
+    const Schedule schedule(config_.train, config_.run.steps);
+    Rng rng(11);
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      if (round == 3) OpenShard();  // it was killed
+      for (uint32_t i = 0; i < kWorkers; ++i) {
+        for (float& value : theta[i]) value += 0.01f * (static_cast<float>(rng.Uniform()) - 0.5f);
+        EXPECT_TRUE(
+            pipelines[i]->BeginFragment(round, 0, schedule.LearningRate(2 * round + 1)).ok());
+        for (uint32_t s = 0; s < layout_->segments().size(); ++s) Push(*pipelines[i], i, round, s);
+      }
+      for (const ShardEffect& effect : shard_->Commit(now_)) {
+        const auto* merged = std::get_if<SendMerged>(&effect.what);
+        if (merged == nullptr) continue;
+        for (auto& pipeline : pipelines) {
+          EXPECT_TRUE(pipeline->Apply(merged->header.segment, merged->payload).ok());
+        }
+      }
+      shard_->Tend(now_);
+      for (auto& pipeline : pipelines) EXPECT_TRUE(pipeline->EndFragment().ok());
+    }
+    return CombineHashes(pipelines[1]->Hashes().value());
+  }
+
+  void Push(SyncPipeline& pipeline, uint32_t worker, uint32_t round, uint32_t segment) {
+    SyncPipeline::Push push = pipeline.Encode(segment).value();
+    FrameHeader header{.kind = FrameKind::kPush, .run = kRun, .epoch = 1, .round = round};
+    header.worker = worker;
+    header.segment = segment;
+    header.weight = 16;
+    header.norm = push.norm;
+    header.payload_bytes = static_cast<uint32_t>(push.payload.size());
+    header.payload_crc = Crc32c(push.payload.bytes());
+    shard_->Step(PushArrived{header, std::move(push.payload)}, now_);
+  }
+
+  absl::StatusOr<RunReplayReport> Replay(std::vector<float> initial) {
+    return ReplayRun({.config = &config_,
+                      .layout = &*layout_,
+                      .shard_folders = {folder_},
+                      .initial = std::move(initial)});
+  }
+
+  const RunConfig config_;
+  std::string folder_;
+  std::optional<Layout> layout_;
+  std::vector<float> initial_;
+  const std::unique_ptr<FileSystem> files_ = MakePosixFileSystem();
+  std::unique_ptr<DurableShard> shard_;
+  const absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+};
+
+class NesterovReplayTest : public RunReplayTest {
+ protected:
+  NesterovReplayTest() : RunReplayTest("diloco") {}
+};
+
+TEST_F(RunReplayTest, MakesTheRunsModelAgainWhileTheShardHasItsFolderOpen) {
+  const uint64_t hash = Train();
+  const auto report = Replay(initial_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->problems(), IsEmpty());
+  EXPECT_EQ(report->run, kRun);
+  EXPECT_EQ(report->rounds, kRounds);
+  EXPECT_EQ(report->state_hash, hash);
+  const ShardFindings& found = report->shards[0].findings;
+  EXPECT_EQ(found.pushes, kRounds * kWorkers * layout_->segments().size());
+  EXPECT_EQ(found.merges_recomputed, kRounds * layout_->segments().size());
+}
+
+TEST_F(NesterovReplayTest, KeepsTheVelocityFromRoundToRound) {
+  const uint64_t hash = Train();
+  const auto report = Replay(initial_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->state_hash, hash);
+}
+
+TEST_F(RunReplayTest, OtherInitialWeightsMakeAnotherModel) {
+  const uint64_t hash = Train();
+  initial_[3] += 1;
+  const auto report = Replay(initial_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_NE(report->state_hash, hash);
+}
+
+TEST_F(RunReplayTest, SaysWhatIsMissingWithoutABeginning) {
+  Train();
+  const auto report = Replay({});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->state_hash.has_value());
+  EXPECT_THAT(report->why_no_state, HasSubstr("segment 0 has neither its beginning nor"));
+  EXPECT_EQ(report->problem_count(), 0u) << "the audit needs no model";
+}
+
+TEST_F(RunReplayTest, RefusesAFolderThatIsAnotherShards) {
+  Train();
+  const auto report = ReplayRun({.config = &config_,
+                                 .layout = &*layout_,
+                                 .shard_folders = {folder_, folder_},
+                                 .initial = initial_});
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace longwave
