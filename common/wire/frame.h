@@ -60,7 +60,9 @@ struct FrameHeader {
   // may send this worker at most, 0: no limit. Answer: to a hello the shard's incarnation, to
   // anything else the open round of the segment.
   uint64_t weight = 0;
-  float norm = 0;  // push: L2 norm of the dequantized contribution; merged: of the update
+  // Push: L2 norm of the dequantized contribution; merged: of the update; answer `duplicate`: of
+  // the push that the shard has under this name, 0: not known.
+  float norm = 0;
   // Merged: pushes that went into it. Answer: the kind of the frame that it answers, so that what
   // is said of a fetch is not taken for what is said of a push of the same round.
   uint32_t contributions = 0;

@@ -70,8 +70,8 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
                                ", which is open"),
                   effects);
   }
-  if (segment.accepted.contains(header.worker)) {
-    return Answer(header, Outcome::kDuplicate, "", effects);
+  if (const auto known = segment.accepted.find(header.worker); known != segment.accepted.end()) {
+    return AnswerDuplicate(header, known->second.norm, effects);
   }
   if (header.round < member->first_round) {
     return Answer(header, Outcome::kNotMember, "", effects);
@@ -112,7 +112,8 @@ void Aggregator::OnClosedPush(SegmentState& segment, const FrameHeader& header, 
   }
   const std::vector<uint32_t>& contributors = segment.closed->contributors;
   if (std::binary_search(contributors.begin(), contributors.end(), header.worker)) {
-    Answer(header, Outcome::kDuplicate, "", effects);
+    const auto norm = segment.closed_norms.find(header.worker);
+    AnswerDuplicate(header, norm == segment.closed_norms.end() ? 0 : norm->second, effects);
   } else {
     // So much grace would have been needed. Its repetitions tell nothing of that.
     if (had_missed && segment.closed_quorum_at != absl::InfiniteFuture()) {
@@ -199,6 +200,12 @@ FrameHeader Aggregator::AnswerTo(const FrameHeader& asked, Outcome outcome) {
   answer.segment = asked.segment;
   if (OwnsSegment(asked.segment)) answer.weight = open_round(asked.segment);
   return answer;
+}
+
+void Aggregator::AnswerDuplicate(const FrameHeader& header, float norm, Effects& effects) {
+  AnswerPush answer{AnswerTo(header, Outcome::kDuplicate), ""};
+  answer.header.norm = norm;
+  effects.push_back(std::move(answer));
 }
 
 void Aggregator::Answer(const FrameHeader& header, Outcome outcome, std::string reason,

@@ -133,7 +133,9 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 //   accepted    it is of the open round of its segment, and the first of its worker
 //   duplicate   its worker has pushed to the open round already, or the round is the last closed
 //               one and this worker's push went into its merge: then the merged update is sent
-//               again
+//               again. The answer's norm is that of the push that the shard has, if it is known:
+//               one that an earlier process of the worker made, whose residual is lost, may be
+//               another one
 //   late        its round is the last closed one and its push was not in it: the merged update is
 //               sent. (Of an older round: AskLog.)
 //   busy        open rounds hold open_bytes_max already and its segment is not the oldest open one
@@ -251,7 +253,9 @@ class Aggregator {
     uint32_t strangers = 0;                 // of these, from workers that are not due (any more)
     uint64_t open_bytes = 0;
     std::optional<ClosedSegment> closed;  // round open_round − 1
-    std::vector<float> residual;          // E; empty unless KeepsResidual
+    // Of the pushes that went into it, by worker; empty after a restart from a snapshot of it.
+    std::map<uint32_t, float> closed_norms;
+    std::vector<float> residual;  // E; empty unless KeepsResidual
     std::vector<uint32_t> tile_sizes;
     std::vector<std::shared_ptr<const PayloadLayout>> formats;
 
@@ -276,6 +280,8 @@ class Aggregator {
   void OnTimePassed(absl::Time now, Effects& effects);
 
   void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects);
+  // norm: of the push that is there; 0: not known.
+  void AnswerDuplicate(const FrameHeader& header, float norm, Effects& effects);
   void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
   void TakeMembership(const Membership& membership);
 

@@ -119,6 +119,8 @@ void Aggregator::OpenNext(SegmentState& segment, const MergedRecord& closed) {
     last.contributors.push_back(contributor.worker);
   }
   last.payload = closed.payload;
+  segment.closed_norms.clear();
+  for (const auto& [worker, push] : segment.accepted) segment.closed_norms[worker] = push.norm;
   segment.accepted.clear();
   segment.strangers = 0;
   open_bytes_ -= segment.open_bytes;

@@ -152,7 +152,7 @@ void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t>
 
 void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
   if (!trouble_.empty()) return Answer(push.header, Outcome::kBusy, "");
-  if (HearForRestore(push.header, now)) {
+  if (HearForRestore(push.header)) {
     Answer(push.header, Outcome::kBusy, "");
     return PursueRestores(now);
   }
@@ -161,7 +161,7 @@ void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
 
 void DurableShard::OnPull(const PullArrived& pull, absl::Time now) {
   if (!trouble_.empty()) return;
-  if (HearForRestore(pull.header, now)) return PursueRestores(now);
+  if (HearForRestore(pull.header)) return PursueRestores(now);
   StepAggregator(pull, false, now);
 }
 
@@ -171,7 +171,10 @@ void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now)
   if (!trouble_.empty()) return;  // taken when the folder is open again
   KeepMembership();
   StepAggregator(change, false, now);
-  if (!restores_.empty()) PursueRestores(now);
+  if (restores_.empty()) return;
+  // A member that joins may be another process now than the one that was heard; it is heard again.
+  for (auto& [segment, restore] : restores_) restore.KeepOnly(MembersTakingPart());
+  PursueRestores(now);
 }
 
 void DurableShard::KeepMembership() {
@@ -189,7 +192,7 @@ void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
                         first_segment_, first_segment_ + segment_count_ - 1));
   }
   if (!aggregator_->IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
-  if (HearForRestore(header, now)) return PursueRestores(now);  // asked again later
+  if (HearForRestore(header)) return PursueRestores(now);  // asked again later
   Emit(AnswerFetch{header});
 }
 
@@ -200,9 +203,9 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
     return;
   }
   const auto restore = restores_.find(header.segment);
+  // Of any member that has it: the one before may answer after another was asked.
   const bool restores = restore != restores_.end() && restore->second.choice().has_value() &&
-                        restore->second.choice()->round == header.round &&
-                        restore->second.choice()->worker == header.worker;
+                        restore->second.choice()->round == header.round;
   // What nobody asked for, or asks for no longer, is not even looked at.
   if (!restores && (restore != restores_.end() || !asks_.IsOpen(header.segment))) return;
 

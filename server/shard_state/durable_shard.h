@@ -185,7 +185,7 @@ class DurableShard {
   absl::Status ReplayRecord(uint64_t sequence, const LogRecord& record);
   void Fail(const absl::Status& status, absl::Time now);
   void Reopen(absl::Time now);
-  bool HearForRestore(const FrameHeader& header, absl::Time now);  // whether it is for a restore
+  bool HearForRestore(const FrameHeader& header);  // whether it is for a restore
   void PursueRestores(absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                      std::optional<SnapshotAsks::Held> model);

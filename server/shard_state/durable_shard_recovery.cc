@@ -35,7 +35,8 @@ absl::Status DurableShard::OpenAll() {
   }
   if (restores) {
     for (uint32_t i = 0; i < segment_count_; ++i) {
-      if (!progress_[i].has_state) restores_[first_segment_ + i];
+      const uint32_t segment = first_segment_ + i;
+      if (!progress_[i].has_state) restores_.emplace(segment, ReplicaRestore(segment));
     }
   }
   if (!restores_.empty()) {
@@ -166,12 +167,12 @@ void DurableShard::Reopen(absl::Time now) {
   append_failure_ = absl::OkStatus();
 }
 
-bool DurableShard::HearForRestore(const FrameHeader& header, absl::Time now) {
+bool DurableShard::HearForRestore(const FrameHeader& header) {
   if (restores_.empty() || header.run != options_.aggregator.run) return false;
   const auto restore = restores_.find(header.segment);
   if (restore == restores_.end()) return false;
   if (!aggregator_->IsMember(header.worker)) return false;
-  restore->second.Heard(header.worker, header.round, now);
+  restore->second.Heard(header.worker, header.round);
   return true;
 }
 
@@ -210,7 +211,9 @@ void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t work
   notices_.push_back(note);
   if (store_ != nullptr) {
     Keep(NoteRecord{round, note});
-    progress.replay_from = store_->log().next_sequence();
+    // Not beyond what is durable: the snapshot is there at once, while records that are still to be
+    // written may be lost, and their numbers be given to others.
+    progress.replay_from = store_->log().durable_sequence();
     // At once: what the log has of the segment from here on means nothing without it.
     if (restored.ok()) restored = WriteState(segment);
     if (model.has_value()) confirmed_.push_back(*std::move(model));

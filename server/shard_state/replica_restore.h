@@ -12,15 +12,22 @@ namespace longwave {
 
 // How a shard that has lost its folder finds out where a segment stands: the members know. A push,
 // pull or fetch names the round that its sender waits for, so that the sender has all rounds
-// before. When all those were heard who take part, or kPatience after the first if one of them was,
-// the largest of those rounds is the one to open, and one of the members that named it is asked for
-// its state before. Pure.
+// before. When all those were heard who take part, the largest of those rounds is the one to open,
+// and one of the members that named it is asked for its state before. However long that takes:
+// where one is ahead that was not waited for, it can neither push nor be led back. Who is dead is
+// waited for until the coordinator says so. Pure.
 class ReplicaRestore {
  public:
+  // Of a member that was asked, before another one is.
   static constexpr absl::Duration kPatience = absl::Seconds(10);
 
+  // turn: who of the members of the round is asked first; other segments ask others.
+  explicit ReplicaRestore(uint32_t turn = 0) : turn_(turn) {}
+
   // A push, pull or fetch of `round` came from a member.
-  void Heard(uint32_t worker, uint32_t round, absl::Time now);
+  void Heard(uint32_t worker, uint32_t round);
+  // Forgets what all others said: nobody can ask them any more, or they are to say it again.
+  void KeepOnly(const std::vector<uint32_t>& workers);
 
   struct Choice {
     uint32_t round = 0;   // to open
@@ -42,7 +49,7 @@ class ReplicaRestore {
   // When the next member is to be asked.
   absl::Time due_ = absl::InfiniteFuture();
   std::optional<Choice> choice_;
-  uint32_t turn_ = 0;
+  uint32_t turn_;
 };
 
 }  // namespace longwave

@@ -117,6 +117,9 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
   const bool accepted = header.outcome == Outcome::kAccepted;
   if (!accepted && header.outcome != Outcome::kLate) return;
   Round& round = segment.rounds[header.round];
+  const bool happens_again = accepted && round.merged && segment.lost_folder &&
+                             !round.contributors.contains(header.worker);
+  if (happens_again) Rewind(header.segment, header.round);
   if (accepted) round.accepted[header.worker] = crc;
   if (!round.merged) return;
   const bool counted = round.contributors.contains(header.worker);
@@ -176,6 +179,7 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
   }
   round->merged = true;
   round->merged_crc = crc;
+  segment.lost_folder = false;  // where it had stood is settled now
   std::vector<Buffer> merged;
   for (const uint32_t worker : Contributors(*round, contributors)) {
     const Push* const push = PushOf(*round, worker, accepted_crc);
@@ -215,9 +219,7 @@ void Checker::LostFolder(uint32_t first_segment, uint32_t segment_count) {
     segments_[s].lost_folder = true;
     segments_[s].open_round = 0;
     oracle_.ForgetResidual(s);
-    for (auto& [number, round] : segments_[s].rounds) {
-      if (!round.merged) round.accepted.clear();
-    }
+    for (auto& [number, round] : segments_[s].rounds) round.accepted.clear();
   }
 }
 
@@ -229,7 +231,9 @@ void Checker::Rewind(uint32_t index, uint32_t first_round) {
     if (number < first_round) continue;
     round.merged = false;
     round.contributors.clear();
-    if (number > first_round) round.accepted.clear();
+    for (auto& [worker, pushes] : round.pushes) {
+      for (Push& push : pushes) push.fate.reset();
+    }
   }
 }
 

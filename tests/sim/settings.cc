@@ -90,12 +90,20 @@ struct FaultMix {
 FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& world) {
   FaultMix mix;
   for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i) {
-    // What loses more than a crash may is rare, so that the rest is held to more.
-    const bool drastic = static_cast<FaultKind>(i) == FaultKind::kLoseFolder;
     const auto kind = static_cast<FaultKind>(i);
-    const bool drawn = Chance(rng, drastic ? 0.1 : 0.35);
-    const bool may_be = options.only.empty() || std::ranges::count(options.only, kind) > 0;
+    const bool drawn = Chance(rng, 0.35);
+    // What loses more than a crash may, so that rules have exceptions, comes when it is asked for.
+    const bool may_be = options.only.empty() ? kind != FaultKind::kLoseFolder
+                                             : std::ranges::count(options.only, kind) > 0;
     if (may_be && (drawn || options.only.size() == 1)) mix.kinds.push_back(kind);
+  }
+  // A replica is mended by the others, who must be there: such damage comes alone.
+  if (options.only.empty() && std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) {
+    if (Chance(rng, 0.3)) {
+      mix.kinds = {FaultKind::kDamage};
+    } else {
+      std::erase(mix.kinds, FaultKind::kDamage);
+    }
   }
   mix.window = absl::Seconds(10) + absl::Seconds(4) * world.rounds;
   mix.count = mix.kinds.empty() ? 0 : static_cast<uint32_t>(1 + rng.Below(14));

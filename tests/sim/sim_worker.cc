@@ -108,7 +108,7 @@ void SimWorker::LoseFolder() {
 
 void SimWorker::Damage(uint64_t element) {
   // What happens in the last rounds nobody is there to mend.
-  if (!up() || stage_ != Stage::kComputing || round_ + 4 > env_.settings->rounds) return;
+  if (!up() || stage_ != Stage::kComputing || round_ + 6 > env_.settings->rounds) return;
   // The anchor is the pipeline's own; a cosmic ray asks nobody.
   const size_t at = element % theta_.size();
   const_cast<float*>(pipeline_->anchor())[at] += 3;

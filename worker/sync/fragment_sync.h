@@ -41,12 +41,6 @@ class FragmentSync {
   absl::Status Send(uint32_t round, uint32_t fragment, double learning_rate, uint32_t epoch,
                     uint64_t weight, const BeforePosting& before_posting = nullptr);
 
-  // Posts contributions that an earlier process encoded, and may have posted, to all segments of
-  // the fragment, instead of Send. The anchor has all rounds before, the momentum is that after
-  // their encoding, and θ is the anchor. InvalidArgument: another round, or not those segments.
-  absl::Status Resend(uint32_t round, uint32_t fragment, double learning_rate,
-                      std::vector<SegmentPush> pushes);
-
   // Applies the merged updates of what Send posted, each as it comes, then ends the fragment unless
   // something is missing(). `stopped` is asked a few times a second while nothing comes.
   // Contributions that were late go back into the residual; those whose fate nobody knows do not.
@@ -59,23 +53,20 @@ class FragmentSync {
   uint32_t unknown_fates() const { return unknown_fates_; }
   // Contributions of the last Apply that were late, and are in the residual again.
   uint32_t late() const { return late_; }
-  // Of the last Send or Resend.
+  // Of the last Send.
   uint32_t round() const { return round_; }
 
   const SyncSeconds& seconds() const { return seconds_; }
 
  private:
-  absl::Status Begin(uint32_t round, uint32_t fragment, double learning_rate);
   absl::Status Post(SegmentPush push);
   absl::Status ApplyNext(const std::function<bool()>& stopped);
-  absl::Status GiveBack(const Settled& settled);
 
   SyncPipeline* const pipeline_;
   Exchange* const exchange_;
   const uint32_t segment_count_;
   uint32_t round_ = 0;
-  uint32_t awaited_ = 0;             // posted, and not applied yet
-  std::vector<SegmentPush> resent_;  // whose payloads the pipeline has not
+  uint32_t awaited_ = 0;  // posted, and not applied yet
   std::vector<uint32_t> missing_;
   uint32_t unknown_fates_ = 0;
   uint32_t late_ = 0;

@@ -204,6 +204,12 @@ absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
   State::Segment& segment = state.segments[index];
   if (segment.applied) return absl::OkStatus();
+  // A snapshot may have led beyond the round: its update must not be in the anchor twice.
+  if (segment.anchor_round != state.round) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("segment ", index, ": got the merged update of round ", state.round,
+                     ", wanted that of round ", segment.anchor_round, ", where its anchor stands"));
+  }
   LONGWAVE_RETURN_IF_ERROR(state.Update(index, state.round, state.learning_rate, merged));
   segment.applied = true;
   return absl::OkStatus();

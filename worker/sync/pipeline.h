@@ -57,7 +57,8 @@ struct ReplicaView {
 //
 // With base = θᵢ at the signal, s = anchor − base is what goes into the momentum, and the end sets
 //   θᵢ ← anchor + blend·(θᵢ − base)
-// so that with blend 1 every inner step's progress is in exactly one signal. Without an overlap
+// so that with blend 1 every inner step's progress is in exactly one signal, unless AdoptAnchor
+// gives up what was to come. Without an overlap
 // θᵢ − base is nothing: θᵢ ← anchor, and no base is kept. The anchors of all workers are equal, bit
 // for bit, after every fragment; their replicas only without overlap and fragments.
 class SyncPipeline {
@@ -93,7 +94,8 @@ class SyncPipeline {
   // rejected. The payload must be as Encode gave it.
   absl::Status Restore(uint32_t segment);
 
-  // Applies a segment's merged update to the anchor. InvalidArgument: a payload that does not fit.
+  // Applies a segment's merged update to the anchor. FailedPrecondition: the anchor stands at
+  // another round than the fragment's. InvalidArgument: a payload that does not fit.
   absl::Status Apply(uint32_t segment, const Buffer& merged);
 
   // Takes the fragment's part of the anchor into θ. FailedPrecondition: a segment is missing.
@@ -110,8 +112,11 @@ class SyncPipeline {
                        const Buffer& merged);
 
   // θ ← anchor, everywhere, and ends the fragment that is under way, if one is: encodings that were
-  // not taken go back into the residual.
+  // not taken go back into the residual. What inner steps have brought since a fragment's last
+  // signal is in no signal then: it is lost.
   absl::Status AdoptAnchor();
+  // θ ← anchor in the elements of these segments, between two fragments: theirs alone is lost.
+  absl::Status AdoptAnchor(std::span<const uint32_t> segments);
 
   // The state of a segment's anchor between two of its rounds, in host memory: its parameters, and
   // under kNesterov their velocity, each by ascending flat index (SegmentElements).

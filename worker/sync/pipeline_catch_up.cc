@@ -57,6 +57,20 @@ absl::Status SyncPipeline::AdoptAnchor() {
   return state.ops->wait(state.exec);
 }
 
+absl::Status SyncPipeline::AdoptAnchor(std::span<const uint32_t> segments) {
+  State& state = *state_;
+  if (state.InPlace()) return absl::OkStatus();
+  for (const uint32_t segment : segments) {
+    LONGWAVE_CHECK(segment < state.segments.size());
+    for (const auto& [begin, end] : SegmentElements(*state.layout, segment)) {
+      LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.replica.theta + begin,
+                                               state.anchor() + begin,
+                                               (end - begin) * sizeof(float)));
+    }
+  }
+  return state.ops->wait(state.exec);
+}
+
 uint32_t SyncPipeline::segment_arrays() const {
   return static_cast<uint32_t>(state_->SegmentArrays().size());
 }

@@ -39,6 +39,7 @@ absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
   entry = {.stage = Stage::kUnsent,
            .ever_posted = true,
            .push = std::move(push),
+           .is_first = !entry.ever_posted,
            .outstanding_bytes = up + down,
            .merged_bytes = entry.merged_bytes};
   ConnectionOf(segment).outstanding_bytes += up + down;
@@ -173,8 +174,9 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
     case Outcome::kNone:
       return;
     case Outcome::kAccepted:
-    case Outcome::kDuplicate:
       return WaitForUpdate(entry, Stage::kAccepted, now);
+    case Outcome::kDuplicate:
+      return WaitForUpdate(entry, StageOfDuplicate(entry, header), now);
     case Outcome::kLate:
       return WaitForUpdate(entry, Stage::kLate, now);
     case Outcome::kBusy:
@@ -205,6 +207,13 @@ void PushLedger::WaitForUpdate(Entry& entry, Stage stage, absl::Time now) {
   SettleIfKnown(entry);
 }
 
+PushLedger::Stage PushLedger::StageOfDuplicate(const Entry& entry, const FrameHeader& header) {
+  if (header.norm != 0) return header.norm == entry.push.norm ? Stage::kAccepted : Stage::kLate;
+  // Only the first push of a process that does not go on from what the one before had posted can
+  // meet another under its name.
+  return entry.is_first && !entry.push.sent_before ? Stage::kUnknown : Stage::kAccepted;
+}
+
 void PushLedger::Refused(Entry& entry, absl::Time now) {
   // The answer to another copy of one that waits for its next turn already.
   if (entry.stage == Stage::kUnsent) return SettleIfKnown(entry);
@@ -217,6 +226,8 @@ void PushLedger::Refused(Entry& entry, absl::Time now) {
 void PushLedger::SettleIfKnown(Entry& entry) {
   if (!entry.merged.has_value()) return;
   if (entry.stage == Stage::kAccepted) return Settle(entry, Fate::kAccepted);
+  if (entry.stage == Stage::kUnknown) return Settle(entry, Fate::kUnknown);
+  // What no copy of was ever sent is in no merge.
   const bool never_came = !entry.sent && !entry.push.sent_before;
   if (entry.stage == Stage::kLate || never_came) Settle(entry, Fate::kLate);
 }

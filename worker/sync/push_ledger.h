@@ -58,6 +58,9 @@ struct Settled {
 //   accepted  The shard has it (`duplicate` means that too). Waits for the round's update, and
 //             pulls it after a silence.
 //   late      The shard has closed the round without it, and sends its update. Waits like accepted.
+//             So is one whose place another contribution of this worker has: that of an earlier
+//             process, whose residual is lost. The answer `duplicate` tells them by their norm.
+//   unknown   The shard does not remember which of two such it has. Waits like accepted.
 //   settled   Once its fate is known and the update is there, or is gone: see TakeSettled. Of a
 //             segment one contribution is open at a time.
 // A contribution that was never sent when its round's update comes is late. What became of any
@@ -109,7 +112,7 @@ class PushLedger {
   const absl::Status& failure() const { return failure_; }
 
  private:
-  enum class Stage : uint8_t { kUnsent, kSent, kAccepted, kLate, kSettled };
+  enum class Stage : uint8_t { kUnsent, kSent, kAccepted, kLate, kUnknown, kSettled };
   struct Early {
     uint32_t round = 0;
     Buffer merged;
@@ -120,10 +123,11 @@ class PushLedger {
     SegmentPush push;
     std::optional<Buffer> merged;
     std::optional<Early> early;
-    bool sent = false;     // the push, ever
-    int repetitions = 0;   // for want of an answer or update
-    int refusals = 0;      // busy and not a member, one after the other
-    bool overdue = false;  // a silence was found on its connection while it waited
+    bool sent = false;      // the push, ever
+    bool is_first = false;  // of the segment in this process
+    int repetitions = 0;    // for want of an answer or update
+    int refusals = 0;       // busy and not a member, one after the other
+    bool overdue = false;   // a silence was found on its connection while it waited
     absl::Time sent_at = absl::InfinitePast();
     uint64_t outstanding_bytes = 0;  // its share of its connection's
     uint64_t merged_bytes = 0;       // of its last update
@@ -149,6 +153,8 @@ class PushLedger {
   void TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
   void TakeAnswer(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
   void Refused(Entry& entry, absl::Time now);
+  // What `duplicate` means for the contribution.
+  static Stage StageOfDuplicate(const Entry& entry, const FrameHeader& header);
   void WaitForUpdate(Entry& entry, Stage stage, absl::Time now);
   void SettleIfKnown(Entry& entry);
   // The update is gone where it is not there.
