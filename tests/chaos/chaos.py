@@ -61,8 +61,9 @@ def configuration(options, rounds, text):
         # worker itself makes β 1: what is not sent is kept whole.)
         tree["train"].update(learning_rate=0, warmup_steps=0, weight_decay=0, clip_norm=0)
         tree["sync"].update(inner_steps=1, beta=0, alpha=1, transform="none", tiling="flat",
-                            up={"selection": "topk", "k": 64, "codec": "fp32"}, rho=0,
-                            down={"selection": "topk", "k": 128, "codec": "fp32"}, update="sgd",
+                            up={"selection": "topk", "k": options.k, "codec": "fp32"}, rho=0,
+                            down={"selection": "topk", "k": 2 * options.k, "codec": "fp32"},
+                            update="sgd",
                             eta=1, clip=0)
     else:
         inner_steps = 5
@@ -364,6 +365,8 @@ def parse(arguments):
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between disturbances")
     parser.add_argument("--step-ms", type=int, default=100, help="of an integer worker's step")
+    parser.add_argument("--k", type=int, default=256,
+                        help="of 4096, up, and twice that down: how fast the logs grow")
     parser.add_argument("--loss-margin", type=float, default=0.05)
     parser.add_argument("--bars", action="store_true", help="pauses beyond the bars are failures")
     parser.add_argument("--bin", type=pathlib.Path,
