@@ -17,10 +17,10 @@ TEST(ReplicaRestore, TakesTheLargestRoundOnceAllAreHeard) {
   ReplicaRestore restore;
   const std::vector<uint32_t> live = {0, 1, 2};
   EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
-  restore.Heard(0, 7, kNow);
-  restore.Heard(1, 8, kNow);
+  restore.Heard(0, 7);
+  restore.Heard(1, 8);
   EXPECT_FALSE(restore.Due(live, kNow).has_value());
-  restore.Heard(2, 7, kNow);
+  restore.Heard(2, 7);
   const auto choice = restore.Due(live, kNow);
   ASSERT_TRUE(choice.has_value());
   EXPECT_EQ(choice->round, 8u);
@@ -28,29 +28,56 @@ TEST(ReplicaRestore, TakesTheLargestRoundOnceAllAreHeard) {
   EXPECT_FALSE(restore.Due(live, kNow).has_value()) << "asked once";
 }
 
-TEST(ReplicaRestore, DoesNotWaitForTheSilentForEver) {
+// Where it chose without the one that is ahead, that one's next push would be of no open round.
+TEST(ReplicaRestore, WaitsForEachThatTakesPartHoweverLong) {
   ReplicaRestore restore;
-  restore.Heard(0, 7, kNow);
-  EXPECT_EQ(restore.NextDue(), kNow + ReplicaRestore::kPatience);
-  EXPECT_FALSE(restore.Due({0, 1}, kNow + absl::Seconds(9)).has_value());
-  ASSERT_TRUE(restore.Due({0, 1}, restore.NextDue()).has_value());
-  EXPECT_EQ(restore.choice()->round, 7u);
+  restore.Heard(0, 7);
+  EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
+  EXPECT_FALSE(restore.Due({0, 1}, kNow + absl::Hours(1)).has_value());
+  EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
+  restore.Heard(1, 8);
+  ASSERT_TRUE(restore.Due({0, 1}, kNow + absl::Hours(1)).has_value());
+  EXPECT_EQ(restore.choice()->round, 8u);
+}
+
+TEST(ReplicaRestore, GoesOnWithoutWhoIsNoMemberAnyMore) {
+  ReplicaRestore restore;
+  restore.Heard(0, 7);
+  EXPECT_FALSE(restore.Due({0, 1}, kNow).has_value());
+  EXPECT_EQ(restore.Due({0}, kNow)->round, 7u);
+  // Nor is one asked that has gone since it was heard.
+  restore.Heard(1, 8);
+  EXPECT_EQ(restore.Due({0, 1}, kNow)->worker, 1u);
+  restore.KeepOnly({0});
+  const auto choice = restore.Due({0}, kNow);
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->round, 7u);
+  EXPECT_EQ(choice->worker, 0u);
 }
 
 TEST(ReplicaRestore, ANewcomerAloneDecidesNothing) {
   ReplicaRestore restore;
-  restore.Heard(5, 0, kNow);  // joins, and begins at round 0
-  EXPECT_FALSE(restore.Due({0, 1}, restore.NextDue()).has_value());
-  EXPECT_GT(restore.NextDue(), kNow + ReplicaRestore::kPatience);
-  restore.Heard(0, 7, kNow);
-  restore.Heard(1, 7, kNow);
+  restore.Heard(5, 0);  // joins, and begins at round 0
+  EXPECT_FALSE(restore.Due({0, 1}, kNow + absl::Hours(1)).has_value());
+  restore.Heard(0, 7);
+  restore.Heard(1, 7);
   ASSERT_TRUE(restore.Due({0, 1}, kNow).has_value());
   EXPECT_EQ(restore.choice()->round, 7u);
 }
 
+TEST(ReplicaRestore, SegmentsAskDifferentMembers) {
+  std::vector<uint32_t> asked;
+  for (uint32_t segment = 0; segment < 3; ++segment) {
+    ReplicaRestore restore(segment);
+    for (const uint32_t worker : {4u, 5u, 6u}) restore.Heard(worker, 7);
+    asked.push_back(restore.Due({4, 5, 6}, kNow)->worker);
+  }
+  EXPECT_THAT(asked, ElementsAre(4u, 5u, 6u));
+}
+
 TEST(ReplicaRestore, AsksAnotherOfTheRoundWhenOneDoesNotAnswerOrWrongly) {
   ReplicaRestore restore;
-  for (const uint32_t worker : {0u, 1u, 2u}) restore.Heard(worker, worker == 1 ? 6 : 7, kNow);
+  for (const uint32_t worker : {0u, 1u, 2u}) restore.Heard(worker, worker == 1 ? 6 : 7);
   EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 0u);
   EXPECT_EQ(restore.Due({0, 1, 2}, restore.NextDue())->worker, 2u);
   restore.Refuse();
@@ -59,10 +86,10 @@ TEST(ReplicaRestore, AsksAnotherOfTheRoundWhenOneDoesNotAnswerOrWrongly) {
 
 TEST(ReplicaRestore, ALaterRoundPutsTheChoiceAside) {
   ReplicaRestore restore;
-  restore.Heard(0, 7, kNow);
-  restore.Heard(1, 7, kNow);
+  restore.Heard(0, 7);
+  restore.Heard(1, 7);
   EXPECT_EQ(restore.Due({0, 1}, kNow)->round, 7u);
-  restore.Heard(1, 8, kNow);
+  restore.Heard(1, 8);
   EXPECT_EQ(restore.Due({0, 1}, kNow)->round, 8u);
 }
 
@@ -219,8 +246,30 @@ TEST(DurableShardRestore, ASnapshotOfNoUseLetsItAskTheNext) {
   const auto again = AllOf<AskSnapshot>(disk.Do({bad}));
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_NE(again[0].worker, asks[0].worker);
-  disk.Do({TestSnapshot(asks[0].worker, 21, 2)});  // nobody asks it any more
-  EXPECT_TRUE(disk.shard().is_restoring());
+  disk.Do({TestSnapshot(asks[0].worker, 20, 2)});  // of no round that was asked for
+  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kBusy));
+  // Of the round it is taken from whoever has it: the first one's comes late.
+  disk.Do({TestSnapshot(asks[0].worker, 21, 2)});
+  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kAccepted));
+}
+
+TEST(DurableShardRestore, OneThatIsAheadIsWaitedForAndNotRejected) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPush(0, 20, 2)});
+  disk.now += absl::Hours(1);
+  EXPECT_THAT(AllOf<AskSnapshot>(disk.Do({TestPush(0, 20, 2)})), IsEmpty());
+  const auto effects = disk.Do({TestPush(1, 21, 2)});
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy));
+  ASSERT_THAT(AllOf<AskSnapshot>(effects), SizeIs(1));
+  EXPECT_EQ(AllOf<AskSnapshot>(effects)[0].header.round, 21u);
+}
+
+TEST(DurableShardRestore, WhoIsLostMeanwhileIsWaitedForNoMore) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPush(0, 20, 2)});
+  EXPECT_THAT(AllOf<AskSnapshot>(disk.Do({MembershipChanged{Members(5, {0})}})), SizeIs(1));
 }
 
 TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
