@@ -34,12 +34,16 @@ uint32_t CatchUp::LowestRound() const {
   return lowest;
 }
 
-uint32_t CatchUp::HighestRound() const {
-  uint32_t highest = parts_.exchange->NewestOpenRound();
+uint32_t CatchUp::HighestAnchor() const {
+  uint32_t highest = 0;
   for (uint32_t s = 0; s < SegmentCount(); ++s) {
     highest = std::max(highest, parts_.pipeline->anchor_round(s));
   }
   return highest;
+}
+
+uint32_t CatchUp::HighestRound() const {
+  return std::max(parts_.exchange->NewestOpenRound(), HighestAnchor());
 }
 
 absl::Status CatchUp::CheckPossible() const {
@@ -60,7 +64,7 @@ bool CatchUp::IsBehind(uint32_t next) const {
   // With fragments it is in order that the first of the next round close before the last of this.
   const uint32_t ahead = parts_.pipeline->fragment_count() > 1 ? 1 : 0;
   return parts_.exchange->NewestOpenRound() > next + ahead || parts_.host->first_round() > next ||
-         LowestRound() != next;
+         LowestRound() != next || HighestAnchor() != next;
 }
 
 absl::StatusOr<uint32_t> CatchUp::Join() {

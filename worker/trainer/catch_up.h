@@ -58,7 +58,7 @@ class CatchUp {
   explicit CatchUp(CatchUpParts parts);
 
   // Whether a worker that would push to round `next` now had better catch up first: it has to, or
-  // some segment's round `next` was closed without it.
+  // some segment's round `next` was closed without it, or is in its anchor already.
   bool IsBehind(uint32_t next) const;
 
   // Gets to the present and waits until this worker may push. Returns the round to go on with; all
@@ -84,8 +84,9 @@ class CatchUp {
   using Undo = std::function<absl::Status(const SegmentPush& push)>;
 
   uint32_t SegmentCount() const { return static_cast<uint32_t>(parts_.layout->segments().size()); }
-  uint32_t LowestRound() const;   // of the segments' anchors
-  uint32_t HighestRound() const;  // likewise, or that was heard of
+  uint32_t LowestRound() const;    // of the segments' anchors
+  uint32_t HighestAnchor() const;  // likewise
+  uint32_t HighestRound() const;   // likewise, or that was heard of
   absl::Status CheckPossible() const;
   absl::Status CheckStop() const;
 

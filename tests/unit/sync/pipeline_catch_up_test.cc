@@ -258,6 +258,23 @@ TEST(PipelineCatchUp, EndsARoundOfWhichSomethingIsMissing) {
   EXPECT_TRUE(pipeline.Restore(0).ok());
 }
 
+// Repaired by a snapshot that led further than it was to: the round's update is in it.
+TEST(PipelineCatchUp, AnUpdateThatASnapshotHasIsNotAppliedOnTopOfIt) {
+  CatchingUp one(Nesterov());
+  one.Round();
+  one.Round();
+  SyncPipeline& pipeline = one.pipeline();
+  ASSERT_TRUE(pipeline.BeginFragment(0, 0, LearningRate(0)).ok());
+  ASSERT_TRUE(pipeline.Encode(0).ok());
+  one.LoadFromWorker(0);
+  const std::vector<uint64_t> loaded = pipeline.Hashes().value();
+  const absl::Status applied = pipeline.Apply(0, one.Merged(0, 0));
+  EXPECT_EQ(applied.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(applied.message(), HasSubstr("got the merged update of round 0, wanted that of "
+                                           "round 2"));
+  EXPECT_EQ(pipeline.Hashes().value(), loaded);
+}
+
 TEST(PipelineCatchUp, ExportsElementsInTheOrderOfTheFlatArray) {
   for (const Tiling tiling : {Tiling::kModel, Tiling::kTensor, Tiling::kFlat}) {
     Method method = Nesterov();

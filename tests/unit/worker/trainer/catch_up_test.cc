@@ -275,6 +275,11 @@ TEST_F(CatchUpTest, KnowsWhenItIsBehind) {
   host_.first_round_ = 0;
   shards_->rumoured_round = 1;
   EXPECT_TRUE(catch_up.IsBehind(0));
+  shards_->rumoured_round = 0;
+  EXPECT_FALSE(catch_up.IsBehind(0));
+  // A snapshot of one segment led beyond.
+  ASSERT_TRUE(worker_->pipeline->LoadSegment(1, 1, *worker_->pipeline->ExportSegment(1)).ok());
+  EXPECT_TRUE(catch_up.IsBehind(0));
   parts.possible = false;
   EXPECT_FALSE(CatchUp(parts).IsBehind(0));
 }
