@@ -11,7 +11,6 @@ namespace longwave {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -106,50 +105,42 @@ TEST_F(FragmentSyncTest, NothingIsPostedThatCouldNotBeMadeDurable) {
   EXPECT_THAT(worker->exchange.posts, IsEmpty());
 }
 
-// Killed after its checkpoint, a worker comes back, posts the same again, and stands where it would
-// have stood, whatever the fate of its contributions.
-TEST_F(FragmentSyncTest, ARestartedWorkerEndsItsRoundAsIfNothingHadHappened) {
-  for (const Fate fate : {Fate::kAccepted, Fate::kLate}) {
-    auto one = Begin();
-    one->Drift();
-    std::vector<SegmentPush> kept;
-    std::vector<float> momentum;
-    const auto keep = [&](std::span<const SegmentPush> pushes) {
-      kept.assign(pushes.begin(), pushes.end());
-      momentum = one->pipeline->ExportMomentum().value();
-      return absl::OkStatus();
-    };
-    ASSERT_TRUE(one->sync.Send(0, 0, 1e-3, 2, 512, keep).ok());
-    auto other = Begin();
-    ASSERT_TRUE(other->pipeline->LoadMomentum(momentum).ok());
-    ASSERT_TRUE(other->sync.Resend(0, 0, 1e-3, kept).ok());
-    for (Process* process : {one.get(), other.get()}) {
-      for (uint32_t s = 0; s < 2; ++s) process->Settle(s, fate);
-      ASSERT_TRUE(process->Apply().ok());
-      EXPECT_EQ(process->sync.late(), fate == Fate::kLate ? 2u : 0u);
-    }
-    EXPECT_EQ(other->pipeline->Hashes().value(), one->pipeline->Hashes().value());
-    EXPECT_EQ(other->pipeline->ExportMomentum().value(), one->pipeline->ExportMomentum().value());
-    EXPECT_EQ(other->theta, one->theta);
+TEST_F(FragmentSyncTest, WhatWasLateIsInTheResidualAgain) {
+  const auto worker = Begin(), undisturbed = Begin();
+  for (Process* process : {worker.get(), undisturbed.get()}) {
+    process->Drift();
+    ASSERT_TRUE(process->sync.Send(0, 0, 1e-3, 2, 512).ok());
   }
+  for (uint32_t s = 0; s < 2; ++s) {
+    worker->Settle(s, s == 1 ? Fate::kLate : Fate::kAccepted);
+    undisturbed->Settle(s, Fate::kAccepted);
+  }
+  ASSERT_TRUE(worker->Apply().ok());
+  ASSERT_TRUE(undisturbed->Apply().ok());
+  EXPECT_EQ(worker->sync.late(), 1u);
+  EXPECT_EQ(undisturbed->sync.late(), 0u);
+  ASSERT_TRUE(undisturbed->pipeline->Restore(1).ok());
+  EXPECT_EQ(worker->pipeline->ExportMomentum().value(),
+            undisturbed->pipeline->ExportMomentum().value());
+  EXPECT_EQ(worker->theta, undisturbed->theta);
 }
 
 TEST_F(FragmentSyncTest, AnUpdateThatIsGoneLeavesTheFragmentOpenAndNamesItsSegment) {
   auto worker = Begin();
   worker->Drift();
-  ASSERT_TRUE(worker->sync.Send(4, 0, 1e-3, 2, 512).ok());
+  ASSERT_TRUE(worker->sync.Send(0, 0, 1e-3, 2, 512).ok());
   worker->Settle(1, Fate::kLate, /*gone=*/true);
   worker->Settle(0, Fate::kAccepted);
   ASSERT_TRUE(worker->Apply().ok());
   EXPECT_THAT(worker->sync.missing(), ElementsAre(1u));
-  EXPECT_EQ(worker->sync.round(), 4u);
-  EXPECT_EQ(worker->pipeline->anchor_round(0), 5u);
+  EXPECT_EQ(worker->sync.round(), 0u);
+  EXPECT_EQ(worker->pipeline->anchor_round(0), 1u);
   EXPECT_EQ(worker->pipeline->anchor_round(1), 0u);
   ASSERT_TRUE(worker->pipeline->AdoptAnchor().ok());
   EXPECT_TRUE(std::equal(worker->theta.begin(), worker->theta.end(), worker->pipeline->anchor()));
   // The next one starts afresh.
   worker->exchange.posts.clear();
-  ASSERT_TRUE(worker->sync.Send(5, 0, 1e-3, 2, 512).ok());
+  ASSERT_TRUE(worker->sync.Send(1, 0, 1e-3, 2, 512).ok());
   EXPECT_THAT(worker->sync.missing(), IsEmpty());
 }
 
@@ -157,24 +148,13 @@ TEST_F(FragmentSyncTest, AnUpdateThatIsGoneLeavesTheFragmentOpenAndNamesItsSegme
 TEST_F(FragmentSyncTest, AContributionOfUnknownFateIsNotPutBack) {
   auto worker = Begin();
   worker->Drift();
-  ASSERT_TRUE(worker->sync.Send(4, 0, 1e-3, 2, 512).ok());
+  ASSERT_TRUE(worker->sync.Send(0, 0, 1e-3, 2, 512).ok());
   const std::vector<float> taken = worker->pipeline->ExportMomentum().value();
   for (uint32_t s = 0; s < 2; ++s) worker->Settle(s, Fate::kUnknown, /*gone=*/true);
   ASSERT_TRUE(worker->Apply().ok());
   EXPECT_EQ(worker->sync.unknown_fates(), 2u);
   EXPECT_EQ(worker->sync.late(), 0u);
   EXPECT_EQ(worker->pipeline->ExportMomentum().value(), taken);
-}
-
-TEST_F(FragmentSyncTest, RefusesToResendWhatIsNotTheFragments) {
-  auto worker = Begin();
-  std::vector<SegmentPush> pushes(2);
-  pushes[1].segment = 1;
-  pushes[1].round = 1;
-  EXPECT_THAT(worker->sync.Resend(0, 0, 1e-3, pushes).message(), HasSubstr("round 1"));
-  pushes.pop_back();
-  EXPECT_THAT(worker->sync.Resend(0, 0, 1e-3, pushes).message(), HasSubstr("wanted those of"));
-  EXPECT_THAT(worker->exchange.posts, IsEmpty());
 }
 
 }  // namespace
