@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
+#include "common/log/log.h"
 
 namespace longwave {
 namespace {
@@ -78,19 +79,28 @@ absl::Status WorkerFolder::Retire() {
 
 absl::StatusOr<std::optional<WorkerFolder::Found>> WorkerFolder::Read(
     uint64_t run, const std::string& name, uint32_t worker, const CheckpointShape& shape) {
+  absl::Status damage;
   for (const bool stale : {false, true}) {
     const std::string file = JoinPath(path_, stale ? kStale : kCheckpoint);
     const absl::StatusOr<Buffer> bytes = ReadWhole(*files_, file, CheckpointBytesMax(shape));
     if (absl::IsNotFound(bytes.status())) continue;
-    LONGWAVE_RETURN_IF_ERROR(bytes.status());
-    absl::StatusOr<Checkpoint> checkpoint = DecodeCheckpoint(*bytes, shape);
-    if (absl::IsFailedPrecondition(checkpoint.status())) continue;
-    if (!checkpoint.ok()) return AtPath(file, checkpoint.status());
+    absl::StatusOr<Checkpoint> checkpoint =
+        bytes.ok() ? DecodeCheckpoint(*bytes, shape) : bytes.status();
+    if (bytes.ok() && absl::IsFailedPrecondition(checkpoint.status())) continue;
+    if (!checkpoint.ok()) {
+      damage.Update(bytes.ok() ? AtPath(file, checkpoint.status()) : bytes.status());
+      continue;
+    }
     if (checkpoint->run != run || checkpoint->name != name || checkpoint->worker != worker) {
       continue;
     }
+    if (!damage.ok()) {
+      Log(LogLevel::kWarning,
+          absl::StrCat(std::string(damage.message()), "; the one before it is taken"));
+    }
     return Found{.checkpoint = *std::move(checkpoint), .stale = stale};
   }
+  if (!damage.ok()) return damage;
   return std::nullopt;
 }
 

@@ -40,8 +40,8 @@ class WorkerFolder {
     Checkpoint checkpoint;
     bool stale = false;
   };
-  // Nothing: there is none, or it is of another run, worker or layout. DataLoss: a file that is
-  // damaged.
+  // Nothing: there is none, or it is of another run, worker or layout. A file that is damaged or
+  // cannot be read is told in the log if an older one can do for it. DataLoss: nothing can.
   absl::StatusOr<std::optional<Found>> Read(uint64_t run, const std::string& name, uint32_t worker,
                                             const CheckpointShape& shape);
 

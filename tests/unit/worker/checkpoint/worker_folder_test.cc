@@ -113,6 +113,22 @@ TEST(WorkerFolder, ADamagedCheckpointIsNamed) {
   EXPECT_THAT(std::string(found.status().message()), HasSubstr("state/worker-3/checkpoint: "));
 }
 
+// Damaged, the current one must not hide the optimizer of the one before.
+TEST(WorkerFolder, ADamagedCheckpointLeavesTheStaleOne) {
+  SimFileSystem files(1);
+  ASSERT_TRUE(Open(files)->Write(OfRound(1)).ok());
+  ASSERT_TRUE(Open(files)->Retire().ok());
+  ASSERT_TRUE(Open(files)->Write(OfRound(2)).ok());
+  files.Corrupt("state/worker-3/checkpoint", 200, std::byte{1});
+  const auto found = Read(*Open(files));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->checkpoint, OfRound(1));
+  EXPECT_TRUE(found->stale);
+  files.Corrupt("state/worker-3/checkpoint.stale", 200, std::byte{1});
+  const auto neither = Open(files)->Read(77, "worker-3", 3, TestShape());
+  EXPECT_EQ(neither.status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(WorkerFolder, AFullDiskKeepsTheLastOneWhichCanStillBeRetired) {
   SimFileSystem files(1);
   const auto folder = Open(files);
