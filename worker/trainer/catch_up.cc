@@ -343,7 +343,7 @@ absl::Status CatchUp::RepairIfTold(uint32_t next) {
   repaired_before_ = next;
   Log(LogLevel::kInfo, absl::StrCat("repaired with ", taken_.updates, " merged updates and ",
                                     taken_.snapshots, " snapshots: ", taken_.bytes, " bytes"));
-  return parts_.pipeline->AdoptAnchor();
+  return parts_.pipeline->AdoptAnchor(repair->segments);
 }
 
 absl::Status CatchUp::Attend() {

@@ -51,6 +51,9 @@ struct CatchUpParts {
 //             ahead of others. When nobody else closes the rounds behind, who may push to them does
 //             with what its residual has, without inner steps.
 //   repair    segments that differ are fetched from the run's beginning.
+// Where the anchor becomes θ, what inner steps have brought since a fragment's last signal is lost:
+// with overlap or fragments up to a round's steps, of everything for who has skipped rounds, of the
+// segments alone that were repaired.
 // Runs whose replicas are no function of the merged updates alone (update inner, local) can do none
 // of this: there a worker takes round after round as it comes.
 class CatchUp {

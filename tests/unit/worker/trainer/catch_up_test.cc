@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/layout/segment_elements.h"
 #include "common/wire/snapshot_payload.h"
 #include "kernels/ops.h"
 #include "tests/unit/worker/trainer/trainer_testing.h"
@@ -430,6 +432,28 @@ TEST_F(CatchUpTest, ASegmentThatDiffersIsMadeAgainFromTheRunsBeginning) {
   // What is said again of the time before is done.
   ASSERT_TRUE(catch_up.RepairIfTold(5).ok());
   EXPECT_EQ(shards_->fetches.size(), 1u);
+}
+
+// With overlap and fragments θ is ahead of the anchor between two rounds.
+TEST_F(CatchUpTest, ARepairLeavesTheProgressOfOtherSegmentsAlone) {
+  options_.fragments = 2;
+  options_.overlapped = true;
+  Make();
+  CloseRounds(4);
+  ASSERT_EQ(*Join(), 4u);
+  for (float& value : worker_->theta) value += 1;
+  const std::vector<float> ahead = worker_->theta;
+  CatchUp catch_up(Parts());
+  host_.repair_ = Repair{.round = 3, .segments = {2}};
+  ASSERT_TRUE(catch_up.RepairIfTold(4).ok());
+  EXPECT_EQ(worker_->hashes(), hashes_[4]);
+  std::vector<float> wanted = ahead;
+  for (const auto& [begin, end] : SegmentElements(layout_, 2)) {
+    std::copy(worker_->pipeline->anchor() + begin, worker_->pipeline->anchor() + end,
+              wanted.begin() + static_cast<ptrdiff_t>(begin));
+  }
+  EXPECT_NE(wanted, ahead);
+  EXPECT_EQ(worker_->theta, wanted);
 }
 
 TEST_F(CatchUpTest, ARepairTakesASnapshotWhereThereIsOne) {
