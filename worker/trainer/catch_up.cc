@@ -149,6 +149,8 @@ absl::StatusOr<bool> CatchUp::TakeNext(absl::Duration timeout) {
 absl::Status CatchUp::Take(const FetchEvent& event) {
   if (const auto* fetched = std::get_if<Fetched>(&event)) return Take(*fetched);
   if (const auto* up_to_date = std::get_if<UpToDate>(&event)) {
+    // The end of an earlier fetch, not of the one that a repair waits for.
+    if (anew_.contains(up_to_date->segment)) return absl::OkStatus();
     if (up_to_date->segment < heard_.size()) heard_[up_to_date->segment] = true;
     return absl::OkStatus();
   }
@@ -175,7 +177,7 @@ absl::Status CatchUp::Take(const Fetched& fetched) {
                               pipeline.segment_elements(fetched.segment)));
     LONGWAVE_RETURN_IF_ERROR(pipeline.LoadSegment(fetched.segment, fetched.round, arrays));
   } else {
-    if (anew && fetched.round != 0) return absl::OkStatus();
+    if (anew && fetched.round != 0) return absl::OkStatus();  // of an earlier fetch
     ++taken_.updates;
     if (anew) LONGWAVE_RETURN_IF_ERROR(LoadInitial(fetched.segment));
     LONGWAVE_RETURN_IF_ERROR(pipeline.CatchUp(fetched.segment, fetched.round,
@@ -338,7 +340,6 @@ absl::Status CatchUp::RepairIfTold(uint32_t next) {
   while (std::ranges::find(heard_, false) != heard_.end()) {
     LONGWAVE_RETURN_IF_ERROR(TakeNext(kPatience).status());
   }
-  anew_.clear();
   initial_ = {};
   repaired_before_ = next;
   Log(LogLevel::kInfo, absl::StrCat("repaired with ", taken_.updates, " merged updates and ",

@@ -113,7 +113,7 @@ class CatchUp {
 
   const CatchUpParts parts_;
   std::vector<bool> heard_;            // by segment, since Hear
-  std::set<uint32_t> anew_;            // being repaired, and nothing has come yet
+  std::set<uint32_t> anew_;            // being repaired, and not loaded yet
   std::vector<float> initial_;         // while it is needed
   uint32_t repaired_before_ = 0;       // repairs of rounds before this one are done
   bool refused_repair_ = false;        // was said

@@ -471,6 +471,20 @@ TEST_F(CatchUpTest, ARepairTakesASnapshotWhereThereIsOne) {
   EXPECT_EQ(initial_made_, 0);
 }
 
+// What an earlier fetch still brings, its end included, is not taken for the repair.
+TEST_F(CatchUpTest, ARepairLastsUntilItsSegmentsAreLoaded) {
+  CloseRounds(3);
+  ASSERT_EQ(*Join(), 3u);
+  auto arrays = *worker_->pipeline->ExportSegment(1);
+  arrays[0][0] += 1;
+  ASSERT_TRUE(worker_->pipeline->LoadSegment(1, 3, arrays).ok());
+  ASSERT_TRUE(shards_->Fetch(1, 2, kRoundNever).ok());
+  CatchUp catch_up(Parts());
+  host_.repair_ = Repair{.round = 2, .segments = {1}};
+  ASSERT_TRUE(catch_up.RepairIfTold(3).ok());
+  ExpectAt(3);
+}
+
 TEST_F(CatchUpTest, ARepairWhereNoneIsPossibleIsLeftOut) {
   CatchUpParts parts = Parts();
   parts.possible = false;
