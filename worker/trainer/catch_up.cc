@@ -279,7 +279,7 @@ absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
 
 absl::Status CatchUp::Fill(uint32_t round) {
   SyncPipeline& pipeline = *parts_.pipeline;
-  LONGWAVE_RETURN_IF_ERROR(parts_.before_fill());
+  LONGWAVE_RETURN_IF_ERROR(parts_.clear_gradient());
   // Without inner steps the signal is nothing: what goes out is the residual's.
   LONGWAVE_RETURN_IF_ERROR(pipeline.AdoptAnchor());
   const Undo undo = [&](const SegmentPush& push) { return pipeline.Restore(push.segment); };
@@ -304,6 +304,10 @@ absl::Status CatchUp::Fill(uint32_t round) {
                         .weight = 1});
     }
     filled += static_cast<uint32_t>(pushes.size());
+    // On a device the next segment was begun, which may not be among those behind: given up here,
+    // since only a residual that nothing is half taken from can be kept.
+    LONGWAVE_RETURN_IF_ERROR(pipeline.AdoptAnchor());
+    LONGWAVE_RETURN_IF_ERROR(parts_.before_fill(round, fragment, pushes));
     LONGWAVE_RETURN_IF_ERROR(PostAndSettle(pushes, undo, nothing));
     LONGWAVE_RETURN_IF_ERROR(pipeline.AdoptAnchor());
   }

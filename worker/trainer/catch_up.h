@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,8 +31,12 @@ struct CatchUpParts {
   std::function<double(uint32_t round, uint32_t segment)> learning_rate;
   // What every replica began with, flat as the layout orders it, in host memory.
   std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
-  // Before something is pushed that no inner step stands behind; see Fill.
-  std::function<absl::Status()> before_fill;
+  // Makes a gradient nothing, before something is encoded that no inner step stands behind; see
+  // filling.
+  std::function<absl::Status()> clear_gradient;
+  // Sees what fills segments of a fragment before any of it is posted, as FragmentSync has it.
+  std::function<absl::Status(uint32_t round, uint32_t fragment, std::span<const SegmentPush>)>
+      before_fill;
   // How long the oldest open rounds may stand still until this worker fills them.
   absl::Duration fill_patience = absl::Seconds(2);
 };

@@ -42,13 +42,11 @@ class CheckpointKeeper {
                     SyncPipeline& pipeline, const AdamW& optimizer,
                     std::span<const SegmentPush> pushes);
 
-  // Before anything else is posted.
-  absl::Status Retire() { return keeps() ? owner_.folder->Retire() : absl::OkStatus(); }
-
   // The last one, if there is one of this run. One that is damaged is told in the log.
   std::optional<WorkerFolder::Found> Last();
 
  private:
+  absl::Status Retire() { return owner_.folder->Retire(); }
   absl::Status Write(uint32_t round, uint32_t fragment, const WorkerState& state,
                      SyncPipeline& pipeline, const AdamW& optimizer,
                      std::span<const SegmentPush> pushes);

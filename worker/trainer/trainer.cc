@@ -75,14 +75,18 @@ CatchUpParts Trainer::PartsOfCatchUp() {
                 return schedule_.LearningRate(point.signal_step - 1);
               },
           .initial_weights = parts_.initial_weights,
-          .before_fill = [this]() -> absl::Status {
-            LONGWAVE_RETURN_IF_ERROR(keeper_.Retire());
-            if (IsPseudoGradient(config_)) return absl::OkStatus();
-            const ScaleArgs zero = {.count = parts_.replica->parameter_count(),
-                                    .x = parts_.replica->gradient(),
-                                    .scale = 0};
-            return parts_.ops->scale(parts_.exec, zero);
-          }};
+          .clear_gradient =
+              [this] {
+                if (IsPseudoGradient(config_)) return absl::OkStatus();
+                const ScaleArgs zero = {.count = parts_.replica->parameter_count(),
+                                        .x = parts_.replica->gradient(),
+                                        .scale = 0};
+                return parts_.ops->scale(parts_.exec, zero);
+              },
+          .before_fill =
+              [this](uint32_t round, uint32_t fragment, std::span<const SegmentPush> pushes) {
+                return keeper_.Keep(round, fragment, state_, *parts_.pipeline, *optimizer_, pushes);
+              }};
 }
 
 absl::StatusOr<FinalReport> Trainer::Run() {

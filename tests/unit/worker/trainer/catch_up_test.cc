@@ -106,9 +106,14 @@ class CatchUpTest : public testing::Test {
                   ++initial_made_;
                   return start_;
                 },
+            .clear_gradient = [] { return absl::OkStatus(); },
             .before_fill =
-                [this] {
-                  ++fills_announced_;
+                [this](uint32_t round, uint32_t fragment, std::span<const SegmentPush> pushes) {
+                  EXPECT_TRUE(shards_->pending.empty());
+                  before_fill_.push_back({.round = round,
+                                          .fragment = fragment,
+                                          .momentum = worker_->momentum(),
+                                          .pushes = Copies(pushes)});
                   return absl::OkStatus();
                 },
             .fill_patience = absl::ZeroDuration()};
@@ -116,6 +121,18 @@ class CatchUpTest : public testing::Test {
   absl::StatusOr<uint32_t> Join() {
     CatchUp catch_up(Parts());
     return catch_up.Join();
+  }
+  // As a file has them.
+  static std::vector<UnsettledPush> Copies(std::span<const SegmentPush> pushes) {
+    std::vector<UnsettledPush> copies;
+    for (const SegmentPush& push : pushes) {
+      std::vector<std::byte> bytes(push.payload.bytes().begin(), push.payload.bytes().end());
+      copies.push_back({.segment = push.segment,
+                        .norm = push.norm,
+                        .weight = push.weight,
+                        .payload = Buffer(std::move(bytes))});
+    }
+    return copies;
   }
   // Encodes what the worker would push to `round`, with some progress in θ, as a process that died
   // after having written it down.
@@ -129,10 +146,9 @@ class CatchUpTest : public testing::Test {
     for (uint32_t s = 0; s < segments(); s += pipeline.fragment_count()) {
       auto push = pipeline.Encode(s);
       EXPECT_TRUE(push.ok()) << push.status();
-      // A copy, as the file's.
-      std::vector<std::byte> bytes(push->payload.bytes().begin(), push->payload.bytes().end());
-      checkpoint.pushes.push_back(
-          {.segment = s, .norm = push->norm, .weight = 5, .payload = Buffer(std::move(bytes))});
+      const SegmentPush posted = {
+          .segment = s, .payload = push->payload, .norm = push->norm, .weight = 5};
+      checkpoint.pushes.push_back(Copies({&posted, 1})[0]);
     }
     checkpoint.momentum = worker_->momentum();
     worker_ = std::make_unique<Worker>(options_, layout_, start_);
@@ -179,7 +195,7 @@ class CatchUpTest : public testing::Test {
   RecordingHost host_;
   std::vector<std::vector<uint64_t>> hashes_;  // of the peer, before each round
   int initial_made_ = 0;
-  int fills_announced_ = 0;
+  std::vector<Checkpoint> before_fill_;
 };
 
 TEST_F(CatchUpTest, MergedUpdatesLeadToTheSameBits) {
@@ -375,7 +391,7 @@ TEST_F(CatchUpTest, AnOpenRoundIsClosedByThePushThatIsPostedAgain) {
   for (uint32_t s = 0; s < segments(); ++s) EXPECT_EQ(shards_->open_round(s), 3u);
   EXPECT_EQ(shards_->posts.size(), segments());
   EXPECT_EQ(worker_->momentum(), checkpoint.momentum);
-  EXPECT_EQ(fills_announced_, 0);
+  EXPECT_TRUE(before_fill_.empty());
 }
 
 TEST_F(CatchUpTest, APushOfARoundThatNoShardHasBegunGoesBackIntoTheResidual) {
@@ -393,7 +409,9 @@ TEST_F(CatchUpTest, SegmentsThatNobodyClosesAreFilledByWhoMayPush) {
   const std::vector<Buffer> merged = PeerRound();
   shards_->logs[1].push_back(merged[1]);
   ASSERT_EQ(*Join(), 3u);
-  EXPECT_EQ(fills_announced_, 1);
+  ASSERT_EQ(before_fill_.size(), 1u);
+  EXPECT_EQ(before_fill_[0].round, 2u);
+  EXPECT_EQ(before_fill_[0].pushes.size(), segments() - 1);
   ASSERT_EQ(shards_->posts.size(), segments() - 1);
   for (const SegmentPush& push : shards_->posts) {
     EXPECT_NE(push.segment, 1u);
@@ -401,6 +419,32 @@ TEST_F(CatchUpTest, SegmentsThatNobodyClosesAreFilledByWhoMayPush) {
     EXPECT_EQ(push.weight, 1u);
     EXPECT_EQ(push.norm, 0.0f);  // a new worker has learnt nothing yet
   }
+}
+
+// Killed between a fill and its next sync, a worker still has its residual.
+TEST_F(CatchUpTest, WhatWasKeptOfAFillIsResumed) {
+  const Checkpoint crashed = Crash(0);
+  CloseRounds(1);
+  shards_->logs[1].push_back(PeerRound()[1]);
+  shards_->on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
+    auto& log = shards_->logs[push.segment];
+    const Fate fate = push.segment == 0 ? Fate::kLate : Fate::kAccepted;
+    if (push.round == log.size()) log.push_back(push.payload);
+    return Settled{
+        .round = push.round, .segment = push.segment, .merged = log[push.round], .fate = fate};
+  };
+  CatchUp catch_up(Parts());
+  ASSERT_EQ(*catch_up.Resume(crashed), 2u);
+  ASSERT_EQ(before_fill_.size(), 1u);
+  EXPECT_EQ(before_fill_[0].round, 1u);
+  const std::vector<float> momentum = worker_->momentum();
+  const std::vector<uint64_t> hashes = worker_->hashes();
+  EXPECT_NE(momentum, before_fill_[0].momentum);  // what was late is in it again
+
+  worker_ = std::make_unique<Worker>(options_, layout_, start_);
+  ASSERT_EQ(*CatchUp(Parts()).Resume(before_fill_[0]), 2u);
+  EXPECT_EQ(worker_->momentum(), momentum);
+  EXPECT_EQ(worker_->hashes(), hashes);
 }
 
 TEST_F(CatchUpTest, WhoMayNotPushFillsNothing) {
