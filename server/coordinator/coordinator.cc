@@ -172,13 +172,7 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
          effects);
   }
   if (std::string failure = FailureIn(heartbeat); !failure.empty()) {
-    worker.state.phase = WorkerPhase::kFailed;
-    if (phase_ == RunPhase::kTraining && worker.is_joining()) {
-      Leave(worker, absl::StrCat("could not join: ", failure), effects);
-    } else {
-      End(RunPhase::kFailed, absl::StrCat(Describe(worker.member), ": ", failure), now, effects);
-    }
-    return;
+    return Fail(worker, failure, heartbeat.final.has_value(), now, effects);
   }
   if (worker.is_active()) {
     if (ledger_.Add(worker.member, heartbeat.rounds)) worker.begun = unsaved_ = true;
@@ -186,6 +180,7 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
       worker.final = heartbeat.final;
       worker.begun = unsaved_ = true;
       ledger_.SkipRest(worker.member.worker);
+      if (AnyoneHasRoundsLeft()) BeginEpoch();  // by which shards hear that it pushes no more
     }
   }
   if (heartbeat.ready_round != kRoundNever && heartbeat.known_epoch >= worker.joined_epoch &&

@@ -28,7 +28,7 @@ struct CoordinatorOptions {
   std::string settings;  // lines "key: value" that everybody who registers must have too
   absl::Duration heartbeat_timeout = absl::Seconds(30);
   absl::Duration start_timeout = absl::Seconds(300);
-  // A shard that has lost its folder takes the place of one that was silent for this long.
+  // A shard's new process takes the place of one that was silent for this long.
   absl::Duration replace_after = absl::Seconds(2);
 };
 
@@ -76,10 +76,12 @@ using CoordinatorEffect =
 // training: entered with epoch 1, whose members are all workers, from round 0 on. A round is
 // finished when every member whose first round has come has reported it, or a later one (then it
 // has skipped it); hashes are compared then. Left for finished when every member with a first round
-// has sent its final report and one of them names the weights that it wrote; for failed when an
-// active member or a shard reports a failure, a loss is not finite, replicas that were promised to
-// be equal differ after the last round, or something below was waited for in vain. Every change of
-// the members or of a shard's address begins an epoch. In it a worker is one of
+// has sent its final report and one of them names the weights that it wrote; for failed when a
+// shard reports a failure, or the last active member with rounds to do reports one or a loss that
+// is not finite (while there are others it leaves the run, as if it had been killed), when replicas
+// that were promised to be equal differ after the last round, or something below was waited for in
+// vain. Every change of the members or of a shard's address begins an epoch. In it a worker is one
+// of
 //
 //   joining  a member without a first round (kRoundNever): it fetches and pulls, pushes nothing,
 //            and nobody waits for it. So begins a new name, a name that comes back in another
@@ -93,17 +95,18 @@ using CoordinatorEffect =
 //            when all active members that had begun are gone: nobody else would close the rounds
 //            before. So whoever waits for its first round takes each new membership's, and goes on
 //            from what it has if that is more. What it reports of rounds before changes nothing.
-//            One that has sent its final report may be silent.
+//            One that has sent its final report may be silent; shards see it as a joining one
+//            from then on, whom nobody waits for.
 //   lost     no member: silent for heartbeat_timeout (heard again it is joining, without a new
-//            registration), or failed while joining, or gone by its own word (WorkerHeartbeat's
+//            registration), or failed, or gone by its own word (WorkerHeartbeat's
 //            leaving; these two may register again). Its name, index and sums stay.
 //
 // What the run waits for, beyond its rounds, stands in RunStatus::trouble, and ends the run only
 // after start_timeout:
 //   - a shard that is silent for heartbeat_timeout. It may come back with other endpoints and
-//     another incarnation: if the new process has its folder, with this run in it, it takes the
-//     place at once; if it has lost it, once the one before is silent for replace_after, and it is
-//     told to restore its range (unless no round is over yet);
+//     another incarnation: the new process takes the place once the one before is silent for
+//     replace_after, and if it has lost its folder it is told to restore its range (unless no round
+//     is over yet);
 //   - a run without members;
 //   - a run that is done, but whose weights a worker was to write that is lost.
 // A shard that says itself that it takes no pushes for now is trouble too, and waited for.
@@ -223,10 +226,15 @@ class Coordinator {
   void Activate(Worker& worker, Effects& effects);
   // It is no member again by being heard. why: for the notice.
   void Leave(Worker& worker, const std::string& why, Effects& effects);
+  // It reports that it can't go on: the others do, if there are any. is_final: in its final report,
+  // which is about the weights that all have.
+  void Fail(Worker& worker, const std::string& failure, bool is_final, absl::Time now,
+            Effects& effects);
   void LoseSilentWorkers(absl::Time now, Effects& effects);
   // Where nobody else pushes any more, those who wait for their first round are not to wait.
   void LowerFirstRounds();
   bool AnyoneHasBegun() const;
+  bool AnyoneHasRoundsLeft() const;  // an active one without its final report
   // Makes the next epoch's members what the worker says of itself.
   void SetMember(const Worker& worker);
   void BeginEpoch();

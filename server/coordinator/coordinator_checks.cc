@@ -140,21 +140,16 @@ absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::
   if (Contains(shard.former, request.incarnation)) {
     return TakenPlace(absl::StrCat("shard ", request.shard));
   }
-  // Who has the run's folder has locked it: the process before is gone.
-  if (shard.incarnation == request.incarnation || request.run != 0) return absl::OkStatus();
+  if (shard.incarnation == request.incarnation) return absl::OkStatus();
+  // Even with the run's folder: it may be an old one, of a machine that comes back after another
+  // has restored the range, and the one that is heard has the newer state.
   const absl::Duration silence = now - shard.heard;
-  if (phase_ == RunPhase::kWaiting) {
-    return absl::AlreadyExistsError(
-        absl::StrFormat("shard %d is taken by a live one at %s that was heard %s ago; wanted "
-                        "another index",
-                        request.shard, shard.address.data_endpoint, Seconds(silence)));
-  }
   if (silence >= options_.replace_after) return absl::OkStatus();
   return absl::UnavailableError(absl::StrFormat(
-      "shard %d, without the run's folder, asks for the place of one at %s that was heard %s ago; "
+      "shard %d, %s the run's folder, asks for the place of one at %s that was heard %s ago; "
       "wanted it to be silent for %s",
-      request.shard, shard.address.data_endpoint, Seconds(silence),
-      Seconds(options_.replace_after)));
+      request.shard, request.run != 0 ? "with" : "without", shard.address.data_endpoint,
+      Seconds(silence), Seconds(options_.replace_after)));
 }
 
 absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const {

@@ -88,6 +88,28 @@ void Coordinator::Leave(Worker& worker, const std::string& why, Effects& effects
   effects.push_back(Notice{absl::StrCat(last_loss_, "; ", Members())});
 }
 
+void Coordinator::Fail(Worker& worker, const std::string& failure, bool is_final, absl::Time now,
+                       Effects& effects) {
+  worker.state.phase = WorkerPhase::kFailed;
+  if (phase_ == RunPhase::kTraining && worker.is_joining()) {
+    return Leave(worker, absl::StrCat("could not join: ", failure), effects);
+  }
+  const bool others_go_on = std::ranges::any_of(workers_, [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return &other != &worker && other.is_active() && !other.final;
+  });
+  if (phase_ != RunPhase::kTraining || is_final || !others_go_on) {
+    return End(RunPhase::kFailed, absl::StrCat(Describe(worker.member), ": ", failure), now,
+               effects);
+  }
+  const auto failed = std::ranges::count_if(
+      workers_, [](const auto& entry) { return entry.second.state.phase == WorkerPhase::kFailed; });
+  Leave(worker, absl::StrCat("failed (", failed, " of ", workers_.size(), " have): ", failure),
+        effects);
+  FinishRounds(now, effects);
+  FinishRunIfDone(now, effects);
+}
+
 void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
   std::vector<std::string> losses;
   for (auto& [index, worker] : workers_) {
@@ -115,6 +137,12 @@ void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
 bool Coordinator::AnyoneHasBegun() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
     return entry.second.is_active() && entry.second.begun;
+  });
+}
+
+bool Coordinator::AnyoneHasRoundsLeft() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
+    return entry.second.is_active() && !entry.second.final;
   });
 }
 

@@ -49,7 +49,12 @@ ShardHeartbeatReply Coordinator::ReplyTo(const ShardHeartbeat& heartbeat) const 
     return reply;
   }
   if (phase_ != RunPhase::kTraining) return reply;
-  if (heartbeat.known_epoch != membership_.epoch) reply.membership = membership_;
+  if (heartbeat.known_epoch != membership_.epoch) {
+    reply.membership = membership_;
+    for (Member& member : reply.membership->members) {
+      if (workers_.at(member.worker).final) member.first_round = kRoundNever;  // all are behind it
+    }
+  }
   if (!heartbeat.knows_manifest) reply.manifest = manifest_;
   for (const SnapshotHash& snapshot : heartbeat.snapshots) {
     const std::optional<bool> equal = ledger_.Judge(snapshot);

@@ -101,6 +101,10 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                                    " (tried for ", absl::FormatDuration(patience()),
                                                    ")"));
       }
+      if (backoff == kBackoffMin) {
+        Log(LogLevel::kWarning,
+            absl::StrCat(std::string(answer.status().message()), "; trying again"));
+      }
       WaitFor(backoff, stop);
       if (stop.stop_requested()) return absl::OkStatus();
     }

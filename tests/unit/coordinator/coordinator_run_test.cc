@@ -42,19 +42,58 @@ TEST_F(CoordinatorTest, ASilentWorkerIsLostAndTheNextEpochGoesOn) {
   EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1, {}, 1))).membership->epoch, 2u);
 }
 
-TEST_F(CoordinatorTest, FailsWithTheSentenceOfWhoeverFails) {
+TEST_F(CoordinatorTest, WhoeverFailsLeavesAndTheLastOnesSentenceEndsTheRun) {
   Begin(Options(3, 1));
+  Step(Beat(0, {Report(0)}));
+  Step(Beat(1, {Report(0)}));
   WorkerHeartbeat heartbeat = Beat(2);
   heartbeat.failure = "the loss at step 3 is nan";
-  const auto effects = Step(heartbeat);
-  EXPECT_EQ(Only<PhaseChanged>(effects).reason, "worker 2 (worker-2): the loss at step 3 is nan");
+  auto effects = Step(heartbeat);
+  EXPECT_EQ(Only<Notice>(effects).text,
+            "worker 2 (worker-2) failed (1 of 3 have): the loss at step 3 is nan; epoch 2 goes on "
+            "with 2 workers");
   EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 2u);  // it waited for worker 2 alone
   EXPECT_EQ(Status().members[2].state.phase, WorkerPhase::kFailed);
+  // Another process of that name may come.
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(2, 5))).worker, 2u);
 
+  heartbeat = Beat(0);
+  heartbeat.failure = "out of memory";
+  EXPECT_THAT(All<PhaseChanged>(Step(heartbeat)), IsEmpty());
+  heartbeat = Beat(1);
+  heartbeat.failure = "the loss at step 4 is nan";
+  effects = Step(heartbeat);  // who joins has nobody to catch up with
+  EXPECT_EQ(Only<PhaseChanged>(effects).reason, "worker 1 (worker-1): the loss at step 4 is nan");
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+}
+
+TEST_F(CoordinatorTest, FailsWithTheSentenceOfAShardThatFails) {
   Begin(Options(1, 2));
   ShardHeartbeat shard = ShardBeat(1);
   shard.failure = "disk full";
   EXPECT_EQ(Only<PhaseChanged>(Step(shard)).reason, "shard 1: disk full");
+}
+
+TEST_F(CoordinatorTest, AFailureAfterTheOthersAreDoneFailsTheRun) {
+  Begin(Options(2, 1));
+  Step(FinalBeat(1));
+  WorkerHeartbeat heartbeat = Beat(0);
+  heartbeat.failure = "no room for the weights";
+  EXPECT_EQ(Only<PhaseChanged>(Step(heartbeat)).reason,
+            "worker 0 (worker-0): no room for the weights");
+}
+
+// Nobody is to wait for its pushes: a shard that restores would do so for ever.
+TEST_F(CoordinatorTest, ShardsSeeWhoIsDoneAsOneThatPushesNoMore) {
+  Begin(Options(2, 1));
+  ShardsKnow(1);
+  Step(FinalBeat(0));
+  const auto reply = Only<ShardHeartbeatReply>(Step(ShardBeat(0, 1, true)));
+  ASSERT_TRUE(reply.membership);
+  EXPECT_EQ(reply.membership->epoch, 2u);
+  EXPECT_EQ(reply.membership->members[0].first_round, kRoundNever);
+  EXPECT_EQ(reply.membership->members[1].first_round, 0u);
 }
 
 TEST_F(CoordinatorTest, FailsOnLossesThatAreNotFinite) {
@@ -62,14 +101,16 @@ TEST_F(CoordinatorTest, FailsOnLossesThatAreNotFinite) {
   Begin(Options(2, 1));
   RoundReport report = Report(0);
   report.train_loss = nan;
+  EXPECT_THAT(Only<Notice>(Step(Beat(0, {report}))).text,
+              HasSubstr("worker 0 (worker-0) failed (1 of 2 have): the training loss at step 10"));
   EXPECT_EQ(Only<PhaseChanged>(Step(Beat(1, {report}))).reason,
             "worker 1 (worker-1): the training loss at step 10 is nan, wanted a finite number");
 
-  Begin(Options(2, 1));
+  Begin(Options(1, 1));
   report = Report(0);
   report.validation_loss = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(Only<PhaseChanged>(Step(Beat(1, {report}))).reason,
-            "worker 1 (worker-1): the validation loss at step 10 is inf, wanted a finite number");
+  EXPECT_EQ(Only<PhaseChanged>(Step(Beat(0, {report}))).reason,
+            "worker 0 (worker-0): the validation loss at step 10 is inf, wanted a finite number");
 
   Begin(Options(2, 1));
   WorkerHeartbeat last = FinalBeat(0);
@@ -212,10 +253,10 @@ TEST_F(CoordinatorTest, WaitsForTheOneThatWasToWriteTheWeights) {
     EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
     EXPECT_EQ(Status().trouble, missing);
     if (comes_back) {
-      Step(ShardAt(0, 1, 2));
-      Step(Returning(0, 5));
       Step(ShardAt(0, 1, 3));
-      EXPECT_TRUE(All<PhaseChanged>(Step(Ready(0, 5, 1, 3))).empty());
+      Step(Returning(0, 5));
+      Step(ShardAt(0, 1, 4));
+      EXPECT_TRUE(All<PhaseChanged>(Step(Ready(0, 5, 1, 4))).empty());
       EXPECT_EQ(FirstRound(0), 1u);  // the end: nothing to push
       EXPECT_EQ(Status().trouble, "");
       WorkerHeartbeat last = FinalBeat(0);

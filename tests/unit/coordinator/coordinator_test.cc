@@ -60,18 +60,24 @@ TEST_F(CoordinatorTest, RefusesASecondWorkerOfTheSameName) {
             "another name");
 }
 
-TEST_F(CoordinatorTest, RefusesASecondShardOfTheSameIndex) {
+TEST_F(CoordinatorTest, ASecondShardOfAnIndexWaitsForTheFirstToBeSilent) {
   Make(Options(1, 2));
   Step(Shard(1));
-  now_ = 2;
+  now_ = 1.5;
   RegisterShard twin = Shard(1);
   twin.incarnation = 5;
-  EXPECT_EQ(
-      Refusal(Step(twin), absl::StatusCode::kAlreadyExists),
-      "shard 1 is taken by a live one at tcp://host:1 that was heard 2.0 s ago; wanted another "
-      "index");
+  EXPECT_EQ(Refusal(Step(twin), absl::StatusCode::kUnavailable),
+            "shard 1, without the run's folder, asks for the place of one at tcp://host:1 that was "
+            "heard 1.5 s ago; wanted it to be silent for 2.0 s");
   EXPECT_EQ(Refusal(Step(Shard(2)), absl::StatusCode::kInvalidArgument),
             "shard 2, wanted an index below 2");
+  // The first was killed before the run began.
+  now_ = 2;
+  EXPECT_FALSE(Only<ShardRegistration>(Step(twin)).restore);
+  EXPECT_THAT(Refusal(Step(Shard(1)), absl::StatusCode::kAborted), HasSubstr("another process"));
+  Step(Shard(0));
+  Step(Worker(0));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
 }
 
 TEST_F(CoordinatorTest, RefusesAManifestThatDiffersNamingTheDifference) {

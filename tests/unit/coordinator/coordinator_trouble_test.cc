@@ -26,12 +26,13 @@ class CoordinatorTroubleTest : public CoordinatorTest {
 
 // --- shards that come back ---------------------------------------------------------------------
 
-TEST_F(CoordinatorTroubleTest, AShardWithItsFolderTakesItsPlaceAgainAtOnce) {
+TEST_F(CoordinatorTroubleTest, AShardWithItsFolderTakesItsPlaceAgain) {
   Begin(Options(1, 2));
   ShardsKnow(1, 2);
+  now_ = 2;
   const auto effects = Step(Back(1, 5, Run()));
   EXPECT_EQ(Only<ShardRegistration>(effects), (ShardRegistration{Run(), false}));
-  EXPECT_THAT(Notices(effects), HasSubstr("shard 1 is back at tcp://elsewhere:1 after 0.0 s; "
+  EXPECT_THAT(Notices(effects), HasSubstr("shard 1 is back at tcp://elsewhere:1 after 2.0 s; "
                                           "epoch 2 goes on with 1 worker"));
   EXPECT_THAT(Refusal(Step(ShardBeat(1, 1, true)), absl::StatusCode::kAborted),
               HasSubstr("another process has taken the place of shard 1"));
@@ -64,7 +65,12 @@ TEST_F(CoordinatorTroubleTest, AShardWithoutItsFolderWaitsForTheOneBeforeToBeSil
   EXPECT_THAT(Notices(effects), HasSubstr("without its folder: it restores its range"));
   // The answer was lost: it is the same again.
   EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), true}));
+  // The folder of before, on a machine that comes back late, takes nothing from a live one.
+  now_ = 4;
+  EXPECT_THAT(Refusal(Step(Back(0, 6, Run())), absl::StatusCode::kUnavailable),
+              HasSubstr("shard 0, with the run's folder, asks for the place of one at "));
   // Once it has a folder again, a next process goes on from that.
+  now_ = 5;
   EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 6, Run()))), (ShardRegistration{Run(), false}));
 }
 

@@ -320,10 +320,12 @@ TEST_F(ServiceTest, AShardOfAnotherConfigurationSaysWhatDiffers) {
   EXPECT_THAT(std::string(ended.message()), HasSubstr("shard 0: sync.rho: got 0.5, wanted 1 as"));
 }
 
-TEST_F(ServiceTest, AShardThatIsNotWantedSaysWhy) {
+TEST_F(ServiceTest, AShardWhosePlaceALiveOneHasWaitsForItAndThenSaysWhy) {
   StartCoordinator(/*exit_when_done=*/false);
   StartShard();
-  auto second = ShardService::Start({.config = config_,
+  RunConfig config = config_;
+  config.cluster.start_timeout_s = 1;
+  auto second = ShardService::Start({.config = config,
                                      .shard = 0,
                                      .coordinator = coordinator_->address(),
                                      .data_endpoint = "tcp://127.0.0.1:0",
@@ -331,7 +333,8 @@ TEST_F(ServiceTest, AShardThatIsNotWantedSaysWhy) {
   ASSERT_TRUE(second.ok()) << second.status();
   const absl::Status ended =
       (*second)->Run(stop_.get_token(), [] { ADD_FAILURE() << "it is not ready"; });
-  EXPECT_EQ(ended.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ended.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(ended.message()), HasSubstr("asks for the place of one at tcp://"));
 }
 
 }  // namespace
