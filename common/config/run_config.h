@@ -129,8 +129,8 @@ inline bool PromisesEqualReplicas(const RunConfig& config) {
   return config.sync.update != UpdateRule::kLocal;
 }
 
-// Whether a replica can be brought to the present by merged updates and snapshots: under `inner` and
-// `local` it is a function of what its own worker did, too.
+// Whether a replica can be brought to the present by merged updates and snapshots: under `inner`
+// and `local` it is a function of what its own worker did, too.
 inline bool CanCatchUp(const RunConfig& config) {
   return config.sync.update != UpdateRule::kInner && config.sync.update != UpdateRule::kLocal;
 }

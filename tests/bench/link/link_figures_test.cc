@@ -20,8 +20,7 @@ LinkRun RunOf(double mbit, uint32_t rounds, double share) {
   LinkRun run{.preset = "longwave", .mbit = mbit};
   run.status.parameters = 1'000'000;
   for (uint32_t i = 0; i < rounds; ++i) {
-    run.status.records.push_back(
-        {.round = i, .step = 10 * (i + 1), .seconds = 10.0 * (i + 1)});
+    run.status.records.push_back({.round = i, .step = 10 * (i + 1), .seconds = 10.0 * (i + 1)});
   }
   run.status.records.back().validation_loss = 2.25;
   run.status.records.back().seconds += 2;
