@@ -106,7 +106,8 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
   if (header.segment >= segments_.size()) return;
   Segment& segment = segments_[header.segment];
   const auto open_round = static_cast<uint32_t>(header.weight);
-  if (header.outcome != Outcome::kRejected && header.outcome != Outcome::kBusy) {
+  // 0: it says nothing of that, as while its disk is in trouble.
+  if (open_round > 0) {
     if (open_round < segment.open_round_before && !segment.lost_folder) {
       Violate(absl::StrCat("segment ", header.segment, " opened round ", segment.open_round_before,
                            ", and now says it is at ", open_round));

@@ -111,7 +111,8 @@ void SimWorker::Damage(uint64_t element) {
   if (!up() || stage_ != Stage::kComputing || round_ + 6 > env_.settings->rounds) return;
   // The anchor is the pipeline's own; a cosmic ray asks nobody.
   const size_t at = element % theta_.size();
-  const_cast<float*>(pipeline_->anchor())[at] += 3;
+  // No two are hit alike: a majority that is wrong together nobody can tell from a right one.
+  const_cast<float*>(pipeline_->anchor())[at] += 3 + static_cast<float>(place_);
   damaged_.insert(static_cast<uint32_t>(at / kSegmentElements));
   env_.probes->Hit(Probe::kReplicaDamaged);
   env_.trace->Tell([&] { return absl::StrCat("the replica of ", NameOf(place_), " is damaged"); });

@@ -13,7 +13,7 @@
 namespace longwave::sim {
 namespace {
 
-WorldResult Run(const WorldOptions& options) { return RunWorld(DrawSettings(options)); }
+WorldResult RunSeed(const WorldOptions& options) { return RunWorld(DrawSettings(options)); }
 
 TEST(SimWorld, WithoutFaultsEveryWorkerIsInEveryMerge) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
@@ -29,12 +29,13 @@ TEST(SimWorld, WithoutFaultsEveryWorkerIsInEveryMerge) {
 
 TEST(SimWorld, OneSeedHasOneTrace) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    EXPECT_EQ(Run({.seed = seed}).trace_hash, Run({.seed = seed}).trace_hash) << "seed " << seed;
+    EXPECT_EQ(RunSeed({.seed = seed}).trace_hash, RunSeed({.seed = seed}).trace_hash)
+        << "seed " << seed;
   }
 }
 
 TEST(SimWorld, AnotherSeedHasAnotherTrace) {
-  EXPECT_NE(Run({.seed = 1}).trace_hash, Run({.seed = 2}).trace_hash);
+  EXPECT_NE(RunSeed({.seed = 1}).trace_hash, RunSeed({.seed = 2}).trace_hash);
 }
 
 TEST(SimWorld, SeedsHoldWithFaults) {
@@ -47,7 +48,7 @@ TEST(SimWorld, SeedsHoldWithFaults) {
 
 TEST(SimWorld, AThousandWorkersFinish) {
   const WorldResult result =
-      Run({.seed = 1, .workers = 1000, .shards = 2, .rounds = 2, .faults = false});
+      RunSeed({.seed = 1, .workers = 1000, .shards = 2, .rounds = 2, .faults = false});
   EXPECT_EQ(result.violation, "");
   EXPECT_EQ(result.rounds, 2u);
 }
@@ -59,7 +60,7 @@ TEST(SimWorld, ProbesAreReached) {
   for (; seed <= 3000 && !probes.Missed().empty(); ++seed) {
     WorldOptions options{.seed = seed};
     if (seed % 8 == 0) options.only = {FaultKind::kLoseFolder, FaultKind::kCut};
-    probes.Add(Run(options).probes);
+    probes.Add(RunSeed(options).probes);
   }
   for (const Probe probe : probes.Missed()) ADD_FAILURE() << "never reached: " << Name(probe);
 }
@@ -69,7 +70,7 @@ class SimCanary : public testing::TestWithParam<Canary> {};
 // A simulator that finds nothing may be one that looks at nothing.
 TEST_P(SimCanary, IsFoundWithinAThousandSeeds) {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
-    if (!Run({.seed = seed, .canary = GetParam()}).violation.empty()) return;
+    if (!RunSeed({.seed = seed, .canary = GetParam()}).violation.empty()) return;
   }
   ADD_FAILURE() << "the planted bug " << Name(GetParam()) << " was not found";
 }
