@@ -89,6 +89,7 @@ std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
 
 absl::Time DurableShard::NextDue() const {
   if (!trouble_.empty()) return reopen_at_;
+  if (!confirmed_.empty()) return absl::InfinitePast();  // for the next Tend
   absl::Time due = std::min(aggregator_->NextDue(), asks_.NextDue());
   for (const auto& [segment, restore] : restores_) due = std::min(due, restore.NextDue());
   return due;
@@ -98,7 +99,8 @@ void DurableShard::PassTime(absl::Time now) {
   if (!trouble_.empty()) return;
   if (aggregator_->NextDue() <= now) StepAggregator(TimePassed{}, false, now);
   if (asks_.NextDue() <= now) {
-    for (const SnapshotAsks::Ask& ask : asks_.Due(MembersTakingPart(), now)) {
+    const auto open_round = [this](uint32_t segment) { return OpenRound(segment); };
+    for (const SnapshotAsks::Ask& ask : asks_.Due(MembersTakingPart(), open_round, now)) {
       EmitAsk(ask.worker, ask.segment, ask.round);
     }
   }
@@ -145,8 +147,7 @@ void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t>
   progress.replay_from = *sequence + 1;
   progress.state_is_due |= StateIsDueAfter(merged);
   if (options_.can_catch_up && (uint64_t{round} + 1) % options_.snapshot_rounds == 0) {
-    asks_.Want(merged.segment, round + 1,
-               uint64_t{merged.segment} + round / options_.snapshot_rounds, now);
+    asks_.Want(merged.segment, uint64_t{merged.segment} + round / options_.snapshot_rounds, now);
   }
 }
 

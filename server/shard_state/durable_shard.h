@@ -94,12 +94,14 @@ struct ShardEffect {
 // Failed disk   is treated as a crash: what was not durable is forgotten, with the effects that say
 //               so; trouble() says why; pushes are answered `busy`, pulls and fetches with nothing,
 //               which their senders repeat. The folder is opened again kReopenInterval later, and
-//               so on until that goes.
+//               so on until that goes. One that lacks what was durable is another folder, and
+//               trouble too.
 // Snapshots     A segment's own state is written when it closes a round r with (r + segment) a
 //               multiple of state_rounds. Before round r, a multiple of snapshot_rounds, a member
-//               is asked for the segment's parameters (another one after kAskPatience). They are
-//               held in memory as unconfirmed until the coordinator says that their hash is that of
-//               the majority, and then written.
+//               is asked for the segment's parameters (another one after kAskPatience, for those
+//               before the round that is open by then); so it is after a start that finds none of
+//               the last snapshot_rounds rounds. They are held in memory as unconfirmed until the
+//               coordinator says that their hash is that of the majority, and then written.
 // Log           is removed up to what the older of the two state snapshots, and of the two model
 //               snapshots, of every segment still needs. While one has less than two, all is kept.
 // Fetch         A member that has all rounds before r0 gets the cheaper of the merged updates from
@@ -181,6 +183,7 @@ class DurableShard {
   absl::Status OpenAll();
   absl::StatusOr<bool> Recover();  // whether segments without a state are to be restored
   absl::Status RestoreSegment(uint32_t segment);
+  void WantMissingModels();
   absl::StatusOr<std::vector<SegmentSnapshot>> ReadState(const SnapshotHeader& header);
   absl::Status ReplayRecord(uint64_t sequence, const LogRecord& record);
   void Fail(const absl::Status& status, absl::Time now);
@@ -252,6 +255,7 @@ class DurableShard {
   uint64_t events_ = 0;
   uint64_t current_event_ = 0;
   std::vector<Outgoing> outgoing_;
+  uint64_t durable_before_ = 0;  // records below were durable when the disk last failed
   absl::Status append_failure_;  // why the next commit fails, whatever the disk does
 
   std::string trouble_;

@@ -1,5 +1,6 @@
 // How a shard comes about from its folder, at the start and after the disk has failed; and from the
 // members' replicas, where it has no folder any more.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +53,12 @@ absl::StatusOr<bool> DurableShard::Recover() {
   for (const DamagedSnapshot& damaged : store_->snapshots().damaged())
     notices_.push_back(damaged.reason);
   if (!found.cut.empty()) notices_.push_back(found.cut);
+  if (found.next_sequence < durable_before_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the folder is not the one that was there before it failed: its log ends ",
+                     "before record ", found.next_sequence, ", wanted at least record ",
+                     durable_before_ - 1, ", which was durable; is its disk mounted?"));
+  }
   if (found.next_sequence == 1 && options_.restore) {
     LONGWAVE_RETURN_IF_ERROR(log.Append(NoteRecord{0, std::string(kRestoreNote)}).status());
     LONGWAVE_RETURN_IF_ERROR(log.Sync());
@@ -80,11 +87,25 @@ absl::StatusOr<bool> DurableShard::Recover() {
     KeepMembership();
     LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(MembershipRecord{membership_}));
   }
+  WantMissingModels();
   if (found.next_sequence > 1) {
     notices_.push_back(absl::StrCat("recovered: records ", from, " to ", found.next_sequence - 1,
                                     " of the log, open round ", state().open_round));
   }
   return restores;
+}
+
+// What was asked for before a stop, or held without a verdict, is gone with the process.
+void DurableShard::WantMissingModels() {
+  if (!options_.can_catch_up) return;
+  for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
+    const uint32_t open_round = OpenRound(segment);
+    const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, segment);
+    const uint32_t have = latest.has_value() ? latest->key.round : 0;
+    if (open_round < uint64_t{have} + options_.snapshot_rounds) continue;
+    asks_.Want(segment, uint64_t{segment} + open_round / options_.snapshot_rounds,
+               absl::InfinitePast());
+  }
 }
 
 absl::StatusOr<std::vector<SegmentSnapshot>> DurableShard::ReadState(const SnapshotHeader& header) {
@@ -142,6 +163,9 @@ void DurableShard::Fail(const absl::Status& status, absl::Time now) {
   notices_.push_back(absl::StrCat(trouble_, "; pushes are refused as busy until the folder can be ",
                                   "opened again"));
   if (aggregator_ != nullptr) Add(aggregator_->state(), counted_);
+  if (store_ != nullptr) {
+    durable_before_ = std::max(durable_before_, store_->log().durable_sequence());
+  }
   aggregator_.reset();
   store_.reset();  // lets the folder go
   append_failure_ = absl::OkStatus();
@@ -214,9 +238,14 @@ void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t work
     // Not beyond what is durable: the snapshot is there at once, while records that are still to be
     // written may be lost, and their numbers be given to others.
     progress.replay_from = store_->log().durable_sequence();
+    // The model first: a segment that has a state is not restored again. It may be there, of a
+    // restore that was interrupted.
+    if (restored.ok() && model.has_value()) {
+      restored = WriteModel(*model);
+      if (absl::IsAlreadyExists(restored)) restored = absl::OkStatus();
+    }
     // At once: what the log has of the segment from here on means nothing without it.
     if (restored.ok()) restored = WriteState(segment);
-    if (model.has_value()) confirmed_.push_back(*std::move(model));
   } else if (model.has_value()) {
     restored_models_[segment] = *std::move(model);
   }

@@ -24,7 +24,11 @@ void DurableShard::Tend(absl::Time) {
   for (uint32_t i = 0; i < segment_count_; ++i) {
     if (std::exchange(progress_[i].state_is_due, false)) note(WriteState(first_segment_ + i));
   }
-  for (const SnapshotAsks::Held& held : std::exchange(confirmed_, {})) note(WriteModel(held));
+  // One a time: many segments' verdicts come together, and events and heartbeats wait meanwhile.
+  if (!confirmed_.empty()) {
+    note(WriteModel(confirmed_.front()));
+    confirmed_.erase(confirmed_.begin());
+  }
   if (!std::exchange(drop_is_due_, false)) return;
   if (const absl::Status dropped = DropLog(); !dropped.ok()) {
     notices_.push_back(absl::StrCat("log that nothing needs any more: ", dropped.message()));

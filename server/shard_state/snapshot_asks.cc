@@ -7,21 +7,22 @@
 
 namespace longwave {
 
-void SnapshotAsks::Want(uint32_t segment, uint32_t round, uint64_t turn, absl::Time now) {
+void SnapshotAsks::Want(uint32_t segment, uint64_t turn, absl::Time now) {
   Wanted& wanted = wanted_[segment];
   if (wanted.held.has_value()) return;
-  wanted = {.round = round, .turn = turn, .due = now, .held = std::nullopt};
+  wanted = {.turn = turn, .due = now, .held = std::nullopt};
 }
 
-std::vector<SnapshotAsks::Ask> SnapshotAsks::Due(const std::vector<uint32_t>& members,
-                                                 absl::Time now) {
+std::vector<SnapshotAsks::Ask> SnapshotAsks::Due(
+    const std::vector<uint32_t>& members, absl::FunctionRef<uint32_t(uint32_t segment)> open_round,
+    absl::Time now) {
   std::vector<Ask> asks;
   for (auto& [segment, wanted] : wanted_) {
     if (wanted.due > now) continue;
     wanted.held.reset();
     wanted.due = now + answer_patience_;
     if (members.empty()) continue;
-    asks.push_back({segment, wanted.round, members[wanted.turn++ % members.size()]});
+    asks.push_back({segment, open_round(segment), members[wanted.turn++ % members.size()]});
   }
   return asks;
 }

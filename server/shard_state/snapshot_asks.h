@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/wire/buffer.h"
 #include "common/wire/control.h"
@@ -15,9 +16,8 @@ namespace longwave {
 // Which members a shard asks for its segments' parameters, and what they sent that nobody has
 // confirmed yet. One snapshot a segment is under way at most. Pure.
 //
-//   wanted       a member is asked for the state before a round; after a while without an answer,
-//                or when its answer is refused, the next member. What is wanted later takes its
-//                place.
+//   wanted       a member is asked for the state before the open round; after a while without an
+//                answer, or when its answer is refused, the next member.
 //   unconfirmed  an answer is held until its verdict; what is wanted meanwhile is not. Without a
 //                verdict for a while it is forgotten, and the next member asked.
 class SnapshotAsks {
@@ -38,10 +38,12 @@ class SnapshotAsks {
     Buffer payload;     // as it came, compressed (snapshot_payload.h)
   };
 
-  // The segment's state before `round` is wanted; `turn` modulo the members says of whom first.
-  void Want(uint32_t segment, uint32_t round, uint64_t turn, absl::Time now);
-  // What to ask the members now. Each call returns an ask once.
-  std::vector<Ask> Due(const std::vector<uint32_t>& members, absl::Time now);
+  // The segment's state is wanted; `turn` modulo the members says of whom first.
+  void Want(uint32_t segment, uint64_t turn, absl::Time now);
+  // What to ask the members now. Each call returns an ask once, for the state before the round that
+  // is open: of earlier ones no member can tell any more.
+  std::vector<Ask> Due(const std::vector<uint32_t>& members,
+                       absl::FunctionRef<uint32_t(uint32_t segment)> open_round, absl::Time now);
   absl::Time NextDue() const;
 
   // Whether an answer of this segment is of use: one is wanted and none is held.
@@ -59,7 +61,6 @@ class SnapshotAsks {
 
  private:
   struct Wanted {
-    uint32_t round = 0;
     uint64_t turn = 0;
     absl::Time due = absl::InfinitePast();
     std::optional<Held> held;

@@ -103,6 +103,22 @@ TEST_F(FailedDisk, AFailedSyncIsACrash) {
   EXPECT_EQ(AllOf<SendMerged>(pulled)[0].header.contributions, 2u);
 }
 
+// Its disk is no longer mounted: taken as a new folder the run would begin again at round 0.
+TEST_F(FailedDisk, AFolderThatComesBackEmptyIsNotTheOneThatWasThere) {
+  disk_.files.faults.failed_sync_at = disk_.files.syncs();
+  disk_.Do({TestPush(1, 0, 2)});
+  ASSERT_NE(disk_.shard().trouble(), "");
+  disk_.folder = "empty";
+  for (int i = 0; i < 2; ++i) {
+    AfterReopening();
+    EXPECT_THAT(disk_.shard().trouble(), HasSubstr("is not the one that was there"));
+    EXPECT_THAT(Outcomes(disk_.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kBusy));
+  }
+  disk_.folder = "state";
+  AfterReopening();
+  EXPECT_EQ(disk_.shard().trouble(), "");
+}
+
 TEST_F(FailedDisk, ASnapshotThatDoesNotFitHoldsNothingUp) {
   // Room for the log and no snapshot beside it: each is written in place of the one before.
   for (uint32_t round = 0; round < 3; ++round) disk_.PushAll({0, 1}, round);

@@ -44,6 +44,48 @@ TEST_F(Fetch, AsksMembersInTurnsBeforeEachSnapshotRound) {
   EXPECT_EQ(asks[1].worker, 0u);
 }
 
+// Of the round that was asked for first no member can tell any more.
+TEST_F(Fetch, WhoeverIsAskedLaterIsAskedForTheRoundThatIsOpenThen) {
+  Start(4);
+  for (uint32_t round = 0; round < 6; ++round) Close(round);
+  disk_.now += DurableShard::kAskPatience;
+  const auto asks = AllOf<AskSnapshot>(disk_.Do({}));
+  ASSERT_THAT(asks, SizeIs(2));
+  EXPECT_EQ(asks[0].header.round, 6u);
+}
+
+TEST_F(Fetch, AStartThatFindsNoRecentSnapshotAsksForOne) {
+  Start(4);
+  for (uint32_t round = 0; round < 3; ++round) Close(round);
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty()) << "none was due yet";
+  for (uint32_t round = 3; round < 5; ++round) Close(round);
+  ASSERT_TRUE(disk_.Open().ok());  // before anybody has answered
+  const auto asks = disk_.Do({});
+  ASSERT_THAT(AllOf<AskSnapshot>(asks), SizeIs(2));
+  EXPECT_EQ(AllOf<AskSnapshot>(asks)[0].header.round, 5u);
+  disk_.AnswerAsks(asks);
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty());
+}
+
+TEST_F(Fetch, OfSnapshotsThatAreConfirmedTogetherEachTendWritesOne) {
+  Start(2);
+  Close(0);
+  Close(1);
+  disk_.Do({TestSnapshot(0, 2, 2), TestSnapshot(1, 2, 3)});
+  const auto is_kept = [&](uint32_t segment) {
+    return disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, segment).has_value();
+  };
+  disk_.Do({VerdictsArrived{{{2, 2, true}, {3, 2, true}}}});
+  EXPECT_TRUE(is_kept(2));
+  EXPECT_FALSE(is_kept(3));
+  EXPECT_EQ(disk_.shard().NextDue(), absl::InfinitePast());
+  disk_.Do({});
+  EXPECT_TRUE(is_kept(3));
+  EXPECT_GT(disk_.shard().NextDue(), disk_.now);
+}
+
 TEST_F(Fetch, ASnapshotCountsOnceItIsConfirmed) {
   Start(2);
   Close(0);

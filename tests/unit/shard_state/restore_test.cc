@@ -183,6 +183,10 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
     ASSERT_TRUE(disk.is_open());
     ASSERT_FALSE(disk.shard().is_restoring());
     ASSERT_EQ(disk.shard().state().open_round, 22u);
+    for (uint32_t segment = 2; segment < 4; ++segment) {
+      ASSERT_TRUE(disk.shard().store()->snapshots().Latest(SnapshotKind::kModel, segment))
+          << "nobody behind could catch up";
+    }
     if (HasFailure()) return;
   }
 }

@@ -135,7 +135,7 @@ class ShardOnDisk {
       return MakeFileCatalog(&files, folder);
     };
     auto shard = DurableShard::Open(
-        options, layout, [this, store] { return ShardStore::Open(&files, "state", store); });
+        options, layout, [this, store] { return ShardStore::Open(&files, folder, store); });
     if (!shard.ok()) return shard.status();
     shard_ = *std::move(shard);
     return absl::OkStatus();
@@ -174,9 +174,11 @@ class ShardOnDisk {
       verdicts.verdicts.push_back({hash.segment, hash.round, true});
     }
     if (!verdicts.verdicts.empty()) Do({verdicts});
+    while (shard_->NextDue() == absl::InfinitePast()) Do({});  // a snapshot each
   }
 
   SimFileSystem files;
+  std::string folder = "state";
   DurableShardOptions options;
   absl::Time now = absl::UnixEpoch() + absl::Hours(1);
 
