@@ -68,6 +68,8 @@ int Run(Command command) {
   uint64_t seeds = 0;
   uint64_t violations = 0;
   uint64_t events = 0;
+  uint64_t merged = 0;
+  uint64_t unknown = 0;
   double simulated = 0;
   for (uint64_t seed = command.first_seed; seed <= command.last_seed; ++seed) {
     command.options.seed = seed;
@@ -84,6 +86,8 @@ int Run(Command command) {
     }
     ++seeds;
     events += result.events;
+    merged += result.pushes_merged;
+    unknown += result.unknown_fates;
     simulated += result.seconds;
     probes.Add(result.probes);
     if (command.first_seed == command.last_seed) PrintOne(settings, result);
@@ -101,8 +105,10 @@ int Run(Command command) {
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  absl::PrintF("%d seeds, %d violations (%d events, %.0f simulated seconds, in %.1f s)\n", seeds,
-               violations, events, simulated, seconds);
+  absl::PrintF(
+      "%d seeds, %d violations (%d events, %d pushes merged, %d of unknown fate, %.0f simulated "
+      "seconds, in %.1f s)\n",
+      seeds, violations, events, merged, unknown, simulated, seconds);
   return violations == 0 ? 0 : 1;
 }
 
