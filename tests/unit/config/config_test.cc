@@ -77,14 +77,24 @@ TEST(Presets, NameThemselves) {
   }
 }
 
-TEST(Presets, SetOnlyThePipelineAndTheLearningRate) {
+TEST(Presets, SetOnlyThePipelineTheLearningRateAndHowOftenAWorkerWritesItDown) {
   const RunConfig defaults = DefaultConfig();
   for (const std::string& name : PresetNames()) {
     RunConfig config = Parsed("{}", {"preset=" + name});
     config.run.preset = defaults.run.preset;
     config.train.learning_rate = defaults.train.learning_rate;
     config.sync = defaults.sync;
+    config.cluster.checkpoint_rounds = defaults.cluster.checkpoint_rounds;
     EXPECT_EQ(config, defaults) << name;
+  }
+}
+
+// A checkpoint holds the whole residual and the optimizer.
+TEST(Presets, WriteNoCheckpointMoreOftenThanEveryTenSteps) {
+  for (const std::string& name : PresetNames()) {
+    const RunConfig config = Parsed("{}", {"preset=" + name});
+    if (!CanCatchUp(config)) continue;  // there are none
+    EXPECT_GE(config.sync.inner_steps * config.cluster.checkpoint_rounds, 10u) << name;
   }
 }
 
