@@ -216,6 +216,15 @@ const Process* Cluster::FirstEnded() {
   return ended == children_.end() ? nullptr : ended->process.get();
 }
 
+std::vector<const Process*> Cluster::EndedWorkers() {
+  std::vector<const Process*> ended;
+  for (auto child = children_.begin() + 1 + config_->run.shards; child != children_.end();
+       ++child) {
+    if (!child->process->Running() && !IsToBeRevived(*child)) ended.push_back(child->process.get());
+  }
+  return ended;
+}
+
 bool Cluster::IsWorker(const Process& process) const {
   return std::any_of(children_.begin() + 1 + config_->run.shards, children_.end(),
                      [&process](const Child& child) { return child.process.get() == &process; });

@@ -85,6 +85,8 @@ class Cluster {
   // A process that has ended, well or not, is not started again and should still be there in a run
   // that goes on: a server rather than a worker. Null: all are there.
   const Process* FirstEnded();
+  // Workers of which that is true.
+  std::vector<const Process*> EndedWorkers();
   bool IsWorker(const Process& process) const;
 
   // Ends everything by `deadline` (of MonotonicNow): SIGTERM to workers and shards, then to the

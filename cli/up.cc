@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -106,7 +108,8 @@ class Run {
   // Until the run is over, one way or another.
   Verdict Watch() {
     feed_.Connect(cluster_.coordinator_address());
-    std::optional<absl::Time> over_since, ended_since;
+    std::optional<absl::Time> over_since;
+    absl::Time ended_since = absl::InfiniteFuture();
     while (true) {
       const absl::Status children = cluster_.Supervise(kRefreshInterval);
       feed_.Refresh();
@@ -146,13 +149,33 @@ class Run {
       }
       const Process* ended = cluster_.FirstEnded();
       if (ended == nullptr) continue;
+      if (cluster_.IsWorker(*ended) && OthersTrain(now)) {
+        ended_since = absl::InfiniteFuture();
+        continue;
+      }
       // A worker may end a moment before the status says that the run is over; a server may not.
-      ended_since = ended_since.value_or(now);
-      if (cluster_.IsWorker(*ended) && now - *ended_since < kEarlyEndTimeout) continue;
+      ended_since = std::min(ended_since, now);
+      if (cluster_.IsWorker(*ended) && now - ended_since < kEarlyEndTimeout) continue;
       feed_.Refresh();
       if (feed_.over()) continue;
       return Failed(absl::StrCat(ended->name(), " ended (exit status 0) before the run was over"));
     }
+  }
+
+  // Whether some workers are still there when others have ended well: told to leave, they have
+  // taken their leave of the run, which goes on without them. Says so of each once.
+  bool OthersTrain(absl::Time now) {
+    const std::vector<const Process*> ended = cluster_.EndedWorkers();
+    if (ended.size() == config_.run.workers) return false;
+    for (const Process* worker : ended) {
+      const absl::Time since = left_since_.emplace(worker->name(), now).first->second;
+      // Or it was the first to hear that the run is over.
+      if (now - since < kEarlyEndTimeout || !said_to_have_left_.insert(worker->name()).second) {
+        continue;
+      }
+      Show(absl::StrCat(worker->name(), " has left the run (exit status 0); the others go on"));
+    }
+    return true;
   }
 
   Verdict VerdictOf(const absl::Status& status) {
@@ -182,6 +205,8 @@ class Run {
   std::unique_ptr<Display> display_;
   StatusFeed feed_;
   Cluster cluster_;
+  std::map<std::string, absl::Time> left_since_;  // by worker
+  std::set<std::string> said_to_have_left_;
 };
 
 absl::StatusOr<Summary> Execute(const UpOptions& options, int interrupt_fd,

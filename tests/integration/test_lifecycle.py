@@ -102,8 +102,18 @@ class Signals(IntegrationTest):
         self.assertEqual(output.count("before the run was over"), 0, output)
         self.assert_nothing_left()
 
-    def test_a_worker_told_to_end_fails_the_run(self):
-        self.check_early_end("--name", r"worker-\d ended \(exit status 0\)")
+    def test_a_worker_told_to_end_leaves_the_others_to_train(self):
+        child = self.start_and_train(run__steps=8000)
+        os.kill(self.processes_of("--name")[0], signal.SIGTERM)
+        self.assertRegex(child.await_line("has left the run"), r"worker-\d has left the run")
+        for _ in range(2):
+            child.await_line("round ")
+        # Without anybody who trains there is no run.
+        os.kill(self.processes_of("--name")[0], signal.SIGTERM)
+        status, output, errors = child.finish()
+        self.assertEqual(status, 1, output + errors)
+        self.assertRegex(errors, r"worker-\d ended \(exit status 0\) before the run was over")
+        self.assert_nothing_left()
 
     def test_a_shard_told_to_end_fails_the_run(self):
         self.check_early_end("--role=shard", r"shard-\d ended \(exit status 0\)")
