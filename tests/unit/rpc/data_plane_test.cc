@@ -185,6 +185,7 @@ TEST_F(DataPlaneTest, TheAnswerToAHelloSaysNothingThatAnswersDoNot) {
   FrameHeader wanted = Header(FrameKind::kAnswer, kRun, 3);
   wanted.outcome = Outcome::kAccepted;
   wanted.segment = 0xffffffff;
+  wanted.contributions = static_cast<uint32_t>(FrameKind::kHello);  // what it answers
   wanted.weight = kIncarnation;  // a worker learns by it that the shard began anew
   EXPECT_EQ(MustReceive(*dealer_).header, wanted);
 }
