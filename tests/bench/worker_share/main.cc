@@ -117,6 +117,10 @@ class Host final : public TrainerHost {
   bool stop_requested() const override { return false; }
   void SetState(const WorkerState&) override {}
   void Report(RoundReport report) override { last = std::move(report); }
+  uint32_t first_round() const override { return 0; }
+  void SetReadyRound(uint32_t) override {}
+  std::optional<std::vector<std::string>> TakeNewEndpoints() override { return std::nullopt; }
+  std::optional<Repair> repair() const override { return std::nullopt; }
 
   RoundReport last;
 };
