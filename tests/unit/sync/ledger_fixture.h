@@ -120,6 +120,8 @@ class LedgerTest : public ::testing::Test {
     FrameHeader header{.kind = kind, .outcome = outcome, .run = kRun, .round = round};
     header.segment = segment;
     header.weight = weight;
+    // Shards say of which push: of the one that Post has made.
+    if (outcome == Outcome::kDuplicate) header.norm = duplicate_norm_;
     ledger_.Take(segment % 2, header, Bytes(payload), now_);
   }
   void AnswerHello(uint32_t connection, uint64_t incarnation,
@@ -153,6 +155,7 @@ class LedgerTest : public ::testing::Test {
     return events;
   }
 
+  float duplicate_norm_ = 2;
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(5);
   WorkerLedger ledger_{{.run = kRun,
                         .worker = kWorker,

@@ -148,8 +148,12 @@ class Worker {
   uint32_t Any() { return static_cast<uint32_t>(rng_.Uniform() * kSegments) % kSegments; }
 
   void Post(uint32_t segment) {
-    const absl::Status posted = ledger_.Post(
-        {.round = next_[segment], .segment = segment, .payload = Bytes("up"), .weight = 1}, now_);
+    const absl::Status posted = ledger_.Post({.round = next_[segment],
+                                              .segment = segment,
+                                              .payload = Bytes("up"),
+                                              .norm = 1,
+                                              .weight = 1},
+                                             now_);
     ASSERT_TRUE(posted.ok()) << posted;
     ++posted_[segment];
     idle_[segment] = false;

@@ -47,6 +47,27 @@ TEST_F(PushLedgerTest, ADuplicateIsAsGoodAsAccepted) {
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }
 
+// An earlier process of this worker, whose residual is lost, has pushed something else.
+TEST_F(PushLedgerTest, ADuplicateOfAnotherPushIsLate) {
+  duplicate_norm_ = 3;
+  Post(0, 0);
+  SendAll();
+  Answer(0, 0, Outcome::kDuplicate);
+  Merged(0, 0);
+  EXPECT_THAT(Settle(), ElementsAre("0/0 late down"));
+}
+
+TEST_F(PushLedgerTest, ADuplicateOfNobodyKnowsWhatIsUnknownToTheFirstPushAlone) {
+  duplicate_norm_ = 0;
+  for (const auto& [round, fate] : {std::pair{0, "0/0 unknown down"}, {1, "1/0 accepted down"}}) {
+    Post(round, 0);
+    SendAll();
+    Answer(round, 0, Outcome::kDuplicate);
+    Merged(round, 0);
+    EXPECT_THAT(Settle(), ElementsAre(fate));
+  }
+}
+
 TEST_F(PushLedgerTest, PullsAnUpdateThatDoesNotCome) {
   Post(0, 1);
   SendAll();
