@@ -25,12 +25,12 @@ class FakeShard {
       case FrameKind::kPush:
         return TakePush(header);
       case FrameKind::kPull:
-        if (header.round < kept_from_) return AnswerOpen(header, Outcome::kGone);
+        if (header.round < KeptFrom(header)) return AnswerOpen(header, Outcome::kGone);
         if (header.round < Of(header).open) Send(header);
         return;
       case FrameKind::kFetch:
-        if (header.round < kept_from_ || Chance(0.2)) {
-          const uint32_t round = std::max(kept_from_, header.round);
+        if (header.round < KeptFrom(header) || Chance(0.2)) {
+          const uint32_t round = std::max(KeptFrom(header), header.round);
           if (round > header.round && round <= Of(header).open) {
             FrameHeader snapshot = header;
             snapshot.kind = FrameKind::kSnapshot;
@@ -66,10 +66,12 @@ class FakeShard {
 
   bool Chance(double share) { return rng_.Uniform() < share; }
   State& Of(const FrameHeader& header) { return states_[header.segment]; }
+  // No segment's log begins behind its open round.
+  uint32_t KeptFrom(const FrameHeader& header) { return std::min(kept_from_, Of(header).open); }
 
   void TakePush(const FrameHeader& header) {
     State& state = Of(header);
-    if (header.round < kept_from_) return AnswerOpen(header, Outcome::kGone);
+    if (header.round < KeptFrom(header)) return AnswerOpen(header, Outcome::kGone);
     if (header.round < state.open) {
       AnswerOpen(header, state.taken.contains(header.round) ? Outcome::kDuplicate : Outcome::kLate);
       return Send(header);
@@ -90,6 +92,7 @@ class FakeShard {
   }
 
   void Answer(FrameHeader header, Outcome outcome, uint64_t weight) {
+    header.contributions = static_cast<uint32_t>(header.kind);  // what it answers
     header.kind = FrameKind::kAnswer;
     header.outcome = outcome;
     header.weight = weight;
