@@ -1,0 +1,37 @@
+{{/* The run's configuration: what the values say, and what only the chart can know. */}}
+
+{{/* "on" or "off". YAML reads a bare on as true. */}}
+{{- define "longwave.securityMode" -}}
+{{- $mode := toString .Values.security.mode -}}
+{{- if has $mode (list "on" "true") }}on{{ else }}off{{ end -}}
+{{- end -}}
+
+{{- define "longwave.config" -}}
+{{- $given := .Values.config -}}
+{{- $managed := dict
+      "run" (dict "shards" (int .Values.shards.replicas))
+      "cluster" (dict "coordinator" (printf "%s:7070" (include "longwave.coordinatorHost" .)) "shard_host" "0.0.0.0")
+      "metrics" (dict "listen" "0.0.0.0:9464")
+      "security" (dict "mode" (include "longwave.securityMode" .) "folder" "/etc/longwave/security") -}}
+{{- range $section, $keys := $managed -}}
+{{- range $key, $unused := $keys -}}
+{{- if hasKey (get $given $section | default dict) $key -}}
+{{- fail (printf "config.%s.%s is the chart's to set: see shards.replicas and security.mode" $section $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $config := mergeOverwrite (dict "run" (dict "name" .Release.Name)) (deepCopy $given) $managed -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* The number of shards is a property of the run: its model is cut by it. */}}
+{{- define "longwave.checkShards" -}}
+{{- $name := printf "%s-shard" (include "longwave.fullname" .) -}}
+{{- $there := lookup "apps/v1" "StatefulSet" .Release.Namespace $name -}}
+{{- if $there -}}
+{{- $was := int $there.spec.replicas -}}
+{{- if and (gt $was 0) (ne $was (int .Values.shards.replicas)) -}}
+{{- fail (printf "shards.replicas: got %d, but the run has %d shards, and that can't change: install another release" (int .Values.shards.replicas) $was) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

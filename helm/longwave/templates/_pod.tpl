@@ -1,0 +1,181 @@
+{{/* What the pods of all parts have in common. */}}
+
+{{/* The restricted Pod Security Standard. */}}
+{{- define "longwave.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "longwave.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* Labels and annotations of a part's pods: dict root, component, part (its values). */}}
+{{- define "longwave.podMetadata" -}}
+labels:
+  {{- include "longwave.selectorLabels" . | nindent 2 }}
+  {{- range $from := list .root.Values.commonLabels .part.podLabels }}
+  {{- with $from }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- end }}
+annotations:
+  checksum/config: {{ include "longwave.config" .root | sha256sum }}
+  {{- with .part.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* Who runs it, and where: dict root, component, part, and tolerations (a list in addition). */}}
+{{- define "longwave.podSettings" -}}
+serviceAccountName: {{ include "longwave.serviceAccountName" .root }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ .part.terminationGracePeriodSeconds }}
+securityContext:
+  {{- include "longwave.podSecurityContext" . | nindent 2 }}
+{{- with .root.Values.images.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .part.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .part.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with concat (.tolerations | default list) .part.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .part.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- include "longwave.spread" . }}
+{{- end -}}
+
+{{- define "longwave.spread" -}}
+{{- $constraints := list -}}
+{{- with .part.spread -}}
+{{- if ne .policy "None" -}}
+{{- $selector := dict "matchLabels" (include "longwave.selectorLabels" $ | fromYaml) -}}
+{{- $constraints = append $constraints (dict "maxSkew" 1 "topologyKey" .topologyKey "whenUnsatisfiable" .policy "labelSelector" $selector) -}}
+{{- end -}}
+{{- end -}}
+{{- with concat $constraints .part.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Probes over gRPC's health service, which needs no certificate: dict part, ready (the service that says so). */}}
+{{- define "longwave.grpcProbes" -}}
+{{- range $kind := list "startup" "liveness" "readiness" }}
+{{- $probe := get $.part.probes $kind }}
+{{- if $probe.enabled }}
+{{ $kind }}Probe:
+  grpc:
+    port: 7071
+    {{- if eq $kind "readiness" }}
+    service: ready
+    {{- end }}
+  {{- omit $probe "enabled" | toYaml | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "longwave.httpProbes" -}}
+{{- range $kind := list "startup" "liveness" "readiness" }}
+{{- $probe := get $.part.probes $kind }}
+{{- if $probe.enabled }}
+{{ $kind }}Probe:
+  httpGet:
+    path: /healthz
+    port: metrics
+  {{- omit $probe "enabled" | toYaml | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Mounts of every process: dict root, part. */}}
+{{- define "longwave.volumeMounts" -}}
+- name: config
+  mountPath: /etc/longwave/config.yaml
+  subPath: config.yaml
+  readOnly: true
+- name: state
+  mountPath: /var/lib/longwave
+- name: tmp
+  mountPath: /tmp
+{{- if eq (include "longwave.securityMode" .root) "on" }}
+- name: security
+  mountPath: /etc/longwave/security
+  readOnly: true
+{{- end }}
+{{- with .part.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Their volumes, the state's excepted: dict root, part, component. */}}
+{{- define "longwave.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "longwave.fullname" .root }}
+- name: tmp
+  emptyDir: {}
+{{- include "longwave.securityVolumes" . }}
+{{- with .part.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The claim of a StatefulSet's pods, or in its place a folder that lives as long as the pod: dict root, component,
+     part. */}}
+{{- define "longwave.stateVolume" -}}
+{{- if not .part.persistence.enabled }}
+- name: state
+  emptyDir: {}
+{{- end }}
+{{- end -}}
+
+{{- define "longwave.stateClaimSpec" -}}
+accessModes: [ReadWriteOnce]
+{{- with .part.persistence.storageClass }}
+storageClassName: {{ . }}
+{{- end }}
+resources:
+  requests:
+    storage: {{ .part.persistence.size }}
+{{- end -}}
+
+{{- define "longwave.stateClaims" -}}
+{{- if .part.persistence.enabled }}
+persistentVolumeClaimRetentionPolicy:
+  whenDeleted: {{ .part.persistence.whenDeleted }}
+  whenScaled: {{ .part.persistence.whenScaled }}
+volumeClaimTemplates:
+  - apiVersion: v1
+    kind: PersistentVolumeClaim
+    metadata:
+      name: state
+      labels:
+        {{- include "longwave.selectorLabels" . | nindent 8 }}
+      {{- with .part.persistence.annotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      {{- include "longwave.stateClaimSpec" . | nindent 6 }}
+{{- end }}
+{{- end -}}

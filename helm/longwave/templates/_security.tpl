@@ -1,0 +1,83 @@
+{{/* Certificates of the pods. */}}
+
+{{- define "longwave.authoritySecret" -}}
+{{- .Values.security.chart.existingAuthority | default (printf "%s-authority" (include "longwave.fullname" .)) -}}
+{{- end -}}
+
+{{/* The Secret with a part's certificate, where it doesn't make its own: dict root, component (coordinator, shard,
+     worker, operator). */}}
+{{- define "longwave.certificateSecret" -}}
+{{- $security := .root.Values.security -}}
+{{- if eq $security.source "secret" -}}
+{{- $key := dict "shard" "shards" "worker" "workers" | dig .component .component -}}
+{{- $name := get $security.secret $key -}}
+{{- if not $name }}{{ fail (printf "security.secret.%s: wanted the name of a Secret, as security.source is secret" $key) }}{{ end -}}
+{{- $name -}}
+{{- else -}}
+{{- printf "%s-%s-tls" (include "longwave.fullname" .root) .component -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "longwave.securityVolumes" -}}
+{{- if eq (include "longwave.securityMode" .root) "on" }}
+{{- if eq .root.Values.security.source "chart" }}
+- name: security
+  emptyDir:
+    medium: Memory
+    sizeLimit: 1Mi
+- name: authority
+  secret:
+    secretName: {{ include "longwave.authoritySecret" .root }}
+    defaultMode: 0440
+{{- else }}
+- name: security
+  projected:
+    defaultMode: 0440
+    sources:
+      - secret:
+          name: {{ include "longwave.certificateSecret" . }}
+      {{- if and (eq .component "coordinator") (eq .root.Values.security.source "certManager") (not .root.Values.security.certManager.issuerRef.name) }}
+      # With the authority's key the coordinator redeems tokens of workers outside.
+      - secret:
+          name: {{ include "longwave.authoritySecret" .root }}
+          items:
+            - key: tls.key
+              path: ca.key
+      {{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* With the chart's authority a pod makes its own certificate before it starts, and only this container sees the
+     authority's key: dict root, component, part, image, role, dns (a list), env. */}}
+{{- define "longwave.initContainers" -}}
+{{- if and (eq (include "longwave.securityMode" .root) "on") (eq .root.Values.security.source "chart") }}
+initContainers:
+  - name: certificate
+    image: {{ .image }}
+    imagePullPolicy: {{ .root.Values.images.pullPolicy }}
+    command: [longwave, certificate, make]
+    args:
+      - --authority=/authority
+      - --folder=/etc/longwave/security
+      - --role={{ .role }}
+      {{- range .dns }}
+      - --dns={{ . }}
+      {{- end }}
+    {{- with .env }}
+    env:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    securityContext:
+      {{- include "longwave.containerSecurityContext" . | nindent 6 }}
+    resources:
+      requests: {cpu: 10m, memory: 32Mi}
+      limits: {memory: 64Mi}
+    volumeMounts:
+      - name: authority
+        mountPath: /authority
+        readOnly: true
+      - name: security
+        mountPath: /etc/longwave/security
+{{- end }}
+{{- end -}}

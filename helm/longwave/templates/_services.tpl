@@ -1,0 +1,37 @@
+{{/* What only a load balancer has: the values of an `external`. */}}
+{{- define "longwave.loadBalancer" -}}
+{{- if eq .type "LoadBalancer" }}
+{{- with .loadBalancerClass }}
+loadBalancerClass: {{ . }}
+{{- end }}
+{{- with .loadBalancerSourceRanges }}
+loadBalancerSourceRanges:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* dict root, component, part. */}}
+{{- define "longwave.disruptionBudget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "longwave.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: {{ .part.podDisruptionBudget.maxUnavailable }}
+  # A pod that isn't ready may always be moved: it can't be waited for.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "longwave.selectorLabels" . | nindent 6 }}
+{{- end -}}
+
+{{/* Of a StatefulSet: the values of its part. */}}
+{{- define "longwave.updateStrategy" -}}
+updateStrategy:
+  type: {{ .updateStrategy.type }}
+  {{- if eq .updateStrategy.type "RollingUpdate" }}
+  rollingUpdate:
+    partition: {{ .updateStrategy.partition }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,150 @@
+{{/* A worker's pod, the same for a StatefulSet and for Jobs: dict root. */}}
+
+
+{{/* Names: a StatefulSet's pod is called what it is called; a Job's has a random end, and is called by its index. */}}
+{{- define "longwave.workerEnv" -}}
+{{- if eq .Values.workers.kind "StatefulSet" }}
+- name: WORKER_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+{{- else }}
+- name: WORKER_INDEX
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
+- name: WORKER_NAME
+  value: {{ include "longwave.fullname" . }}-worker-$(WORKER_INDEX)
+{{- end }}
+{{- end -}}
+
+{{- define "longwave.workerResources" -}}
+{{- $resources := deepCopy .resources -}}
+{{- if .gpu.enabled -}}
+{{- $gpu := dict .gpu.resource (int .gpu.count) -}}
+{{- $resources = merge (dict "limits" $gpu "requests" (deepCopy $gpu)) $resources -}}
+{{- end -}}
+{{- toYaml $resources -}}
+{{- end -}}
+
+{{/* dict root, restartPolicy. */}}
+{{- define "longwave.workerPod" -}}
+{{- $part := .root.Values.workers }}
+{{- $image := include "longwave.image" (dict "root" .root "image" .root.Values.images.worker) }}
+{{- $tolerations := list }}
+{{- if and $part.gpu.enabled $part.gpu.toleration }}
+{{- $tolerations = append $tolerations (dict "key" $part.gpu.resource "operator" "Exists" "effect" "NoSchedule") }}
+{{- end }}
+{{- $context := dict "root" .root "component" "worker" "part" $part "tolerations" $tolerations }}
+{{- $env := include "longwave.workerEnv" .root | fromYamlArray }}
+metadata:
+  {{- include "longwave.podMetadata" $context | nindent 2 }}
+spec:
+  {{- with .restartPolicy }}
+  restartPolicy: {{ . }}
+  {{- end }}
+  {{- if and $part.gpu.enabled $part.gpu.runtimeClassName }}
+  runtimeClassName: {{ $part.gpu.runtimeClassName }}
+  {{- end }}
+  {{- include "longwave.podSettings" $context | nindent 2 }}
+  {{- include "longwave.initContainers" (merge (dict "image" $image "role" "worker/$(WORKER_NAME)" "dns" list "env" $env) $context) | nindent 2 }}
+  containers:
+    - name: worker
+      image: {{ $image }}
+      imagePullPolicy: {{ .root.Values.images.pullPolicy }}
+      command: [longwave-worker]
+      args:
+        - --config=/etc/longwave/config.yaml
+        - --name=$(WORKER_NAME)
+        - --metrics=0.0.0.0:9464
+        - --run-dir=/var/lib/longwave/run
+        - --state-dir=/var/lib/longwave/state
+        {{- if $part.gpu.enabled }}
+        - --device=cuda
+        {{- end }}
+        {{- if $part.threads }}
+        - --threads={{ $part.threads }}
+        {{- end }}
+        {{- with $part.extraArgs }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      env:
+        {{- toYaml (concat $env $part.extraEnv) | nindent 8 }}
+      ports:
+        - {name: metrics, containerPort: 9464}
+      {{- include "longwave.httpProbes" $context | nindent 6 }}
+      resources:
+        {{- include "longwave.workerResources" $part | nindent 8 }}
+      securityContext:
+        {{- include "longwave.containerSecurityContext" $context | nindent 8 }}
+      volumeMounts:
+        {{- include "longwave.volumeMounts" $context | nindent 8 }}
+        {{- if or $part.data.existingClaim $part.data.configMap }}
+        - name: data
+          mountPath: {{ $part.data.mountPath }}
+          readOnly: true
+        {{- end }}
+  volumes:
+    {{- include "longwave.volumes" $context | nindent 4 }}
+    {{- if and $part.data.existingClaim $part.data.configMap }}
+    {{- fail "workers.data: got existingClaim and configMap, wanted one of them" }}
+    {{- end }}
+    {{- with $part.data.existingClaim }}
+    - name: data
+      persistentVolumeClaim:
+        claimName: {{ . }}
+        readOnly: true
+    {{- end }}
+    {{- with $part.data.configMap }}
+    - name: data
+      configMap:
+        name: {{ . }}
+    {{- end }}
+    {{- if and $part.persistence.enabled (ne $part.kind "StatefulSet") }}
+    - name: state
+      ephemeral:
+        volumeClaimTemplate:
+          metadata:
+            labels:
+              {{- include "longwave.selectorLabels" $context | nindent 14 }}
+            {{- with $part.persistence.annotations }}
+            annotations:
+              {{- toYaml . | nindent 14 }}
+            {{- end }}
+          spec:
+            {{- include "longwave.stateClaimSpec" $context | nindent 12 }}
+    {{- else }}
+    {{- include "longwave.stateVolume" $context | nindent 4 }}
+    {{- end }}
+{{- end -}}
+
+{{/* A Job's pods can't be changed, its number of them can: another template is another Job. */}}
+{{- define "longwave.workerJobName" -}}
+{{- $pod := include "longwave.workerPod" (dict "root" . "restartPolicy" "Never") -}}
+{{- printf "%s-worker-%s" (include "longwave.fullname" .) (printf "%s%v" $pod .Values.workers.job | sha256sum | trunc 8) -}}
+{{- end -}}
+
+{{- define "longwave.workerJobSpec" -}}
+{{- $part := .Values.workers -}}
+completionMode: Indexed
+completions: {{ $part.replicas }}
+parallelism: {{ $part.replicas }}
+backoffLimitPerIndex: {{ $part.job.backoffLimitPerIndex }}
+# One that fails for good doesn't end the others.
+maxFailedIndexes: {{ $part.replicas }}
+{{- with $part.job.ttlSecondsAfterFinished }}
+ttlSecondsAfterFinished: {{ . }}
+{{- end }}
+{{- with $part.job.activeDeadlineSeconds }}
+activeDeadlineSeconds: {{ . }}
+{{- end }}
+podFailurePolicy:
+  rules:
+    # A node that is drained is not the worker's failure.
+    - action: Ignore
+      onPodConditions:
+        - type: DisruptionTarget
+          status: "True"
+template:
+  {{- include "longwave.workerPod" (dict "root" . "restartPolicy" "Never") | nindent 2 }}
+{{- end -}}
