@@ -242,6 +242,28 @@ std::vector<ConfigKey> ClusterKeys() {
   };
 }
 
+std::vector<ConfigKey> SecurityKeys() {
+  return {
+      ChoiceKey(LONGWAVE_KEY(security.mode), WordChoices({"auto", "on", "off"}), "auto",
+                "Whether control is mutual TLS and data is encrypted, both with certificates of "
+                "the run's own authority (docs/security.md). auto: off where every address of the "
+                "process is one of loopback, else on."),
+      TextKey(
+          LONGWAVE_KEY(security.folder), "", IsPathOrNone, "a path, or \"\"",
+          "Folder of a process's credentials: ca.crt, tls.crt and tls.key, which are read again "
+          "when they change. Empty: `security` in its state folder."),
+      TextKey(
+          LONGWAVE_KEY(security.authority), "", IsPathOrNone, "a path, or \"\"",
+          "Coordinator: folder of ca.crt and ca.key, with which it issues certificates to those "
+          "who join with a token. Empty: its credentials' folder, where it makes them if there "
+          "are none."),
+      NumberKey(
+          LONGWAVE_KEY(security.certificate_life_s), 2592000, 10, 315360000,
+          "Seconds that a certificate is good for which the coordinator issues; it is renewed "
+          "when two thirds of them have passed."),
+  };
+}
+
 #undef LONGWAVE_KEY
 
 // Levenshtein distance.
@@ -273,7 +295,8 @@ bool BindsTheRun(std::string_view name) {
         "train.threads", "train.device", "train.autocast"}) {
     if (name == own) return false;
   }
-  return name.substr(0, name.find('.')) != "cluster";
+  const std::string_view section = name.substr(0, name.find('.'));
+  return section != "cluster" && section != "metrics" && section != "security";
 }
 
 // Keys and their sections, each once, in the table's order.
@@ -297,7 +320,8 @@ std::vector<std::string> KeysAndSections() {
 const std::vector<ConfigKey>& ConfigKeys() {
   static const std::vector<ConfigKey>* const keys = [] {
     auto* all = new std::vector<ConfigKey>;
-    for (auto section : {RunKeys, ModelKeys, DataKeys, TrainKeys, SyncKeys, ClusterKeys}) {
+    for (auto section :
+         {RunKeys, ModelKeys, DataKeys, TrainKeys, SyncKeys, ClusterKeys, SecurityKeys}) {
       for (ConfigKey& key : section()) {
         key.binds = BindsTheRun(key.name);
         all->push_back(std::move(key));

@@ -48,6 +48,8 @@ bool IsFolderName(std::string_view text) {
 
 bool IsPath(std::string_view text) { return !text.empty() && IsText(text); }
 
+bool IsPathOrNone(std::string_view text) { return IsText(text); }
+
 bool IsHost(std::string_view text) {
   if (text.empty() || text.size() > 253) return false;
   if (text.front() == '[') {

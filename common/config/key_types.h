@@ -142,10 +142,11 @@ ConfigKey TextKey(const char* name, Field field, const char* default_value,
 
 // What text keys accept. All: at most 4096 bytes of UTF-8 without control characters.
 bool IsFolderName(
-    std::string_view text);              // empty, or letters, digits, '.', '_', '-'; no leading dot
-bool IsPath(std::string_view text);      // not empty
-bool IsHost(std::string_view text);      // a name, an IPv4 address, or an IPv6 one in brackets
-bool IsHostPort(std::string_view text);  // a host, ':' and a port from 0 to 65535
+    std::string_view text);          // empty, or letters, digits, '.', '_', '-'; no leading dot
+bool IsPath(std::string_view text);  // not empty
+bool IsPathOrNone(std::string_view text);  // may be empty
+bool IsHost(std::string_view text);        // a name, an IPv4 address, or an IPv6 one in brackets
+bool IsHostPort(std::string_view text);    // a host, ':' and a port from 0 to 65535
 
 }  // namespace longwave
 

@@ -106,6 +106,16 @@ struct ClusterSection {
   bool operator==(const ClusterSection&) const = default;
 };
 
+// Who may take part, and how that is known (docs/security.md).
+struct SecuritySection {
+  std::string mode;       // "auto", "on", "off"
+  std::string folder;     // a process's credentials; empty: <its state folder>/security
+  std::string authority;  // the coordinator's: ca.crt and ca.key; empty: its credentials' folder
+  double certificate_life_s = 0;  // of certificates that the coordinator issues
+
+  bool operator==(const SecuritySection&) const = default;
+};
+
 struct RunConfig {
   RunSection run;
   ModelSection model;
@@ -113,6 +123,7 @@ struct RunConfig {
   TrainSection train;
   SyncSection sync;
   ClusterSection cluster;
+  SecuritySection security;
 
   bool operator==(const RunConfig&) const = default;
 };

@@ -33,6 +33,8 @@ struct ShardReport {
   std::vector<SegmentReport> segments;
   LinkTraffic traffic;                    // with everyone, strangers and former members included
   std::vector<WorkerLinkReport> workers;  // members
+  std::vector<RefusalCount> refusals;     // by its control port and its data port
+  bool secured = false;
 };
 
 }  // namespace longwave

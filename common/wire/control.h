@@ -48,6 +48,7 @@ struct RegisterWorker {
   uint64_t layout_hash = 0;
   uint64_t incarnation = 0;
   std::string settings;
+  std::string data_key;  // 32 bytes: the public CURVE key of its data connections; empty: none
 };
 
 struct RegisterShard {
@@ -57,13 +58,16 @@ struct RegisterShard {
   uint64_t incarnation = 0;
   std::string settings;
   uint64_t run = 0;  // that its folder holds; 0: none
+  // Random word of its folder, drawn when that is made: which of a range's folders it is, should
+  // there have been several. 0: without a folder.
+  uint64_t folder = 0;
 };
 
 // The answer.
 struct ShardRegistration {
   uint64_t run = 0;
-  // The run is beyond its first round and this shard comes without its folder: it makes its range
-  // again from the workers' replicas.
+  // Training has begun and this shard comes without its folder: it makes its range again from the
+  // workers' replicas.
   bool restore = false;
   bool operator==(const ShardRegistration&) const = default;
 };
@@ -72,6 +76,7 @@ struct Member {
   uint32_t worker = 0;
   std::string name;
   uint32_t first_round = 0;
+  std::string data_key;  // as RegisterWorker's; shards alone are told
   bool operator==(const Member&) const = default;
 };
 
@@ -118,6 +123,8 @@ struct RoundReport {
   ByteCounts bytes;
   double seconds_computing = 0;
   double seconds_syncing = 0;
+  // Of the run's last round, reported before: the hashes after what a Repair wanted was fetched.
+  bool again = false;
   bool operator==(const RoundReport&) const = default;
 };
 
@@ -242,6 +249,13 @@ struct ShardStatus {
   std::string trouble;  // as it reports it
 };
 
+// How often somebody was refused for a reason; docs/security.md lists the reasons.
+struct RefusalCount {
+  std::string reason;
+  uint64_t count = 0;
+  bool operator==(const RefusalCount&) const = default;
+};
+
 struct RunStatus {
   RunPhase phase = RunPhase::kWaiting;
   std::string failure;
@@ -261,6 +275,8 @@ struct RunStatus {
   uint32_t shards_wanted = 0;
   std::string trouble;   // what the run waits for, beyond its rounds; empty: nothing
   uint64_t repairs = 0;  // replicas that were told to fetch segments anew
+  std::vector<RefusalCount> refusals;  // by the coordinator; without reasons that never came up
+  bool secured = false;
 };
 
 // One hash of a whole state from its segments' hashes, in order.

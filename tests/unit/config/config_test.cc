@@ -186,7 +186,7 @@ TEST(FormatConfig, ReadsBackToTheSameForEveryFileAndPreset) {
 
 TEST(FormatConfig, WritesEveryKey) {
   const std::string text = FormatConfig(DefaultConfig());
-  const size_t sections = 6 + 2;  // and sync.up, sync.down
+  const size_t sections = 7 + 2;  // and sync.up, sync.down
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), ConfigKeys().size() + sections);
   EXPECT_THAT(text, testing::HasSubstr("\n  up:\n    selection: topk\n    k: 64\n"));
 }

@@ -1,0 +1,63 @@
+#ifndef LONGWAVE_COMMON_SECURITY_CREDENTIALS_H_
+#define LONGWAVE_COMMON_SECURITY_CREDENTIALS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/security/certificates.h"
+#include "common/security/identity.h"
+
+namespace longwave {
+
+// The folder in which a process finds who it is: files of the names that Kubernetes' secrets have.
+//   ca.crt   the authority's certificate, or several while one replaces another
+//   tls.crt  the process's certificate, and those between it and the authority
+//   tls.key  its private key
+//   ca.key   the authority's key, in the coordinator's alone (security.authority)
+inline constexpr char kAuthorityFile[] = "ca.crt";
+inline constexpr char kAuthorityKeyFile[] = "ca.key";
+inline constexpr char kCertificateFile[] = "tls.crt";
+inline constexpr char kKeyFile[] = "tls.key";
+
+struct Credentials {
+  std::string authority;
+  std::string certificate;
+  std::string key;
+};
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+// All of it or nothing under the name, durable; readable by the owner alone if it is secret.
+enum class Secrecy { kPublic, kSecret };
+absl::Status WriteTextFile(const std::string& path, std::string_view content, Secrecy secrecy);
+
+// Reads the three files. NotFound: the folder or one of them is not there; says which and what
+// makes it.
+absl::StatusOr<Credentials> ReadCredentials(const std::string& folder);
+// Makes the folder (for its owner alone) if need be; the key first, the certificate last.
+absl::Status WriteCredentials(const std::string& folder, const Credentials& credentials);
+
+// Reads and checks them: a pair, of the authority, valid now, with the identity among its names.
+// FailedPrecondition: a sentence with the folder.
+absl::StatusOr<CertificateInfo> CheckCredentials(const std::string& folder,
+                                                 const Identity& identity, absl::Time now);
+
+// A key, its certificate by the authority, and the authority's certificate.
+absl::StatusOr<Credentials> MakeCredentials(const Authority& authority,
+                                            const std::vector<Identity>& identities,
+                                            const std::vector<std::string>& hosts,
+                                            const Validity& validity);
+
+// When two thirds of the certificate's life have passed.
+absl::Time RenewalDue(const CertificateInfo& certificate);
+
+// The addresses under which a server on this machine is reached, if it listens on `host`: that,
+// loopback's and the machine's name.
+std::vector<std::string> HostsOfThisMachine(std::string_view host);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_SECURITY_CREDENTIALS_H_

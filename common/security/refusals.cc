@@ -1,0 +1,53 @@
+#include "common/security/refusals.h"
+
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "common/log/log.h"
+
+namespace longwave {
+
+std::string_view Name(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kNoCertificate:
+      return "no_certificate";
+    case Refusal::kOtherAuthority:
+      return "other_authority";
+    case Refusal::kExpired:
+      return "expired";
+    case Refusal::kBadCertificate:
+      return "bad_certificate";
+    case Refusal::kWrongName:
+      return "wrong_name";
+    case Refusal::kExpelled:
+      return "expelled";
+    case Refusal::kToken:
+      return "token";
+    case Refusal::kDataKey:
+      return "data_key";
+    case Refusal::kDataHandshake:
+      return "data_handshake";
+    case Refusal::kDataWorker:
+      return "data_worker";
+    case Refusal::kDataFrame:
+      return "data_frame";
+  }
+  return "unknown";
+}
+
+void Refusals::Note(Refusal refusal, std::string_view sentence) {
+  const uint64_t count = Count(refusal);
+  if (!std::has_single_bit(count)) return;
+  Log(LogLevel::kWarning, absl::StrCat("refused (", std::string(Name(refusal)), ", ", count,
+                                       " so far): ", std::string(sentence)));
+}
+
+bool Refusals::RaiseTo(Refusal refusal, uint64_t count) {
+  std::atomic<uint64_t>& counter = counts_[static_cast<size_t>(refusal)];
+  const uint64_t before = counter.load(std::memory_order_relaxed);
+  if (count <= before) return false;
+  counter.store(count, std::memory_order_relaxed);
+  return std::bit_width(count) != std::bit_width(before);
+}
+
+}  // namespace longwave

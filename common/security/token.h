@@ -1,0 +1,41 @@
+#ifndef LONGWAVE_COMMON_SECURITY_TOKEN_H_
+#define LONGWAVE_COMMON_SECURITY_TOKEN_H_
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace longwave {
+
+// What lets a process join a run, as one word that people copy:
+//   lw1.<id>.<secret>.<authority>
+// in lower-case base32 (RFC 4648, without padding). id: 10 characters, by which the token is
+// listed and revoked. secret: 26 characters, 130 bits. authority: 32 characters, the first 20 bytes
+// of the SHA-256 of the authority's certificate (DER): who joins knows by it whom to tell the
+// secret.
+struct Token {
+  static constexpr size_t kIdChars = 10;
+  static constexpr size_t kSecretChars = 26;
+  static constexpr size_t kFingerprintBytes = 20;
+
+  std::string id;
+  std::string secret;
+  std::array<std::byte, kFingerprintBytes> authority{};
+  bool operator==(const Token&) const = default;
+};
+
+std::string FormatToken(const Token& token);
+// InvalidArgument: a sentence without the secret.
+absl::StatusOr<Token> ParseToken(std::string_view text);
+
+// The leading `chars` characters of the bytes' base32. bytes hold at least 5·chars/8 of them.
+std::string Base32(std::span<const std::byte> bytes, size_t chars);
+bool IsBase32(std::string_view text, size_t chars);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_SECURITY_TOKEN_H_
