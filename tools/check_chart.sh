@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Checks the chart: lint, unit tests of its templates, every object against its schema, the README.
+#
+#   tools/check_chart.sh           everything; the tools come by tools/helm.sh (status 77: there is no Go)
+#   tools/check_chart.sh --there   the same with the tools that are there; status 77 if they are not
+#   tools/check_chart.sh --write   writes helm/longwave/README.md from the values
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "${1:-}" = --there ]; then tools/helm.sh --there; else tools/helm.sh; fi
+
+chart=helm/longwave
+bin=$PWD/.tools/bin
+kubernetes=1.33.0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "chart: $1" >&2; exit 1; }
+
+# helm-docs writes beside the values, so it gets a copy.
+cp -r "$chart" "$work/chart"
+(cd "$work/chart" && "$bin/helm-docs" --chart-search-root . --sort-values-order file --log-level warning)
+if [ "${1:-}" = --write ]; then
+  cp "$work/chart/README.md" "$chart/README.md"
+  exit 0
+fi
+diff -u "$chart/README.md" "$work/chart/README.md" ||
+  fail "$chart/README.md is not what its values say: tools/check_chart.sh --write"
+
+for values in '' tests/helm/values/*.yaml; do
+  "$bin/helm" lint --strict --quiet --kube-version "$kubernetes" ${values:+-f "$values"} "$chart" > "$work/lint" ||
+    { cat "$work/lint"; fail "helm lint --strict ${values:+-f $values}"; }
+done
+echo 'chart: no lint findings'
+
+"$bin/helm-unittest" --strict "$chart"
+
+conform() { "$bin/kubeconform" -strict -schema-location '.tools/schemas/{{.ResourceKind}}{{.KindSuffix}}.json' "$@"; }
+render() { "$bin/helm" template run "$chart" --namespace training --kube-version "$kubernetes" "$@"; }
+# A check that finds nothing in a wrong object is none.
+render | sed 's/podManagementPolicy:/podManagmentPolicy:/' | conform >/dev/null &&
+  fail 'kubeconform takes a property that does not exist'
+for values in '' tests/helm/values/*.yaml; do
+  render ${values:+-f "$values"} > "$work/objects.yaml"
+  conform -summary "$work/objects.yaml" | sed "s|^Summary:|chart: ${values:-the defaults}:|" ||
+    fail "kubeconform ${values:+-f $values}"
+done
+
+# A ConfigMap holds 1 MiB, and kubectl apply writes it once more into an annotation of at most 256 KiB.
+for dashboard in "$chart"/dashboards/*.json; do
+  [ -e "$dashboard" ] || continue
+  size=$(stat -c %s "$dashboard")
+  ((size < 1000000)) || fail "$dashboard has $size bytes, and a ConfigMap at most 1 MiB"
+  ((size < 200000)) || echo "chart: $dashboard has $size bytes: only a server-side apply takes it"
+done
+echo 'chart: everything holds'
