@@ -6,6 +6,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +33,11 @@ struct Flags {
   Overrides overrides;
   std::string coordinator;
   std::string listen;
+  std::string advertise;
+  std::string control_listen;
+  std::string control_advertise;
+  std::string health;
+  bool stay_when_done = false;
   std::string run_dir;
   std::string state_dir;
   bool exit_when_done = false;
@@ -39,6 +45,24 @@ struct Flags {
 
 // The line that whoever started this process waits for.
 void SayReady(const std::string& address) { std::cout << "ready " << address << std::endl; }
+
+void SayHealth(const std::string& address) {
+  if (!address.empty()) Log(LogLevel::kInfo, absl::StrCat("health ", address));
+}
+
+// What only a shard has, on a coordinator's command line, is a misunderstanding.
+absl::Status CheckFlags(const Flags& flags) {
+  if (flags.role == "shard") return absl::OkStatus();
+  for (const auto& [flag, given] :
+       {std::pair{"--advertise", !flags.advertise.empty()},
+        std::pair{"--control-listen", !flags.control_listen.empty()},
+        std::pair{"--control-advertise", !flags.control_advertise.empty()},
+        std::pair{"--stay-when-done", flags.stay_when_done}}) {
+    if (given)
+      return absl::InvalidArgumentError(absl::StrCat(flag, " is a flag of --role=shard alone"));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::stop_token stop) {
   SetLogProcess("coordinator");
@@ -49,7 +73,9 @@ absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::st
            .address = flags.listen.empty() ? config.cluster.coordinator : flags.listen,
            .run_dir = flags.run_dir,
            .state_dir = flags.state_dir,
+           .health_address = flags.health,
            .exit_when_done = flags.exit_when_done}));
+  SayHealth(service->health_address());
   SayReady(service->address());
   return service->Run(std::move(stop));
 }
@@ -64,19 +90,26 @@ absl::Status RunShard(const Flags& flags, const RunConfig& config, std::stop_tok
   const std::string& host = config.cluster.shard_host;
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<ShardService> service,
-      ShardService::Start({.config = config,
-                           .shard = flags.shard,
-                           .coordinator = flags.coordinator.empty() ? config.cluster.coordinator
-                                                                    : flags.coordinator,
-                           .data_endpoint = flags.listen.empty()
-                                                ? absl::StrCat("tcp://", host, ":0")
-                                                : flags.listen,
-                           .control_address = absl::StrCat(host, ":0"),
-                           .state_dir = flags.state_dir}));
+      ShardService::Start(
+          {.config = config,
+           .shard = flags.shard,
+           .coordinator =
+               flags.coordinator.empty() ? config.cluster.coordinator : flags.coordinator,
+           .data_endpoint =
+               flags.listen.empty() ? absl::StrCat("tcp://", host, ":0") : flags.listen,
+           .control_address =
+               flags.control_listen.empty() ? absl::StrCat(host, ":0") : flags.control_listen,
+           .advertised_data = flags.advertise,
+           .advertised_control = flags.control_advertise,
+           .health_address = flags.health,
+           .stay_when_done = flags.stay_when_done,
+           .state_dir = flags.state_dir}));
+  SayHealth(service->health_address());
   return service->Run(std::move(stop), [&] { SayReady(service->data_endpoint()); });
 }
 
 absl::Status Run(const Flags& flags, std::stop_token stop) {
+  LONGWAVE_RETURN_IF_ERROR(CheckFlags(flags));
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(flags.config_path, flags.overrides));
   return flags.role == "shard" ? RunShard(flags, config, std::move(stop))
                                : RunCoordinator(flags, config, std::move(stop));
@@ -97,12 +130,26 @@ int Main(int argc, char** argv) {
       "--listen", flags.listen,
       "where to listen, instead of cluster.coordinator (coordinator: host:port) or any free "
       "port of cluster.shard_host (shard: tcp://host:port)");
+  app.add_option("--advertise", flags.advertise,
+                 "shard: where workers reach its data port, host:port, if not where it listens; or "
+                 "those of all shards, separated by commas");
+  app.add_option("--control-listen", flags.control_listen,
+                 "shard: host:port of its gRPC service, instead of any free port of "
+                 "cluster.shard_host");
+  app.add_option("--control-advertise", flags.control_advertise,
+                 "shard: where that service is reached, host:port, if not where it listens");
+  app.add_option(
+      "--health", flags.health,
+      "host:port of a gRPC health service for probes, without TLS: service \"\" is alive, "
+      "service \"ready\" does its work");
   app.add_option("--run-dir", flags.run_dir, "coordinator: the folder that gets metrics.jsonl");
   app.add_option("--state-dir", flags.state_dir,
                  "the folder of this process, in which it keeps all that must not be lost: started "
                  "again with it, it goes on where it was; without one it begins with nothing");
   app.add_flag("--exit-when-done", flags.exit_when_done,
                "coordinator: end with the run, with status 1 if it failed");
+  app.add_flag("--stay-when-done", flags.stay_when_done,
+               "shard: stay when the run is over, until told to end");
   const CLI::Option* const shard =
       app.add_option("--shard", flags.shard, "the shard's index, from 0");
   app.add_option("--coordinator", flags.coordinator,

@@ -6,10 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -66,6 +69,7 @@ struct Flags {
   std::string write_initial;
   std::string device;
   uint32_t threads = 0;
+  bool stay_when_done = false;
 };
 
 absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
@@ -208,7 +212,22 @@ absl::Status PrepareRunDir(const std::string& run_dir) {
       absl::StrCat("--run-dir: got ", run_dir, ", wanted a folder to write to: ", error.message()));
 }
 
-absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
+bool RunIsOver(CoordinatorClient& client) {
+  const absl::StatusOr<RunStatus> run = client.GetStatus(/*round_records_from=*/kRoundNever);
+  return run.ok() && run->phase != RunPhase::kWaiting && run->phase != RunPhase::kTraining;
+}
+
+// For --stay-when-done: until a signal.
+void Stay(const std::stop_token& told_to_end) {
+  if (told_to_end.stop_requested()) return;
+  Log(LogLevel::kInfo, "stays until it is told to end");
+  std::mutex mutex;
+  std::condition_variable_any condition;
+  std::unique_lock lock(mutex);
+  condition.wait(lock, told_to_end, [] { return false; });
+}
+
+absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_token& told_to_end) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
@@ -250,12 +269,19 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   }
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(client.get(), options, stop);
   if (absl::IsCancelled(session.status())) return absl::OkStatus();
+  if (flags.stay_when_done && absl::IsFailedPrecondition(session.status()) && RunIsOver(*client)) {
+    Log(LogLevel::kInfo, std::string(session.status().message()));
+    Stay(told_to_end);
+    return absl::OkStatus();
+  }
   LONGWAVE_RETURN_IF_ERROR(session.status());
   std::printf("ready %u\n", (*session)->worker());
   std::fflush(stdout);
   const absl::Status trained =
       Train(config, flags, layout, *prepared, **session, folder.get()).status();
-  return Conclude(trained, **session);
+  const absl::Status ended = Conclude(trained, **session);
+  if (ended.ok() && flags.stay_when_done) Stay(told_to_end);
+  return ended;
 }
 
 int Main(int argc, char** argv) {
@@ -275,6 +301,8 @@ int Main(int argc, char** argv) {
   auto* const write_initial = app.add_option(
       "--write-initial", flags.write_initial,
       "Only writes the weights that the run begins with, as safetensors, to this file");
+  app.add_flag("--stay-when-done", flags.stay_when_done,
+               "Stay when the run is over, until told to end");
   app.add_option("--threads", flags.threads, "Instead of train.threads");
   app.add_option("--device", flags.device, "Instead of train.device")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
@@ -294,15 +322,17 @@ int Main(int argc, char** argv) {
   }
   SetLogProcess(flags.name);
   StopSignal stop;
+  std::stop_source told_to_end;  // by a signal, whereas the run's end sets `stop`, too
   const Termination termination(
       {.grace = kTerminationGrace,
        .on_signal =
-           [&stop] {
+           [&stop, &told_to_end] {
              Log(LogLevel::kInfo, "stopping: a signal asked for it");
              stop.Request();
+             told_to_end.request_stop();
            },
        .on_overdue = [] { Log(LogLevel::kWarning, "still busy: leaving without tidying up"); }});
-  const absl::Status status = RunWorker(flags, &stop);
+  const absl::Status status = RunWorker(flags, &stop, told_to_end.get_token());
   if (status.ok()) return 0;
   const std::string message(status.message());
   const std::string prefix = absl::StrCat(flags.name, ": ");

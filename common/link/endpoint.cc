@@ -2,9 +2,11 @@
 
 #include <cstdint>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
 
 namespace longwave {
 
@@ -28,6 +30,25 @@ absl::Status CheckEndpoint(const std::string& endpoint, EndpointUse use) {
   if (number == 0 && use == EndpointUse::kConnect)
     return refuse("names port 0, where nobody listens");
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> EndpointToConnectTo(const std::string& address) {
+  const bool has_scheme = absl::StrContains(address, "://");
+  std::string endpoint = has_scheme ? address : absl::StrCat("tcp://", address);
+  LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kConnect));
+  if (IsWildcard(address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("endpoint \"", endpoint,
+                     "\": means every address of a machine; wanted one that others connect to"));
+  }
+  return endpoint;
+}
+
+bool IsWildcard(const std::string& address) {
+  absl::string_view host = address;
+  absl::ConsumePrefix(&host, "tcp://");
+  host = host.substr(0, host.rfind(':'));
+  return host == "0.0.0.0" || host == "[::]" || host == "*";
 }
 
 }  // namespace longwave

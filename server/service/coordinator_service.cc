@@ -19,6 +19,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
+#include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/metrics_file.h"
@@ -70,12 +71,19 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     WriteMetrics();
   }
 
-  absl::Status StartServer(const std::string& address) {
+  absl::Status StartServer(const std::string& address, const std::string& health_address) {
+    if (!health_address.empty()) {
+      LONGWAVE_ASSIGN_OR_RETURN(health_, HealthServer::Start(health_address));
+      health_->SetReady(saved_.ok());
+    }
     LONGWAVE_ASSIGN_OR_RETURN(server_, RpcServer::Start(address, this));
     return absl::OkStatus();
   }
 
   std::string address() const override { return server_->address(); }
+  std::string health_address() const override {
+    return health_ == nullptr ? "" : health_->address();
+  }
 
   absl::Status Run(std::stop_token stop) override {
     {
@@ -85,8 +93,12 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         changed_.wait_for(lock, stop, absl::ToChronoNanoseconds(kTickInterval),
                           [&] { return std::exchange(end_may_have_come_, false); });
         Step(Tick{});
-        if (stop.stop_requested() && !core_.is_over())
-          Step(StopRequested{"the coordinator was told to end"});
+        if (!stop.stop_requested() || core_.is_over()) continue;
+        if (store_ != nullptr && saved_.ok()) {
+          Log(LogLevel::kInfo, "told to end; the run goes on when it is started again");
+          break;
+        }
+        Step(StopRequested{"the coordinator was told to end"});
       }
     }
     server_->Shutdown();
@@ -183,6 +195,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
                                          "answers nobody: ",
                                          std::string(status.message())));
     }
+    if (health_ != nullptr && status.ok() != saved_.ok()) health_->SetReady(status.ok());
     saved_ = std::move(status);
   }
 
@@ -233,7 +246,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::Time ended_at_ = absl::InfinitePast();
   std::string end_reason_;
 
-  std::unique_ptr<RpcServer> server_;  // calls into all of the above: destroyed first
+  std::unique_ptr<HealthServer> health_;  // null: none is wanted
+  std::unique_ptr<RpcServer> server_;     // calls into all of the above: destroyed first
 };
 
 }  // namespace
@@ -264,7 +278,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
   auto service = std::make_unique<CoordinatorServiceImpl>(
       options, record ? Coordinator(core_options, *std::move(record)) : Coordinator(core_options),
       std::move(store), std::move(metrics));
-  LONGWAVE_RETURN_IF_ERROR(service->StartServer(options.address));
+  LONGWAVE_RETURN_IF_ERROR(service->StartServer(options.address, options.health_address));
   return service;
 }
 

@@ -19,6 +19,9 @@ struct CoordinatorServiceOptions {
   // Where it keeps what it knows, so that it can be started again at any time and the run goes on;
   // empty: nowhere. One run a folder.
   std::string state_dir;
+  // host:port of a health server for probes without a certificate (common/rpc/health_server.h):
+  // ready while what it decides can be kept, so that it answers. Empty: none.
+  std::string health_address;
   bool exit_when_done = false;  // end with the run; otherwise stay, to be asked, until told to end
 };
 
@@ -31,10 +34,12 @@ class CoordinatorService {
   virtual ~CoordinatorService() = default;
 
   virtual std::string address() const = 0;
+  virtual std::string health_address() const = 0;  // empty: none
 
-  // Serves until it is to end. By `stop`: a run under way is stopped, and its members have a moment
-  // to hear of it. By StopRun, or exit_when_done with the end of the run: once all members have
-  // been told to stop, or a few seconds later. OK, unless exit_when_done and the run failed:
+  // Serves until it is to end. By `stop`: at once, if it has a folder from which the run goes on as
+  // soon as it is started again; without one a run under way is stopped, and its members have a
+  // moment to hear of it. By StopRun, or exit_when_done with the end of the run: once all members
+  // have been told to stop, or a few seconds later. OK, unless exit_when_done and the run failed:
   // Aborted, with the reason. Call it once.
   virtual absl::Status Run(std::stop_token stop) = 0;
 };

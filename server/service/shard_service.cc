@@ -4,8 +4,11 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/memory.h"
@@ -13,9 +16,11 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
+#include "common/link/endpoint.h"
 #include "common/link/link.h"
 #include "common/log/log.h"
 #include "common/rpc/coordinator_client.h"
+#include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
 #include "server/service/shard_data_plane.h"
 #include "server/service/shard_memory.h"
@@ -36,6 +41,41 @@ constexpr absl::Duration kEarlyHeartbeatInterval = absl::Milliseconds(100);
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
 
+// What is announced: `given` by the flag, which was checked, or the `bound` address.
+std::string Announced(const std::string& given, const std::string& bound, const char* flag) {
+  if (!given.empty()) return given;
+  if (IsWildcard(bound)) {
+    Log(LogLevel::kWarning, absl::StrCat("announces ", bound, ", by which others reach their own ",
+                                         "machine; ", flag, " HOST:PORT says where this one is"));
+  }
+  return bound;
+}
+
+// `options` with its addresses to announce as the coordinator hears them.
+absl::StatusOr<ShardServiceOptions> WithCheckedAddresses(ShardServiceOptions options) {
+  for (auto [flag, address] : {std::pair{"--advertise", &options.advertised_data},
+                               std::pair{"--control-advertise", &options.advertised_control}}) {
+    if (address->empty()) continue;
+    if (const std::vector<std::string> of_all = absl::StrSplit(*address, ','); of_all.size() > 1) {
+      if (of_all.size() <= options.shard) {
+        return absl::InvalidArgumentError(absl::StrCat(flag, ": got ", of_all.size(),
+                                                       " addresses, wanted one for shard ",
+                                                       options.shard, " too, or one alone"));
+      }
+      *address = of_all[options.shard];
+    }
+    absl::StatusOr<std::string> endpoint = EndpointToConnectTo(*address);
+    if (!endpoint.ok()) {
+      return absl::Status(endpoint.status().code(),
+                          absl::StrCat(flag, ": ", endpoint.status().message()));
+    }
+    *address = *std::move(endpoint);
+  }
+  // gRPC's are without a scheme.
+  options.advertised_control = std::string(absl::StripPrefix(options.advertised_control, "tcp://"));
+  return options;
+}
+
 class ShardServiceImpl final : public ShardService, private ShardHandler {
  public:
   ShardServiceImpl(const ShardServiceOptions& options, uint64_t open_bytes_max,
@@ -51,11 +91,22 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 
   absl::Status StartControl() {
     LONGWAVE_ASSIGN_OR_RETURN(control_, RpcServer::Start(options_.control_address, this));
+    if (!options_.health_address.empty()) {
+      LONGWAVE_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.health_address));
+    }
+    advertised_data_ = Announced(options_.advertised_data, data_endpoint(), "--advertise");
+    advertised_control_ =
+        Announced(options_.advertised_control, control_address(), "--control-advertise");
     return absl::OkStatus();
   }
 
   std::string data_endpoint() const override { return data_.endpoint(); }
   std::string control_address() const override { return control_->address(); }
+  std::string advertised_data() const override { return advertised_data_; }
+  std::string advertised_control() const override { return advertised_control_; }
+  std::string health_address() const override {
+    return health_ == nullptr ? "" : health_->address();
+  }
 
   absl::Status Run(std::stop_token stop, const std::function<void()>& ready) override {
     absl::Status status = Register(stop);
@@ -63,8 +114,14 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
       ready();
       std::thread serving([this] { ServeData(); });
       status = Heartbeats(stop);
+      if (status.ok() && options_.stay_when_done) Stay(stop);
       data_.Stop();
       serving.join();
+    } else if (absl::IsFailedPrecondition(status) && options_.stay_when_done && RunIsOver()) {
+      Log(LogLevel::kInfo, std::string(status.message()));
+      ready();
+      Stay(stop);
+      status = absl::OkStatus();
     }
     control_->Shutdown();
     return status;
@@ -82,8 +139,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   // Until the coordinator has answered; OK also if `stop` came first.
   absl::Status Register(const std::stop_token& stop) {
     const RegisterShard request{.shard = options_.shard,
-                                .data_endpoint = data_endpoint(),
-                                .control_endpoint = control_address(),
+                                .data_endpoint = advertised_data_,
+                                .control_endpoint = advertised_control_,
                                 .incarnation = incarnation_,
                                 .settings = BindingSettings(options_.config),
                                 .run = run_in_folder_};
@@ -110,6 +167,26 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     }
   }
 
+  // There is nothing left to be done, which is as ready as it gets.
+  void Stay(const std::stop_token& stop) {
+    if (stop.stop_requested()) return;
+    Log(LogLevel::kInfo, "stays until it is told to end");
+    SetReady(true);
+    while (!stop.stop_requested()) WaitFor(absl::Hours(1), stop);
+  }
+
+  bool RunIsOver() {
+    const absl::StatusOr<RunStatus> run =
+        coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
+    return run.ok() && run->phase != RunPhase::kWaiting && run->phase != RunPhase::kTraining;
+  }
+
+  void SetReady(bool ready) {
+    if (health_ == nullptr || ready == is_ready_) return;
+    is_ready_ = ready;
+    health_->SetReady(ready);
+  }
+
   // Until the coordinator says stop, `stop` is requested or this shard cannot go on.
   absl::Status Heartbeats(const std::stop_token& stop) {
     absl::Time answered_at = MonotonicNow();
@@ -117,6 +194,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     while (!stop.stop_requested()) {
       const absl::Status failure = this->failure();
       ShardDataPlane::Condition condition = data_.condition();
+      const bool takes_pushes = failure.ok() && condition.trouble.empty();
+      if (!takes_pushes) SetReady(false);
       const absl::StatusOr<ShardHeartbeatReply> reply =
           coordinator_->Heartbeat(ShardHeartbeat{.shard = options_.shard,
                                                  .incarnation = incarnation_,
@@ -150,8 +229,11 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply->reason));
         return absl::OkStatus();
       }
-      // What was learned is confirmed at once: workers begin when all shards know.
-      if (!Learn(*reply)) WaitFor(interval(), stop);
+      // What was learned is confirmed at once: workers begin when all shards know. Who comes back
+      // to a run is ready when there is nothing more to learn of it.
+      if (Learn(*reply)) continue;
+      if (takes_pushes) SetReady(true);
+      WaitFor(interval(), stop);
     }
     return absl::OkStatus();
   }
@@ -253,12 +335,16 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   ShardDataPlane data_;
   const std::unique_ptr<CoordinatorClient> coordinator_;
   std::unique_ptr<RpcServer> control_;
+  std::unique_ptr<HealthServer> health_;  // null: none is wanted
+  std::string advertised_data_;
+  std::string advertised_control_;
 
   // Run's thread alone.
   uint64_t run_ = 0;
   bool restore_ = false;
   uint32_t known_epoch_ = 0;
   bool knows_manifest_ = false;
+  bool is_ready_ = false;
 
   mutable std::mutex mutex_;
   absl::Status failure_;  // why this shard cannot go on; the first reason stays
@@ -267,7 +353,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
-    const ShardServiceOptions& options) {
+    const ShardServiceOptions& given) {
+  LONGWAVE_ASSIGN_OR_RETURN(const ShardServiceOptions options, WithCheckedAddresses(given));
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
   const uint64_t open_bytes_max = OpenBytesMax(options.config, machine);
   LONGWAVE_ASSIGN_OR_RETURN(

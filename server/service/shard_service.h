@@ -19,6 +19,17 @@ struct ShardServiceOptions {
   std::string coordinator;      // host:port
   std::string data_endpoint;    // tcp://host:port, port 0 for any free one
   std::string control_address;  // host:port, likewise
+  // What it announces instead of what it has bound, where others reach it elsewhere (a name, a
+  // forwarded port); empty: what it has bound. host:port, with tcp:// before it or not; or those of
+  // all shards in their order, separated by commas, so that all can have one command line.
+  std::string advertised_data;
+  std::string advertised_control;
+  // host:port of a health server for probes without a certificate (common/rpc/health_server.h):
+  // ready once the coordinator knows this shard and pushes are taken. Empty: none.
+  std::string health_address;
+  // Stays when the run is over, so that whoever restarts what has ended does not, until told to
+  // end.
+  bool stay_when_done = false;
   // Where the shard keeps what must not be lost (proto/LOG.md); empty: it keeps nothing. One run
   // and shard a folder.
   std::string state_dir;
@@ -40,18 +51,22 @@ struct ShardServiceOptions {
 // What exceeds a bound waits at the worker, or is answered busy.
 class ShardService {
  public:
-  // Opens both ports, and reads whose state_dir it is. Errors: a port in use, an address that is
+  // Opens its ports, and reads whose state_dir it is. Errors: a port in use, an address that is
   // none, a folder that is another process's or none of a shard.
   static absl::StatusOr<std::unique_ptr<ShardService>> Start(const ShardServiceOptions& options);
   virtual ~ShardService() = default;
 
   virtual std::string data_endpoint() const = 0;
   virtual std::string control_address() const = 0;
+  // What it tells the coordinator, for others to connect to.
+  virtual std::string advertised_data() const = 0;
+  virtual std::string advertised_control() const = 0;
+  virtual std::string health_address() const = 0;  // empty: none
 
   // Registers with the coordinator, calls `ready`, and serves until the coordinator says stop or
-  // `stop` is requested (OK). Errors: the coordinator refused this shard or cannot be reached for
-  // cluster.start_timeout_s while no worker is heard either; the manifest does not fit; the socket
-  // failed. Call it once.
+  // `stop` is requested (OK); with stay_when_done until the latter. Errors: the coordinator refused
+  // this shard or cannot be reached for cluster.start_timeout_s while no worker is heard either;
+  // the manifest does not fit; the socket failed. Call it once.
   virtual absl::Status Run(std::stop_token stop, const std::function<void()>& ready) = 0;
 };
 
