@@ -12,7 +12,7 @@ packages=(
   build-essential cmake ninja-build ccache git pkg-config
   clang-14 clang-format-14 libclang-rt-14-dev
   libabsl-dev libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
-  libzmq3-dev cppzmq-dev prometheus-cpp-dev
+  libzmq3-dev cppzmq-dev libssl-dev openssl prometheus-cpp-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   libtorch-dev libopenblas0-pthread
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libsqlite3-dev libxxhash-dev libzstd-dev libspdlog-dev

@@ -1,0 +1,141 @@
+#include "common/security/call_policy.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/security/credentials.h"
+
+namespace longwave {
+namespace {
+
+// Of a run with ten thousand workers, each renewed once: what is beyond is read anew.
+constexpr size_t kKnownMax = 1 << 15;
+constexpr absl::Duration kLookInterval = absl::Seconds(1);
+
+bool Holds(const std::vector<Identity>& caller, const Identity& wanted) {
+  return std::find(caller.begin(), caller.end(), wanted) != caller.end();
+}
+
+Refusal ReasonOf(const absl::Status& status) {
+  if (absl::IsUnauthenticated(status)) return Refusal::kOtherAuthority;
+  if (absl::IsOutOfRange(status)) return Refusal::kExpired;
+  return Refusal::kBadCertificate;
+}
+
+// When a file was last changed, in a form that also changes when a link is turned elsewhere.
+struct FileStamp {
+  ino_t inode = 0;
+  int64_t changed_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+FileStamp StampOf(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {status.st_ino, int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+class FileCallerBook final : public CallerBook {
+ public:
+  explicit FileCallerBook(std::string file) : file_(std::move(file)) {}
+
+  absl::Status Reload() {
+    const FileStamp stamp = StampOf(file_);
+    LONGWAVE_ASSIGN_OR_RETURN(const std::string pem, ReadTextFile(file_));
+    absl::StatusOr<std::unique_ptr<Trust>> trust = Trust::Create(pem);
+    if (!trust.ok()) {
+      return absl::Status(trust.status().code(),
+                          absl::StrCat(file_, " ", trust.status().message()));
+    }
+    trust_ = *std::move(trust);
+    stamp_ = stamp;
+    known_.clear();
+    return absl::OkStatus();
+  }
+
+  Caller Look(const std::string& chain_pem, absl::Time now) override {
+    if (chain_pem.empty()) return {};
+    const std::lock_guard lock(mutex_);
+    Follow();
+    auto known = known_.find(chain_pem);
+    if (known == known_.end() || now > known->second.not_after || now < known->second.not_before) {
+      absl::StatusOr<CertificateInfo> info = trust_->Verify(chain_pem, now);
+      if (!info.ok()) return Refused(ReasonOf(info.status()), info.status().message());
+      if (info->identities.empty()) {
+        return Refused(Refusal::kBadCertificate,
+                       "names nobody of a run (a URI longwave:worker/NAME, longwave:shard/N, …)");
+      }
+      if (known_.size() >= kKnownMax) known_.clear();
+      known = known_.insert_or_assign(chain_pem, *std::move(info)).first;
+    }
+    return {known->second.identities, std::nullopt};
+  }
+
+ private:
+  static Caller Refused(Refusal reason, absl::string_view why) {
+    return {{},
+            CallRefusal{reason, absl::UnauthenticatedError(
+                                    absl::StrCat("the certificate of the caller ", why))}};
+  }
+
+  // What cannot be read now, half-written or gone for a moment, leaves the authority that is known.
+  void Follow() {
+    const absl::Time now = MonotonicNow();
+    if (now - looked_ < kLookInterval) return;
+    looked_ = now;
+    if (StampOf(file_) != stamp_) Reload().IgnoreError();
+  }
+
+  const std::string file_;
+  std::mutex mutex_;
+  std::unique_ptr<Trust> trust_;
+  FileStamp stamp_;
+  absl::Time looked_ = absl::InfinitePast();
+  std::map<std::string, CertificateInfo, std::less<>> known_;  // by chain
+};
+
+}  // namespace
+
+std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& rights,
+                                     const std::vector<Identity>& caller) {
+  if (rights.kind == CallKind::kAnyone) return std::nullopt;
+  if (caller.empty()) {
+    return CallRefusal{
+        Refusal::kNoCertificate,
+        absl::UnauthenticatedError(absl::StrCat(
+            std::string(name), ": got a caller without a certificate, wanted one of this run's ",
+            "authority (longwave join, or security.folder)"))};
+  }
+  const auto refuse = [&](const std::string& wanted) {
+    return CallRefusal{Refusal::kWrongName, absl::PermissionDeniedError(absl::StrCat(
+                                                std::string(name), ": got a certificate for ",
+                                                Describe(caller), ", wanted one for ", wanted))};
+  };
+  switch (rights.kind) {
+    case CallKind::kAnyone:
+    case CallKind::kMember:
+      return std::nullopt;
+    case CallKind::kSubject:
+      if (Holds(caller, rights.subject)) return std::nullopt;
+      return refuse(Describe(rights.subject));
+    case CallKind::kOperator:
+      if (Holds(caller, OperatorIdentity()) || Holds(caller, CoordinatorIdentity()))
+        return std::nullopt;
+      break;
+  }
+  return refuse(Describe(OperatorIdentity()));
+}
+
+absl::StatusOr<std::unique_ptr<CallerBook>> CallerBook::Open(const std::string& authority_file) {
+  auto book = std::make_unique<FileCallerBook>(authority_file);
+  LONGWAVE_RETURN_IF_ERROR(book->Reload());
+  return book;
+}
+
+}  // namespace longwave

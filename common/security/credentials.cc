@@ -1,0 +1,158 @@
+#include "common/security/credentials.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+std::string In(const std::string& folder, const char* file) {
+  return absl::StrCat(folder, "/", file);
+}
+
+absl::Status WriteAll(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return absl::UnavailableError(std::strerror(errno));
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  if (fsync(fd) != 0) return absl::UnavailableError(std::strerror(errno));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+  constexpr size_t kBytesMax = 1 << 20;
+  std::ifstream in(path, std::ios::binary);
+  if (!in.is_open()) {
+    const std::string why = absl::StrCat("cannot read ", path, ": ", std::strerror(errno));
+    return errno == ENOENT || errno == ENOTDIR ? absl::NotFoundError(why)
+                                               : absl::PermissionDeniedError(why);
+  }
+  std::string content(kBytesMax + 1, '\0');
+  in.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<size_t>(in.gcount()));
+  if (content.size() > kBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": got more than ", kBytesMax, " bytes, wanted PEM"));
+  }
+  return content;
+}
+
+absl::Status WriteTextFile(const std::string& path, std::string_view content, Secrecy secrecy) {
+  const std::string temporary = absl::StrCat(path, ".new");
+  const auto refuse = [&](std::string_view why) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::string(why)));
+  };
+  const mode_t mode = secrecy == Secrecy::kSecret ? 0600 : 0644;
+  unlink(temporary.c_str());  // of one that ended over it, with whatever mode it had
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (fd < 0) return refuse(std::strerror(errno));
+  const absl::Status written = WriteAll(fd, content);
+  close(fd);
+  if (!written.ok()) return refuse(std::string(written.message()));
+  if (rename(temporary.c_str(), path.c_str()) != 0) return refuse(std::strerror(errno));
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const int folder_fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
+  if (folder_fd >= 0) {
+    fsync(folder_fd);
+    close(folder_fd);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Credentials> ReadCredentials(const std::string& folder) {
+  Credentials credentials;
+  for (auto [file, text] : {std::pair{kAuthorityFile, &credentials.authority},
+                            std::pair{kCertificateFile, &credentials.certificate},
+                            std::pair{kKeyFile, &credentials.key}}) {
+    absl::StatusOr<std::string> content = ReadTextFile(In(folder, file));
+    if (!content.ok()) {
+      return absl::Status(
+          content.status().code(),
+          absl::StrCat("credentials: ", content.status().message(), "; wanted ", kAuthorityFile,
+                       ", ", kCertificateFile, " and ", kKeyFile, " in the folder, which `longwave",
+                       " join` or `longwave certificate make` write (security.folder)"));
+    }
+    *text = *std::move(content);
+  }
+  return credentials;
+}
+
+absl::Status WriteCredentials(const std::string& folder, const Credentials& credentials) {
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(folder, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", error.message()));
+  }
+  if (made) chmod(folder.c_str(), 0700);
+  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(In(folder, kKeyFile), credentials.key, Secrecy::kSecret));
+  LONGWAVE_RETURN_IF_ERROR(
+      WriteTextFile(In(folder, kAuthorityFile), credentials.authority, Secrecy::kPublic));
+  return WriteTextFile(In(folder, kCertificateFile), credentials.certificate, Secrecy::kPublic);
+}
+
+absl::StatusOr<CertificateInfo> CheckCredentials(const std::string& folder,
+                                                 const Identity& identity, absl::Time now) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Credentials credentials, ReadCredentials(folder));
+  const auto refuse = [&](const char* file, absl::string_view why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("credentials: ", folder, "/", file, " ", why));
+  };
+  const auto trust = Trust::Create(credentials.authority);
+  if (!trust.ok()) return refuse(kAuthorityFile, trust.status().message());
+  absl::StatusOr<CertificateInfo> info = (*trust)->Verify(credentials.certificate, now);
+  if (!info.ok()) return refuse(kCertificateFile, info.status().message());
+  if (const absl::Status pair = CheckPair(credentials.certificate, credentials.key); !pair.ok())
+    return refuse(kKeyFile, absl::StrCat("does not fit: ", pair.message()));
+  if (std::find(info->identities.begin(), info->identities.end(), identity) ==
+      info->identities.end()) {
+    return refuse(kCertificateFile, absl::StrCat("names ", Describe(info->identities), ", wanted ",
+                                                 Describe(identity), " (", UriOf(identity), ")"));
+  }
+  return info;
+}
+
+absl::StatusOr<Credentials> MakeCredentials(const Authority& authority,
+                                            const std::vector<Identity>& identities,
+                                            const std::vector<std::string>& hosts,
+                                            const Validity& validity) {
+  LONGWAVE_ASSIGN_OR_RETURN(std::string key, MakeKey());
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string request, MakeRequest(key));
+  LONGWAVE_ASSIGN_OR_RETURN(std::string certificate,
+                            authority.Issue(request, identities, hosts, validity));
+  return Credentials{authority.certificate(), std::move(certificate), std::move(key)};
+}
+
+absl::Time RenewalDue(const CertificateInfo& certificate) {
+  return certificate.not_before + (certificate.not_after - certificate.not_before) * 2 / 3;
+}
+
+std::vector<std::string> HostsOfThisMachine(std::string_view host) {
+  std::vector<std::string> hosts = {"localhost", "127.0.0.1", "::1"};
+  const auto add = [&hosts](std::string_view name) {
+    if (name.empty() || name == "0.0.0.0" || name == "::" || name == "*") return;
+    if (std::find(hosts.begin(), hosts.end(), name) == hosts.end()) hosts.emplace_back(name);
+  };
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) == 0) add(name);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  add(host);
+  return hosts;
+}
+
+}  // namespace longwave

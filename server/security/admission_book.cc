@@ -1,0 +1,236 @@
+#include "server/security/admission_book.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/wire/crc32c.h"
+
+namespace longwave {
+namespace {
+
+constexpr uint32_t kMagic = 0x424c574c;  // "LWLB"
+constexpr uint32_t kVersion = 1;
+
+absl::Status Denied(const std::string& why) { return absl::PermissionDeniedError(why); }
+
+// Little-endian words, and texts after their lengths.
+class Writer {
+ public:
+  void Word(uint64_t word) {
+    for (int shift = 0; shift < 64; shift += 8)
+      bytes_.push_back(static_cast<std::byte>(word >> shift & 0xff));
+  }
+  void Text(const std::string& text) {
+    Word(text.size());
+    for (const char c : text) bytes_.push_back(static_cast<std::byte>(c));
+  }
+  void Hash(const KeyHash& hash) { bytes_.insert(bytes_.end(), hash.begin(), hash.end()); }
+  std::vector<std::byte> Take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// What is not there reads as nothing, and shows in ok().
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  uint64_t Word() {
+    const std::span<const std::byte> taken = Take(8);
+    uint64_t word = 0;
+    for (size_t i = 0; i < taken.size(); ++i) word |= std::to_integer<uint64_t>(taken[i]) << 8 * i;
+    return word;
+  }
+  std::string Text() {
+    const std::span<const std::byte> taken = Take(Word());
+    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
+  }
+  KeyHash Hash() {
+    KeyHash hash{};
+    const std::span<const std::byte> taken = Take(hash.size());
+    std::copy(taken.begin(), taken.end(), hash.begin());
+    return hash;
+  }
+  bool ok() const { return ok_; }
+  bool done() const { return ok_ && bytes_.empty(); }
+
+ private:
+  std::span<const std::byte> Take(uint64_t size) {
+    ok_ = ok_ && size <= bytes_.size();
+    if (!ok_) return {};
+    const std::span<const std::byte> taken = bytes_.first(size);
+    bytes_ = bytes_.subspan(size);
+    return taken;
+  }
+
+  std::span<const std::byte> bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace
+
+bool AdmissionBook::IsUsable(const TokenRecord& token, absl::Time now) {
+  return !token.revoked && now < token.expires && token.joined.size() < token.uses;
+}
+
+void AdmissionBook::ForgetUseless(absl::Time now) {
+  std::erase_if(tokens_, [&](const auto& entry) { return !IsUsable(entry.second, now); });
+}
+
+absl::Status AdmissionBook::Create(const std::string& id, const KeyHash& secret,
+                                   const std::string& subject, absl::Duration life, uint32_t uses,
+                                   absl::Time now) {
+  if (life <= absl::ZeroDuration() || life > kLifeMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a token's life: got ", absl::FormatDuration(life),
+                     ", wanted more than none and at most ", absl::FormatDuration(kLifeMax)));
+  }
+  if (uses == 0 || uses > kUsesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a token's uses: got ", uses, ", wanted 1 to ", kUsesMax));
+  }
+  if (subject != kAnyWorker && uses != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a token's uses: got ", uses, " for ", subject,
+                                                   " alone, wanted 1, as one key has a name"));
+  }
+  if (tokens_.size() >= kTokensMax) ForgetUseless(now);
+  if (tokens_.size() >= kTokensMax) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", tokens_.size(), " tokens that can still be used; revoke some"));
+  }
+  if (tokens_.contains(id)) return absl::AlreadyExistsError("a token of that id exists");
+  // Milliseconds, as it will be read again.
+  const absl::Time expires = absl::FromUnixMillis(absl::ToUnixMillis(now + life));
+  tokens_[id] = {id, secret, subject, expires, uses, false, {}};
+  return absl::OkStatus();
+}
+
+absl::Status AdmissionBook::Revoke(const std::string& id) {
+  const auto found = tokens_.find(id);
+  if (found == tokens_.end()) return absl::NotFoundError(absl::StrCat("no token has the id ", id));
+  found->second.revoked = true;
+  return absl::OkStatus();
+}
+
+absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
+                                   const std::string& subject, const KeyHash& key, absl::Time now) {
+  const auto found = tokens_.find(id);
+  // One sentence for both: whether an id exists is nobody's business.
+  if (found == tokens_.end() || found->second.secret != secret)
+    return Denied("the token is not one of this run's");
+  TokenRecord& token = found->second;
+  const std::string who = absl::StrCat("token ", id, " for ", subject, ": ");
+  if (token.revoked) return Denied(who + "it was revoked");
+  if (now >= token.expires) {
+    return Denied(absl::StrCat(
+        who, "it expired ",
+        absl::FormatDuration(absl::Floor(now - token.expires, absl::Seconds(1))), " ago"));
+  }
+  const bool is_for_any = token.subject == kAnyWorker;
+  if (is_for_any ? !absl::StartsWith(subject, kAnyWorker) : subject != token.subject) {
+    return Denied(
+        absl::StrCat(who, "it was made for ", is_for_any ? "workers" : token.subject + " alone"));
+  }
+  if (absl::StartsWith(subject, kAnyWorker) &&
+      IsExpelled(subject.substr(std::strlen(kAnyWorker)))) {
+    return Denied(who + "the name was expelled from the run");
+  }
+  const std::pair joined(subject, key);
+  const auto owner = owners_.find(subject);
+  const bool is_again =
+      std::find(token.joined.begin(), token.joined.end(), joined) != token.joined.end() &&
+      owner != owners_.end() && owner->second == key;
+  if (is_again) return absl::OkStatus();
+  if (token.joined.size() >= token.uses) {
+    return Denied(absl::StrCat(who, "it was used ", token.joined.size(), " of ", token.uses,
+                               token.uses == 1 ? " time" : " times"));
+  }
+  if (is_for_any && owner != owners_.end() && owner->second != key) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        who, "the name is another's; wanted a name of one's own, or a token made for this name"));
+  }
+  token.joined.push_back(joined);
+  owners_[subject] = key;
+  return absl::OkStatus();
+}
+
+void AdmissionBook::Expel(const std::string& name) {
+  expelled_.insert(name);
+  owners_.erase(absl::StrCat(kAnyWorker, name));
+}
+
+absl::Status AdmissionBook::Readmit(const std::string& name) {
+  if (expelled_.erase(name) > 0) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("worker ", name, " was not expelled"));
+}
+
+std::vector<std::byte> AdmissionBook::Encode() const {
+  Writer out;
+  out.Word(tokens_.size());
+  for (const auto& [id, token] : tokens_) {
+    out.Text(id);
+    out.Hash(token.secret);
+    out.Text(token.subject);
+    out.Word(static_cast<uint64_t>(absl::ToUnixMillis(token.expires)));
+    out.Word(token.uses);
+    out.Word(token.revoked ? 1 : 0);
+    out.Word(token.joined.size());
+    for (const auto& [subject, key] : token.joined) {
+      out.Text(subject);
+      out.Hash(key);
+    }
+  }
+  out.Word(owners_.size());
+  for (const auto& [subject, key] : owners_) {
+    out.Text(subject);
+    out.Hash(key);
+  }
+  out.Word(expelled_.size());
+  for (const std::string& name : expelled_) out.Text(name);
+  const std::vector<std::byte> body = out.Take();
+  Writer head;
+  head.Word(uint64_t{kVersion} << 32 | kMagic);
+  head.Word(Crc32c(body));
+  std::vector<std::byte> bytes = head.Take();
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return bytes;
+}
+
+absl::StatusOr<AdmissionBook> AdmissionBook::Decode(std::span<const std::byte> bytes) {
+  Reader head(bytes.first(std::min<size_t>(bytes.size(), 16)));
+  const uint64_t kind = head.Word(), crc = head.Word();
+  if (!head.ok() || kind != (uint64_t{kVersion} << 32 | kMagic))
+    return absl::DataLossError("the book of tokens is none, or of another version");
+  const std::span<const std::byte> body = bytes.subspan(16);
+  if (Crc32c(body) != crc) return absl::DataLossError("the book of tokens: its checksum differs");
+  AdmissionBook book;
+  Reader in(body);
+  for (uint64_t count = in.Word(); count > 0 && in.ok(); --count) {
+    TokenRecord token;
+    token.id = in.Text();
+    token.secret = in.Hash();
+    token.subject = in.Text();
+    token.expires = absl::FromUnixMillis(static_cast<int64_t>(in.Word()));
+    token.uses = static_cast<uint32_t>(in.Word());
+    token.revoked = in.Word() != 0;
+    for (uint64_t uses = in.Word(); uses > 0 && in.ok(); --uses) {
+      std::string subject = in.Text();
+      token.joined.emplace_back(std::move(subject), in.Hash());
+    }
+    book.tokens_[token.id] = std::move(token);
+  }
+  for (uint64_t count = in.Word(); count > 0 && in.ok(); --count) {
+    const std::string subject = in.Text();
+    book.owners_[subject] = in.Hash();
+  }
+  for (uint64_t count = in.Word(); count > 0 && in.ok(); --count) book.expelled_.insert(in.Text());
+  if (!in.done()) return absl::DataLossError("the book of tokens: its length is not what it says");
+  return book;
+}
+
+}  // namespace longwave
