@@ -53,6 +53,7 @@ std::string SectionTitle(const std::string& section) {
   if (section == "data") return "`data`: what it is trained on";
   if (section == "train") return "`train`: the inner optimizer of each worker";
   if (section == "sync") return "`sync`: the pipeline between workers and shards";
+  if (section == "metrics") return "`metrics`: what processes tell of themselves";
   if (section == "security") return "`security`: who may take part, and how that is known";
   if (section == "cluster") return "`cluster`: processes and their network";
   return absl::StrCat("`", section, "`");

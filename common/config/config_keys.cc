@@ -264,6 +264,15 @@ std::vector<ConfigKey> SecurityKeys() {
   };
 }
 
+std::vector<ConfigKey> MetricsKeys() {
+  return {
+      TextKey(LONGWAVE_KEY(metrics.listen), "127.0.0.1:0", IsHostPortOrNone,
+              "host:port with a port from 0 to 65535, or \"\"",
+              "Where each process serves its metrics (docs/metrics.md), without TLS; port 0: any "
+              "free one, which its log names. Empty: nowhere. `--metrics` stands for it."),
+  };
+}
+
 #undef LONGWAVE_KEY
 
 // Levenshtein distance.
@@ -320,8 +329,8 @@ std::vector<std::string> KeysAndSections() {
 const std::vector<ConfigKey>& ConfigKeys() {
   static const std::vector<ConfigKey>* const keys = [] {
     auto* all = new std::vector<ConfigKey>;
-    for (auto section :
-         {RunKeys, ModelKeys, DataKeys, TrainKeys, SyncKeys, ClusterKeys, SecurityKeys}) {
+    for (auto section : {RunKeys, ModelKeys, DataKeys, TrainKeys, SyncKeys, ClusterKeys,
+                         SecurityKeys, MetricsKeys}) {
       for (ConfigKey& key : section()) {
         key.binds = BindsTheRun(key.name);
         all->push_back(std::move(key));

@@ -69,4 +69,6 @@ bool IsHostPort(std::string_view text) {
   return ParseWhole(text.substr(colon + 1), &port) && port <= 65535;
 }
 
+bool IsHostPortOrNone(std::string_view text) { return text.empty() || IsHostPort(text); }
+
 }  // namespace longwave

@@ -147,6 +147,7 @@ bool IsPath(std::string_view text);  // not empty
 bool IsPathOrNone(std::string_view text);  // may be empty
 bool IsHost(std::string_view text);        // a name, an IPv4 address, or an IPv6 one in brackets
 bool IsHostPort(std::string_view text);    // a host, ':' and a port from 0 to 65535
+bool IsHostPortOrNone(std::string_view text);  // may be empty
 
 }  // namespace longwave
 

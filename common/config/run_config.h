@@ -116,6 +116,12 @@ struct SecuritySection {
   bool operator==(const SecuritySection&) const = default;
 };
 
+struct MetricsSection {
+  std::string listen;  // host:port of each process's /metrics; empty: none
+
+  bool operator==(const MetricsSection&) const = default;
+};
+
 struct RunConfig {
   RunSection run;
   ModelSection model;
@@ -124,6 +130,7 @@ struct RunConfig {
   SyncSection sync;
   ClusterSection cluster;
   SecuritySection security;
+  MetricsSection metrics;
 
   bool operator==(const RunConfig&) const = default;
 };

@@ -37,7 +37,7 @@ TEST(ConfigKeys, EachReachesAMemberOfItsOwn) {
     if (key.name == "model.kind") continue;  // has one choice only
     RunConfig changed = defaults;
     bool differs = false;
-    for (const char* value : {"1", "2", "64", "32", "0.01", "true", "x", "h:1", "cuda", "ddp",
+    for (const char* value : {"1", "2", "64", "32", "0.01", "true", "x", "h:1", "cuda", "ddp", "on",
                               "gradient", "dct", "none", "tensor", "all", "fp32", "sign", "bf16"}) {
       if (key.set(changed, value) && key.get(changed) != key.default_value) {
         differs = true;
