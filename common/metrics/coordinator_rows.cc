@@ -5,129 +5,136 @@ namespace {
 
 Rows RunRows() {
   return {
-      Gauge("longwave_coordinator_phase",
-            {{"phase", {"waiting", "training", "finished", "failed", "stopped"}}},
-            "1 for the phase that the run is in, 0 for the others."),
-      Gauge("longwave_coordinator_waiting",
-            "1 while the run waits for something beyond its rounds (a silent shard, a full disk, a "
-            "run without members), 0 otherwise; `longwave status` says for what."),
-      Gauge("longwave_coordinator_epoch", "The epoch of the membership."),
-      Gauge("longwave_coordinator_round", "The oldest round that is not finished, counted from 0."),
-      Gauge("longwave_coordinator_rounds_planned", "Rounds of the whole run."),
-      Counter("longwave_coordinator_rounds_finished_total",
-              "Rounds that every member has finished or skipped, since the run began."),
-      Counter(
+      GaugeRow("longwave_coordinator_phase",
+               {{"phase", {"waiting", "training", "finished", "failed", "stopped"}}},
+               "1 for the phase that the run is in, 0 for the others."),
+      GaugeRow(
+          "longwave_coordinator_waiting",
+          "1 while the run waits for something beyond its rounds (a silent shard, a full disk, a "
+          "run without members), 0 otherwise; `longwave status` says for what."),
+      GaugeRow("longwave_coordinator_epoch", "The epoch of the membership."),
+      GaugeRow("longwave_coordinator_round",
+               "The oldest round that is not finished, counted from 0."),
+      GaugeRow("longwave_coordinator_rounds_planned", "Rounds of the whole run."),
+      CounterRow("longwave_coordinator_rounds_finished_total",
+                 "Rounds that every member has finished or skipped, since the run began."),
+      CounterRow(
           "longwave_coordinator_steps_total",
           "Inner steps of each worker that are behind the finished rounds, since the run began."),
-      Histogram("longwave_coordinator_round_seconds", LongSeconds(),
-                "Time between the ends of two rounds, since this process began."),
-      Gauge("longwave_coordinator_progress_age_seconds",
-            "Time since a round was finished, or since training (or this process) began; 0 in "
-            "every other phase."),
-      Counter("longwave_coordinator_training_seconds_total",
-              "Time that the run has trained, since it began."),
-      Gauge("longwave_coordinator_parameters",
-            "Parameters of the model; 0 before the first worker has registered."),
-      Gauge("longwave_coordinator_train_loss",
-            "Training loss of the last finished round, the mean over its members."),
-      Gauge("longwave_coordinator_validation_loss", "The last validation loss."),
-      Counter("longwave_coordinator_tokens_total",
-              "Tokens that all workers have trained on, since the run began, as of their last "
-              "heartbeats."),
-      Gauge("longwave_coordinator_tokens_per_second",
-            "Tokens a second of all workers together, over the last finished round."),
-      Gauge("longwave_coordinator_compute_ratio",
-            "Share of the workers' time in which they computed, over the last finished round; the "
-            "rest went to syncs."),
-      Counter("longwave_coordinator_bytes_total", {PushedOrPulled()},
-              "Bytes that all workers have pushed to shards and pulled from them, headers and "
-              "framing included, since the run began."),
-      Counter("longwave_coordinator_payload_bytes_total", {PushedOrPulled()},
-              "The payloads of these alone."),
-      Counter("longwave_coordinator_ddp_bytes_total",
-              "Bytes that DDP would have pushed for the finished rounds: a gradient in fp32 a step "
-              "and member. As much again would have come back."),
-      Counter("longwave_coordinator_diloco_bytes_total",
-              "Bytes that DiLoCo would have pushed for the finished rounds: a pseudo-gradient in "
-              "fp32 a round and member. As much again would have come back."),
+      HistogramRow("longwave_coordinator_round_seconds", LongSeconds(),
+                   "Time between the ends of two rounds, since this process began."),
+      GaugeRow("longwave_coordinator_progress_age_seconds",
+               "Time since a round was finished, or since training (or this process) began; 0 in "
+               "every other phase."),
+      CounterRow("longwave_coordinator_training_seconds_total",
+                 "Time that the run has trained, since it began."),
+      GaugeRow("longwave_coordinator_parameters",
+               "Parameters of the model; 0 before the first worker has registered."),
+      GaugeRow("longwave_coordinator_train_loss",
+               "Training loss of the last finished round, the mean over its members."),
+      GaugeRow("longwave_coordinator_validation_loss", "The last validation loss."),
+      CounterRow("longwave_coordinator_tokens_total",
+                 "Tokens that all workers have trained on, since the run began, as of their last "
+                 "heartbeats."),
+      GaugeRow("longwave_coordinator_tokens_per_second",
+               "Tokens a second of all workers together, over the last finished round."),
+      GaugeRow(
+          "longwave_coordinator_compute_ratio",
+          "Share of the workers' time in which they computed, over the last finished round; the "
+          "rest went to syncs."),
+      CounterRow("longwave_coordinator_bytes_total", {PushedOrPulled()},
+                 "Bytes that all workers have pushed to shards and pulled from them, headers and "
+                 "framing included, since the run began."),
+      CounterRow("longwave_coordinator_payload_bytes_total", {PushedOrPulled()},
+                 "The payloads of these alone."),
+      CounterRow(
+          "longwave_coordinator_ddp_bytes_total",
+          "Bytes that DDP would have pushed for the finished rounds: a gradient in fp32 a step "
+          "and member. As much again would have come back."),
+      CounterRow(
+          "longwave_coordinator_diloco_bytes_total",
+          "Bytes that DiLoCo would have pushed for the finished rounds: a pseudo-gradient in "
+          "fp32 a round and member. As much again would have come back."),
   };
 }
 
 Rows MemberRows() {
   return {
-      Gauge("longwave_coordinator_members",
-            {{"state",
-              {"starting", "training", "syncing", "validating", "done", "failed", "lost",
-               "joining"}}},
-            "Workers by what they do: as their heartbeats say it, or `joining` (catching up), "
-            "`lost` (silent for too long), `failed` and `done` (has left, too)."),
-      Gauge("longwave_coordinator_members_active", "Members that take part in rounds."),
-      Gauge("longwave_coordinator_members_wanted",
-            "Workers that the run waited for before its first round (`run.workers`)."),
-      Gauge("longwave_coordinator_shards", {{"state", {"up", "troubled", "silent"}}},
-            "Registered shards by how they are: `troubled` takes no pushes for now, `silent` was "
-            "not heard for `cluster.heartbeat_timeout_s`."),
-      Gauge("longwave_coordinator_shards_wanted", "Shards of the run."),
-      Counter("longwave_coordinator_heartbeats_total", {{"of", {"worker", "shard"}}},
-              "Heartbeats that came in, since this process began."),
-      Gauge("longwave_coordinator_heartbeat_age_seconds", {Stat()},
-            "Time since the last heartbeat, over all members."),
-      Gauge("longwave_coordinator_shard_heartbeat_age_seconds", {Stat()},
-            "Time since the last heartbeat, over all shards."),
-      Counter(
+      GaugeRow("longwave_coordinator_members",
+               {{"state",
+                 {"starting", "training", "syncing", "validating", "done", "failed", "lost",
+                  "joining"}}},
+               "Workers by what they do: as their heartbeats say it, or `joining` (catching up), "
+               "`lost` (silent for too long), `failed` and `done` (has left, too)."),
+      GaugeRow("longwave_coordinator_members_active", "Members that take part in rounds."),
+      GaugeRow("longwave_coordinator_members_wanted",
+               "Workers that the run waited for before its first round (`run.workers`)."),
+      GaugeRow(
+          "longwave_coordinator_shards", {{"state", {"up", "troubled", "silent"}}},
+          "Registered shards by how they are: `troubled` takes no pushes for now, `silent` was "
+          "not heard for `cluster.heartbeat_timeout_s`."),
+      GaugeRow("longwave_coordinator_shards_wanted", "Shards of the run."),
+      CounterRow("longwave_coordinator_heartbeats_total", {{"of", {"worker", "shard"}}},
+                 "Heartbeats that came in, since this process began."),
+      GaugeRow("longwave_coordinator_heartbeat_age_seconds", {Stat()},
+               "Time since the last heartbeat, over all members."),
+      GaugeRow("longwave_coordinator_shard_heartbeat_age_seconds", {Stat()},
+               "Time since the last heartbeat, over all shards."),
+      CounterRow(
           "longwave_coordinator_joins_total", {{"how", {"new", "returned"}}},
           "Workers that became members, by whether their name was new, since this process began."),
-      Counter(
+      CounterRow(
           "longwave_coordinator_departures_total",
           {{"reason", {"silent", "failed", "left", "expelled", "replaced"}}},
           "Members that are none any more: silent for too long, failed by their own word, left on "
           "purpose, expelled, or another process took the name over; since this process began."),
-      Counter("longwave_coordinator_shard_restarts_total",
-              "Times that a new process took a shard's place, since this process began."),
-      Gauge("longwave_coordinator_replicas_unequal",
-            "1 if the workers' replicas differed after the last finished round, 0 if they were "
-            "equal, bit for bit."),
-      Counter("longwave_coordinator_repairs_total",
-              "Replicas that were told to fetch segments anew, since the run began."),
-      Gauge("longwave_coordinator_stragglers",
-            "Active members that are more than one round behind the foremost."),
-      Gauge("longwave_coordinator_worker_rounds_behind", {Stat()},
-            "Rounds that active members are behind the foremost."),
-      Gauge("longwave_coordinator_worker_step_seconds", {Stat()},
-            "Time of an inner step (without syncs) of each active member, over its last five "
-            "seconds or more."),
-      Gauge("longwave_coordinator_worker_tokens_per_second", {Stat()},
-            "Tokens a second of each active member, likewise, syncs included."),
-      Gauge("longwave_coordinator_worker_compute_ratio", {Stat()},
-            "Share of its time in which each active member computed, likewise."),
-      Gauge("longwave_coordinator_worker_train_loss", {Stat()},
-            "Training loss of each active member, the mean over the steps of its round."),
+      CounterRow("longwave_coordinator_shard_restarts_total",
+                 "Times that a new process took a shard's place, since this process began."),
+      GaugeRow("longwave_coordinator_replicas_unequal",
+               "1 if the workers' replicas differed after the last finished round, 0 if they were "
+               "equal, bit for bit."),
+      CounterRow("longwave_coordinator_repairs_total",
+                 "Replicas that were told to fetch segments anew, since the run began."),
+      GaugeRow("longwave_coordinator_stragglers",
+               "Active members that are more than one round behind the foremost."),
+      GaugeRow("longwave_coordinator_worker_rounds_behind", {Stat()},
+               "Rounds that active members are behind the foremost."),
+      GaugeRow("longwave_coordinator_worker_step_seconds", {Stat()},
+               "Time of an inner step (without syncs) of each active member, over its last five "
+               "seconds or more."),
+      GaugeRow("longwave_coordinator_worker_tokens_per_second", {Stat()},
+               "Tokens a second of each active member, likewise, syncs included."),
+      GaugeRow("longwave_coordinator_worker_compute_ratio", {Stat()},
+               "Share of its time in which each active member computed, likewise."),
+      GaugeRow("longwave_coordinator_worker_train_loss", {Stat()},
+               "Training loss of each active member, the mean over the steps of its round."),
   };
 }
 
 Rows ServiceRows() {
   return {
-      Counter("longwave_coordinator_calls_refused_total",
-              {{"reason",
-                {"invalid_argument", "already_exists", "failed_precondition", "unavailable",
-                 "resource_exhausted", "not_found", "aborted"}}},
-              "Registrations and heartbeats that were refused, by the status they got, since this "
-              "process began. `unavailable` is asked again and does no harm."),
-      Counter(
+      CounterRow(
+          "longwave_coordinator_calls_refused_total",
+          {{"reason",
+            {"invalid_argument", "already_exists", "failed_precondition", "unavailable",
+             "resource_exhausted", "not_found", "aborted"}}},
+          "Registrations and heartbeats that were refused, by the status they got, since this "
+          "process began. `unavailable` is asked again and does no harm."),
+      CounterRow(
           "longwave_coordinator_peers_refused_total",
           {{"reason", {"no_certificate", "wrong_role", "wrong_name", "expelled"}}},
           "Calls of peers that may not make them, by what they lack, since this process began."),
-      Counter("longwave_coordinator_tokens_refused_total",
-              {{"reason", {"malformed", "unknown", "expired", "used_up", "revoked"}}},
-              "Attempts to join that were refused for their token, since this process began."),
-      Counter("longwave_coordinator_certificates_issued_total",
-              "Certificates that were issued, to who joins and to who renews one, since this "
-              "process began."),
-      Histogram("longwave_coordinator_save_seconds", ShortSeconds(),
-                "Time to make a decision durable, since this process began."),
-      Counter("longwave_coordinator_save_failures_total",
-              "Decisions that could not be made durable at once: a disk that is full or fails. "
-              "Nobody is answered meanwhile. Since this process began."),
+      CounterRow("longwave_coordinator_tokens_refused_total",
+                 {{"reason", {"malformed", "unknown", "expired", "used_up", "revoked"}}},
+                 "Attempts to join that were refused for their token, since this process began."),
+      CounterRow("longwave_coordinator_certificates_issued_total",
+                 "Certificates that were issued, to who joins and to who renews one, since this "
+                 "process began."),
+      HistogramRow("longwave_coordinator_save_seconds", ShortSeconds(),
+                   "Time to make a decision durable, since this process began."),
+      CounterRow("longwave_coordinator_save_failures_total",
+                 "Decisions that could not be made durable at once: a disk that is full or fails. "
+                 "Nobody is answered meanwhile. Since this process began."),
   };
 }
 

@@ -21,28 +21,29 @@ Rows CoordinatorRows();
 Rows ShardRows();
 Rows WorkerRows();
 
-inline MetricRow Counter(std::string_view name, Labels labels, std::string_view help) {
+inline MetricRow CounterRow(std::string_view name, Labels labels, std::string_view help) {
   return {.type = MetricType::kCounter, .name = name, .labels = std::move(labels), .help = help};
 }
-inline MetricRow Counter(std::string_view name, std::string_view help) {
-  return Counter(name, Labels(), help);
+inline MetricRow CounterRow(std::string_view name, std::string_view help) {
+  return CounterRow(name, Labels(), help);
 }
 
 // only: see MetricRow.
-inline MetricRow Gauge(std::string_view name, Labels labels, std::string_view help,
-                       std::string_view only = {}) {
+inline MetricRow GaugeRow(std::string_view name, Labels labels, std::string_view help,
+                          std::string_view only = {}) {
   return {.type = MetricType::kGauge,
           .name = name,
           .labels = std::move(labels),
           .help = help,
           .only = only};
 }
-inline MetricRow Gauge(std::string_view name, std::string_view help, std::string_view only = {}) {
-  return Gauge(name, Labels(), help, only);
+inline MetricRow GaugeRow(std::string_view name, std::string_view help,
+                          std::string_view only = {}) {
+  return GaugeRow(name, Labels(), help, only);
 }
 
-inline MetricRow Histogram(std::string_view name, std::vector<double> buckets,
-                           std::string_view help) {
+inline MetricRow HistogramRow(std::string_view name, std::vector<double> buckets,
+                              std::string_view help) {
   return {
       .type = MetricType::kHistogram, .name = name, .help = help, .buckets = std::move(buckets)};
 }

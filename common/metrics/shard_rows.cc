@@ -5,105 +5,111 @@ namespace {
 
 Rows RoundRows() {
   return {
-      Counter("longwave_shard_pushes_total",
-              {{"outcome",
-                {"accepted", "duplicate", "late", "busy", "not_member", "gone", "rejected"}}},
-              "Pushes by the answer that they got, since this process began."),
-      Counter("longwave_shard_pushes_rejected_total",
-              {{"reason", {"address", "round", "weight", "norm", "payload", "identity"}}},
-              "Rejected pushes by what was wrong: another run's or shard's, of a round that is not "
-              "open yet, a weight out of range, a norm that is not finite or not its payload's, a "
-              "payload that does not fit, the name of another worker."),
-      Counter(
+      CounterRow("longwave_shard_pushes_total",
+                 {{"outcome",
+                   {"accepted", "duplicate", "late", "busy", "not_member", "gone", "rejected"}}},
+                 "Pushes by the answer that they got, since this process began."),
+      CounterRow(
+          "longwave_shard_pushes_rejected_total",
+          {{"reason", {"address", "round", "weight", "norm", "payload", "identity"}}},
+          "Rejected pushes by what was wrong: another run's or shard's, of a round that is not "
+          "open yet, a weight out of range, a norm that is not finite or not its payload's, a "
+          "payload that does not fit, the name of another worker."),
+      CounterRow(
           "longwave_shard_frames_refused_total",
           {{"reason", {"malformed", "stranger", "wrong_kind", "identity"}}},
           "Frames that were dropped before they were looked at as pushes or pulls: their header or "
           "checksum does not verify, their sender is no member, only shards send such, or they "
           "name another worker than their connection's. Since this process began."),
-      Counter("longwave_shard_connections_refused_total",
-              {{"reason", {"unknown_key", "wrong_mechanism"}}},
-              "Connections to the data port that were refused for their key, since this process "
-              "began."),
-      Counter("longwave_shard_pushes_clipped_total",
-              "Contributions that were merged with less than their weight (`sync.clip`)."),
-      Gauge("longwave_shard_round", "The oldest round that is open in any of its segments."),
-      Gauge("longwave_shard_newest_round", "The newest round that is open in any of its segments."),
-      Gauge("longwave_shard_epoch", "The membership's epoch that it knows."),
-      Gauge("longwave_shard_members", "Members of that epoch."),
-      Gauge("longwave_shard_segments", "Segments that are this shard's."),
-      Gauge("longwave_shard_open_segments", "Segments with a push to their open round."),
-      Gauge("longwave_shard_open_bytes",
-            "Bytes of the pushes to open rounds that it keeps in memory."),
-      Gauge("longwave_shard_memory_limit_bytes",
-            "Bytes of such pushes from which on others are answered `busy` "
-            "(`cluster.shard_memory_mb`)."),
-      Gauge("longwave_shard_waited_for", "Members that its most lagging open segment waits for."),
-      Counter("longwave_shard_segments_closed_total",
-              "Rounds of segments that were closed and merged, since this process began."),
-      Counter("longwave_shard_segments_closed_by_quorum_total",
-              "Those that were closed without some who were waited for."),
-      Histogram("longwave_shard_close_seconds", LongSeconds(),
-                "Time from the first accepted push of a segment's round to its close."),
-      Histogram("longwave_shard_merge_seconds", ShortSeconds(),
-                "Time that closing a segment took the shard's thread: the merge, and the shard's "
-                "own quantization."),
-      Gauge("longwave_shard_residual_norm",
-            "L2 norm of what the shard holds back for later rounds (E), of all its segments. "
-            "Measured in turns: each segment after one of its closes, so that it takes at most a "
-            "hundredth of the shard's time.",
-            "with `sync.down` topk"),
+      CounterRow("longwave_shard_connections_refused_total",
+                 {{"reason", {"unknown_key", "wrong_mechanism"}}},
+                 "Connections to the data port that were refused for their key, since this process "
+                 "began."),
+      CounterRow("longwave_shard_pushes_clipped_total",
+                 "Contributions that were merged with less than their weight (`sync.clip`)."),
+      GaugeRow("longwave_shard_round", "The oldest round that is open in any of its segments."),
+      GaugeRow("longwave_shard_newest_round",
+               "The newest round that is open in any of its segments."),
+      GaugeRow("longwave_shard_epoch", "The membership's epoch that it knows."),
+      GaugeRow("longwave_shard_members", "Members of that epoch."),
+      GaugeRow("longwave_shard_segments", "Segments that are this shard's."),
+      GaugeRow("longwave_shard_open_segments", "Segments with a push to their open round."),
+      GaugeRow("longwave_shard_open_bytes",
+               "Bytes of the pushes to open rounds that it keeps in memory."),
+      GaugeRow("longwave_shard_memory_limit_bytes",
+               "Bytes of such pushes from which on others are answered `busy` "
+               "(`cluster.shard_memory_mb`)."),
+      GaugeRow("longwave_shard_waited_for",
+               "Members that its most lagging open segment waits for."),
+      CounterRow("longwave_shard_segments_closed_total",
+                 "Rounds of segments that were closed and merged, since this process began."),
+      CounterRow("longwave_shard_segments_closed_by_quorum_total",
+                 "Those that were closed without some who were waited for."),
+      HistogramRow("longwave_shard_close_seconds", LongSeconds(),
+                   "Time from the first accepted push of a segment's round to its close."),
+      HistogramRow(
+          "longwave_shard_merge_seconds", ShortSeconds(),
+          "Time that closing a segment took the shard's thread: the merge, and the shard's "
+          "own quantization."),
+      GaugeRow(
+          "longwave_shard_residual_norm",
+          "L2 norm of what the shard holds back for later rounds (E), of all its segments. "
+          "Measured in turns: each segment after one of its closes, so that it takes at most a "
+          "hundredth of the shard's time.",
+          "with `sync.down` topk"),
   };
 }
 
 Rows TrafficRows() {
   return {
-      Counter("longwave_shard_bytes_total", {SentOrReceived(), FrameKinds()},
-              "Bytes at the data port, headers and framing included, by kind of frame, since this "
-              "process began."),
-      Counter("longwave_shard_payload_bytes_total", {SentOrReceived(), FrameKinds()},
-              "The payloads of these alone."),
-      Counter("longwave_shard_frames_total", {SentOrReceived(), FrameKinds()},
-              "Frames at the data port that verified, by kind, since this process began."),
-      Counter("longwave_shard_frames_unsent_total",
-              "Frames that could not be sent, since their worker had gone; it asks again."),
-      Gauge("longwave_shard_connections", "Connections of members."),
-      Gauge("longwave_shard_queued_frames",
-            "Frames that wait for their turn under `cluster.max_download_mbit`, or for a "
-            "connection that is stuck."),
-      Gauge("longwave_shard_queued_bytes", "Bytes of these."),
-      Gauge("longwave_shard_coordinator_silence_seconds",
-            "Time since the coordinator has answered."),
+      CounterRow(
+          "longwave_shard_bytes_total", {SentOrReceived(), FrameKinds()},
+          "Bytes at the data port, headers and framing included, by kind of frame, since this "
+          "process began."),
+      CounterRow("longwave_shard_payload_bytes_total", {SentOrReceived(), FrameKinds()},
+                 "The payloads of these alone."),
+      CounterRow("longwave_shard_frames_total", {SentOrReceived(), FrameKinds()},
+                 "Frames at the data port that verified, by kind, since this process began."),
+      CounterRow("longwave_shard_frames_unsent_total",
+                 "Frames that could not be sent, since their worker had gone; it asks again."),
+      GaugeRow("longwave_shard_connections", "Connections of members."),
+      GaugeRow("longwave_shard_queued_frames",
+               "Frames that wait for their turn under `cluster.max_download_mbit`, or for a "
+               "connection that is stuck."),
+      GaugeRow("longwave_shard_queued_bytes", "Bytes of these."),
+      GaugeRow("longwave_shard_coordinator_silence_seconds",
+               "Time since the coordinator has answered."),
   };
 }
 
 Rows DiskRows() {
   constexpr std::string_view kOnlyDurable = "with a state folder";
   return {
-      Gauge(
+      GaugeRow(
           "longwave_shard_troubled",
           "1 while it takes no pushes: a disk that is full or fails, a folder that it waits for."),
-      Gauge("longwave_shard_segments_restoring",
-            "Segments that are being made again from the workers' replicas."),
-      Gauge("longwave_shard_log_bytes", "Bytes of its delta log.", kOnlyDurable),
-      Gauge("longwave_shard_log_age_seconds",
-            "Time since anything was made durable in its log (or since this process began).",
-            kOnlyDurable),
-      Gauge("longwave_shard_snapshot_bytes", "Bytes of its snapshots.", kOnlyDurable),
-      Gauge("longwave_shard_snapshot_age_seconds", {{"kind", {"state", "model"}}},
-            "Time since it has written a snapshot of what it alone holds (`state`), or of the "
-            "parameters (`model`); since this process began, while it has written none.",
-            kOnlyDurable),
-      Counter("longwave_shard_snapshots_written_total", {{"kind", {"state", "model"}}},
-              "Snapshots of segments that it has written, since this process began."),
-      Counter("longwave_shard_disk_written_bytes_total",
-              "Bytes that it has written to its folder, since this process began."),
-      Histogram("longwave_shard_sync_seconds", ShortSeconds(),
-                "Time until the disk had what was written (fsync)."),
-      Counter("longwave_shard_disk_failures_total",
-              "Writes and syncs that failed, a full disk included, since this process began."),
-      Gauge("longwave_shard_disk_free_bytes",
-            "Bytes that it may still write to the disk that its folder is on.", kOnlyDurable),
-      Gauge("longwave_shard_disk_size_bytes", "Bytes of that disk.", kOnlyDurable),
+      GaugeRow("longwave_shard_segments_restoring",
+               "Segments that are being made again from the workers' replicas."),
+      GaugeRow("longwave_shard_log_bytes", "Bytes of its delta log.", kOnlyDurable),
+      GaugeRow("longwave_shard_log_age_seconds",
+               "Time since anything was made durable in its log (or since this process began).",
+               kOnlyDurable),
+      GaugeRow("longwave_shard_snapshot_bytes", "Bytes of its snapshots.", kOnlyDurable),
+      GaugeRow("longwave_shard_snapshot_age_seconds", {{"kind", {"state", "model"}}},
+               "Time since it has written a snapshot of what it alone holds (`state`), or of the "
+               "parameters (`model`); since this process began, while it has written none.",
+               kOnlyDurable),
+      CounterRow("longwave_shard_snapshots_written_total", {{"kind", {"state", "model"}}},
+                 "Snapshots of segments that it has written, since this process began."),
+      CounterRow("longwave_shard_disk_written_bytes_total",
+                 "Bytes that it has written to its folder, since this process began."),
+      HistogramRow("longwave_shard_sync_seconds", ShortSeconds(),
+                   "Time until the disk had what was written (fsync)."),
+      CounterRow("longwave_shard_disk_failures_total",
+                 "Writes and syncs that failed, a full disk included, since this process began."),
+      GaugeRow("longwave_shard_disk_free_bytes",
+               "Bytes that it may still write to the disk that its folder is on.", kOnlyDurable),
+      GaugeRow("longwave_shard_disk_size_bytes", "Bytes of that disk.", kOnlyDurable),
   };
 }
 

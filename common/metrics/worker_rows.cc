@@ -5,33 +5,34 @@ namespace {
 
 Rows TrainingRows() {
   return {
-      Gauge("longwave_worker_state",
-            {{"state",
-              {"starting", "training", "syncing", "validating", "done", "failed", "joining"}}},
-            "1 for what it does, 0 for the others."),
-      Gauge("longwave_worker_train_loss",
-            "Training loss, the mean over the steps of the round so far."),
-      Gauge("longwave_worker_validation_loss", "Its last validation loss.",
-            "on the worker that validates"),
-      Counter("longwave_worker_steps_total",
-              "Inner steps that it has taken, since this process began."),
-      Counter("longwave_worker_tokens_total",
-              "Tokens that it has trained on, those of its checkpoint included."),
-      Gauge("longwave_worker_round", "The round that it trains for, from 0."),
-      Counter("longwave_worker_rounds_total",
-              "Rounds that it has finished, since this process began."),
-      Gauge("longwave_worker_rounds_behind",
-            "Rounds between its own and the newest that it has heard is open."),
-      Gauge("longwave_worker_parameters", "Parameters of the model."),
-      Gauge("longwave_worker_learning_rate",
-            "Learning rate of the inner optimizer at the last step."),
-      Gauge("longwave_worker_gradient_norm", "L2 norm of the last step's gradient before clipping.",
-            "with `train.clip_norm` above 0"),
-      Histogram("longwave_worker_step_seconds", ShortSeconds(), "Time of an inner step."),
-      Histogram(
+      GaugeRow("longwave_worker_state",
+               {{"state",
+                 {"starting", "training", "syncing", "validating", "done", "failed", "joining"}}},
+               "1 for what it does, 0 for the others."),
+      GaugeRow("longwave_worker_train_loss",
+               "Training loss, the mean over the steps of the round so far."),
+      GaugeRow("longwave_worker_validation_loss", "Its last validation loss.",
+               "on the worker that validates"),
+      CounterRow("longwave_worker_steps_total",
+                 "Inner steps that it has taken, since this process began."),
+      CounterRow("longwave_worker_tokens_total",
+                 "Tokens that it has trained on, those of its checkpoint included."),
+      GaugeRow("longwave_worker_round", "The round that it trains for, from 0."),
+      CounterRow("longwave_worker_rounds_total",
+                 "Rounds that it has finished, since this process began."),
+      GaugeRow("longwave_worker_rounds_behind",
+               "Rounds between its own and the newest that it has heard is open."),
+      GaugeRow("longwave_worker_parameters", "Parameters of the model."),
+      GaugeRow("longwave_worker_learning_rate",
+               "Learning rate of the inner optimizer at the last step."),
+      GaugeRow("longwave_worker_gradient_norm",
+               "L2 norm of the last step's gradient before clipping.",
+               "with `train.clip_norm` above 0"),
+      HistogramRow("longwave_worker_step_seconds", ShortSeconds(), "Time of an inner step."),
+      HistogramRow(
           "longwave_worker_sync_seconds", LongSeconds(),
           "Time that a sync of a fragment kept it from computing: encode, send, wait and decode."),
-      Counter(
+      CounterRow(
           "longwave_worker_phase_seconds_total",
           {{"phase",
             {"data", "forward_backward", "optimizer", "encode", "send", "wait", "decode",
@@ -41,60 +42,64 @@ Rows TrainingRows() {
           "payloads to the link (their way out is part of `wait`, or of the steps of an overlap); "
           "waiting for merged updates; decoding and applying them, hashes included; validation; "
           "checkpoints; catching up and repairs. Since this process began."),
-      Gauge("longwave_worker_compute_ratio",
-            "Share of computing in the time that it has computed and synced, those of its "
-            "checkpoint included."),
-      Gauge("longwave_worker_gpu_memory_bytes", {{"state", {"free", "total"}}},
-            "Memory of its GPU.", "with CUDA"),
-      Gauge("longwave_worker_coordinator_silence_seconds",
-            "Time since the coordinator has answered."),
+      GaugeRow("longwave_worker_compute_ratio",
+               "Share of computing in the time that it has computed and synced, those of its "
+               "checkpoint included."),
+      GaugeRow("longwave_worker_gpu_memory_bytes", {{"state", {"free", "total"}}},
+               "Memory of its GPU.", "with CUDA"),
+      GaugeRow("longwave_worker_coordinator_silence_seconds",
+               "Time since the coordinator has answered."),
   };
 }
 
 Rows SyncRows() {
   return {
-      Counter("longwave_worker_pushes_total", {{"fate", {"accepted", "late", "unknown"}}},
-              "Contributions of segments by what became of them: in their round's merge, back in "
-              "the residual for a later one, or known to nobody (counted as accepted). Since this "
-              "process began."),
-      Counter("longwave_worker_bytes_total", {PushedOrPulled()},
-              "Bytes that it has pushed and pulled, headers and framing included, those of its "
-              "checkpoint included."),
-      Counter("longwave_worker_payload_bytes_total", {PushedOrPulled()},
-              "The payloads of these alone."),
-      Counter("longwave_worker_ddp_bytes_total",
-              "Bytes that DDP would have pushed: a gradient in fp32 for each of its steps since "
-              "this process began. As much again would have come back."),
-      Counter("longwave_worker_diloco_bytes_total",
-              "Bytes that DiLoCo would have pushed: a pseudo-gradient in fp32 for each of its "
-              "rounds since this process began. As much again would have come back."),
-      Gauge("longwave_worker_compression_ratio",
-            "Bytes of the model in fp32 by those of the payloads that its last sync has pushed for "
-            "them."),
-      Gauge("longwave_worker_signal_norm",
-            "L2 norm of the signal of the last sync, over all segments."),
-      Gauge("longwave_worker_momentum_norm",
-            "L2 norm of the momentum of the last sync, before what is sent leaves it."),
-      Gauge("longwave_worker_sent_norm",
-            "L2 norm of what the last sync has sent, as the shard sees it."),
-      Gauge("longwave_worker_update_norm", "L2 norm of the merged update of the last sync."),
-      Gauge("longwave_worker_update_cosine",
-            "Cosine between what it has sent and the merged update, of one segment a sync, each in "
-            "its turn: 1 where all workers say the same, around the root of 1/n where n of them "
-            "say things of their own, 0 or less where the others pull elsewhere."),
-      Counter("longwave_worker_catch_ups_total",
-              "Times that it has caught up with a run that was ahead, since this process began."),
-      Counter("longwave_worker_repairs_total",
-              "Times that it has fetched segments anew because its replica differed, since this "
-              "process began."),
-      Counter("longwave_worker_snapshots_sent_total",
-              "Snapshots of segments that shards have asked it for, since this process began."),
-      Counter("longwave_worker_checkpoints_total",
-              "Checkpoints that it has written, since this process began."),
-      Counter("longwave_worker_checkpoint_failures_total",
-              "Checkpoints that its disk did not take, since this process began."),
-      Gauge("longwave_worker_checkpoint_age_seconds", "Time since its last checkpoint.",
-            "with a state folder, once there is one"),
+      CounterRow(
+          "longwave_worker_pushes_total", {{"fate", {"accepted", "late", "unknown"}}},
+          "Contributions of segments by what became of them: in their round's merge, back in "
+          "the residual for a later one, or known to nobody (counted as accepted). Since this "
+          "process began."),
+      CounterRow("longwave_worker_bytes_total", {PushedOrPulled()},
+                 "Bytes that it has pushed and pulled, headers and framing included, those of its "
+                 "checkpoint included."),
+      CounterRow("longwave_worker_payload_bytes_total", {PushedOrPulled()},
+                 "The payloads of these alone."),
+      CounterRow("longwave_worker_ddp_bytes_total",
+                 "Bytes that DDP would have pushed: a gradient in fp32 for each of its steps since "
+                 "this process began. As much again would have come back."),
+      CounterRow("longwave_worker_diloco_bytes_total",
+                 "Bytes that DiLoCo would have pushed: a pseudo-gradient in fp32 for each of its "
+                 "rounds since this process began. As much again would have come back."),
+      GaugeRow(
+          "longwave_worker_compression_ratio",
+          "Bytes of the model in fp32 by those of the payloads that its last sync has pushed for "
+          "them."),
+      GaugeRow("longwave_worker_signal_norm",
+               "L2 norm of the signal of the last sync, over all segments."),
+      GaugeRow("longwave_worker_momentum_norm",
+               "L2 norm of the momentum of the last sync, before what is sent leaves it."),
+      GaugeRow("longwave_worker_sent_norm",
+               "L2 norm of what the last sync has sent, as the shard sees it."),
+      GaugeRow("longwave_worker_update_norm", "L2 norm of the merged update of the last sync."),
+      GaugeRow(
+          "longwave_worker_update_cosine",
+          "Cosine between what it has sent and the merged update, of one segment a sync, each in "
+          "its turn: 1 where all workers say the same, around the root of 1/n where n of them "
+          "say things of their own, 0 or less where the others pull elsewhere."),
+      CounterRow(
+          "longwave_worker_catch_ups_total",
+          "Times that it has caught up with a run that was ahead, since this process began."),
+      CounterRow("longwave_worker_repairs_total",
+                 "Times that it has fetched segments anew because its replica differed, since this "
+                 "process began."),
+      CounterRow("longwave_worker_snapshots_sent_total",
+                 "Snapshots of segments that shards have asked it for, since this process began."),
+      CounterRow("longwave_worker_checkpoints_total",
+                 "Checkpoints that it has written, since this process began."),
+      CounterRow("longwave_worker_checkpoint_failures_total",
+                 "Checkpoints that its disk did not take, since this process began."),
+      GaugeRow("longwave_worker_checkpoint_age_seconds", "Time since its last checkpoint.",
+               "with a state folder, once there is one"),
   };
 }
 

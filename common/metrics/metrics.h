@@ -1,0 +1,156 @@
+#ifndef LONGWAVE_COMMON_METRICS_METRICS_H_
+#define LONGWAVE_COMMON_METRICS_METRICS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/metrics/metric_table.h"
+
+namespace longwave {
+
+// The three kinds of series. Any thread may change and read them at any time, without a lock.
+
+class Counter {
+ public:
+  void Add(double amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  // Shows a count that is kept elsewhere and never falls.
+  void Show(double total) { value_.store(total, std::memory_order_relaxed); }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> value_ = 0;
+};
+
+// Not on the page before it is set.
+class Gauge {
+ public:
+  void Set(double value) {
+    value_.store(value, std::memory_order_relaxed);
+    is_set_.store(true, std::memory_order_release);
+  }
+  void Clear() { is_set_.store(false, std::memory_order_relaxed); }
+  bool is_set() const { return is_set_.load(std::memory_order_acquire); }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> value_ = 0;
+  std::atomic<bool> is_set_ = false;
+};
+
+class Histogram {
+ public:
+  // bounds: the buckets' upper ones, ascending.
+  explicit Histogram(std::vector<double> bounds);
+
+  void Observe(double value);
+
+  // count: of the values at or below each bound, and at the end of all.
+  struct Snapshot {
+    std::vector<uint64_t> counts;
+    double sum = 0;
+  };
+  Snapshot Read() const;
+  const std::vector<double>& bounds() const { return bounds_; }
+
+ private:
+  const std::vector<double> bounds_;
+  std::unique_ptr<std::atomic<uint64_t>[]> counts_;  // of each bucket alone; the last one: above
+  std::atomic<double> sum_ = 0;
+};
+
+// The series of one process: those rows of the table that are its part's, and those that every
+// process has. Counters and histograms are on its page from the beginning, each with every value
+// that the table gives its labels. Thread-safe. What is named must be in the table and of its
+// process: anything else is a mistake in the code, and ends the process.
+class Metrics {
+ public:
+  // part: not kEvery. backend: where the process computes, "cpu" or "cuda".
+  explicit Metrics(MetricPart part, std::string_view backend = "cpu");
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  // The series of that name with these values of its labels, in their order. Lives as long as this.
+  Counter& counter(std::string_view name, std::initializer_list<std::string_view> values = {});
+  Gauge& gauge(std::string_view name, std::initializer_list<std::string_view> values = {});
+  Histogram& histogram(std::string_view name);
+
+  // A label of every series on the page, "run" for example. Empty values are left out.
+  void SetLabel(const std::string& name, std::string value);
+  // The same, unless there is one of that name already.
+  void SetLabelIfNone(const std::string& name, std::string value);
+
+  // Calls `refresh` before each page, until the returned object goes: for figures that are kept
+  // elsewhere. It may take locks and wait for threads that never wait for a page.
+  class Refresher;
+  [[nodiscard]] std::unique_ptr<Refresher> OnPage(std::function<void()> refresh);
+
+  // All series in Prometheus' text format, version 0.0.4.
+  std::string Page();
+
+ private:
+  struct Series;
+  using Refreshers = std::list<std::function<void()>>;
+
+  Series& Find(std::string_view name, MetricType type,
+               std::initializer_list<std::string_view> values);
+  void AddSeries(const MetricRow& row, std::vector<std::string> values);
+  void RefreshProcess();
+
+  std::mutex mutex_;  // of a page: labels, refreshers, and one page at a time
+  std::vector<std::pair<std::string, std::string>> labels_;
+  Refreshers refreshers_;
+  std::deque<Series> series_;  // in the table's order, constant after construction
+};
+
+class Metrics::Refresher {
+ public:
+  Refresher(Metrics* metrics, Refreshers::iterator place) : metrics_(metrics), place_(place) {}
+  // Waits for a page that is being made.
+  ~Refresher();
+  Refresher(const Refresher&) = delete;
+  Refresher& operator=(const Refresher&) = delete;
+
+ private:
+  Metrics* const metrics_;
+  const Refreshers::iterator place_;
+};
+
+// A figure that each worker has, as its spread over them: a gauge for each value of `stat`.
+class SpreadGauges {
+ public:
+  SpreadGauges(Metrics& metrics, std::string_view name);
+  // Of nobody: not on the page. NaN counts as more than everything, so that the maximum shows it.
+  void Set(std::vector<double> values);
+
+ private:
+  std::vector<Gauge*> gauges_;
+};
+
+// Adds the time it lives to a counter of seconds; nothing to none.
+class PhaseTimer {
+ public:
+  explicit PhaseTimer(Counter* seconds);
+  ~PhaseTimer();
+  PhaseTimer(const PhaseTimer&) = delete;
+  PhaseTimer& operator=(const PhaseTimer&) = delete;
+
+ private:
+  Counter* const seconds_;
+  const int64_t begin_ns_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_METRICS_METRICS_H_
