@@ -7,16 +7,17 @@
 {{- end -}}
 
 {{- define "longwave.config" -}}
+{{- /* Where a process listens and which authority it signs with, its command line says. */ -}}
+{{- $elsewhere := dict "metrics" (list "listen") "security" (list "authority") -}}
 {{- $given := .Values.config -}}
 {{- $managed := dict
       "run" (dict "shards" (int .Values.shards.replicas))
       "cluster" (dict "coordinator" (printf "%s:7070" (include "longwave.coordinatorHost" .)) "shard_host" "0.0.0.0")
-      "metrics" (dict "listen" "0.0.0.0:9464")
       "security" (dict "mode" (include "longwave.securityMode" .) "folder" "/etc/longwave/security") -}}
-{{- range $section, $keys := $managed -}}
-{{- range $key, $unused := $keys -}}
+{{- range $section, $unused := $given -}}
+{{- range $key := concat (get $managed $section | default dict | keys) (get $elsewhere $section | default list) -}}
 {{- if hasKey (get $given $section | default dict) $key -}}
-{{- fail (printf "config.%s.%s is the chart's to set: see shards.replicas and security.mode" $section $key) -}}
+{{- fail (printf "config.%s.%s is the chart's to set: see shards.replicas and security" $section $key) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

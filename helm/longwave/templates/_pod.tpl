@@ -120,7 +120,8 @@ topologySpreadConstraints:
 {{- if eq (include "longwave.securityMode" .root) "on" }}
 - name: security
   mountPath: /etc/longwave/security
-  readOnly: true
+  {{- /* A certificate that the pod has made is renewed by the process, in its place. */}}
+  readOnly: {{ ne .root.Values.security.source "chart" }}
 {{- end }}
 {{- with .part.extraVolumeMounts }}
 {{ toYaml . }}

@@ -18,32 +18,46 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret with the authority's key, by which the coordinator issues certificates to who joins with a token; empty
+     where that key isn't ours. */}}
+{{- define "longwave.signingSecret" -}}
+{{- if eq (include "longwave.securityMode" .) "on" -}}
+{{- with .Values.security -}}
+{{- if eq .source "secret" -}}
+{{- .secret.authority -}}
+{{- else if or (eq .source "chart") (not .certManager.issuerRef.name) -}}
+{{- include "longwave.authoritySecret" $ -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* dict root, component. */}}
 {{- define "longwave.securityVolumes" -}}
 {{- if eq (include "longwave.securityMode" .root) "on" }}
-{{- if eq .root.Values.security.source "chart" }}
+{{- $chart := eq .root.Values.security.source "chart" }}
 - name: security
+  {{- if $chart }}
   emptyDir:
     medium: Memory
     sizeLimit: 1Mi
+  {{- else }}
+  secret:
+    secretName: {{ include "longwave.certificateSecret" . }}
+    defaultMode: 0440
+  {{- end }}
+{{- $signing := include "longwave.signingSecret" .root }}
+{{- if and $signing (or $chart (eq .component "coordinator")) }}
 - name: authority
   secret:
-    secretName: {{ include "longwave.authoritySecret" .root }}
+    secretName: {{ $signing }}
     defaultMode: 0440
-{{- else }}
-- name: security
-  projected:
-    defaultMode: 0440
-    sources:
-      - secret:
-          name: {{ include "longwave.certificateSecret" . }}
-      {{- if and (eq .component "coordinator") (eq .root.Values.security.source "certManager") (not .root.Values.security.certManager.issuerRef.name) }}
-      # With the authority's key the coordinator redeems tokens of workers outside.
-      - secret:
-          name: {{ include "longwave.authoritySecret" .root }}
-          items:
-            - key: tls.key
-              path: ca.key
-      {{- end }}
+    {{- if eq .root.Values.security.source "certManager" }}
+    # cert-manager's names for an authority are those of any certificate.
+    items:
+      - {key: tls.crt, path: ca.crt}
+      - {key: tls.key, path: ca.key}
+    {{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}

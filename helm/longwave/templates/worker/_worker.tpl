@@ -59,6 +59,10 @@ spec:
         - --metrics=0.0.0.0:9464
         - --run-dir=/var/lib/longwave/run
         - --state-dir=/var/lib/longwave/state
+        {{- if eq $part.kind "StatefulSet" }}
+        # A pod that ends is started again: when the run is over, it stays.
+        - --stay-when-done
+        {{- end }}
         {{- if $part.gpu.enabled }}
         - --device=cuda
         {{- end }}
