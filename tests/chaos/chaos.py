@@ -32,11 +32,13 @@ RECOVERING_S = 6
 # So many of the workers may be away at once: the others are a quorum.
 AWAY_MAX = 2
 
-# What happens, how often, and how long it lasts at most, in seconds.
-Act = collections.namedtuple("Act", "what whom share seconds")
-ACTS = [Act("kill", "worker", 40, 3.0), Act("freeze", "worker", 25, 3.0),
-        Act("kill", "shard", 15, 1.0), Act("freeze", "shard", 5, 1.0),
-        Act("kill", "coordinator", 10, 2.0), Act("freeze", "coordinator", 5, 2.0)]
+# What happens, how many times in twenty, and how long it lasts at most, in seconds.
+Act = collections.namedtuple("Act", "what whom count seconds")
+ACTS = [Act("kill", "worker", 8, 3.0), Act("freeze", "worker", 5, 3.0),
+        Act("kill", "shard", 3, 1.0), Act("freeze", "shard", 1, 1.0),
+        Act("kill", "coordinator", 2, 2.0), Act("freeze", "coordinator", 1, 2.0)]
+# Fewer disturbances than one in so many intervals, and the test has tested nothing.
+INTERVALS_MAX = 3
 
 GRACE_MIN_S, GRACE_MAX_S = 0.5, 1.0
 # What the run is held to: without progress for the others at most the grace and a second after a
@@ -48,7 +50,7 @@ def configuration(options, rounds, text):
     tree = {
         "run": {"preset": "longwave", "steps": rounds, "workers": options.workers,
                 "shards": options.shards, "seed": options.seed, "validation_batches": 2},
-        "model": {"kind": "gpt", "d_model": 96 if options.mode == "integer" else 64, "layers": 1, "heads": 2, "context": 2 if options.mode == "integer" else 32},
+        "model": {"kind": "gpt", "d_model": 96, "layers": 1, "heads": 2, "context": 2},
         "data": {"path": str(text)},
         "train": {"batch": 1, "threads": 1, "device": "cpu"},
         "sync": {"quorum": 0.5, "segment_tiles": 1},
@@ -66,6 +68,7 @@ def configuration(options, rounds, text):
                             update="sgd",
                             eta=1, clip=0)
     else:
+        tree["model"].update(d_model=64, context=32)
         inner_steps = 5
         tree["run"].update(steps=rounds * inner_steps, validate_every=max(1, rounds // 10),
                            validation_batches=16)
@@ -136,8 +139,9 @@ class Chaos:
     def __init__(self, cluster, progress, rng, interval):
         self.cluster, self.progress, self.rng, self.interval = cluster, progress, rng, interval
         self.counts = collections.Counter()
-        self.events = []  # (begin, end, "worker" | "shard" | "coordinator")
+        self.events = []  # (begin, end, "worker" | "shard" | "coordinator", name)
         self.next = None
+        self.deck = []  # of acts: each kind comes as often as it says, in an order of chance
 
     def away(self):
         return [worker for worker in self.cluster.workers if worker.state in ("down", "frozen") or
@@ -167,18 +171,14 @@ class Chaos:
             self.next = now() + self.interval
         if now() < self.next:
             return
-        self.next = now() + self.rng.uniform(0.5, 1.5) * self.interval
-        act = self.rng.choices(ACTS, [act.share for act in ACTS])[0]
-        away = self.away()
-        group = {"worker": self.cluster.workers, "shard": self.cluster.shards,
-                 "coordinator": [self.cluster.coordinator]}[act.whom]
-        if act.whom == "worker" and len(away) >= AWAY_MAX:
-            return
-        if act.whom == "shard" and any(shard.state != "up" for shard in group):
-            return
-        group = [process for process in group if process.look() == "up" and process not in away]
+        if not self.deck:
+            self.deck = [act for act in ACTS for _ in range(act.count)]
+            self.rng.shuffle(self.deck)
+        group = self._targets(self.deck[-1])
         if not group:
-            return
+            return  # the card stays on top until there is somebody to hit
+        act = self.deck.pop()
+        self.next = now() + self.rng.uniform(0.5, 1.5) * self.interval
         target = self.rng.choice(group)
         if act.what == "kill":
             target.kill()
@@ -187,6 +187,17 @@ class Chaos:
         target.due = now() + self.rng.uniform(0.05, act.seconds)
         self.counts[f"{act.what} {act.whom}"] += 1
         self.events.append((now(), None, act.whom, target.name))
+
+    def _targets(self, act):
+        """Whom it may hit now: all but two of the workers are there, and all the shards."""
+        away = self.away()
+        group = {"worker": self.cluster.workers, "shard": self.cluster.shards,
+                 "coordinator": [self.cluster.coordinator]}[act.whom]
+        if act.whom == "worker" and len(away) >= AWAY_MAX:
+            return []
+        if act.whom == "shard" and any(shard.state != "up" for shard in group):
+            return []
+        return [process for process in group if process.look() == "up" and process not in away]
 
 
 def pauses(progress, chaos, begin, end):
@@ -332,6 +343,10 @@ def report(options, summary, progress, chaos, good):
           f"{sum(chaos.counts.values())} times: {acts or 'nothing'}")
     if not good:
         wrong.append("the audit has found something")
+    if sum(chaos.counts.values()) < seconds / options.interval / INTERVALS_MAX:
+        wrong.append(f"only {sum(chaos.counts.values())} disturbances in {seconds:.0f} s")
+    if under == 0:
+        wrong.append("no round was finished under chaos")
     if not summary["replicas_equal"]:
         wrong.append("replicas differ at the end")
     if not progress.has_journals:
