@@ -1,0 +1,56 @@
+#ifndef LONGWAVE_TESTS_UNIT_METRICS_HTTP_GET_H_
+#define LONGWAVE_TESTS_UNIT_METRICS_HTTP_GET_H_
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace longwave {
+
+// A connection to "host:port"; -1: nobody listens.
+inline int ConnectTo(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0) return -1;
+  int fd = socket(found->ai_family, SOCK_STREAM, 0);
+  if (connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
+    close(fd);
+    fd = -1;
+  }
+  freeaddrinfo(found);
+  return fd;
+}
+
+struct HttpAnswer {
+  int status = 0;
+  std::string head, body;
+};
+
+// What the server answers until it closes; status 0: nothing.
+inline HttpAnswer Request(const std::string& address, const std::string& method,
+                          const std::string& path) {
+  const int fd = ConnectTo(address);
+  if (fd < 0) return {};
+  const std::string request = method + " " + path + " HTTP/1.1\r\nHost: test\r\n\r\n";
+  std::string text;
+  if (write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
+    char buffer[1 << 16];
+    for (ssize_t got; (got = read(fd, buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<size_t>(got));
+  }
+  close(fd);
+  const size_t end = text.find("\r\n\r\n");
+  if (end == std::string::npos) return {};
+  return {std::atoi(text.c_str() + text.find(' ')), text.substr(0, end), text.substr(end + 4)};
+}
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_UNIT_METRICS_HTTP_GET_H_
