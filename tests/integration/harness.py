@@ -77,6 +77,7 @@ class Child:
         self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.errors = ""
+        self._more_errors = threading.Condition()
         # Read aside, so that a full pipe never stops the process.
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()
@@ -85,7 +86,16 @@ class Child:
         self._timer.start()
 
     def _read_errors(self):
-        self.errors = self.process.stderr.read()
+        for line in self.process.stderr:
+            with self._more_errors:
+                self.errors += line
+                self._more_errors.notify_all()
+
+    def await_log(self, wanted):
+        """Waits until the log, which is standard error, has `wanted`."""
+        with self._more_errors:
+            if not self._more_errors.wait_for(lambda: wanted in self.errors, DEADLINE_S):
+                raise AssertionError(f"nothing of {wanted!r} in {self.errors}")
 
     def await_line(self, wanted):
         """Reads up to a line that contains `wanted`; fails at the end of the output."""

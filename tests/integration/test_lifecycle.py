@@ -196,6 +196,58 @@ class ByHand(IntegrationTest):
             status, _, errors = server.finish()
             self.assertEqual(status, 0, errors)
 
+    def test_what_stays_when_done_stays_and_comes_back_to_stay(self):
+        """As pods, which are started again whenever they end."""
+        config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1,
+                                   sync__inner_steps=6)
+        coordinator = self.start("longwave-server", "--role=coordinator", "--config", config,
+                                 "--listen", "127.0.0.1:0", "--state-dir", self.root / "c")
+        address = coordinator.await_line("ready ").split()[1]
+        common = ["--config", config, "--coordinator", address, "--stay-when-done"]
+        worker = ["longwave-worker", *common, "--name", "w", "--run-dir", self.root, "--state-dir",
+                  self.root / "w"]
+        shard = ["longwave-server", "--role=shard", "--shard", 0, *common, "--state-dir",
+                 self.root / "s", "--health", "127.0.0.1:0", "--advertise", "127.0.0.1:"]
+        # An address without a port is refused before anything is opened.
+        status, _, errors = self.start(*shard).finish()
+        self.assertEqual(status, 1, errors)
+        self.assertIn("--advertise: endpoint", errors)
+        shard = shard[:-2]
+        for _ in range(2):
+            children = [self.start(*shard), self.start(*worker)]
+            for child in children:
+                child.await_log("stays until it is told to end")
+            for child in children:
+                child.process.terminate()
+                status, _, errors = child.finish()
+                self.assertEqual(status, 0, errors)
+        coordinator.process.terminate()
+        status, _, errors = coordinator.finish()
+        self.assertEqual(status, 0, errors)
+
+    def test_a_coordinator_that_is_told_to_end_comes_back_to_its_run(self):
+        config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1,
+                                   run__steps=2000, sync__inner_steps=4)
+        serve = ["longwave-server", "--role=coordinator", "--config", config, "--state-dir",
+                 self.root / "c", "--run-dir", self.root, "--listen"]
+        coordinator = self.start(*serve, "127.0.0.1:0")
+        address = coordinator.await_line("ready ").split()[1]
+        common = ["--config", config, "--coordinator", address]
+        shard = self.start("longwave-server", "--role=shard", "--shard", 0, *common)
+        worker = self.start("longwave-worker", *common, "--name", "w", "--run-dir", self.root)
+        worker.await_log("training ")
+        coordinator.process.terminate()
+        status, _, errors = coordinator.finish()
+        self.assertEqual(status, 0, errors)
+        self.assertIn("the run goes on when it is started again", errors)
+        coordinator = self.start(*serve, address)
+        coordinator.await_line("ready ")
+        for child in (worker, shard):
+            status, _, errors = child.finish()
+            self.assertEqual(status, 0, errors)
+        status, output, errors = self.start("longwave", "status", address).finish()
+        self.assertIn("finished", output, errors)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
+#include "common/link/endpoint.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -409,6 +410,17 @@ TEST(LinkEndpoint, RefusesWhatIsNotAnEndpoint) {
   }
   EXPECT_EQ(Router::Bind("127.0.0.1:0").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Router::Bind("tcp://192.0.2.1:0").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LinkEndpoint, AnAddressToConnectToMayLackItsScheme) {
+  EXPECT_EQ(EndpointToConnectTo("shard-0.example:7072").value_or(""), "tcp://shard-0.example:7072");
+  EXPECT_EQ(EndpointToConnectTo("tcp://[::1]:7072").value_or(""), "tcp://[::1]:7072");
+  for (const char* address : {"", "host", "host:0", "host:*", ":1", "udp://host:1", "0.0.0.0:7072",
+                              "tcp://0.0.0.0:7072", "[::]:7072", "*:7072"}) {
+    const auto endpoint = EndpointToConnectTo(address);
+    EXPECT_EQ(endpoint.status().code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_THAT(std::string(endpoint.status().message()), HasSubstr(address));
+  }
 }
 
 TEST(LinkEndpoint, StarIsAnyFreePort) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,23 @@ TEST_F(CoordinatorServiceTest, StartedAgainItGoesOnWithTheRun) {
   EXPECT_EQ(status.record_count, 2u);
   EXPECT_EQ(status.records.at(1).tokens, 20u);
   EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0", "{\"round\":1"));
+}
+
+TEST_F(CoordinatorServiceTest, ToldToEndItLeavesTheRunToBeGoneOnWith) {
+  Start();
+  Begin();
+  const auto before = Report(0);
+  ASSERT_TRUE(before.ok()) << before.status();
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(service_->Run(stop.get_token()).ok());
+  Start();
+  EXPECT_EQ(Status().phase, RunPhase::kTraining);
+  ASSERT_TRUE(KnowEpoch(1).ok());
+  const auto reply = Report(1);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->run, before->run);
+  EXPECT_EQ(reply->instruction, Instruction::kContinue);
 }
 
 TEST_F(CoordinatorServiceTest, StartedAgainBeforeTheRunBeganItStillWaits) {

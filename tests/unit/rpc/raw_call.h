@@ -1,0 +1,59 @@
+#ifndef LONGWAVE_TESTS_UNIT_RPC_RAW_CALL_H_
+#define LONGWAVE_TESTS_UNIT_RPC_RAW_CALL_H_
+
+// gRPC as a stranger speaks it: a method's name and bytes.
+#include <string>
+#include <vector>
+
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+
+namespace longwave {
+
+// The bytes that `method` answers to the bytes `request`.
+inline std::string CallRaw(const std::string& address, const std::string& method,
+                           const std::string& request) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareCall(&context, method, &queue);
+  const grpc::Slice slice(request);
+  const grpc::ByteBuffer sent(&slice, 1);
+  grpc::ByteBuffer received;
+  grpc::Status status;
+  void* tag = nullptr;
+  bool ok = false;
+  call->StartCall(&tag);
+  queue.Next(&tag, &ok);
+  call->Write(sent, &tag);
+  queue.Next(&tag, &ok);
+  call->WritesDone(&tag);
+  queue.Next(&tag, &ok);
+  call->Read(&received, &tag);
+  queue.Next(&tag, &ok);
+  call->Finish(&status, &tag);
+  queue.Next(&tag, &ok);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  std::vector<grpc::Slice> slices;
+  std::string bytes;
+  if (received.Dump(&slices).ok()) {
+    for (const grpc::Slice& part : slices) {
+      bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
+    }
+  }
+  return bytes;
+}
+
+// What a probe of `service` hears from the health service there: 1 serving, 2 not; 0 no answer.
+inline int ProbeHealth(const std::string& address, const std::string& service) {
+  // HealthCheckRequest{service = 1}, HealthCheckResponse{status = 1}.
+  const std::string request =
+      service.empty() ? "" : std::string("\x0a") + static_cast<char>(service.size()) + service;
+  const std::string answer = CallRaw(address, "/grpc.health.v1.Health/Check", request);
+  return answer.size() == 2 && answer[0] == 8 ? answer[1] : 0;
+}
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_UNIT_RPC_RAW_CALL_H_
