@@ -26,12 +26,15 @@ diff -u "$chart/README.md" "$work/chart/README.md" ||
   fail "$chart/README.md is not what its values say: tools/check_chart.sh --write"
 
 for values in '' tests/helm/values/*.yaml; do
-  "$bin/helm" lint --strict --quiet --kube-version "$kubernetes" ${values:+-f "$values"} "$chart" > "$work/lint" ||
+  "$bin/helm" lint --strict --kube-version "$kubernetes" ${values:+-f "$values"} "$chart" > "$work/lint" 2>&1 &&
+    ! grep -E '^\[(INFO|WARNING|ERROR)\]' "$work/lint" >/dev/null ||
     { cat "$work/lint"; fail "helm lint --strict ${values:+-f $values}"; }
 done
 echo 'chart: no lint findings'
 
 "$bin/helm-unittest" --strict "$chart"
+python3 -B tests/helm/switches.py "$bin/helm" "$chart"
+echo 'chart: every value is set in a unit test'
 
 conform() { "$bin/kubeconform" -strict -schema-location '.tools/schemas/{{.ResourceKind}}{{.KindSuffix}}.json' "$@"; }
 render() { "$bin/helm" template run "$chart" --namespace training --kube-version "$kubernetes" "$@"; }
@@ -43,6 +46,31 @@ for values in '' tests/helm/values/*.yaml; do
   conform -summary "$work/objects.yaml" | sed "s|^Summary:|chart: ${values:-the defaults}:|" ||
     fail "kubeconform ${values:+-f $values}"
 done
+
+# Who scales replaces no pod, and who changes the configuration replaces all.
+given=(--set security.chart.existingAuthority=given)
+changed() { diff <(render "${given[@]}") <(render "${given[@]}" "$@") | grep '^>' || true; }
+[ "$(changed --set workers.replicas=5 | sed 's/^> *//')" = 'replicas: 5' ] ||
+  fail 'another number of workers changes more than that number'
+[ "$(changed --set config.train.batch=9 | grep -c checksum/config)" = 3 ] ||
+  fail 'another configuration does not replace the pods of all three parts'
+[ "$(changed --set metrics.podMonitor.enabled=true | grep -c checksum/config)" = 0 ] ||
+  fail 'a switch of the metrics replaces pods'
+# A Job that changes has another name; one that is scaled keeps its own.
+job() { render "${given[@]}" --set workers.kind=Job "$@" -s templates/worker/job.yaml | sed -n 's/^  name: //p'; }
+[ "$(job)" = "$(job --set workers.replicas=5)" ] || fail 'a Job that is scaled gets another name'
+[ "$(job)" != "$(job --set images.worker.tag=new)" ] || fail 'a Job of other pods keeps its name'
+echo 'chart: scaling changes nothing else, configuration everything'
+
+# The authority is one: a pair, of the age that was asked for.
+render --set security.chart.authorityDays=7 -s templates/security/authority.yaml > "$work/authority.yaml"
+for file in ca.crt ca.key; do sed -n "s/^  $file: //p" "$work/authority.yaml" | base64 -d > "$work/$file"; done
+openssl x509 -in "$work/ca.crt" -noout -text | grep -q 'CA:TRUE' || fail 'the authority is none'
+openssl x509 -in "$work/ca.crt" -noout -checkend $((6 * 86400)) >/dev/null || fail 'the authority ends too early'
+openssl x509 -in "$work/ca.crt" -noout -checkend $((8 * 86400)) >/dev/null && fail 'the authority ends too late'
+diff <(openssl x509 -in "$work/ca.crt" -noout -pubkey) <(openssl pkey -in "$work/ca.key" -pubout) ||
+  fail "the authority's key is another's"
+echo 'chart: the authority is one'
 
 # A ConfigMap holds 1 MiB, and kubectl apply writes it once more into an annotation of at most 256 KiB.
 for dashboard in "$chart"/dashboards/*.json; do
