@@ -6,6 +6,8 @@ HELM is the program, which also reads YAML for us; the next three are the folder
 first, custom resource definitions of the others. JobSet is in no module; of it the fields that the chart uses are
 written here, and the Job in it is Kubernetes' own.
 
+Beside them, in OUT/crds.json, stand the definitions themselves, for an API server.
+
 Every object refuses properties that it doesn't know, as kubeconform's -strict does.
 """
 
@@ -108,6 +110,17 @@ def job_set():
         'metadata': {'$ref': f'#/definitions/{OBJECT_META}'}, 'spec': spec}}
 
 
+def job_set_definition():
+    """Takes whatever is in it: what the chart writes is checked against job_set()."""
+    return {'apiVersion': 'apiextensions.k8s.io/v1', 'kind': 'CustomResourceDefinition',
+            'metadata': {'name': 'jobsets.jobset.x-k8s.io', 'annotations': {
+                'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/jobset'}},
+            'spec': {'group': 'jobset.x-k8s.io', 'scope': 'Namespaced',
+                     'names': {'kind': 'JobSet', 'plural': 'jobsets', 'singular': 'jobset', 'listKind': 'JobSetList'},
+                     'versions': [{'name': 'v1alpha2', 'served': True, 'storage': True, 'schema': {'openAPIV3Schema': {
+                         'type': 'object', 'x-kubernetes-preserve-unknown-fields': True}}}]}}
+
+
 def main():
     helm = sys.argv[1]
     kubernetes, prometheus_operator, cert_manager, out = map(pathlib.Path, sys.argv[2:])
@@ -119,7 +132,10 @@ def main():
         for which in definition.get('x-kubernetes-group-version-kind', []):
             if which['kind'] in KINDS and definition.get('properties', {}).get('metadata'):
                 write(out, which['kind'], which['group'], which['version'], DEFINITIONS[name])
-    for definition in custom_resources(helm, prometheus_operator, cert_manager):
+    definitions = list(custom_resources(helm, prometheus_operator, cert_manager))
+    definitions.append(job_set_definition())
+    (out / 'crds.json').write_text(json.dumps({'apiVersion': 'v1', 'kind': 'List', 'items': definitions}))
+    for definition in definitions[:-1]:
         spec = definition['spec']
         for version in spec['versions']:
             schema = closed(version['schema']['openAPIV3Schema'])

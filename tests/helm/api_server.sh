@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Installs, upgrades and removes the chart on a real API server: etcd and kube-apiserver alone, so nothing runs, but
+# everything is admitted, under the restricted Pod Security Standard, with the custom resources that it can use.
+# Ends with status 77 and a reason where one of the programs is missing.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+skip() { echo "api server: skipped: $1"; exit 77; }
+fail() { echo "api server: $1" >&2; exit 1; }
+
+tools/helm.sh --there
+export PATH=$PWD/.tools/bin:${KUBE_BIN:-$HOME/.cache/kube-from-source/bin}:$PATH
+for program in etcd kube-apiserver kubectl; do
+  command -v "$program" >/dev/null || skip "no $program here (\$KUBE_BIN)"
+done
+
+work=$(mktemp -d)
+servers=()
+clean() {
+  for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; done
+  wait
+  rm -rf "$work"
+}
+trap clean EXIT
+read -r client_port peer_port api_port < <(python3 -c '
+import socket
+sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+print(*[s.getsockname()[1] for s in sockets])')
+
+etcd --data-dir "$work/etcd" --unsafe-no-fsync --listen-client-urls "http://127.0.0.1:$client_port" \
+  --advertise-client-urls "http://127.0.0.1:$client_port" --listen-peer-urls "http://127.0.0.1:$peer_port" \
+  > "$work/etcd.log" 2>&1 &
+servers+=($!)
+openssl genrsa -out "$work/accounts.key" 2048 2>/dev/null
+echo 'secret,admin,1,system:masters' > "$work/tokens"
+kube-apiserver --etcd-servers "http://127.0.0.1:$client_port" --bind-address 127.0.0.1 --advertise-address 127.0.0.1 \
+  --secure-port "$api_port" --cert-dir "$work/certificates" --token-auth-file "$work/tokens" \
+  --service-account-key-file "$work/accounts.key" --service-account-signing-key-file "$work/accounts.key" \
+  --service-account-issuer https://kubernetes.default.svc --service-cluster-ip-range 10.96.0.0/16 \
+  --authorization-mode RBAC --endpoint-reconciler-type none > "$work/apiserver.log" 2>&1 &
+servers+=($!)
+export KUBECONFIG=$work/kubeconfig
+cat > "$KUBECONFIG" <<K
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:$api_port", insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: secret}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+K
+for _ in $(seq 240); do
+  if kubectl get --raw /readyz >/dev/null 2>&1; then break; fi
+  kill -0 "${servers[@]}" 2>/dev/null || { tail -5 "$work"/*.log; fail 'etcd or kube-apiserver has ended'; }
+  sleep 0.5
+done
+kubectl get --raw /readyz >/dev/null || { tail -5 "$work/apiserver.log"; fail 'kube-apiserver did not come up'; }
+
+kubectl create -f .tools/schemas/crds.json >/dev/null
+kubectl wait --for condition=Established crd --all --timeout 60s >/dev/null
+kubectl create priorityclass low --value 1 >/dev/null
+kubectl create -f - >/dev/null <<'K'
+{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}
+K
+kubectl create namespace training >/dev/null
+kubectl label namespace training pod-security.kubernetes.io/{enforce,warn}=restricted >/dev/null
+
+chart=helm/longwave
+kubectl() { command kubectl -n training "$@"; }
+helm() { command helm -n training "$@"; }
+# Of a workload, the pod that its controller would make: the API server says whether it admits it.
+pods_of() {
+  kubectl get "$1" -l app.kubernetes.io/instance=run -o json | python3 -c '
+import json, sys
+for item in json.load(sys.stdin)["items"]:
+    spec = item["spec"]
+    spec = spec["replicatedJobs"][0]["template"]["spec"] if item["kind"] == "JobSet" else spec
+    pod = dict(spec["template"], apiVersion="v1", kind="Pod")
+    pod["metadata"]["name"] = item["metadata"]["name"] + "-0"
+    # Its controller replaces the claims that it makes by volumes.
+    pod["spec"].setdefault("volumes", []).extend(
+        {"name": claim["metadata"]["name"], "emptyDir": {}} for claim in spec.get("volumeClaimTemplates", []))
+    print(json.dumps(pod))'
+}
+
+for values in '' tests/helm/values/*.yaml; do
+  helm install run "$chart" ${values:+-f "$values"} > "$work/installed" 2>&1 ||
+    { cat "$work/installed"; fail "helm install ${values:+-f $values}"; }
+  if grep -i warning "$work/installed"; then fail "helm install ${values:+-f $values} was warned of"; fi
+  pods=0
+  while read -r pod; do
+    kubectl create --dry-run=server -f - <<< "$pod" > "$work/pod" 2>&1 || { cat "$work/pod"; fail 'a pod was refused'; }
+    pods=$((pods + 1))
+  done < <(for kind in statefulsets jobs jobsets; do pods_of "$kind"; done)
+  wanted=3
+  if grep -qs 'kind: None' "$values"; then wanted=2; fi
+  ((pods == wanted)) || fail "${values:-the defaults}: got $pods kinds of pods, wanted $wanted"
+  helm upgrade run "$chart" ${values:+-f "$values"} --set commonAnnotations.again=yes >/dev/null
+  helm uninstall run --wait >/dev/null
+  left=$(kubectl get statefulsets,jobs,services,configmaps,secrets -l app.kubernetes.io/instance=run -o name)
+  [ -z "$left" ] || fail "helm uninstall left $left"
+  echo "api server: ${values:-the defaults}: installed, $pods kinds of pods admitted, upgraded, removed"
+done
+
+authority() { kubectl get secret run-longwave-authority -o jsonpath='{.data}'; }
+helm install run "$chart" >/dev/null
+before=$(authority)
+helm upgrade run "$chart" --set workers.replicas=5 >/dev/null
+[ "$(authority)" = "$before" ] || fail 'an upgrade made another authority'
+[ "$(kubectl get statefulset run-longwave-worker -o jsonpath='{.spec.replicas}')" = 5 ] || fail 'workers were not scaled'
+[ "$(kubectl get statefulset run-longwave-worker -o jsonpath='{.metadata.generation}')" = 2 ] &&
+  [ "$(kubectl get statefulset run-longwave-shard -o jsonpath='{.metadata.generation}')" = 1 ] ||
+  fail 'scaling the workers changed more than them'
+if helm upgrade run "$chart" --set shards.replicas=3 > "$work/refused" 2>&1; then fail 'took another number of shards'; fi
+grep -q "the run has 2 shards, and that can't change" "$work/refused" || { cat "$work/refused"; fail 'another refusal'; }
+helm uninstall run --wait >/dev/null
+echo 'api server: an upgrade keeps the authority, scales the workers alone and keeps the shards'
+
+jobs() { kubectl get jobs -o name | sort | tr '\n' ' '; }
+helm install run "$chart" --set workers.kind=Job >/dev/null
+first=$(jobs)
+helm upgrade run "$chart" --set workers.kind=Job,workers.replicas=5 >/dev/null
+[ "$(jobs)" = "$first" ] || fail 'scaling made another Job'
+[ "$(kubectl get jobs -o jsonpath='{.items[*].spec.completions}')" = 5 ] || fail 'the Job was not scaled'
+helm upgrade run "$chart" --set workers.kind=Job,images.worker.tag=new --wait=false >/dev/null
+grep -q . <<< "$(jobs)" && [ "$(jobs)" != "$first" ] || fail 'another image is in the same Job'
+helm uninstall run >/dev/null
+echo 'api server: a Job is scaled as it is, and replaced where it changes'
