@@ -56,10 +56,16 @@ changed() { diff <(render "${given[@]}") <(render "${given[@]}" "$@") | grep '^>
   fail 'another configuration does not replace the pods of all three parts'
 [ "$(changed --set metrics.podMonitor.enabled=true | grep -c checksum/config)" = 0 ] ||
   fail 'a switch of the metrics replaces pods'
-# A Job that changes has another name; one that is scaled keeps its own.
-job() { render "${given[@]}" --set workers.kind=Job "$@" -s templates/worker/job.yaml | sed -n 's/^  name: //p'; }
-[ "$(job)" = "$(job --set workers.replicas=5)" ] || fail 'a Job that is scaled gets another name'
-[ "$(job)" != "$(job --set images.worker.tag=new)" ] || fail 'a Job of other pods keeps its name'
+# A Job that changes has another name; one that is scaled keeps its own, but a JobSet can't be scaled.
+job() {
+  local kind=$1
+  shift
+  render "${given[@]}" --set "workers.kind=$kind" "$@" -s "templates/worker/${kind,,}.yaml" | sed -n 's/^  name: //p'
+}
+[ "$(job Job)" = "$(job Job --set workers.replicas=5)" ] || fail 'a Job that is scaled gets another name'
+[ "$(job Job)" != "$(job Job --set images.worker.tag=new)" ] || fail 'a Job of other pods keeps its name'
+[ "$(job JobSet)" = "$(job JobSet)" ] || fail 'a JobSet has another name each time'
+[ "$(job JobSet)" != "$(job JobSet --set workers.replicas=5)" ] || fail 'a JobSet of another size keeps its name'
 echo 'chart: scaling changes nothing else, configuration everything'
 
 # The authority is one: a pair, of the age that was asked for.

@@ -11,14 +11,18 @@ loadBalancerSourceRanges:
 {{- end }}
 {{- end -}}
 
-{{/* dict root, component, part. */}}
+{{/* dict root, component, part, and minAvailable for pods of a Job: Kubernetes can't count a Job's pods otherwise. */}}
 {{- define "longwave.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
   {{- include "longwave.metadata" . | nindent 2 }}
 spec:
+  {{- if hasKey . "minAvailable" }}
+  minAvailable: {{ .minAvailable }}
+  {{- else }}
   maxUnavailable: {{ .part.podDisruptionBudget.maxUnavailable }}
+  {{- end }}
   # A pod that isn't ready may always be moved: it can't be waited for.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:

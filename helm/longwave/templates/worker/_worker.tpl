@@ -122,10 +122,11 @@ spec:
     {{- end }}
 {{- end -}}
 
-{{/* A Job's pods can't be changed, its number of them can: another template is another Job. */}}
+{{/* A Job's pods can't be changed, its number of them can; of a JobSet nothing can: another template is another Job. */}}
 {{- define "longwave.workerJobName" -}}
-{{- $pod := include "longwave.workerPod" (dict "root" . "restartPolicy" "Never") -}}
-{{- printf "%s-worker-%s" (include "longwave.fullname" .) (printf "%s%v" $pod .Values.workers.job | sha256sum | trunc 8) -}}
+{{- $fixed := list (include "longwave.workerPod" (dict "root" . "restartPolicy" "Never")) .Values.workers.job -}}
+{{- if eq .Values.workers.kind "JobSet" }}{{ $fixed = append $fixed .Values.workers.replicas }}{{ end -}}
+{{- printf "%s-worker-%s" (include "longwave.fullname" .) (toJson $fixed | sha256sum | trunc 8) -}}
 {{- end -}}
 
 {{- define "longwave.workerJobSpec" -}}
