@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# The Helm release on a real Kubernetes: installs it with 2 shards and 3 workers, trains to the end, and meanwhile
+# kills a shard's pod and the coordinator's, upgrades the release and scales the workers (scenario.py has it all).
+#
+#   tests/kube/run.sh [build/bin] [options of scenario.py]
+#
+# The cluster: the one of KUBECONFIG, if that is set; else one of kind, if it is installed; else the one node of
+# ../shared/kube, built on the first call (a quarter of an hour). With KUBECONFIG, either LONGWAVE_LOAD is a command
+# that brings an image of buildah's store to the cluster (it is called with the image's name), or the images are
+# there already under LONGWAVE_IMAGES (a prefix) and LONGWAVE_TAG.
+#
+# Ends with `N passed, N failed`; status 77 and a reason where no cluster can be had.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+programs=build/bin
+if (($#)) && [ -d "$1" ]; then programs=$1; shift; fi
+one_node=$PWD/../shared/kube
+
+skip() { echo "skipped: $1"; exit 77; }
+note() { printf '== %s (%ds)\n' "$1" "$SECONDS"; }
+for program in longwave longwave-server longwave-worker; do
+  [ -x "$programs/$program" ] || skip "$programs has no $program"
+done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/longwave-kube-XXXX")
+tag=kube-test-$$
+down=()
+clean_up() {
+  local status=$?
+  if [ -n "${LONGWAVE_KEEP:-}" ]; then
+    echo "kept: $work, KUBECONFIG=$KUBECONFIG"
+  else
+    "${down[@]}" >/dev/null 2>&1 || true
+    for part in server worker; do
+      buildah --storage-driver vfs rmi "localhost/longwave-$part:$tag" >/dev/null 2>&1 || true
+    done
+    rm -rf "$work"
+  fi
+  exit "$status"
+}
+
+if [ -n "${KUBECONFIG:-}" ]; then
+  load=${LONGWAVE_LOAD:-}
+elif command -v kind >/dev/null && { command -v docker || command -v podman; } >/dev/null; then
+  note 'a cluster of kind'
+  export KUBECONFIG=$work/kubeconfig
+  kind create cluster --name "longwave-$$" --wait 120s >"$work/kind.log" 2>&1 || { tail -5 "$work/kind.log" >&2; exit 1; }
+  down=(kind delete cluster --name "longwave-$$")
+  trap clean_up EXIT
+  load=load_into_kind
+elif [ -x "$one_node/up.sh" ]; then
+  [ "$(id -u)" = 0 ] || skip 'the one-node Kubernetes needs root'
+  command -v go >/dev/null || skip 'the one-node Kubernetes is built with Go, which is not installed'
+  export KUBE_BIN=${KUBE_BIN:-$HOME/.cache/kube-from-source/bin} KUBE_RUN=$work/node
+  if [ ! -x "$KUBE_BIN/kubelet" ] || ! command -v buildah containerd runc etcd >/dev/null; then
+    note 'building Kubernetes from source'
+    "$one_node/build.sh" >"$work/build.log" 2>&1 || { tail -5 "$work/build.log"; skip 'Kubernetes could not be built here'; }
+  fi
+  export PATH=$KUBE_BIN:$PATH
+  note 'starting one node'
+  down=("$one_node/down.sh")
+  trap clean_up EXIT
+  "$one_node/up.sh" >"$work/up.log" 2>&1 || { tail -5 "$work/up.log" >&2; skip 'no node could be started on this machine'; }
+  export KUBECONFIG=$KUBE_RUN/pki/admin.conf
+  load=$one_node/load.sh
+else
+  skip 'no KUBECONFIG, no kind, no ../shared/kube'
+fi
+trap clean_up EXIT
+for tool in helm kubectl; do command -v $tool >/dev/null || skip "$tool is not installed"; done
+kubectl version >/dev/null 2>&1 || skip "no cluster answers at $KUBECONFIG"
+
+load_into_kind() {
+  buildah --storage-driver vfs push -q "$1" "docker-archive:$work/image.tar:$1"
+  kind load image-archive --name "longwave-$$" "$work/image.tar"
+  rm "$work/image.tar"
+}
+
+images=${LONGWAVE_IMAGES:-localhost/}
+if [ -n "$load" ]; then
+  command -v buildah >/dev/null || skip 'buildah is not installed'
+  note 'building and loading the images'
+  helm/images/build.sh --programs "$programs" --tag "$tag"
+  for part in server worker; do $load "localhost/longwave-$part:$tag"; done
+else
+  tag=${LONGWAVE_TAG:?the tag of the images, or LONGWAVE_LOAD, a command that loads them}
+fi
+
+note 'the scenario'
+python3 -B tests/kube/scenario.py --programs "$programs" --images "$images" --tag "$tag" --work "$work" \
+  $([ ! -x "$load" ] || echo "--load $load") "$@"

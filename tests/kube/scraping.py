@@ -1,0 +1,81 @@
+"""A real Prometheus that scrapes the release's pods: Debian's, on this machine, by way of the API server, which
+reaches pods wherever the cluster is."""
+
+import base64
+import json
+import shutil
+import socket
+import urllib.parse
+import urllib.request
+
+from cluster import Failed, Service, command, wait_until
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Queries:
+    """Asks a Prometheus at `base`."""
+
+    base = ""
+
+    def ask(self, path):
+        with urllib.request.urlopen(f"{self.base}{path}", timeout=10) as answer:
+            return json.load(answer)["data"]
+
+    def query(self, expression):
+        try:
+            return self.ask("/api/v1/query?" + urllib.parse.urlencode({"query": expression}))["result"]
+        except OSError as error:
+            raise Failed(f"Prometheus: {error}") from error
+
+    def up(self):
+        """By pod: 1 if its last scrape went well."""
+        return {sample["metric"].get("pod", "?"): float(sample["value"][1]) for sample in self.query("up")}
+
+
+class HostPrometheus(Queries):
+    def __init__(self, work, namespace):
+        if shutil.which("prometheus") is None:
+            raise Failed("no prometheus here (the package of that name)")
+        view = json.loads(command("kubectl", "config", "view", "--raw", "--flatten", "--minify", "-o", "json"))
+        cluster, user = view["clusters"][0]["cluster"], view["users"][0]["user"]
+        folder = work / "prometheus"
+        folder.mkdir()
+        tls = {}
+        for key, name in (("certificate-authority-data", "ca_file"), ("client-certificate-data", "cert_file"),
+                          ("client-key-data", "key_file")):
+            value = cluster.get(key) or user.get(key)
+            if value:
+                (folder / name).write_bytes(base64.b64decode(value))
+                tls[name] = str(folder / name)
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(json.dumps(view), encoding="utf-8")
+        server = urllib.parse.urlsplit(cluster["server"])
+        job = {
+            "job_name": "longwave", "scheme": server.scheme, "tls_config": tls, "scrape_interval": "2s",
+            "scrape_timeout": "2s",
+            "kubernetes_sd_configs": [{"role": "pod", "kubeconfig_file": str(kubeconfig),
+                                       "namespaces": {"names": [namespace]}}],
+            "relabel_configs": [
+                {"source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": "metrics", "action": "keep"},
+                {"source_labels": ["__meta_kubernetes_namespace", "__meta_kubernetes_pod_name"], "separator": "/",
+                 "regex": "(.*)/(.*)", "replacement": "/api/v1/namespaces/$1/pods/$2:9464/proxy/metrics",
+                 "target_label": "__metrics_path__"},
+                {"target_label": "__address__", "replacement": server.netloc},
+                {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"}]}
+        if "token" in user:
+            job["authorization"] = {"credentials": user["token"]}
+        config = folder / "prometheus.yml"
+        config.write_text(json.dumps({"scrape_configs": [job]}), encoding="utf-8")  # JSON is YAML
+        port = free_port()
+        self.base = f"http://127.0.0.1:{port}"
+        self.service = Service(folder / "log", "prometheus", f"--config.file={config}",
+                               f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}")
+        wait_until("Prometheus", lambda: self.query("1"), 30)
+
+    def close(self):
+        self.service.close()
