@@ -1,14 +1,23 @@
 #include "common/metrics/metrics_server.h"
 
-#include <civetweb.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
+#include <cerrno>
+#include <list>
 #include <string_view>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/listen_address.h"
+#include "common/base/clock.h"
+#include "common/base/listener.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
@@ -17,82 +26,163 @@ namespace {
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
 constexpr char kPageType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-class MetricsServerImpl final : public MetricsServer {
+struct Answer {
+  const char* status = "200 OK";
+  const char* type = kPlainText;
+  std::string body;
+  const char* more = "";  // of the head
+};
+
+std::string Written(const Answer& answer, bool with_body) {
+  return absl::StrCat("HTTP/1.1 ", answer.status, "\r\nContent-Type: ", answer.type,
+                      "\r\nContent-Length: ", answer.body.size(), answer.more,
+                      "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
+                      with_body ? answer.body : std::string());
+}
+
+// One request, and what is left to send of its answer.
+class Connection {
  public:
-  explicit MetricsServerImpl(Metrics* metrics) : metrics_(metrics) {}
-  ~MetricsServerImpl() override {
-    if (context_ != nullptr) mg_stop(context_);
-  }
+  explicit Connection(int fd)
+      : fd_(fd), deadline_(MonotonicNow() + MetricsServer::kRequestPatience) {}
+  ~Connection() { close(fd_); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
-  absl::Status Listen(const std::string& address) {
-    LONGWAVE_ASSIGN_OR_RETURN(const ListenAddress at, FindListenAddress(address));
-    const std::string place = absl::StrCat(at.numeric, ":", at.port);
-    const std::string timeout = absl::StrCat(kRequestTimeoutMs);
-    // Two threads: while one gives a page, the other one says that the process lives.
-    const char* const options[] = {
-        "listening_ports", place.c_str(),       "num_threads", "2",    "request_timeout_ms",
-        timeout.c_str(),   "enable_keep_alive", "no",          nullptr};
-    mg_callbacks callbacks;
-    std::memset(&callbacks, 0, sizeof callbacks);
-    callbacks.begin_request = &MetricsServerImpl::Answer;
-    callbacks.log_message = [](const mg_connection*, const char*) { return 1; };  // not to stderr
-    context_ = mg_start(&callbacks, this, const_cast<const char**>(options));
-    if (context_ == nullptr) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", address, ": the port was taken just now"));
+  int fd() const { return fd_; }
+  absl::Time deadline() const { return deadline_; }
+  short wants() const { return is_answering_ ? POLLOUT : POLLIN; }
+
+  // Reads, or sends, what goes without waiting. False: it is over. `answer`: to a request's head.
+  template <typename ToAnswer>
+  bool GoOn(const ToAnswer& answer) {
+    if (!is_answering_) {
+      char buffer[4096];
+      const ssize_t got = recv(fd_, buffer, sizeof buffer, MSG_DONTWAIT);
+      if (got <= 0) return got < 0 && MayGoOn();
+      text_.append(buffer, static_cast<size_t>(got));
+      const bool is_too_long = text_.size() > MetricsServer::kRequestBytesMax;
+      if (!is_too_long && text_.find("\r\n\r\n") == std::string::npos) return true;
+      text_ = answer(is_too_long ? std::string_view() : std::string_view(text_));
+      is_answering_ = true;
+      deadline_ = MonotonicNow() + MetricsServer::kAnswerPatience;
     }
-    mg_server_port port;
-    if (mg_get_server_ports(context_, 1, &port) != 1)
-      return absl::InternalError(absl::StrCat("nothing listens on ", address));
-    address_ = absl::StrCat(at.host, ":", port.port);
-    return absl::OkStatus();
+    const ssize_t sent =
+        send(fd_, text_.data() + sent_, text_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) return MayGoOn();
+    sent_ += static_cast<size_t>(sent);
+    return sent_ < text_.size();
   }
-
-  std::string address() const override { return address_; }
 
  private:
-  // Anything but 0: the request was answered, with that status.
-  static int Answer(mg_connection* connection) {
-    const mg_request_info& request = *mg_get_request_info(connection);
-    const std::string_view method = request.request_method;
-    const std::string_view path = request.local_uri == nullptr ? "" : request.local_uri;
-    const bool with_body = method != "HEAD";
-    if (method != "GET" && method != "HEAD")
-      return Send(connection, 405, "Method Not Allowed", kPlainText, "wanted GET\n", true);
-    if (path == "/healthz") return Send(connection, 200, "OK", kPlainText, "ok\n", with_body);
-    if (path == "/metrics") {
-      auto* const self = static_cast<MetricsServerImpl*>(request.user_data);
-      return Send(connection, 200, "OK", kPageType, self->metrics_->Page(), with_body);
+  static bool MayGoOn() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+  const int fd_;
+  absl::Time deadline_;
+  std::string text_;  // of the request, then of the answer
+  bool is_answering_ = false;
+  size_t sent_ = 0;
+};
+
+class MetricsServerImpl final : public MetricsServer {
+ public:
+  MetricsServerImpl(Listener listener, Metrics* metrics)
+      : listener_(std::move(listener)),
+        metrics_(metrics),
+        stop_(eventfd(0, EFD_CLOEXEC)),
+        thread_([this] { Serve(); }) {}
+
+  ~MetricsServerImpl() override {
+    eventfd_write(stop_, 1);
+    thread_.join();
+    close(stop_);
+  }
+
+  std::string address() const override {
+    return absl::StrCat(listener_.host(), ":", listener_.port());
+  }
+
+ private:
+  void Serve() {
+    while (true) {
+      std::vector<pollfd> waiting = {{stop_, POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+      absl::Time next = absl::InfiniteFuture();
+      for (const Connection& connection : connections_) {
+        waiting.push_back({connection.fd(), connection.wants(), 0});
+        next = std::min(next, connection.deadline());
+      }
+      poll(waiting.data(), waiting.size(), TimeoutMs(next));
+      if (waiting[0].revents != 0) return;
+      const absl::Time now = MonotonicNow();
+      auto place = waiting.begin() + 2;
+      for (auto connection = connections_.begin(); connection != connections_.end(); ++place) {
+        const bool goes_on =
+            place->revents == 0
+                ? now < connection->deadline()
+                : connection->GoOn([this](std::string_view head) { return AnswerTo(head); });
+        connection = goes_on ? std::next(connection) : connections_.erase(connection);
+      }
+      if (waiting[1].revents != 0) Accept();
     }
-    return Send(connection, 404, "Not Found", kPlainText, "there are /metrics and /healthz\n",
-                with_body);
   }
 
-  static int Send(mg_connection* connection, int status, const char* reason, const char* type,
-                  const std::string& body, bool with_body) {
-    const std::string head = absl::StrCat(
-        "HTTP/1.1 ", status, " ", reason, "\r\nContent-Type: ", type,
-        "\r\nContent-Length: ", body.size(), "\r\nCache-Control: no-store\r\nConnection: close",
-        status == 405 ? "\r\nAllow: GET, HEAD" : "", "\r\n\r\n");
-    mg_write(connection, head.data(), head.size());
-    if (with_body) mg_write(connection, body.data(), body.size());
-    return status;
+  static int TimeoutMs(absl::Time next) {
+    if (next == absl::InfiniteFuture()) return -1;
+    const absl::Duration left = std::max(next - MonotonicNow(), absl::ZeroDuration());
+    return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
   }
 
+  void Accept() {
+    const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0) return;
+    if (connections_.size() == kConnectionsMax) connections_.pop_front();
+    connections_.emplace_back(fd);
+  }
+
+  // head: of the request, with its empty line; nothing: it is none.
+  std::string AnswerTo(std::string_view head) {
+    const size_t method_end = head.find(' ');
+    const size_t path_end = head.find_first_of(" \r", method_end + 1);
+    if (method_end == std::string_view::npos || head.substr(path_end, 7) != " HTTP/1") {
+      return Written({.status = "400 Bad Request", .body = "wanted an HTTP/1 request\n"}, true);
+    }
+    const std::string_view method = head.substr(0, method_end);
+    std::string_view path = head.substr(method_end + 1, path_end - method_end - 1);
+    path = path.substr(0, path.find('?'));
+    if (method != "GET" && method != "HEAD") {
+      return Written({.status = "405 Method Not Allowed",
+                      .body = "wanted GET\n",
+                      .more = "\r\nAllow: GET, HEAD"},
+                     true);
+    }
+    return Written(Get(path), method == "GET");
+  }
+
+  Answer Get(std::string_view path) {
+    if (path == "/healthz") return {.body = "ok\n"};
+    if (path == "/metrics") return {.type = kPageType, .body = metrics_->Page()};
+    return {.status = "404 Not Found", .body = "there are /metrics and /healthz\n"};
+  }
+
+  const Listener listener_;
   Metrics* const metrics_;
-  mg_context* context_ = nullptr;
-  std::string address_;
+  const int stop_;                     // readable: the thread is to end
+  std::list<Connection> connections_;  // the thread's; the oldest first
+  std::thread thread_;                 // last: it uses all of the above
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address,
                                                                     Metrics* metrics) {
-  auto server = std::make_unique<MetricsServerImpl>(metrics);
-  if (const absl::Status listens = server->Listen(address); !listens.ok()) {
-    return absl::Status(listens.code(), absl::StrCat("metrics: ", listens.message()));
+  absl::StatusOr<Listener> listener = Listener::Open(address);
+  if (!listener.ok()) {
+    return absl::Status(listener.status().code(),
+                        absl::StrCat("metrics: ", listener.status().message()));
   }
-  return server;
+  // So that a peer that is gone before it is accepted keeps nobody waiting.
+  fcntl(listener->fd(), F_SETFL, fcntl(listener->fd(), F_GETFL) | O_NONBLOCK);
+  return std::make_unique<MetricsServerImpl>(*std::move(listener), metrics);
 }
 
 }  // namespace longwave

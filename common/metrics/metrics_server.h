@@ -1,22 +1,28 @@
 #ifndef LONGWAVE_COMMON_METRICS_METRICS_SERVER_H_
 #define LONGWAVE_COMMON_METRICS_METRICS_SERVER_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/metrics/metrics.h"
 
 namespace longwave {
 
-// Serves a process's series over HTTP, on threads of its own:
+// Serves a process's series over HTTP, on a thread of its own:
 //   /metrics   the page
 //   /healthz   200 "ok" for as long as the process runs
-// Anything else is 404, any method but GET and HEAD 405. A connection that keeps silent is closed
-// after kRequestTimeout, and one request is answered on it.
+// Anything else is 404, any method but GET and HEAD 405, and what is no request 400. One request is
+// answered on a connection. Nobody keeps another one waiting: a connection whose request or answer
+// takes longer than its patience is closed, and so is the oldest one when there are too many.
 class MetricsServer {
  public:
-  static constexpr int kRequestTimeoutMs = 3000;
+  static constexpr size_t kConnectionsMax = 64;
+  static constexpr size_t kRequestBytesMax = 8192;
+  static constexpr absl::Duration kRequestPatience = absl::Seconds(3);
+  static constexpr absl::Duration kAnswerPatience = absl::Seconds(10);
 
   // address: "host:port", port 0 for any free one, "[::1]:9464" for IPv6. `metrics` outlives the
   // server. Unavailable: the port is in use. InvalidArgument: not an address, or none of this

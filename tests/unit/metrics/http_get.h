@@ -33,22 +33,30 @@ struct HttpAnswer {
   std::string head, body;
 };
 
-// What the server answers until it closes; status 0: nothing.
-inline HttpAnswer Request(const std::string& address, const std::string& method,
-                          const std::string& path) {
-  const int fd = ConnectTo(address);
-  if (fd < 0) return {};
-  const std::string request = method + " " + path + " HTTP/1.1\r\nHost: test\r\n\r\n";
+// What the server says until it closes the connection; status 0: nothing.
+inline HttpAnswer ReadAnswer(int fd) {
   std::string text;
-  if (write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
-    char buffer[1 << 16];
-    for (ssize_t got; (got = read(fd, buffer, sizeof buffer)) > 0;)
-      text.append(buffer, static_cast<size_t>(got));
-  }
+  char buffer[1 << 16];
+  for (ssize_t got; (got = read(fd, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(got));
   close(fd);
   const size_t end = text.find("\r\n\r\n");
   if (end == std::string::npos) return {};
   return {std::atoi(text.c_str() + text.find(' ')), text.substr(0, end), text.substr(end + 4)};
+}
+
+// What the server answers to these bytes.
+inline HttpAnswer Exchange(const std::string& address, const std::string& bytes) {
+  const int fd = ConnectTo(address);
+  if (fd < 0) return {};
+  // Whether all of it went shows in the answer.
+  static_cast<void>(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
+  return ReadAnswer(fd);
+}
+
+inline HttpAnswer Request(const std::string& address, const std::string& method,
+                          const std::string& path) {
+  return Exchange(address, method + " " + path + " HTTP/1.1\r\nHost: test\r\n\r\n");
 }
 
 }  // namespace longwave

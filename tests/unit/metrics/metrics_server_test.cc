@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -112,12 +114,38 @@ TEST_F(MetricsServerTest, ManyMayAskAtOnce) {
   EXPECT_EQ(answered, 80);
 }
 
-// Connections that say nothing keep both of its threads for a while, and no longer.
-TEST_F(MetricsServerTest, HalfOpenConnectionsAreClosed) {
+TEST_F(MetricsServerTest, WhatIsNoRequestIsRefused) {
+  Listen("127.0.0.1:0");
+  for (const char* text : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "x y z\r\n\r\n"})
+    EXPECT_EQ(Exchange(server_->address(), text).status, 400) << text;
+  EXPECT_EQ(Exchange(server_->address(), std::string(10000, 'x')).status, 400);
+}
+
+TEST_F(MetricsServerTest, AQuestionMarkEndsThePath) {
+  Listen("127.0.0.1:0");
+  EXPECT_EQ(Request(server_->address(), "GET", "/healthz?probe=1").status, 200);
+}
+
+TEST_F(MetricsServerTest, ARequestMayComeInPieces) {
+  Listen("127.0.0.1:0");
+  const int fd = ConnectTo(server_->address());
+  for (const char* piece : {"GE", "T /hea", "lthz HTTP/1.1\r\n\r", "\n"})
+    ASSERT_EQ(send(fd, piece, strlen(piece), MSG_NOSIGNAL), static_cast<ssize_t>(strlen(piece)));
+  EXPECT_EQ(ReadAnswer(fd).status, 200);
+}
+
+// A flood of connections that say nothing: the others are answered, and the oldest give way.
+TEST_F(MetricsServerTest, SilentConnectionsKeepNobodyWaiting) {
   Listen("127.0.0.1:0");
   std::vector<int> silent;
-  for (int i = 0; i < 4; ++i) silent.push_back(ConnectTo(server_->address()));
+  for (size_t i = 0; i < 3 * MetricsServer::kConnectionsMax; ++i) {
+    silent.push_back(ConnectTo(server_->address()));
+    ASSERT_GE(silent.back(), 0);
+  }
   EXPECT_EQ(Request(server_->address(), "GET", "/healthz").status, 200);
+  // The first one was closed: its end can be read.
+  char byte;
+  EXPECT_EQ(read(silent.front(), &byte, 1), 0);
   for (const int fd : silent) close(fd);
 }
 

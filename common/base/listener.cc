@@ -1,10 +1,12 @@
-#include "common/base/listen_address.h"
+#include "common/base/listener.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -15,29 +17,44 @@
 namespace longwave {
 namespace {
 
-// Listens on the address for a moment; errno's value if it cannot.
-int TryListening(const addrinfo& address) {
-  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
-  const int on = 1;
-  // As servers do: connections of a former process that are still fading away don't count.
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  int error = 0;
-  if (bind(fd, address.ai_addr, address.ai_addrlen) != 0 || listen(fd, 1) != 0) error = errno;
-  close(fd);
-  return error;
-}
-
-// "127.0.0.1", "[::1]".
-std::string Numeric(const addrinfo& address) {
-  char text[NI_MAXHOST] = "";
-  getnameinfo(address.ai_addr, address.ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  return address.ai_family == AF_INET6 ? absl::StrCat("[", text, "]") : std::string(text);
+uint32_t PortOf(int fd) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+  const bool is_ipv6 = bound.ss_family == AF_INET6;
+  uint16_t port = 0;
+  std::memcpy(&port,
+              reinterpret_cast<const char*>(&bound) +
+                  (is_ipv6 ? offsetof(sockaddr_in6, sin6_port) : offsetof(sockaddr_in, sin_port)),
+              sizeof port);
+  return ntohs(port);
 }
 
 }  // namespace
 
-absl::StatusOr<ListenAddress> FindListenAddress(const std::string& address) {
+Listener& Listener::operator=(Listener&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(host_, other.host_);
+  std::swap(port_, other.port_);
+  return *this;
+}
+
+Listener::~Listener() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int Listener::Listen(const addrinfo& address) {
+  if (fd_ < 0) return errno;
+  const int on = 1;
+  // As servers do: connections of a former process that are still fading away don't count.
+  setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(fd_, address.ai_addr, address.ai_addrlen) != 0 || listen(fd_, SOMAXCONN) != 0)
+    return errno;
+  port_ = PortOf(fd_);
+  return 0;
+}
+
+absl::StatusOr<Listener> Listener::Open(const std::string& address) {
   const auto cannot = [&](const std::string& why) {
     return absl::StrCat("cannot listen on ", address, ": ", why);
   };
@@ -61,9 +78,10 @@ absl::StatusOr<ListenAddress> FindListenAddress(const std::string& address) {
     return absl::InvalidArgumentError(cannot(absl::StrCat("the host: ", gai_strerror(error))));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  switch (const int error = TryListening(*found); error) {
+  Listener listener(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), host);
+  switch (const int error = listener.Listen(*found); error) {
     case 0:
-      return ListenAddress{.host = host, .numeric = Numeric(*found), .port = port};
+      return listener;
     case EADDRINUSE:
       return absl::UnavailableError(
           cannot("the port is in use (wanted a free one; port 0 picks one)"));
