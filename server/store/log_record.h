@@ -5,16 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/wire/buffer.h"
-#include "common/wire/control.h"
 #include "common/wire/frame.h"
+#include "server/shard/shard_records.h"
 
 namespace longwave {
 
@@ -23,39 +21,6 @@ namespace longwave {
 enum class LogKind : uint8_t { kPush = 1, kMerged = 2, kMembership = 3, kNote = 4 };
 std::string_view Name(LogKind kind);  // "push", "merged", "membership", "note"
 
-// An accepted push, as it came: what the close of its round merges again after a crash.
-struct PushRecord {
-  FrameHeader header;  // kind kPush
-  Buffer payload;
-};
-
-struct Contributor {
-  uint32_t worker = 0;
-  uint64_t weight = 0;
-  double factor = 1;  // what clipping left of it, 0 … 1
-
-  bool operator==(const Contributor&) const = default;
-};
-
-// A closed round of a segment. Written before any worker sees the update.
-struct MergedRecord {
-  FrameHeader header;                     // kind kMerged
-  std::vector<Contributor> contributors;  // header.contributions of them, by worker, ascending
-  uint64_t residual_hash = 0;             // XXH3-64 of E after the close; 0: E is not kept
-  Buffer payload;
-};
-
-struct MembershipRecord {
-  Membership membership;
-};
-
-// A mark for people and tools, such as the begin of a round.
-struct NoteRecord {
-  uint32_t round = 0;
-  std::string text;  // UTF-8
-};
-
-using LogRecord = std::variant<PushRecord, MergedRecord, MembershipRecord, NoteRecord>;
 LogKind KindOf(const LogRecord& record);
 
 inline constexpr uint32_t kLogContributorsMax = 1u << 20;

@@ -2,32 +2,17 @@
 #define LONGWAVE_SERVER_STORE_SNAPSHOT_CONTENT_H_
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/wire/buffer.h"
-#include "common/wire/frame.h"
+#include "server/shard/shard_records.h"
 
 namespace longwave {
 
 // What the two kinds of snapshot hold, segment by segment, and as which bytes (proto/LOG.md).
-
-// A segment's last closed round.
-struct ClosedSegment {
-  FrameHeader header;                  // kind kMerged
-  std::vector<uint32_t> contributors;  // workers, ascending; header.contributions of them
-  Buffer payload;
-};
-
-// What a shard alone knows of a segment. Pushes to the open round are in the log.
-struct SegmentSnapshot {
-  uint32_t open_round = 0;
-  std::vector<float> residual;          // E; empty where it is not kept
-  std::optional<ClosedSegment> closed;  // round open_round − 1
-};
 
 // InvalidArgument: a closed update that is not a merged frame of the round before with the payload
 // and the contributors that its header says.

@@ -12,6 +12,7 @@
 
 #include "common/base/rng.h"
 #include "server/shard/aggregator.h"
+#include "server/store/log_record.h"
 #include "tests/unit/shard/aggregator_testing.h"
 
 namespace longwave {
