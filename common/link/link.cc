@@ -19,9 +19,14 @@ class ZmqDealer final : public Dealer {
  public:
   explicit ZmqDealer(const LinkOptions& options) : socket_(zmq::socket_type::dealer, options) {}
 
-  void Connect(const std::string& endpoint) {
+  void Connect(const KeyedEndpoint& to) {
     socket_.zmq().set(zmq::sockopt::ipv6, true);  // reaches either family
-    socket_.zmq().connect(endpoint);
+    if (!to.key.empty()) {
+      const int set =
+          zmq_setsockopt(socket_.zmq().handle(), ZMQ_CURVE_SERVERKEY, to.key.data(), to.key.size());
+      if (set != 0) throw zmq::error_t();
+    }
+    socket_.zmq().connect(to.endpoint);
   }
 
   absl::Status Send(const SealedFrame& frame) override { return socket_.Send(nullptr, frame); }
@@ -69,6 +74,16 @@ class ZmqRouter final : public Router {
     [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
   }
 
+  void SetAdmitted(const std::vector<AdmittedKeys::Member>& members) override {
+    if (socket_.door() != nullptr) socket_.door()->admitted.Set(members);
+  }
+
+  DoorCounts door() const override {
+    if (socket_.door() == nullptr) return {};
+    const std::lock_guard lock(socket_.door()->mutex);
+    return socket_.door()->counts;
+  }
+
   const LinkCounts& counts() const override { return socket_.counts(); }
   LinkCounts counts(const PeerId& peer) const override { return socket_.counts(peer); }
   void Forget(const PeerId& peer) override { socket_.Forget(peer); }
@@ -113,10 +128,18 @@ absl::Status Router::Send(const PeerId& peer, const FrameHeader& header, Buffer 
 
 absl::StatusOr<std::unique_ptr<Dealer>> Dealer::Connect(const std::string& endpoint,
                                                         const LinkOptions& options) {
-  LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(endpoint, EndpointUse::kConnect));
+  LONGWAVE_ASSIGN_OR_RETURN(const KeyedEndpoint to, SplitKey(endpoint));
+  LONGWAVE_RETURN_IF_ERROR(CheckEndpoint(to.endpoint, EndpointUse::kConnect));
+  if (to.key.empty() != options.keys.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("endpoint \"", endpoint, "\": ",
+                     to.key.empty() ? "names no key, and this side encrypts"
+                                    : "names a key, and this side has none",
+                     "; wanted security.mode to be the same on both"));
+  }
   try {
     auto dealer = std::make_unique<ZmqDealer>(options);
-    dealer->Connect(endpoint);
+    dealer->Connect(to);
     return dealer;
   } catch (const zmq::error_t& error) {
     return absl::InvalidArgumentError(

@@ -6,10 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/link/curve.h"
 #include "common/link/sealed_frame.h"
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
@@ -59,6 +61,9 @@ struct LinkCounts {
   uint64_t payload_received = 0;
   uint64_t frames_refused = 0;
   uint64_t refused = 0;  // bytes of frames_refused
+  // Of frames_refused, those that a secured router took for somebody else's: the header names
+  // another worker than the connection's key belongs to, or the key is no member's any more.
+  uint64_t frames_of_others = 0;
   TrafficByKind sent_by_kind;
   TrafficByKind received_by_kind;
   bool operator==(const LinkCounts&) const = default;
@@ -75,12 +80,17 @@ struct LinkOptions {
   int receive_queue_frames = kReceiveQueueFramesMax;
   // Frames that wait to be sent to one peer. 1 … kSendQueueFramesMax. Beyond it Send refuses.
   int send_queue_frames = kSendQueueFramesMax;
+  // Encrypts and authenticates with CURVE. A dealer's endpoint then names the router's key
+  // (WithKey); a router admits the members of SetAdmitted, and nobody before. Empty: plain, and
+  // anybody may send anything.
+  CurveKeys keys = {};
 };
 
 // A worker's end: one connection to one shard. Not thread-safe.
 class Dealer {
  public:
-  // endpoint: "tcp://host:port". InvalidArgument: not an endpoint. Connecting goes on in the
+  // endpoint: "tcp://host:port", with ?key= if and only if options have keys. InvalidArgument: not
+  // an endpoint. Connecting goes on in the
   // background and is retried by ZeroMQ; nothing is known of the other end until it answers.
   static absl::StatusOr<std::unique_ptr<Dealer>> Connect(const std::string& endpoint,
                                                          const LinkOptions& options = {});
@@ -132,6 +142,11 @@ class Router {
   // The Receive that waits, or else the next one that would wait, returns nothing at once. This
   // alone may be called from any thread.
   virtual void Wake() = 0;
+
+  // Of a secured router, from any thread: whose keys are admitted from now on. A frame is refused
+  // unless its header names the worker whose key its connection has, and that is among these.
+  virtual void SetAdmitted(const std::vector<AdmittedKeys::Member>& members) = 0;
+  virtual DoorCounts door() const = 0;
 
   virtual const LinkCounts& counts() const = 0;
   // What went between this socket and one peer. Counting begins with the first frame of it that

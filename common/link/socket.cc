@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
@@ -19,6 +20,9 @@ namespace {
 // Refusals that one Receive works off before it returns, so that a flood of garbage cannot hold it
 // for longer than its timeout and some.
 constexpr int kRefusalsPerReceiveMax = 256;
+
+// In which a connection has to be through its handshake.
+constexpr absl::Duration kHandshakeMax = absl::Seconds(5);
 
 // All sockets of a process share one context, that is one set of threads for input and output, as
 // long as there is a socket.
@@ -55,6 +59,15 @@ Buffer BufferOf(zmq::message_t message) {
   return Buffer(bytes, std::move(owner));
 }
 
+void Require(int result) {
+  if (result != 0) throw zmq::error_t();
+}
+
+// cppzmq 4.9 takes keys as texts alone.
+void SetKey(zmq::socket_t& socket, int option, const std::string& key) {
+  Require(zmq_setsockopt(socket.handle(), option, key.data(), key.size()));
+}
+
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
@@ -81,7 +94,28 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
   if (routes_) {
     socket_.set(zmq::sockopt::router_mandatory, true);
     socket_.set(zmq::sockopt::router_handover, false);
+    // Who connects and says nothing is let go.
+    socket_.set(zmq::sockopt::handshake_ivl, Milliseconds(kHandshakeMax));
   }
+  if (options.keys.empty()) return;
+  SetKey(socket_, ZMQ_CURVE_SECRETKEY, options.keys.secret_key);
+  SetKey(socket_, ZMQ_CURVE_PUBLICKEY, options.keys.public_key);
+  if (!routes_) return;
+  doorkeeper_ = Doorkeeper::Of(context_);
+  door_ = doorkeeper_->Open();
+  socket_.set(zmq::sockopt::curve_server, true);
+  socket_.set(zmq::sockopt::zap_domain, door_->domain);
+  // Whoever got in without being asked about would have no User-Id, and no frame of his is taken.
+  Require(zmq_socket_monitor(
+      socket_.handle(), door_->monitor.c_str(),
+      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
+  doorkeeper_->Watch(door_);
+}
+
+LinkSocket::~LinkSocket() {
+  if (door_ == nullptr) return;
+  zmq_socket_monitor(socket_.handle(), nullptr, 0);
+  doorkeeper_->Close(door_);
 }
 
 absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
@@ -128,6 +162,7 @@ void LinkSocket::CountReceived(const Message& message) {
     counts.received += message.wire_bytes;
     if (!message.frame.ok()) {
       ++counts.frames_refused;
+      if (absl::IsPermissionDenied(message.frame.status())) ++counts.frames_of_others;
       counts.refused += message.wire_bytes;
       return;
     }
@@ -227,12 +262,28 @@ absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,
   Frame frame;
   LONGWAVE_ASSIGN_OR_RETURN(frame.header,
                             DecodeFrameHeader(std::span(header.data<std::byte>(), header.size())));
+  if (door_ != nullptr) {
+    LONGWAVE_RETURN_IF_ERROR(CheckSender(frame.header, zmq_msg_gets(header.handle(), "User-Id")));
+  }
   if (payload.has_value()) {
     if (payload->size() == 0) return absl::InvalidArgumentError("a payload part without bytes");
     frame.payload = BufferOf(*std::move(payload));
   }
   LONGWAVE_RETURN_IF_ERROR(VerifyPayload(frame.header, frame.payload.bytes()));
   return frame;
+}
+
+absl::Status LinkSocket::CheckSender(const FrameHeader& header, const char* user_id) {
+  const std::string key = absl::HexStringToBytes(user_id == nullptr ? "" : user_id);
+  const std::optional<uint32_t> sender = door_->admitted.WorkerOf(key);
+  const auto refuse = [&](const std::string& whose) {
+    return absl::PermissionDeniedError(absl::StrCat("a ", std::string(Name(header.kind)),
+                                                    " frame that names worker ", header.worker,
+                                                    " came by a connection of ", whose));
+  };
+  if (!sender.has_value()) return refuse("somebody who is no member any more");
+  if (*sender != header.worker) return refuse(absl::StrCat("worker ", *sender));
+  return absl::OkStatus();
 }
 
 }  // namespace longwave

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/link/doorkeeper.h"
 #include "common/link/link.h"
 
 namespace longwave {
@@ -20,6 +21,9 @@ namespace longwave {
 class LinkSocket {
  public:
   LinkSocket(zmq::socket_type type, const LinkOptions& options);
+  ~LinkSocket();
+  LinkSocket(const LinkSocket&) = delete;
+  LinkSocket& operator=(const LinkSocket&) = delete;
 
   zmq::socket_t& zmq() { return socket_; }
 
@@ -34,6 +38,8 @@ class LinkSocket {
   LinkCounts counts(const PeerId& peer) const;
   void Forget(const PeerId& peer) { peers_.erase(peer); }
   const std::string& last_refusal() const { return last_refusal_; }
+  // Of a secured router; null otherwise.
+  Doorkeeper::Door* door() const { return door_.get(); }
 
  private:
   // The next message if one is waiting: its peer, header part and payload part, or why it is
@@ -46,6 +52,8 @@ class LinkSocket {
   std::optional<Message> ReceiveWaiting();
   absl::StatusOr<Frame> Verify(zmq::message_t header, std::optional<zmq::message_t> payload,
                                size_t part_count);
+  // Whether a frame is its sender's own, at a secured router: his User-Id is his key.
+  absl::Status CheckSender(const FrameHeader& header, const char* user_id);
   void CountSent(const PeerId* peer, const SealedFrame& frame);
   void CountReceived(const Message& message);
   // Where the frames of a peer are counted apart; null if they are not. Begins to, if it may.
@@ -53,6 +61,8 @@ class LinkSocket {
 
   // The context outlives its sockets: declared first, destroyed last.
   std::shared_ptr<zmq::context_t> context_;
+  std::shared_ptr<Doorkeeper> doorkeeper_;
+  std::shared_ptr<Doorkeeper::Door> door_;
   const bool routes_;
   const int send_queue_frames_;
   zmq::socket_t socket_;

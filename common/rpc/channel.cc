@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/utf8.h"
 #include "common/rpc/convert.h"
@@ -13,7 +14,8 @@ namespace {
 // Of each call, while there is no connection.
 constexpr absl::Duration kReconnectWait = absl::Milliseconds(500);
 
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> NewChannel(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   // A coordinator that comes up late is found within a second, not within two minutes.
@@ -24,7 +26,23 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Each client its own connection: one that is stuck does not hold the others.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
+}
+
+// What people can do about it, where gRPC's own words do not say.
+std::string_view HintOf(const std::string& message) {
+  if (absl::StrContains(message, "wrong version number")) {
+    return " (the other side does not speak TLS: is its security.mode off?)";
+  }
+  if (absl::StrContains(message, "certificate verify failed")) {
+    return " (its certificate is not one of the authority in security.folder's ca.crt, or has "
+           "expired)";
+  }
+  if (absl::StrContains(message, "Socket closed") ||
+      absl::StrContains(message, "Connection reset by peer")) {
+    return " (it hung up: is its security.mode on, and this side's off?)";
+  }
+  return "";
 }
 
 }  // namespace
@@ -40,11 +58,12 @@ grpc::Status ToGrpc(const absl::Status& status) {
                       Utf8Prefix(std::string(status.message()), kSentenceBytesMax));
 }
 
-Channel::Channel(std::string who, std::string address, absl::Duration deadline)
+Channel::Channel(std::string who, std::string address, absl::Duration deadline,
+                 std::shared_ptr<grpc::ChannelCredentials> credentials)
     : who_(std::move(who)),
       address_(std::move(address)),
       deadline_(deadline),
-      channel_(NewChannel(address_)) {}
+      channel_(NewChannel(address_, credentials)) {}
 
 // A call on a channel whose last attempt to connect has failed fails at once; and only threads in
 // calls take the next attempt's handshake further, but for a look every five seconds. A server that
@@ -69,8 +88,9 @@ absl::Status Channel::Explain(const grpc::Status& status) const {
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::INTERNAL:
     case grpc::StatusCode::UNAVAILABLE:
-      return absl::UnavailableError(
-          absl::StrCat("cannot reach ", who_, " at ", address_, ": ", status.error_message()));
+      return absl::UnavailableError(absl::StrCat("cannot reach ", who_, " at ", address_, ": ",
+                                                 status.error_message(),
+                                                 std::string(HintOf(status.error_message()))));
     default:
       return FromGrpc(status);
   }

@@ -22,7 +22,9 @@ grpc::Status ToGrpc(const absl::Status& status);
 class Channel {
  public:
   // who: whom it leads to, for sentences: "the coordinator".
-  Channel(std::string who, std::string address, absl::Duration deadline);
+  Channel(
+      std::string who, std::string address, absl::Duration deadline,
+      std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials());
 
   const std::shared_ptr<grpc::Channel>& grpc() const { return channel_; }
 

@@ -2,6 +2,7 @@
 #define LONGWAVE_COMMON_RPC_CONVERT_H_
 
 #include "absl/status/statusor.h"
+#include "common/rpc/admission.h"
 #include "common/rpc/shard_report.h"
 #include "common/wire/control.h"
 #include "longwave/v1/coordinator.pb.h"
@@ -55,6 +56,19 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message);
 
 v1::GetShardStatusResponse ToProto(const ShardReport& value);
 absl::StatusOr<ShardReport> FromProto(const v1::GetShardStatusResponse& message);
+
+v1::JoinRequest ToProto(const JoinWish& value);
+absl::StatusOr<JoinWish> FromProto(const v1::JoinRequest& message);
+
+v1::JoinResponse ToProto(const JoinAnswer& value);
+absl::StatusOr<JoinAnswer> FromProto(const v1::JoinResponse& message);
+
+// InvalidArgument: a subject that is none.
+absl::StatusOr<v1::CreateTokenRequest> ToProto(const TokenWish& value);
+absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message);
+
+v1::ListTokensResponse ToProto(const TokenList& value);
+absl::StatusOr<TokenList> FromProto(const v1::ListTokensResponse& message);
 
 }  // namespace longwave
 

@@ -5,6 +5,7 @@
 #include "common/base/utf8.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/tls.h"
 #include "longwave/v1/coordinator.grpc.pb.h"
 
 namespace longwave {
@@ -12,8 +13,10 @@ namespace {
 
 class GrpcCoordinatorClient final : public CoordinatorClient {
  public:
-  GrpcCoordinatorClient(const std::string& address, absl::Duration deadline)
-      : channel_("the coordinator", address, deadline),
+  GrpcCoordinatorClient(const std::string& address, absl::Duration deadline,
+                        const std::string& credentials)
+      : channel_("the coordinator", address, deadline,
+                 ClientCredentials(credentials, Role::kCoordinator)),
         stub_(v1::Coordinator::NewStub(channel_.grpc())) {}
 
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
@@ -70,16 +73,74 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
         [&](grpc::ClientContext* context) { return stub_->StopRun(context, request, &response); });
   }
 
+  absl::StatusOr<std::string> RenewCertificate(const std::string& text) override {
+    v1::RenewCertificateRequest request;
+    request.set_request(text);
+    v1::RenewCertificateResponse response;
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
+      return stub_->RenewCertificate(context, request, &response);
+    }));
+    return response.certificate();
+  }
+
+  absl::StatusOr<NewToken> CreateToken(const TokenWish& wish) override {
+    v1::CreateTokenResponse response;
+    LONGWAVE_ASSIGN_OR_RETURN(const v1::CreateTokenRequest request, ToProto(wish));
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
+      return stub_->CreateToken(context, request, &response);
+    }));
+    return NewToken{response.token(), response.id()};
+  }
+
+  absl::StatusOr<TokenList> ListTokens() override {
+    v1::ListTokensResponse response;
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
+      return stub_->ListTokens(context, v1::ListTokensRequest(), &response);
+    }));
+    return FromProto(response);
+  }
+
+  absl::Status RevokeToken(const std::string& id) override {
+    v1::RevokeTokenRequest request;
+    request.set_id(id);
+    v1::RevokeTokenResponse response;
+    return channel_.Invoke([&](grpc::ClientContext* context) {
+      return stub_->RevokeToken(context, request, &response);
+    });
+  }
+
+  absl::Status Expel(const std::string& worker, bool undo) override {
+    v1::ExpelRequest request;
+    request.set_worker(worker);
+    request.set_undo(undo);
+    v1::ExpelResponse response;
+    return channel_.Invoke(
+        [&](grpc::ClientContext* context) { return stub_->Expel(context, request, &response); });
+  }
+
  private:
   const Channel channel_;
   const std::unique_ptr<v1::Coordinator::Stub> stub_;
 };
 
+absl::Status NotSecured() {
+  return absl::FailedPreconditionError("this coordinator knows nothing of certificates and tokens");
+}
+
 }  // namespace
 
+absl::StatusOr<std::string> CoordinatorClient::RenewCertificate(const std::string&) {
+  return NotSecured();
+}
+absl::StatusOr<NewToken> CoordinatorClient::CreateToken(const TokenWish&) { return NotSecured(); }
+absl::StatusOr<TokenList> CoordinatorClient::ListTokens() { return NotSecured(); }
+absl::Status CoordinatorClient::RevokeToken(const std::string&) { return NotSecured(); }
+absl::Status CoordinatorClient::Expel(const std::string&, bool) { return NotSecured(); }
+
 std::unique_ptr<CoordinatorClient> CoordinatorClient::Connect(const std::string& address,
-                                                              absl::Duration deadline) {
-  return std::make_unique<GrpcCoordinatorClient>(address, deadline);
+                                                              absl::Duration deadline,
+                                                              const std::string& credentials) {
+  return std::make_unique<GrpcCoordinatorClient>(address, deadline, credentials);
 }
 
 }  // namespace longwave

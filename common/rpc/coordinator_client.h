@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/admission.h"
 #include "common/wire/control.h"
 
 namespace longwave {
@@ -16,9 +17,11 @@ namespace longwave {
 // means that nobody answered and the call may be made again.
 class CoordinatorClient {
  public:
-  // address: "host:port". Does not wait for the coordinator to be there.
+  // address: "host:port". Does not wait for the coordinator to be there. credentials: the folder of
+  // the caller's (common/security/credentials.h), followed as it changes; empty: plain text.
   static std::unique_ptr<CoordinatorClient> Connect(const std::string& address,
-                                                    absl::Duration deadline = absl::Seconds(5));
+                                                    absl::Duration deadline = absl::Seconds(5),
+                                                    const std::string& credentials = "");
   virtual ~CoordinatorClient() = default;
 
   // Returns the worker's index.
@@ -29,6 +32,14 @@ class CoordinatorClient {
   virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
   virtual absl::Status StopRun(const std::string& reason) = 0;
+
+  // Of a secured run: who may take part. FailedPrecondition: it is not secured, or its coordinator
+  // has no authority of its own. Implementations without all that say so of themselves.
+  virtual absl::StatusOr<std::string> RenewCertificate(const std::string& request);
+  virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
+  virtual absl::StatusOr<TokenList> ListTokens();
+  virtual absl::Status RevokeToken(const std::string& id);
+  virtual absl::Status Expel(const std::string& worker, bool undo);
 };
 
 }  // namespace longwave

@@ -35,6 +35,14 @@ class Checks {
     return value;
   }
 
+  const std::string& DataKey(const std::string& value) {
+    constexpr size_t kBytes = 32;
+    if (!value.empty() && value.size() != kBytes) {
+      Refuse("data_key", absl::StrCat("got ", value.size(), " bytes, wanted ", kBytes));
+    }
+    return value;
+  }
+
   // False, and refused, if there are more than `limit`.
   bool AtMost(const char* field, int count, int limit) {
     if (count <= limit) return true;
@@ -70,7 +78,8 @@ class Checks {
 Member Read(const v1::Member& message, Checks& checks) {
   return {.worker = message.worker(),
           .name = checks.Text("member's name", message.name()),
-          .first_round = message.first_round()};
+          .first_round = message.first_round(),
+          .data_key = checks.DataKey(message.data_key())};
 }
 
 Membership Read(const v1::Membership& message, Checks& checks) {
@@ -120,6 +129,16 @@ ShardState Read(const v1::ShardState& message) {
           .closed_by_quorum = message.closed_by_quorum(),
           .log_bytes = message.log_bytes(),
           .snapshot_bytes = message.snapshot_bytes()};
+}
+
+template <typename Message>
+std::vector<RefusalCount> ReadRefusals(const Message& message, Checks& checks) {
+  constexpr int kReasonsMax = 256;
+  std::vector<RefusalCount> counts;
+  if (!checks.AtMost("refusals", message.refusals_size(), kReasonsMax)) return counts;
+  for (const v1::RefusalCount& count : message.refusals())
+    counts.push_back({checks.Text("refusal", count.reason()), count.count()});
+  return counts;
 }
 
 Repair Read(const v1::Repair& message, Checks& checks) {
@@ -176,7 +195,8 @@ RoundReport Read(const v1::RoundReport& message, Checks& checks) {
       .tokens = message.tokens(),
       .bytes = Read(message.bytes()),
       .seconds_computing = checks.Duration("seconds_computing", message.seconds_computing()),
-      .seconds_syncing = checks.Duration("seconds_syncing", message.seconds_syncing())};
+      .seconds_syncing = checks.Duration("seconds_syncing", message.seconds_syncing()),
+      .again = message.again()};
   if (checks.AtMost("segment_hashes", message.segment_hashes_size(), kSegmentsMax)) {
     value.segment_hashes.assign(message.segment_hashes().begin(), message.segment_hashes().end());
   }
@@ -228,7 +248,8 @@ absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& messag
                        .identity = message.identity(),
                        .layout_hash = message.layout_hash(),
                        .incarnation = message.incarnation(),
-                       .settings = checks.Text("settings", message.settings())};
+                       .settings = checks.Text("settings", message.settings()),
+                       .data_key = checks.DataKey(message.data_key())};
   LONGWAVE_RETURN_IF_ERROR(checks.status());
   LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
   return value;
@@ -242,7 +263,8 @@ absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message)
                     .control_endpoint = checks.Text("control_endpoint", message.control_endpoint()),
                     .incarnation = message.incarnation(),
                     .settings = checks.Text("settings", message.settings()),
-                    .run = message.run()});
+                    .run = message.run(),
+                    .folder = message.folder()});
 }
 
 absl::StatusOr<ShardRegistration> FromProto(const v1::RegisterShardResponse& message) {
@@ -338,7 +360,9 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
                   .workers_wanted = message.workers_wanted(),
                   .shards_wanted = message.shards_wanted(),
                   .trouble = checks.Text("trouble", message.trouble()),
-                  .repairs = message.repairs()};
+                  .repairs = message.repairs(),
+                  .refusals = ReadRefusals(message, checks),
+                  .secured = message.secured()};
   if (!checks.AtMost("members", message.members_size(), kMembersMax) ||
       !checks.AtMost("shards", message.shards_size(), kMembersMax) ||
       !checks.AtMost("records", message.records_size(), kRoundsMax)) {
@@ -367,6 +391,8 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
 absl::StatusOr<ShardReport> FromProto(const v1::GetShardStatusResponse& message) {
   Checks checks("status of a shard");
   ShardReport value{.shard = message.shard(), .state = Read(message.state())};
+  value.refusals = ReadRefusals(message, checks);
+  value.secured = message.secured();
   if (!checks.AtMost("segments", message.segments_size(), kSegmentsMax)) return checks.status();
   for (const v1::SegmentStatus& segment : message.segments()) {
     if (!checks.AtMost("waiting_for", segment.waiting_for_size(), kMembersMax)) break;

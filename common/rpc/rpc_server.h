@@ -7,7 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/rpc/admission.h"
 #include "common/rpc/shard_report.h"
+#include "common/security/identity.h"
+#include "common/security/refusals.h"
 #include "common/wire/control.h"
 
 namespace longwave {
@@ -24,6 +28,21 @@ class CoordinatorHandler {
   virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
   virtual absl::Status StopRun(const std::string& reason) = 0;
+
+  // Where control is secured. The name of the worker with this index, whose heartbeats its
+  // certificate has to name; empty: there is none.
+  virtual std::string WorkerName(uint32_t worker);
+  // Whether somebody who acts for these may take part at all. PermissionDenied: expelled.
+  virtual absl::Status Admit(const std::vector<Identity>& caller);
+  // Who may take part. Unless overridden FailedPrecondition: the run is not secured.
+  virtual absl::StatusOr<std::string> GetAuthority();
+  virtual absl::StatusOr<JoinAnswer> Join(const JoinWish& wish);
+  virtual absl::StatusOr<std::string> RenewCertificate(const std::vector<Identity>& caller,
+                                                       const std::string& request);
+  virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
+  virtual absl::StatusOr<TokenList> ListTokens();
+  virtual absl::Status RevokeToken(const std::string& id);
+  virtual absl::Status Expel(const std::string& worker, bool undo);
 };
 
 // What answers a shard's calls, likewise.
@@ -34,15 +53,33 @@ class ShardHandler {
   virtual absl::StatusOr<ShardReport> GetStatus() = 0;
 };
 
+struct RpcServerOptions {
+  // Folder of the server's credentials (common/security/credentials.h), followed as it changes:
+  // calls come over TLS, and each is held against its caller's certificate. Empty: plain text, and
+  // everybody may call everything.
+  std::string credentials;
+  // Counts who was refused; outlives the server. With credentials, not null.
+  Refusals* refusals = nullptr;
+  // After which a secured connection is made anew, so that the certificates at its ends are not
+  // older than that.
+  absl::Duration connection_age_max = absl::Minutes(10);
+};
+
 // A gRPC server for one handler, with gRPC's health and reflection services beside it.
+//
+// Secured, it bounds what strangers cost: a connection has five seconds for its handshake, and all
+// messages under way together take kServerBytesMax at most. The number of connections is bounded
+// by the process's file descriptors alone.
 class RpcServer {
  public:
   // address: "host:port", port 0 for any free one. The handler outlives the server.
   // InvalidArgument: not an address of this machine. Unavailable: the port is in use.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const std::string& address,
-                                                          CoordinatorHandler* handler);
+                                                          CoordinatorHandler* handler,
+                                                          const RpcServerOptions& options = {});
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const std::string& address,
-                                                          ShardHandler* handler);
+                                                          ShardHandler* handler,
+                                                          const RpcServerOptions& options = {});
   virtual ~RpcServer() = default;
 
   // host:port with the real port.

@@ -3,6 +3,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/tls.h"
 #include "longwave/v1/shard.grpc.pb.h"
 
 namespace longwave {
@@ -10,8 +11,9 @@ namespace {
 
 class GrpcShardClient final : public ShardClient {
  public:
-  GrpcShardClient(const std::string& address, absl::Duration deadline)
-      : channel_("the shard", address, deadline),
+  GrpcShardClient(const std::string& address, absl::Duration deadline,
+                  const std::string& credentials)
+      : channel_("the shard", address, deadline, ClientCredentials(credentials, Role::kShard)),
         stub_(v1::ShardService::NewStub(channel_.grpc())) {}
 
   absl::StatusOr<ShardReport> GetStatus() override {
@@ -30,8 +32,9 @@ class GrpcShardClient final : public ShardClient {
 }  // namespace
 
 std::unique_ptr<ShardClient> ShardClient::Connect(const std::string& address,
-                                                  absl::Duration deadline) {
-  return std::make_unique<GrpcShardClient>(address, deadline);
+                                                  absl::Duration deadline,
+                                                  const std::string& credentials) {
+  return std::make_unique<GrpcShardClient>(address, deadline, credentials);
 }
 
 }  // namespace longwave

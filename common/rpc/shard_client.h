@@ -14,7 +14,8 @@ namespace longwave {
 class ShardClient {
  public:
   static std::unique_ptr<ShardClient> Connect(const std::string& address,
-                                              absl::Duration deadline = absl::Seconds(5));
+                                              absl::Duration deadline = absl::Seconds(5),
+                                              const std::string& credentials = "");
   virtual ~ShardClient() = default;
 
   virtual absl::StatusOr<ShardReport> GetStatus() = 0;

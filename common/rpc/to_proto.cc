@@ -13,6 +13,7 @@ void Fill(const Member& value, v1::Member* message) {
   message->set_worker(value.worker);
   message->set_name(value.name);
   message->set_first_round(value.first_round);
+  message->set_data_key(value.data_key);
 }
 
 void Fill(const Membership& value, v1::Membership* message) {
@@ -110,6 +111,7 @@ void Fill(const RoundReport& value, v1::RoundReport* message) {
   Fill(value.bytes, message->mutable_bytes());
   message->set_seconds_computing(value.seconds_computing);
   message->set_seconds_syncing(value.seconds_syncing);
+  message->set_again(value.again);
 }
 
 void Fill(const RoundRecord& value, v1::RoundRecord* message) {
@@ -125,6 +127,15 @@ void Fill(const RoundRecord& value, v1::RoundRecord* message) {
   message->set_state_hash(value.state_hash);
   message->set_members(value.members);
   message->set_compute_share(value.compute_share);
+}
+
+template <typename Message>
+void FillRefusals(const std::vector<RefusalCount>& value, Message& message) {
+  for (const RefusalCount& refusal : value) {
+    v1::RefusalCount* const count = message.add_refusals();
+    count->set_reason(refusal.reason);
+    count->set_count(refusal.count);
+  }
 }
 
 }  // namespace
@@ -148,6 +159,7 @@ v1::RegisterWorkerRequest ToProto(const RegisterWorker& value) {
   message.set_incarnation(value.incarnation);
   message.set_settings(value.settings);
   message.set_identity(value.identity);
+  message.set_data_key(value.data_key);
   return message;
 }
 
@@ -159,6 +171,7 @@ v1::RegisterShardRequest ToProto(const RegisterShard& value) {
   message.set_incarnation(value.incarnation);
   message.set_settings(value.settings);
   message.set_run(value.run);
+  message.set_folder(value.folder);
   return message;
 }
 
@@ -257,6 +270,8 @@ v1::GetStatusResponse ToProto(const RunStatus& value) {
   message.set_shards_wanted(value.shards_wanted);
   message.set_trouble(Sentence(value.trouble));
   message.set_repairs(value.repairs);
+  FillRefusals(value.refusals, message);
+  message.set_secured(value.secured);
   return message;
 }
 
@@ -281,6 +296,8 @@ v1::GetShardStatusResponse ToProto(const ShardReport& value) {
     link->set_bytes_waiting(worker.bytes_waiting);
     Fill(worker.traffic, link->mutable_traffic());
   }
+  FillRefusals(value.refusals, message);
+  message.set_secured(value.secured);
   return message;
 }
 

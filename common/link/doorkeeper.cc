@@ -1,0 +1,199 @@
+#include "common/link/doorkeeper.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace longwave {
+namespace {
+
+constexpr char kZapAddress[] = "inproc://zeromq.zap.01";
+
+// Its part of a question that is shown to people comes from a stranger.
+std::string Shown(const std::string& text) { return absl::CHexEscape(text.substr(0, 64)); }
+
+std::string_view HandshakeError(uint16_t event, uint32_t value) {
+  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+    return "it ended, or did not go on, in the midst of its handshake";
+  switch (value) {
+    case ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
+      return "it does not speak CURVE: a plain client";
+    case ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC:
+      return "it holds another key of this shard for true";
+    default:
+      return "it does not keep to ZeroMQ's protocol";
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Doorkeeper> Doorkeeper::Of(const std::shared_ptr<zmq::context_t>& context) {
+  static std::mutex mutex;
+  static std::map<zmq::context_t*, std::weak_ptr<Doorkeeper>> all;
+  const std::lock_guard lock(mutex);
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Doorkeeper>& known = all[context.get()];
+  std::shared_ptr<Doorkeeper> keeper = known.lock();
+  if (keeper == nullptr) {
+    keeper = std::make_shared<Doorkeeper>(context);
+    known = keeper;
+  }
+  return keeper;
+}
+
+Doorkeeper::Doorkeeper(std::shared_ptr<zmq::context_t> context)
+    : context_(std::move(context)),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      questions_(*context_, zmq::socket_type::rep) {
+  LONGWAVE_CHECK(wake_fd_ >= 0);
+  questions_.set(zmq::sockopt::linger, 0);
+  questions_.bind(kZapAddress);
+  thread_ = std::thread([this] { Serve(); });
+}
+
+Doorkeeper::~Doorkeeper() {
+  {
+    std::unique_lock lock(mutex_);
+    ending_ = true;
+    Tell(lock);
+  }
+  thread_.join();
+  close(wake_fd_);
+}
+
+void Doorkeeper::Tell(std::unique_lock<std::mutex>& lock) {
+  const uint64_t mine = ++told_;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+  changed_.wait(lock, [&] { return heeded_ >= mine; });
+}
+
+std::shared_ptr<Doorkeeper::Door> Doorkeeper::Open() {
+  static std::atomic<uint64_t> number{0};
+  auto door = std::make_shared<Door>();
+  door->domain = absl::StrCat("longwave-", ++number);
+  door->monitor = absl::StrCat("inproc://handshakes-of-", door->domain);
+  const std::lock_guard lock(mutex_);
+  doors_[door->domain] = door;
+  return door;
+}
+
+void Doorkeeper::Watch(const std::shared_ptr<Door>& door) {
+  std::unique_lock lock(mutex_);
+  watched_[door->domain] = door;
+  Tell(lock);
+}
+
+void Doorkeeper::Close(const std::shared_ptr<Door>& door) {
+  std::unique_lock lock(mutex_);
+  doors_.erase(door->domain);
+  watched_.erase(door->domain);
+  Tell(lock);
+}
+
+void Doorkeeper::Serve() {
+  struct Heard {
+    std::shared_ptr<Door> door;
+    zmq::socket_t monitor;
+  };
+  std::map<std::string, Heard> heard;
+  bool ending = false;
+  while (!ending) {
+    std::vector<zmq::pollitem_t> items = {{nullptr, wake_fd_, ZMQ_POLLIN, 0},
+                                          {questions_.handle(), 0, ZMQ_POLLIN, 0}};
+    for (auto& [domain, one] : heard) items.push_back({one.monitor.handle(), 0, ZMQ_POLLIN, 0});
+    try {
+      zmq::poll(items, std::chrono::milliseconds(-1));
+      if ((items[1].revents & ZMQ_POLLIN) != 0) Answer();
+      size_t place = 2;
+      for (auto& [domain, one] : heard) {
+        if ((items[place++].revents & ZMQ_POLLIN) != 0) Hear(one.monitor, *one.door);
+      }
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EINTR) throw;  // the context is this object's own: nothing else ends it
+    }
+    if ((items[0].revents & ZMQ_POLLIN) == 0) continue;
+    uint64_t wakes = 0;
+    [[maybe_unused]] const ssize_t drained = read(wake_fd_, &wakes, sizeof wakes);
+    const std::lock_guard lock(mutex_);
+    std::erase_if(heard, [this](const auto& entry) { return !watched_.contains(entry.first); });
+    for (const auto& [domain, door] : watched_) {
+      if (heard.contains(domain)) continue;
+      zmq::socket_t monitor(*context_, zmq::socket_type::pair);
+      monitor.set(zmq::sockopt::linger, 0);
+      monitor.connect(door->monitor);
+      heard.emplace(domain, Heard{door, std::move(monitor)});
+    }
+    ending = ending_;
+    heeded_ = told_;
+    changed_.notify_all();
+  }
+  heard.clear();
+  questions_.close();
+}
+
+void Doorkeeper::Answer() {
+  // version, request, domain, address, identity, mechanism, key
+  std::vector<std::string> parts;
+  bool more = true;
+  while (more) {
+    zmq::message_t part;
+    if (!questions_.recv(part, zmq::recv_flags::dontwait)) return;
+    more = part.more();
+    parts.push_back(part.to_string());
+  }
+  parts.resize(7);
+  const std::string &domain = parts[2], &address = parts[3], &mechanism = parts[5], &key = parts[6];
+  std::shared_ptr<Door> door;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = doors_.find(domain);
+    if (found != doors_.end()) door = found->second;
+  }
+  const bool admitted = door != nullptr && mechanism == "CURVE" && key.size() == kCurveKeyBytes &&
+                        door->admitted.WorkerOf(key).has_value();
+  if (!admitted && door != nullptr) {
+    const std::lock_guard lock(door->mutex);
+    ++door->counts.keys;
+    door->counts.last_key = absl::StrCat("the key ", absl::BytesToHexString(key.substr(0, 8)),
+                                         "… is no member's, from ", Shown(address));
+  }
+  // 300, not 400: a member whose key is still on its way here comes again, where a client that is
+  // told 400 gives up for good.
+  const std::string user = admitted ? absl::BytesToHexString(key) : "";
+  const std::string answer[] = {
+      "1.0", parts[1], admitted ? "200" : "300", admitted ? "OK" : "not a member", user, ""};
+  for (size_t i = 0; i < std::size(answer); ++i) {
+    questions_.send(zmq::buffer(answer[i]),
+                    i + 1 < std::size(answer) ? zmq::send_flags::sndmore : zmq::send_flags::none);
+  }
+}
+
+void Doorkeeper::Hear(zmq::socket_t& monitor, Door& door) {
+  zmq::message_t what, where;
+  while (monitor.recv(what, zmq::recv_flags::dontwait)) {
+    if (!what.more() || !monitor.recv(where, zmq::recv_flags::dontwait)) continue;
+    uint16_t event = 0;
+    uint32_t value = 0;
+    if (what.size() != sizeof event + sizeof value) continue;
+    std::memcpy(&event, what.data(), sizeof event);
+    std::memcpy(&value, what.data<char>() + sizeof event, sizeof value);
+    if (event != ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL &&
+        event != ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+      continue;
+    const std::lock_guard lock(door.mutex);
+    ++door.counts.handshakes;
+    door.counts.last_handshake =
+        absl::StrCat("a connection to the data port: ", std::string(HandshakeError(event, value)));
+  }
+}
+
+}  // namespace longwave

@@ -1,0 +1,60 @@
+#ifndef LONGWAVE_COMMON_RPC_ADMISSION_H_
+#define LONGWAVE_COMMON_RPC_ADMISSION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/layout/manifest.h"
+#include "common/security/identity.h"
+
+namespace longwave {
+
+// What is said about who may take part, as plain values; proto/longwave/v1/coordinator.proto says
+// what each field means. A subject is "worker/NAME", "shard/N", or "worker/" for any worker.
+
+struct JoinWish {
+  std::string token;
+  Identity subject;
+  std::string request;  // PKCS #10, PEM
+  std::vector<std::string> hosts;
+};
+
+struct JoinAnswer {
+  std::string certificate;
+  std::string authority;
+  std::string configuration;
+  std::optional<Manifest> manifest;
+};
+
+struct TokenWish {
+  absl::Duration life;
+  uint32_t uses = 1;
+  std::string subject;
+};
+
+struct NewToken {
+  std::string token;  // the whole of it, shown once
+  std::string id;
+};
+
+struct TokenStatus {
+  std::string id;
+  std::string subject;
+  absl::Duration expires_in;  // negative: it has
+  uint32_t uses = 0;
+  uint32_t used = 0;
+  bool revoked = false;
+  std::vector<std::string> joined;
+};
+
+struct TokenList {
+  std::vector<TokenStatus> tokens;
+  std::vector<std::string> expelled;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_RPC_ADMISSION_H_

@@ -1,0 +1,51 @@
+#include "common/rpc/call_guard.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace longwave {
+namespace {
+
+// The certificates that the caller has shown, its own first; "": none.
+std::string ChainOf(const grpc::ServerContext& context) {
+  const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+  if (auth == nullptr) return "";
+  std::string chain;
+  for (const char* const property :
+       {GRPC_X509_PEM_CERT_PROPERTY_NAME, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME}) {
+    for (const grpc::string_ref& pem : auth->FindPropertyValues(property))
+      chain.append(pem.data(), pem.size());
+  }
+  return chain;
+}
+
+}  // namespace
+
+absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_view call,
+                              const CallRights& rights, std::vector<Identity>* caller) const {
+  if (!is_on() || rights.kind == CallKind::kAnyone) return absl::OkStatus();
+  CallerBook::Caller who = book_->Look(ChainOf(context), absl::Now());
+  std::optional<CallRefusal> refusal = std::move(who.refusal);
+  if (!refusal) refusal = CheckCall(call, rights, who.identities);
+  if (!refusal && admit_) {
+    absl::Status admitted = admit_(
+        rights.kind == CallKind::kSubject ? std::vector<Identity>{rights.subject} : who.identities);
+    if (!admitted.ok()) refusal = CallRefusal{Refusal::kExpelled, std::move(admitted)};
+  }
+  if (refusal) {
+    Note(context, refusal->reason, refusal->status.message());
+    return refusal->status;
+  }
+  if (caller != nullptr) *caller = std::move(who.identities);
+  return absl::OkStatus();
+}
+
+void CallGuard::Note(const grpc::ServerContext& context, Refusal reason,
+                     absl::string_view sentence) const {
+  if (refusals_ == nullptr) return;
+  refusals_->Note(reason, absl::StrCat(sentence, ", from ", context.peer()));
+}
+
+}  // namespace longwave

@@ -1,0 +1,102 @@
+#include "common/rpc/certificate_keeper.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/log/log.h"
+#include "common/security/credentials.h"
+
+namespace longwave {
+namespace {
+
+// The clock may be set meanwhile, and the file exchanged.
+constexpr absl::Duration kLookMax = absl::Hours(1);
+constexpr absl::Duration kLookMin = absl::Milliseconds(500);
+
+class ThreadKeeper final : public CertificateKeeper {
+ public:
+  ThreadKeeper(std::string folder, Renew renew)
+      : folder_(std::move(folder)), renew_(std::move(renew)), thread_([this] { Keep(); }) {}
+
+  ~ThreadKeeper() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void Keep() {
+    std::unique_lock lock(mutex_);
+    while (!ending_) {
+      lock.unlock();
+      const absl::Duration wait = std::clamp(Look(), kLookMin, kLookMax);
+      lock.lock();
+      changed_.wait_for(lock, absl::ToChronoNanoseconds(wait), [this] { return ending_; });
+    }
+  }
+
+  // Renews what is due. Returns when to look again.
+  absl::Duration Look() {
+    const std::string path = absl::StrCat(folder_, "/", kCertificateFile);
+    const absl::StatusOr<Credentials> credentials = ReadCredentials(folder_);
+    if (!credentials.ok()) return kLookMax / 60;
+    const absl::StatusOr<CertificateInfo> info = ReadCertificate(credentials->certificate);
+    if (!info.ok()) return kLookMax / 60;
+    const absl::Time now = absl::Now();
+    if (now < RenewalDue(*info)) return RenewalDue(*info) - now;
+    const absl::Duration again = (info->not_after - info->not_before) / 20;
+    if (access(folder_.c_str(), W_OK) != 0) return again;
+    const absl::Status renewed = RenewNow(*credentials, path);
+    if (renewed.ok()) {
+      said_ = false;
+      return kLookMin;
+    }
+    if (!std::exchange(said_, true)) {
+      Log(LogLevel::kWarning,
+          absl::StrCat(
+              "the certificate in ", folder_, " is good until ",
+              absl::FormatTime(absl::RFC3339_sec, info->not_after, absl::UTCTimeZone()),
+              " and could not be renewed, trying again: ", std::string(renewed.message())));
+    }
+    return again;
+  }
+
+  absl::Status RenewNow(const Credentials& credentials, const std::string& path) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::string request, MakeRequest(credentials.key));
+    LONGWAVE_ASSIGN_OR_RETURN(const std::string certificate, renew_(request));
+    LONGWAVE_RETURN_IF_ERROR(CheckPair(certificate, credentials.key));
+    LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(certificate));
+    LONGWAVE_RETURN_IF_ERROR(WriteTextFile(path, certificate, Secrecy::kPublic));
+    Log(LogLevel::kInfo,
+        absl::StrCat("the certificate was renewed, good until ",
+                     absl::FormatTime(absl::RFC3339_sec, info.not_after, absl::UTCTimeZone())));
+    return absl::OkStatus();
+  }
+
+  const std::string folder_;
+  const Renew renew_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  bool said_ = false;  // the thread's
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<CertificateKeeper> CertificateKeeper::Start(std::string folder, Renew renew) {
+  return std::make_unique<ThreadKeeper>(std::move(folder), std::move(renew));
+}
+
+}  // namespace longwave

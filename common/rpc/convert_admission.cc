@@ -1,0 +1,170 @@
+// Between the plain values of admission.h and their messages.
+#include <cmath>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "common/rpc/convert.h"
+
+namespace longwave {
+namespace {
+
+constexpr int kHostsMax = 64;
+constexpr size_t kHostBytesMax = 253;
+constexpr size_t kPemBytesMax = 1 << 16;
+
+absl::Status Refuse(const std::string& what, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat(what, ": ", why));
+}
+
+absl::Status CheckPem(const char* what, const std::string& pem) {
+  if (pem.size() <= kPemBytesMax) return absl::OkStatus();
+  return Refuse(what, absl::StrCat("got ", pem.size(), " bytes, wanted at most ", kPemBytesMax));
+}
+
+// A worker's name, or none where any will do.
+absl::Status CheckName(const std::string& name) {
+  if (name.size() > kIdentityNameBytesMax || FindInvalidUtf8(name) != std::string::npos) {
+    return Refuse("worker",
+                  absl::StrCat("got ", Quotable(name.substr(0, kIdentityNameBytesMax)),
+                               ", wanted at most ", kIdentityNameBytesMax, " bytes of UTF-8"));
+  }
+  return absl::OkStatus();
+}
+
+// Both messages have the same choice of a subject.
+template <typename Message>
+absl::StatusOr<std::string> ReadSubject(const Message& message) {
+  if (message.subject_case() == Message::kShard) return absl::StrCat("shard/", message.shard());
+  LONGWAVE_RETURN_IF_ERROR(CheckName(message.worker()));
+  return absl::StrCat("worker/", message.worker());
+}
+
+template <typename Message>
+absl::Status WriteSubject(const std::string& subject, Message* message) {
+  absl::string_view rest = subject;
+  uint32_t shard = 0;
+  if (absl::ConsumePrefix(&rest, "worker/")) {
+    message->set_worker(std::string(rest));
+    return absl::OkStatus();
+  }
+  if (absl::ConsumePrefix(&rest, "shard/") && absl::SimpleAtoi(rest, &shard)) {
+    message->set_shard(shard);
+    return absl::OkStatus();
+  }
+  return Refuse("a token is for", absl::StrCat("got ", Quotable(subject),
+                                               ", wanted worker/, worker/NAME or shard/N"));
+}
+
+}  // namespace
+
+v1::JoinRequest ToProto(const JoinWish& value) {
+  v1::JoinRequest message;
+  message.set_token(value.token);
+  if (value.subject.role == Role::kShard) {
+    message.set_shard(value.subject.shard);
+  } else {
+    message.set_worker(value.subject.worker);
+  }
+  message.set_request(value.request);
+  for (const std::string& host : value.hosts) message.add_hosts(host);
+  return message;
+}
+
+absl::StatusOr<JoinWish> FromProto(const v1::JoinRequest& message) {
+  JoinWish value{.token = message.token(), .request = message.request()};
+  LONGWAVE_RETURN_IF_ERROR(CheckPem("request", message.request()));
+  if (message.subject_case() == v1::JoinRequest::kShard) {
+    value.subject = ShardIdentity(message.shard());
+  } else {
+    LONGWAVE_RETURN_IF_ERROR(CheckName(message.worker()));
+    if (message.worker().empty()) return Refuse("worker", "got no name, wanted one");
+    value.subject = WorkerIdentity(message.worker());
+  }
+  if (message.hosts_size() > kHostsMax)
+    return Refuse("hosts",
+                  absl::StrCat("got ", message.hosts_size(), ", wanted at most ", kHostsMax));
+  for (const std::string& host : message.hosts()) {
+    const bool is_plain = host.find_first_not_of(
+                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "0123456789.-_:*") == std::string::npos;
+    if (host.empty() || host.size() > kHostBytesMax || !is_plain)
+      return Refuse("host", absl::StrCat("got ", Quotable(host), ", wanted a name or an address"));
+    value.hosts.push_back(host);
+  }
+  return value;
+}
+
+v1::JoinResponse ToProto(const JoinAnswer& value) {
+  v1::JoinResponse message;
+  message.set_certificate(value.certificate);
+  message.set_authority(value.authority);
+  message.set_configuration(value.configuration);
+  if (value.manifest.has_value()) *message.mutable_manifest() = ToProto(*value.manifest);
+  return message;
+}
+
+absl::StatusOr<JoinAnswer> FromProto(const v1::JoinResponse& message) {
+  JoinAnswer value{.certificate = message.certificate(),
+                   .authority = message.authority(),
+                   .configuration = message.configuration()};
+  LONGWAVE_RETURN_IF_ERROR(CheckPem("certificate", message.certificate()));
+  LONGWAVE_RETURN_IF_ERROR(CheckPem("authority", message.authority()));
+  if (message.has_manifest()) {
+    LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
+  }
+  return value;
+}
+
+absl::StatusOr<v1::CreateTokenRequest> ToProto(const TokenWish& value) {
+  v1::CreateTokenRequest message;
+  message.set_life_seconds(absl::ToDoubleSeconds(value.life));
+  message.set_uses(value.uses);
+  LONGWAVE_RETURN_IF_ERROR(WriteSubject(value.subject, &message));
+  return message;
+}
+
+absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message) {
+  if (!std::isfinite(message.life_seconds()))
+    return Refuse("life", "got a number that is not finite, wanted seconds");
+  TokenWish value{.life = absl::Seconds(message.life_seconds()), .uses = message.uses()};
+  LONGWAVE_ASSIGN_OR_RETURN(value.subject, ReadSubject(message));
+  return value;
+}
+
+v1::ListTokensResponse ToProto(const TokenList& value) {
+  v1::ListTokensResponse message;
+  for (const TokenStatus& token : value.tokens) {
+    v1::TokenInfo* const info = message.add_tokens();
+    info->set_id(token.id);
+    WriteSubject(token.subject, info).IgnoreError();
+    info->set_expires_in_seconds(absl::ToDoubleSeconds(token.expires_in));
+    info->set_uses(token.uses);
+    info->set_used(token.used);
+    info->set_revoked(token.revoked);
+    for (const std::string& joined : token.joined) info->add_joined(joined);
+  }
+  for (const std::string& name : value.expelled) message.add_expelled(name);
+  return message;
+}
+
+absl::StatusOr<TokenList> FromProto(const v1::ListTokensResponse& message) {
+  TokenList value;
+  for (const v1::TokenInfo& info : message.tokens()) {
+    TokenStatus token{.id = info.id(),
+                      .expires_in = absl::Seconds(info.expires_in_seconds()),
+                      .uses = info.uses(),
+                      .used = info.used(),
+                      .revoked = info.revoked(),
+                      .joined = {info.joined().begin(), info.joined().end()}};
+    LONGWAVE_ASSIGN_OR_RETURN(token.subject, ReadSubject(info));
+    value.tokens.push_back(std::move(token));
+  }
+  value.expelled = {message.expelled().begin(), message.expelled().end()};
+  return value;
+}
+
+}  // namespace longwave

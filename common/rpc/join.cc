@@ -1,0 +1,80 @@
+#include "common/rpc/join.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/convert.h"
+#include "common/rpc/tls.h"
+#include "common/security/certificates.h"
+#include "common/security/credentials.h"
+#include "common/security/token.h"
+#include "longwave/v1/coordinator.grpc.pb.h"
+
+namespace longwave {
+namespace {
+
+// The authority as whoever answers there shows it, once it is the one that the token names.
+absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Token& token,
+                                           absl::Duration deadline) {
+  const Channel channel("the coordinator", address, deadline, AskingCredentials());
+  const auto stub = v1::Coordinator::NewStub(channel.grpc());
+  v1::GetAuthorityResponse response;
+  LONGWAVE_RETURN_IF_ERROR(channel.Invoke([&](grpc::ClientContext* context) {
+    return stub->GetAuthority(context, v1::GetAuthorityRequest(), &response);
+  }));
+  LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(response.authority()));
+  if (TokenFingerprint(info) != token.authority) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "whoever answers at ", address, " shows the authority ",
+        Hex(std::span(info.fingerprint).first(6)), ", the token was made by the coordinator of ",
+        Hex(std::span(token.authority).first(6)),
+        ": another run's coordinator, or somebody in between. The token was not shown to it"));
+  }
+  return response.authority();
+}
+
+// The key that the folder has, or a new one, kept there before anybody hears of it.
+absl::StatusOr<std::string> KeyOf(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kKeyFile);
+  absl::StatusOr<std::string> known = ReadTextFile(path);
+  if (known.ok() && MakeRequest(*known).ok()) return known;
+  if (!known.ok() && !absl::IsNotFound(known.status())) return known.status();
+  LONGWAVE_ASSIGN_OR_RETURN(std::string key, MakeKey());
+  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
+  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(path, key, Secrecy::kSecret));
+  return key;
+}
+
+}  // namespace
+
+absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string& token_text,
+                                  const Identity& identity, const std::string& folder,
+                                  const std::vector<std::string>& hosts, absl::Duration deadline) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Token token, ParseToken(token_text));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string authority, FetchAuthority(address, token, deadline));
+  LONGWAVE_ASSIGN_OR_RETURN(std::string key, KeyOf(folder));
+  JoinWish wish{.token = token_text, .subject = identity, .hosts = hosts};
+  LONGWAVE_ASSIGN_OR_RETURN(wish.request, MakeRequest(key));
+
+  const Channel channel("the coordinator", address, deadline,
+                        JoiningCredentials(authority, Role::kCoordinator));
+  const auto stub = v1::Coordinator::NewStub(channel.grpc());
+  v1::JoinResponse response;
+  LONGWAVE_RETURN_IF_ERROR(channel.Invoke(
+      [&](grpc::ClientContext* context) { return stub->Join(context, ToProto(wish), &response); }));
+  LONGWAVE_ASSIGN_OR_RETURN(JoinAnswer answer, FromProto(response));
+  LONGWAVE_RETURN_IF_ERROR(
+      WriteCredentials(folder, {authority, answer.certificate, std::move(key)}));
+  LONGWAVE_RETURN_IF_ERROR(CheckCredentials(folder, identity, absl::Now()).status());
+  return JoinedRun{std::move(answer.configuration), std::move(answer.manifest)};
+}
+
+absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string& token,
+                                  const std::string& name, const std::string& folder) {
+  return JoinRun(address, token, WorkerIdentity(name), folder);
+}
+
+}  // namespace longwave

@@ -1,0 +1,120 @@
+#include "common/rpc/tls.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/security/credentials.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_certificate_verifier.h"
+#include "grpcpp/security/tls_credentials_options.h"
+
+namespace longwave {
+namespace {
+
+namespace tls = grpc::experimental;
+
+// How long a changed file may go unnoticed.
+constexpr unsigned kFilesFollowedSeconds = 1;
+
+std::string_view RoleName(Role role) {
+  switch (role) {
+    case Role::kCoordinator:
+      return "the coordinator";
+    case Role::kShard:
+      return "a shard";
+    case Role::kWorker:
+      return "a worker";
+    case Role::kOperator:
+      break;
+  }
+  return "an operator";
+}
+
+// That the certificate goes back to the authority gRPC has seen to; this asks whose it is. The
+// host's name says nothing: only a run's own processes have certificates of its authority, and
+// addresses change.
+class RoleVerifier final : public tls::ExternalCertificateVerifier {
+ public:
+  explicit RoleVerifier(Role wanted) : wanted_(wanted) {}
+
+  bool Verify(tls::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)> /*callback*/, grpc::Status* sync_status) override {
+    std::vector<Identity> identities;
+    for (const grpc::string_ref& uri : request->uri_names()) {
+      auto identity = ParseIdentityUri(std::string_view(uri.data(), uri.size()));
+      if (identity.ok()) identities.push_back(*std::move(identity));
+    }
+    const bool fits =
+        std::any_of(identities.begin(), identities.end(),
+                    [this](const Identity& identity) { return identity.role == wanted_; });
+    if (!fits) {
+      *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
+                                  absl::StrCat("its certificate names ", Describe(identities),
+                                               ", wanted ", std::string(RoleName(wanted_))));
+    }
+    return true;  // decided at once
+  }
+
+  void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  const Role wanted_;
+};
+
+std::string In(const std::string& folder, const char* file) {
+  return absl::StrCat(folder, "/", file);
+}
+
+std::shared_ptr<tls::CertificateProviderInterface> FollowFiles(const std::string& folder) {
+  return std::make_shared<tls::FileWatcherCertificateProvider>(
+      In(folder, kKeyFile), In(folder, kCertificateFile), In(folder, kAuthorityFile),
+      kFilesFollowedSeconds);
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::ChannelCredentials> ClientCredentials(const std::string& folder,
+                                                            Role server) {
+  if (folder.empty()) return grpc::InsecureChannelCredentials();
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(FollowFiles(folder));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_certificate_verifier(tls::ExternalCertificateVerifier::Create<RoleVerifier>(server));
+  options.set_check_call_host(false);
+  return tls::TlsCredentials(options);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> JoiningCredentials(const std::string& authority,
+                                                             Role server) {
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(authority));
+  options.watch_root_certs();
+  options.set_certificate_verifier(tls::ExternalCertificateVerifier::Create<RoleVerifier>(server));
+  options.set_check_call_host(false);
+  return tls::TlsCredentials(options);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> AskingCredentials() {
+  tls::TlsChannelCredentialsOptions options;
+  options.set_verify_server_certs(false);
+  options.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
+  options.set_check_call_host(false);
+  return tls::TlsCredentials(options);
+}
+
+std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const std::string& folder) {
+  if (folder.empty()) return grpc::InsecureServerCredentials();
+  tls::TlsServerCredentialsOptions options(FollowFiles(folder));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
+  options.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
+  options.set_check_call_host(false);
+  return tls::TlsServerCredentials(options);
+}
+
+}  // namespace longwave
