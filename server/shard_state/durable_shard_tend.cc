@@ -48,6 +48,7 @@ absl::Status DurableShard::WriteState(uint32_t segment) {
   LONGWAVE_RETURN_IF_ERROR(
       store_->snapshots().Write(key, progress.replay_from, std::move(content), Compression::kNone));
   progress.has_state = true;
+  ++snapshots_written_.states;
   return absl::OkStatus();
 }
 
@@ -60,8 +61,11 @@ absl::Status DurableShard::WriteModel(const SnapshotAsks::Held& held) {
   // The first record that the snapshot does not have: its round's update, or what comes next.
   const auto after = store_->log().MergedSequence(held.segment, held.round);
   const uint64_t replay_from = after.ok() ? *after : ProgressOf(held.segment).replay_from;
-  return store_->snapshots().Write({SnapshotKind::kModel, held.segment, 1, held.round}, replay_from,
-                                   EncodeModelContent(spans), Compression::kZstd);
+  LONGWAVE_RETURN_IF_ERROR(
+      store_->snapshots().Write({SnapshotKind::kModel, held.segment, 1, held.round}, replay_from,
+                                EncodeModelContent(spans), Compression::kZstd));
+  ++snapshots_written_.models;
+  return absl::OkStatus();
 }
 
 std::optional<uint64_t> DurableShard::LogNeededFrom() const {
