@@ -66,6 +66,8 @@ kubectl label namespace training pod-security.kubernetes.io/{enforce,warn}=restr
 chart=helm/longwave
 kubectl() { command kubectl -n training "$@"; }
 helm() { command helm -n training "$@"; }
+if kubectl run root --image=any --dry-run=server > "$work/root" 2>&1; then fail 'a pod of root is admitted here'; fi
+grep -q 'violates PodSecurity "restricted' "$work/root" || { cat "$work/root"; fail 'a pod of root is refused otherwise'; }
 # Of a workload, the pod that its controller would make: the API server says whether it admits it.
 pods_of() {
   kubectl get "$1" -l app.kubernetes.io/instance=run -o json | python3 -c '
