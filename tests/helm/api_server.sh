@@ -61,6 +61,7 @@ kubectl create -f - >/dev/null <<'K'
 {apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}
 K
 kubectl create namespace training >/dev/null
+kubectl -n training create serviceaccount default >/dev/null
 kubectl label namespace training pod-security.kubernetes.io/{enforce,warn}=restricted >/dev/null
 
 chart=helm/longwave
