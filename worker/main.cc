@@ -183,9 +183,7 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
                    // A checkpoint is of use to who can catch up from it alone.
                    .folder = CanCatchUp(config) ? folder : nullptr,
                    .initial_weights = [&config] { return InitialWeights(config); }});
-  LONGWAVE_ASSIGN_OR_RETURN(FinalReport report, trainer.Run());
-  LONGWAVE_RETURN_IF_ERROR(session.Finish(report));
-  return report;
+  return trainer.Run();
 }
 
 // How the worker's end looks from outside, given how its training went.

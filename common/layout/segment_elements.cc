@@ -73,4 +73,20 @@ uint64_t SegmentHash(const Layout& layout, uint32_t segment, std::span<const flo
   return hash;
 }
 
+uint64_t StateHash(std::span<const uint64_t> hashes) {
+  LONGWAVE_CHECK(!hashes.empty());
+  uint64_t hash = hashes.front();
+  for (const uint64_t next : hashes.subspan(1)) hash = Mix64(hash) + next;
+  return hash;
+}
+
+uint64_t SegmentStateHash(const Layout& layout, uint32_t segment,
+                          std::span<const std::vector<float>> arrays) {
+  std::vector<uint64_t> hashes;
+  for (const std::vector<float>& array : arrays) {
+    hashes.push_back(SegmentHash(layout, segment, array));
+  }
+  return StateHash(hashes);
+}
+
 }  // namespace longwave

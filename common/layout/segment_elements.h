@@ -32,6 +32,17 @@ void AppendSegmentElements(const Layout& layout, uint32_t segment,
 // order.
 uint64_t SegmentHash(const Layout& layout, uint32_t segment, std::span<const float> elements);
 
+// The one hash by which replicas and snapshots of a segment are compared, which covers all that the
+// next merged update is applied to: the parameters and, with sync.update nesterov, their velocity.
+// hashes: of each of these arrays in that order, as SegmentHash gives them; at least one. Of one
+// array it is that one's hash; each further one makes h of what was before into Mix64(h) + its
+// hash.
+uint64_t StateHash(std::span<const uint64_t> hashes);
+
+// Likewise, of the arrays themselves, each as SegmentHash wants it.
+uint64_t SegmentStateHash(const Layout& layout, uint32_t segment,
+                          std::span<const std::vector<float>> arrays);
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_LAYOUT_SEGMENT_ELEMENTS_H_

@@ -66,7 +66,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
   uint32_t index = 0;
   while (workers_.contains(index)) ++index;
   Worker& worker = workers_[index];
-  worker.member = {index, request.name, 0};
+  worker.member = {index, request.name, 0, request.data_key};
   worker.identity = IdentityOf(request);
   worker.incarnation = request.incarnation;
   worker.heard = now;
@@ -87,6 +87,7 @@ void Coordinator::TakePlace(Worker& worker, const RegisterWorker& request) {
   AddFormer(worker.incarnation, &worker.former);
   worker.identity = IdentityOf(request);
   worker.incarnation = request.incarnation;
+  worker.member.data_key = request.data_key;
   worker.state = {};
   worker.final.reset();
   worker.repair.reset();
@@ -115,6 +116,7 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   const absl::Duration silence = is_new ? absl::ZeroDuration() : now - shard.heard;
   shard.address = {request.shard, request.data_endpoint, request.control_endpoint};
   shard.incarnation = request.incarnation;
+  shard.folder = request.folder;
   shard.known_epoch = 0;
   shard.trouble.clear();
   shard.heard = now;
@@ -174,15 +176,7 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
   if (std::string failure = FailureIn(heartbeat); !failure.empty()) {
     return Fail(worker, failure, heartbeat.final.has_value(), now, effects);
   }
-  if (worker.is_active()) {
-    if (ledger_.Add(worker.member, heartbeat.rounds)) worker.begun = unsaved_ = true;
-    if (heartbeat.final && !worker.final) {
-      worker.final = heartbeat.final;
-      worker.begun = unsaved_ = true;
-      ledger_.SkipRest(worker.member.worker);
-      if (AnyoneHasRoundsLeft()) BeginEpoch();  // by which shards hear that it pushes no more
-    }
-  }
+  if (worker.is_active()) TakeReports(worker, heartbeat, effects);
   if (heartbeat.ready_round != kRoundNever && heartbeat.known_epoch >= worker.joined_epoch &&
       !worker.begun) {
     worker.ready_round = heartbeat.ready_round;
@@ -191,6 +185,30 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
   if (heartbeat.leaving) Leave(worker, "leaves", effects);
   FinishRounds(now, effects);
   FinishRunIfDone(now, effects);
+}
+
+void Coordinator::TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects) {
+  if (ledger_.Add(worker.member, heartbeat.rounds)) worker.begun = unsaved_ = true;
+  if (IsAwaitedRepair(worker) && std::ranges::any_of(heartbeat.rounds, &RoundReport::again)) {
+    worker.repair.reset();
+    worker.final.reset();  // a later one tells what was made of the repaired state
+    unsaved_ = true;
+  }
+  // Where the coordinator was away, it is told all that was done meanwhile, of each worker with
+  // that one's next heartbeats: only who has nothing to tell is behind.
+  const bool behind = !worker.final && ledger_.IsBehind(worker.member, options_.rounds_behind_max);
+  if (!behind || heartbeat.rounds.empty()) SetBehind(worker, behind, effects);
+  if (!heartbeat.final) return;
+  // The duty of writing the weights may have come to it after its final report.
+  const bool writes_now =
+      worker.final && worker.final->model_file.empty() && !heartbeat.final->model_file.empty();
+  if (worker.final && !writes_now) return;
+  worker.final = heartbeat.final;
+  worker.begun = unsaved_ = true;
+  ledger_.SkipRest(worker.member.worker);
+  if (!writes_now && AnyoneHasRoundsLeft()) {
+    BeginEpoch();  // by which shards hear that it pushes no more
+  }
 }
 
 void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& effects) {
@@ -223,6 +241,11 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
     if (is_over()) shard.told = true;
   }
   effects.push_back(ReplyTo(heartbeat));
+}
+
+std::string Coordinator::NameOf(uint32_t worker) const {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? "" : found->second.member.name;
 }
 
 void Coordinator::On(const StopRequested& request, absl::Time now, Effects& effects) {

@@ -30,15 +30,22 @@ struct CoordinatorOptions {
   absl::Duration start_timeout = absl::Seconds(300);
   // A shard's new process takes the place of one that was silent for this long.
   absl::Duration replace_after = absl::Seconds(2);
+  // Nobody waits for a member whose newest report is more rounds than this behind the run's.
+  uint32_t rounds_behind_max = 16;
 };
 
 struct Tick {};  // time has passed
 struct StopRequested {
   std::string reason;
 };
+// A worker's name is to take part no more. Whoever makes this event sees to it that its process is
+// not heard again. No answer; nothing happens if there is none of that name, or the run is over.
+struct WorkerExpelled {
+  std::string name;
+};
 
 using CoordinatorEvent = std::variant<RegisterWorker, RegisterShard, WorkerHeartbeat,
-                                      ShardHeartbeat, StopRequested, Tick>;
+                                      ShardHeartbeat, StopRequested, WorkerExpelled, Tick>;
 
 // What the coordinator is to do, in order. Exactly one answer for each event that asks for one.
 struct WorkerRegistered {
@@ -79,9 +86,9 @@ using CoordinatorEffect =
 // has sent its final report and one of them names the weights that it wrote; for failed when a
 // shard reports a failure, or the last active member with rounds to do reports one or a loss that
 // is not finite (while there are others it leaves the run, as if it had been killed), when replicas
-// that were promised to be equal differ after the last round, or something below was waited for in
-// vain. Every change of the members or of a shard's address begins an epoch. In it a worker is one
-// of
+// that were promised to be equal differ after the last round and its repair, or something below was
+// waited for in vain. Every change of the members or of a shard's address begins an epoch. In it a
+// worker is one of
 //
 //   joining  a member without a first round (kRoundNever): it fetches and pulls, pushes nothing,
 //            and nobody waits for it. So begins a new name, a name that comes back in another
@@ -95,8 +102,11 @@ using CoordinatorEffect =
 //            when all active members that had begun are gone: nobody else would close the rounds
 //            before. So whoever waits for its first round takes each new membership's, and goes on
 //            from what it has if that is more. What it reports of rounds before changes nothing.
-//            One that has sent its final report may be silent; shards see it as a joining one
-//            from then on, whom nobody waits for.
+//            One that has sent its final report may be silent while the run lacks nothing else;
+//            shards see it as a joining one from then on, whom nobody waits for. One whose process
+//            lives but reports no rounds (it was heard without a report while its newest one was
+//            more than rounds_behind_max behind the run's) is waited for by no round's record and
+//            not by the end, and is shown as joining, until it reports a later one.
 //   lost     no member: silent for heartbeat_timeout (heard again it is joining, without a new
 //            registration), or failed, or gone by its own word (WorkerHeartbeat's
 //            leaving; these two may register again). Its name, index and sums stay.
@@ -105,33 +115,39 @@ using CoordinatorEffect =
 // after start_timeout:
 //   - a shard that is silent for heartbeat_timeout. It may come back with other endpoints and
 //     another incarnation: the new process takes the place once the one before is silent for
-//     replace_after, and if it has lost its folder it is told to restore its range (unless no round
-//     is over yet);
+//     replace_after, and if it has lost its folder it is told to restore its range. From then on
+//     the range's older folder is refused;
 //   - a run without members;
-//   - a run that is done, but whose weights a worker was to write that is lost.
+//   - a run that is done, but whose weights a worker was to write that is lost: the duty passes to
+//     the next member that is heard, whose final report comes once more;
+//   - members that are to repair what differed after the last round.
 // A shard that says itself that it takes no pushes for now is trouble too, and waited for.
 //
 // Replicas that differ are repaired where they were promised to be equal: after a finished round
 // every member that reported it with another hash than the majority's in a segment (or, in a
 // segment without a majority, with any) gets a Repair of its segments in its answers, until a later
-// round's hashes agree. Snapshots that shards keep are judged by the same majority: equal, or not
-// (also if there was none, or the round is too old to be known); no verdict before it is finished.
+// round's hashes agree. The last round is kept open for that, once: it is finished when all who
+// were to repair have reported its hashes again, or are gone (then what they had counts no more),
+// and a final report that such a member had sent is wanted again. Snapshots that shards keep are
+// judged by the same majority: equal, or not (also if there was none, or the round is too old to be
+// known); no verdict before it is finished.
 //
 // finished, failed, stopped (by StopRequested, from waiting or training): the last states; nothing
 // leads out of them. Every heartbeat is answered with kStop and the reason, every registration with
 // FailedPrecondition.
 //
 // An epoch is shown to shards first: a worker's answers carry a membership only once every shard's
-// heartbeat has named its epoch as known (until then, before a worker has its first one, they say
-// `waiting`). So no push reaches a shard that does not know its sender. The run's manifest goes to
-// a shard with the epoch.
+// heartbeat has named an epoch as known that has this worker as it is now (until then, before a
+// worker has its first one, they say `waiting`). So no push reaches a shard that does not know its
+// sender, however often others come and go. The run's manifest goes to a shard with the epoch.
 //
 // Every registration and heartbeat has exactly one answer among the effects: WorkerRegistered,
 // ShardRegistration, a reply, or Refused with
 //   InvalidArgument     a setting, name, manifest, layout hash, shard index or report that does not
 //                       fit
 //   AlreadyExists       the name or index is taken by a live member
-//   FailedPrecondition  the run is over, or the shard's folder is another run's
+//   FailedPrecondition  the run is over, or the shard's folder is another run's, or not the one
+//                       that has its range any more
 //   Unavailable         not now, ask again: the places before the first round are taken, or the
 //                       shard's place is
 //   ResourceExhausted   more than kWorkersMax names
@@ -171,6 +187,9 @@ class Coordinator {
   // Finished rounds from round `round` on.
   std::span<const FinishedRound> RoundsFrom(uint32_t round) const;
   RunPhase phase() const { return phase_; }
+  // Of the worker with this index; empty: there is none.
+  std::string NameOf(uint32_t worker) const;
+  const std::optional<Manifest>& manifest() const { return manifest_; }
   const std::string& reason() const { return reason_; }  // why the run is over
   bool is_over() const { return phase_ != RunPhase::kWaiting && phase_ != RunPhase::kTraining; }
   // The run is over, and every worker and shard that still takes part has had it as an answer.
@@ -201,8 +220,10 @@ class Coordinator {
   void On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects);
   void On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& effects);
   void On(const StopRequested& request, absl::Time now, Effects& effects);
+  void On(const WorkerExpelled& expelled, absl::Time now, Effects& effects);
   void On(const Tick&, absl::Time now, Effects& effects);
   void TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects);
+  void TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects);
 
   // --- coordinator_checks.cc: what is refused and why; these change nothing
   // who: "worker w", for the sentence.
@@ -236,7 +257,11 @@ class Coordinator {
   bool AnyoneHasBegun() const;
   bool AnyoneHasRoundsLeft() const;  // an active one without its final report
   // Makes the next epoch's members what the worker says of itself.
-  void SetMember(const Worker& worker);
+  void SetMember(Worker& worker);
+  void PutMember(const Worker& worker);
+  // Whether nobody waits for it: see `active` above.
+  void SetBehind(Worker& worker, bool behind, Effects& effects);
+  std::vector<Member> MembersWaitedFor() const;
   void BeginEpoch();
   std::string Members() const;  // "epoch 4 goes on with 2 workers and 1 that joins"
 
@@ -244,8 +269,11 @@ class Coordinator {
   void FinishRounds(absl::Time now, Effects& effects);
   void TakeRepairs(const RoundOutcome& outcome, Effects& effects);
   void FinishRunIfDone(absl::Time now, Effects& effects);
-  // Every active member, and there is one, has sent its final report.
+  // Every active member that is waited for, and there is one, has sent its final report.
   bool AllAreDone() const;
+  // Of a last round that is kept open: its repairs are not all reported.
+  bool AwaitsRepairs() const;
+  bool IsAwaitedRepair(const Worker& worker) const;
   // Why the run, all of whose members are done, is not finished; empty if it is.
   std::string WhatIsMissing() const;
   void WatchShards(absl::Time now, Effects& effects);
@@ -260,8 +288,9 @@ class Coordinator {
   ShardHeartbeatReply ReplyTo(const ShardHeartbeat& heartbeat) const;
   std::string Trouble() const;
   std::string OverSentence() const;  // "the run is over (failed: …)"
-  bool EveryShardKnowsEpoch() const;
-  // The active member of lowest index; null if there is none.
+  bool EveryShardKnows(uint32_t epoch) const;
+  // The active member of lowest index, of those that are waited for if there are any; null if there
+  // is none.
   const Worker* Validator() const;
   double SecondsOfTraining(absl::Time now) const;
 
@@ -283,6 +312,7 @@ class Coordinator {
   Membership membership_;
   RoundLedger ledger_;
   uint64_t repairs_ = 0;
+  bool looks_again_ = false;  // the last round was kept open for repairs
 
   // Clocks.
   std::optional<absl::Time> first_step_;

@@ -141,8 +141,14 @@ absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::
     return TakenPlace(absl::StrCat("shard ", request.shard));
   }
   if (shard.incarnation == request.incarnation) return absl::OkStatus();
-  // Even with the run's folder: it may be an old one, of a machine that comes back after another
-  // has restored the range, and the one that is heard has the newer state.
+  // Of a machine that comes back after another has restored the range: the other has the newer
+  // state, whether it is heard just now or not.
+  if (request.run != 0 && request.folder != shard.folder) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "shard %d: its folder is %016x, but the range was made again elsewhere, in folder %016x; "
+        "wanted that one, or an empty folder: remove this one to begin anew",
+        request.shard, request.folder, shard.folder));
+  }
   const absl::Duration silence = now - shard.heard;
   if (silence >= options_.replace_after) return absl::OkStatus();
   return absl::UnavailableError(absl::StrFormat(

@@ -13,18 +13,28 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
   const Worker* const validator = Validator();
   if (validator == nullptr) return;  // nobody goes on; who comes back may have more to report
+  const bool promised = options_.promises_equal_replicas;
+  if (looks_again_) {
+    if (AwaitsRepairs()) return;
+    ledger_.DropSuspects([&](uint32_t worker) { return !workers_.at(worker).is_active(); });
+  }
   const bool were_equal = ledger_.replicas_equal();
   std::vector<RoundOutcome> outcomes =
-      ledger_.Finish(membership_.members, validator->member.worker, SecondsOfTraining(now));
+      ledger_.Finish(MembersWaitedFor(), validator->member.worker, SecondsOfTraining(now),
+                     promised && !looks_again_);
   if (outcomes.empty()) return;
   unsaved_ = true;
+  const bool is_kept = outcomes.back().is_open;
   for (RoundOutcome& outcome : outcomes) {
-    if (options_.promises_equal_replicas) TakeRepairs(outcome, effects);
-    effects.push_back(RoundFinished{std::move(outcome.record)});
+    if (promised) TakeRepairs(outcome, effects);
+    if (!outcome.is_open) effects.push_back(RoundFinished{std::move(outcome.record)});
   }
-  if (were_equal && !ledger_.replicas_equal() && options_.promises_equal_replicas) {
+  if (were_equal && !ledger_.replicas_equal() && promised) {
     effects.push_back(Notice{absl::StrCat("replicas differ: ", ledger_.inequality())});
   }
+  if (!is_kept) return;
+  looks_again_ = true;
+  FinishRounds(now, effects);  // if nobody is left who could repair anything
 }
 
 void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
@@ -40,6 +50,9 @@ void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
                               outcome.record.round)});
       continue;
     }
+    const bool is_last = outcome.record.round + 1 == options_.rounds;
+    if (is_last && !outcome.is_open) continue;  // it was repaired, in vain
+    if (is_last) worker.final.reset();          // what it may have written is not the others' state
     if (!worker.repair) {
       ++repairs_;
       effects.push_back(
@@ -54,7 +67,7 @@ void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
 bool Coordinator::AllAreDone() const {
   bool any = false;
   for (const auto& [index, worker] : workers_) {
-    if (!worker.is_active()) continue;
+    if (!worker.is_active() || worker.behind) continue;
     if (!worker.final) return false;
     any = true;
   }
@@ -63,11 +76,12 @@ bool Coordinator::AllAreDone() const {
 
 void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
-  if (!AllAreDone()) {
+  const bool awaits_repairs = AwaitsRepairs();
+  if (!AllAreDone() && !awaits_repairs) {
     lacking_since_.reset();
     return;
   }
-  if (options_.promises_equal_replicas && !ledger_.replicas_equal()) {
+  if (options_.promises_equal_replicas && !ledger_.replicas_equal() && !awaits_repairs) {
     return End(RunPhase::kFailed, absl::StrCat("replicas differ: ", ledger_.inequality()), now,
                effects);
   }
@@ -82,7 +96,22 @@ void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
       absl::StrCat(missing, "; the run waits for it for ", Seconds(options_.start_timeout))});
 }
 
+bool Coordinator::IsAwaitedRepair(const Worker& worker) const {
+  return looks_again_ && ledger_.next_round() < options_.rounds && worker.is_active() &&
+         worker.repair && worker.repair->round + 1 == options_.rounds;
+}
+
+bool Coordinator::AwaitsRepairs() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [&](const auto& entry) { return IsAwaitedRepair(entry.second); });
+}
+
 std::string Coordinator::WhatIsMissing() const {
+  for (const auto& [index, worker] : workers_) {
+    if (!IsAwaitedRepair(worker)) continue;
+    return absl::StrCat("replicas differ: ", ledger_.inequality(), "; ", Describe(worker.member),
+                        " is to repair its own and has not reported that round again");
+  }
   // Rounds that everybody skipped are done all the same: their segments are closed.
   if (ledger_.next_round() < options_.rounds) {
     for (const auto& [index, shard] : shards_) {

@@ -103,11 +103,12 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
       layout_hash_(record.state.layout_hash),
       ledger_(options.rounds, record),
       repairs_(record.state.repairs),
+      looks_again_(record.state.looks_again),
       seconds_before_(record.state.seconds) {
   for (WorkerRecord& one : record.state.workers) {
     Worker& worker = workers_[one.member.worker];
     static_cast<WorkerRecord&>(worker) = std::move(one);
-    if (record.state.epoch > 0) SetMember(worker);
+    if (record.state.epoch > 0) PutMember(worker);
   }
   for (ShardRecord& one : record.state.shards) {
     Shard& shard = shards_[one.address.shard];
@@ -125,6 +126,7 @@ CoordinatorState Coordinator::ExportState(absl::Time now) const {
   state.epoch = membership_.epoch;
   state.layout_hash = layout_hash_;
   state.repairs = repairs_;
+  state.looks_again = looks_again_;
   state.seconds = SecondsOfTraining(now);
   for (const auto& [index, worker] : workers_) state.workers.push_back(worker);
   for (const auto& [index, shard] : shards_) state.shards.push_back(shard);

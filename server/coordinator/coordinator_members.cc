@@ -58,7 +58,7 @@ void Coordinator::DropSilentBeforeStart(absl::Time now, Effects& effects) {
 }
 
 void Coordinator::Join(Worker& worker, const std::string& how, Effects& effects) {
-  worker.lost = worker.left = worker.begun = false;
+  worker.lost = worker.left = worker.begun = worker.behind = false;
   worker.member.first_round = kRoundNever;
   worker.ready_round = kRoundNever;
   SetMember(worker);
@@ -110,11 +110,25 @@ void Coordinator::Fail(Worker& worker, const std::string& failure, bool is_final
   FinishRunIfDone(now, effects);
 }
 
+void Coordinator::On(const WorkerExpelled& expelled, absl::Time now, Effects& effects) {
+  Worker* const worker = FindWorker(expelled.name);
+  if (worker == nullptr || is_over()) return;
+  if (phase_ == RunPhase::kWaiting) {
+    effects.push_back(Notice{absl::StrCat(Describe(worker->member), " was expelled")});
+    return DropBeforeStart(worker->member.worker);
+  }
+  if (worker->left) return;
+  Leave(*worker, "was expelled", effects);
+  FinishRounds(now, effects);
+  FinishRunIfDone(now, effects);
+}
+
 void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
   std::vector<std::string> losses;
   for (auto& [index, worker] : workers_) {
     const absl::Duration silence = now - worker.heard;
-    if (worker.lost || worker.final || silence <= options_.heartbeat_timeout) continue;
+    const bool may_be_silent = worker.final && !lacking_since_;
+    if (worker.lost || may_be_silent || silence <= options_.heartbeat_timeout) continue;
     worker.lost = true;
     SetMember(worker);
     losses.push_back(absl::StrCat(Describe(worker.member), " was not heard for ", Seconds(silence),
@@ -155,7 +169,12 @@ void Coordinator::LowerFirstRounds() {
   }
 }
 
-void Coordinator::SetMember(const Worker& worker) {
+void Coordinator::SetMember(Worker& worker) {
+  worker.member_epoch = membership_.epoch + 1;
+  PutMember(worker);
+}
+
+void Coordinator::PutMember(const Worker& worker) {
   std::vector<Member>& members = membership_.members;
   const auto at = std::ranges::lower_bound(members, worker.member.worker, {}, &Member::worker);
   const bool is_there = at != members.end() && at->worker == worker.member.worker;
@@ -166,6 +185,23 @@ void Coordinator::SetMember(const Worker& worker) {
   } else {
     members.insert(at, worker.member);
   }
+}
+
+void Coordinator::SetBehind(Worker& worker, bool behind, Effects& effects) {
+  if (worker.behind == behind) return;
+  worker.behind = behind;
+  unsaved_ = true;
+  const std::string who = Describe(worker.member);
+  effects.push_back(
+      Notice{behind ? absl::StrCat(who, " lives, but its newest report is more than ",
+                                   options_.rounds_behind_max, " rounds old: nobody waits for it")
+                    : absl::StrCat(who, " reports rounds again")});
+}
+
+std::vector<Member> Coordinator::MembersWaitedFor() const {
+  std::vector<Member> members = membership_.members;
+  std::erase_if(members, [&](const Member& member) { return workers_.at(member.worker).behind; });
+  return members;
 }
 
 void Coordinator::BeginEpoch() {

@@ -22,10 +22,12 @@ struct WorkerRecord {
   uint64_t incarnation = 0;
   std::vector<uint64_t> former;  // incarnations whose place was taken, the latest last
   uint32_t joined_epoch = 0;     // that it became a member with
+  uint32_t member_epoch = 0;     // the first that has `member` as it is
   uint32_t ready_round = kRoundNever;
-  bool begun = false;  // it has reported a round since it became a member, or founded the run
-  bool lost = false;   // silent for too long, left or failed: no member
-  bool left = false;   // and will not be one by being heard again
+  bool begun = false;   // it has reported a round since it became a member, or founded the run
+  bool lost = false;    // silent for too long, left or failed: no member
+  bool left = false;    // and will not be one by being heard again
+  bool behind = false;  // a live process that reports no rounds any more: nobody waits for it
   std::optional<FinalReport> final;
   std::optional<Repair> repair;
   WorkerState state;  // as it reported it; a moment old
@@ -37,6 +39,7 @@ struct ShardRecord {
   ShardAddress address;
   uint64_t incarnation = 0;
   std::vector<uint64_t> former;
+  uint64_t folder = 0;   // the one that has its range; see RegisterShard
   bool restore = false;  // what its registration was answered
   // As it reported them; a moment old.
   uint32_t known_epoch = 0;
@@ -93,6 +96,7 @@ struct CoordinatorState {
   uint32_t epoch = 0;
   uint64_t layout_hash = 0;
   uint64_t repairs = 0;
+  bool looks_again = false;           // replicas differed after the last round: repaired once
   double seconds = 0;                 // of training, up to now
   std::vector<WorkerRecord> workers;  // by index, ascending
   std::vector<ShardRecord> shards;    // likewise

@@ -30,7 +30,7 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
   reply.validates = &worker == Validator();
   if (phase_ != RunPhase::kTraining) return reply;
   reply.repair = worker.repair;
-  if (EveryShardKnowsEpoch()) {
+  if (EveryShardKnows(worker.member_epoch)) {
     if (heartbeat.known_epoch != membership_.epoch) {
       reply.membership = membership_;
       for (const auto& [index, shard] : shards_) reply.shards.push_back(shard.address);
@@ -72,7 +72,7 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
     status.members.push_back(
         {worker.member, worker.state, absl::ToDoubleSeconds(now - worker.heard)});
     WorkerPhase& phase = status.members.back().state.phase;
-    if (worker.is_joining()) phase = WorkerPhase::kJoining;
+    if (worker.is_joining() || worker.behind) phase = WorkerPhase::kJoining;
     if (worker.lost && !worker.left) phase = WorkerPhase::kLost;
     if (worker.left && phase != WorkerPhase::kFailed) phase = WorkerPhase::kDone;
   }
@@ -139,16 +139,18 @@ std::string Coordinator::OverSentence() const {
 }
 
 const Coordinator::Worker* Coordinator::Validator() const {
+  const Worker* behind = nullptr;
   for (const auto& [index, worker] : workers_) {
-    if (worker.is_active()) return &worker;
+    if (!worker.is_active()) continue;
+    if (!worker.behind) return &worker;
+    if (behind == nullptr) behind = &worker;
   }
-  return nullptr;
+  return behind;
 }
 
-bool Coordinator::EveryShardKnowsEpoch() const {
-  return std::all_of(shards_.begin(), shards_.end(), [&](const auto& entry) {
-    return entry.second.known_epoch == membership_.epoch;
-  });
+bool Coordinator::EveryShardKnows(uint32_t epoch) const {
+  return std::all_of(shards_.begin(), shards_.end(),
+                     [&](const auto& entry) { return entry.second.known_epoch >= epoch; });
 }
 
 double Coordinator::SecondsOfTraining(absl::Time now) const {

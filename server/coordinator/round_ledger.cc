@@ -42,7 +42,7 @@ absl::Status RoundLedger::Check(const Member& member, std::span<const RoundRepor
                                                      ", wanted them in order"));
     }
     before = &report;
-    if (report.round < next || report.segment_hashes.empty()) continue;
+    if ((report.round < next && !report.again) || report.segment_hashes.empty()) continue;
     if (!segment_count) segment_count = report.segment_hashes.size();
     if (report.segment_hashes.size() != *segment_count) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -56,6 +56,10 @@ absl::Status RoundLedger::Check(const Member& member, std::span<const RoundRepor
 bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports) {
   bool is_new = false;
   for (const RoundReport& report : reports) {
+    if (report.again) {
+      is_new |= TakeAgain(member, report);
+      continue;
+    }
     if (report.round < NextOf(member)) continue;
     is_new = true;
     LedgerWorker& worker = workers_[member.worker];
@@ -77,6 +81,37 @@ bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports
   return is_new;
 }
 
+bool RoundLedger::TakeAgain(const Member& member, const RoundReport& report) {
+  const auto reports = open_.find(report.round);
+  if (uint64_t{report.round} + 1 != round_count_ || reports == open_.end()) return false;
+  const auto open = reports->second.find(member.worker);
+  if (open == reports->second.end()) return false;
+  open->second.report.segment_hashes = report.segment_hashes;
+  unsaved_reports_.emplace_back(report.round, member.worker);
+  return true;
+}
+
+void RoundLedger::DropSuspects(const std::function<bool(uint32_t worker)>& is_gone) {
+  const auto found = open_.find(next_round_);
+  if (found == open_.end()) return;
+  Reports left = found->second;
+  for (const auto& [worker, segments] : CompareReplicas(left).suspects) {
+    if (!segments.empty() && is_gone(worker)) left.erase(worker);
+  }
+  if (left.empty()) return;
+  found->second = std::move(left);
+  std::erase_if(unsaved_reports_, [&](const auto& key) {
+    return key.first == next_round_ && !found->second.contains(key.second);
+  });
+}
+
+bool RoundLedger::IsBehind(const Member& member, uint32_t rounds) const {
+  if (member.first_round == kRoundNever) return false;
+  const uint64_t end =
+      std::max<uint64_t>(next_round_, open_.empty() ? 0 : uint64_t{open_.rbegin()->first} + 1);
+  return end > uint64_t{NextOf(member)} + rounds;
+}
+
 void RoundLedger::Restart(uint32_t worker) {
   if (const auto found = workers_.find(worker); found != workers_.end()) {
     found->second.former = found->second.newest;
@@ -88,12 +123,22 @@ void RoundLedger::SkipRest(uint32_t worker) {
 }
 
 std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
-                                              std::optional<uint32_t> validator, double seconds) {
+                                              std::optional<uint32_t> validator, double seconds,
+                                              bool keeps_last) {
   std::vector<RoundOutcome> outcomes;
+  std::optional<RoundOutcome> kept;
   while (!open_.empty() && IsOver(next_round_, members)) {
     const auto first = open_.begin();
     if (first->first == next_round_) {
       ReplicaVote vote = CompareReplicas(first->second);
+      if (keeps_last && uint64_t{next_round_} + 1 == round_count_ && !vote.difference.empty()) {
+        if (inequality_.empty()) inequality_ = std::move(vote.difference);
+        kept.emplace();
+        kept->record.round = next_round_;
+        kept->is_open = true;
+        kept->suspects = std::move(vote.suspects);
+        break;
+      }
       FinishedRound round = MakeRecord(next_round_, first->second, validator);
       round.record.replicas_equal = vote.difference.empty();
       if (!vote.hashes.empty()) round.record.state_hash = CombineHashes(vote.hashes);
@@ -104,14 +149,16 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
       }
       round.hashes = std::move(vote.hashes);
       round.undecided = std::move(vote.undecided);
-      outcomes.push_back({round.record, std::move(vote.suspects)});
+      outcomes.push_back({.record = round.record, .suspects = std::move(vote.suspects)});
       rounds_.push_back(std::move(round));
       open_.erase(first);
     }
     ++next_round_;
   }
-  if (outcomes.empty()) return outcomes;
-
+  if (outcomes.empty()) {
+    if (kept) outcomes.push_back(*std::move(kept));
+    return outcomes;
+  }
   const double elapsed = seconds - rate_seconds_;
   const uint64_t now_tokens = outcomes.back().record.tokens;
   const uint64_t tokens = now_tokens - std::min(now_tokens, rate_tokens_);
@@ -126,6 +173,7 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
   rate_tokens_ = now_tokens;
   ForgetOldHashes(&rounds_, from);
   std::erase_if(unsaved_reports_, [&](const auto& key) { return key.first < next_round_; });
+  if (kept) outcomes.push_back(*std::move(kept));
   return outcomes;
 }
 

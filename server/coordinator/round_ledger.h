@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,6 +21,9 @@ namespace longwave {
 // A round that was finished just now.
 struct RoundOutcome {
   RoundRecord record;
+  // The round is the last one, replicas differ after it, and it is not finished: of the record the
+  // round's index alone is there.
+  bool is_open = false;
   // Of each worker that reported it, with hashes: the segments to fetch anew, none if it is equal.
   std::map<uint32_t, std::vector<uint32_t>> suspects;
 };
@@ -55,8 +59,17 @@ class RoundLedger {
   // have left since still count. validator: the worker whose validation loss is the record's.
   // seconds: since training began. Rounds that finish in one call share one rate of tokens, over
   // the time since the call before that finished any.
+  // keeps_last: a last round after which replicas differ is told and not finished, so that its
+  // hashes can be reported again (RoundReport::again).
   std::vector<RoundOutcome> Finish(std::span<const Member> members,
-                                   std::optional<uint32_t> validator, double seconds);
+                                   std::optional<uint32_t> validator, double seconds,
+                                   bool keeps_last = false);
+  // Of the round that is to be finished next: forgets the reports of those who are gone and differ
+  // from the others, unless nobody's would be left.
+  void DropSuspects(const std::function<bool(uint32_t worker)>& is_gone);
+
+  // Whether the newest report of a member that is due is more than `rounds` behind the newest one.
+  bool IsBehind(const Member& member, uint32_t rounds) const;
 
   // Finished rounds, each with what is known of its hashes.
   const std::vector<FinishedRound>& rounds() const { return rounds_; }
@@ -82,6 +95,7 @@ class RoundLedger {
   using Reports = std::map<uint32_t, OpenReport>;  // of a round, by worker
 
   bool IsOver(uint32_t round, std::span<const Member> members);
+  bool TakeAgain(const Member& member, const RoundReport& report);
   // The worker's next round, were it a member with that first round.
   uint32_t NextOf(const Member& member) const;
   FinishedRound MakeRecord(uint32_t round, const Reports& reports,

@@ -22,6 +22,7 @@
 #include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
 #include "server/coordinator/coordinator.h"
+#include "server/service/group_commit.h"
 #include "server/service/metrics_file.h"
 #include "server/store/coordinator_store.h"
 
@@ -37,6 +38,7 @@ constexpr absl::Duration kTellingMax = absl::Seconds(5);
 constexpr absl::Duration kShowingMin = absl::Seconds(2);
 
 constexpr absl::Duration kReplaceAfterMin = absl::Seconds(1);
+constexpr uint32_t kRoundsBehindMin = 8;
 // Between reports of a disk that goes on failing.
 constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
@@ -50,7 +52,8 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
           .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
           // A live shard is heard several times in this time.
           .replace_after =
-              std::max(kReplaceAfterMin, absl::Seconds(config.cluster.heartbeat_interval_s) * 4)};
+              std::max(kReplaceAfterMin, absl::Seconds(config.cluster.heartbeat_interval_s) * 4),
+          .rounds_behind_max = std::max(config.cluster.state_rounds, kRoundsBehindMin)};
 }
 
 class CoordinatorServiceImpl final : public CoordinatorService, private CoordinatorHandler {
@@ -61,7 +64,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
       : exit_when_done_(options.exit_when_done),
         core_(std::move(core)),
         rng_(RandomWord()),
-        store_(std::move(store)),
+        commit_(&core_, std::move(store)),
         metrics_(std::move(metrics)) {
     // Of a coordinator that goes on: what the one before had no time to write or to tell.
     if (core_.is_over()) {
@@ -74,7 +77,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::Status StartServer(const std::string& address, const std::string& health_address) {
     if (!health_address.empty()) {
       LONGWAVE_ASSIGN_OR_RETURN(health_, HealthServer::Start(health_address));
-      health_->SetReady(saved_.ok());
+      health_->SetReady(commit_.status().ok());
     }
     LONGWAVE_ASSIGN_OR_RETURN(server_, RpcServer::Start(address, this));
     return absl::OkStatus();
@@ -92,13 +95,13 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         // Until the next tick, or earlier if something happened that may end this.
         changed_.wait_for(lock, stop, absl::ToChronoNanoseconds(kTickInterval),
                           [&] { return std::exchange(end_may_have_come_, false); });
-        Step(Tick{});
+        Step(Tick{}, lock);
         if (!stop.stop_requested() || core_.is_over()) continue;
-        if (store_ != nullptr && saved_.ok()) {
+        if (commit_.keeps() && commit_.status().ok()) {
           Log(LogLevel::kInfo, "told to end; the run goes on when it is started again");
           break;
         }
-        Step(StopRequested{"the coordinator was told to end"});
+        Step(StopRequested{"the coordinator was told to end"}, lock);
       }
     }
     server_->Shutdown();
@@ -110,26 +113,27 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
  private:
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
-    const std::lock_guard lock(mutex_);
-    LONGWAVE_ASSIGN_OR_RETURN(const WorkerRegistered answer, Ask<WorkerRegistered>(request));
+    std::unique_lock lock(mutex_);
+    LONGWAVE_ASSIGN_OR_RETURN(const WorkerRegistered answer, Ask<WorkerRegistered>(request, lock));
     return answer.worker;
   }
 
   absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) override {
-    const std::lock_guard lock(mutex_);
-    return Ask<ShardRegistration>(request);
+    std::unique_lock lock(mutex_);
+    return Ask<ShardRegistration>(request, lock);
   }
 
   absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
-    const std::lock_guard lock(mutex_);
-    LONGWAVE_ASSIGN_OR_RETURN(WorkerHeartbeatReply reply, Ask<WorkerHeartbeatReply>(heartbeat));
+    std::unique_lock lock(mutex_);
+    LONGWAVE_ASSIGN_OR_RETURN(WorkerHeartbeatReply reply,
+                              Ask<WorkerHeartbeatReply>(heartbeat, lock));
     if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();  // perhaps the last to hear
     return reply;
   }
 
   absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) override {
-    const std::lock_guard lock(mutex_);
-    LONGWAVE_ASSIGN_OR_RETURN(ShardHeartbeatReply reply, Ask<ShardHeartbeatReply>(heartbeat));
+    std::unique_lock lock(mutex_);
+    LONGWAVE_ASSIGN_OR_RETURN(ShardHeartbeatReply reply, Ask<ShardHeartbeatReply>(heartbeat, lock));
     if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();
     return reply;
   }
@@ -140,21 +144,23 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   }
 
   absl::Status StopRun(const std::string& reason) override {
-    const std::lock_guard lock(mutex_);
-    if (!core_.is_over()) Step(StopRequested{reason});
+    std::unique_lock lock(mutex_);
+    if (!core_.is_over()) Step(StopRequested{reason}, lock);
     end_requested_ = true;
     NoteEndMayHaveCome();
     return absl::OkStatus();
   }
 
-  // The following hold mutex_.
+  // The following hold mutex_; those with `lock` let it go while something is written.
 
   // The answer among the effects of an event that asks for one. Unavailable: what was decided is
   // not on the disk, so that nobody may hear of it; whoever asks again gets the same answer.
   template <typename Answer>
-  absl::StatusOr<Answer> Ask(const CoordinatorEvent& event) {
-    std::vector<CoordinatorEffect> effects = Step(event);
-    if (!saved_.ok()) return absl::UnavailableError(saved_.message());
+  absl::StatusOr<Answer> Ask(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock) {
+    std::vector<CoordinatorEffect> effects;
+    if (const absl::Status saved = Step(event, lock, &effects); !saved.ok()) {
+      return absl::UnavailableError(saved.message());
+    }
     for (CoordinatorEffect& effect : effects) {
       if (auto* answer = std::get_if<Answer>(&effect)) return std::move(*answer);
       if (auto* refused = std::get_if<Refused>(&effect)) {
@@ -165,29 +171,31 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     LONGWAVE_CHECK(false);  // the core answers each such event
   }
 
-  // Lets the core decide, makes that durable and does what it says but for answers, which are
-  // returned with the rest.
-  std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event) {
-    std::vector<CoordinatorEffect> effects = core_.Step(event, MonotonicNow(), rng_);
-    Save();
-    for (const CoordinatorEffect& effect : effects) {
+  // Lets the core decide, does what it says but for answers, which are among `effects`, and makes
+  // it durable: the status is of that.
+  absl::Status Step(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock,
+                    std::vector<CoordinatorEffect>* effects) {
+    *effects = core_.Step(event, MonotonicNow(), rng_);
+    for (const CoordinatorEffect& effect : *effects) {
       if (const auto* changed = std::get_if<PhaseChanged>(&effect)) {
         EnterPhase(*changed);
       } else if (const auto* notice = std::get_if<Notice>(&effect)) {
         Log(LogLevel::kInfo, notice->text);
       }
     }
+    absl::Status saved = commit_.Commit(lock);
+    NoteSaved(saved);
     WriteMetrics();
-    return effects;
+    return saved;
+  }
+  void Step(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock) {
+    std::vector<CoordinatorEffect> effects;
+    Step(event, lock, &effects).IgnoreError();  // the next step writes it
   }
 
-  // What could not be written stays unsaved in the core, and is written with the next step.
-  void Save() {
-    const std::optional<CoordinatorChanges> changes = core_.Unsaved(MonotonicNow());
-    if (!changes) return;
-    absl::Status status = store_ == nullptr ? absl::OkStatus() : store_->Write(*changes);
+  // Tells of a disk that fails, and that it works again.
+  void NoteSaved(const absl::Status& status) {
     if (status.ok()) {
-      core_.Saved();
       if (!saved_.ok()) Log(LogLevel::kInfo, "what the coordinator knows can be written again");
     } else if (saved_.ok() || MonotonicNow() - complained_at_ > kComplaintInterval) {
       complained_at_ = MonotonicNow();
@@ -196,13 +204,14 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
                                          std::string(status.message())));
     }
     if (health_ != nullptr && status.ok() != saved_.ok()) health_->SetReady(status.ok());
-    saved_ = std::move(status);
+    saved_ = status;
   }
 
   // The finished rounds that are durable and not yet in the file.
   void WriteMetrics() {
-    if (!metrics_.has_value() || !saved_.ok()) return;
+    if (!metrics_.has_value()) return;
     for (const FinishedRound& round : core_.RoundsFrom(metrics_->next_round())) {
+      if (round.record.round >= commit_.durable_rounds()) return;
       const absl::Status written = metrics_->Append(round.record);
       if (!written.ok()) return Log(LogLevel::kError, std::string(written.message()));
     }
@@ -237,8 +246,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   std::condition_variable_any changed_;
   Coordinator core_;
   Rng rng_;
-  const std::unique_ptr<CoordinatorStore> store_;  // null: nothing is kept
-  absl::Status saved_;                             // the last write's
+  GroupCommit commit_;
+  absl::Status saved_;  // as it was last told
   absl::Time complained_at_ = absl::InfinitePast();
   std::optional<MetricsFile> metrics_;
   bool end_may_have_come_ = false;  // something has changed that may let Run end

@@ -79,11 +79,12 @@ absl::StatusOr<ShardServiceOptions> WithCheckedAddresses(ShardServiceOptions opt
 class ShardServiceImpl final : public ShardService, private ShardHandler {
  public:
   ShardServiceImpl(const ShardServiceOptions& options, uint64_t open_bytes_max,
-                   uint64_t run_in_folder, std::unique_ptr<FileSystem> files,
+                   const FolderOwner& owner, std::unique_ptr<FileSystem> files,
                    std::unique_ptr<Router> router)
       : options_(options),
         open_bytes_max_(open_bytes_max),
-        run_in_folder_(run_in_folder),
+        run_in_folder_(owner.run),
+        folder_(options.state_dir.empty() || owner.folder != 0 ? owner.folder : RandomWord()),
         incarnation_(RandomWord()),
         files_(std::move(files)),
         data_(std::move(router)),
@@ -143,7 +144,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                 .control_endpoint = advertised_control_,
                                 .incarnation = incarnation_,
                                 .settings = BindingSettings(options_.config),
-                                .run = run_in_folder_};
+                                .run = run_in_folder_,
+                                .folder = folder_};
     const absl::Time deadline = MonotonicNow() + patience();
     for (absl::Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
       const absl::StatusOr<ShardRegistration> answer = coordinator_->Register(request);
@@ -298,6 +300,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   OpenStore Opener(const Layout& layout) const {
     ShardStoreOptions options;
     options.identity = {run_, options_.shard, layout.hash()};
+    options.folder = folder_;
     options.settings = BindingSettings(options_.config);
     options.log.salt = static_cast<uint32_t>(RandomWord());
     options.make_catalog = MakeSqliteCatalog;
@@ -330,6 +333,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   const ShardServiceOptions options_;
   const uint64_t open_bytes_max_;
   const uint64_t run_in_folder_;  // at the start; 0: none
+  const uint64_t folder_;         // random word; 0: without a folder
   const uint64_t incarnation_;
   const std::unique_ptr<FileSystem> files_;  // outlives the shard in data_
   ShardDataPlane data_;
@@ -361,13 +365,13 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
       std::unique_ptr<Router> router,
       Router::Bind(options.data_endpoint, QueuesWithin(open_bytes_max, options.config)));
   std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  uint64_t run_in_folder = 0;
+  FolderOwner owner;
   if (!options.state_dir.empty()) {
     LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(options.state_dir));
-    LONGWAVE_ASSIGN_OR_RETURN(run_in_folder, RunOfFolder(*files, options.state_dir,
-                                                         *MakeSqliteCatalog(options.state_dir)));
+    LONGWAVE_ASSIGN_OR_RETURN(
+        owner, OwnerOfFolder(*files, options.state_dir, *MakeSqliteCatalog(options.state_dir)));
   }
-  auto service = std::make_unique<ShardServiceImpl>(options, open_bytes_max, run_in_folder,
+  auto service = std::make_unique<ShardServiceImpl>(options, open_bytes_max, owner,
                                                     std::move(files), std::move(router));
   LONGWAVE_RETURN_IF_ERROR(service->StartControl());
   return service;

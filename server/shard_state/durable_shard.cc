@@ -226,7 +226,7 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
     return PursueRestores(now);
   }
   SnapshotAsks::Held held{header.segment, header.round,
-                          SegmentHash(layout_, header.segment, arrays->front()), snapshot.payload};
+                          SegmentStateHash(layout_, header.segment, *arrays), snapshot.payload};
   if (!restores) return asks_.Hold(std::move(held), now);
   FinishRestore(header.segment, header.round, header.worker, std::move(held));
 }

@@ -28,7 +28,8 @@ std::string FirstDifferentLine(std::string_view got, std::string_view wanted) {
 absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(std::string where,
                                                        std::unique_ptr<CatalogBackend> backend,
                                                        const StoreIdentity& identity,
-                                                       const std::string& settings) {
+                                                       const std::string& settings,
+                                                       uint64_t folder) {
   LONGWAVE_ASSIGN_OR_RETURN(std::optional<CatalogContents> loaded, backend->Load());
   CatalogContents contents;
   if (loaded.has_value()) {
@@ -41,6 +42,7 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(std::string where,
     }
   } else {
     contents.identity = identity;
+    contents.folder = folder;
     contents.settings = settings;
   }
   ++contents.incarnation;

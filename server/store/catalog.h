@@ -14,9 +14,8 @@
 
 namespace longwave {
 
-// Of what a catalog holds. A catalog with a newer schema is refused, one with an older is not
-// known yet: this is the first.
-inline constexpr uint32_t kCatalogSchema = 1;
+// Of what a catalog holds. A catalog with another schema is refused.
+inline constexpr uint32_t kCatalogSchema = 2;
 
 struct CatalogLogFile {
   uint32_t number = 0;
@@ -29,6 +28,7 @@ struct CatalogLogFile {
 // dozen rows.
 struct CatalogContents {
   StoreIdentity identity;
+  uint64_t folder = 0;       // random word that tells this folder from others of the same identity
   std::string settings;      // the run's configuration as text, for people and for replays
   uint64_t incarnation = 0;  // how often the folder has been opened
   std::vector<CatalogLogFile> log_files;  // that are to be read, by number, contiguous
@@ -55,11 +55,12 @@ class Catalog {
  public:
   // Counts the incarnation. FailedPrecondition: the folder belongs to another run, shard or layout
   // (what was got and wanted), or its settings are others. An empty `settings` takes what is there.
-  // `where` is the folder's name, for messages.
+  // `where` is the folder's name, for messages; `folder` its random word, should it be made now.
   static absl::StatusOr<std::unique_ptr<Catalog>> Open(std::string where,
                                                        std::unique_ptr<CatalogBackend> backend,
                                                        const StoreIdentity& identity,
-                                                       const std::string& settings);
+                                                       const std::string& settings,
+                                                       uint64_t folder = 0);
 
   const CatalogContents& contents() const { return contents_; }
 

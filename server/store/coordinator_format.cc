@@ -152,7 +152,7 @@ void Fields(Coder& code, Value& v) {
   } else if constexpr (std::is_same_v<T, Manifest>) {
     all(v.tensors);
   } else if constexpr (std::is_same_v<T, Member>) {
-    all(v.worker, v.name, v.first_round);
+    all(v.worker, v.name, v.first_round, v.data_key);
   } else if constexpr (std::is_same_v<T, ShardAddress>) {
     all(v.shard, v.data_endpoint, v.control_endpoint);
   } else if constexpr (std::is_same_v<T, ByteCounts>) {
@@ -170,7 +170,7 @@ void Fields(Coder& code, Value& v) {
         v.newest_round, v.closed_by_quorum, v.log_bytes, v.snapshot_bytes);
   } else if constexpr (std::is_same_v<T, RoundReport>) {
     all(v.round, v.step, v.train_loss, v.validation_loss, v.segment_hashes, v.tokens, v.bytes,
-        v.seconds_computing, v.seconds_syncing);
+        v.seconds_computing, v.seconds_syncing, v.again);
   } else if constexpr (std::is_same_v<T, RoundRecord>) {
     all(v.round, v.step, v.train_loss, v.validation_loss, v.tokens, v.bytes, v.seconds,
         v.tokens_per_second, v.replicas_equal, v.state_hash, v.members, v.compute_share);
@@ -181,15 +181,15 @@ void Fields(Coder& code, Value& v) {
   } else if constexpr (std::is_same_v<T, LedgerWorker>) {
     all(v.next_round, v.former, v.newest, v.counted);
   } else if constexpr (std::is_same_v<T, WorkerRecord>) {
-    all(v.member, v.identity, v.incarnation, v.former, v.joined_epoch, v.ready_round, v.begun,
-        v.lost, v.left, v.final, v.repair, v.state);
+    all(v.member, v.identity, v.incarnation, v.former, v.joined_epoch, v.member_epoch,
+        v.ready_round, v.begun, v.lost, v.left, v.behind, v.final, v.repair, v.state);
   } else if constexpr (std::is_same_v<T, ShardRecord>) {
-    all(v.address, v.incarnation, v.former, v.restore, v.known_epoch, v.state, v.trouble);
+    all(v.address, v.incarnation, v.former, v.folder, v.restore, v.known_epoch, v.state, v.trouble);
   } else {
     static_assert(std::is_same_v<T, CoordinatorState>);
-    all(v.settings, v.phase, v.reason, v.run, v.epoch, v.layout_hash, v.repairs, v.seconds,
-        v.workers, v.shards, v.next_round, v.ledger_workers, v.segment_count, v.inequality,
-        v.rate_seconds, v.rate_tokens);
+    all(v.settings, v.phase, v.reason, v.run, v.epoch, v.layout_hash, v.repairs, v.looks_again,
+        v.seconds, v.workers, v.shards, v.next_round, v.ledger_workers, v.segment_count,
+        v.inequality, v.rate_seconds, v.rate_tokens);
   }
 }
 

@@ -25,6 +25,7 @@ std::vector<std::byte> Encode(const CatalogContents& contents) {
   body.Put<uint64_t>(contents.identity.run);
   body.Put<uint32_t>(contents.identity.shard);
   body.Put<uint64_t>(contents.identity.layout_hash);
+  body.Put<uint64_t>(contents.folder);
   put_text(contents.settings);
   body.Put<uint64_t>(contents.incarnation);
   body.Put<uint64_t>(contents.log_files.size());
@@ -58,6 +59,7 @@ absl::StatusOr<CatalogContents> Decode(std::span<const std::byte> bytes) {
   contents.identity.run = in.Get<uint64_t>();
   contents.identity.shard = in.Get<uint32_t>();
   contents.identity.layout_hash = in.Get<uint64_t>();
+  contents.folder = in.Get<uint64_t>();
   contents.settings = text();
   contents.incarnation = in.Get<uint64_t>();
   const auto log_files = in.Get<uint64_t>();

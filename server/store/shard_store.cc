@@ -12,8 +12,9 @@ absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Open(FileSystem* files,
   std::unique_ptr<ShardStore> store(new ShardStore);
   LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(folder));
   LONGWAVE_ASSIGN_OR_RETURN(store->lock_, files->Lock(JoinPath(folder, "lock")));
-  LONGWAVE_ASSIGN_OR_RETURN(store->catalog_, Catalog::Open(folder, options.make_catalog(folder),
-                                                           options.identity, options.settings));
+  LONGWAVE_ASSIGN_OR_RETURN(store->catalog_,
+                            Catalog::Open(folder, options.make_catalog(folder), options.identity,
+                                          options.settings, options.folder));
   LONGWAVE_ASSIGN_OR_RETURN(
       store->log_, DeltaLog::Open(files, JoinPath(folder, "log"), options.identity, options.log,
                                   store->catalog_.get()));
@@ -41,21 +42,23 @@ absl::StatusOr<bool> HasRecord(FileSystem& files, const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> RunOfFolder(FileSystem& files, const std::string& folder,
-                                     CatalogBackend& catalog) {
+absl::StatusOr<FolderOwner> OwnerOfFolder(FileSystem& files, const std::string& folder,
+                                          CatalogBackend& catalog) {
   LONGWAVE_RETURN_IF_ERROR(files.CreateFolder(folder));
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<FileLock> lock,
                             files.Lock(JoinPath(folder, "lock")));
   LONGWAVE_ASSIGN_OR_RETURN(const std::optional<CatalogContents> contents, catalog.Load());
-  if (!contents.has_value() || contents->log_files.empty()) return 0;
+  if (!contents.has_value()) return FolderOwner{};
+  const FolderOwner begins_anew = {.run = 0, .folder = contents->folder};
+  if (contents->log_files.empty()) return begins_anew;
   // Only the first file of a log can be without a record for ever.
   if (contents->log_files.size() == 1 && contents->log_files.front().number == 1) {
     const std::string path = JoinPath(JoinPath(folder, "log"), LogFileName(1));
     const absl::StatusOr<bool> begun = HasRecord(files, path);
     if (!begun.ok() && !absl::IsNotFound(begun.status())) return begun.status();
-    if (begun.ok() && !*begun) return 0;
+    if (begun.ok() && !*begun) return begins_anew;
   }
-  return contents->identity.run;
+  return FolderOwner{.run = contents->identity.run, .folder = contents->folder};
 }
 
 }  // namespace longwave

@@ -17,6 +17,7 @@ namespace longwave {
 
 struct ShardStoreOptions {
   StoreIdentity identity;
+  uint64_t folder = 0;   // random word of the folder, should it be made now
   std::string settings;  // the run's configuration as text; empty: whatever the folder has
   DeltaLogOptions log;
   // The catalog of a folder: MakeSqliteCatalog, or MakeFileCatalog where the disk is simulated.
@@ -58,10 +59,15 @@ class ShardStore {
   std::unique_ptr<SnapshotStore> snapshots_;
 };
 
-// The run of which the folder has a log with at least one record; 0: there is none, and whoever
-// opens it begins a new one. Unavailable: another process has the folder. `catalog`: of the folder.
-absl::StatusOr<uint64_t> RunOfFolder(FileSystem& files, const std::string& folder,
-                                     CatalogBackend& catalog);
+struct FolderOwner {
+  // Of which the folder has a log with at least one record; 0: there is none, and whoever opens it
+  // begins a new one.
+  uint64_t run = 0;
+  uint64_t folder = 0;  // its random word; 0: it was not made yet
+};
+// Unavailable: another process has the folder. `catalog`: of the folder.
+absl::StatusOr<FolderOwner> OwnerOfFolder(FileSystem& files, const std::string& folder,
+                                          CatalogBackend& catalog);
 
 }  // namespace longwave
 

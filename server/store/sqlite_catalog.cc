@@ -19,16 +19,17 @@ constexpr SqliteFormat kFormat = {
     .tables =
         "CREATE TABLE IF NOT EXISTS catalog (one INTEGER PRIMARY KEY CHECK (one = 1),"
         " run INTEGER NOT NULL, shard INTEGER NOT NULL, layout_hash INTEGER NOT NULL,"
-        " settings TEXT NOT NULL, incarnation INTEGER NOT NULL);"
+        " settings TEXT NOT NULL, incarnation INTEGER NOT NULL, folder INTEGER NOT NULL);"
         "CREATE TABLE IF NOT EXISTS log_file (number INTEGER PRIMARY KEY,"
         " first_sequence INTEGER NOT NULL);"
         "CREATE TABLE IF NOT EXISTS snapshot (name TEXT PRIMARY KEY) WITHOUT ROWID;"};
 
 absl::Status InsertAll(SqliteDatabase& database, const CatalogContents& contents) {
   SqliteStatement row(database);
-  LONGWAVE_RETURN_IF_ERROR(row.Prepare("INSERT INTO catalog VALUES (1, ?, ?, ?, ?, ?)"));
+  LONGWAVE_RETURN_IF_ERROR(row.Prepare("INSERT INTO catalog VALUES (1, ?, ?, ?, ?, ?, ?)"));
   row.Bind(contents.identity.run).Bind(uint64_t{contents.identity.shard});
   row.Bind(contents.identity.layout_hash).Bind(contents.settings).Bind(contents.incarnation);
+  row.Bind(contents.folder);
   LONGWAVE_RETURN_IF_ERROR(row.Finish());
   for (const CatalogLogFile& file : contents.log_files) {
     SqliteStatement insert(database);
@@ -53,7 +54,7 @@ class SqliteCatalog final : public CatalogBackend {
     CatalogContents contents;
     SqliteStatement row(database_);
     LONGWAVE_RETURN_IF_ERROR(
-        row.Prepare("SELECT run, shard, layout_hash, settings, incarnation FROM catalog"));
+        row.Prepare("SELECT run, shard, layout_hash, settings, incarnation, folder FROM catalog"));
     LONGWAVE_ASSIGN_OR_RETURN(const bool saved, row.Step());
     if (!saved) return std::nullopt;
     contents.identity.run = row.Word(0);
@@ -61,6 +62,7 @@ class SqliteCatalog final : public CatalogBackend {
     contents.identity.layout_hash = row.Word(2);
     contents.settings = row.Text(3);
     contents.incarnation = row.Word(4);
+    contents.folder = row.Word(5);
     SqliteStatement files(database_);
     LONGWAVE_RETURN_IF_ERROR(
         files.Prepare("SELECT number, first_sequence FROM log_file ORDER BY number"));

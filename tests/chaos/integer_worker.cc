@@ -177,9 +177,8 @@ absl::Status Train(const Flags& flags, const Model& model, Session& session, Wor
        .run_dir = flags.run_folder,
        .folder = folder,
        .initial_weights = [&layout] { return std::vector<float>(layout.parameter_count()); }});
-  LONGWAVE_ASSIGN_OR_RETURN(const FinalReport report, trainer.Run());
-  LONGWAVE_RETURN_IF_ERROR(WriteEnd(flags, model, start.run, session.worker(), *pipeline));
-  return session.Finish(report);
+  LONGWAVE_RETURN_IF_ERROR(trainer.Run().status());
+  return WriteEnd(flags, model, start.run, session.worker(), *pipeline);
 }
 
 absl::Status RunWorker(const Flags& flags, StopSignal* stop) {

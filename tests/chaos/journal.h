@@ -113,6 +113,9 @@ class JournalingHost final : public TrainerHost {
     return host_->TakeNewEndpoints();
   }
   std::optional<Repair> repair() const override { return host_->repair(); }
+  absl::StatusOr<bool> Finish(const FinalReport& report, uint32_t last_round) override {
+    return host_->Finish(report, last_round);
+  }
 
  private:
   TrainerHost* const host_;

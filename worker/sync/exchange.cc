@@ -1,7 +1,6 @@
 #include "worker/sync/exchange.h"
 
 #include <algorithm>
-#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -16,65 +15,15 @@
 #include "common/base/token_bucket.h"
 #include "common/link/link.h"
 #include "common/link/waiter.h"
+#include "worker/sync/exchange_parts.h"
 
 namespace longwave {
 namespace {
 
-// What a worker may send at once after a pause, in time at its rate: enough not to notice how
-// coarsely a thread wakes, little enough not to fill a router's queue.
-constexpr double kBurstSeconds = 0.05;
 // Fetched events that wait for the caller; the ledger keeps some more, and then asks for no others.
 constexpr size_t kFetchedMax = 16;
 // How long a connection rests whose queue is full.
 constexpr absl::Duration kQueuePause = absl::Milliseconds(50);
-
-uint64_t BytesPerSecond(double mbit) { return static_cast<uint64_t>(std::ceil(mbit * 1e6 / 8)); }
-
-TokenBucket BucketFor(double mbit) {
-  const uint64_t rate = BytesPerSecond(mbit);
-  return TokenBucket(rate, static_cast<uint64_t>(static_cast<double>(rate) * kBurstSeconds));
-}
-
-LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& layout) {
-  const uint32_t shards = layout.options().shard_count;
-  LedgerOptions ledger{.run = options.run,
-                       .worker = options.worker,
-                       .connections = {},
-                       .connection_count = shards * options.connections,
-                       .download_bytes_per_s = BytesPerSecond(options.max_download_mbit / shards),
-                       .retry_after = options.retry_after,
-                       .snapshot_bytes = {}};
-  for (uint32_t s = 0; s < layout.segments().size(); ++s) {
-    const Segment& segment = layout.segments()[s];
-    ledger.connections.push_back(segment.shard * options.connections + s % options.connections);
-    ledger.snapshot_bytes.push_back(segment.coefficient_count * sizeof(float));
-  }
-  return ledger;
-}
-
-using Dealers = std::vector<std::unique_ptr<Dealer>>;
-
-absl::Status CheckShardCount(size_t endpoints, size_t shards) {
-  if (endpoints == shards) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("exchange: got ", endpoints, " shard endpoints, wanted ", shards));
-}
-
-// Appends one shard's connections.
-absl::Status ConnectShard(const std::string& endpoint, uint32_t connections, Dealers* dealers) {
-  for (uint32_t c = 0; c < connections; ++c) {
-    LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dealer> dealer, Dealer::Connect(endpoint));
-    dealers->push_back(std::move(dealer));
-  }
-  return absl::OkStatus();
-}
-
-void Add(const LinkCounts& counts, ByteCounts* sum) {
-  sum->pushed += counts.sent;
-  sum->pulled += counts.received;
-  sum->payload_pushed += counts.payload_sent;
-  sum->payload_pulled += counts.payload_received;
-}
 
 uint32_t SegmentOf(const FetchEvent& event) {
   return std::visit([](const auto& each) { return each.segment; }, event);
@@ -105,6 +54,7 @@ class ZmqExchange final : public Exchange {
       : waiter_(std::move(waiter)),
         connections_(options.connections),
         endpoints_(options.shard_endpoints),
+        keys_(options.keys),
         open_(layout.segments().size()),
         fetching_(layout.segments().size()),
         posts_(layout.segments().size()),
@@ -237,7 +187,7 @@ class ZmqExchange final : public Exchange {
         if (shard_endpoints[shard] == endpoints_[shard]) continue;
         NewConnections connections{.first = shard * connections_, .dealers = {}};
         LONGWAVE_RETURN_IF_ERROR(
-            ConnectShard(shard_endpoints[shard], connections_, &connections.dealers));
+            ConnectShard(shard_endpoints[shard], connections_, keys_, &connections.dealers));
         moved.push_back(std::move(connections));
       }
       endpoints_ = shard_endpoints;
@@ -360,6 +310,7 @@ class ZmqExchange final : public Exchange {
   std::condition_variable changed_;
   bool closing_ = false;
   std::vector<std::string> endpoints_;
+  const CurveKeys keys_;
   std::vector<Command> commands_;
   std::deque<Settled> settled_;
   struct Numbered {
@@ -410,7 +361,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> Exchange::Connect(const ExchangeOption
   }
   Dealers dealers;
   for (const std::string& endpoint : options.shard_endpoints) {
-    LONGWAVE_RETURN_IF_ERROR(ConnectShard(endpoint, options.connections, &dealers));
+    LONGWAVE_RETURN_IF_ERROR(ConnectShard(endpoint, options.connections, options.keys, &dealers));
   }
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Waiter> waiter, Waiter::Create());
   return std::make_unique<ZmqExchange>(options, layout, std::move(dealers), std::move(waiter));

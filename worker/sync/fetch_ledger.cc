@@ -14,6 +14,17 @@ uint32_t After(uint32_t round, uint32_t count) {
   return round < kRoundNever - count ? round + count : kRoundNever;
 }
 
+// Shards drop fetches without a word while they are short of memory, so the pauses in which a
+// worker waits to be heard stay short. Kept out of it: the time that what is outstanding takes on a
+// slow link.
+constexpr absl::Duration kRepeatMax = absl::Seconds(10);
+
+absl::Duration FetchSilence(const LedgerOptions& options, int repetitions, uint64_t bytes) {
+  const absl::Duration on_the_way = Silence(options, 0, bytes) - options.retry_after;
+  return on_the_way +
+         std::min(Silence(options, repetitions, 0), std::max(options.retry_after, kRepeatMax));
+}
+
 // An open round as an answer's weight has it.
 uint32_t OpenRound(uint64_t weight) {
   return static_cast<uint32_t>(std::min<uint64_t>(weight, kRoundNever - 1));
@@ -188,7 +199,7 @@ void FetchLedger::ScheduleNext(uint32_t segment, absl::Time now) {
   entry.parked = false;
   if (FrameFor(segment).has_value()) return due_.Set(segment, now);
   const uint64_t bytes = OutstandingBytes(options_.connections[segment]);
-  due_.Set(segment, now + Silence(options_, entry.repetitions, bytes));
+  due_.Set(segment, now + FetchSilence(options_, entry.repetitions, bytes));
 }
 
 absl::Time FetchLedger::DueAt() const {
@@ -206,6 +217,12 @@ void FetchLedger::Again(uint32_t connection, absl::Time now) {
     entries_[segment].repetitions = 0;
     entries_[segment].parked = false;
     AskAgain(segment, now);
+  }
+  // A shard that has lost its folder waits to hear of each of its segments how far its members are.
+  for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
+    const Entry& entry = entries_[segment];
+    if (options_.connections[segment] != connection || entry.stage != Stage::kFollowing) continue;
+    Want(segment, entry.next, kRoundNever, now).IgnoreError();  // of one that is followed it goes
   }
 }
 

@@ -58,7 +58,8 @@ using FetchEvent = std::variant<Fetched, UpToDate, FetchRefused>;
 // `busy` and `not a member` put a request off, without end. `rejected` ends the fetch.
 //
 // After a silence, which is counted by segment, what is missing is asked for again: see PushLedger
-// for how long it is and why nothing is repeated to a peer that is away. Updates may come in any
+// for how long it is (but at most ten seconds beyond what a slow link takes) and why nothing is
+// repeated to a peer that is away. Updates may come in any
 // order, twice, and before they are asked for: at most kAheadMax are kept. Nothing more is asked
 // for while kReadyMax events wait to be taken.
 class FetchLedger {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/layout/segment_elements.h"
 #include "worker/sync/pipeline_state.h"
 
 namespace longwave {
@@ -296,9 +297,19 @@ absl::Status SyncPipeline::SwapAnchor() {
 
 absl::StatusOr<std::vector<uint64_t>> SyncPipeline::Hashes() {
   State& state = *state_;
-  std::vector<uint64_t> hashes(state.segments.size());
-  const HashArgs args = {.layout = state.layout, .theta = state.anchor(), .hashes = hashes};
-  LONGWAVE_RETURN_IF_ERROR(state.ops->hash(state.exec, args));
+  const size_t segments = state.segments.size();
+  std::vector<std::vector<uint64_t>> of_arrays;
+  for (const float* array : state.SegmentArrays()) {
+    std::vector<uint64_t>& hashes = of_arrays.emplace_back(segments);
+    const HashArgs args = {.layout = state.layout, .theta = array, .hashes = hashes};
+    LONGWAVE_RETURN_IF_ERROR(state.ops->hash(state.exec, args));
+  }
+  std::vector<uint64_t> hashes;
+  for (size_t s = 0; s < segments; ++s) {
+    std::vector<uint64_t> of_segment;
+    for (const std::vector<uint64_t>& all : of_arrays) of_segment.push_back(all[s]);
+    hashes.push_back(StateHash(of_segment));
+  }
   return hashes;
 }
 

@@ -142,7 +142,7 @@ class SyncPipeline {
   // before an evaluation, and again after it. Nothing where θ is the anchor anyway.
   absl::Status SwapAnchor();
 
-  // Hash of each segment of the parameters that all replicas share.
+  // Of each segment: StateHash of the parameters that all replicas share, and of their velocity.
   absl::StatusOr<std::vector<uint64_t>> Hashes();
 
   // What the servers' merges have made of the start, in the backend's memory.

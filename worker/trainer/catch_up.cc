@@ -24,7 +24,7 @@ constexpr absl::Duration kLaggardsEvery = absl::Milliseconds(200);
 
 }  // namespace
 
-CatchUp::CatchUp(CatchUpParts parts) : parts_(std::move(parts)) {}
+CatchUp::CatchUp(CatchUpParts parts) : parts_(std::move(parts)), repaired_before_(SegmentCount()) {}
 
 uint32_t CatchUp::LowestRound() const {
   uint32_t lowest = kRoundNever;
@@ -319,9 +319,12 @@ absl::Status CatchUp::Fill(uint32_t round) {
 
 absl::Status CatchUp::RepairIfTold(uint32_t next) {
   const std::optional<Repair> repair = parts_.host->repair();
-  if (!repair.has_value() || repair->round < repaired_before_ || next >= parts_.rounds) {
-    return absl::OkStatus();
+  if (!repair.has_value()) return absl::OkStatus();
+  std::vector<uint32_t> segments;
+  for (const uint32_t s : repair->segments) {
+    if (s < SegmentCount() && repair->round >= repaired_before_[s]) segments.push_back(s);
   }
+  if (segments.empty()) return absl::OkStatus();
   if (!parts_.possible) {
     if (!std::exchange(refused_repair_, true)) {
       Log(LogLevel::kWarning,
@@ -332,11 +335,10 @@ absl::Status CatchUp::RepairIfTold(uint32_t next) {
   }
   Log(LogLevel::kWarning,
       absl::StrCat("after round ", repair->round, " this replica differs from the others in ",
-                   repair->segments.size(), " of ", SegmentCount(),
-                   " segments: they are fetched anew"));
+                   segments.size(), " of ", SegmentCount(), " segments: they are fetched anew"));
   taken_ = {};
   heard_.assign(SegmentCount(), true);
-  for (const uint32_t s : repair->segments) {
+  for (const uint32_t s : segments) {
     LONGWAVE_RETURN_IF_ERROR(parts_.exchange->Fetch(s, 0, next));
     anew_.insert(s);
     heard_[s] = false;
@@ -345,10 +347,10 @@ absl::Status CatchUp::RepairIfTold(uint32_t next) {
     LONGWAVE_RETURN_IF_ERROR(TakeNext(kPatience).status());
   }
   initial_ = {};
-  repaired_before_ = next;
+  for (const uint32_t s : segments) repaired_before_[s] = next;
   Log(LogLevel::kInfo, absl::StrCat("repaired with ", taken_.updates, " merged updates and ",
                                     taken_.snapshots, " snapshots: ", taken_.bytes, " bytes"));
-  return parts_.pipeline->AdoptAnchor(repair->segments);
+  return parts_.pipeline->AdoptAnchor(segments);
 }
 
 absl::Status CatchUp::Attend() {

@@ -117,12 +117,12 @@ class CatchUp {
   absl::Status LoadInitial(uint32_t segment);
 
   const CatchUpParts parts_;
-  std::vector<bool> heard_;            // by segment, since Hear
-  std::set<uint32_t> anew_;            // being repaired, and not loaded yet
-  std::vector<float> initial_;         // while it is needed
-  uint32_t repaired_before_ = 0;       // repairs of rounds before this one are done
-  bool refused_repair_ = false;        // was said
-  std::map<uint32_t, uint32_t> asks_;  // of shards for snapshots: round by segment
+  std::vector<bool> heard_;                // by segment, since Hear
+  std::set<uint32_t> anew_;                // being repaired, and not loaded yet
+  std::vector<float> initial_;             // while it is needed
+  std::vector<uint32_t> repaired_before_;  // by segment: repairs of rounds before this one are done
+  bool refused_repair_ = false;            // was said
+  std::map<uint32_t, uint32_t> asks_;      // of shards for snapshots: round by segment
 
   // Of one Join, for the log.
   struct Taken {

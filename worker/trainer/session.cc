@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
                                .manifest = options.manifest,
                                .layout_hash = options.layout_hash,
                                .incarnation = incarnation,
-                               .settings = options.settings};
+                               .settings = options.settings,
+                               .data_key = options.data_key};
   const absl::Time give_up = MonotonicNow() + options.start_timeout;
   absl::Duration backoff = absl::Milliseconds(50);
   while (true) {
@@ -136,6 +137,7 @@ void Session::BeatUntilClosed() {
 }
 
 WorkerHeartbeat Session::NextHeartbeat() {
+  sent_wish_ = wish_;
   size_t hashes = 0;
   auto end = unanswered_.begin();
   for (; end != unanswered_.end() && end - unanswered_.begin() < kReportsMax; ++end) {
@@ -161,7 +163,8 @@ void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answe
   unanswered_.erase(unanswered_.begin(),
                     unanswered_.begin() + static_cast<std::ptrdiff_t>(sent.rounds.size()));
   if (!unanswered_.empty()) urgent_ = true;
-  if (sent.final.has_value() || !sent.failure.empty() || sent.leaving) told_ = true;
+  const bool tells = sent.final.has_value() || !sent.failure.empty() || sent.leaving;
+  if (tells && sent_wish_ == wish_) told_ = true;
   run_ = answer.run;
   validates_ = answer.validates;
   if (answer.membership.has_value()) {
@@ -230,20 +233,23 @@ absl::StatusOr<Session::Start> Session::AwaitStart(uint32_t shard_count) {
   return Start{.run = run_, .shard_endpoints = endpoints_, .first_round = Self()->first_round};
 }
 
-absl::Status Session::Finish(FinalReport report) {
+absl::StatusOr<bool> Session::Finish(const FinalReport& report, uint32_t last_round) {
   std::unique_lock lock(mutex_);
-  final_ = std::move(report);
-  told_ = false;
-  urgent_ = true;
-  wake_.notify_all();
+  final_ = report;
+  Tell();
   while (!ended_.has_value()) {
     if (stop_->requested()) return absl::CancelledError("asked to stop");
-    if (told_ && Silence() > kFarewellPatience) return absl::OkStatus();
+    const bool is_to_write = validates_ && report.model_file.empty();
+    if (told_ && (is_to_write || (repair_.has_value() && repair_->round == last_round))) {
+      final_.reset();
+      return false;
+    }
+    if (told_ && Silence() > kFarewellPatience) return true;
     if (!told_ && Silence() > options_.start_timeout)
       return SilentFor(options_, "the final report");
     changed_.wait_for(lock, kPatience);
   }
-  return absl::OkStatus();
+  return true;
 }
 
 void Session::Fail(const std::string& reason) {
@@ -260,10 +266,15 @@ void Session::Leave() {
   AwaitTold(lock, kLeavePatience);
 }
 
-void Session::AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patience) {
+void Session::Tell() {
+  ++wish_;
   told_ = false;
   urgent_ = true;
   wake_.notify_all();
+}
+
+void Session::AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patience) {
+  Tell();
   const absl::Time give_up = MonotonicNow() + patience;
   while (!told_ && !ended_.has_value() && MonotonicNow() < give_up) {
     changed_.wait_for(lock, kPatience);

@@ -29,6 +29,7 @@ struct SessionOptions {
   Manifest manifest;
   uint64_t layout_hash = 0;
   std::string settings;  // BindingSettings of the configuration
+  std::string data_key;  // public key of its data connections; empty: they are not encrypted
   absl::Duration heartbeat_interval = absl::Milliseconds(250);
   absl::Duration start_timeout = absl::Seconds(120);  // silence of the coordinator that is borne
 };
@@ -60,10 +61,6 @@ class Session final : public TrainerHost {
   // has ended or `stop` was set. Unavailable: the coordinator was silent for start_timeout.
   absl::StatusOr<Start> AwaitStart(uint32_t shard_count);
 
-  // Tells the coordinator and waits until it ends the run (then OK; see `ended`), or, once the
-  // report was answered, until it is gone. Unavailable: it was never answered. Cancelled: `stop`.
-  absl::Status Finish(FinalReport report);
-
   // Tells the coordinator (which knows the worker's name) why this worker ends early; waits a
   // little for its answer, unless the run has ended already.
   void Fail(const std::string& reason);
@@ -91,6 +88,9 @@ class Session final : public TrainerHost {
   void SetReadyRound(uint32_t round) override;
   std::optional<std::vector<std::string>> TakeNewEndpoints() override;
   std::optional<Repair> repair() const override;
+  // True: the coordinator has ended the run (see `ended`) or, once the report was answered, is
+  // gone. Unavailable: it was never answered.
+  absl::StatusOr<bool> Finish(const FinalReport& report, uint32_t last_round) override;
 
  private:
   Session(CoordinatorClient* client, SessionOptions options, StopSignal* stop, uint32_t worker,
@@ -106,7 +106,9 @@ class Session final : public TrainerHost {
   bool TakesPart() const;
   // From shards_, by shard index. InvalidArgument: an index of shard_count or more.
   absl::StatusOr<std::vector<std::string>> Endpoints(size_t shard_count) const;
-  // Has what is to be told sent at once, and waits until it was answered or the run has ended.
+  // Has what is to be told sent at once.
+  void Tell();
+  // Likewise, and waits until it was answered or the run has ended.
   void AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patience);
   absl::Duration Silence() const { return MonotonicNow() - last_answer_; }
 
@@ -124,7 +126,9 @@ class Session final : public TrainerHost {
   std::optional<FinalReport> final_;
   std::string failure_;
   bool leaving_ = false;
-  bool told_ = false;  // the last call of Finish, Fail or Leave was answered
+  uint64_t wish_ = 0;       // counts the calls of Finish, Fail and Leave
+  uint64_t sent_wish_ = 0;  // that the heartbeat under way is of
+  bool told_ = false;       // the last call was answered
   bool urgent_ = false;
   bool closing_ = false;
   Membership membership_;

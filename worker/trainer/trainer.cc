@@ -105,7 +105,8 @@ absl::StatusOr<FinalReport> Trainer::Run() {
     LONGWAVE_ASSIGN_OR_RETURN(round, catch_up_.Join());
     GoTo(round);
   }
-  return Finish();
+  LogSeconds();
+  return Conclude();
 }
 
 absl::StatusOr<uint32_t> Trainer::Begin() {
@@ -319,6 +320,28 @@ absl::StatusOr<double> Trainer::ValidationLoss() {
   return sum / count;
 }
 
+absl::StatusOr<FinalReport> Trainer::Conclude() {
+  for (;;) {
+    LONGWAVE_RETURN_IF_ERROR(RepairLast());
+    LONGWAVE_ASSIGN_OR_RETURN(FinalReport report, Finish());
+    LONGWAVE_ASSIGN_OR_RETURN(const bool is_over,
+                              parts_.host->Finish(report, static_cast<uint32_t>(rounds_ - 1)));
+    if (is_over) return report;
+  }
+}
+
+absl::Status Trainer::RepairLast() {
+  const std::optional<Repair> repair = parts_.host->repair();
+  if (!repair.has_value() || uint64_t{repair->round} + 1 != rounds_) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(catch_up_.RepairIfTold(static_cast<uint32_t>(rounds_)));
+  RoundReport report{.round = repair->round, .step = state_.step, .again = true};
+  report.train_loss = state_.train_loss;
+  LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
+  parts_.host->Report(std::move(report));
+  validated_round_.reset();  // that was of another state
+  return absl::OkStatus();
+}
+
 absl::StatusOr<FinalReport> Trainer::Finish() {
   FinalReport report;
   if (parts_.host->validates()) {
@@ -337,14 +360,17 @@ absl::StatusOr<FinalReport> Trainer::Finish() {
                           {"longwave.steps", absl::StrCat(config_.run.steps)}}));
     Log(LogLevel::kInfo, absl::StrCat("wrote ", report.model_file));
   }
+  SetPhase(WorkerPhase::kDone);
+  return report;
+}
+
+void Trainer::LogSeconds() const {
   const SyncSeconds& seconds = sync_.seconds();
   Log(LogLevel::kInfo,
       absl::StrFormat("computed for %.1f s, synced for %.1f s: encoding %.1f, waiting %.1f, "
                       "decoding %.1f",
                       state_.seconds_computing, state_.seconds_syncing, seconds.encoding,
                       seconds.waiting, seconds.decoding));
-  SetPhase(WorkerPhase::kDone);
-  return report;
 }
 
 void Trainer::SetPhase(WorkerPhase phase) {

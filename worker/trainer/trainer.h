@@ -66,7 +66,8 @@ class Trainer {
  public:
   explicit Trainer(TrainerParts parts);
 
-  // All rounds that are left, then the weights. Cancelled: the host asked to stop. DataLoss: the
+  // All rounds that are left, the weights if they are this worker's to write, and whatever the host
+  // has to do after them until the run is over. Cancelled: the host asked to stop. DataLoss: the
   // loss or the signal is not a finite number. Others as the parts return them.
   absl::StatusOr<FinalReport> Run();
 
@@ -87,12 +88,16 @@ class Trainer {
   absl::Status EndRound(uint32_t round);
   absl::Status Validate(uint32_t round);
   absl::StatusOr<double> ValidationLoss();
+  absl::StatusOr<FinalReport> Conclude();
+  // If told: makes what differed after the last round again and reports its hashes again.
+  absl::Status RepairLast();
   absl::StatusOr<FinalReport> Finish();
   void SetPhase(WorkerPhase phase);
   absl::Status Cancelled() const;
 
   // What catching up wants of the trainer.
   CatchUpParts PartsOfCatchUp();
+  void LogSeconds() const;
   void LogFates(const SyncPoint& point) const;
 
   absl::Status ClipGradient();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "common/wire/control.h"
 
 namespace longwave {
@@ -30,6 +31,12 @@ class TrainerHost {
   virtual std::optional<std::vector<std::string>> TakeNewEndpoints() = 0;
   // What the coordinator last said is to be fetched anew, if anything.
   virtual std::optional<Repair> repair() const = 0;
+
+  // After round `last_round`, the run's last: tells the final report and waits. True: the run is
+  // over for this worker. False: something is left to do, after which this is called again: this
+  // worker validates() and the report names no weights, or there is a repair() of the last round,
+  // whose hashes are to be reported again. Cancelled: asked to stop.
+  virtual absl::StatusOr<bool> Finish(const FinalReport& report, uint32_t last_round) = 0;
 };
 
 }  // namespace longwave

@@ -121,6 +121,7 @@ class Host final : public TrainerHost {
   void SetReadyRound(uint32_t) override {}
   std::optional<std::vector<std::string>> TakeNewEndpoints() override { return std::nullopt; }
   std::optional<Repair> repair() const override { return std::nullopt; }
+  absl::StatusOr<bool> Finish(const FinalReport&, uint32_t) override { return true; }
 
   RoundReport last;
 };

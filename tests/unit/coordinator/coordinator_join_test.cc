@@ -324,5 +324,25 @@ TEST_F(CoordinatorJoinTest, AReportThatComesWithTheLeaveCounts) {
   EXPECT_EQ(Only<RoundFinished>(Step(last)).record.members, 2u);
 }
 
+// Others who come and go begin epochs faster than shards can confirm them.
+TEST_F(CoordinatorJoinTest, WhoJoinsWaitsForItsOwnEpochAlone) {
+  Begin(Options(1, 2));
+  ShardsKnow(1, 2);
+  Step(Worker(1));  // epoch 2
+  Step(Worker(2));  // epoch 3
+  Step(ShardBeat(0, 3, true));
+  Step(ShardBeat(1, 1, true));
+  EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1))).membership);
+  Step(ShardBeat(1, 2, true));
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1))).membership->epoch, 3u);
+  EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(2))).membership);
+  // What is new of itself is shown to the shards first.
+  Step(Ready(1, 101, 4, 3));
+  ASSERT_EQ(FirstRound(1), 4u);
+  EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1, {}, 3))).membership);
+  ShardsKnow(4, 2);
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1, {}, 3))).membership->epoch, 4u);
+}
+
 }  // namespace
 }  // namespace longwave

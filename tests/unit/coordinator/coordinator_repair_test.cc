@@ -101,21 +101,88 @@ TEST_F(CoordinatorRepairTest, ARepairedRunFinishes) {
   EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(2))).phase, RunPhase::kFinished);
 }
 
-TEST_F(CoordinatorRepairTest, ARunWhoseReplicasDifferAfterTheLastRoundFails) {
+// --- after the last round ------------------------------------------------------------------------
+
+class LastRoundTest : public CoordinatorRepairTest {
+ protected:
+  static WorkerHeartbeat Again(uint32_t worker, uint32_t round, std::vector<uint64_t> hashes) {
+    RoundReport report = Report(round, std::move(hashes));
+    report.again = true;
+    return Beat(worker, {report});
+  }
+};
+
+TEST_F(LastRoundTest, WhatDiffersIsRepairedAndTheRunFinishes) {
+  Begin(Options(3, 1, 1));
+  Step(Beat(1, {Report(0, {1, 3})}));
+  Step(FinalBeat(1));
+  Step(Beat(0, {Report(0, {1, 2})}));
+  EXPECT_THAT(All<RoundFinished>(Step(Beat(2, {Report(0, {1, 2})}))), testing::IsEmpty());
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
+  EXPECT_THAT(Status().trouble, HasSubstr("worker 1 (worker-1) is to repair its own"));
+  for (const uint32_t worker : {0, 2}) Step(FinalBeat(worker));
+  // Old news, said again because an answer was lost.
+  WorkerHeartbeat old = FinalBeat(1);
+  old.rounds = {Report(0, {1, 3})};
+  Step(old);
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
+
+  const auto effects = Step(Again(1, 0, {1, 2}));
+  EXPECT_TRUE(Only<RoundFinished>(effects).record.replicas_equal);
+  EXPECT_EQ(coordinator_->phase(),
+            RunPhase::kTraining);  // its final report was of the state before
+  EXPECT_EQ(RepairOf(1), std::nullopt);
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(1))).phase, RunPhase::kFinished);
+  EXPECT_EQ(Status().record_count, 1u);
+  EXPECT_TRUE(Status().replicas_equal);
+}
+
+TEST_F(LastRoundTest, ARepairIsTriedOnceAndThenTheRunFails) {
   Begin(Options(2, 1, 1));
   Round(0, {{1, 2}, {1, 3}});
+  for (const uint32_t worker : {0, 1}) Step(FinalBeat(worker));
+  Step(Again(0, 0, {1, 2}));
+  EXPECT_EQ(Status().record_count, 0u);
+  EXPECT_FALSE(Only<RoundFinished>(Step(Again(1, 0, {1, 3}))).record.replicas_equal);
+  EXPECT_EQ(RepairOf(1), std::nullopt);
   Step(FinalBeat(0));
-  const auto effects = Step(FinalBeat(1));
-  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFailed);
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(1))).phase, RunPhase::kFailed);
   EXPECT_EQ(Status().failure.substr(0, 24), "replicas differ: round 0");
 }
 
-TEST_F(CoordinatorRepairTest, ARunWhereNobodyAgreesAfterTheLastRoundFails) {
-  Begin(Options(3, 1, 2));
-  Round(0, {{1, 2}, {1, 2}, {1, 2}});
-  Round(1, {{1, 7}, {1, 8}, {1, 9}});
-  for (const uint32_t worker : {0, 1}) Step(FinalBeat(worker));
-  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(2))).phase, RunPhase::kFailed);
+TEST_F(LastRoundTest, WhoIsLostBeforeItsRepairCountsNoMore) {
+  Begin(Options(2, 1, 1));
+  Round(0, {{1, 2}, {1, 3}});
+  Step(Again(0, 0, {1, 2}));
+  Step(FinalBeat(0));
+  const auto effects = Pass(31, {0});
+  EXPECT_TRUE(Only<RoundFinished>(effects).record.replicas_equal);
+  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
+}
+
+TEST_F(LastRoundTest, ARepairThatNobodyReportsFailsTheRunInTime) {
+  Begin(Options(2, 1, 1));
+  Round(0, {{1, 2}, {1, 3}});
+  EXPECT_THAT(Only<PhaseChanged>(Pass(320, {0, 1})).reason,
+              HasSubstr("has not reported that round again"));
+}
+
+TEST_F(LastRoundTest, ACoordinatorThatIsStartedAgainWaitsForTheSame) {
+  Begin(Options(3, 1, 1));
+  Round(0, {{1, 2}, {1, 3}, {1, 2}});
+  coordinator_.emplace(Options(3, 1, 1), coordinator_->Export(absl::UnixEpoch()));
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
+  EXPECT_TRUE(Only<RoundFinished>(Step(Again(1, 0, {1, 2}))).record.replicas_equal);
+}
+
+TEST_F(LastRoundTest, AReportAgainOfAnotherRoundChangesNothing) {
+  Begin(Options(2, 1, 2));
+  Step(Beat(1, {Report(0, {1, 3})}));
+  Step(Again(1, 0, {1, 2}));
+  EXPECT_FALSE(Only<RoundFinished>(Step(Beat(0, {Report(0)}))).record.replicas_equal);
+  EXPECT_THAT(Refusal(Step(Again(0, 1, {1, 2, 3})), absl::StatusCode::kInvalidArgument),
+              HasSubstr("3 segment hashes"));
 }
 
 TEST_F(CoordinatorRepairTest, ShardsGetAVerdictOnTheirSnapshotsOnceTheRoundIsFinished) {

@@ -81,11 +81,35 @@ TEST_F(CoordinatorTroubleTest, AlsoBeforeAnyProgressIsKnownItIsToldToRestore) {
   EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), true}));
 }
 
-TEST_F(CoordinatorTroubleTest, AnotherShardsProgressTellsThatTheRunIsBeyondItsFirstRound) {
-  Begin(Options(1, 2));
-  Step(ShardAt(0, 1));
+TEST_F(CoordinatorTroubleTest, BeforeTrainingAnEmptyFolderHasNothingToRestore) {
+  Make(Options(1, 2));
+  Step(Shard(0));
   now_ = 3;
-  EXPECT_TRUE(Only<ShardRegistration>(Step(Back(1, 5, 0))).restore);
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), false}));
+}
+
+TEST_F(CoordinatorTroubleTest, AFolderWhoseRangeWasMadeAgainElsewhereIsRefused) {
+  Make(Options(1, 1));
+  RegisterShard first = Shard(0);
+  first.folder = 0xa;
+  Step(first);
+  Step(Worker(0));
+  // The machine is gone; another makes the range again.
+  now_ = 3;
+  RegisterShard second = Back(0, 5, 0);
+  second.folder = 0xb;
+  EXPECT_TRUE(Only<ShardRegistration>(Step(second)).restore);
+  // That one is silent for a moment when the first is there again.
+  now_ = 6;
+  RegisterShard late = Back(0, 6, Run());
+  late.folder = 0xa;
+  EXPECT_EQ(
+      Refusal(Step(late), absl::StatusCode::kFailedPrecondition),
+      "shard 0: its folder is 000000000000000a, but the range was made again elsewhere, in "
+      "folder 000000000000000b; wanted that one, or an empty folder: remove this one to begin "
+      "anew");
+  late.folder = 0xb;
+  EXPECT_FALSE(Only<ShardRegistration>(Step(late)).restore);
 }
 
 TEST_F(CoordinatorTroubleTest, AFolderOfAnotherRunIsRefused) {

@@ -72,6 +72,13 @@ TEST(SegmentElements, AreAppendedToWhatTheyContinue) {
   EXPECT_EQ(ranges, (std::vector<ElementRange>{{0, 2 * 4096}, {3 * 4096, 4 * 4096}}));
 }
 
+TEST(StateHash, IsThatOfOneArrayAndTellsTheOrderOfMore) {
+  const std::vector<uint64_t> one = {7}, two = {7, 9}, other_way = {9, 7}, zero = {7, 0};
+  EXPECT_EQ(StateHash(one), 7u);
+  EXPECT_NE(StateHash(two), StateHash(other_way));
+  EXPECT_NE(StateHash(zero), 7u);
+}
+
 TEST(SegmentHash, IsThatOfTheKernels) {
   ForEachLayout([](const Layout& layout) {
     Rng rng(4);

@@ -221,6 +221,9 @@ TEST_F(Fetch, ModelsWithTwoArraysKeepBoth) {
   const std::span<const float> arrays[] = {theta, velocity};
   disk_.Do(
       {SnapshotArrived{TestHeader(FrameKind::kSnapshot, 0, 1, 2), EncodeSnapshotPayload(arrays)}});
+  const std::vector<std::vector<float>> both = {theta, velocity};
+  EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(),
+              ElementsAre(SnapshotHash{2, 1, SegmentStateHash(FourSegments(), 2, both)}));
   disk_.Do({VerdictsArrived{{{2, 1, true}}}});
   for (uint32_t round = 1; round < 30; ++round) Close(round);
   const auto sent = AllOf<SendSnapshot>(disk_.Do({TestFetch(1, 0, 2)}));

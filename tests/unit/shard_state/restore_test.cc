@@ -176,9 +176,9 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
       disk.Close();
       disk.files.Restart(SimFileSystem::Stop::kPower);
       auto catalog = MakeFileCatalog(&disk.files, "state");
-      const auto run = RunOfFolder(disk.files, "state", *catalog);
-      ASSERT_TRUE(run.ok()) << run.status();
-      disk.options.restore = *run == 0;  // as the coordinator decides
+      const auto owner = OwnerOfFolder(disk.files, "state", *catalog);
+      ASSERT_TRUE(owner.ok()) << owner.status();
+      disk.options.restore = owner->run == 0;  // as the coordinator decides
     }
     ASSERT_TRUE(disk.is_open());
     ASSERT_FALSE(disk.shard().is_restoring());

@@ -26,8 +26,8 @@ class CatalogTest : public testing::TestWithParam<bool> {
     return MakeFileCatalog(posix_.get(), folder_.path());
   }
   absl::StatusOr<std::unique_ptr<Catalog>> Open(const StoreIdentity& identity,
-                                                const std::string& settings) {
-    return Catalog::Open("shard-3", Backend(), identity, settings);
+                                                const std::string& settings, uint64_t folder = 0) {
+    return Catalog::Open("shard-3", Backend(), identity, settings, folder);
   }
 
   TemporaryFolder folder_;
@@ -40,9 +40,10 @@ INSTANTIATE_TEST_SUITE_P(Backends, CatalogTest, testing::Bool(), [](const auto& 
 TEST_P(CatalogTest, RemembersAll) {
   CatalogContents contents;
   {
-    auto catalog = Open(TestIdentity(), "run:\n  seed: 1\n");
+    auto catalog = Open(TestIdentity(), "run:\n  seed: 1\n", 0xfedcba9876543210);
     ASSERT_TRUE(catalog.ok()) << catalog.status();
     EXPECT_EQ((*catalog)->contents().incarnation, 1u);
+    EXPECT_EQ((*catalog)->contents().folder, 0xfedcba9876543210);
     for (uint32_t number = 1; number <= 5; ++number) {
       ASSERT_TRUE((*catalog)->AddLogFile({number, 0xf000000000000000 + number}).ok());
     }
@@ -52,7 +53,7 @@ TEST_P(CatalogTest, RemembersAll) {
     EXPECT_THAT(contents.snapshots, ElementsAre("a", "b", "c'; --"));
     EXPECT_EQ(contents.log_files.size(), 3u);
   }
-  auto catalog = Open(TestIdentity(), "");
+  auto catalog = Open(TestIdentity(), "", 7);  // the word stays that of who made it
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   EXPECT_EQ((*catalog)->contents().settings, "run:\n  seed: 1\n");
   contents.incarnation = 2;
@@ -91,11 +92,11 @@ TEST(SqliteCatalog, RefusesANewerSchemaAndOtherDatabases) {
     ASSERT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK);
     sqlite3_close(db);
   };
-  run(folder.path() + "/shard.db", "PRAGMA user_version = 2");
+  run(folder.path() + "/shard.db", "PRAGMA user_version = 3");
   absl::Status status =
       Catalog::Open("d", MakeSqliteCatalog(folder.path()), TestIdentity(), "").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
-  EXPECT_THAT(status.message(), HasSubstr("shard.db: schema: got 2, wanted 1"));
+  EXPECT_THAT(status.message(), HasSubstr("shard.db: schema: got 3, wanted 2"));
 
   TemporaryFolder foreign;
   run(foreign.path() + "/shard.db", "CREATE TABLE songs (name TEXT)");

@@ -286,10 +286,25 @@ TEST(PipelineCatchUp, ExportsElementsInTheOrderOfTheFlatArray) {
     for (uint32_t s = 0; s < one.segment_count(); ++s) {
       const auto arrays = one.pipeline().ExportSegment(s).value();
       EXPECT_EQ(arrays[0].size(), one.pipeline().segment_elements(s));
-      EXPECT_EQ(SegmentHash(one.layout(), s, arrays[0]), hashes[s]);
+      EXPECT_EQ(SegmentStateHash(one.layout(), s, arrays), hashes[s]);
       EXPECT_EQ(arrays[1], std::vector<float>(arrays[0].size()));  // no velocity yet
     }
   }
+}
+
+// Equal parameters are not enough: the next update is applied to the velocity as well.
+TEST(PipelineCatchUp, AVelocityThatDiffersIsSeenInTheHash) {
+  CatchingUp one(Nesterov());
+  one.Round();
+  SyncPipeline& pipeline = one.pipeline();
+  const std::vector<uint64_t> before = pipeline.Hashes().value();
+  std::vector<std::vector<float>> arrays = pipeline.ExportSegment(0).value();
+  arrays[1][0] += 1;
+  ASSERT_TRUE(pipeline.LoadSegment(0, 1, arrays).ok());
+  const std::vector<uint64_t> after = pipeline.Hashes().value();
+  EXPECT_NE(after[0], before[0]);
+  EXPECT_EQ(after[0], SegmentStateHash(one.layout(), 0, arrays));
+  for (uint32_t s = 1; s < one.segment_count(); ++s) EXPECT_EQ(after[s], before[s]);
 }
 
 TEST(PipelineCatchUp, TakesTheRoundsInOrder) {

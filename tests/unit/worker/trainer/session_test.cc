@@ -194,10 +194,33 @@ TEST_F(SessionTest, FinishWaitsUntilTheCoordinatorEndsTheRun) {
   });
   const auto session = Join();
   ASSERT_TRUE(session->AwaitStart(2).ok());
-  EXPECT_TRUE(session->Finish({.validation_loss = 2.5, .model_file = "m"}).ok());
+  EXPECT_EQ(session->Finish({.validation_loss = 2.5, .model_file = "m"}, 9).value(), true);
   const auto last = coordinator_.AwaitHeartbeat([](const auto& h) { return h.final.has_value(); });
   EXPECT_EQ(last.final->model_file, "m");
   EXPECT_EQ(session->ended()->phase, RunPhase::kFinished);
+}
+
+TEST_F(SessionTest, FinishComesBackWithWhatIsLeftToDo) {
+  bool repaired = false;
+  coordinator_.SetAnswer([&](const WorkerHeartbeat& heartbeat) -> WorkerHeartbeatReply {
+    WorkerHeartbeatReply reply = Started();
+    repaired |= !heartbeat.rounds.empty() && heartbeat.rounds.back().again;
+    if (!repaired) reply.repair = Repair{.round = 9, .segments = {1}};
+    reply.validates = repaired;
+    if (heartbeat.final.has_value() && !heartbeat.final->model_file.empty()) {
+      reply = {.instruction = Instruction::kStop, .phase = RunPhase::kFinished};
+    }
+    return reply;
+  });
+  const auto session = Join();
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  EXPECT_EQ(session->Finish({}, 9).value(), false);
+  ASSERT_TRUE(session->repair().has_value());
+  // What the answer to this says is what counts, not what was said before.
+  session->Report({.round = 9, .again = true});
+  EXPECT_EQ(session->Finish({}, 9).value(), false);
+  EXPECT_TRUE(session->validates());
+  EXPECT_EQ(session->Finish({.model_file = "m"}, 9).value(), true);
 }
 
 TEST_F(SessionTest, FailTellsTheReason) {
@@ -249,7 +272,7 @@ TEST_F(SessionTest, ALongBacklogIsToldInPartsAndTheEndWithTheLast) {
     if (!heartbeat.final.has_value()) return Started();
     return {.instruction = Instruction::kStop, .phase = RunPhase::kFinished};
   });
-  EXPECT_TRUE(session->Finish({.model_file = "m"}).ok());
+  EXPECT_EQ(session->Finish({.model_file = "m"}, 2499).value(), true);
   const auto last = coordinator_.AwaitHeartbeat([](const auto& h) { return h.final.has_value(); });
   if (!last.rounds.empty()) {
     EXPECT_EQ(last.rounds.back().round, 2499u);

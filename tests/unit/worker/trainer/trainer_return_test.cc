@@ -113,7 +113,10 @@ class TrainerReturnTest : public testing::Test {
                      .name = "worker-2",
                      .worker = 2,
                      .run_dir = run_dir_,
-                     .folder = folder.get()});
+                     .folder = folder.get(),
+                     .initial_weights = [&life] {
+                       return std::vector<float>(life.replica.parameter_count());
+                     }});
     life.end = trainer.Run().status();
     life.hashes = *(*pipeline)->Hashes();
     life.momentum = *(*pipeline)->ExportMomentum();
@@ -304,6 +307,26 @@ TEST_F(TrainerCrashTest, ARunWithACrashEndsWithTheBitsOfOneWithout) {
     disk_ = SimFileSystem(1);
     KeepRounds(0);
   }
+}
+
+TEST_F(TrainerReturnTest, ARepairAfterTheLastRoundIsReportedAndTheEndToldAgain) {
+  Life life;
+  life.host.on_finish = [&](uint32_t last_round) {
+    if (life.host.finals.size() == 2) return true;
+    shards_.fetches.clear();
+    life.host.repair_ = Repair{.round = last_round, .segments = {0}};
+    return false;
+  };
+  life.host.on_report = [&](const RoundReport& report) {
+    if (report.again) life.host.repair_.reset();
+  };
+  Live(life);
+  ASSERT_TRUE(life.end.ok()) << life.end;
+  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4, 4));
+  EXPECT_TRUE(life.host.reports.back().again);
+  EXPECT_EQ(life.host.reports.back().segment_hashes, life.hashes);
+  EXPECT_THAT(shards_.fetches, ElementsAre(FakeShards::FetchCall{0, 0, 5}));
+  EXPECT_EQ(life.host.finals.size(), 2u);
 }
 
 TEST_F(TrainerCrashTest, ASecondCrashBeforeTheNextCheckpointChangesNothing) {

@@ -218,6 +218,24 @@ TEST_F(TrainerTest, OthersDoNeither) {
   EXPECT_TRUE(std::filesystem::is_empty(run_dir_));
 }
 
+// The writer was lost after the last round: who is told of the duty then does it all the same.
+TEST_F(TrainerTest, WritesTheWeightsWhenTheDutyComesAfterItsFinalReport) {
+  host_.validates_ = false;
+  host_.on_finish = [&](uint32_t last_round) {
+    EXPECT_EQ(last_round, 2u);
+    host_.validates_ = true;
+    return host_.finals.size() == 2;
+  };
+  const auto report = Run();
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(host_.finals.size(), 2u);
+  EXPECT_TRUE(host_.finals[0].model_file.empty());
+  EXPECT_FALSE(host_.finals[0].validation_loss.has_value());
+  EXPECT_EQ(host_.finals[1].model_file, run_dir_ + "/model.safetensors");
+  EXPECT_TRUE(host_.finals[1].validation_loss.has_value());
+  EXPECT_TRUE(std::filesystem::exists(report->model_file));
+}
+
 TEST_F(TrainerTest, ValidatesAtTheIntervalAndAtTheEnd) {
   config_.run.validate_every = 2;
   ASSERT_TRUE(Run().ok());

@@ -40,6 +40,10 @@ class RecordingHost final : public TrainerHost {
     return std::exchange(new_endpoints, std::nullopt);
   }
   std::optional<Repair> repair() const override { return repair_; }
+  absl::StatusOr<bool> Finish(const FinalReport& report, uint32_t last_round) override {
+    finals.push_back(report);
+    return !on_finish || on_finish(last_round);
+  }
 
   bool validates_ = true;
   bool stop = false;
@@ -49,8 +53,10 @@ class RecordingHost final : public TrainerHost {
   std::function<void(const WorkerState&)> on_state;
   std::function<void(const RoundReport&)> on_report;
   std::function<void(uint32_t)> on_ready;
+  std::function<bool(uint32_t)> on_finish;  // whether the run is over
   std::vector<WorkerState> states;
   std::vector<RoundReport> reports;
+  std::vector<FinalReport> finals;
   std::vector<uint32_t> ready_rounds;  // without repetitions
 };
 

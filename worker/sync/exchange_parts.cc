@@ -1,0 +1,65 @@
+#include "worker/sync/exchange_parts.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+namespace {
+
+// What a worker may send at once after a pause, in time at its rate: enough not to notice how
+// coarsely a thread wakes, little enough not to fill a router's queue.
+constexpr double kBurstSeconds = 0.05;
+
+uint64_t BytesPerSecond(double mbit) { return static_cast<uint64_t>(std::ceil(mbit * 1e6 / 8)); }
+
+}  // namespace
+
+TokenBucket BucketFor(double mbit) {
+  const uint64_t rate = BytesPerSecond(mbit);
+  return TokenBucket(rate, static_cast<uint64_t>(static_cast<double>(rate) * kBurstSeconds));
+}
+
+LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& layout) {
+  const uint32_t shards = layout.options().shard_count;
+  LedgerOptions ledger{.run = options.run,
+                       .worker = options.worker,
+                       .connections = {},
+                       .connection_count = shards * options.connections,
+                       .download_bytes_per_s = BytesPerSecond(options.max_download_mbit / shards),
+                       .retry_after = options.retry_after,
+                       .snapshot_bytes = {}};
+  for (uint32_t s = 0; s < layout.segments().size(); ++s) {
+    const Segment& segment = layout.segments()[s];
+    ledger.connections.push_back(segment.shard * options.connections + s % options.connections);
+    ledger.snapshot_bytes.push_back(segment.coefficient_count * sizeof(float));
+  }
+  return ledger;
+}
+
+absl::Status CheckShardCount(size_t endpoints, size_t shards) {
+  if (endpoints == shards) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("exchange: got ", endpoints, " shard endpoints, wanted ", shards));
+}
+
+absl::Status ConnectShard(const std::string& endpoint, uint32_t connections, const CurveKeys& keys,
+                          Dealers* dealers) {
+  for (uint32_t c = 0; c < connections; ++c) {
+    LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dealer> dealer,
+                              Dealer::Connect(endpoint, {.keys = keys}));
+    dealers->push_back(std::move(dealer));
+  }
+  return absl::OkStatus();
+}
+
+void Add(const LinkCounts& counts, ByteCounts* sum) {
+  sum->pushed += counts.sent;
+  sum->pulled += counts.received;
+  sum->payload_pushed += counts.payload_sent;
+  sum->payload_pulled += counts.payload_received;
+}
+
+}  // namespace longwave
