@@ -27,7 +27,7 @@ enum Offset : size_t {
   kContributionsAt = 44,
   kPayloadBytesAt = 48,
   kPayloadCrcAt = 52,
-  kReservedAt = 56,
+  kHeldCrcAt = 56,
   kHeaderCrcAt = 60,
 };
 static_assert(kHeaderCrcAt + sizeof(uint32_t) == kFrameHeaderBytes);
@@ -50,7 +50,7 @@ void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHea
   StoreLe<uint32_t>(header.contributions, to + kContributionsAt);
   StoreLe<uint32_t>(header.payload_bytes, to + kPayloadBytesAt);
   StoreLe<uint32_t>(header.payload_crc, to + kPayloadCrcAt);
-  StoreLe<uint32_t>(0, to + kReservedAt);
+  StoreLe<uint32_t>(header.held_crc, to + kHeldCrcAt);
   StoreLe<uint32_t>(Crc32c(out.first(kHeaderCrcAt)), to + kHeaderCrcAt);
 }
 
@@ -85,9 +85,12 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
     return absl::InvalidArgumentError(
         absl::StrCat("frame header: outcome: got ", outcome, ", wanted 0 to 7"));
   }
-  if (const auto reserved = LoadLe<uint32_t>(from + kReservedAt); reserved != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("frame header: reserved bytes: got %08x, wanted zeros", reserved));
+  const bool is_duplicate = kind == static_cast<uint8_t>(FrameKind::kAnswer) &&
+                            outcome == static_cast<uint8_t>(Outcome::kDuplicate);
+  const auto held_crc = LoadLe<uint32_t>(from + kHeldCrcAt);
+  if (held_crc != 0 && !is_duplicate) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "frame header: held CRC: got %08x, wanted zeros in what is no answer duplicate", held_crc));
   }
 
   FrameHeader header;
@@ -103,6 +106,7 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
   header.contributions = LoadLe<uint32_t>(from + kContributionsAt);
   header.payload_bytes = LoadLe<uint32_t>(from + kPayloadBytesAt);
   header.payload_crc = LoadLe<uint32_t>(from + kPayloadCrcAt);
+  header.held_crc = held_crc;
   if (!std::isfinite(header.norm)) {
     return absl::InvalidArgumentError(
         absl::StrCat("frame header: norm: got ", header.norm, ", wanted a finite number"));

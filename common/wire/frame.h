@@ -60,14 +60,17 @@ struct FrameHeader {
   // may send this worker at most, 0: no limit. Answer: to a hello the shard's incarnation, to
   // anything else the open round of the segment.
   uint64_t weight = 0;
-  // Push: L2 norm of the dequantized contribution; merged: of the update; answer `duplicate`: of
-  // the push that the shard has under this name, 0: not known.
+  // Push: L2 norm of the dequantized contribution; merged: of the update.
   float norm = 0;
   // Merged: pushes that went into it. Answer: the kind of the frame that it answers, so that what
   // is said of a fetch is not taken for what is said of a push of the same round.
   uint32_t contributions = 0;
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;  // CRC32C
+  // Answer `duplicate` alone: the payload CRC of the push that the shard has under this name, 0:
+  // not known. A worker that came back without its residual tells by it whether that is the push
+  // that it asks for, or one of the process before.
+  uint32_t held_crc = 0;
 
   bool operator==(const FrameHeader&) const = default;
 };
@@ -76,9 +79,9 @@ struct FrameHeader {
 void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHeaderBytes> out);
 
 // Reads a header. Errors, in the order of checking: InvalidArgument (not 64 bytes, magic, version),
-// DataLoss (header CRC), InvalidArgument (kind, outcome, nonzero reserved bytes, a norm that is not
-// finite, payload_bytes over kPayloadBytesMax). Nothing in a header is believed before its CRC
-// holds.
+// DataLoss (header CRC), InvalidArgument (kind, outcome, a held CRC in what is no `duplicate`, a
+// norm that is not finite, payload_bytes over kPayloadBytesMax). Nothing in a header is believed
+// before its CRC holds.
 absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes);
 
 // Holds the payload against its header: InvalidArgument (length), DataLoss (CRC).

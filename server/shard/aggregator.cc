@@ -8,15 +8,6 @@
 #include "server/shard/aggregator_checks.h"
 
 namespace longwave {
-namespace {
-
-// "worker 3, round 17, segment 2": what every refusal of a push starts with.
-std::string Place(const FrameHeader& header) {
-  return absl::StrCat("worker ", header.worker, ", round ", header.round, ", segment ",
-                      header.segment);
-}
-
-}  // namespace
 
 absl::StatusOr<Aggregator> Aggregator::Create(const AggregatorOptions& options, Layout layout) {
   LONGWAVE_RETURN_IF_ERROR(CheckOptions(options, layout));
@@ -54,7 +45,7 @@ std::vector<AggregatorEffect> Aggregator::Step(const AggregatorEvent& event, abs
 void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effects) {
   const FrameHeader& header = push.header;
   if (std::string reason = Misaddressed(header); !reason.empty()) {
-    return Answer(header, Outcome::kRejected, std::move(reason), effects);
+    return Answer(header, Outcome::kRejected, std::move(reason), effects, Rejection::kAddress);
   }
   const Member* const member = FindMember(header.worker);
   if (member == nullptr) return Answer(header, Outcome::kNotMember, "", effects);
@@ -66,21 +57,21 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
   }
   if (header.round > segment.open_round) {
     return Answer(header, Outcome::kRejected,
-                  absl::StrCat("push of ", Place(header), ": wanted round ", segment.open_round,
+                  absl::StrCat("push of ", PlaceOf(header), ": wanted round ", segment.open_round,
                                ", which is open"),
-                  effects);
+                  effects, Rejection::kRound);
   }
   if (const auto known = segment.accepted.find(header.worker); known != segment.accepted.end()) {
-    return AnswerDuplicate(header, known->second.norm, effects);
+    return AnswerDuplicate(header, known->second.crc, effects);
   }
   if (header.round < member->first_round) {
     return Answer(header, Outcome::kNotMember, "", effects);
   }
   if (header.weight < 1 || header.weight > kWeightMax) {
     return Answer(header, Outcome::kRejected,
-                  absl::StrCat("push of ", Place(header), ": weight ", header.weight,
+                  absl::StrCat("push of ", PlaceOf(header), ": weight ", header.weight,
                                ", wanted 1 to ", kWeightMax),
-                  effects);
+                  effects, Rejection::kWeight);
   }
   if (IsBusyFor(segment, push.payload.size())) {
     return Answer(header, Outcome::kBusy, "", effects);
@@ -88,10 +79,12 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
   const std::span<const std::byte> payload = push.payload.bytes();
   auto layout = CheckPushPayload(options_.up, segment.tile_sizes, payload, segment.formats);
   absl::Status fits = layout.status();
+  const Rejection rejection = fits.ok() ? Rejection::kNorm : Rejection::kPayload;
   if (fits.ok()) fits = CheckPushNorm(header.norm, options_.clip > 0, **layout, payload);
   if (!fits.ok()) {
     return Answer(header, Outcome::kRejected,
-                  absl::StrCat("push of ", Place(header), ": ", fits.message()), effects);
+                  absl::StrCat("push of ", PlaceOf(header), ": ", fits.message()), effects,
+                  rejection);
   }
   Accept(segment, header, *std::move(layout), push.payload);
   segment.last_push = now;
@@ -112,12 +105,13 @@ void Aggregator::OnClosedPush(SegmentState& segment, const FrameHeader& header, 
   }
   const std::vector<uint32_t>& contributors = segment.closed->contributors;
   if (std::binary_search(contributors.begin(), contributors.end(), header.worker)) {
-    const auto norm = segment.closed_norms.find(header.worker);
-    AnswerDuplicate(header, norm == segment.closed_norms.end() ? 0 : norm->second, effects);
+    const auto crc = segment.closed_crcs.find(header.worker);
+    AnswerDuplicate(header, crc == segment.closed_crcs.end() ? 0 : crc->second, effects);
   } else {
     // So much grace would have been needed. Its repetitions tell nothing of that.
     if (had_missed && segment.closed_quorum_at != absl::InfiniteFuture()) {
       segment.grace.Extend(now - segment.closed_quorum_at);
+      due_.reset();
     }
     Answer(header, Outcome::kLate, "", effects);
   }
@@ -132,7 +126,7 @@ void Aggregator::OnPull(const FrameHeader& header, Effects& effects) {
   const SegmentState& segment = StateOf(header.segment);
   if (header.round > segment.open_round) {
     return Answer(header, Outcome::kRejected,
-                  absl::StrCat("pull of ", Place(header), ": wanted round ", segment.open_round,
+                  absl::StrCat("pull of ", PlaceOf(header), ": wanted round ", segment.open_round,
                                " or before"),
                   effects);
   }
@@ -157,12 +151,13 @@ void Aggregator::OnTimePassed(absl::Time now, Effects& effects) {
 
 absl::Time Aggregator::NextDue() const {
   if (restored_) return absl::InfinitePast();
-  absl::Time due = absl::InfiniteFuture();
-  if (options_.quorum >= 1) return due;
+  if (options_.quorum >= 1) return absl::InfiniteFuture();
+  if (due_.has_value()) return *due_;
+  due_ = absl::InfiniteFuture();
   for (const SegmentState& segment : segments_) {
-    due = std::min(due, segment.quorum_at + segment.grace.current());
+    due_ = std::min(*due_, segment.quorum_at + segment.grace.current());
   }
-  return due;
+  return *due_;
 }
 
 void Aggregator::TakeMembership(const Membership& membership) {
@@ -202,15 +197,15 @@ FrameHeader Aggregator::AnswerTo(const FrameHeader& asked, Outcome outcome) {
   return answer;
 }
 
-void Aggregator::AnswerDuplicate(const FrameHeader& header, float norm, Effects& effects) {
+void Aggregator::AnswerDuplicate(const FrameHeader& header, uint32_t held_crc, Effects& effects) {
   AnswerPush answer{AnswerTo(header, Outcome::kDuplicate), ""};
-  answer.header.norm = norm;
+  answer.header.held_crc = held_crc;
   effects.push_back(std::move(answer));
 }
 
 void Aggregator::Answer(const FrameHeader& header, Outcome outcome, std::string reason,
-                        Effects& effects) {
-  effects.push_back(AnswerPush{AnswerTo(header, outcome), std::move(reason)});
+                        Effects& effects, Rejection rejection) {
+  effects.push_back(AnswerPush{AnswerTo(header, outcome), std::move(reason), rejection});
 }
 
 void Aggregator::SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const {
@@ -219,23 +214,24 @@ void Aggregator::SendAgain(const SegmentState& segment, uint32_t worker, Effects
 
 void Aggregator::Accept(SegmentState& segment, const FrameHeader& header,
                         std::shared_ptr<const PayloadLayout> layout, const Buffer& payload) {
-  segment.accepted.emplace(header.worker,
-                           Accepted{header.weight, header.norm, std::move(layout), payload});
+  segment.accepted.emplace(header.worker, Accepted{header.weight, header.norm, header.payload_crc,
+                                                   std::move(layout), payload});
   segment.open_bytes += payload.size();
   open_bytes_ += payload.size();
 }
 
 bool Aggregator::IsBusyFor(const SegmentState& segment, size_t bytes) const {
   if (options_.open_bytes_max == 0 || open_bytes_ + bytes <= options_.open_bytes_max) return false;
-  const auto oldest = std::min_element(
-      segments_.begin(), segments_.end(),
-      [](const SegmentState& a, const SegmentState& b) { return a.open_round < b.open_round; });
-  return oldest->segment != segment.segment;
+  // A segment that is to be restored closes nothing that would make room.
+  return std::ranges::any_of(segments_, [&](const SegmentState& other) {
+    return !other.awaits_restore && std::pair(other.open_round, other.segment) <
+                                        std::pair(segment.open_round, segment.segment);
+  });
 }
 
 std::string Aggregator::Misaddressed(const FrameHeader& header) const {
   const auto what = [&] {
-    return absl::StrCat(std::string(Name(header.kind)), " of ", Place(header));
+    return absl::StrCat(std::string(Name(header.kind)), " of ", PlaceOf(header));
   };
   if (header.run != options_.run) {
     return absl::StrFormat("%s: run %016x, wanted %016x", what(), header.run, options_.run);
@@ -301,10 +297,25 @@ std::vector<Aggregator::OpenSegment> Aggregator::OpenSegments() const {
 
 double Aggregator::ResidualSquareSum() const {
   double sum = 0;
-  for (const SegmentState& segment : segments_) {
-    for (const float e : segment.residual) sum += double{e} * double{e};
-  }
+  for (const SegmentState& segment : segments_) sum += ResidualSquareSum(segment.segment);
   return sum;
+}
+
+double Aggregator::ResidualSquareSum(uint32_t segment) const {
+  double sum = 0;
+  for (const float e : StateOf(segment).residual) sum += double{e} * double{e};
+  return sum;
+}
+
+Aggregator::OpenFigures Aggregator::open_figures() const {
+  OpenFigures figures{.bytes = open_bytes_};
+  const SegmentState* oldest = &segments_.front();
+  for (const SegmentState& segment : segments_) {
+    figures.segments += segment.accepted.empty() ? 0 : 1;
+    if (segment.open_round < oldest->open_round) oldest = &segment;
+  }
+  figures.waited_for = static_cast<uint32_t>(WaitingFor(*oldest).size());
+  return figures;
 }
 
 }  // namespace longwave

@@ -23,9 +23,8 @@
 #include "common/wire/payload.h"
 #include "server/shard/grace.h"
 #include "server/shard/merge.h"
+#include "server/shard/shard_records.h"
 #include "server/shard/tile_runner.h"
-#include "server/store/log_record.h"
-#include "server/store/snapshot_content.h"
 
 namespace longwave {
 
@@ -80,10 +79,13 @@ using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged
 
 // What the shard is to do about it, in order.
 
+// What a rejected push has wrong, for those who count.
+enum class Rejection : uint8_t { kNone, kAddress, kRound, kWeight, kNorm, kPayload };
 // A kAnswer frame to header.worker; reason travels as the payload of a rejection.
 struct AnswerPush {
   FrameHeader header;
   std::string reason;
+  Rejection rejection = Rejection::kNone;
 };
 struct SendMerged {  // a kMerged frame to each of `workers`, all from one buffer
   std::vector<uint32_t> workers;
@@ -133,14 +135,15 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 //   accepted    it is of the open round of its segment, and the first of its worker
 //   duplicate   its worker has pushed to the open round already, or the round is the last closed
 //               one and this worker's push went into its merge: then the merged update is sent
-//               again. The answer's norm is that of the push that the shard has, if it is known:
-//               one that an earlier process of the worker made, whose residual is lost, may be
-//               another one
+//               again. The answer's held_crc is that of the push that the shard has, if it is
+//               known: one that an earlier process of the worker made, whose residual is lost, may
+//               be another one
 //   late        its round is the last closed one and its push was not in it: the merged update is
 //               sent. (Of an older round: AskLog.)
 //   busy        open rounds hold open_bytes_max already and its segment is not the oldest open one
 //               (lowest round, then lowest index): nothing is kept of it, its worker pushes it
 //               again. Pushes to the oldest one are always taken, so that it closes and makes room
+//               (one that awaits its Restore is none: it takes nothing)
 //   not member  its sender is no member, or it is of the open round and its member joins at a later
 //               one: nothing is kept of it either
 //   rejected    it names another run or segment, or a round not yet open, its weight is not
@@ -168,7 +171,8 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 // of the dearest format accepted: 4·c + 16 for a segment of c coefficients, or some 5.2·c for topk
 // at its worst):
 //   open pushes       M + N·P at most: M of any segments and, beyond it, the oldest one's;
-//                     without a limit N·P a segment
+//                     without a limit N·P a segment. While segments are restored, N·P for each
+//                     that takes the place of the oldest one
 //   closed payloads   one a segment, the last merged update: 0.063·c in topk 256 and int2
 //   E                 4·c a segment if it is kept
 //   tables            kPushFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a
@@ -197,6 +201,9 @@ class Aggregator {
   // What is not in the log of a segment, or only in what may be dropped of it. Pushes to the open
   // round are not in it: Replay must begin before the first of them.
   SegmentSnapshot Export(uint32_t segment) const;
+  // Its state comes by Restore, and pushes to it wait for that: it is not the oldest open segment,
+  // which alone is never busy.
+  void AwaitRestore(uint32_t segment) { StateOf(segment).awaits_restore = true; }
   // Takes the place of all that is known of the segment. Without E and a closed update it opens
   // its round with E = 0. InvalidArgument, and nothing is changed: another shard's segment, E of
   // another length, a closed update that is not the round before's or does not fit the layout.
@@ -222,6 +229,12 @@ class Aggregator {
     uint64_t open_bytes = 0;
   };
   std::vector<OpenSegment> OpenSegments() const;
+  struct OpenFigures {
+    uint32_t segments = 0;    // with a push to their open round
+    uint64_t bytes = 0;       // of these pushes
+    uint32_t waited_for = 0;  // members that the oldest open segment waits for
+  };
+  OpenFigures open_figures() const;
   // segment: of this shard.
   uint32_t open_round(uint32_t segment) const { return StateOf(segment).open_round; }
 
@@ -233,6 +246,7 @@ class Aggregator {
 
   // Sum of squares of the shard's own residual E of all its segments.
   double ResidualSquareSum() const;
+  double ResidualSquareSum(uint32_t segment) const;  // of one of this shard
 
  private:
   // So many closes in a row that a member has missed, and it is given up.
@@ -241,6 +255,7 @@ class Aggregator {
   struct Accepted {
     uint64_t weight = 0;
     float norm = 0;
+    uint32_t crc = 0;  // of the payload
     std::shared_ptr<const PayloadLayout> layout;
     Buffer payload;
   };
@@ -249,12 +264,13 @@ class Aggregator {
 
     uint32_t segment = 0;
     uint32_t open_round = 0;
+    bool awaits_restore = false;
     std::map<uint32_t, Accepted> accepted;  // by worker, of the open round
     uint32_t strangers = 0;                 // of these, from workers that are not due (any more)
     uint64_t open_bytes = 0;
     std::optional<ClosedSegment> closed;  // round open_round − 1
-    // Of the pushes that went into it, by worker; empty after a restart from a snapshot of it.
-    std::map<uint32_t, float> closed_norms;
+    // Of the payloads that went into it, by worker; empty after a restart from a snapshot of it.
+    std::map<uint32_t, uint32_t> closed_crcs;
     std::vector<float> residual;  // E; empty unless KeepsResidual
     std::vector<uint32_t> tile_sizes;
     std::vector<std::shared_ptr<const PayloadLayout>> formats;
@@ -279,15 +295,17 @@ class Aggregator {
   void OnMembership(const Membership& membership, absl::Time now, Effects& effects);
   void OnTimePassed(absl::Time now, Effects& effects);
 
-  void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects);
-  // norm: of the push that is there; 0: not known.
-  void AnswerDuplicate(const FrameHeader& header, float norm, Effects& effects);
+  void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects,
+              Rejection rejection = Rejection::kNone);
+  // held_crc: of the push that is there; 0: not known.
+  void AnswerDuplicate(const FrameHeader& header, uint32_t held_crc, Effects& effects);
   void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
   void TakeMembership(const Membership& membership);
 
   // After whatever changes who has pushed or who is due: closes the segment if that completes it;
   // else begins its grace, or ends it, as there is a quorum or none.
   void CloseIfComplete(SegmentState& segment, absl::Time now, Effects& effects);
+  void SetQuorumAt(SegmentState& segment, absl::Time at);
   void Close(SegmentState& segment, Effects& effects);
   void NoteMissed(SegmentState& segment) const;
   // Those of the open round, with what clipping leaves of each.
@@ -304,6 +322,8 @@ class Aggregator {
   std::string Misaddressed(const FrameHeader& header) const;
 
   absl::Status CheckSnapshot(uint32_t segment, const SegmentSnapshot& snapshot) const;
+  // A record of an older round is to be skipped. DataLoss: of a later one.
+  absl::StatusOr<bool> IsOfTheOpenRound(const FrameHeader& header) const;
   absl::Status ReplayPush(const PushRecord& record);
   absl::Status ReplayMerged(const MergedRecord& record);
 
@@ -327,6 +347,8 @@ class Aggregator {
   std::vector<SegmentState> segments_;
   uint64_t open_bytes_ = 0;  // of all segments
   bool restored_ = false;    // since the last TimePassed
+  // The end of the earliest grace, asked for with every frame; nothing: to be found again.
+  mutable std::optional<absl::Time> due_;
   ShardState counts_;
 };
 

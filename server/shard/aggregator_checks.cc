@@ -79,6 +79,12 @@ absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {
 
 }  // namespace
 
+std::string PlaceOf(const FrameHeader& header) {
+  const std::string place = absl::StrCat("round ", header.round, ", segment ", header.segment);
+  if (header.kind == FrameKind::kMerged) return place;
+  return absl::StrCat("worker ", header.worker, ", ", place);
+}
+
 MergeOptions MergeOptionsOf(const AggregatorOptions& options) {
   return {options.run_seed, options.up, options.rho, options.down};
 }

@@ -5,17 +5,23 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/layout/layout.h"
 #include "common/wire/codec.h"
+#include "common/wire/frame.h"
 #include "common/wire/payload.h"
 #include "server/shard/aggregator.h"
 #include "server/shard/merge.h"
 
 namespace longwave {
+
+// "worker 3, round 17, segment 2", of a merged update "round 17, segment 2": what every complaint
+// about a frame or a record says.
+std::string PlaceOf(const FrameHeader& header);
 
 // What the aggregator holds options and payloads against. The messages of payloads' errors begin
 // with what is wrong; whose they are is for the caller to say.

@@ -1,5 +1,7 @@
 // The close of a round.
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -7,7 +9,6 @@
 
 #include "common/wire/crc32c.h"
 #include "server/shard/aggregator.h"
-#include "server/store/snapshot_format.h"
 
 namespace longwave {
 namespace {
@@ -31,16 +32,22 @@ void Aggregator::CloseIfComplete(SegmentState& segment, absl::Time now, Effects&
   if (pushed + given_up < due) {
     if (options_.quorum >= 1) return;
     if (pushed < QuorumOf(options_.quorum, due)) {
-      segment.quorum_at = absl::InfiniteFuture();
+      SetQuorumAt(segment, absl::InfiniteFuture());
     } else if (segment.quorum_at == absl::InfiniteFuture()) {
-      segment.quorum_at = now;
+      SetQuorumAt(segment, now);
     }
     if (now < segment.quorum_at + segment.grace.current()) return;
     ++counts_.closed_by_quorum;
   } else if (segment.quorum_at == absl::InfiniteFuture()) {
-    segment.quorum_at = now;
+    SetQuorumAt(segment, now);
   }
   Close(segment, effects);
+}
+
+void Aggregator::SetQuorumAt(SegmentState& segment, absl::Time at) {
+  if (at == segment.quorum_at) return;
+  segment.quorum_at = at;
+  due_.reset();
 }
 
 void Aggregator::Close(SegmentState& segment, Effects& effects) {
@@ -106,7 +113,8 @@ MergedRecord Aggregator::Merge(SegmentState& segment, std::vector<Contributor> c
   record.header.payload_crc = Crc32c(merged.payload);
   record.contributors = std::move(contributors);
   if (hashes_residual && !segment.residual.empty()) {
-    record.residual_hash = HashContent(std::as_bytes(std::span(segment.residual)));
+    record.residual_hash =
+        XXH3_64bits(segment.residual.data(), segment.residual.size() * sizeof(float));
   }
   record.payload = Buffer(std::move(merged.payload));
   return record;
@@ -119,14 +127,14 @@ void Aggregator::OpenNext(SegmentState& segment, const MergedRecord& closed) {
     last.contributors.push_back(contributor.worker);
   }
   last.payload = closed.payload;
-  segment.closed_norms.clear();
-  for (const auto& [worker, push] : segment.accepted) segment.closed_norms[worker] = push.norm;
+  segment.closed_crcs.clear();
+  for (const auto& [worker, push] : segment.accepted) segment.closed_crcs[worker] = push.crc;
   segment.accepted.clear();
   segment.strangers = 0;
   open_bytes_ -= segment.open_bytes;
   segment.open_bytes = 0;
   segment.closed_quorum_at = segment.quorum_at;
-  segment.quorum_at = absl::InfiniteFuture();
+  SetQuorumAt(segment, absl::InfiniteFuture());
   ++segment.open_round;
 }
 

@@ -13,11 +13,6 @@
 namespace longwave {
 namespace {
 
-// "round 17, segment 2": what every complaint about a record starts with.
-std::string Place(const FrameHeader& header) {
-  return absl::StrCat("round ", header.round, ", segment ", header.segment);
-}
-
 std::string Workers(const std::vector<Contributor>& contributors) {
   if (contributors.empty()) return "nobody";
   std::string text = "workers";
@@ -35,7 +30,7 @@ std::string HeaderText(const FrameHeader& header) {
 
 absl::Status Loss(const FrameHeader& header, absl::string_view what) {
   return absl::DataLossError(
-      absl::StrCat("log: ", std::string(Name(header.kind)), " of ", Place(header), ": ", what));
+      absl::StrCat("log: ", std::string(Name(header.kind)), " of ", PlaceOf(header), ": ", what));
 }
 
 // Who went into the merge: held against each other before anything is merged.
@@ -138,6 +133,7 @@ absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& 
 absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   LONGWAVE_RETURN_IF_ERROR(CheckSnapshot(segment, snapshot));
   SegmentState& state = StateOf(segment);
+  state.awaits_restore = false;
   state.open_round = snapshot.open_round;
   state.closed = std::move(snapshot.closed);
   if (snapshot.residual.empty()) {
@@ -150,7 +146,7 @@ absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   state.accepted.clear();
   state.strangers = 0;
   state.missed.clear();
-  state.quorum_at = absl::InfiniteFuture();
+  SetQuorumAt(state, absl::InfiniteFuture());
   state.closed_quorum_at = absl::InfiniteFuture();
   restored_ = true;
   return absl::OkStatus();
@@ -166,16 +162,20 @@ absl::Status Aggregator::Replay(const LogRecord& record) {
   return absl::OkStatus();
 }
 
-absl::Status Aggregator::ReplayPush(const PushRecord& record) {
-  const FrameHeader& header = record.header;
+absl::StatusOr<bool> Aggregator::IsOfTheOpenRound(const FrameHeader& header) const {
   if (std::string reason = Misaddressed(header); !reason.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("log: ", reason));
   }
+  const uint32_t open_round = StateOf(header.segment).open_round;
+  if (header.round <= open_round) return header.round == open_round;
+  return Loss(header, absl::StrCat("nothing before it closes round ", open_round));
+}
+
+absl::Status Aggregator::ReplayPush(const PushRecord& record) {
+  const FrameHeader& header = record.header;
+  LONGWAVE_ASSIGN_OR_RETURN(const bool is_open, IsOfTheOpenRound(header));
+  if (!is_open) return absl::OkStatus();
   SegmentState& segment = StateOf(header.segment);
-  if (header.round < segment.open_round) return absl::OkStatus();
-  if (header.round > segment.open_round) {
-    return Loss(header, absl::StrCat("nothing before it closes round ", segment.open_round));
-  }
   if (segment.accepted.contains(header.worker)) {
     return Loss(header, absl::StrCat("worker ", header.worker, " is accepted for a second time"));
   }
@@ -192,14 +192,9 @@ absl::Status Aggregator::ReplayPush(const PushRecord& record) {
 
 absl::Status Aggregator::ReplayMerged(const MergedRecord& record) {
   const FrameHeader& header = record.header;
-  if (std::string reason = Misaddressed(header); !reason.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("log: ", reason));
-  }
+  LONGWAVE_ASSIGN_OR_RETURN(const bool is_open, IsOfTheOpenRound(header));
+  if (!is_open) return absl::OkStatus();
   SegmentState& segment = StateOf(header.segment);
-  if (header.round < segment.open_round) return absl::OkStatus();
-  if (header.round > segment.open_round) {
-    return Loss(header, absl::StrCat("nothing before it closes round ", segment.open_round));
-  }
   std::vector<Contributor> contributors = OpenContributors(segment);
   LONGWAVE_RETURN_IF_ERROR(CheckContributors(record, contributors));
   if (contributors.empty()) return Loss(header, "merges nothing");

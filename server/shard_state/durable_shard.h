@@ -93,9 +93,10 @@ struct ShardEffect {
 //               log's own contributors and held against the log.
 // Failed disk   is treated as a crash: what was not durable is forgotten, with the effects that say
 //               so; trouble() says why; pushes are answered `busy`, pulls and fetches with nothing,
-//               which their senders repeat. The folder is opened again kReopenInterval later, and
-//               so on until that goes. One that lacks what was durable is another folder, and
-//               trouble too.
+//               which their senders repeat. The folder is opened again kReopenMin later, and where
+//               it fails again before it was good for kReopenMax, after waits that double up to
+//               that: each time all of its log is read. One that lacks what was durable is another
+//               folder, and trouble too.
 // Snapshots     A segment's own state is written when it closes a round r with (r + segment) a
 //               multiple of state_rounds. Before round r, a multiple of snapshot_rounds, a member
 //               is asked for the segment's parameters (another one after kAskPatience, for those
@@ -112,7 +113,8 @@ struct ShardEffect {
 // answered `gone`, and so is such a push.
 class DurableShard {
  public:
-  static constexpr absl::Duration kReopenInterval = absl::Seconds(2);
+  static constexpr absl::Duration kReopenMin = absl::Seconds(2);
+  static constexpr absl::Duration kReopenMax = absl::Seconds(30);
   static constexpr absl::Duration kAskPatience = absl::Seconds(60);
   // A verdict takes until the slowest member has reported the round.
   static constexpr absl::Duration kVerdictPatience = absl::Minutes(10);
@@ -151,6 +153,13 @@ class DurableShard {
   uint32_t first_segment() const { return first_segment_; }
   uint32_t segment_count() const { return segment_count_; }
   bool is_restoring() const { return !restores_.empty(); }
+  size_t restoring_count() const { return restores_.size(); }  // segments
+  // Snapshots of segments that this process has written.
+  struct SnapshotsWritten {
+    uint64_t states = 0;
+    uint64_t models = 0;
+  };
+  const SnapshotsWritten& snapshots_written() const { return snapshots_written_; }
   // For audits and tests; null: there is trouble.
   const Aggregator* aggregator() const { return aggregator_.get(); }
   ShardStore* store() { return store_.get(); }
@@ -188,6 +197,7 @@ class DurableShard {
   absl::Status ReplayRecord(uint64_t sequence, const LogRecord& record);
   void Fail(const absl::Status& status, absl::Time now);
   void Reopen(absl::Time now);
+  void ReopenLater(bool again, absl::Time now);
   bool HearForRestore(const FrameHeader& header);  // whether it is for a restore
   void PursueRestores(absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
@@ -260,8 +270,11 @@ class DurableShard {
 
   std::string trouble_;
   absl::Time reopen_at_ = absl::InfiniteFuture();
-  ShardState counted_;  // by aggregators that are no more, and by none
+  absl::Duration reopen_after_;                    // the last wait
+  absl::Time reopened_at_ = absl::InfinitePast();  // that it last went
+  ShardState counted_;                             // by aggregators that are no more, and by none
   uint64_t snapshots_refused_ = 0;
+  SnapshotsWritten snapshots_written_;
   std::vector<std::string> notices_;
 };
 

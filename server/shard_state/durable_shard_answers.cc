@@ -139,6 +139,7 @@ void DurableShard::TurnBack() {
     if (!outgoing.answers_push) return true;
     if (outcome == Outcome::kAccepted) --counted_.pushes_accepted;
     ++counted_.pushes_busy;
+    answer->header.held_crc = 0;
     outcome = Outcome::kBusy;
     return false;
   });

@@ -37,7 +37,9 @@ absl::Status DurableShard::OpenAll() {
   if (restores) {
     for (uint32_t i = 0; i < segment_count_; ++i) {
       const uint32_t segment = first_segment_ + i;
-      if (!progress_[i].has_state) restores_.emplace(segment, ReplicaRestore(segment));
+      if (progress_[i].has_state) continue;
+      restores_.emplace(segment, ReplicaRestore(segment));
+      aggregator_->AwaitRestore(segment);
     }
   }
   if (!restores_.empty()) {
@@ -159,7 +161,7 @@ absl::Status DurableShard::ReplayRecord(uint64_t sequence, const LogRecord& reco
 
 void DurableShard::Fail(const absl::Status& status, absl::Time now) {
   trouble_ = std::string(status.message());
-  reopen_at_ = now + kReopenInterval;
+  ReopenLater(now < reopened_at_ + kReopenMax, now);
   notices_.push_back(absl::StrCat(trouble_, "; pushes are refused as busy until the folder can be ",
                                   "opened again"));
   if (aggregator_ != nullptr) Add(aggregator_->state(), counted_);
@@ -181,14 +183,21 @@ void DurableShard::Reopen(absl::Time now) {
     notices_.push_back("the folder is open again");
     trouble_.clear();
     reopen_at_ = absl::InfiniteFuture();
+    reopened_at_ = now;
     return;
   }
   trouble_ = std::string(opened.message());
-  reopen_at_ = now + kReopenInterval;
+  ReopenLater(true, now);
   aggregator_.reset();
   store_.reset();
   restores_.clear();
   append_failure_ = absl::OkStatus();
+}
+
+// again: it has failed just before, too.
+void DurableShard::ReopenLater(bool again, absl::Time now) {
+  reopen_after_ = again ? std::clamp(2 * reopen_after_, kReopenMin, kReopenMax) : kReopenMin;
+  reopen_at_ = now + reopen_after_;
 }
 
 bool DurableShard::HearForRestore(const FrameHeader& header) {

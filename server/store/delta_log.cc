@@ -65,7 +65,6 @@ absl::StatusOr<uint64_t> DeltaLog::Append(const LogRecord& record) {
   pending.head.body_crc = body.crc;
   pending.body = std::move(body);
   pending.merged = MergedNameOf(record);
-  pending_bytes_ += pending.bytes();
   pending_.push_back(std::move(pending));
   return next_sequence_++;
 }
@@ -78,7 +77,6 @@ absl::Status DeltaLog::Sync() {
         absl::StrCat("the log takes nothing more until it is opened again: ", status.message()));
   }
   pending_.clear();
-  pending_bytes_ = 0;
   return failure_;
 }
 

@@ -102,7 +102,6 @@ class DeltaLog {
   uint64_t next_sequence() const { return next_sequence_; }
   // Records below this are durable.
   uint64_t durable_sequence() const { return durable_sequence_; }
-  uint64_t pending_bytes() const { return pending_bytes_; }  // appended, not yet synced
   uint64_t file_bytes() const;                               // of all files
   const absl::Status& failure() const { return failure_; }
 
@@ -166,7 +165,6 @@ class DeltaLog {
   std::unique_ptr<WritableFile> writer_;                  // of the last file
   std::map<uint32_t, std::map<uint32_t, Place>> merged_;  // by segment, by round
   std::vector<Pending> pending_;
-  uint64_t pending_bytes_ = 0;
   uint64_t next_sequence_ = 1;
   uint64_t durable_sequence_ = 1;
   absl::Status failure_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/wire/crc32c.h"
 
 namespace longwave {
 
@@ -174,11 +175,11 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
     case Outcome::kNone:
       return;
     case Outcome::kAccepted:
-      return WaitForUpdate(entry, Stage::kAccepted, now);
+      return WaitForUpdate(entry, header, Stage::kAccepted, now);
     case Outcome::kDuplicate:
-      return WaitForUpdate(entry, StageOfDuplicate(entry, header), now);
+      return WaitForUpdate(entry, header, StageOfDuplicate(entry, header), now);
     case Outcome::kLate:
-      return WaitForUpdate(entry, Stage::kLate, now);
+      return WaitForUpdate(entry, header, Stage::kLate, now);
     case Outcome::kBusy:
     case Outcome::kNotMember:
       return Refused(entry, now);
@@ -195,9 +196,13 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
   }
 }
 
-void PushLedger::WaitForUpdate(Entry& entry, Stage stage, absl::Time now) {
+void PushLedger::WaitForUpdate(Entry& entry, const FrameHeader& header, Stage stage,
+                               absl::Time now) {
   // What was accepted stays so: `late` may be the answer to a repetition that came after the close.
   if (!IsUntaken(entry)) return;
+  // Its round is open: an update of it that was here before this contribution had its answer came
+  // from a shard that has lost its folder since, and will be another one.
+  if (stage != Stage::kLate && header.weight <= entry.push.round) entry.merged.reset();
   entry.stage = stage;
   entry.repetitions = 1;
   entry.refusals = 0;
@@ -208,7 +213,10 @@ void PushLedger::WaitForUpdate(Entry& entry, Stage stage, absl::Time now) {
 }
 
 PushLedger::Stage PushLedger::StageOfDuplicate(const Entry& entry, const FrameHeader& header) {
-  if (header.norm != 0) return header.norm == entry.push.norm ? Stage::kAccepted : Stage::kLate;
+  if (header.held_crc != 0) {
+    const bool is_own = header.held_crc == Crc32c(entry.push.payload.bytes());
+    return is_own ? Stage::kAccepted : Stage::kLate;
+  }
   // Only the first push of a process that does not go on from what the one before had posted can
   // meet another under its name.
   return entry.is_first && !entry.push.sent_before ? Stage::kUnknown : Stage::kAccepted;

@@ -59,7 +59,8 @@ struct Settled {
 //             pulls it after a silence.
 //   late      The shard has closed the round without it, and sends its update. Waits like accepted.
 //             So is one whose place another contribution of this worker has: that of an earlier
-//             process, whose residual is lost. The answer `duplicate` tells them by their norm.
+//             process, whose residual is lost. The answer `duplicate` tells them by their payload's
+//             CRC.
 //   unknown   The shard does not remember which of two such it has. Waits like accepted.
 //   settled   Once its fate is known and the update is there, or is gone: see TakeSettled. Of a
 //             segment one contribution is open at a time.
@@ -155,7 +156,8 @@ class PushLedger {
   void Refused(Entry& entry, absl::Time now);
   // What `duplicate` means for the contribution.
   static Stage StageOfDuplicate(const Entry& entry, const FrameHeader& header);
-  void WaitForUpdate(Entry& entry, Stage stage, absl::Time now);
+  // header: of the answer that ends its being untaken.
+  void WaitForUpdate(Entry& entry, const FrameHeader& header, Stage stage, absl::Time now);
   void SettleIfKnown(Entry& entry);
   // The update is gone where it is not there.
   void Settle(Entry& entry, Fate fate);

@@ -61,8 +61,11 @@ TEST_F(AggregatorTest, ShowsWhomASegmentWaitsForAndWhatItHolds) {
 
 TEST_F(AggregatorTest, AnswersARepeatedPushOfTheOpenRoundAsDuplicate) {
   Start(DenseOptions(), Members(1, {0, 1}));
-  Only(Step(Push(0, 0, 2, 1)), Outcome::kAccepted);
-  Only(Step(Push(0, 0, 2, 100)), Outcome::kDuplicate);
+  const auto first = Push(0, 0, 2, 1);
+  Only(Step(first), Outcome::kAccepted);
+  const auto effects = Step(Push(0, 0, 2, 100));
+  Only(effects, Outcome::kDuplicate);
+  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.held_crc, first.header.payload_crc);
   const auto merged = Merged(Step(Push(1, 0, 2, 1)));
   ASSERT_TRUE(merged);
   EXPECT_THAT(DecodeDense(merged->payload.bytes(), layout_, 2),
@@ -75,7 +78,9 @@ TEST_F(AggregatorTest, AnswersARepeatedPushOfTheClosedRoundWithTheMergedUpdate) 
   const auto closing = Step(Push(1, 0, 2));
   const auto effects = Step(Push(0, 0, 2));
   ASSERT_EQ(effects.size(), 2u);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.outcome, Outcome::kDuplicate);
+  const FrameHeader& answer = std::get<AnswerPush>(effects[0]).header;
+  EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
+  EXPECT_EQ(answer.held_crc, Push(0, 0, 2).header.payload_crc);
   const auto again = Merged(effects);
   ASSERT_TRUE(again);
   EXPECT_THAT(again->workers, ElementsAre(0));

@@ -18,8 +18,7 @@ class FailedDisk : public ::testing::Test {
   void FillDisk() { disk_.files.faults.capacity_bytes = 1; }
   void MakeRoom() { disk_.files.faults.capacity_bytes.reset(); }
   std::vector<ShardEffect> AfterReopening() {
-    disk_.now += DurableShard::kReopenInterval;
-    EXPECT_LE(disk_.shard().NextDue(), disk_.now);
+    disk_.now = std::max(disk_.now, disk_.shard().NextDue());
     return disk_.Do({});
   }
 
@@ -55,6 +54,28 @@ TEST_F(FailedDisk, GoesOnWithAllThatWasAcceptedOnceThereIsRoom) {
   const auto merged = AllOf<SendMerged>(effects);
   ASSERT_FALSE(merged.empty());
   EXPECT_EQ(merged[0].header.contributions, 2u);
+}
+
+TEST_F(FailedDisk, IsOpenedAgainAfterWaitsThatDoubleUntilItWasGoodForLong) {
+  FillDisk();
+  disk_.Do({TestPush(1, 0, 2)});
+  for (const int seconds : {2, 4, 8, 16, 30, 30}) {
+    const absl::Time before = disk_.now;
+    AfterReopening();
+    EXPECT_EQ(disk_.now - before, absl::Seconds(seconds));
+  }
+  MakeRoom();
+  AfterReopening();
+  ASSERT_EQ(disk_.shard().trouble(), "");
+  FillDisk();
+  disk_.Do({TestPush(0, 0, 3)});
+  EXPECT_EQ(disk_.shard().NextDue() - disk_.now, absl::Seconds(30)) << "it could be read alone";
+  MakeRoom();
+  AfterReopening();
+  disk_.now += DurableShard::kReopenMax;
+  FillDisk();
+  disk_.Do({TestPush(1, 0, 3)});
+  EXPECT_EQ(disk_.shard().NextDue() - disk_.now, absl::Seconds(2));
 }
 
 TEST_F(FailedDisk, AMembershipOfTheMeantimeIsKept) {

@@ -46,6 +46,17 @@ TEST_F(FetchLedgerTest, FramesSayWhoAndWhat) {
   EXPECT_TRUE(fetch.payload.empty());
 }
 
+// One that has lost its folder waits to hear where its members are (found by the simulator).
+TEST_F(FetchLedgerTest, AFollowedSegmentIsAskedForAgainOfAnotherProcessOfTheShard) {
+  AnswerHello(0, kIncarnation);
+  Pull(3);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
+  AnswerHello(0, kIncarnation + 1);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 3/0"));
+  Answer(3, 0, Outcome::kAccepted, 3);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
+}
+
 TEST_F(FetchLedgerTest, DeliversInOrderOnceWhateverTheOrderOfArrival) {
   Pull(7);
   SendAll();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/wire/crc32c.h"
 #include "worker/sync/worker_ledger.h"
 
 namespace longwave {
@@ -121,7 +122,7 @@ class LedgerTest : public ::testing::Test {
     header.segment = segment;
     header.weight = weight;
     // Shards say of which push: of the one that Post has made.
-    if (outcome == Outcome::kDuplicate) header.norm = duplicate_norm_;
+    if (outcome == Outcome::kDuplicate) header.held_crc = duplicate_crc_;
     ledger_.Take(segment % 2, header, Bytes(payload), now_);
   }
   void AnswerHello(uint32_t connection, uint64_t incarnation,
@@ -155,7 +156,7 @@ class LedgerTest : public ::testing::Test {
     return events;
   }
 
-  float duplicate_norm_ = 2;
+  uint32_t duplicate_crc_ = Crc32c(Bytes("up").bytes());
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(5);
   WorkerLedger ledger_{{.run = kRun,
                         .worker = kWorker,

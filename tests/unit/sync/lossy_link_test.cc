@@ -96,6 +96,7 @@ class FakeShard {
     header.kind = FrameKind::kAnswer;
     header.outcome = outcome;
     header.weight = weight;
+    if (outcome == Outcome::kDuplicate) header.held_crc = Crc32c(Bytes("up").bytes());
     out_->push_back({header, ""});
     if (Chance(0.1)) out_->push_back(out_->back());
   }

@@ -178,7 +178,7 @@ TEST_F(PushRepetitionTest, ARoundThatClosesOverARefusalIsAskedWhatItTook) {
     Merged(round, 0);
     EXPECT_THAT(Settle(), IsEmpty());
     EXPECT_THAT(PassAlive(kBusyBackoffMax), ElementsAre("push " + which));
-    Answer(round, 0, outcome);
+    Answer(round, 0, outcome, round + 1);
     EXPECT_THAT(Settle(), ElementsAre(which + " " + fate + " down"));
   }
 }
@@ -197,7 +197,7 @@ TEST_F(PushRepetitionTest, AnUpdateThatWasAheadOfAPushSentBeforeSettlesNothing) 
   ASSERT_TRUE(posted.ok()) << posted;
   EXPECT_THAT(Settle(), IsEmpty());
   EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
-  Answer(0, 0, Outcome::kDuplicate);
+  Answer(0, 0, Outcome::kDuplicate, 1);
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }
 
@@ -220,7 +220,11 @@ TEST_F(PushRepetitionTest, AFateIsUnknownWhileACopyIsUnanswered) {
   Answer(0, 0, Outcome::kBusy);
   Merged(0, 0);
   EXPECT_THAT(Settle(), IsEmpty());
+  // Overtaken by the update: that of a round which is open could be another one's.
   Answer(0, 0, Outcome::kAccepted);
+  EXPECT_THAT(Settle(), IsEmpty());
+  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("pull 0/0"));
+  Merged(0, 0);
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }
 
