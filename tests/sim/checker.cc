@@ -108,7 +108,7 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
   const auto open_round = static_cast<uint32_t>(header.weight);
   // 0: it says nothing of that, as while its disk is in trouble.
   if (open_round > 0) {
-    if (open_round < segment.open_round_before && !segment.lost_folder) {
+    if (open_round < segment.open_round_before) {
       Violate(absl::StrCat("segment ", header.segment, " opened round ", segment.open_round_before,
                            ", and now says it is at ", open_round));
     }
@@ -118,10 +118,10 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
   const bool accepted = header.outcome == Outcome::kAccepted;
   if (!accepted && header.outcome != Outcome::kLate) return;
   Round& round = segment.rounds[header.round];
-  const bool happens_again = accepted && round.merged && segment.lost_folder &&
-                             !round.contributors.contains(header.worker);
-  if (happens_again) Rewind(header.segment, header.round);
-  if (accepted) round.accepted[header.worker] = crc;
+  if (accepted) {
+    SettleLoss(header.segment, header.round);
+    round.accepted[header.worker] = crc;
+  }
   if (!round.merged) return;
   const bool counted = round.contributors.contains(header.worker);
   if (accepted != counted) {
@@ -166,29 +166,27 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
   const std::string what =
       absl::StrCat("the update of round ", header.round, ", segment ", header.segment);
   Segment& segment = segments_[header.segment];
-  Round* round = &segment.rounds[header.round];
+  Round& round = segment.rounds[header.round];
   const uint32_t crc = Crc32c(payload.bytes());
-  if (round->merged) {
-    if (round->merged_crc == crc) return;
-    if (!segment.lost_folder) return Violate(absl::StrCat(what, " was told with other bytes"));
-    Rewind(header.segment, header.round);
-    round = &segment.rounds[header.round];
+  SettleLoss(header.segment, header.round);
+  if (round.merged) {
+    if (round.merged_crc != crc) Violate(absl::StrCat(what, " was told with other bytes"));
+    return;
   }
   if (header.round != oracle_.rounds(header.segment)) {
     return Violate(
         absl::StrCat(what, " is told, wanted that of round ", oracle_.rounds(header.segment)));
   }
-  round->merged = true;
-  round->merged_crc = crc;
-  segment.lost_folder = false;  // where it had stood is settled now
+  round.merged = true;
+  round.merged_crc = crc;
   std::vector<Buffer> merged;
-  for (const uint32_t worker : Contributors(*round, contributors)) {
-    const Push* const push = PushOf(*round, worker, accepted_crc);
+  for (const uint32_t worker : Contributors(round, contributors)) {
+    const Push* const push = PushOf(round, worker, accepted_crc);
     if (push == nullptr) {
       return Violate(absl::StrCat(Which(worker, header.round, header.segment),
                                   " is in the merge, and nobody made it"));
     }
-    round->contributors[worker] = push->line;
+    round.contributors[worker] = push->line;
     merged.push_back(push->payload);
   }
   pushes_merged_ += merged.size();
@@ -196,17 +194,17 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
     return Violate(absl::StrCat(what, " says that it is of ", header.contributions, " pushes, of ",
                                 merged.size(), " in the log"));
   }
-  for (const auto& [worker, accepted] : round->accepted) {
-    if (round->contributors.contains(worker)) continue;
+  for (const auto& [worker, accepted] : round.accepted) {
+    if (round.contributors.contains(worker)) continue;
     Violate(absl::StrCat(Which(worker, header.round, header.segment),
                          " was answered accepted, and is not in the merge"));
   }
   if (const std::string wrong = oracle_.Merge(header.segment, merged, payload); !wrong.empty()) {
     return Violate(absl::StrCat(what, ": ", wrong));
   }
-  for (const auto& [worker, pushes] : round->pushes) {
+  for (const auto& [worker, pushes] : round.pushes) {
     for (const Push& push : pushes) {
-      CheckFate(*round, worker, push, Which(worker, header.round, header.segment));
+      CheckFate(round, worker, push, Which(worker, header.round, header.segment));
     }
   }
 }
@@ -218,9 +216,18 @@ void Checker::Committed() {
 void Checker::LostFolder(uint32_t first_segment, uint32_t segment_count) {
   for (uint32_t s = first_segment; s < first_segment + segment_count; ++s) {
     segments_[s].lost_folder = true;
-    segments_[s].open_round = 0;
+    segments_[s].open_round = segments_[s].open_round_before = 0;
     oracle_.ForgetResidual(s);
     for (auto& [number, round] : segments_[s].rounds) round.accepted.clear();
+  }
+}
+
+// The first push or update that a shard takes or tells after it has lost its folder says where it
+// stands: what came after that happens again, and nothing is excused any more.
+void Checker::SettleLoss(uint32_t index, uint32_t round) {
+  Segment& segment = segments_[index];
+  if (std::exchange(segment.lost_folder, false) && segment.rounds[round].merged) {
+    Rewind(index, round);
   }
 }
 

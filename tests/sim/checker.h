@@ -100,13 +100,14 @@ class Checker {
     std::map<uint32_t, Round> rounds;
     uint32_t open_round = 0;         // the newest that was told
     uint32_t open_round_before = 0;  // before this commit
-    bool lost_folder = false;
+    bool lost_folder = false;        // and nothing was taken or told since
   };
 
   static std::vector<uint32_t> Contributors(const Round& round,
                                             const std::vector<Contributor>* logged);
   const Push* PushOf(const Round& round, uint32_t worker, const AcceptedCrc& accepted_crc) const;
   void CheckFate(const Round& round, uint32_t worker, const Push& push, const std::string& which);
+  void SettleLoss(uint32_t segment, uint32_t round);
   void Rewind(uint32_t segment, uint32_t round);
   static std::string Which(uint32_t worker, uint32_t round, uint32_t segment);
 

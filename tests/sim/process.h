@@ -27,7 +27,10 @@ class Process {
   // Counts the processes that have run here.
   uint64_t generation() const { return generation_; }
 
-  // The process's own steady clock, which a suspended machine moves ahead.
+  // The clock that the process goes by. JumpClock moves it ahead, as a virtual machine that was
+  // stopped may find its steady clock moved (one that is merely suspended does not, on Linux):
+  // what is due by it is due at once when the process next looks, but timers that it has set run
+  // for as long as they were to.
   absl::Time now() const { return scheduler_->now() + clock_offset_; }
 
   void Start() {
@@ -60,7 +63,7 @@ class Process {
   }
 
  protected:
-  // A timer of this process, by its own clock.
+  // A timer of this process.
   void After(absl::Duration delay, Scheduler::Action action) {
     scheduler_->After(
         std::max(delay, absl::ZeroDuration()),

@@ -92,7 +92,7 @@ FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& wor
   for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i) {
     const auto kind = static_cast<FaultKind>(i);
     const bool drawn = Chance(rng, 0.35);
-    // What loses more than a crash may, so that rules have exceptions, comes when it is asked for.
+    // A lost folder comes when it is asked for (docs/simulator.md says why).
     const bool may_be = options.only.empty() ? kind != FaultKind::kLoseFolder
                                              : std::ranges::count(options.only, kind) > 0;
     if (may_be && (drawn || options.only.size() == 1)) mix.kinds.push_back(kind);
@@ -338,7 +338,10 @@ DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run
 uint64_t WorldSettings::OpenBytesBound() const {
   constexpr uint64_t kPushBytesMax = kPayloadHeadBytes + 4 * kSegmentElements + 16;
   const uint64_t of_one_segment = workers * kPushBytesMax;
-  return open_bytes_max > 0 ? open_bytes_max + of_one_segment : of_one_segment * segments;
+  const bool restores = std::ranges::count(faults, FaultKind::kLoseFolder, &Fault::kind) > 0;
+  if (open_bytes_max == 0) return of_one_segment * segments;
+  // One that is restored may be the oldest in place of another, which is over the limit already.
+  return open_bytes_max + of_one_segment * (restores ? segments : 1);
 }
 
 std::string WorldSettings::NodeName(uint32_t node) const {

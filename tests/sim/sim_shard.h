@@ -99,7 +99,8 @@ class SimShard final : public Process {
   std::unique_ptr<LyingFileSystem> lying_;
   SimFileSystem::Stop next_stop_ = SimFileSystem::Stop::kProcess;
   bool write_crash_is_power_ = false;
-  uint64_t folder_run_ = 0;  // that its folder holds
+  uint64_t folder_run_ = 0;    // that its folder holds, at the start of the process
+  bool folder_is_new_ = true;  // nothing of a run was ever in it
   uint64_t port_ = 0;
 
   // Of the process.

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "kernels/ops.h"
 #include "server/store/sim_file_system.h"
@@ -47,7 +48,14 @@ class SimWorker final : public Process, public FrameTaker {
 
   std::string Describe() const;
 
+  // Rounds of the segment that are in its replica; nothing: it has none yet.
+  std::optional<uint32_t> rounds_of(uint32_t segment) const;
+  // It trains, so that a shard that has lost a segment can have it from here.
+  bool trains() const { return stage_ == Stage::kComputing || stage_ == Stage::kSyncing; }
+
  private:
+  std::string name() const { return absl::StrCat("worker-", place_); }
+
   enum class Stage : uint8_t {
     kJoining,
     kHearing,

@@ -1,7 +1,9 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -133,6 +135,7 @@ class World {
       return absl::StrCat("fault: ", std::string(Name(fault.kind)), ", ",
                           settings_.NodeName(fault.target));
     });
+    if (HoldsWhatIsLost(fault.target) && EndsAHolder(fault.kind)) return;
     Process* const process = ProcessAt(fault.target);
     SimShard* const shard =
         settings_.IsShard(fault.target) ? shards_[fault.target - 1].get() : nullptr;
@@ -156,19 +159,30 @@ class World {
         return;
       case FaultKind::kLoseFolder:
         if (!process->up()) return;
-        if (shard != nullptr) shard->LoseFolder();
+        if (shard != nullptr) {
+          auto holders = HoldersOf(fault.target - 1);
+          if (!holders.has_value()) return;
+          holders_[fault.target - 1] = *std::move(holders);
+          shard->LoseFolder();
+        }
         if (worker != nullptr) worker->LoseFolder();
         return StartLater(process, fault.duration);
       case FaultKind::kFreeze:
         probes_.Hit(Probe::kProcessFrozen);
+        Disturb(fault.target, until);
         return process->Freeze(fault.duration);
       case FaultKind::kSlow:
         return worker->Slow(fault.amount, until);
       case FaultKind::kCut:
+        Disturb(fault.target, until);
         return network_.Cut(fault.target, until);
       case FaultKind::kCutLink:
+        if (HoldsWhatIsLost(fault.other)) return;
+        Disturb(fault.target, until);
+        Disturb(fault.other, until);
         return network_.CutLink(fault.target, fault.other, until);
       case FaultKind::kClog:
+        Disturb(fault.target, until);
         return network_.Clog(fault.target, until);
       case FaultKind::kClockJump:
         probes_.Hit(Probe::kClockJumped);
@@ -200,6 +214,44 @@ class World {
   // To some bytes above what it holds now.
   static void FillDisk(SimShard* shard) {
     shard->disk_faults().capacity_bytes = shard->disk().used_bytes() + 200;
+  }
+
+  // What a shard's folder had, and the replicas have too, is lost only with the last of them: for
+  // each of its segments one worker that has all rounds that anybody has, and whom the coordinator
+  // counts as a member until the range is restored. Nothing: there is not one for each, since one
+  // that has finished gives nothing away any more.
+  std::optional<std::vector<uint32_t>> HoldersOf(uint32_t shard) const {
+    std::vector<uint32_t> holders;
+    for (uint32_t s = 0; s < settings_.segments; ++s) {
+      if (layout_.segments()[s].shard != shard) continue;
+      uint32_t most = 0;
+      for (const auto& worker : workers_) most = std::max(most, worker->rounds_of(s).value_or(0));
+      const auto holder = std::ranges::find_if(workers_, [&](const auto& worker) {
+        const auto disturbed = disturbed_until_.find(worker->node());
+        return worker->trains() && worker->rounds_of(s) == most && !worker->frozen() &&
+               (disturbed == disturbed_until_.end() || disturbed->second < scheduler_.now());
+      });
+      if (holder == workers_.end() || most >= settings_.rounds) return std::nullopt;
+      holders.push_back((*holder)->node());
+    }
+    return holders;
+  }
+  bool HoldsWhatIsLost(uint32_t node) {
+    std::erase_if(holders_, [&](const auto& lost) {
+      const DurableShard* const shard = shards_[lost.first]->durable();
+      return shard != nullptr && shard->trouble().empty() && !shard->is_restoring();
+    });
+    return std::ranges::any_of(
+        holders_, [&](const auto& lost) { return std::ranges::count(lost.second, node) > 0; });
+  }
+  // What may cost a member its place, or its replica.
+  static bool EndsAHolder(FaultKind kind) {
+    return kind == FaultKind::kCrash || kind == FaultKind::kLoseFolder ||
+           kind == FaultKind::kFreeze || kind == FaultKind::kCut || kind == FaultKind::kCutLink ||
+           kind == FaultKind::kClog;
+  }
+  void Disturb(uint32_t node, absl::Time until) {
+    disturbed_until_[node] = std::max(disturbed_until_[node], until);
   }
 
   // Nothing goes wrong any more.
@@ -264,6 +316,8 @@ class World {
   std::unique_ptr<SimCoordinator> coordinator_;
   std::vector<std::unique_ptr<SimShard>> shards_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
+  std::map<uint32_t, std::vector<uint32_t>> holders_;  // of what a shard has lost, by shard
+  std::map<uint32_t, absl::Time> disturbed_until_;     // by node: it may not be heard
   absl::Time begin_;
   absl::Time second_began_;
   uint64_t events_before_ = 0;
