@@ -1,0 +1,77 @@
+"""The table of series, read from docs/metrics.md (which a test of its own holds to the code), and what an
+expression of PromQL may say about them."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).parents[2]
+# What every page carries: its run; a shard's or worker's its own name. Prometheus adds where it was found.
+PAGE_LABELS = {"coordinator": {"run"}, "shard": {"run", "shard"}, "worker": {"run", "worker"}}
+PAGE_LABELS["every"] = PAGE_LABELS["shard"] | PAGE_LABELS["worker"]
+FOUND_LABELS = {"namespace", "instance"}
+_PARTS = {"The coordinator": "coordinator", "A shard": "shard", "A worker": "worker",
+          "Every process": "every"}
+
+
+class Series:
+    def __init__(self, part, kind, labels, text):
+        self.part, self.kind, self.labels = part, kind, labels
+        self.buckets = re.search(r"Buckets: ([0-9., ]+[0-9])", text)
+        self.buckets = [float(bound) for bound in self.buckets.group(1).split(",")] if self.buckets else []
+        if kind == "histogram":
+            self.labels = {**labels, "le": []}
+
+    @property
+    def all_labels(self):
+        return set(self.labels) | PAGE_LABELS[self.part] | FOUND_LABELS
+
+
+def read():
+    """Every series by name; a histogram also under the names that its parts have."""
+    table, part = {}, None
+    for line in (ROOT / "docs/metrics.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            part = _PARTS[line[3:]]
+        row = re.match(r"\| `(\w+)` \| (\w+) \| (.*?) \| (.*) \|$", line)
+        if not row:
+            continue
+        name, kind, labels, text = row.groups()
+        values = {}
+        for label in filter(None, labels.split("; ")):
+            label_name, _, rest = label.partition(":")
+            values[label_name.strip("`")] = [value.strip() for value in rest.split(",") if value.strip()]
+        if "stat" in values:
+            values["stat"] = ["min", "p10", "p50", "p90", "p99", "max"]
+        series = Series(part, kind, values, text)
+        for name_of_part in [name] if kind != "histogram" else [f"{name}_bucket", f"{name}_sum",
+                                                                f"{name}_count"]:
+            table[name_of_part] = series
+    return table
+
+
+def findings(expr, legend, table):
+    """What an expression says of series that the table has not: sentences."""
+    found, labels = [], set()
+    names = list(re.finditer(r"(?<![:\w])((?:longwave|process)_\w+)(?!:)(\{[^}]*\})?", expr))
+    if not names:
+        found.append("no series in it")
+    for match in names:
+        name, matchers = match.group(1), match.group(2) or ""
+        if name not in table:
+            found.append(f"there is no series {name}")
+            continue
+        series = table[name]
+        labels |= series.all_labels
+        for label, operator, value in re.findall(r'(\w+)(=~|!~|!=|=)"([^"]*)"', matchers):
+            if label not in series.all_labels:
+                found.append(f"{name} has no label {label}")
+            elif series.labels.get(label):
+                wanted = value.split("|") if "~" in operator else [value]
+                found += [f"{name} has no {label} {one!r}" for one in wanted
+                          if one not in series.labels[label]]
+    for group in re.findall(r"\b(?:by|on|ignoring|without)\s*\(([^)]*)\)", expr):
+        found += [f"nothing in it has the label {label}" for label in re.findall(r"\w+", group)
+                  if label not in labels]
+    found += [f"the legend's {label} is no label of it" for label in re.findall(r"{{(\w+)}}", legend)
+              if label not in labels]
+    return found

@@ -1,0 +1,74 @@
+"""Every query of every dashboard, asked of a real Prometheus that scrapes pages of metrics: those of a real
+training, and those of a run that has everything (tests/dashboards/synthetic.py)."""
+
+import math
+import pathlib
+import sys
+import time
+import unittest
+
+import metric_table
+import synthetic
+
+sys.path[:0] = [str(metric_table.ROOT / "tools/dashboards"), str(metric_table.ROOT / "tests/integration")]
+import harness  # noqa: E402
+import metrics  # noqa: E402
+
+# What the training below does not have. Each query of these must still be one that Prometheus takes.
+NOT_HERE = {
+    "workers: GPU memory (A)": "the training is on the CPU",
+    "workers: GPU memory free (A)": "the training is on the CPU",
+    "admission: Certificates run out (A)": "all addresses are of loopback: there are no certificates",
+    "annotation Departures": "nobody goes",
+    "annotation Crashes": "no process is started again",
+    "annotation Snapshots": "a run this short ends before a snapshot of the parameters",
+}
+# So many scrapes show what a query of rates over ten of them answers.
+SCRAPES = 12
+
+
+def without_data(prometheus, run, start, end):
+    """Which queries return no finite value in that time, by dashboard and panel."""
+    empty = set()
+    for name, board in metrics.boards().items():
+        for whose, expr, _ in metrics.queries(board):
+            found = prometheus.over(metrics.chosen(expr, run), start, end, 1)
+            if not any(math.isfinite(value) for _, _, values in found for value in values):
+                empty.add(whose if whose.startswith("annotation") else f"{name}: {whose}")
+    return empty
+
+
+def has_run(prometheus, run, pages):
+    """Whether so many pages were scraped often enough."""
+    counts = prometheus.now(f'count_over_time(longwave_scrapes_total{{run="{run}"}}[1h])')
+    return len(counts) == pages and min(count for _, count in counts) >= SCRAPES
+
+
+@unittest.skipIf(metrics.missing_program() is not None, str(metrics.missing_program()))
+class Queries(harness.IntegrationTest):
+    def test_each_returns_data_where_every_series_is(self):
+        targets = self.root / "targets.json"
+        pages = synthetic.Synthetic(metric_table.read(), targets)
+        self.addCleanup(pages.close)
+        with metrics.Prometheus(self.root / "prometheus", targets) as prometheus:
+            metrics.wait_for(lambda: has_run(prometheus, synthetic.RUN, 5), "scrapes")
+            now = time.time()
+            # Nothing ever starts again here, and nobody joins for the first time.
+            self.assertEqual(without_data(prometheus, synthetic.RUN, now - 10, now),
+                             {"annotation Crashes"})
+
+    def test_each_returns_data_of_a_training(self):
+        run = self.start_up("--plain", run__steps=100_000, run__validation_batches=1, name="seen",
+                            cluster__state_rounds=4, **{"metrics.listen": "127.0.0.1:0"})
+        targets = self.root / "runs/seen/prometheus-targets.json"
+        with metrics.Prometheus(self.root / "prometheus", targets) as prometheus:
+            began = time.time()
+            metrics.wait_for(lambda: run.process.poll() is not None or has_run(prometheus, "seen", 5),
+                             "scrapes of all processes")
+            self.assertIsNone(run.process.poll(), "the run ended early")
+            empty = without_data(prometheus, "seen", began, time.time())
+            self.assertEqual(empty, set(NOT_HERE))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,86 @@
+"""Workers and GPUs: what each does with its time and its machine."""
+
+from panels import *
+
+STATES = ["starting", "joining", "training", "syncing", "validating", "done", "failed"]
+STATE_NAMES = [("starting", GREY), ("joining", YELLOW), ("training", GREEN), ("syncing", BLUE),
+               ("validating", PURPLE), ("done", "dark-blue"), ("failed", RED)]
+MINE = 'worker=~"$worker"'
+
+
+def dashboard():
+    gpu_total = s("worker_gpu_memory_bytes", 'state="total"')
+    gpu_free = s("worker_gpu_memory_bytes", 'state="free"')
+    return board("workers", "Workers and GPUs", "What each worker does with its time and its machine.", [
+        row("What they do"),
+        states("State", "What each worker did when, as it said so itself at each scrape.",
+               target(one_hot("worker_state", "state", STATES, "worker"), "{{worker}}"), STATE_NAMES),
+        lines("Time by phase", "What the time of the workers that are shown went to. `wait` is for merged "
+              "updates: links and other members. On a GPU, what is enqueued shows where it is waited for.",
+              [target(total(rate(s("worker_phase_seconds_total")), "phase"), "{{phase}}")],
+              unit="percentunit", share=True),
+        lines("Compute share", "Share of each worker's time in which it computed, of what it computed and "
+              "synced since it began.",
+              [target(s("worker_compute_ratio"), "{{worker}}")], unit="percentunit",
+              limits=(RED, (0.5, YELLOW), (0.8, GREEN)), low=0, high=1),
+        row("How fast"),
+        lines("Tokens a second", "Tokens that each worker trains on each second, syncs included.",
+              [target(rate(s("worker_tokens_total")), "{{worker}}")], low=0, width=8),
+        lines("Time of an inner step", "Mean time of a step of each worker, without syncs.",
+              [target(mean(s("worker_step_seconds"), "worker"), "{{worker}}")], unit="s", low=0, width=8),
+        density("Time of inner steps", "How the steps of the workers that are shown were spread over "
+                "durations.", s("worker_step_seconds"), width=8),
+        lines("Encode and decode", "Share of the time of each worker that went to encoding what it sends "
+              "and to decoding and applying what comes back.",
+              [target(total(rate(s("worker_phase_seconds_total", 'phase=~"encode|decode"')), "worker"),
+                      "{{worker}}")], unit="percentunit", limits=(GREEN, (0.05, YELLOW)), low=0, width=8),
+        lines("Waiting", "Share of the time of each worker in which it waited for merged updates.",
+              [target(rate(s("worker_phase_seconds_total", 'phase="wait"')), "{{worker}}")],
+              unit="percentunit", limits=(GREEN, (0.25, YELLOW), (0.5, RED)), low=0, width=8),
+        lines("Making batches", "Share of the time of each worker that went to data. It should be next to "
+              "nothing; else the disk or the tokenizer holds the worker up.",
+              [target(rate(s("worker_phase_seconds_total", 'phase="data"')), "{{worker}}")],
+              unit="percentunit", limits=(GREEN, (0.05, YELLOW)), low=0, width=8),
+        row("Their machines"),
+        lines("GPU memory", "Memory of each worker's GPU that is in use, by anybody. Workers on CPUs have "
+              "none.", [target(f"{gpu_total} - ignoring (state) {gpu_free}", "{{worker}}")], unit="bytes", low=0, width=8),
+        lines("GPU memory free", "Share of each worker's GPU memory that is free.",
+              [target(f"{gpu_free} / ignoring (state) {gpu_total}", "{{worker}}")],
+              unit="percentunit", limits=(RED, (0.03, YELLOW), (0.1, GREEN)),
+              low=0, high=1, width=8),
+        lines("CPU", "Processors that each worker's process keeps busy.",
+              [target(rate(process("process_cpu_seconds_total", MINE)), "{{worker}}")], low=0, width=8),
+        lines("Memory", "Memory of each worker's process that is in RAM.",
+              [target(process("process_resident_memory_bytes", MINE), "{{worker}}")], unit="bytes", low=0,
+              width=8),
+        lines("Open files", "File descriptors of each worker's process, as a share of those that it may "
+              "have.", [target(f'{process("process_open_fds", MINE)} / '
+                               f'{process("process_max_fds", MINE)}', "{{worker}}")],
+              unit="percentunit", limits=(GREEN, (0.8, RED)), low=0, width=8),
+        lines("Cost of being scraped", "Share of the time of each worker's threads that went to pages of "
+              "metrics.", [target(rate(process("longwave_scrape_seconds_total", MINE)), "{{worker}}")],
+              unit="percentunit", limits=(GREEN, (0.005, YELLOW)), low=0, width=8),
+        row("Coming back"),
+        lines("Age of the last checkpoint", "Time since each worker has written a checkpoint: what it "
+              "would lose of its residual in a crash.",
+              [target(s("worker_checkpoint_age_seconds"), "{{worker}}")], unit="s", low=0, width=8),
+        lines("Catching up and repairs", "Times that each worker has caught up with a run that was ahead, "
+              "and that it has fetched segments anew because its replica differed, in each interval.",
+              [target(increase(s("worker_catch_ups_total")), "{{worker}} caught up"),
+               target(increase(s("worker_repairs_total")), "{{worker}} repaired")], low=0, width=8),
+        lines("Silence of the coordinator", "Time since the coordinator has answered each worker. It trains "
+              "on meanwhile, but no round ends.",
+              [target(s("worker_coordinator_silence_seconds"), "{{worker}}")], unit="s",
+              limits=(GREEN, (15, RED)), low=0, width=8),
+        grid("Workers", "Each worker and its machine now.", "worker", [
+            ("Tokens", total(s("worker_tokens_total"), "worker"), "short", None),
+            ("Tokens a second", total(rate(s("worker_tokens_total")), "worker"), "short", None),
+            ("Compute share", total(s("worker_compute_ratio"), "worker"), "percentunit",
+             (RED, (0.5, YELLOW), (0.8, GREEN))),
+            ("Processors", total(rate(process("process_cpu_seconds_total", MINE)), "worker"), "short",
+             None),
+            ("Memory", total(process("process_resident_memory_bytes", MINE), "worker"), "bytes", None),
+            ("Running for", f'time() - max by (worker) ({process("process_start_time_seconds", MINE)})',
+             "dtdurations", None),
+        ]),
+    ], variables=(WORKER,))
