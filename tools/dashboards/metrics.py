@@ -43,7 +43,7 @@ def queries(board):
 def chosen(expr, run, window_s=10, range_s=60):
     """The expression as Grafana sends it, with that run and all workers and shards chosen."""
     values = {"run": run, "worker": ".+", "shard": ".+", "__rate_interval": f"{window_s}s",
-              "__interval": f"{window_s}s", "__range": f"{range_s}s"}
+              "__interval": f"{window_s}s", "__range": f"{range_s:.0f}s"}
     return re.sub(r"\$(\w+)", lambda match: values[match.group(1)], expr)
 
 
