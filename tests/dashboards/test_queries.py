@@ -2,7 +2,6 @@
 training, and those of a run that has everything (tests/dashboards/synthetic.py)."""
 
 import math
-import pathlib
 import sys
 import time
 import unittest
@@ -25,6 +24,7 @@ NOT_HERE = {
 }
 # So many scrapes show what a query of rates over ten of them answers.
 SCRAPES = 12
+RULES = sorted((metric_table.ROOT / "helm/longwave/rules").glob("*.yaml"))
 
 
 def without_data(prometheus, run, start, end):
@@ -36,6 +36,14 @@ def without_data(prometheus, run, start, end):
             if not any(math.isfinite(value) for _, _, values in found for value in values):
                 empty.add(whose if whose.startswith("annotation") else f"{name}: {whose}")
     return empty
+
+
+def rules_state(prometheus):
+    """Which rules Prometheus could not evaluate, with its sentences, and which alerts fire."""
+    rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
+    broken = {rule["name"]: rule.get("lastError", rule["health"]) for rule in rules
+              if rule["health"] != "ok"}
+    return broken, {rule["name"] for rule in rules if rule.get("state") == "firing"}
 
 
 def has_run(prometheus, run, pages):
@@ -50,24 +58,29 @@ class Queries(harness.IntegrationTest):
         targets = self.root / "targets.json"
         pages = synthetic.Synthetic(metric_table.read(), targets)
         self.addCleanup(pages.close)
-        with metrics.Prometheus(self.root / "prometheus", targets) as prometheus:
+        with metrics.Prometheus(self.root / "prometheus", targets, rules=RULES) as prometheus:
             metrics.wait_for(lambda: has_run(prometheus, synthetic.RUN, 5), "scrapes")
             now = time.time()
             # Nothing ever starts again here, and nobody joins for the first time.
             self.assertEqual(without_data(prometheus, synthetic.RUN, now - 10, now),
                              {"annotation Crashes"})
+            broken, firing = rules_state(prometheus)
+            self.assertEqual(broken, {})
+            # Pages on which everything grows are of a run in which much is wrong.
+            self.assertIn("LongwavePushesRefused", firing)
 
     def test_each_returns_data_of_a_training(self):
         run = self.start_up("--plain", run__steps=100_000, run__validation_batches=1, name="seen",
                             cluster__state_rounds=4, **{"metrics.listen": "127.0.0.1:0"})
         targets = self.root / "runs/seen/prometheus-targets.json"
-        with metrics.Prometheus(self.root / "prometheus", targets) as prometheus:
+        with metrics.Prometheus(self.root / "prometheus", targets, rules=RULES) as prometheus:
             began = time.time()
             metrics.wait_for(lambda: run.process.poll() is not None or has_run(prometheus, "seen", 5),
                              "scrapes of all processes")
             self.assertIsNone(run.process.poll(), "the run ended early")
             empty = without_data(prometheus, "seen", began, time.time())
             self.assertEqual(empty, set(NOT_HERE))
+            self.assertEqual(rules_state(prometheus), ({}, set()))
 
 
 if __name__ == "__main__":
