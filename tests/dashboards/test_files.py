@@ -128,7 +128,8 @@ class Dashboards(unittest.TestCase):
         for board in self.boards.values():
             for key in ("id", "title"):
                 values = [panel[key] for panel in board["panels"]]
-                self.assertEqual(len(values), len(set(values)), f"{key} in {board['title']}: {sorted(values)}")
+                self.assertEqual(len(values), len(set(values)),
+                                 f"{key} in {board['title']}: {sorted(values)}")
         uids = [board["uid"] for board in self.boards.values()]
         self.assertEqual(len(uids), len(set(uids)))
 

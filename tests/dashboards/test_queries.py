@@ -13,14 +13,14 @@ sys.path[:0] = [str(metric_table.ROOT / "tools/dashboards"), str(metric_table.RO
 import harness  # noqa: E402
 import metrics  # noqa: E402
 
+# A training is watched for as long as this at most.
+harness.DEADLINE_S = 240
 # What the training below does not have. Each query of these must still be one that Prometheus takes.
 NOT_HERE = {
     "workers: GPU memory (A)": "the training is on the CPU",
     "workers: GPU memory free (A)": "the training is on the CPU",
     "admission: Certificates run out (A)": "all addresses are of loopback: there are no certificates",
-    "annotation Departures": "nobody goes",
-    "annotation Crashes": "no process is started again",
-    "annotation Snapshots": "a run this short ends before a snapshot of the parameters",
+    "annotation Departures": "the worker is back before anybody misses it",
 }
 # So many scrapes show what a query of rates over ten of them answers.
 SCRAPES = 12
@@ -70,17 +70,28 @@ class Queries(harness.IntegrationTest):
             self.assertIn("LongwavePushesRefused", firing)
 
     def test_each_returns_data_of_a_training(self):
-        run = self.start_up("--plain", run__steps=100_000, run__validation_batches=1, name="seen",
-                            cluster__state_rounds=4, **{"metrics.listen": "127.0.0.1:0"})
-        targets = self.root / "runs/seen/prometheus-targets.json"
-        with metrics.Prometheus(self.root / "prometheus", targets, rules=RULES) as prometheus:
+        run = self.start_up("--plain", name="seen", run__steps=1_000_000, run__validation_batches=1,
+                            cluster__state_rounds=4, cluster__snapshot_rounds=8)
+        folder = self.root / "runs/seen"
+
+        def until(condition, what):
+            metrics.wait_for(lambda: run.process.poll() is not None or condition(), what)
+            self.assertIsNone(run.process.poll(), f"the run ended before {what}")
+
+        with metrics.Prometheus(self.root / "prometheus", folder / "prometheus-targets.json",
+                                rules=RULES) as prometheus:
             began = time.time()
-            metrics.wait_for(lambda: run.process.poll() is not None or has_run(prometheus, "seen", 5),
-                             "scrapes of all processes")
-            self.assertIsNone(run.process.poll(), "the run ended early")
-            empty = without_data(prometheus, "seen", began, time.time())
-            self.assertEqual(empty, set(NOT_HERE))
-            self.assertEqual(rules_state(prometheus), ({}, set()))
+            until(lambda: has_run(prometheus, "seen", 5), "all pages were scraped")
+            broken, firing = rules_state(prometheus)
+            self.assertEqual((broken, firing), ({}, set()), "in health")
+
+            # A crash, after which the worker is started again.
+            self.assertTrue(metrics.kill_worker(folder, "worker-1"))
+            until(lambda: prometheus.now('changes(process_start_time_seconds{run="seen"}[1m]) > 0'),
+                  "the worker came back")
+            until(lambda: prometheus.now('increase(longwave_coordinator_joins_total{run="seen"}[1m]) > 0'),
+                  "it was a member again")
+            self.assertEqual(without_data(prometheus, "seen", began, time.time()), set(NOT_HERE))
 
 
 if __name__ == "__main__":

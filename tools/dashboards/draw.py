@@ -6,10 +6,7 @@ A worker is killed on the way, so that there is something to see; `longwave up` 
 """
 
 import argparse
-import json
-import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -33,21 +30,6 @@ INTERVAL_S = 2
 BYTES_MAX = 200_000
 
 
-def kill_a_worker(folder):
-    """Kills the last worker of the run as a crash would; its log names its process or /proc does."""
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                command = pathlib.Path("/proc", entry, "cmdline").read_bytes().decode().split("\0")
-            except OSError:
-                continue
-            if "longwave-worker" in command[0] and any(str(folder) in part for part in command) and \
-                    any(part.endswith("-3") for part in command):
-                os.kill(int(entry), signal.SIGKILL)
-                return
-    sys.exit("draw: found no worker to kill")
-
-
 def shrink(path):
     """Few colours are enough for these, and make a file of a quarter."""
     with Image.open(path) as picture:
@@ -66,8 +48,8 @@ def main():
         sys.exit(f"draw: {reason}")
     root = pathlib.Path(tempfile.mkdtemp(prefix="longwave-draw-"))
     settings = [text for key, value in SETTINGS.items() for text in ("--set", f"{key}={value}")]
-    run = subprocess.Popen([arguments.bin / "longwave", "up", metrics.ROOT / "configs/longwave.yaml", *settings,
-                            "--name", RUN, "--runs-dir", root / "runs", "--plain"],
+    run = subprocess.Popen([arguments.bin / "longwave", "up", metrics.ROOT / "configs/longwave.yaml",
+                            *settings, "--name", RUN, "--runs-dir", root / "runs", "--plain"],
                            stdout=subprocess.DEVNULL)
     folder = root / "runs" / RUN
     try:
@@ -77,7 +59,8 @@ def main():
                              "the first round", 300)
             began = time.time()
             metrics.wait_for(lambda: time.time() > began + 0.6 * arguments.seconds, "", 3600)
-            kill_a_worker(folder)
+            if not metrics.kill_worker(folder, "worker-3"):
+                sys.exit("draw: found no worker to kill")
             metrics.wait_for(lambda: time.time() > began + arguments.seconds, "", 3600)
             arguments.out.mkdir(exist_ok=True)
             for name, board in metrics.boards().items():

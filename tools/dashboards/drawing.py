@@ -188,8 +188,9 @@ class Drawing:
         bottom, top = axes.get_ylim()
         if custom.get("thresholdsStyle", {}).get("mode") == "dashed":
             for threshold in defaults["thresholds"]["steps"]:
-                if threshold["value"] is not None and threshold["value"] <= max(top, defaults.get("max", top)):
-                    axes.axhline(threshold["value"], color=COLORS[threshold["color"]], linewidth=0.7,
+                value = threshold["value"]
+                if value is not None and value <= max(top, defaults.get("max", top)):
+                    axes.axhline(value, color=COLORS[threshold["color"]], linewidth=0.7,
                                  linestyle=(0, (4, 3)))
         axes.set_ylim(defaults.get("min", bottom), defaults.get("max", top if top > bottom else None))
         if mode == "percent":

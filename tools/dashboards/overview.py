@@ -53,8 +53,8 @@ def dashboard():
               [target(mean(s("coordinator_round_seconds")), "mean"),
                target(s("coordinator_progress_age_seconds"), "since the last")], unit="s", low=0,
               width=8),
-        lines("Compute share over time", "Share of the workers' time in which they computed, over each finished "
-              "round. It falls when links are slow for what is sent, or when somebody is waited for.",
+        lines("Compute share over time", "Share of the workers' time in which they computed, over each "
+              "finished round. It falls when links are slow for what is sent, or when somebody is waited for.",
               [target(s("coordinator_compute_ratio"), "all workers")], unit="percentunit",
               limits=(RED, (0.5, YELLOW), (0.8, GREEN)), low=0, high=1, width=8),
         row("What would DDP have cost?"),
@@ -80,7 +80,7 @@ def dashboard():
               [target(s("coordinator_bytes_total", PUSHED), "Longwave"),
                target(s("coordinator_ddp_bytes_total"), "DDP"),
                target(s("coordinator_diloco_bytes_total"), "DiLoCo")], unit="decbytes", log=True),
-        lines("Members by what they do", "Workers by what they do. `lost` was silent for too long, `joining` catches up "
-              "before it takes part.",
+        lines("Members by what they do", "Workers by what they do. `lost` was silent for too long, `joining` "
+              "catches up before it takes part.",
               [target(s("coordinator_members"), "{{state}}")], stacked=True, low=0),
     ])

@@ -43,7 +43,8 @@ def dashboard():
               unit="percentunit", limits=(GREEN, (0.05, YELLOW)), low=0, width=8),
         row("Their machines"),
         lines("GPU memory", "Memory of each worker's GPU that is in use, by anybody. Workers on CPUs have "
-              "none.", [target(f"{gpu_total} - ignoring (state) {gpu_free}", "{{worker}}")], unit="bytes", low=0, width=8),
+              "none.", [target(f"{gpu_total} - ignoring (state) {gpu_free}", "{{worker}}")],
+              unit="bytes", low=0, width=8),
         lines("GPU memory free", "Share of each worker's GPU memory that is free.",
               [target(f"{gpu_free} / ignoring (state) {gpu_total}", "{{worker}}")],
               unit="percentunit", limits=(RED, (0.03, YELLOW), (0.1, GREEN)),
