@@ -140,6 +140,8 @@ class Dashboards(unittest.TestCase):
             used = " ".join(expr for _, expr, _ in metrics.queries(board))
             for name in ("worker", "shard"):
                 self.assertEqual(f"${name}" in used, name in names, name)
+            for name, series, label in metrics.variables(board):
+                self.assertEqual(metric_table.findings(series, "{{%s}}" % label, self.table), [], name)
 
     def test_joins_crashes_and_snapshots_are_annotated(self):
         for board in self.boards.values():

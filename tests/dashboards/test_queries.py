@@ -35,6 +35,9 @@ def without_data(prometheus, run, start, end):
             found = prometheus.over(metrics.chosen(expr, run), start, end, 1)
             if not any(math.isfinite(value) for _, _, values in found for value in values):
                 empty.add(whose if whose.startswith("annotation") else f"{name}: {whose}")
+        for variable, series, label in metrics.variables(board):
+            if not prometheus.now(f"count by ({label}) ({metrics.chosen(series, run)})"):
+                empty.add(f"{name}: variable {variable}")
     return empty
 
 

@@ -41,6 +41,14 @@ def queries(board):
         yield f"annotation {annotation['name']}", annotation["expr"], annotation["titleFormat"]
 
 
+def variables(board):
+    """What the variables of a dashboard are filled with: (name, the series, their label)."""
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query":
+            series, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"]).groups()
+            yield variable["name"], series, label
+
+
 def chosen(expr, run, window_s=10, range_s=60):
     """The expression as Grafana sends it, with that run and all workers and shards chosen."""
     values = {"run": run, "worker": ".+", "shard": ".+", "__rate_interval": f"{window_s}s",
