@@ -17,6 +17,7 @@ packages=(
   libtorch-dev libopenblas0-pthread
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libsqlite3-dev libxxhash-dev libzstd-dev libspdlog-dev
   python3 python3-venv
+  prometheus  # and promtool, for tests of metrics, dashboards and alerts
 )
 
 missing=()

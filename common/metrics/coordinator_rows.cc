@@ -120,13 +120,12 @@ Rows ServiceRows() {
              "resource_exhausted", "not_found", "aborted"}}},
           "Registrations and heartbeats that were refused, by the status they got, since this "
           "process began. `unavailable` is asked again and does no harm."),
-      CounterRow(
-          "longwave_coordinator_peers_refused_total",
-          {{"reason", {"no_certificate", "wrong_role", "wrong_name", "expelled"}}},
-          "Calls of peers that may not make them, by what they lack, since this process began."),
+      CounterRow("longwave_coordinator_peers_refused_total", {PeerRefusals()},
+                 "Calls that were refused for who made them, with `security.mode` on "
+                 "(docs/security.md), since this process began."),
       CounterRow("longwave_coordinator_tokens_refused_total",
-                 {{"reason", {"malformed", "unknown", "expired", "used_up", "revoked"}}},
-                 "Attempts to join that were refused for their token, since this process began."),
+                 "Attempts to join that were refused for their token: unknown, used up, expired, "
+                 "revoked, or for something else. Since this process began."),
       CounterRow("longwave_coordinator_certificates_issued_total",
                  "Certificates that were issued, to who joins and to who renews one, since this "
                  "process began."),

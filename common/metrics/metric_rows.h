@@ -57,6 +57,12 @@ inline Rows Joined(std::initializer_list<Rows> parts) {
 inline MetricLabel Stat() { return {"stat", {std::begin(kSpreadStats), std::end(kSpreadStats)}}; }
 inline MetricLabel PushedOrPulled() { return {"direction", {"pushed", "pulled"}}; }
 inline MetricLabel SentOrReceived() { return {"direction", {"sent", "received"}}; }
+// As common/security/refusals.h names them.
+inline MetricLabel PeerRefusals() {
+  return {"reason",
+          {"no_certificate", "other_authority", "expired", "bad_certificate", "wrong_name",
+           "expelled"}};
+}
 inline MetricLabel FrameKinds() {
   return {"kind", {"hello", "push", "answer", "merged", "pull", "fetch", "snapshot", "ask"}};
 }

@@ -65,6 +65,15 @@ std::vector<std::vector<std::string>> Combinations(const MetricRow& row) {
   return all;
 }
 
+std::vector<prometheus::ClientMetric::Label> LabelsOf(
+    const std::vector<std::pair<std::string, std::string>>& labels) {
+  std::vector<prometheus::ClientMetric::Label> written;
+  for (const auto& [name, value] : labels) {
+    if (!value.empty()) written.push_back({name, value});
+  }
+  return written;
+}
+
 constexpr std::string_view kBuildInfo = "longwave_build_info";
 
 }  // namespace
@@ -143,34 +152,32 @@ Histogram& Metrics::histogram(std::string_view name) {
   return *Find(name, MetricType::kHistogram, {}).histogram;
 }
 
-void Metrics::SetLabel(const std::string& name, std::string value) {
-  const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(labels_, name, &std::pair<std::string, std::string>::first);
-  if (found != labels_.end()) {
-    found->second = std::move(value);
-  } else {
-    labels_.emplace_back(name, std::move(value));
+std::string& Metrics::LabelOf(const std::string& name) {
+  for (auto& [known, value] : labels_) {
+    if (known == name) return value;
   }
+  return labels_.emplace_back(name, "").second;
+}
+
+void Metrics::SetLabel(const std::string& name, std::string value) {
+  const std::lock_guard lock(labels_mutex_);
+  LabelOf(name) = std::move(value);
 }
 
 void Metrics::SetLabelIfNone(const std::string& name, std::string value) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found =
-        std::ranges::find(labels_, name, &std::pair<std::string, std::string>::first);
-    if (found != labels_.end() && !found->second.empty()) return;
-  }
-  SetLabel(name, std::move(value));
+  const std::lock_guard lock(labels_mutex_);
+  std::string& known = LabelOf(name);
+  if (known.empty()) known = std::move(value);
 }
 
 std::unique_ptr<Metrics::Refresher> Metrics::OnPage(std::function<void()> refresh) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(pages_mutex_);
   return std::make_unique<Refresher>(this,
                                      refreshers_.insert(refreshers_.end(), std::move(refresh)));
 }
 
 Metrics::Refresher::~Refresher() {
-  const std::lock_guard lock(metrics_->mutex_);
+  const std::lock_guard lock(metrics_->pages_mutex_);
   metrics_->refreshers_.erase(place_);
 }
 
@@ -178,12 +185,13 @@ std::string Metrics::Page() {
   const int64_t begin_ns = NowNs();
   std::vector<prometheus::MetricFamily> families;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(pages_mutex_);
     RefreshProcess();
     for (const auto& refresh : refreshers_) refresh();
     std::vector<prometheus::ClientMetric::Label> labels;
-    for (const auto& [name, value] : labels_) {
-      if (!value.empty()) labels.push_back({name, value});
+    {
+      const std::lock_guard labels_lock(labels_mutex_);
+      labels = LabelsOf(labels_);
     }
     const MetricRow* last = nullptr;
     for (const Series& series : series_) {

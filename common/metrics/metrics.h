@@ -88,7 +88,7 @@ class Metrics {
 
   // A label of every series on the page, "run" for example. Empty values are left out.
   void SetLabel(const std::string& name, std::string value);
-  // The same, unless there is one of that name already.
+  // The same, unless there is a value already.
   void SetLabelIfNone(const std::string& name, std::string value);
 
   // Calls `refresh` before each page, until the returned object goes: for figures that are kept
@@ -108,8 +108,11 @@ class Metrics {
   void AddSeries(const MetricRow& row, std::vector<std::string> values);
   void RefreshProcess();
 
-  std::mutex mutex_;  // of a page: labels, refreshers, and one page at a time
+  std::string& LabelOf(const std::string& name);
+
+  std::mutex labels_mutex_;
   std::vector<std::pair<std::string, std::string>> labels_;
+  std::mutex pages_mutex_;  // one page at a time
   Refreshers refreshers_;
   std::deque<Series> series_;  // in the table's order, constant after construction
 };

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <list>
 #include <string_view>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/listener.h"
 #include "common/base/status_macros.h"
+#include "common/log/log.h"
 
 namespace longwave {
 namespace {
@@ -183,6 +185,23 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
   // So that a peer that is gone before it is accepted keeps nobody waiting.
   fcntl(listener->fd(), F_SETFL, fcntl(listener->fd(), F_GETFL) | O_NONBLOCK);
   return std::make_unique<MetricsServerImpl>(*std::move(listener), metrics);
+}
+
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const std::optional<std::string>& flag,
+                                                            const std::string& configured,
+                                                            Metrics* metrics) {
+  const std::string& address = flag.has_value() ? *flag : configured;
+  if (address.empty()) return nullptr;
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> server,
+                            MetricsServer::Start(address, metrics));
+  Log(LogLevel::kInfo, absl::StrCat("metrics ", server->url()));
+  return server;
+}
+
+void SayMetrics(const MetricsServer* server) {
+  if (server == nullptr) return;
+  std::printf("metrics %s\n", server->address().c_str());
+  std::fflush(stdout);
 }
 
 }  // namespace longwave

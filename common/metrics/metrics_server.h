@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -34,6 +35,15 @@ class MetricsServer {
   virtual std::string address() const = 0;  // with its real port
   std::string url() const { return "http://" + address() + "/metrics"; }
 };
+
+// Serves a process's series where `flag` (--metrics) says or, if it was not given, `configured`
+// (metrics.listen), and says so in the log. Null: where that is empty, nowhere.
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const std::optional<std::string>& flag,
+                                                            const std::string& configured,
+                                                            Metrics* metrics);
+
+// A line on standard output for whoever started the process; nothing without a server.
+void SayMetrics(const MetricsServer* server);
 
 }  // namespace longwave
 

@@ -9,22 +9,23 @@ Rows RoundRows() {
                  {{"outcome",
                    {"accepted", "duplicate", "late", "busy", "not_member", "gone", "rejected"}}},
                  "Pushes by the answer that they got, since this process began."),
+      CounterRow("longwave_shard_pushes_rejected_total",
+                 {{"reason", {"address", "round", "weight", "norm", "payload"}}},
+                 "Rejected pushes by what was wrong: another run's or shard's, of a round that is "
+                 "not open yet, a weight out of range, a norm that is not its payload's, a payload "
+                 "that does not fit."),
+      CounterRow("longwave_shard_frames_refused_total",
+                 {{"reason", {"malformed", "stranger", "wrong_kind", "identity"}}},
+                 "Frames of no use: their header or checksum does not verify, their sender is no "
+                 "member (it is told so), only shards send such, or they name another worker than "
+                 "the one their connection belongs to. Since this process began."),
       CounterRow(
-          "longwave_shard_pushes_rejected_total",
-          {{"reason", {"address", "round", "weight", "norm", "payload", "identity"}}},
-          "Rejected pushes by what was wrong: another run's or shard's, of a round that is not "
-          "open yet, a weight out of range, a norm that is not finite or not its payload's, a "
-          "payload that does not fit, the name of another worker."),
-      CounterRow(
-          "longwave_shard_frames_refused_total",
-          {{"reason", {"malformed", "stranger", "wrong_kind", "identity"}}},
-          "Frames that were dropped before they were looked at as pushes or pulls: their header or "
-          "checksum does not verify, their sender is no member, only shards send such, or they "
-          "name another worker than their connection's. Since this process began."),
-      CounterRow("longwave_shard_connections_refused_total",
-                 {{"reason", {"unknown_key", "wrong_mechanism"}}},
-                 "Connections to the data port that were refused for their key, since this process "
-                 "began."),
+          "longwave_shard_connections_refused_total", {{"reason", {"unknown_key", "handshake"}}},
+          "Connections to the data port that were refused, with `security.mode` on: their key is "
+          "no member's, or they never got through the handshake. Since this process began."),
+      CounterRow("longwave_shard_peers_refused_total", {PeerRefusals()},
+                 "Calls of its gRPC service that were refused for who made them, with "
+                 "`security.mode` on (docs/security.md), since this process began."),
       CounterRow("longwave_shard_pushes_clipped_total",
                  "Contributions that were merged with less than their weight (`sync.clip`)."),
       GaugeRow("longwave_shard_round", "The oldest round that is open in any of its segments."),
@@ -49,14 +50,12 @@ Rows RoundRows() {
                    "Time from the first accepted push of a segment's round to its close."),
       HistogramRow(
           "longwave_shard_merge_seconds", ShortSeconds(),
-          "Time that closing a segment took the shard's thread: the merge, and the shard's "
-          "own quantization."),
-      GaugeRow(
-          "longwave_shard_residual_norm",
-          "L2 norm of what the shard holds back for later rounds (E), of all its segments. "
-          "Measured in turns: each segment after one of its closes, so that it takes at most a "
-          "hundredth of the shard's time.",
-          "with `sync.down` topk"),
+          "Time of the work on a segment's tiles when it closes: the merge, and the quantization "
+          "of what goes down (where everything merged does, each of the two passes)."),
+      GaugeRow("longwave_shard_residual_norm",
+               "L2 norm of what the shard holds back for later rounds (E), of all its segments. "
+               "Measured a segment at a time, each in its turn after closes, and so seldom that it "
+               "takes a hundredth of the shard's time at most."),
   };
 }
 

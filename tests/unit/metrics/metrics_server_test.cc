@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/metrics/http_get.h"
+#include "tests/support/http_get.h"
 
 namespace longwave {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_TESTS_UNIT_METRICS_HTTP_GET_H_
-#define LONGWAVE_TESTS_UNIT_METRICS_HTTP_GET_H_
+#ifndef LONGWAVE_TESTS_SUPPORT_HTTP_GET_H_
+#define LONGWAVE_TESTS_SUPPORT_HTTP_GET_H_
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -61,4 +61,4 @@ inline HttpAnswer Request(const std::string& address, const std::string& method,
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_TESTS_UNIT_METRICS_HTTP_GET_H_
+#endif  // LONGWAVE_TESTS_SUPPORT_HTTP_GET_H_
