@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 # What every page carries: its run; a shard's or worker's its own name. Prometheus adds where it was found.
 PAGE_LABELS = {"coordinator": {"run"}, "shard": {"run", "shard"}, "worker": {"run", "worker"}}
 PAGE_LABELS["every"] = PAGE_LABELS["shard"] | PAGE_LABELS["worker"]
-FOUND_LABELS = {"namespace", "instance"}
+FOUND_LABELS = {"namespace", "pod", "instance"}
 _PARTS = {"The coordinator": "coordinator", "A shard": "shard", "A worker": "worker",
           "Every process": "every"}
 

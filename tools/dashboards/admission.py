@@ -3,6 +3,10 @@
 from panels import *
 
 
+def left(matcher):
+    return f'{process("longwave_certificate_expiry_timestamp_seconds", matcher)} - time()'
+
+
 def dashboard():
     refused = [s("coordinator_peers_refused_total"), s("shard_peers_refused_total")]
     return board("admission", "Admission",
@@ -47,8 +51,9 @@ def dashboard():
               [target(increase(s("coordinator_certificates_issued_total")), "issued")], low=0, width=8),
         lines("Certificates run out", "Time until each process's certificate runs out. They are renewed "
               "when two thirds of their life have passed. Only with `security.mode` on.",
-              [target(f'{process("longwave_certificate_expiry_timestamp_seconds")} - time()',
-                      "{{worker}}{{shard}} {{instance}}")], unit="s",
+              [target(left('shard="", worker=""'), "coordinator"),
+               target(left('shard!=""'), "shard {{shard}}"),
+               target(left('worker!=""'), "{{worker}}")], unit="s",
               limits=(RED, (86400, YELLOW), (604800, GREEN)), low=0, width=8),
         lines("Members", "Workers that take part in rounds, and those that the run waited for before its "
               "first round.",
