@@ -11,6 +11,10 @@ class Failed(Exception):
     """A step that the rest of the scenario needs has failed; its text says how."""
 
 
+class Hopeless(Failed):
+    """A failure that no waiting will mend."""
+
+
 def command(*arguments, input=None, timeout=300, check=True):
     """Runs a program to its end; returns its output. Failed, with what it said."""
     done = subprocess.run([str(part) for part in arguments], input=input, text=True,
@@ -30,6 +34,8 @@ def wait_until(what, condition, seconds, every=0.5):
             value = condition()
             if value:
                 return value
+        except Hopeless:
+            raise
         except (Failed, subprocess.TimeoutExpired, KeyError, IndexError, ValueError) as error:
             said = f" ({error})"
         time.sleep(every)

@@ -47,12 +47,24 @@ elif command -v kind >/dev/null && { command -v docker || command -v podman; } >
   kind create cluster --name "longwave-$$" --wait 120s >"$work/kind.log" 2>&1 || { tail -5 "$work/kind.log" >&2; exit 1; }
   down=(kind delete cluster --name "longwave-$$")
   trap clean_up EXIT
-  load=load_into_kind
+  load=$work/load
+  cat >"$load" <<LOAD
+#!/bin/sh
+set -e
+buildah --storage-driver vfs push -q "\$1" "docker-archive:$work/image.tar:\$1"
+kind load image-archive --name "longwave-$$" "$work/image.tar"
+rm "$work/image.tar"
+LOAD
+  chmod +x "$load"
 elif [ -x "$one_node/up.sh" ]; then
   [ "$(id -u)" = 0 ] || skip 'the one-node Kubernetes needs root'
   command -v go >/dev/null || skip 'the one-node Kubernetes is built with Go, which is not installed'
   export KUBE_BIN=${KUBE_BIN:-$HOME/.cache/kube-from-source/bin} KUBE_RUN=$work/node
-  if [ ! -x "$KUBE_BIN/kubelet" ] || ! command -v buildah containerd runc etcd >/dev/null; then
+  built=yes
+  for tool in "$KUBE_BIN/kubelet" "$KUBE_BIN/helm" buildah containerd runc etcd; do
+    command -v "$tool" >/dev/null || built=
+  done
+  if [ -z "$built" ]; then
     note 'building Kubernetes from source'
     "$one_node/build.sh" >"$work/build.log" 2>&1 || { tail -5 "$work/build.log"; skip 'Kubernetes could not be built here'; }
   fi
@@ -63,6 +75,8 @@ elif [ -x "$one_node/up.sh" ]; then
   "$one_node/up.sh" >"$work/up.log" 2>&1 || { tail -5 "$work/up.log" >&2; skip 'no node could be started on this machine'; }
   export KUBECONFIG=$KUBE_RUN/pki/admin.conf
   load=$one_node/load.sh
+  # On a disk that is rather full the kubelet removes images that no pod uses: this one uses that of all sandboxes.
+  kubectl run keeper --image=localhost/pause:1 --image-pull-policy=Never >/dev/null
 else
   skip 'no KUBECONFIG, no kind, no ../shared/kube'
 fi
@@ -70,22 +84,22 @@ trap clean_up EXIT
 for tool in helm kubectl; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 kubectl version >/dev/null 2>&1 || skip "no cluster answers at $KUBECONFIG"
 
-load_into_kind() {
-  buildah --storage-driver vfs push -q "$1" "docker-archive:$work/image.tar:$1"
-  kind load image-archive --name "longwave-$$" "$work/image.tar"
-  rm "$work/image.tar"
-}
-
 images=${LONGWAVE_IMAGES:-localhost/}
 if [ -n "$load" ]; then
   command -v buildah >/dev/null || skip 'buildah is not installed'
-  note 'building and loading the images'
+  note 'building the images'
   helm/images/build.sh --programs "$programs" --tag "$tag"
-  for part in server worker; do $load "localhost/longwave-$part:$tag"; done
 else
   tag=${LONGWAVE_TAG:?the tag of the images, or LONGWAVE_LOAD, a command that loads them}
 fi
 
+operators=
+if [ -n "$load" ] && command -v go >/dev/null; then
+  operators=${XDG_CACHE_HOME:-$HOME/.cache}/longwave-operators
+  note 'the Prometheus operator, from its Go module'
+  tests/kube/operators.sh "$operators" || { echo 'without it: it could not be built'; operators=; }
+fi
+
 note 'the scenario'
 python3 -B tests/kube/scenario.py --programs "$programs" --images "$images" --tag "$tag" --work "$work" \
-  $([ ! -x "$load" ] || echo "--load $load") "$@"
+  ${load:+--load "$load"} ${operators:+--operators "$operators"} "$@"

@@ -7,12 +7,13 @@ import re
 import sys
 import time
 
-from cluster import Checks, Failed, Namespace, command, wait_until
+import monitoring
+from cluster import Checks, Failed, Hopeless, Namespace, command, wait_until
 from scraping import HostPrometheus
 
 HERE = pathlib.Path(__file__).parent
 CHART = HERE.parents[1] / "helm" / "longwave"
-RELEASE = "longwave"
+RELEASE, NAMESPACE = "longwave", "longwave-test"
 WORKERS, SHARDS = 3, 2
 
 # The bars.
@@ -60,7 +61,7 @@ class Release:
         def reached():
             status = self.status()
             if status["rounds"] < wanted and not status["phase"].startswith(("training", "waiting")):
-                raise Failed(f"the run is {status['phase']}")
+                raise Hopeless(f"the run is {status['phase']}")
             return status if status["rounds"] >= wanted else None
         return wait_until(f"round {wanted}", reached, seconds)
 
@@ -81,7 +82,7 @@ class Release:
 
 def quiet_run(programs, work, steps):
     """The same training on this machine, with nothing in its way: its first and its last validation loss."""
-    values = command("helm", "template", RELEASE, CHART, "-f", HERE / "values.yaml", "--show-only",
+    values = command("helm", "template", RELEASE, CHART, "--kube-version", "1.33.0", "-f", HERE / "values.yaml", "--show-only",
                      "templates/configmap.yaml")
     block = values[values.index("config.yaml: |"):].splitlines()[1:]
     config = work / "quiet.yaml"
@@ -149,11 +150,13 @@ def audit(release, images, tag, checks):
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "audit"},
         "spec": {
             "restartPolicy": "Never",
-            "securityContext": {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532, "runAsNonRoot": True},
+            "securityContext": {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532, "runAsNonRoot": True,
+                                "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{
                 "name": "audit", "image": f"{images}longwave-worker:{tag}", "imagePullPolicy": "IfNotPresent",
                 "command": ["longwave", "replay", "/run-folder"],
-                "securityContext": {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False},
+                "securityContext": {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False,
+                                    "capabilities": {"drop": ["ALL"]}},
                 "volumeMounts": [{"name": "config", "mountPath": "/run-folder/config.yaml", "subPath": "config.yaml"},
                                  {"name": "tmp", "mountPath": "/tmp"}, *mounts]}],
             "volumes": [{"name": "config", "configMap": {"name": RELEASE}}, {"name": "tmp", "emptyDir": {}},
@@ -170,7 +173,7 @@ def audit(release, images, tag, checks):
 def run(options, checks):
     work = options.work
     write_text(work / "text")
-    namespace = Namespace("longwave-test")
+    namespace = Namespace(NAMESPACE)
     settings = [f"images.{part}.repository={options.images}longwave-{part}" for part in ("server", "worker")]
     settings += [f"string:images.{part}.tag={options.tag}" for part in ("server", "worker")]
     settings += [f"security.mode={options.security}"]
@@ -180,7 +183,27 @@ def run(options, checks):
     first, quiet = quiet_run(options.programs, work, options.steps)
     print(f"   validation loss {first:.4f}, at the end {quiet:.4f}", flush=True)
 
+    if options.load:
+        for part in ("server", "worker"):
+            command(options.load, f"localhost/longwave-{part}:{options.tag}")
+    operated = None
+    if options.operators:
+        print("== the Prometheus operator", flush=True)
+        operated = monitoring.ClusterPrometheus(work, options.operators, options.load)
+        settings += ["metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true",
+                     "metrics.serviceMonitor.interval=5s", "metrics.serviceMonitor.scrapeTimeout=4s"]
+    try:
+        train(release, operated, first, quiet, options, checks)
+    finally:
+        if operated:
+            operated.close()
+
+
+def train(release, operated, first, quiet, options, checks):
+    """Installs the release, disturbs it until its run is over, and holds it to the quiet run."""
+    namespace, work = release.namespace, options.work
     print("== the release", flush=True)
+    command("kubectl", "delete", "namespace", namespace.name, "--ignore-not-found", timeout=180)
     command("kubectl", "create", "namespace", namespace.name)
     command("kubectl", "label", "namespace", namespace.name, "pod-security.kubernetes.io/enforce=restricted")
     namespace.kubectl("create", "configmap", "text", f"--from-file=text={work / 'text'}")
@@ -209,7 +232,10 @@ def run(options, checks):
         checks.check("the loss fell as in the quiet run",
                      first - end["validation"] >= LOSS_SHARE * (first - quiet),
                      f"from {first:.4f} to {end['validation']:.4f}, in the quiet run to {quiet:.4f}")
-        scraped(namespace, prometheus, checks)
+        scraped(namespace, "Prometheus", prometheus, checks)
+        if operated:
+            scraped(namespace, "the operator's Prometheus", operated, checks)
+            ruled(operated, checks)
     finally:
         prometheus.close()
     restarts = {pod["metadata"]["name"]: status["restartCount"] for pod in namespace.pods()
@@ -221,16 +247,27 @@ def run(options, checks):
                  end["replicas"])
 
 
-def scraped(namespace, prometheus, checks):
+def scraped(namespace, who, prometheus, checks):
     """Every pod that is there is a target of which Prometheus has everything."""
     pods = {pod["metadata"]["name"] for pod in namespace.pods()}
 
     def all_up():
         up = prometheus.up()
         return pods and pods <= {pod for pod, value in up.items() if value == 1} and f"{len(pods)} pods"
-    checks.attempt("every target is scraped by Prometheus", lambda: wait_until("all targets up", all_up, 30))
-    for name in ("longwave_coordinator_round", "longwave_shard_pushes_total", "longwave_worker_train_loss"):
-        checks.check(f"Prometheus has {name}", bool(prometheus.query(name)))
+    checks.attempt(f"every target is scraped by {who}", lambda: wait_until("all targets up", all_up, 60))
+    for part in ("coordinator", "shard", "worker"):
+        found = prometheus.query(f'count(count by (__name__) ({{__name__=~"longwave_{part}_.*"}}))')
+        checks.check(f"{who} has series of the {part}", bool(found), f"{found[0]['value'][1]} names" if found else "")
+
+
+def ruled(operated, checks):
+    """The chart's rules have come to the operator's Prometheus, which can evaluate each."""
+    def all_well():
+        rules = operated.rules()
+        return rules and all(health == "ok" for health in rules.values()) and f"{len(rules)} rules"
+    checks.attempt("the chart's rules are evaluated", lambda: wait_until("rules", all_well, 60))
+    seen = {sample["metric"]["alertname"] for sample in operated.query("count by (alertname) (last_over_time(ALERTS[1h]))")}
+    print(f"   alerts that were pending or firing meanwhile: {', '.join(sorted(seen)) or 'none'}", flush=True)
 
 
 def show_trouble(namespace):
@@ -252,8 +289,11 @@ def main():
     parser.add_argument("--tag", required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True, help="an empty folder")
     parser.add_argument("--load", help="a command that brings an image of buildah's store to the cluster")
+    parser.add_argument("--operators", type=pathlib.Path,
+                        help="folder of operators.sh: the Prometheus operator runs, too (needs --load)")
     parser.add_argument("--security", default="on", choices=("on", "off"))
     parser.add_argument("--steps", type=int, default=960)
+    parser.add_argument("--keep", action="store_true", help="leave release and namespace when it is over")
     options = parser.parse_args()
     checks = Checks()
     try:
@@ -261,7 +301,10 @@ def main():
     except Failed as error:
         checks.check("the scenario goes to its end", False, error)
     if checks.failed:
-        show_trouble(Namespace("longwave-test"))
+        show_trouble(Namespace(NAMESPACE))
+    if not options.keep:
+        for namespace in (NAMESPACE, monitoring.NAMESPACE):
+            command("kubectl", "delete", "namespace", namespace, "--ignore-not-found", "--wait=false", check=False)
     return checks.close()
 
 

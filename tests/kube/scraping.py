@@ -5,10 +5,12 @@ import base64
 import json
 import shutil
 import socket
+import subprocess
+import threading
 import urllib.parse
 import urllib.request
 
-from cluster import Failed, Service, command, wait_until
+from cluster import Failed, Namespace, Service, command, wait_until
 
 
 def free_port():
@@ -52,21 +54,10 @@ class HostPrometheus(Queries):
             if value:
                 (folder / name).write_bytes(base64.b64decode(value))
                 tls[name] = str(folder / name)
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(json.dumps(view), encoding="utf-8")
         server = urllib.parse.urlsplit(cluster["server"])
-        job = {
-            "job_name": "longwave", "scheme": server.scheme, "tls_config": tls, "scrape_interval": "2s",
-            "scrape_timeout": "2s",
-            "kubernetes_sd_configs": [{"role": "pod", "kubeconfig_file": str(kubeconfig),
-                                       "namespaces": {"names": [namespace]}}],
-            "relabel_configs": [
-                {"source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": "metrics", "action": "keep"},
-                {"source_labels": ["__meta_kubernetes_namespace", "__meta_kubernetes_pod_name"], "separator": "/",
-                 "regex": "(.*)/(.*)", "replacement": "/api/v1/namespaces/$1/pods/$2:9464/proxy/metrics",
-                 "target_label": "__metrics_path__"},
-                {"target_label": "__address__", "replacement": server.netloc},
-                {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"}]}
+        job = {"job_name": "longwave", "scheme": server.scheme, "tls_config": tls, "scrape_interval": "2s",
+               "scrape_timeout": "2s",
+               "file_sd_configs": [{"files": [str(folder / "targets.json")], "refresh_interval": "1s"}]}
         if "token" in user:
             job["authorization"] = {"credentials": user["token"]}
         config = folder / "prometheus.yml"
@@ -75,7 +66,27 @@ class HostPrometheus(Queries):
         self.base = f"http://127.0.0.1:{port}"
         self.service = Service(folder / "log", "prometheus", f"--config.file={config}",
                                f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}")
+        self._closing = threading.Event()
+        self._finder = threading.Thread(target=self._find_targets, args=(folder, Namespace(namespace), server.netloc))
+        self._finder.start()
         wait_until("Prometheus", lambda: self.query("1"), 30)
 
+    def _find_targets(self, folder, namespace, api_server):
+        """Debian's Prometheus is built without Kubernetes' discovery: this thread is it."""
+        while not self._closing.wait(1):
+            try:
+                targets = [{"targets": [api_server],
+                            "labels": {"pod": pod["metadata"]["name"], "__metrics_path__":
+                                       f"/api/v1/namespaces/{namespace.name}/pods/{pod['metadata']['name']}:9464"
+                                       "/proxy/metrics"}}
+                           for pod in namespace.pods() if pod["status"].get("podIP")]
+            except (Failed, subprocess.TimeoutExpired):
+                continue
+            new = folder / "targets.new"
+            new.write_text(json.dumps(targets), encoding="utf-8")
+            new.rename(folder / "targets.json")
+
     def close(self):
+        self._closing.set()
+        self._finder.join()
         self.service.close()
