@@ -18,7 +18,7 @@
 namespace longwave {
 
 // Private to this folder: who is calling, and whether he may. A guard without a book lets
-// everybody do everything. Thread-safe.
+// everybody do everything. Thread-safe; copies share the book.
 class CallGuard {
  public:
   // Whether those whom a caller acts for may take part at all; not OK: expelled.
@@ -38,7 +38,7 @@ class CallGuard {
   void Note(const grpc::ServerContext& context, Refusal reason, absl::string_view sentence) const;
 
  private:
-  std::unique_ptr<CallerBook> book_;
+  std::shared_ptr<CallerBook> book_;
   Refusals* refusals_ = nullptr;
   Admit admit_;
 };

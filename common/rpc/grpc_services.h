@@ -14,6 +14,8 @@ namespace longwave {
 // against its caller's rights, read, handled and answered.
 std::unique_ptr<grpc::Service> MakeCoordinatorService(CoordinatorHandler* handler, CallGuard guard);
 std::unique_ptr<grpc::Service> MakeShardService(ShardHandler* handler, CallGuard guard);
+// Beside either (probe.cc).
+std::unique_ptr<grpc::Service> MakeProbeService(CallGuard guard);
 
 }  // namespace longwave
 

@@ -34,7 +34,8 @@ class GrpcServer final : public RpcServer {
  public:
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const std::string& address,
                                                           const RpcServerOptions& options,
-                                                          std::unique_ptr<grpc::Service> service) {
+                                                          std::unique_ptr<grpc::Service> service,
+                                                          std::unique_ptr<grpc::Service> probe) {
     LONGWAVE_ASSIGN_OR_RETURN(const std::string host, CheckListenAddress(address));
     static const bool plugins_set = [] {
       grpc::EnableDefaultHealthCheckService(true);
@@ -50,17 +51,20 @@ class GrpcServer final : public RpcServer {
     // With it, two processes could listen on one port, each getting some of the calls.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+    // Clients of ours ask every ten seconds whether the connection still stands.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
     // Calls are short and few; they need no more threads than this.
     builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
     builder.RegisterService(service.get());
+    builder.RegisterService(probe.get());
     std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
     if (server == nullptr || port == 0) {
       return absl::UnavailableError(
           absl::StrCat("cannot listen on ", address, ": gRPC could not open the port"));
     }
-    return std::unique_ptr<RpcServer>(
-        new GrpcServer(absl::StrCat(host, ":", port), std::move(service), std::move(server)));
+    return std::unique_ptr<RpcServer>(new GrpcServer(
+        absl::StrCat(host, ":", port), std::move(service), std::move(probe), std::move(server)));
   }
 
   ~GrpcServer() override { Shutdown(); }
@@ -88,11 +92,16 @@ class GrpcServer final : public RpcServer {
   }
 
   GrpcServer(std::string address, std::unique_ptr<grpc::Service> service,
-             std::unique_ptr<grpc::Server> server)
-      : address_(std::move(address)), service_(std::move(service)), server_(std::move(server)) {}
+             std::unique_ptr<grpc::Service> probe, std::unique_ptr<grpc::Server> server)
+      : address_(std::move(address)),
+        service_(std::move(service)),
+        probe_(std::move(probe)),
+        server_(std::move(server)) {}
 
   const std::string address_;
-  const std::unique_ptr<grpc::Service> service_;  // outlives the server that calls it
+  // They outlive the server that calls them.
+  const std::unique_ptr<grpc::Service> service_;
+  const std::unique_ptr<grpc::Service> probe_;
   const std::unique_ptr<grpc::Server> server_;
 };
 
@@ -103,14 +112,16 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
   guard.SetAdmit([handler](const std::vector<Identity>& caller) { return handler->Admit(caller); });
-  return GrpcServer::Start(address, options, MakeCoordinatorService(handler, std::move(guard)));
+  return GrpcServer::Start(address, options, MakeCoordinatorService(handler, guard),
+                           MakeProbeService(guard));
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& address,
                                                             ShardHandler* handler,
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
-  return GrpcServer::Start(address, options, MakeShardService(handler, std::move(guard)));
+  return GrpcServer::Start(address, options, MakeShardService(handler, guard),
+                           MakeProbeService(guard));
 }
 
 }  // namespace longwave

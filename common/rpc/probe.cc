@@ -1,0 +1,83 @@
+#include "common/rpc/probe.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_services.h"
+#include "common/rpc/tls.h"
+#include "longwave/v1/probe.grpc.pb.h"
+
+namespace longwave {
+namespace {
+
+class ProbeGrpc final : public v1::Probe::Service {
+ public:
+  explicit ProbeGrpc(CallGuard guard) : guard_(std::move(guard)) {}
+
+  grpc::Status Measure(grpc::ServerContext* context, const v1::MeasureRequest* request,
+                       v1::MeasureResponse* response) override {
+    response->set_unix_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    const size_t sent = request->payload().size(), wanted = request->answer_bytes();
+    const CallKind kind = sent + wanted == 0 ? CallKind::kAnyone : CallKind::kMember;
+    const absl::Status status = guard_.Check(*context, "Measure", {kind, {}});
+    if (!status.ok()) return ToGrpc(status);
+    if (sent > kProbeBytesMax || wanted > kProbeBytesMax) {
+      return ToGrpc(absl::InvalidArgumentError(
+          absl::StrCat("a measurement: got ", sent, " bytes, and ", wanted,
+                       " wanted in the answer; at most ", kProbeBytesMax, " each")));
+    }
+    response->set_payload(std::string(wanted, '\0'));
+    return grpc::Status::OK;
+  }
+
+ private:
+  const CallGuard guard_;
+};
+
+class GrpcProbeClient final : public ProbeClient {
+ public:
+  GrpcProbeClient(const std::string& address, Role server,
+                  std::shared_ptr<grpc::ChannelCredentials> credentials, absl::Duration deadline)
+      : channel_(server == Role::kShard ? "the shard" : "the coordinator", address, deadline,
+                 std::move(credentials)),
+        stub_(v1::Probe::NewStub(channel_.grpc())) {}
+
+  absl::StatusOr<ProbeAnswer> Measure(size_t payload_bytes, size_t answer_bytes) override {
+    v1::MeasureRequest request;
+    request.set_payload(std::string(payload_bytes, '\0'));
+    request.set_answer_bytes(static_cast<uint32_t>(answer_bytes));
+    v1::MeasureResponse response;
+    ProbeAnswer answer{.sent = absl::Now()};
+    const absl::Time begin = MonotonicNow();
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke(
+        [&](grpc::ClientContext* context) { return stub_->Measure(context, request, &response); }));
+    answer.took = MonotonicNow() - begin;
+    answer.server_time = absl::UnixEpoch() + absl::Seconds(response.unix_seconds());
+    return answer;
+  }
+
+ private:
+  const Channel channel_;
+  const std::unique_ptr<v1::Probe::Stub> stub_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeProbeService(CallGuard guard) {
+  return std::make_unique<ProbeGrpc>(std::move(guard));
+}
+
+std::unique_ptr<ProbeClient> ProbeClient::Connect(const std::string& address, Role server,
+                                                  Trust trust, const std::string& credentials,
+                                                  absl::Duration deadline) {
+  return std::make_unique<GrpcProbeClient>(
+      address, server,
+      trust == Trust::kNobody
+          ? AskingCredentials()
+          : ClientCredentials(trust == Trust::kPlain ? "" : credentials, server),
+      deadline);
+}
+
+}  // namespace longwave
