@@ -75,6 +75,15 @@ absl::Status WriteTextFile(const std::string& path, std::string_view content, Se
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> CredentialsFolder(const std::string& configured,
+                                              const std::string& state_dir) {
+  if (!configured.empty()) return configured;
+  if (!state_dir.empty()) return absl::StrCat(state_dir, "/security");
+  return absl::FailedPreconditionError(
+      "security.folder: got none, and no state folder (--state-dir) to look in; wanted the folder "
+      "of ca.crt, tls.crt and tls.key, as security is on (security.mode off switches it off)");
+}
+
 absl::StatusOr<Credentials> ReadCredentials(const std::string& folder) {
   Credentials credentials;
   for (auto [file, text] : {std::pair{kAuthorityFile, &credentials.authority},
@@ -93,13 +102,18 @@ absl::StatusOr<Credentials> ReadCredentials(const std::string& folder) {
   return credentials;
 }
 
-absl::Status WriteCredentials(const std::string& folder, const Credentials& credentials) {
+absl::Status MakeSecretFolder(const std::string& folder) {
   std::error_code error;
   const bool made = std::filesystem::create_directories(folder, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", error.message()));
   }
   if (made) chmod(folder.c_str(), 0700);
+  return absl::OkStatus();
+}
+
+absl::Status WriteCredentials(const std::string& folder, const Credentials& credentials) {
+  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
   LONGWAVE_RETURN_IF_ERROR(WriteTextFile(In(folder, kKeyFile), credentials.key, Secrecy::kSecret));
   LONGWAVE_RETURN_IF_ERROR(
       WriteTextFile(In(folder, kAuthorityFile), credentials.authority, Secrecy::kPublic));

@@ -34,6 +34,14 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 enum class Secrecy { kPublic, kSecret };
 absl::Status WriteTextFile(const std::string& path, std::string_view content, Secrecy secrecy);
 
+// Makes the folder, for its owner alone, if it is not there.
+absl::Status MakeSecretFolder(const std::string& folder);
+
+// The folder of a process's credentials: security.folder as `configured`, or else `security` in its
+// state folder. FailedPrecondition: neither is there.
+absl::StatusOr<std::string> CredentialsFolder(const std::string& configured,
+                                              const std::string& state_dir);
+
 // Reads the three files. NotFound: the folder or one of them is not there; says which and what
 // makes it.
 absl::StatusOr<Credentials> ReadCredentials(const std::string& folder);

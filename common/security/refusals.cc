@@ -35,11 +35,11 @@ std::string_view Name(Refusal refusal) {
   return "unknown";
 }
 
-void Refusals::Note(Refusal refusal, std::string_view sentence) {
+void Refusals::Note(Refusal refusal, absl::string_view sentence) {
   const uint64_t count = Count(refusal);
   if (!std::has_single_bit(count)) return;
-  Log(LogLevel::kWarning, absl::StrCat("refused (", std::string(Name(refusal)), ", ", count,
-                                       " so far): ", std::string(sentence)));
+  Log(LogLevel::kWarning,
+      absl::StrCat("refused (", std::string(Name(refusal)), ", ", count, " so far): ", sentence));
 }
 
 bool Refusals::RaiseTo(Refusal refusal, uint64_t count) {

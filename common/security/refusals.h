@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/string_view.h"
+
 namespace longwave {
 
 // Why somebody was refused at a door. docs/security.md explains each.
@@ -25,6 +27,10 @@ enum class Refusal : uint8_t {
   kDataFrame,      // bytes that are no frame
 };
 inline constexpr size_t kRefusalCount = 11;
+// Those of who calls a gRPC service, whatever is asked for.
+inline constexpr Refusal kPeerRefusals[] = {
+    Refusal::kNoCertificate,  Refusal::kOtherAuthority, Refusal::kExpired,
+    Refusal::kBadCertificate, Refusal::kWrongName,      Refusal::kExpelled};
 
 // "no_certificate", "other_authority", …: in metrics, statuses and logs.
 std::string_view Name(Refusal refusal);
@@ -37,7 +43,7 @@ class Refusals {
     return counts_[static_cast<size_t>(refusal)].fetch_add(1, std::memory_order_relaxed) + 1;
   }
   // Counts it, and writes a line for the log the first, second, fourth, eighth … time.
-  void Note(Refusal refusal, std::string_view sentence);
+  void Note(Refusal refusal, absl::string_view sentence);
   // Raises the count to what somebody else has counted. Whether it grew past a power of two.
   bool RaiseTo(Refusal refusal, uint64_t count);
 

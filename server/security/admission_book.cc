@@ -118,7 +118,8 @@ absl::Status AdmissionBook::Revoke(const std::string& id) {
 }
 
 absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
-                                   const std::string& subject, const KeyHash& key, absl::Time now) {
+                                   const std::string& subject, const KeyHash& key, bool is_taken,
+                                   absl::Time now) {
   const auto found = tokens_.find(id);
   // One sentence for both: whether an id exists is nobody's business.
   if (found == tokens_.end() || found->second.secret != secret)
@@ -150,7 +151,7 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
     return Denied(absl::StrCat(who, "it was used ", token.joined.size(), " of ", token.uses,
                                token.uses == 1 ? " time" : " times"));
   }
-  if (is_for_any && owner != owners_.end() && owner->second != key) {
+  if (is_for_any && (owner != owners_.end() ? owner->second != key : is_taken)) {
     return absl::AlreadyExistsError(absl::StrCat(
         who, "the name is another's; wanted a name of one's own, or a token made for this name"));
   }

@@ -53,9 +53,10 @@ class AdmissionBook {
   absl::Status Revoke(const std::string& id);
 
   // PermissionDenied: the token is unknown (or its secret is wrong), revoked, expired, used up, or
-  // for somebody else; the subject was expelled. AlreadyExists: the subject is another key's.
+  // for somebody else; the subject was expelled. AlreadyExists: the subject is another key's; or it
+  // takes part already with a certificate that this book knows nothing of (is_taken).
   absl::Status Redeem(const std::string& id, const KeyHash& secret, const std::string& subject,
-                      const KeyHash& key, absl::Time now);
+                      const KeyHash& key, bool is_taken, absl::Time now);
 
   // A worker's name takes no part any more. Its key loses the name.
   void Expel(const std::string& name);

@@ -1,0 +1,96 @@
+#include "cli/security/certificate_command.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "common/security/certificates.h"
+#include "common/security/credentials.h"
+
+namespace longwave {
+namespace {
+
+std::string In(const std::string& folder, const char* file) {
+  return absl::StrCat(folder, "/", file);
+}
+
+absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& folder) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string certificate,
+                            ReadTextFile(In(folder, kAuthorityFile)));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string key, ReadTextFile(In(folder, kAuthorityKeyFile)));
+  auto authority = Authority::Load(certificate, key);
+  if (authority.ok()) return authority;
+  return absl::InvalidArgumentError(
+      absl::StrCat("authority in ", folder, ": ", authority.status().message()));
+}
+
+absl::StatusOr<std::unique_ptr<Authority>> AuthorityFor(const CertificateMakeOptions& options) {
+  if (!options.authority.empty()) return LoadAuthority(options.authority);
+  if (!absl::IsNotFound(ReadTextFile(In(options.folder, kAuthorityKeyFile)).status()))
+    return LoadAuthority(options.folder);
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Authority> authority,
+                            Authority::Make("longwave authority", absl::Now()));
+  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(options.folder));
+  LONGWAVE_RETURN_IF_ERROR(
+      WriteTextFile(In(options.folder, kAuthorityKeyFile), authority->key(), Secrecy::kSecret));
+  return authority;
+}
+
+}  // namespace
+
+absl::Status MakeCertificate(const CertificateMakeOptions& options) {
+  absl::Duration life;
+  if (!absl::ParseDuration(options.life, &life) || life <= absl::ZeroDuration() ||
+      life > Authority::kLife) {
+    return absl::InvalidArgumentError(absl::StrCat("--life: got ", Quotable(options.life),
+                                                   ", wanted a duration such as 720h, at most ",
+                                                   absl::FormatDuration(Authority::kLife)));
+  }
+  std::vector<Identity> identities;
+  for (const std::string& role : options.roles) {
+    absl::StatusOr<Identity> identity = ParseIdentity(role);
+    if (!identity.ok())
+      return absl::InvalidArgumentError(absl::StrCat("--role: ", identity.status().message()));
+    identities.push_back(*std::move(identity));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority, AuthorityFor(options));
+  if (identities.empty()) {
+    return WriteTextFile(In(options.folder, kAuthorityFile), authority->certificate(),
+                         Secrecy::kPublic);
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const Credentials credentials,
+      MakeCredentials(*authority, identities, options.hosts, {absl::Now(), life}));
+  return WriteCredentials(options.folder, credentials);
+}
+
+absl::StatusOr<std::vector<std::string>> ShowCertificate(const std::string& folder) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Credentials credentials, ReadCredentials(folder));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Trust> trust,
+                            Trust::Create(credentials.authority));
+  LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo authority,
+                            ReadCertificate(credentials.authority));
+  LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(credentials.certificate));
+  const absl::Time now = absl::Now();
+  const auto utc = [](absl::Time time) {
+    return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone());
+  };
+  std::vector<std::string> lines = {
+      absl::StrCat("names      ", Describe(info.identities)),
+      absl::StrCat("hosts      ", info.hosts.empty() ? "-" : absl::StrJoin(info.hosts, ", ")),
+      absl::StrCat("good       from ", utc(info.not_before), " until ", utc(info.not_after)),
+      absl::StrCat("renewed    from ", utc(RenewalDue(info)), " on"),
+      absl::StrCat("authority  ", Hex(std::span(authority.fingerprint).first(20)))};
+  if (const auto verified = trust->Verify(credentials.certificate, now); !verified.ok())
+    lines.push_back(absl::StrCat("unfit      it ", verified.status().message()));
+  if (const auto pair = CheckPair(credentials.certificate, credentials.key); !pair.ok())
+    lines.push_back(absl::StrCat("unfit      ", pair.message()));
+  return lines;
+}
+
+}  // namespace longwave

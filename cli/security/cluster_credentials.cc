@@ -1,0 +1,75 @@
+#include "cli/security/cluster_credentials.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/security/certificates.h"
+#include "common/security/credentials.h"
+
+namespace longwave {
+namespace {
+
+// Nobody renews it, and people use it.
+constexpr absl::Duration kOperatorLife = absl::Hours(24 * 366);
+
+}  // namespace
+
+std::string ClusterCredentials::FolderOf(const std::string& process) const {
+  return absl::StrCat(folder_, "/", process);
+}
+
+std::string ClusterCredentials::operator_folder() const {
+  return is_on() ? FolderOf("operator") : "";
+}
+
+absl::Status ClusterCredentials::Make(const RunConfig& config) const {
+  if (!is_on()) return absl::OkStatus();
+  const absl::Time now = absl::Now();
+  const absl::Duration life = absl::Seconds(config.security.certificate_life_s);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
+                            Authority::Make("longwave authority", now));
+  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder_));
+  const std::string authority_folder = FolderOf("authority");
+  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(authority_folder));
+  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(authority_folder, "/", kAuthorityKeyFile),
+                                         authority->key(), Secrecy::kSecret));
+  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(authority_folder, "/", kAuthorityFile),
+                                         authority->certificate(), Secrecy::kPublic));
+  const auto make = [&](const std::string& process, const Identity& identity,
+                        const std::vector<std::string>& hosts,
+                        absl::Duration for_long) -> absl::Status {
+    LONGWAVE_ASSIGN_OR_RETURN(const Credentials credentials,
+                              MakeCredentials(*authority, {identity}, hosts, {now, for_long}));
+    return WriteCredentials(FolderOf(process), credentials);
+  };
+  const std::string& coordinator = config.cluster.coordinator;
+  LONGWAVE_RETURN_IF_ERROR(make("coordinator", CoordinatorIdentity(),
+                                HostsOfThisMachine(coordinator.substr(0, coordinator.rfind(':'))),
+                                life));
+  const std::vector<std::string> shard_hosts = HostsOfThisMachine(config.cluster.shard_host);
+  for (uint32_t i = 0; i < config.run.shards; ++i)
+    LONGWAVE_RETURN_IF_ERROR(make(absl::StrCat("shard-", i), ShardIdentity(i), shard_hosts, life));
+  for (uint32_t i = 0; i < config.run.workers; ++i) {
+    const std::string name = absl::StrCat("worker-", i);
+    LONGWAVE_RETURN_IF_ERROR(make(name, WorkerIdentity(name), {}, life));
+  }
+  return make("operator", OperatorIdentity(), {}, std::max(life, kOperatorLife));
+}
+
+std::vector<std::string> ClusterCredentials::ArgumentsOf(const std::string& process) const {
+  // Said by name: each process would otherwise decide by the addresses that it knows.
+  if (!is_on()) return {"--set", "security.mode=off"};
+  std::vector<std::string> arguments = {"--set", "security.mode=on", "--set",
+                                        absl::StrCat("security.folder=", FolderOf(process))};
+  if (process == "coordinator") {
+    arguments.insert(arguments.end(),
+                     {"--set", absl::StrCat("security.authority=", FolderOf("authority"))});
+  }
+  return arguments;
+}
+
+}  // namespace longwave

@@ -1,0 +1,103 @@
+#include "cli/security/member_commands.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "common/config/key_types.h"
+#include "common/rpc/coordinator_client.h"
+#include "common/security/credentials.h"
+
+namespace longwave {
+namespace {
+
+absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const OperatorOptions& options) {
+  if (!IsHostPort(options.address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got ", Quotable(options.address), ", wanted host:port of the coordinator"));
+  }
+  if (options.security.empty()) {
+    return absl::InvalidArgumentError(
+        "wanted --security FOLDER, an operator's credentials: `operator` in the coordinator's own "
+        "folder, or of `longwave certificate make --role operator`");
+  }
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckCredentials(options.security, OperatorIdentity(), absl::Now()).status());
+  return CoordinatorClient::Connect(options.address, absl::Seconds(10), options.security);
+}
+
+int Conclude(const char* command, const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "longwave %s: %s\n", command, std::string(status.message()).c_str());
+  return 1;
+}
+
+absl::Status CreateToken(const OperatorOptions& options, const TokenCreateOptions& token) {
+  TokenWish wish{.uses = token.uses};
+  if (!absl::ParseDuration(token.life, &wish.life)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--life: got ", Quotable(token.life), ", wanted a duration such as 30m"));
+  }
+  if (token.shard >= 0 && !token.name.empty())
+    return absl::InvalidArgumentError("got --name and --shard, wanted one of them at most");
+  wish.subject =
+      token.shard >= 0 ? absl::StrCat("shard/", token.shard) : absl::StrCat("worker/", token.name);
+  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
+  LONGWAVE_ASSIGN_OR_RETURN(const NewToken made, client->CreateToken(wish));
+  std::printf("%s\n", made.token.c_str());
+  return absl::OkStatus();
+}
+
+std::string StateOf(const TokenStatus& token) {
+  if (token.revoked) return "revoked";
+  if (token.expires_in <= absl::ZeroDuration()) return "expired";
+  if (token.used >= token.uses) return "used up";
+  return absl::StrCat("good for ",
+                      absl::FormatDuration(absl::Floor(token.expires_in, absl::Seconds(1))));
+}
+
+absl::Status ListTokens(const OperatorOptions& options) {
+  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
+  LONGWAVE_ASSIGN_OR_RETURN(const TokenList list, client->ListTokens());
+  std::printf("%-12s %-20s %9s  %-20s %s\n", "id", "for", "used", "state", "joined");
+  for (const TokenStatus& token : list.tokens) {
+    std::printf("%-12s %-20s %4u/%4u  %-20s %s\n", token.id.c_str(),
+                token.subject == "worker/" ? "any worker" : token.subject.c_str(), token.used,
+                token.uses, StateOf(token).c_str(), absl::StrJoin(token.joined, ", ").c_str());
+  }
+  for (const std::string& name : list.expelled) std::printf("expelled: %s\n", name.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status RevokeToken(const OperatorOptions& options, const std::string& id) {
+  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
+  return client->RevokeToken(id);
+}
+
+absl::Status Expel(const OperatorOptions& options, const std::string& worker, bool undo) {
+  LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
+  return client->Expel(worker, undo);
+}
+
+}  // namespace
+
+int CreateTokenCommand(const OperatorOptions& options, const TokenCreateOptions& token) {
+  return Conclude("token create", CreateToken(options, token));
+}
+int ListTokensCommand(const OperatorOptions& options) {
+  return Conclude("token list", ListTokens(options));
+}
+int RevokeTokenCommand(const OperatorOptions& options, const std::string& id) {
+  return Conclude("token revoke", RevokeToken(options, id));
+}
+int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo) {
+  return Conclude("expel", Expel(options, worker, undo));
+}
+
+}  // namespace longwave

@@ -1,0 +1,436 @@
+// Strangers at the data ports, members that lie there, and floods at every port.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/config.h"
+#include "common/layout/layout.h"
+#include "common/link/link.h"
+#include "common/rpc/join.h"
+#include "common/wire/payload.h"
+#include "tests/intruder/secured_run.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Of frames that are about no segment.
+constexpr uint32_t kNoSegment = ~uint32_t{0};
+
+// "127.0.0.1:port" or "tcp://127.0.0.1:port?key=…"; −1: nobody listens.
+int ConnectTo(const std::string& address) {
+  const std::string plain = address.substr(0, address.find('?'));
+  int port = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(plain.substr(plain.rfind(':') + 1), &port));
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// Reads until the other side hangs up.
+bool HungUp(int fd) {
+  char bytes[4096];
+  for (;;) {
+    pollfd item = {fd, POLLIN, 0};
+    if (poll(&item, 1, static_cast<int>(absl::ToInt64Milliseconds(kPatience))) <= 0) return false;
+    if (read(fd, bytes, sizeof bytes) <= 0) return true;
+  }
+}
+
+// Stands between one client and a server, and keeps what the client sends.
+class Relay {
+ public:
+  explicit Relay(const std::string& target)
+      : target_(target), listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(listen(listener_, 1), 0);
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    endpoint_ = absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port));
+    thread_ = std::thread([this] { Pump(); });
+  }
+  ~Relay() {
+    ending_ = true;
+    thread_.join();
+    close(listener_);
+  }
+
+  const std::string& endpoint() const { return endpoint_; }
+  std::string Recorded() {
+    const std::lock_guard lock(mutex_);
+    return recorded_;
+  }
+
+ private:
+  void Pump() {
+    int client = -1, server = -1;
+    while (!ending_) {
+      pollfd items[] = {{client < 0 ? listener_ : client, POLLIN, 0}, {server, POLLIN, 0}};
+      if (poll(items, client < 0 ? 1 : 2, 50) <= 0) continue;
+      if (client < 0) {
+        client = accept(listener_, nullptr, nullptr);
+        server = ConnectTo(target_);
+        continue;
+      }
+      if (items[0].revents != 0 && !Copy(client, server, true)) break;
+      if (items[1].revents != 0 && !Copy(server, client, false)) break;
+    }
+    if (client >= 0) close(client);
+    if (server >= 0) close(server);
+  }
+
+  bool Copy(int from, int to, bool keep) {
+    char bytes[65536];
+    const ssize_t size = read(from, bytes, sizeof bytes);
+    if (size <= 0 || write(to, bytes, static_cast<size_t>(size)) != size) return false;
+    const std::lock_guard lock(mutex_);
+    if (keep) recorded_.append(bytes, static_cast<size_t>(size));
+    return true;
+  }
+
+  const std::string target_;
+  const int listener_;
+  std::string endpoint_;
+  std::mutex mutex_;
+  std::string recorded_;
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+// A member of the run with a certificate, a key and a place, that this test speaks for.
+class Member {
+ public:
+  static std::unique_ptr<Member> Join(SecuredRun* run, const std::string& name) {
+    auto member = std::make_unique<Member>();
+    member->run_ = run;
+    const auto token =
+        run->as_operator().CreateToken({.life = absl::Hours(1), .uses = 1, .subject = "worker/"});
+    const std::string folder = run->NewFolder();
+    const auto joined = JoinRun(run->address(), token.ok() ? token->token : "", name, folder);
+    const auto config = ParseConfig(joined.ok() ? joined->configuration : "", "joined.yaml");
+    if (!joined.ok() || !config.ok() || !joined->manifest.has_value()) {
+      ADD_FAILURE() << joined.status() << config.status();
+      return nullptr;
+    }
+    member->config_ = *config;
+    member->layout_.emplace(
+        *Layout::Create(*joined->manifest, LayoutOptionsFor(*config, *joined->manifest)));
+    member->keys_ = *MakeCurveKeys();
+    member->client_ = run->As(folder);
+    const auto index =
+        member->client_->Register(RegisterWorker{.name = name,
+                                                 .identity = 1,
+                                                 .manifest = *joined->manifest,
+                                                 .layout_hash = member->layout_->hash(),
+                                                 .incarnation = 1,
+                                                 .settings = BindingSettings(*config),
+                                                 .data_key = member->keys_.public_key});
+    if (!index.ok()) {
+      ADD_FAILURE() << index.status();
+      return nullptr;
+    }
+    member->heartbeat_ = {.worker = *index, .incarnation = 1};
+    EXPECT_TRUE(member->BeatUntil([](const auto& reply) { return reply.membership.has_value(); }));
+    return member;
+  }
+  ~Member() {
+    heartbeat_.leaving = true;
+    if (client_ != nullptr) client_->Heartbeat(heartbeat_).IgnoreError();
+  }
+
+  template <typename Done>
+  bool BeatUntil(const Done& done) {
+    return Eventually("an answer to a heartbeat", [&] {
+      const auto reply = client_->Heartbeat(heartbeat_);
+      EXPECT_TRUE(reply.ok()) << reply.status();
+      if (!reply.ok()) return true;
+      run_word_ = reply->run;
+      if (reply->membership.has_value()) {
+        heartbeat_.known_epoch = reply->membership->epoch;
+        for (const auto& one : reply->membership->members) {
+          if (one.worker == heartbeat_.worker) first_round_ = one.first_round;
+        }
+      }
+      return done(*reply);
+    });
+  }
+
+  // Takes part from some round on.
+  uint32_t BecomeActive() {
+    heartbeat_.ready_round = 0;
+    EXPECT_TRUE(BeatUntil([this](const auto&) { return first_round_ != kRoundNever; }));
+    return first_round_;
+  }
+
+  std::unique_ptr<Dealer> Dial(const std::string& endpoint) {
+    auto dealer = Dealer::Connect(endpoint, {.keys = keys_});
+    EXPECT_TRUE(dealer.ok()) << dealer.status();
+    return *std::move(dealer);
+  }
+  std::unique_ptr<Dealer> Dial() { return Dial(run_->DataEndpoint(0)); }
+
+  FrameHeader Header(FrameKind kind) const {
+    FrameHeader header;
+    header.kind = kind;
+    header.run = run_word_;
+    header.worker = heartbeat_.worker;
+    header.epoch = heartbeat_.known_epoch;
+    header.segment = kind == FrameKind::kHello ? kNoSegment : 0;
+    header.weight = kind == FrameKind::kPush ? 100 : 0;
+    return header;
+  }
+
+  // Segment 0 of a contribution that is `value` everywhere, in the run's own form (fp32).
+  Buffer Payload(float value) const {
+    const auto form = PayloadLayout::Create(config_.sync.up, layout_->TileSizes(0));
+    EXPECT_TRUE(form.ok()) << form.status();
+    std::vector<std::byte> bytes(form->bytes());
+    BeginPayload(*form, bytes);
+    // What a payload begins with stays; fp32 values follow to its end.
+    const size_t count = PayloadValues();
+    for (size_t i = 0; i < count; ++i)
+      std::memcpy(bytes.data() + bytes.size() - (i + 1) * sizeof value, &value, sizeof value);
+    return Buffer(std::move(bytes));
+  }
+  size_t PayloadValues() const {
+    size_t count = 0;
+    for (const uint32_t size : layout_->TileSizes(0)) count += size;
+    return count;
+  }
+
+  uint32_t worker() const { return heartbeat_.worker; }
+
+ private:
+  SecuredRun* run_ = nullptr;
+  RunConfig config_;
+  std::optional<Layout> layout_;
+  CurveKeys keys_;
+  std::unique_ptr<CoordinatorClient> client_;
+  WorkerHeartbeat heartbeat_;
+  uint64_t run_word_ = 0;
+  uint32_t first_round_ = kRoundNever;
+};
+
+class DataIntruder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    run_ = SecuredRun::Get();
+    ASSERT_NE(run_, nullptr) << "there is no run to intrude into";
+    ASSERT_TRUE(run_->Running()) << "the run has ended";
+  }
+
+  // `reason` is counted by shard 0 once more than `before`, and stands in its log.
+  void ExpectCounted(const std::string& reason, uint64_t before) {
+    EXPECT_TRUE(Eventually(absl::StrCat("a refusal for ", reason),
+                           [&] { return run_->ShardRefusals(0, reason) > before; }));
+    EXPECT_TRUE(Eventually(absl::StrCat(reason, " in the log"), [&] {
+      return run_->LogOf("shard-0").find(absl::StrCat("refused (", reason)) != std::string::npos;
+    }));
+  }
+
+  // Shard 0 hangs up on somebody who sends this.
+  bool EndsConnection(const std::string& bytes) {
+    const int fd = ConnectTo(run_->DataEndpoint(0));
+    EXPECT_GE(fd, 0);
+    const bool ended = write(fd, bytes.data(), bytes.size()) > 0 && HungUp(fd);
+    close(fd);
+    return ended;
+  }
+
+  // The run has gone on since, and its replicas are equal.
+  void ExpectTheRunGoesOn() {
+    const uint64_t rounds = run_->Status().record_count;
+    EXPECT_TRUE(
+        Eventually("two more rounds", [&] { return run_->Status().record_count >= rounds + 2; }));
+    const RunStatus status = run_->Status();
+    EXPECT_EQ(status.phase, RunPhase::kTraining);
+    EXPECT_TRUE(status.replicas_equal) << status.inequality;
+    EXPECT_TRUE(run_->Running());
+  }
+
+  SecuredRun* run_ = nullptr;
+};
+
+TEST_F(DataIntruder, WithAStrangersKeyIsNotLetIn) {
+  const uint64_t before = run_->ShardRefusals(0, "data_key");
+  const auto dealer = Dealer::Connect(run_->DataEndpoint(0), {.keys = *MakeCurveKeys()});
+  ASSERT_TRUE(dealer.ok());
+  ASSERT_TRUE((*dealer)->Send(FrameHeader{.segment = kNoSegment}, Buffer()).ok());
+  ExpectCounted("data_key", before);
+  EXPECT_EQ((*dealer)->counts().received, 0u);
+}
+
+TEST_F(DataIntruder, InPlainTextIsNotLetIn) {
+  const uint64_t before = run_->ShardRefusals(0, "data_handshake");
+  const std::string endpoint = run_->DataEndpoint(0);
+  const auto dealer = Dealer::Connect(endpoint.substr(0, endpoint.find('?')));
+  ASSERT_TRUE(dealer.ok());
+  ASSERT_TRUE((*dealer)->Send(FrameHeader{.segment = kNoSegment}, Buffer()).ok());
+  ExpectCounted("data_handshake", before);
+  EXPECT_EQ((*dealer)->counts().received, 0u);
+}
+
+TEST_F(DataIntruder, AMemberThatNamesAnotherWorkerIsRefused) {
+  const auto member = Member::Join(run_, "liar");
+  ASSERT_NE(member, nullptr);
+  const auto dealer = member->Dial();
+  // Its own hello is answered.
+  ASSERT_TRUE(dealer->Send(member->Header(FrameKind::kHello), Buffer()).ok());
+  const auto answer = dealer->Receive(kPatience);
+  ASSERT_TRUE(answer.ok() && answer->has_value());
+  EXPECT_EQ((*answer)->header.outcome, Outcome::kAccepted);
+
+  const uint64_t before = run_->ShardRefusals(0, "data_worker");
+  FrameHeader lie = member->Header(FrameKind::kPush);
+  lie.worker = member->worker() == 0 ? 1 : 0;
+  ASSERT_TRUE(dealer->Send(lie, member->Payload(1)).ok());
+  ExpectCounted("data_worker", before);
+}
+
+TEST_F(DataIntruder, AnExpelledMembersOpenConnectionIsWorthNothing) {
+  const auto member = Member::Join(run_, "outlaw");
+  ASSERT_NE(member, nullptr);
+  const auto dealer = member->Dial();
+  ASSERT_TRUE(dealer->Send(member->Header(FrameKind::kHello), Buffer()).ok());
+  const auto answer = dealer->Receive(kPatience);
+  ASSERT_TRUE(answer.ok() && answer->has_value());
+  const uint64_t before = run_->ShardRefusals(0, "data_worker");
+  ASSERT_TRUE(run_->as_operator().Expel("outlaw", false).ok());
+  EXPECT_TRUE(Eventually("its frames are refused", [&] {
+    dealer->Send(member->Header(FrameKind::kHello), Buffer()).IgnoreError();
+    return run_->ShardRefusals(0, "data_worker") > before;
+  }));
+}
+
+TEST_F(DataIntruder, NaNsAndOversizedNormsAreRejected) {
+  const auto member = Member::Join(run_, "poisoner");
+  ASSERT_NE(member, nullptr);
+  const auto dealer = member->Dial();
+  FrameHeader push = member->Header(FrameKind::kPush);
+  push.round = member->BecomeActive();
+  // To whichever round is open: the others go on without this member.
+  const auto send = [&](float value, float norm) {
+    push.norm = norm;
+    Outcome outcome = Outcome::kNone;
+    EXPECT_TRUE(Eventually("an answer to a push of the open round", [&] {
+      EXPECT_TRUE(dealer->Send(push, member->Payload(value)).ok());
+      const auto answer = dealer->Receive(kPatience);
+      if (!answer.ok() || !answer->has_value()) return true;
+      const FrameHeader& header = (*answer)->header;
+      if (header.kind != FrameKind::kAnswer) return false;  // a merged update
+      outcome = header.outcome;
+      if (outcome != Outcome::kLate && outcome != Outcome::kNotMember) return true;
+      push.round = static_cast<uint32_t>(header.weight);
+      return false;
+    }));
+    return outcome;
+  };
+  const float size = std::sqrt(static_cast<float>(member->PayloadValues()));
+  const ShardState before = run_->ShardStatus(0).state;
+  EXPECT_EQ(send(std::numeric_limits<float>::quiet_NaN(), size), Outcome::kRejected);
+  EXPECT_EQ(send(std::numeric_limits<float>::infinity(), size), Outcome::kRejected);
+  EXPECT_EQ(send(1e-6f, 1e30f), Outcome::kRejected) << "a norm that is not its payload's";
+  EXPECT_GE(run_->ShardStatus(0).state.pushes_rejected, before.pushes_rejected + 3);
+  EXPECT_THAT(run_->LogOf("shard-0"), HasSubstr("rejected"));
+}
+
+TEST_F(DataIntruder, FramesThatAreNoneAreCounted) {
+  const auto member = Member::Join(run_, "babbler");
+  ASSERT_NE(member, nullptr);
+  const auto dealer = member->Dial();
+  const uint64_t before = run_->ShardRefusals(0, "data_frame");
+  // A header that promises another payload than comes with it.
+  auto frame = Seal(member->Header(FrameKind::kPush), member->Payload(1));
+  ASSERT_TRUE(frame.ok());
+  auto& head = const_cast<std::byte&>(frame->head()[8]);
+  head ^= std::byte{1};
+  ASSERT_TRUE(dealer->Send(*frame).ok());
+  ExpectCounted("data_frame", before);
+}
+
+TEST_F(DataIntruder, HugeLengthsAndForgedHellosEndTheirConnection) {
+  // A greeting of ZMTP 3.1 that names CURVE, and then a command of 2^62 bytes.
+  std::string greeting(64, '\0');
+  greeting[0] = '\xff';
+  greeting[9] = '\x7f';
+  greeting[10] = 3;
+  greeting[11] = 1;
+  std::memcpy(greeting.data() + 12, "CURVE", 5);
+  const std::string huge = greeting + std::string("\x06\x40", 2) + std::string(7, '\0');
+  const std::string forged = greeting + std::string("\x04\xc8\x05HELLO\x01\x00", 10) +
+                             std::string(192, '\x5a');  // a box that does not open
+  const uint64_t before = run_->ShardRefusals(0, "data_handshake");
+  for (const std::string& bytes : {huge, forged}) EXPECT_TRUE(EndsConnection(bytes));
+  ExpectCounted("data_handshake", before);
+}
+
+TEST_F(DataIntruder, RecordedBytesCannotBePlayedAgain) {
+  const auto member = Member::Join(run_, "recorded");
+  ASSERT_NE(member, nullptr);
+  const std::string endpoint = run_->DataEndpoint(0);
+  Relay relay(endpoint);
+  const auto dealer = member->Dial(relay.endpoint() + endpoint.substr(endpoint.find('?')));
+  ASSERT_TRUE(dealer->Send(member->Header(FrameKind::kHello), Buffer()).ok());
+  const auto answer = dealer->Receive(kPatience);
+  ASSERT_TRUE(answer.ok() && answer->has_value()) << "through the relay all is well";
+  const std::string recorded = relay.Recorded();
+  ASSERT_GT(recorded.size(), 64u + 200u);
+  const uint64_t before = run_->ShardRefusals(0, "data_handshake");
+  EXPECT_TRUE(EndsConnection(recorded));
+  ExpectCounted("data_handshake", before);
+}
+
+TEST_F(DataIntruder, AFloodOfHalfOpenConnectionsIsLetGoWhileTheRunGoesOn) {
+  constexpr int kConnections = 400;  // at each port
+  std::string control;
+  for (const auto& shard : run_->Status().shards) control = shard.shard.control_endpoint;
+  std::vector<int> fds;
+  for (const std::string& address : {run_->address(), run_->DataEndpoint(0), control}) {
+    for (int i = 0; i < kConnections; ++i) {
+      const int fd = ConnectTo(address);
+      ASSERT_GE(fd, 0) << i << " of " << address;
+      // Every other one begins something that it never ends.
+      if (i % 2 == 1) {
+        EXPECT_EQ(write(fd, "\x16\x03\x01", 3), 3);
+      }
+      fds.push_back(fd);
+    }
+  }
+  ExpectTheRunGoesOn();
+  for (const int fd : fds) {
+    EXPECT_TRUE(HungUp(fd));
+    close(fd);
+  }
+}
+
+TEST_F(DataIntruder, AfterAllThisTheRunGoesOnWithEqualReplicas) { ExpectTheRunGoesOn(); }
+
+}  // namespace
+}  // namespace longwave

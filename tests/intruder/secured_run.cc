@@ -1,0 +1,185 @@
+#include "tests/intruder/secured_run.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/security/credentials.h"
+
+namespace longwave {
+namespace {
+
+SecuredRun* the_run = nullptr;
+
+// A port that was free a moment ago.
+uint16_t FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+uint64_t CountOf(const std::vector<RefusalCount>& refusals, const std::string& reason) {
+  for (const RefusalCount& refusal : refusals) {
+    if (refusal.reason == reason) return refusal.count;
+  }
+  return 0;
+}
+
+class StopTheRun final : public ::testing::Environment {
+  void TearDown() override { SecuredRun::Stop(); }
+};
+[[maybe_unused]] auto* const environment = ::testing::AddGlobalTestEnvironment(new StopTheRun);
+
+}  // namespace
+
+SecuredRun* SecuredRun::Get() {
+  static const bool started = [] {
+    the_run = new SecuredRun;
+    return the_run->Start();
+  }();
+  return started ? the_run : nullptr;
+}
+
+void SecuredRun::Stop() {
+  delete the_run;
+  the_run = nullptr;
+}
+
+SecuredRun::~SecuredRun() {
+  if (up_ != nullptr) {
+    up_->Signal(SIGINT);
+    EXPECT_TRUE(Eventually("the end of the run's processes", [&] {
+      while (up_->ReadLine()) {
+      }
+      return !up_->Running();
+    }));
+  }
+  if (!::testing::UnitTest::GetInstance()->Failed()) std::filesystem::remove_all(root_);
+}
+
+bool SecuredRun::Start() {
+  const char* const binaries = std::getenv("LONGWAVE_BIN");
+  if (binaries == nullptr) {
+    ADD_FAILURE() << "LONGWAVE_BIN: got nothing, wanted the folder of longwave";
+    return false;
+  }
+  root_ =
+      (std::filesystem::path(::testing::TempDir()) / absl::StrCat("longwave-intruder-", getpid()))
+          .string();
+  std::filesystem::create_directories(root_);
+  address_ = absl::StrCat("127.0.0.1:", FreePort());
+  const std::string config = root_ + "/run.yaml";
+  EXPECT_TRUE(
+      WriteTextFile(config,
+                    absl::StrCat("run: {preset: diloco, steps: 1000000, workers: 2, shards: 2,"
+                                 " validation_batches: 1}\n"
+                                 "model: {d_model: 32, layers: 1, heads: 2, context: 32}\n"
+                                 "train: {batch: 1, warmup_steps: 0, threads: 1, device: cpu}\n"
+                                 "sync: {inner_steps: 20, up: {codec: fp32}, clip: 4}\n"
+                                 "cluster: {coordinator: '",
+                                 address_,
+                                 "', grace_min_s: 0.2, grace_max_s: 0.5}\n"
+                                 "security: {mode: 'on', certificate_life_s: 120}\n"),
+                    Secrecy::kPublic)
+          .ok());
+  auto up = Process::Start({.name = "up",
+                            .argv = {absl::StrCat(binaries, "/longwave"), "up", config, "--plain",
+                                     "--name", "run", "--runs-dir", root_ + "/runs"},
+                            .log_file = root_ + "/up.log",
+                            .environment = {}});
+  if (!up.ok()) {
+    ADD_FAILURE() << up.status();
+    return false;
+  }
+  up_ = *std::move(up);
+  const auto trains = [&] {
+    while (up_->ReadLine()) {
+    }
+    if (!up_->Running()) return true;
+    if (operator_ == nullptr && ReadCredentials(credentials("operator")).ok())
+      operator_ = CoordinatorClient::Connect(address_, absl::Seconds(20), credentials("operator"));
+    return operator_ != nullptr && Status().record_count >= 2;
+  };
+  const auto came = Eventually("two rounds of a secured run", trains);
+  if (!came || !up_->Running()) {
+    ADD_FAILURE() << came.message() << up_->FailureSentence() << "\nlogs are in " << root_;
+    return false;
+  }
+  auto certificate = ReadTextFile(credentials("authority") + "/ca.crt");
+  auto key = ReadTextFile(credentials("authority") + "/ca.key");
+  auto authority = Authority::Load(certificate.value_or(""), key.value_or(""));
+  if (!authority.ok()) {
+    ADD_FAILURE() << authority.status();
+    return false;
+  }
+  authority_ = *std::move(authority);
+  return true;
+}
+
+std::string SecuredRun::NewFolder() {
+  const std::string folder = absl::StrCat(root_, "/folder-", folders_++);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+std::string SecuredRun::Forge(const Authority& authority, const Identity& identity,
+                              const Validity& validity) {
+  auto made = MakeCredentials(authority, {identity}, {}, validity);
+  EXPECT_TRUE(made.ok()) << made.status();
+  made->authority = authority_->certificate();
+  std::string folder = NewFolder();
+  EXPECT_TRUE(WriteCredentials(folder, *made).ok());
+  return folder;
+}
+
+RunStatus SecuredRun::Status() {
+  return operator_->GetStatus(std::numeric_limits<uint64_t>::max()).value_or(RunStatus());
+}
+
+ShardReport SecuredRun::ShardStatus(uint32_t shard) {
+  for (const auto& known : Status().shards) {
+    if (known.shard.shard != shard) continue;
+    auto report = ShardClient::Connect(known.shard.control_endpoint, absl::Seconds(20),
+                                       credentials("operator"))
+                      ->GetStatus();
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.value_or(ShardReport());
+  }
+  ADD_FAILURE() << "no shard " << shard;
+  return {};
+}
+
+std::string SecuredRun::DataEndpoint(uint32_t shard) {
+  for (const auto& known : Status().shards) {
+    if (known.shard.shard == shard) return known.shard.data_endpoint;
+  }
+  ADD_FAILURE() << "no shard " << shard;
+  return "";
+}
+
+uint64_t SecuredRun::CoordinatorRefusals(const std::string& reason) {
+  return CountOf(Status().refusals, reason);
+}
+
+uint64_t SecuredRun::ShardRefusals(uint32_t shard, const std::string& reason) {
+  return CountOf(ShardStatus(shard).refusals, reason);
+}
+
+std::string SecuredRun::LogOf(const std::string& process) const {
+  return ReadTextFile(absl::StrCat(root_, "/runs/run/logs/", process, ".log")).value_or("");
+}
+
+}  // namespace longwave

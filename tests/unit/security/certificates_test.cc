@@ -1,0 +1,151 @@
+#include "common/security/certificates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/security/credentials.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'900'000'000);
+constexpr absl::Duration kDay = absl::Hours(24);
+
+std::unique_ptr<Authority> NewAuthority() {
+  auto authority = Authority::Make("test", kNow);
+  EXPECT_TRUE(authority.ok()) << authority.status();
+  return *std::move(authority);
+}
+
+Credentials Make(const Authority& authority, const std::vector<Identity>& identities,
+                 const std::vector<std::string>& hosts = {}) {
+  auto made = MakeCredentials(authority, identities, hosts, {kNow, kDay});
+  EXPECT_TRUE(made.ok()) << made.status();
+  return *std::move(made);
+}
+
+TEST(Certificates, SayWhoseTheyAreAndHowLong) {
+  const auto authority = NewAuthority();
+  const Credentials made =
+      Make(*authority, {WorkerIdentity("a,b URI:longwave:operator"), ShardIdentity(3)},
+           {"host.example", "10.1.2.3"});
+  const auto trust = Trust::Create(made.authority);
+  ASSERT_TRUE(trust.ok());
+  const auto info = (*trust)->Verify(made.certificate, kNow);
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_THAT(info->identities,
+              ElementsAre(WorkerIdentity("a,b URI:longwave:operator"), ShardIdentity(3)));
+  EXPECT_THAT(info->hosts, ElementsAre("host.example", "10.1.2.3"));
+  EXPECT_EQ(info->not_after, kNow + kDay);
+  EXPECT_FALSE(info->is_authority);
+  EXPECT_GT(RenewalDue(*info), kNow + kDay / 2);
+  EXPECT_LT(RenewalDue(*info), kNow + kDay);
+  EXPECT_TRUE(CheckPair(made.certificate, made.key).ok());
+  EXPECT_FALSE(CheckPair(made.certificate, authority->key()).ok());
+}
+
+TEST(Certificates, OfAnotherAuthorityOrTimeAreRefusedForIt) {
+  const auto authority = NewAuthority(), other = NewAuthority();
+  const Credentials made = Make(*authority, {OperatorIdentity()});
+  const auto trust = Trust::Create(authority->certificate());
+  const auto stranger = Trust::Create(other->certificate());
+  ASSERT_TRUE(trust.ok() && stranger.ok());
+  EXPECT_EQ((*stranger)->Verify(made.certificate, kNow).status().code(),
+            absl::StatusCode::kUnauthenticated);
+  const auto late = (*trust)->Verify(made.certificate, kNow + kDay + absl::Seconds(1));
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(late.status().message()), HasSubstr("has expired"));
+  const auto early = (*trust)->Verify(made.certificate, kNow - kDay);
+  EXPECT_THAT(std::string(early.status().message()), HasSubstr("not valid yet"));
+  EXPECT_EQ((*trust)->Verify("no certificate", kNow).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Certificates, OfAProcessSignNoOthers) {
+  const auto authority = NewAuthority();
+  const Credentials made = Make(*authority, {WorkerIdentity("a")});
+  EXPECT_FALSE(Authority::Load(made.certificate, made.key).ok());
+  EXPECT_FALSE(Authority::Load(authority->certificate(), made.key).ok());
+  EXPECT_TRUE(Authority::Load(authority->certificate(), authority->key()).ok());
+}
+
+TEST(Certificates, OfOldAndNewAuthorityAreGoodWhileTheFileHasBoth) {
+  const auto before = NewAuthority(), after = NewAuthority();
+  const auto trust = Trust::Create(before->certificate() + after->certificate());
+  ASSERT_TRUE(trust.ok());
+  EXPECT_TRUE((*trust)->Verify(Make(*before, {OperatorIdentity()}).certificate, kNow).ok());
+  EXPECT_TRUE((*trust)->Verify(Make(*after, {OperatorIdentity()}).certificate, kNow).ok());
+}
+
+TEST(Certificates, AreIssuedToRequestsThatAreSignedAlone) {
+  const auto authority = NewAuthority();
+  const auto key = MakeKey();
+  ASSERT_TRUE(key.ok());
+  auto request = MakeRequest(*key);
+  ASSERT_TRUE(request.ok());
+  EXPECT_TRUE(ReadRequest(*request).ok());
+  EXPECT_EQ(*ReadRequest(*request), *ReadRequest(*MakeRequest(*key))) << "a key is the same key";
+  EXPECT_FALSE(authority->Issue("junk", {OperatorIdentity()}, {}, {kNow, kDay}).ok());
+  EXPECT_FALSE(authority->Issue(*request, {}, {}, {kNow, kDay}).ok());
+  EXPECT_FALSE(
+      authority->Issue(std::string(1 << 20, 'a'), {OperatorIdentity()}, {}, {kNow, kDay}).ok());
+}
+
+class CredentialsFolderTest : public ::testing::Test {
+ protected:
+  CredentialsFolderTest()
+      : folder_((std::filesystem::path(::testing::TempDir()) /
+                 absl::StrCat("longwave-credentials-", getpid()))
+                    .string()) {}
+  ~CredentialsFolderTest() override { std::filesystem::remove_all(folder_); }
+  const std::string folder_;
+};
+
+TEST_F(CredentialsFolderTest, IsReadAsItWasWrittenAndTheKeyIsItsOwnersAlone) {
+  const auto authority = NewAuthority();
+  const Credentials made = Make(*authority, {ShardIdentity(1)});
+  ASSERT_TRUE(WriteCredentials(folder_, made).ok());
+  const auto read = ReadCredentials(folder_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->key, made.key);
+  EXPECT_EQ(read->certificate, made.certificate);
+  struct stat status {};
+  ASSERT_EQ(stat((folder_ + "/tls.key").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  ASSERT_EQ(stat(folder_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+}
+
+TEST_F(CredentialsFolderTest, IsRefusedWithWhatIsWrongInIt) {
+  const auto missing = CheckCredentials(folder_, ShardIdentity(1), kNow);
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("longwave join"));
+  const auto authority = NewAuthority();
+  Credentials made = Make(*authority, {ShardIdentity(1)});
+  ASSERT_TRUE(WriteCredentials(folder_, made).ok());
+  EXPECT_TRUE(CheckCredentials(folder_, ShardIdentity(1), kNow).ok());
+  const auto refused = [&](const Identity& identity, absl::Time now) {
+    return std::string(CheckCredentials(folder_, identity, now).status().message());
+  };
+  EXPECT_THAT(refused(ShardIdentity(2), kNow), HasSubstr("names shard 1, wanted shard 2"));
+  EXPECT_THAT(refused(ShardIdentity(1), kNow + 2 * kDay), HasSubstr("has expired"));
+  made.key = *MakeKey();
+  ASSERT_TRUE(WriteCredentials(folder_, made).ok());
+  EXPECT_THAT(refused(ShardIdentity(1), kNow), HasSubstr("not a pair"));
+  made.authority = NewAuthority()->certificate();
+  ASSERT_TRUE(WriteCredentials(folder_, made).ok());
+  EXPECT_THAT(refused(ShardIdentity(1), kNow), HasSubstr("another authority"));
+}
+
+}  // namespace
+}  // namespace longwave
