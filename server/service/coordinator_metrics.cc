@@ -1,0 +1,294 @@
+#include "server/service/coordinator_metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace longwave {
+namespace {
+
+constexpr double kBytesOfAParameter = 4;
+
+// The label `reason` of refused calls; empty: of no refusal.
+std::string_view ReasonOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+      return "invalid_argument";
+    case absl::StatusCode::kAlreadyExists:
+      return "already_exists";
+    case absl::StatusCode::kFailedPrecondition:
+      return "failed_precondition";
+    case absl::StatusCode::kUnavailable:
+      return "unavailable";
+    case absl::StatusCode::kResourceExhausted:
+      return "resource_exhausted";
+    case absl::StatusCode::kNotFound:
+      return "not_found";
+    case absl::StatusCode::kAborted:
+      return "aborted";
+    default:
+      return "";
+  }
+}
+
+bool IsGone(WorkerPhase phase) {
+  return phase == WorkerPhase::kLost || phase == WorkerPhase::kFailed;
+}
+
+bool IsActive(const MemberStatus& member) {
+  return !IsGone(member.state.phase) && member.state.phase != WorkerPhase::kJoining &&
+         member.member.first_round != kRoundNever;
+}
+
+}  // namespace
+
+void WorkerPace::Take(const WorkerState& state, absl::Time now) {
+  const bool is_new = state.step < at_since_.step || state.tokens < at_since_.tokens ||
+                      state.seconds_computing < at_since_.seconds_computing ||
+                      state.seconds_syncing < at_since_.seconds_syncing;
+  const absl::Duration window = now - since_;
+  if (since_ == absl::InfinitePast() || is_new) {
+    figures_.reset();
+  } else {
+    if (window < (figures_.has_value() ? kWindow : kFirstWindow)) return;
+    if (state.step == at_since_.step) return;
+    const double computing = state.seconds_computing - at_since_.seconds_computing;
+    const double syncing = state.seconds_syncing - at_since_.seconds_syncing;
+    figures_ =
+        Figures{.step_seconds = computing / static_cast<double>(state.step - at_since_.step),
+                .tokens_per_second = static_cast<double>(state.tokens - at_since_.tokens) /
+                                     absl::ToDoubleSeconds(window),
+                .compute_ratio = computing + syncing > 0 ? computing / (computing + syncing) : 0};
+  }
+  since_ = now;
+  at_since_ = state;
+}
+
+CoordinatorMetrics::CoordinatorMetrics(Metrics* metrics, uint64_t rounds)
+    : metrics_(metrics),
+      rounds_finished_(metrics->counter("longwave_coordinator_rounds_finished_total")),
+      steps_(metrics->counter("longwave_coordinator_steps_total")),
+      ddp_bytes_(metrics->counter("longwave_coordinator_ddp_bytes_total")),
+      diloco_bytes_(metrics->counter("longwave_coordinator_diloco_bytes_total")),
+      round_seconds_(metrics->histogram("longwave_coordinator_round_seconds")),
+      worker_heartbeats_(metrics->counter("longwave_coordinator_heartbeats_total", {"worker"})),
+      shard_heartbeats_(metrics->counter("longwave_coordinator_heartbeats_total", {"shard"})),
+      joins_new_(metrics->counter("longwave_coordinator_joins_total", {"new"})),
+      joins_returned_(metrics->counter("longwave_coordinator_joins_total", {"returned"})),
+      departures_silent_(metrics->counter("longwave_coordinator_departures_total", {"silent"})),
+      departures_failed_(metrics->counter("longwave_coordinator_departures_total", {"failed"})),
+      departures_left_(metrics->counter("longwave_coordinator_departures_total", {"left"})),
+      departures_expelled_(metrics->counter("longwave_coordinator_departures_total", {"expelled"})),
+      departures_replaced_(metrics->counter("longwave_coordinator_departures_total", {"replaced"})),
+      shard_restarts_(metrics->counter("longwave_coordinator_shard_restarts_total")),
+      certificates_issued_(metrics->counter("longwave_coordinator_certificates_issued_total")),
+      save_failures_(metrics->counter("longwave_coordinator_save_failures_total")),
+      save_seconds_(metrics->histogram("longwave_coordinator_save_seconds")),
+      heartbeat_ages_(*metrics, "longwave_coordinator_heartbeat_age_seconds"),
+      shard_heartbeat_ages_(*metrics, "longwave_coordinator_shard_heartbeat_age_seconds"),
+      rounds_behind_(*metrics, "longwave_coordinator_worker_rounds_behind"),
+      step_seconds_(*metrics, "longwave_coordinator_worker_step_seconds"),
+      tokens_per_second_(*metrics, "longwave_coordinator_worker_tokens_per_second"),
+      compute_ratios_(*metrics, "longwave_coordinator_worker_compute_ratio"),
+      train_losses_(*metrics, "longwave_coordinator_worker_train_loss") {
+  metrics->gauge("longwave_coordinator_rounds_planned").Set(static_cast<double>(rounds));
+}
+
+void CoordinatorMetrics::SetRun(uint64_t run) {
+  metrics_->SetLabelIfNone("run", absl::StrFormat("%016x", run));
+}
+
+void CoordinatorMetrics::Know(const RunStatus& status) {
+  known_records_ = status.record_count;
+  TakeRecords(status);
+  for (const MemberStatus& member : status.members)
+    is_member_[member.member.worker] = !IsGone(member.state.phase);
+  for (const ShardStatus& shard : status.shards) shards_.insert(shard.shard.shard);
+}
+
+void CoordinatorMetrics::Registered(const RegisterWorker&, uint32_t worker) {
+  const auto [known, is_new] = is_member_.try_emplace(worker, true);
+  if (!is_new) Depart(worker, departures_replaced_);
+  (is_new ? joins_new_ : joins_returned_).Add();
+  known->second = true;
+  paces_.erase(worker);
+}
+
+void CoordinatorMetrics::Registered(const RegisterShard& request) {
+  if (!shards_.insert(request.shard).second) shard_restarts_.Add();
+}
+
+void CoordinatorMetrics::Heard(const WorkerHeartbeat& heartbeat, absl::Time now) {
+  worker_heartbeats_.Add();
+  paces_[heartbeat.worker].Take(heartbeat.state, now);
+  if (!heartbeat.failure.empty()) Depart(heartbeat.worker, departures_failed_);
+  if (heartbeat.leaving) Depart(heartbeat.worker, departures_left_);
+}
+
+void CoordinatorMetrics::Heard(const ShardHeartbeat&) { shard_heartbeats_.Add(); }
+
+void CoordinatorMetrics::Refused(const absl::Status& status) {
+  const std::string_view reason = ReasonOf(status.code());
+  if (!reason.empty())
+    metrics_->counter("longwave_coordinator_calls_refused_total", {reason}).Add();
+}
+
+void CoordinatorMetrics::Expelled(uint32_t worker) { Depart(worker, departures_expelled_); }
+
+void CoordinatorMetrics::Depart(uint32_t worker, Counter& reason) {
+  const auto known = is_member_.find(worker);
+  if (known == is_member_.end() || !std::exchange(known->second, false)) return;
+  reason.Add();
+}
+
+void CoordinatorMetrics::Saved(absl::Duration took, bool ok) {
+  save_seconds_.Observe(absl::ToDoubleSeconds(took));
+  if (!ok) save_failures_.Add();
+}
+
+void CoordinatorMetrics::Take(const RunStatus& status) {
+  TakeRecords(status);
+  TakeMembers(status);
+}
+
+void CoordinatorMetrics::TakeRecords(const RunStatus& status) {
+  for (const RoundRecord& record : status.records) {
+    const uint64_t steps = record.step - std::min(record.step, steps_done_);
+    steps_done_ += steps;
+    member_steps_ += steps * record.members;
+    member_rounds_ += record.members;
+    if (next_record_++ >= known_records_)
+      round_seconds_.Observe(record.seconds - last_record_.seconds);
+    last_record_ = record;
+  }
+}
+
+void CoordinatorMetrics::TakeMembers(const RunStatus& status) {
+  for (const MemberStatus& member : status.members) {
+    const auto known = is_member_.find(member.member.worker);
+    if (known == is_member_.end()) continue;
+    if (member.state.phase == WorkerPhase::kLost) {
+      Depart(member.member.worker, departures_silent_);
+    } else if (!known->second && member.state.phase == WorkerPhase::kJoining) {
+      // It was only silent, and needs no registration.
+      known->second = true;
+      joins_returned_.Add();
+    }
+  }
+}
+
+void CoordinatorMetrics::Refresh(const RunStatus& status, const Refusals& refusals) {
+  Take(status);
+  for (const Refusal refusal : kPeerRefusals) {
+    metrics_->counter("longwave_coordinator_peers_refused_total", {Name(refusal)})
+        .Show(static_cast<double>(refusals.of(refusal)));
+  }
+  metrics_->counter("longwave_coordinator_tokens_refused_total")
+      .Show(static_cast<double>(refusals.of(Refusal::kToken)));
+  ShowRun(status);
+  ShowMembers(status);
+  ShowShards(status);
+}
+
+void CoordinatorMetrics::ShowRun(const RunStatus& status) {
+  const auto set = [this](std::string_view name, double value) {
+    metrics_->gauge(name).Set(value);
+  };
+  for (const RunPhase phase : {RunPhase::kWaiting, RunPhase::kTraining, RunPhase::kFinished,
+                               RunPhase::kFailed, RunPhase::kStopped}) {
+    metrics_->gauge("longwave_coordinator_phase", {Name(phase)}).Set(status.phase == phase);
+  }
+  set("longwave_coordinator_waiting", status.trouble.empty() ? 0 : 1);
+  set("longwave_coordinator_epoch", status.epoch);
+  const double parameters = static_cast<double>(status.parameters);
+  set("longwave_coordinator_parameters", parameters);
+  set("longwave_coordinator_replicas_unequal", status.replicas_equal ? 0 : 1);
+  set("longwave_coordinator_members_wanted", status.workers_wanted);
+  set("longwave_coordinator_shards_wanted", status.shards_wanted);
+  metrics_->counter("longwave_coordinator_training_seconds_total").Show(status.seconds);
+  metrics_->counter("longwave_coordinator_repairs_total").Show(static_cast<double>(status.repairs));
+  const bool is_training = status.phase == RunPhase::kTraining;
+  set("longwave_coordinator_progress_age_seconds",
+      is_training ? std::max(0.0, status.seconds - last_record_.seconds) : 0);
+  if (status.validation_loss.has_value())
+    set("longwave_coordinator_validation_loss", *status.validation_loss);
+
+  rounds_finished_.Show(static_cast<double>(next_record_));
+  steps_.Show(static_cast<double>(steps_done_));
+  ddp_bytes_.Show(kBytesOfAParameter * parameters * static_cast<double>(member_steps_));
+  diloco_bytes_.Show(kBytesOfAParameter * parameters * static_cast<double>(member_rounds_));
+  set("longwave_coordinator_round", next_record_ == 0 ? 0 : last_record_.round + 1.0);
+  if (next_record_ == 0) return;
+  set("longwave_coordinator_train_loss", last_record_.train_loss);
+  set("longwave_coordinator_tokens_per_second", last_record_.tokens_per_second);
+  set("longwave_coordinator_compute_ratio", last_record_.compute_share);
+}
+
+void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
+  std::array<double, 16> by_phase = {};
+  double tokens = 0, pushed = 0, pulled = 0, payload_pushed = 0, payload_pulled = 0;
+  double active = 0, stragglers = 0;
+  uint32_t foremost = 0;
+  for (const MemberStatus& member : status.members) {
+    by_phase[static_cast<size_t>(member.state.phase)] += 1;
+    tokens += static_cast<double>(member.state.tokens);
+    pushed += static_cast<double>(member.state.bytes.pushed);
+    pulled += static_cast<double>(member.state.bytes.pulled);
+    payload_pushed += static_cast<double>(member.state.bytes.payload_pushed);
+    payload_pulled += static_cast<double>(member.state.bytes.payload_pulled);
+    if (IsActive(member)) foremost = std::max(foremost, member.state.round);
+  }
+  std::vector<double> ages, behind, step_seconds, rates, ratios, losses;
+  for (const MemberStatus& member : status.members) {
+    if (!IsGone(member.state.phase)) ages.push_back(member.heartbeat_age_s);
+    if (!IsActive(member)) continue;
+    active += 1;
+    const uint32_t rounds = foremost - member.state.round;
+    stragglers += rounds > 1;
+    behind.push_back(rounds);
+    if (member.state.step > 0) losses.push_back(member.state.train_loss);
+    const auto pace = paces_.find(member.member.worker);
+    if (pace == paces_.end() || !pace->second.figures().has_value()) continue;
+    step_seconds.push_back(pace->second.figures()->step_seconds);
+    rates.push_back(pace->second.figures()->tokens_per_second);
+    ratios.push_back(pace->second.figures()->compute_ratio);
+  }
+  for (const WorkerPhase phase :
+       {WorkerPhase::kStarting, WorkerPhase::kTraining, WorkerPhase::kSyncing,
+        WorkerPhase::kValidating, WorkerPhase::kDone, WorkerPhase::kFailed, WorkerPhase::kLost,
+        WorkerPhase::kJoining}) {
+    metrics_->gauge("longwave_coordinator_members", {Name(phase)})
+        .Set(by_phase[static_cast<size_t>(phase)]);
+  }
+  metrics_->gauge("longwave_coordinator_members_active").Set(active);
+  metrics_->gauge("longwave_coordinator_stragglers").Set(stragglers);
+  metrics_->counter("longwave_coordinator_tokens_total").Show(tokens);
+  metrics_->counter("longwave_coordinator_bytes_total", {"pushed"}).Show(pushed);
+  metrics_->counter("longwave_coordinator_bytes_total", {"pulled"}).Show(pulled);
+  metrics_->counter("longwave_coordinator_payload_bytes_total", {"pushed"}).Show(payload_pushed);
+  metrics_->counter("longwave_coordinator_payload_bytes_total", {"pulled"}).Show(payload_pulled);
+  heartbeat_ages_.Set(std::move(ages));
+  rounds_behind_.Set(std::move(behind));
+  step_seconds_.Set(std::move(step_seconds));
+  tokens_per_second_.Set(std::move(rates));
+  compute_ratios_.Set(std::move(ratios));
+  train_losses_.Set(std::move(losses));
+}
+
+void CoordinatorMetrics::ShowShards(const RunStatus& status) {
+  double up = 0, troubled = 0, silent = 0;
+  std::vector<double> ages;
+  for (const ShardStatus& shard : status.shards) {
+    (shard.silent ? silent : shard.trouble.empty() ? up : troubled) += 1;
+    ages.push_back(shard.heartbeat_age_s);
+  }
+  metrics_->gauge("longwave_coordinator_shards", {"up"}).Set(up);
+  metrics_->gauge("longwave_coordinator_shards", {"troubled"}).Set(troubled);
+  metrics_->gauge("longwave_coordinator_shards", {"silent"}).Set(silent);
+  shard_heartbeat_ages_.Set(std::move(ages));
+}
+
+}  // namespace longwave

@@ -1,0 +1,133 @@
+#ifndef LONGWAVE_SERVER_SERVICE_COORDINATOR_METRICS_H_
+#define LONGWAVE_SERVER_SERVICE_COORDINATOR_METRICS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/metrics/metrics.h"
+#include "common/security/refusals.h"
+#include "common/wire/control.h"
+
+namespace longwave {
+
+// How fast a worker is, from what its heartbeats say of its steps and time: over a window of
+// kWindow or more in which it has made a step, the first one shorter.
+class WorkerPace {
+ public:
+  static constexpr absl::Duration kWindow = absl::Seconds(5);
+  static constexpr absl::Duration kFirstWindow = absl::Seconds(1);
+
+  struct Figures {
+    double step_seconds = 0;  // computing
+    double tokens_per_second = 0;
+    double compute_ratio = 0;
+  };
+
+  // A worker whose counts fall is another process, and begins anew.
+  void Take(const WorkerState& state, absl::Time now);
+  // Of the last whole window; nothing before there was one.
+  const std::optional<Figures>& figures() const { return figures_; }
+
+ private:
+  absl::Time since_ = absl::InfinitePast();
+  WorkerState at_since_;
+  std::optional<Figures> figures_;
+};
+
+// The coordinator's series, from what its core says and what comes in and goes out. Called with the
+// lock of the core held, or by one thread.
+class CoordinatorMetrics {
+ public:
+  // rounds: of the run. `metrics` outlives this.
+  CoordinatorMetrics(Metrics* metrics, uint64_t rounds);
+
+  void SetRun(uint64_t run);  // for the label, if the run has no name
+
+  // What a coordinator that goes on knows of before, with all records, or the next ones: call it
+  // until next_record() is record_count.
+  void Know(const RunStatus& status);
+
+  // What was answered.
+  void Registered(const RegisterWorker& request, uint32_t worker);
+  void Registered(const RegisterShard& request);
+  void Heard(const WorkerHeartbeat& heartbeat, absl::Time now);
+  void Heard(const ShardHeartbeat& heartbeat);
+  void Refused(const absl::Status& status);
+  void Expelled(uint32_t worker);
+  void Issued() { certificates_issued_.Add(); }
+
+  void Saved(absl::Duration took, bool ok);
+
+  // Index of the first record that Take has not had.
+  uint64_t next_record() const { return next_record_; }
+  // How the run is now: records from next_record() on, all members and shards. Often enough to
+  // notice who has gone: kInterval.
+  void Take(const RunStatus& status);
+  static constexpr absl::Duration kInterval = absl::Seconds(1);
+
+  // Take, and all figures of the page.
+  void Refresh(const RunStatus& status, const Refusals& refusals);
+  [[nodiscard]] std::unique_ptr<Metrics::Refresher> OnPage(std::function<void()> refresh) {
+    return metrics_->OnPage(std::move(refresh));
+  }
+
+ private:
+  void TakeRecords(const RunStatus& status);
+  void TakeMembers(const RunStatus& status);
+  void ShowRun(const RunStatus& status);
+  void ShowMembers(const RunStatus& status);
+  void ShowShards(const RunStatus& status);
+  // It was a member until now.
+  void Depart(uint32_t worker, Counter& reason);
+
+  Metrics* const metrics_;
+  Counter& rounds_finished_;
+  Counter& steps_;
+  Counter& ddp_bytes_;
+  Counter& diloco_bytes_;
+  Histogram& round_seconds_;
+  Counter& worker_heartbeats_;
+  Counter& shard_heartbeats_;
+  Counter& joins_new_;
+  Counter& joins_returned_;
+  Counter& departures_silent_;
+  Counter& departures_failed_;
+  Counter& departures_left_;
+  Counter& departures_expelled_;
+  Counter& departures_replaced_;
+  Counter& shard_restarts_;
+  Counter& certificates_issued_;
+  Counter& save_failures_;
+  Histogram& save_seconds_;
+  SpreadGauges heartbeat_ages_;
+  SpreadGauges shard_heartbeat_ages_;
+  SpreadGauges rounds_behind_;
+  SpreadGauges step_seconds_;
+  SpreadGauges tokens_per_second_;
+  SpreadGauges compute_ratios_;
+  SpreadGauges train_losses_;
+
+  uint64_t next_record_ = 0;
+  uint64_t known_records_ = 0;  // of before this process
+  RoundRecord last_record_;     // that Take has had
+  uint64_t steps_done_ = 0;
+  // Sums over the records of steps · members and members.
+  uint64_t member_steps_ = 0;
+  uint64_t member_rounds_ = 0;
+  absl::flat_hash_map<uint32_t, bool> is_member_;  // of every worker ever; false: it has gone
+  absl::flat_hash_map<uint32_t, WorkerPace> paces_;
+  std::set<uint32_t> shards_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_SERVICE_COORDINATOR_METRICS_H_

@@ -1,0 +1,115 @@
+#ifndef LONGWAVE_SERVER_SERVICE_SHARD_METRICS_H_
+#define LONGWAVE_SERVER_SERVICE_SHARD_METRICS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/metrics/metrics.h"
+#include "common/security/refusals.h"
+#include "common/wire/control.h"
+#include "common/wire/frame.h"
+#include "common/wire/traffic.h"
+#include "server/service/measured_files.h"
+#include "server/shard/aggregator.h"
+
+namespace longwave {
+
+// How a shard's data plane is at a moment between two frames.
+struct ShardFigures {
+  ShardState state;
+  bool troubled = false;
+  size_t restoring = 0;  // segments
+  uint32_t epoch = 0;
+  size_t members = 0;
+  size_t connections = 0;
+  size_t segments = 0;
+  Aggregator::OpenFigures open;
+  LinkTraffic traffic;
+  uint64_t frames_refused = 0;
+  uint64_t frames_unsent = 0;
+  uint64_t frames_queued = 0;
+  uint64_t bytes_queued = 0;
+  uint64_t states_written = 0;  // snapshots of segments, by this process
+  uint64_t models_written = 0;
+};
+
+// A shard's series. Those that follow what happens are the data plane's thread's; Show is the
+// page's.
+class ShardMetrics {
+ public:
+  // metrics: outlives this. state_dir: empty: the shard keeps nothing.
+  ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_dir, uint64_t open_bytes_max);
+
+  void SetRun(uint64_t run);  // for the label, if the run has no name
+  // Once the layout is known.
+  void SetSegments(uint32_t first, uint32_t count);
+
+  // --- what happens
+  void Answered(const AnswerPush& answer, absl::Time now);
+  // A merged update goes out, for the first time or again.
+  void Merged(const FrameHeader& merged, absl::Time now);
+  void HeardStranger() { strangers_.Add(); }
+  void DroppedWrongKind() { wrong_kinds_.Add(); }
+  // A segment's residual is measured now and then: kResidualShare of the time at most.
+  static constexpr double kResidualShare = 0.01;
+  bool WantsResidual(absl::Time now) const { return closed_ && now >= residual_at_; }
+  uint32_t residual_segment() const;  // the next one to be measured
+  void TakeResidual(double square_sum, absl::Time began, absl::Time ended);
+
+  DiskFigures& disk() { return disk_; }
+  Histogram& merge_seconds() { return merge_seconds_; }
+
+  // --- for the page
+  void Show(const ShardFigures& figures, const Refusals& refusals,
+            absl::Duration coordinator_silence);
+  [[nodiscard]] std::unique_ptr<Metrics::Refresher> OnPage(std::function<void()> refresh) {
+    return metrics_->OnPage(std::move(refresh));
+  }
+
+ private:
+  struct Segment {
+    std::optional<uint32_t> first_push_round;
+    absl::Time first_push;
+    uint32_t next_to_close = 0;
+    double residual_square_sum = 0;
+  };
+
+  Segment* Find(uint32_t segment);
+  void ShowRefusals(const ShardFigures& figures, const Refusals& refusals);
+  void ShowTraffic(const LinkTraffic& traffic);
+  void ShowDisk(const ShardFigures& figures);
+  // Since a count of snapshots last grew.
+  struct Snapshots {
+    uint64_t written = 0;
+    absl::Time at;
+    void Take(uint64_t count);
+  };
+
+  Metrics* const metrics_;
+  const std::string state_dir_;
+  Counter& strangers_;
+  Counter& wrong_kinds_;
+  Histogram& close_seconds_;
+  Histogram& merge_seconds_;
+  DiskFigures disk_;
+
+  uint32_t first_segment_ = 0;
+  std::vector<Segment> segments_;
+  bool closed_ = false;  // a segment, since the last residual was measured
+  absl::Time residual_at_ = absl::InfinitePast();
+  uint32_t residual_next_ = 0;
+  uint32_t residuals_taken_ = 0;  // until all were
+
+  Snapshots states_;
+  Snapshots models_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_SERVER_SERVICE_SHARD_METRICS_H_

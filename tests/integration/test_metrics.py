@@ -1,0 +1,187 @@
+"""What live processes tell Prometheus: every series of the table, in a form that promtool likes, and figures
+that agree with what the run came to."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from harness import DEADLINE_S, IntegrationTest
+
+ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2, "run__validate_every": 2,
+           "cluster__state_rounds": 2, "cluster__snapshot_rounds": 4}
+REFERENCE = pathlib.Path(__file__).parents[2] / "docs/metrics.md"
+SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+# Rows that these runs have though others need not; without a GPU and without certificates the rest is absent.
+ABSENT = {"longwave_worker_gpu_memory_bytes", "longwave_certificate_expiry_timestamp_seconds"}
+
+
+def table():
+    """Part ("coordinator", …, "every") to names, with their types."""
+    rows, part = {}, None
+    for line in REFERENCE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            part = line.split()[-1].replace("process", "every")
+        elif line.startswith("| `"):
+            name, kind = [cell.strip(" `") for cell in line.split("|")[1:3]]
+            rows.setdefault(part, {})[name] = kind
+    return rows
+
+
+def scrape(address, path="/metrics"):
+    """The page's text; nothing if nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+            return answer.read().decode()
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return None
+
+
+def samples(page):
+    """(name, labels) to value."""
+    found = {}
+    for line in page.splitlines():
+        if line and not line.startswith("#"):
+            name, labels, value = SAMPLE.fullmatch(line).groups()
+            found[name, frozenset(LABEL.findall(labels or ""))] = float(value)
+    return found
+
+
+def total(page, name, **labels):
+    """The sum of the series of that name with these labels."""
+    return sum(value for (known, has), value in samples(page).items()
+               if known == name and set(labels.items()) <= has)
+
+
+class Pages(IntegrationTest):
+    def targets(self, count, name="test"):
+        """Process to address, once that many have said it."""
+        path = self.root / "runs" / name / "prometheus-targets.json"
+        self.await_that(lambda: path.exists() and len(json.loads(path.read_text())) == count)
+        groups = json.loads(path.read_text())
+        for group in groups:
+            self.assertEqual(group["labels"]["run"], name)
+            self.assertEqual(group["labels"]["part"], group["labels"]["process"].split("-")[0])
+        return {group["labels"]["process"]: group["targets"][0] for group in groups}
+
+    def await_that(self, condition):
+        """There is nothing to wait on but the state of files and pages: looks again and again."""
+        end = time.monotonic() + DEADLINE_S
+        while not condition():
+            self.assertLess(time.monotonic(), end, "waited in vain")
+
+    def start_and_train(self, **settings):
+        """An endless run of two shards and two workers, some rounds and a snapshot into it."""
+        child = self.start_up(**{**ENDLESS, **settings})
+        child.await_line("round ")
+        targets = self.targets(5)
+        shards = [targets["shard-0"], targets["shard-1"]]
+        self.await_that(lambda: all(
+            total(scrape(shard), "longwave_shard_snapshots_written_total", kind="model") > 0 for shard in shards))
+        # The hub's first window of a worker is a second long.
+        self.await_that(lambda: "longwave_coordinator_worker_step_seconds" in scrape(targets["coordinator"]))
+        return targets
+
+    def test_every_row_of_the_table_is_on_the_page_of_a_live_process(self):
+        targets = self.start_and_train()
+        rows = table()
+        seen = set()
+        for process, address in targets.items():
+            part = process.split("-")[0]
+            page = samples(scrape(address))
+            names = {name for name, _ in page}
+            for name, kind in {**rows[part], **rows["every"]}.items():
+                wanted = [f"{name}_bucket", f"{name}_sum", f"{name}_count"] if kind == "histogram" else [name]
+                if names.issuperset(wanted):
+                    seen.add(name)
+                elif name != "longwave_worker_validation_loss":  # one of the workers has it
+                    self.assertIn(name, ABSENT, f"is not on the page of {process}")
+            for name, labels in page:
+                self.assertIn(("run", "test"), labels, name)
+                if part != "coordinator":
+                    wanted = ("worker", process) if part == "worker" else ("shard", process.split("-")[1])
+                    self.assertIn(wanted, labels, name)
+            known = set(rows[part]) | set(rows["every"])
+            self.assertEqual({re.sub("_(bucket|sum|count)$", "", name) for name in names} - known, set())
+            self.assertEqual(scrape(address, "/healthz"), "ok\n")
+        self.assertEqual({name for names in rows.values() for name in names} - seen, ABSENT)
+
+    def test_promtool_finds_nothing_to_say(self):
+        promtool = shutil.which("promtool")
+        if promtool is None:
+            self.skipTest("promtool (Debian's package prometheus) is not installed")
+        targets = self.start_and_train()
+        for process in ("coordinator", "shard-0", "worker-0", "worker-1"):
+            checked = subprocess.run([promtool, "check", "metrics"], input=scrape(targets[process]), text=True,
+                                     capture_output=True, check=False)
+            self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""), process)
+
+    def test_they_agree_with_the_summary(self):
+        child = self.start_up(run__steps=240, sync__inner_steps=4, run__validate_every=10)
+        targets = self.targets(5)
+        # The coordinator stays for a moment when the run is over.
+        last = {}
+        finished = False
+        while not finished:
+            for process, address in targets.items():
+                last[process] = scrape(address) or last.get(process)
+            finished = total(last["coordinator"], "longwave_coordinator_phase", phase="finished") == 1
+            if child.process.poll() is not None:
+                break
+        status, output, errors = child.finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertTrue(finished, "the end was not seen")
+        summary = json.loads((self.root / "runs/test/summary.json").read_text(encoding="utf-8"))
+        page = last["coordinator"]
+        for name, labels, key in (
+                ("rounds_finished_total", {}, "rounds"), ("steps_total", {}, "steps"),
+                ("parameters", {}, "params"), ("tokens_total", {}, "tokens"),
+                ("ddp_bytes_total", {}, "bytes_ddp_fp32"), ("diloco_bytes_total", {}, "bytes_diloco_fp32"),
+                ("payload_bytes_total", {"direction": "pushed"}, "payload_bytes_pushed"),
+                ("payload_bytes_total", {"direction": "pulled"}, "payload_bytes_pulled"),
+                ("train_loss", {}, "train_loss"), ("validation_loss", {}, "val_loss"),
+                ("repairs_total", {}, "repairs")):
+            self.assertAlmostEqual(total(page, f"longwave_coordinator_{name}", **labels), summary[key], msg=name)
+        self.assertEqual(total(page, "longwave_coordinator_replicas_unequal"), 0)
+        self.assertEqual(total(page, "longwave_coordinator_joins_total", how="new"), 2)
+        self.assertEqual(total(page, "longwave_coordinator_departures_total"), 0)
+        # Each worker's page is some moments older than its end.
+        for worker in ("worker-0", "worker-1"):
+            self.assertLessEqual(total(last[worker], "longwave_worker_steps_total"), 240)
+            self.assertGreater(total(last[worker], "longwave_worker_steps_total"), 0)
+
+    def test_a_killed_process_serves_where_it_did(self):
+        targets = self.start_and_train()
+        page = scrape(targets["shard-0"])
+        start = total(page, "process_start_time_seconds")
+        command = f"--shard\0{0}".encode()
+        for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
+            try:
+                line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if command in line and str(self.root).encode() in line:
+                os.kill(pid, signal.SIGKILL)
+        self.await_that(lambda: (again := scrape(targets["shard-0"])) is not None
+                        and total(again, "process_start_time_seconds") > start)
+        self.await_that(lambda: total(
+            scrape(targets["coordinator"]), "longwave_coordinator_shard_restarts_total") == 1)
+
+    def test_nothing_listens_if_told_so(self):
+        done = self.up("--set", "metrics.listen=")
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        self.assertFalse((done.folder / "prometheus-targets.json").exists())
+        for log in (done.folder / "logs").iterdir():
+            self.assertNotIn("metrics http", log.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    unittest.main()

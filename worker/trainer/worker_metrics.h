@@ -1,0 +1,126 @@
+#ifndef LONGWAVE_WORKER_TRAINER_WORKER_METRICS_H_
+#define LONGWAVE_WORKER_TRAINER_WORKER_METRICS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/layout/layout.h"
+#include "common/metrics/metrics.h"
+#include "common/wire/buffer.h"
+#include "common/wire/control.h"
+#include "kernels/ops.h"
+#include "worker/sync/fragment_sync.h"
+#include "worker/trainer/trainer_host.h"
+
+namespace longwave {
+
+// A worker's series, from what its trainer does. The trainer's thread calls it, the page's only
+// reads. What costs time beyond a few additions (norm and cosine of merged updates) is measured in
+// as many syncs as take kMeasuringShare of the time.
+class WorkerMetrics final : public SyncObserver {
+ public:
+  static constexpr double kMeasuringShare = 0.002;
+
+  // metrics: null: nobody looks at them. All outlive this.
+  WorkerMetrics(Metrics* metrics, const Layout* layout, uint64_t run_seed, const TrainerHost* host);
+
+  // Where time goes: the label `phase`. For PhaseTimer.
+  enum class Phase : uint8_t {
+    kData,
+    kForwardBackward,
+    kOptimizer,
+    kEncode,
+    kSend,
+    kWait,
+    kDecode,
+    kValidate,
+    kCheckpoint,
+    kCatchUp
+  };
+  Counter* seconds(Phase phase) { return seconds_[static_cast<size_t>(phase)]; }
+
+  void Show(const WorkerState& state);
+  void ShowLearningRate(double learning_rate) { learning_rate_.Set(learning_rate); }
+  void ShowGradientNorm(double norm) { gradient_norm_.Set(norm); }
+  void ShowValidationLoss(double loss) { validation_loss_.Set(loss); }
+  void StepDone(absl::Duration took);
+  // newest_open: round of any segment that was heard of.
+  void RoundDone(uint32_t round, uint32_t newest_open);
+  void ShowDevice(const KernelOps& ops);
+
+  void SyncBegins();
+  void OnPush(const SegmentPush& push, const EncodeReport& report) override;
+  void OnApplied(const Settled& settled) override;
+  // blocked: the time that it kept the trainer from computing.
+  void SyncDone(const SyncSeconds& seconds, absl::Duration blocked);
+
+  void CaughtUp() { catch_ups_.Add(); }
+  // Totals since the process began.
+  void ShowRepairs(uint64_t count) { repairs_.Show(static_cast<double>(count)); }
+  void ShowSnapshotsSent(uint64_t count) { snapshots_sent_.Show(static_cast<double>(count)); }
+  void ShowCheckpoints(uint64_t written, uint64_t failed);
+
+ private:
+  // Of a segment's last sync.
+  struct Segment {
+    double signal_square_sum = 0;
+    double momentum_square_sum = 0;
+    double sent_square_sum = 0;
+    double update_square_sum = 0;
+    uint64_t payload_bytes = 0;
+  };
+
+  void RefreshPage();
+  void Measure(const Settled& settled);
+
+  const std::unique_ptr<Metrics> own_metrics_;
+  Metrics& metrics_;
+  const Layout* const layout_;
+  const uint64_t run_seed_;
+  const TrainerHost* const host_;
+
+  std::vector<Counter*> seconds_;  // by Phase
+  Gauge& train_loss_;
+  Gauge& validation_loss_;
+  Gauge& learning_rate_;
+  Gauge& gradient_norm_;
+  Gauge& round_;
+  Gauge& rounds_behind_;
+  Gauge& compute_ratio_;
+  Counter& steps_;
+  Counter& tokens_;
+  Counter& rounds_;
+  Counter& accepted_;
+  Counter& late_;
+  Counter& unknown_;
+  Counter& ddp_bytes_;
+  Counter& diloco_bytes_;
+  Counter& catch_ups_;
+  Counter& repairs_;
+  Counter& snapshots_sent_;
+  Counter& checkpoints_;
+  Counter& checkpoint_failures_;
+  Histogram& step_seconds_;
+  Histogram& sync_seconds_;
+
+  std::vector<Segment> segments_;
+  const absl::Time began_;
+  absl::Duration measuring_;    // that it took so far
+  bool measures_ = false;       // this sync
+  bool has_updates_ = false;    // of all segments
+  uint32_t sampled_ = 0;        // the segment whose cosine is next
+  std::optional<Buffer> sent_;  // of that segment, in this sync
+  SyncSeconds taken_;           // of FragmentSync's, by SyncDone
+
+  std::atomic<int64_t> checkpoint_at_ns_ = 0;      // of MonotonicNow; 0: none yet
+  std::unique_ptr<Metrics::Refresher> refresher_;  // last: reads the above
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_TRAINER_WORKER_METRICS_H_
