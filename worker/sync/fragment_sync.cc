@@ -17,28 +17,37 @@ constexpr absl::Duration kPatience = absl::Milliseconds(50);
 }  // namespace
 
 absl::Status FragmentSync::Post(SegmentPush push) {
+  Stopwatch stopwatch(&seconds_.sending);
   LONGWAVE_RETURN_IF_ERROR(exchange_->Post(std::move(push)));
   ++awaited_;
   return absl::OkStatus();
 }
 
+absl::StatusOr<SyncPipeline::Push> FragmentSync::Encode(uint32_t segment) {
+  Stopwatch stopwatch(&seconds_.encoding);
+  return pipeline_->Encode(segment);
+}
+
 absl::Status FragmentSync::Send(uint32_t round, uint32_t fragment, double learning_rate,
                                 uint32_t epoch, uint64_t weight,
                                 const BeforePosting& before_posting) {
-  Stopwatch stopwatch(&seconds_.encoding);
   round_ = round;
   missing_.clear();
   unknown_fates_ = late_ = 0;
-  LONGWAVE_RETURN_IF_ERROR(pipeline_->BeginFragment(round, fragment, learning_rate));
+  {
+    Stopwatch stopwatch(&seconds_.encoding);
+    LONGWAVE_RETURN_IF_ERROR(pipeline_->BeginFragment(round, fragment, learning_rate));
+  }
   std::vector<SegmentPush> held;  // until before_posting has seen them all
   for (uint32_t s = fragment; s < segment_count_; s += pipeline_->fragment_count()) {
-    LONGWAVE_ASSIGN_OR_RETURN(SyncPipeline::Push encoded, pipeline_->Encode(s));
+    LONGWAVE_ASSIGN_OR_RETURN(SyncPipeline::Push encoded, Encode(s));
     SegmentPush push = {.epoch = epoch,
                         .round = round,
                         .segment = s,
                         .payload = std::move(encoded.payload),
                         .norm = encoded.norm,
                         .weight = weight};
+    if (observer_ != nullptr) observer_->OnPush(push, pipeline_->report(s));
     if (before_posting != nullptr) {
       held.push_back(std::move(push));
     } else {
@@ -77,9 +86,11 @@ absl::Status FragmentSync::ApplyNext(const std::function<bool()>& stopped) {
   if (settled->fate == Fate::kUnknown) ++unknown_fates_;
   if (settled->gone) {
     missing_.push_back(settled->segment);
-    return absl::OkStatus();
+  } else {
+    LONGWAVE_RETURN_IF_ERROR(pipeline_->Apply(settled->segment, settled->merged));
   }
-  return pipeline_->Apply(settled->segment, settled->merged);
+  if (observer_ != nullptr) observer_->OnApplied(*settled);
+  return absl::OkStatus();
 }
 
 }  // namespace longwave

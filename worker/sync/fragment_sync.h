@@ -15,8 +15,19 @@ namespace longwave {
 // Where the time of a worker's syncs goes.
 struct SyncSeconds {
   double encoding = 0;
+  double sending = 0;  // handing contributions to the exchange
   double waiting = 0;  // for merged updates
   double decoding = 0;
+};
+
+// Sees what goes through a worker's syncs, on the thread that calls them.
+class SyncObserver {
+ public:
+  virtual ~SyncObserver() = default;
+  // A contribution, before it is posted.
+  virtual void OnPush(const SegmentPush& push, const EncodeReport& report) = 0;
+  // What became of it, after its update was applied, or found to be gone.
+  virtual void OnApplied(const Settled& settled) = 0;
 };
 
 // The caller's side of a sync: Send and, now or some inner steps later, Apply. Between the two, and
@@ -31,9 +42,13 @@ class FragmentSync {
   // a shard can have it. An error ends the sync before anything was posted.
   using BeforePosting = std::function<absl::Status(std::span<const SegmentPush>)>;
 
-  // All outlive this.
-  FragmentSync(SyncPipeline* pipeline, Exchange* exchange, uint32_t segment_count)
-      : pipeline_(pipeline), exchange_(exchange), segment_count_(segment_count) {}
+  // All outlive this. observer: may be null.
+  FragmentSync(SyncPipeline* pipeline, Exchange* exchange, uint32_t segment_count,
+               SyncObserver* observer = nullptr)
+      : pipeline_(pipeline),
+        exchange_(exchange),
+        segment_count_(segment_count),
+        observer_(observer) {}
 
   // Encodes the fragment's segments and posts each as soon as it is encoded, or all of them once
   // `before_posting` has seen them. epoch: of the membership; weight: tokens behind the signal.
@@ -59,12 +74,14 @@ class FragmentSync {
   const SyncSeconds& seconds() const { return seconds_; }
 
  private:
+  absl::StatusOr<SyncPipeline::Push> Encode(uint32_t segment);
   absl::Status Post(SegmentPush push);
   absl::Status ApplyNext(const std::function<bool()>& stopped);
 
   SyncPipeline* const pipeline_;
   Exchange* const exchange_;
   const uint32_t segment_count_;
+  SyncObserver* const observer_;
   uint32_t round_ = 0;
   uint32_t awaited_ = 0;  // posted, and not applied yet
   std::vector<uint32_t> missing_;

@@ -336,6 +336,7 @@ absl::Status CatchUp::RepairIfTold(uint32_t next) {
   Log(LogLevel::kWarning,
       absl::StrCat("after round ", repair->round, " this replica differs from the others in ",
                    segments.size(), " of ", SegmentCount(), " segments: they are fetched anew"));
+  ++repairs_;
   taken_ = {};
   heard_.assign(SegmentCount(), true);
   for (const uint32_t s : segments) {
@@ -374,6 +375,7 @@ absl::Status CatchUp::Attend() {
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::vector<float>> arrays,
                               parts_.pipeline->ExportSegment(segment));
     const std::vector<std::span<const float>> views(arrays.begin(), arrays.end());
+    ++snapshots_sent_;
     return parts_.exchange->PostSnapshot(segment, round, EncodeSnapshotPayload(views));
   }
   return absl::OkStatus();

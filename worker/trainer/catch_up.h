@@ -87,6 +87,10 @@ class CatchUp {
   // for (one a call).
   absl::Status Attend();
 
+  // Since it was made.
+  uint64_t repairs() const { return repairs_; }
+  uint64_t snapshots_sent() const { return snapshots_sent_; }
+
  private:
   // A push that was posted here, and how to undo it in the residual.
   using Undo = std::function<absl::Status(const SegmentPush& push)>;
@@ -122,6 +126,8 @@ class CatchUp {
   std::vector<float> initial_;             // while it is needed
   std::vector<uint32_t> repaired_before_;  // by segment: repairs of rounds before this one are done
   bool refused_repair_ = false;            // was said
+  uint64_t repairs_ = 0;
+  uint64_t snapshots_sent_ = 0;
   std::map<uint32_t, uint32_t> asks_;      // of shards for snapshots: round by segment
 
   // Of one Join, for the log.

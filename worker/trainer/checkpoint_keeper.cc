@@ -15,6 +15,7 @@ absl::Status CheckpointKeeper::Keep(uint32_t round, uint32_t fragment, const Wor
   if (!keeps()) return absl::OkStatus();
   if (owner_.every == 0 || round % owner_.every != 0) return Retire();
   const absl::Status written = Write(round, fragment, state, pipeline, optimizer, pushes);
+  ++(written.ok() ? written_ : failed_);
   if (written.ok()) {
     if (std::exchange(failing_, false)) Log(LogLevel::kInfo, "checkpoints are written again");
     return written;

@@ -35,6 +35,9 @@ class CheckpointKeeper {
   explicit CheckpointKeeper(CheckpointOwner owner) : owner_(std::move(owner)) {}
 
   bool keeps() const { return owner_.folder != nullptr; }
+  // Checkpoints that were written, and that the disk did not take.
+  uint64_t written() const { return written_; }
+  uint64_t failed() const { return failed_; }
 
   // Just before the pushes of a fragment are posted. A disk that takes no checkpoint is told in the
   // log, and the run goes on; an error: not even the last one could be made stale.
@@ -53,6 +56,8 @@ class CheckpointKeeper {
 
   const CheckpointOwner owner_;
   bool failing_ = false;  // was said
+  uint64_t written_ = 0;
+  uint64_t failed_ = 0;
 };
 
 }  // namespace longwave

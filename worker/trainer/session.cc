@@ -291,6 +291,11 @@ uint32_t Session::epoch() const {
   return membership_.epoch;
 }
 
+absl::Duration Session::coordinator_silence() const {
+  std::lock_guard lock(mutex_);
+  return Silence();
+}
+
 bool Session::validates() const {
   std::lock_guard lock(mutex_);
   return validates_;

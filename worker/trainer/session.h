@@ -82,6 +82,7 @@ class Session final : public TrainerHost {
   uint32_t epoch() const override;
   bool validates() const override;
   bool stop_requested() const override { return stop_->requested(); }
+  absl::Duration coordinator_silence() const override;
   void SetState(const WorkerState& state) override;
   void Report(RoundReport report) override;
   uint32_t first_round() const override;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/sync/stopwatch.h"
@@ -52,8 +53,9 @@ Trainer::Trainer(TrainerParts parts)
       plan_(config_.sync.inner_steps, parts_.pipeline->fragment_count(), config_.sync.overlap,
             config_.run.steps),
       rounds_(plan_.round_count()),
+      metrics_(parts_.metrics, parts_.layout, config_.run.seed, parts_.host),
       sync_(parts_.pipeline, parts_.exchange,
-            static_cast<uint32_t>(parts_.layout->segments().size())),
+            static_cast<uint32_t>(parts_.layout->segments().size()), &metrics_),
       catch_up_(PartsOfCatchUp()),
       keeper_({.folder = parts_.folder,
                .layout = parts_.layout,
@@ -85,7 +87,7 @@ CatchUpParts Trainer::PartsOfCatchUp() {
               },
           .before_fill =
               [this](uint32_t round, uint32_t fragment, std::span<const SegmentPush> pushes) {
-                return keeper_.Keep(round, fragment, state_, *parts_.pipeline, *optimizer_, pushes);
+                return KeepCheckpoint(round, fragment, pushes);
               }};
 }
 
@@ -97,12 +99,12 @@ absl::StatusOr<FinalReport> Trainer::Run() {
   LONGWAVE_ASSIGN_OR_RETURN(uint32_t round, Begin());
   while (round < rounds_) {
     LONGWAVE_ASSIGN_OR_RETURN(const bool whole, TrainRound(round));
-    if (whole) LONGWAVE_RETURN_IF_ERROR(catch_up_.RepairIfTold(round + 1));
+    if (whole) LONGWAVE_RETURN_IF_ERROR(RepairIfTold(round + 1));
     if (whole && !catch_up_.IsBehind(round + 1)) {
       ++round;
       continue;
     }
-    LONGWAVE_ASSIGN_OR_RETURN(round, catch_up_.Join());
+    LONGWAVE_ASSIGN_OR_RETURN(round, CatchUpWith(std::nullopt));
     GoTo(round);
   }
   LogSeconds();
@@ -120,11 +122,29 @@ absl::StatusOr<uint32_t> Trainer::Begin() {
                      ", and more was pushed since: of it only the optimizer is of use"));
     found.reset();
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const uint32_t round, found.has_value()
-                                                      ? catch_up_.Resume(found->checkpoint)
-                                                      : catch_up_.Join());
+  LONGWAVE_ASSIGN_OR_RETURN(const uint32_t round, CatchUpWith(found));
   GoTo(round);
   return round;
+}
+
+absl::StatusOr<uint32_t> Trainer::CatchUpWith(const std::optional<WorkerFolder::Found>& found) {
+  const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kCatchUp));
+  metrics_.CaughtUp();
+  return found.has_value() ? catch_up_.Resume(found->checkpoint) : catch_up_.Join();
+}
+
+absl::Status Trainer::RepairIfTold(uint32_t next) {
+  const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kCatchUp));
+  return catch_up_.RepairIfTold(next);
+}
+
+absl::Status Trainer::KeepCheckpoint(uint32_t round, uint32_t fragment,
+                                     std::span<const SegmentPush> pushes) {
+  const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kCheckpoint));
+  const absl::Status kept =
+      keeper_.Keep(round, fragment, state_, *parts_.pipeline, *optimizer_, pushes);
+  metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
+  return kept;
 }
 
 absl::Status Trainer::LoadOptimizer(Checkpoint& checkpoint) {
@@ -177,23 +197,31 @@ absl::Status Trainer::SyncFragment(const SyncPoint& point) {
                 .step = state_.step,
                 .train_loss = state_.train_loss,
                 .tokens = state_.tokens};
+  double blocked = 0;
+  metrics_.SyncBegins();
   {
     SetPhase(WorkerPhase::kSyncing);
     Stopwatch stopwatch(&state_.seconds_syncing);
+    Stopwatch blocked_stopwatch(&blocked);
     const uint64_t steps = std::min(point.steps, point.signal_step - began_step_);
     const uint64_t tokens = steps * config_.train.batch * config_.model.context;
     FragmentSync::BeforePosting keep;
     if (keeper_.keeps()) {
       keep = [&](std::span<const SegmentPush> pushes) {
-        return keeper_.Keep(point.round, point.fragment, state_, *parts_.pipeline, *optimizer_,
-                            pushes);
+        return KeepCheckpoint(point.round, point.fragment, pushes);
       };
     }
     LONGWAVE_RETURN_IF_ERROR(sync_.Send(point.round, point.fragment, learning_rate_,
                                         parts_.host->epoch(), tokens, keep));
   }
   LONGWAVE_RETURN_IF_ERROR(TrainTo(point.apply_step));
-  return ApplyFragment();
+  {
+    SetPhase(WorkerPhase::kSyncing);
+    Stopwatch stopwatch(&blocked);
+    LONGWAVE_RETURN_IF_ERROR(ApplyFragment());
+  }
+  metrics_.SyncDone(sync_.seconds(), absl::Seconds(blocked));
+  return ApplyInner();
 }
 
 absl::Status Trainer::TrainTo(uint64_t step) {
@@ -205,6 +233,7 @@ absl::Status Trainer::TrainTo(uint64_t step) {
     if (parts_.host->stop_requested()) return Cancelled();
     LONGWAVE_RETURN_IF_ERROR(catch_up_.Attend());
     Stopwatch stopwatch(&state_.seconds_computing);
+    const absl::Time began = MonotonicNow();
     const uint64_t into = state_.step % inner_steps;
     if (into == 0) round_loss_sum_ = 0;
     state_.round = static_cast<uint32_t>(state_.step / inner_steps);
@@ -213,24 +242,26 @@ absl::Status Trainer::TrainTo(uint64_t step) {
     if (!inner_at_sync) LONGWAVE_RETURN_IF_ERROR(ClipGradient());
     if (IsPseudoGradient(config_)) LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate_));
     state_.train_loss = round_loss_sum_ / static_cast<double>(into + 1);
-    parts_.host->SetState(state_);
+    TellState();
+    metrics_.ShowLearningRate(learning_rate_);
+    metrics_.StepDone(MonotonicNow() - began);
   }
   return absl::OkStatus();
 }
 
 absl::Status Trainer::ApplyFragment() {
-  {
-    SetPhase(WorkerPhase::kSyncing);
-    Stopwatch stopwatch(&state_.seconds_syncing);
-    absl::Status attended;
-    const absl::Status applied = sync_.Apply([&] {
-      attended.Update(catch_up_.Attend());
-      return !attended.ok() || parts_.host->stop_requested();
-    });
-    state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
-    LONGWAVE_RETURN_IF_ERROR(attended);
-    LONGWAVE_RETURN_IF_ERROR(applied);
-  }
+  Stopwatch stopwatch(&state_.seconds_syncing);
+  absl::Status attended;
+  const absl::Status applied = sync_.Apply([&] {
+    attended.Update(catch_up_.Attend());
+    return !attended.ok() || parts_.host->stop_requested();
+  });
+  state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
+  LONGWAVE_RETURN_IF_ERROR(attended);
+  return applied;
+}
+
+absl::Status Trainer::ApplyInner() {
   if (config_.sync.update != UpdateRule::kInner) return absl::OkStatus();
   // The merged gradient stands where the own one stood: every replica takes the same step.
   Stopwatch stopwatch(&state_.seconds_computing);
@@ -240,8 +271,15 @@ absl::Status Trainer::ApplyFragment() {
 
 absl::Status Trainer::EndRound(uint32_t round) {
   RoundReport report = std::exchange(round_end_, {});
-  LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
+  {
+    const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kDecode));
+    LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
+  }
   LONGWAVE_RETURN_IF_ERROR(Validate(round));
+  metrics_.RoundDone(round, parts_.exchange->NewestOpenRound());
+  metrics_.ShowDevice(*parts_.ops);
+  metrics_.ShowRepairs(catch_up_.repairs());
+  metrics_.ShowSnapshotsSent(catch_up_.snapshots_sent());
   if (validated_round_ == round) report.validation_loss = validation_loss_;
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;
@@ -251,8 +289,13 @@ absl::Status Trainer::EndRound(uint32_t round) {
 }
 
 absl::Status Trainer::ForwardBackward() {
-  const Batch batch = parts_.corpus->TrainBatch(config_.run.seed, parts_.worker, state_.step,
-                                                config_.train.batch, config_.model.context);
+  Batch batch;
+  {
+    const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kData));
+    batch = parts_.corpus->TrainBatch(config_.run.seed, parts_.worker, state_.step,
+                                      config_.train.batch, config_.model.context);
+  }
+  const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kForwardBackward));
   LONGWAVE_ASSIGN_OR_RETURN(const double loss, parts_.replica->ForwardBackward(batch));
   if (!std::isfinite(loss)) {
     return absl::DataLossError(
@@ -269,12 +312,16 @@ absl::Status Trainer::ForwardBackward() {
 absl::Status Trainer::ClipGradient() {
   // Without a bound nobody wants to know the norm.
   if (config_.train.clip_norm == 0) return absl::OkStatus();
-  return ClipToNorm(*parts_.ops, parts_.exec, config_.train.clip_norm, parts_.replica->gradient(),
-                    parts_.replica->parameter_count())
-      .status();
+  const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const double norm, ClipToNorm(*parts_.ops, parts_.exec, config_.train.clip_norm,
+                                    parts_.replica->gradient(), parts_.replica->parameter_count()));
+  metrics_.ShowGradientNorm(norm);
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::InnerStep(double learning_rate) {
+  const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
   return optimizer_->Step(parts_.replica->gradient(), learning_rate, parts_.replica->theta());
 }
 
@@ -293,6 +340,7 @@ absl::Status Trainer::Validate(uint32_t round) {
   const bool due = (round + 1) % interval == 0 || round + 1 == rounds_;
   if (!due || !parts_.host->validates()) return absl::OkStatus();
   SetPhase(WorkerPhase::kValidating);
+  const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kValidate));
   // What is validated is the anchor: where training has gone on from it, it takes θ's place.
   LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->SwapAnchor());
   const absl::StatusOr<double> validated = ValidationLoss();
@@ -303,6 +351,7 @@ absl::Status Trainer::Validate(uint32_t round) {
                                             " (wanted a finite number)"));
   }
   validation_loss_ = loss;
+  metrics_.ShowValidationLoss(loss);
   validated_round_ = round;
   return absl::OkStatus();
 }
@@ -333,7 +382,7 @@ absl::StatusOr<FinalReport> Trainer::Conclude() {
 absl::Status Trainer::RepairLast() {
   const std::optional<Repair> repair = parts_.host->repair();
   if (!repair.has_value() || uint64_t{repair->round} + 1 != rounds_) return absl::OkStatus();
-  LONGWAVE_RETURN_IF_ERROR(catch_up_.RepairIfTold(static_cast<uint32_t>(rounds_)));
+  LONGWAVE_RETURN_IF_ERROR(RepairIfTold(static_cast<uint32_t>(rounds_)));
   RoundReport report{.round = repair->round, .step = state_.step, .again = true};
   report.train_loss = state_.train_loss;
   LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
@@ -375,7 +424,12 @@ void Trainer::LogSeconds() const {
 
 void Trainer::SetPhase(WorkerPhase phase) {
   state_.phase = phase;
+  TellState();
+}
+
+void Trainer::TellState() {
   parts_.host->SetState(state_);
+  metrics_.Show(state_);
 }
 
 absl::Status Trainer::Cancelled() const {

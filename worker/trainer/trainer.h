@@ -25,6 +25,7 @@
 #include "worker/trainer/checkpoint_keeper.h"
 #include "worker/trainer/schedule.h"
 #include "worker/trainer/trainer_host.h"
+#include "worker/trainer/worker_metrics.h"
 
 namespace longwave {
 
@@ -47,6 +48,7 @@ struct TrainerParts {
   WorkerFolder* folder = nullptr;
   // What the replica began with, flat, in host memory; asked for only to repair it.
   std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
+  Metrics* metrics = nullptr;  // of the process, of part kWorker; null: nobody looks at them
 };
 
 // A run as one worker lives it: inner steps (pseudo-gradient) or one gradient; a fragment's signal;
@@ -85,6 +87,8 @@ class Trainer {
   // One batch into gradient(); adds to the round's loss.
   absl::Status ForwardBackward();
   absl::Status ApplyFragment();
+  // The inner optimizer's step with the merged gradient, where it takes that.
+  absl::Status ApplyInner();
   absl::Status EndRound(uint32_t round);
   absl::Status Validate(uint32_t round);
   absl::StatusOr<double> ValidationLoss();
@@ -93,6 +97,12 @@ class Trainer {
   absl::Status RepairLast();
   absl::StatusOr<FinalReport> Finish();
   void SetPhase(WorkerPhase phase);
+  void TellState();
+  absl::Status KeepCheckpoint(uint32_t round, uint32_t fragment,
+                              std::span<const SegmentPush> pushes);
+  // The round to go on with, once the replica is at the present.
+  absl::StatusOr<uint32_t> CatchUpWith(const std::optional<WorkerFolder::Found>& found);
+  absl::Status RepairIfTold(uint32_t next);
   absl::Status Cancelled() const;
 
   // What catching up wants of the trainer.
@@ -110,6 +120,7 @@ class Trainer {
   const Schedule schedule_;
   const SyncPlan plan_;
   const uint64_t rounds_;
+  WorkerMetrics metrics_;
   FragmentSync sync_;
   CatchUp catch_up_;
   CheckpointKeeper keeper_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/wire/control.h"
 
 namespace longwave {
@@ -18,6 +19,8 @@ class TrainerHost {
   virtual uint32_t epoch() const = 0;  // of the membership, now
   virtual bool validates() const = 0;  // this worker computes the validation loss, now
   virtual bool stop_requested() const = 0;
+  // Since the coordinator has answered; from any thread.
+  virtual absl::Duration coordinator_silence() const { return absl::ZeroDuration(); }
   virtual void SetState(const WorkerState& state) = 0;
   virtual void Report(RoundReport report) = 0;
 
