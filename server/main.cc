@@ -1,9 +1,12 @@
 // longwave-server: the coordinator of a run, or one of its shards (aggregation servers).
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -16,6 +19,8 @@
 #include "common/base/termination.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
+#include "common/metrics/metrics.h"
+#include "common/metrics/metrics_server.h"
 #include "server/service/coordinator_service.h"
 #include "server/service/shard_service.h"
 
@@ -37,6 +42,7 @@ struct Flags {
   std::string control_listen;
   std::string control_advertise;
   std::string health;
+  std::optional<std::string> metrics;  // not given: metrics.listen
   bool stay_when_done = false;
   std::string run_dir;
   std::string state_dir;
@@ -66,6 +72,10 @@ absl::Status CheckFlags(const Flags& flags) {
 
 absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::stop_token stop) {
   SetLogProcess("coordinator");
+  Metrics metrics(MetricPart::kCoordinator);
+  metrics.SetLabel("run", config.run.name);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
+                            ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<CoordinatorService> service,
       CoordinatorService::Start(
@@ -74,9 +84,11 @@ absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::st
            .run_dir = flags.run_dir,
            .state_dir = flags.state_dir,
            .health_address = flags.health,
+           .metrics = &metrics,
            .exit_when_done = flags.exit_when_done}));
   SayHealth(service->health_address());
   SayReady(service->address());
+  SayMetrics(metrics_server.get());
   return service->Run(std::move(stop));
 }
 
@@ -87,6 +99,10 @@ absl::Status RunShard(const Flags& flags, const RunConfig& config, std::stop_tok
                                                    config.run.shards, " shards, numbered from 0"));
   }
   SetLogProcess(absl::StrCat("shard-", flags.shard));
+  Metrics metrics(MetricPart::kShard);
+  metrics.SetLabel("run", config.run.name);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
+                            ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   const std::string& host = config.cluster.shard_host;
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<ShardService> service,
@@ -103,9 +119,13 @@ absl::Status RunShard(const Flags& flags, const RunConfig& config, std::stop_tok
            .advertised_control = flags.control_advertise,
            .health_address = flags.health,
            .stay_when_done = flags.stay_when_done,
-           .state_dir = flags.state_dir}));
+           .state_dir = flags.state_dir,
+           .metrics = &metrics}));
   SayHealth(service->health_address());
-  return service->Run(std::move(stop), [&] { SayReady(service->data_endpoint()); });
+  return service->Run(std::move(stop), [&] {
+    SayReady(service->data_endpoint());
+    SayMetrics(metrics_server.get());
+  });
 }
 
 absl::Status Run(const Flags& flags, std::stop_token stop) {
@@ -115,7 +135,16 @@ absl::Status Run(const Flags& flags, std::stop_token stop) {
                                : RunCoordinator(flags, config, std::move(stop));
 }
 
+// Every connection is a file descriptor, a stranger's too: as many as the system allows.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Main(int argc, char** argv) {
+  RaiseFileLimit();
   Flags flags;
   CLI::App app("A run's coordinator, or one of its shards (aggregation servers).",
                "longwave-server");
@@ -142,6 +171,8 @@ int Main(int argc, char** argv) {
       "--health", flags.health,
       "host:port of a gRPC health service for probes, without TLS: service \"\" is alive, "
       "service \"ready\" does its work");
+  app.add_option("--metrics", flags.metrics,
+                 "host:port of its metrics for Prometheus, instead of metrics.listen; \"\": none");
   app.add_option("--run-dir", flags.run_dir, "coordinator: the folder that gets metrics.jsonl");
   app.add_option("--state-dir", flags.state_dir,
                  "the folder of this process, in which it keeps all that must not be lost: started "

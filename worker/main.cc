@@ -23,14 +23,22 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/base/termination.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
+#include "common/link/curve.h"
 #include "common/log/log.h"
+#include "common/metrics/metrics.h"
+#include "common/metrics/metrics_server.h"
+#include "common/rpc/certificate_keeper.h"
 #include "common/rpc/coordinator_client.h"
+#include "common/security/credentials.h"
+#include "common/security/security_mode.h"
 #include "kernels/ops.h"
 #include "server/store/posix_file_system.h"
 #include "worker/checkpoint/worker_folder.h"
@@ -67,8 +75,10 @@ struct Flags {
   std::string run_dir;
   std::string state_dir;
   std::string write_initial;
+  std::string check_device;
   std::string device;
   uint32_t threads = 0;
+  std::optional<std::string> metrics;  // not given: metrics.listen
   bool stay_when_done = false;
 };
 
@@ -123,6 +133,19 @@ absl::Status WriteInitial(const Flags& flags) {
                            {"longwave.steps", "0"}});
 }
 
+// For `longwave doctor`: all libraries are loaded, and this is where it would compute.
+int CheckDevice(const std::string& asked) {
+  const absl::StatusOr<Device> device = OpenDevice(asked);
+  if (!device.ok()) {
+    std::fprintf(stderr, "error: longwave-worker: %s\n",
+                 std::string(device.status().message()).c_str());
+    return 1;
+  }
+  std::printf("device %s\n", device->ops->on_device ? "cuda" : "cpu");
+  if (!device->why_not_cuda.empty()) std::printf("why not cuda %s\n", device->why_not_cuda.c_str());
+  return 0;
+}
+
 bool KeepsCheckpoints(const RunConfig& config, const Flags& flags) {
   return !flags.state_dir.empty() && CanCatchUp(config) && config.cluster.checkpoint_rounds > 0;
 }
@@ -146,8 +169,10 @@ absl::Status CheckFit(const RunConfig& config, const Flags& flags, const Manifes
 }
 
 absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, const Layout& layout,
-                                  Prepared& prepared, Session& session, WorkerFolder* folder) {
+                                  Prepared& prepared, Session& session, WorkerFolder* folder,
+                                  const CurveKeys& keys, Metrics* metrics) {
   LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start, session.AwaitStart(config.run.shards));
+  metrics->SetLabelIfNone("run", absl::StrFormat("%016x", start.run));
   Replica& replica = *prepared.replica;
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<SyncPipeline> pipeline,
@@ -159,6 +184,7 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
       Exchange::Connect({.run = start.run,
                          .worker = session.worker(),
                          .shard_endpoints = start.shard_endpoints,
+                         .keys = keys,
                          .connections = config.cluster.connections,
                          .max_upload_mbit = config.cluster.max_upload_mbit,
                          .max_download_mbit = config.cluster.max_download_mbit},
@@ -182,7 +208,8 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
                    .run_dir = flags.run_dir,
                    // A checkpoint is of use to who can catch up from it alone.
                    .folder = CanCatchUp(config) ? folder : nullptr,
-                   .initial_weights = [&config] { return InitialWeights(config); }});
+                   .initial_weights = [&config] { return InitialWeights(config); },
+                   .metrics = metrics});
   return trainer.Run();
 }
 
@@ -197,6 +224,32 @@ absl::Status Conclude(const absl::Status& trained, Session& session) {
   // this worker.
   if (!trained.ok()) session.Leave();
   return absl::OkStatus();
+}
+
+// What a worker shows of itself where the run is secured; empty where it is not.
+struct WorkerSecurity {
+  std::string credentials;  // their folder
+  CurveKeys keys;
+};
+
+absl::StatusOr<WorkerSecurity> OpenSecurity(const RunConfig& config, const Flags& flags) {
+  const std::string& host = config.cluster.shard_host;
+  if (!IsSecured(config.security.mode, {config.cluster.coordinator, host})) return WorkerSecurity();
+  WorkerSecurity security;
+  LONGWAVE_ASSIGN_OR_RETURN(security.credentials,
+                            CredentialsFolder(config.security.folder, flags.state_dir));
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckCredentials(security.credentials, WorkerIdentity(flags.name), absl::Now()).status());
+  LONGWAVE_ASSIGN_OR_RETURN(security.keys, MakeCurveKeys());
+  return security;
+}
+
+std::unique_ptr<CertificateKeeper> KeepCertificate(
+    const std::string& credentials, const std::shared_ptr<CoordinatorClient>& client) {
+  if (credentials.empty()) return nullptr;
+  return CertificateKeeper::Start(credentials, [client](const std::string& request) {
+    return client->RenewCertificate(request);
+  });
 }
 
 // The weights are written here hours from now: that it can be is known now.
@@ -238,13 +291,20 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
     Log(LogLevel::kInfo,
         absl::StrCat("train.device auto: computing on the CPU: ", device.why_not_cuda));
   }
+  Metrics metrics(MetricPart::kWorker, device.ops->on_device ? "cuda" : "cpu");
+  metrics.SetLabel("run", config.run.name);
+  metrics.SetLabel("worker", flags.name);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
+                            ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
   const absl::Status fits = CheckFit(config, flags, manifest, device);
   if (!fits.ok() && GptParameterCount(config.model) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-  const std::unique_ptr<CoordinatorClient> client =
-      CoordinatorClient::Connect(config.cluster.coordinator, kCallDeadline);
+  LONGWAVE_ASSIGN_OR_RETURN(const WorkerSecurity security, OpenSecurity(config, flags));
+  const std::shared_ptr<CoordinatorClient> client =
+      CoordinatorClient::Connect(config.cluster.coordinator, kCallDeadline, security.credentials);
+  const std::unique_ptr<CertificateKeeper> keeper = KeepCertificate(security.credentials, client);
   SessionOptions options{
       .name = flags.name,
       .identity = folder == nullptr ? 0 : folder->identity(),
@@ -252,6 +312,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
       .manifest = manifest,
       .layout_hash = layout.hash(),
       .settings = BindingSettings(config),
+      .data_key = security.keys.public_key,
       .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
       .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
   };
@@ -275,8 +336,9 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   LONGWAVE_RETURN_IF_ERROR(session.status());
   std::printf("ready %u\n", (*session)->worker());
   std::fflush(stdout);
+  SayMetrics(metrics_server.get());
   const absl::Status trained =
-      Train(config, flags, layout, *prepared, **session, folder.get()).status();
+      Train(config, flags, layout, *prepared, **session, folder.get(), security.keys, &metrics).status();
   const absl::Status ended = Conclude(trained, **session);
   if (ended.ok() && flags.stay_when_done) Stay(told_to_end);
   return ended;
@@ -285,9 +347,8 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
 int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Longwave's worker: trains one replica of the model");
-  app.add_option("--config", flags.config_path,
-                 "Configuration of the run, the same for every process")
-      ->required();
+  auto* const config = app.add_option("--config", flags.config_path,
+                                      "Configuration of the run, the same for every process");
   app.add_option("--set", flags.overrides, "key=value, over the configuration")
       ->allow_extra_args(false);
   auto* const name =
@@ -299,19 +360,29 @@ int Main(int argc, char** argv) {
   auto* const write_initial = app.add_option(
       "--write-initial", flags.write_initial,
       "Only writes the weights that the run begins with, as safetensors, to this file");
+  auto* const check_device =
+      app.add_option("--check-device", flags.check_device,
+                     "Only says where it would compute, asked for auto, cpu or cuda")
+          ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_flag("--stay-when-done", flags.stay_when_done,
                "Stay when the run is over, until told to end");
+  app.add_option("--metrics", flags.metrics,
+                 "host:port of its metrics for Prometheus, instead of metrics.listen; \"\": none");
   app.add_option("--threads", flags.threads, "Instead of train.threads");
   app.add_option("--device", flags.device, "Instead of train.device")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   try {
     app.parse(argc, argv);
-    if (name->count() == 0 && write_initial->count() == 0) throw CLI::RequiredError("--name");
+    const bool checks = check_device->count() > 0;
+    if (!checks && config->count() == 0) throw CLI::RequiredError("--config");
+    if (!checks && name->count() == 0 && write_initial->count() == 0)
+      throw CLI::RequiredError("--name");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     std::fprintf(stderr, "error: longwave-worker: %s (--help lists the options)\n", error.what());
     return 1;
   }
+  if (!flags.check_device.empty()) return CheckDevice(flags.check_device);
   if (!flags.write_initial.empty()) {
     const absl::Status written = WriteInitial(flags);
     if (written.ok()) return 0;

@@ -189,6 +189,7 @@ class Coordinator {
   RunPhase phase() const { return phase_; }
   // Of the worker with this index; empty: there is none.
   std::string NameOf(uint32_t worker) const;
+  bool Knows(const std::string& name) const { return FindWorker(name) != nullptr; }
   const std::optional<Manifest>& manifest() const { return manifest_; }
   const std::string& reason() const { return reason_; }  // why the run is over
   bool is_over() const { return phase_ != RunPhase::kWaiting && phase_ != RunPhase::kTraining; }

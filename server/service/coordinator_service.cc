@@ -19,11 +19,18 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
+#include "common/rpc/certificate_keeper.h"
 #include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
+#include "common/security/credentials.h"
+#include "common/security/refusals.h"
+#include "common/security/security_mode.h"
 #include "server/coordinator/coordinator.h"
+#include "server/service/admission.h"
+#include "server/service/coordinator_metrics.h"
 #include "server/service/group_commit.h"
 #include "server/service/metrics_file.h"
+#include "server/service/process_security.h"
 #include "server/store/coordinator_store.h"
 
 namespace longwave {
@@ -64,7 +71,12 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
       : exit_when_done_(options.exit_when_done),
         core_(std::move(core)),
         rng_(RandomWord()),
-        commit_(&core_, std::move(store)),
+        own_series_(options.metrics == nullptr ? std::make_unique<Metrics>(MetricPart::kCoordinator)
+                                               : nullptr),
+        series_(options.metrics == nullptr ? own_series_.get() : options.metrics,
+                RoundCount(options.config)),
+        commit_(&core_, std::move(store),
+                [this](absl::Duration took, bool ok) { series_.Saved(took, ok); }),
         metrics_(std::move(metrics)) {
     // Of a coordinator that goes on: what the one before had no time to write or to tell.
     if (core_.is_over()) {
@@ -72,6 +84,30 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
       end_reason_ = core_.reason();
     }
     WriteMetrics();
+    for (bool all = false; !all;) {
+      const RunStatus status = core_.Status(series_.next_record(), MonotonicNow());
+      series_.Know(status);
+      all = series_.next_record() >= status.record_count;
+    }
+    refresher_ = series_.OnPage([this] {
+      const std::lock_guard lock(mutex_);
+      series_.Refresh(core_.Status(series_.next_record(), MonotonicNow()), refusals_);
+    });
+  }
+
+  // Before StartServer: calls are held against certificates, and who has one is known.
+  void Secure(std::unique_ptr<Admission> admission, RpcServerOptions server) {
+    admission_ = std::move(admission);
+    server_options_ = std::move(server);
+    server_options_.refusals = &refusals_;
+    operator_keeper_ = CertificateKeeper::Start(
+        absl::StrCat(server_options_.credentials, "/operator"), [this](const std::string& request) {
+          return admission_->RenewCertificate({OperatorIdentity()}, request);
+        });
+    keeper_ =
+        CertificateKeeper::Start(server_options_.credentials, [this](const std::string& request) {
+          return admission_->RenewCertificate({CoordinatorIdentity()}, request);
+        });
   }
 
   absl::Status StartServer(const std::string& address, const std::string& health_address) {
@@ -79,7 +115,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
       LONGWAVE_ASSIGN_OR_RETURN(health_, HealthServer::Start(health_address));
       health_->SetReady(commit_.status().ok());
     }
-    LONGWAVE_ASSIGN_OR_RETURN(server_, RpcServer::Start(address, this));
+    LONGWAVE_ASSIGN_OR_RETURN(server_, RpcServer::Start(address, this, server_options_));
     return absl::OkStatus();
   }
 
@@ -96,6 +132,10 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         changed_.wait_for(lock, stop, absl::ToChronoNanoseconds(kTickInterval),
                           [&] { return std::exchange(end_may_have_come_, false); });
         Step(Tick{}, lock);
+        if (const absl::Time now = MonotonicNow(); now >= look_at_) {
+          series_.Take(core_.Status(series_.next_record(), now));
+          look_at_ = now + CoordinatorMetrics::kInterval;
+        }
         if (!stop.stop_requested() || core_.is_over()) continue;
         if (commit_.keeps() && commit_.status().ok()) {
           Log(LogLevel::kInfo, "told to end; the run goes on when it is started again");
@@ -115,18 +155,24 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
     std::unique_lock lock(mutex_);
     LONGWAVE_ASSIGN_OR_RETURN(const WorkerRegistered answer, Ask<WorkerRegistered>(request, lock));
+    series_.Registered(request, answer.worker);
     return answer.worker;
   }
 
   absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) override {
     std::unique_lock lock(mutex_);
-    return Ask<ShardRegistration>(request, lock);
+    LONGWAVE_ASSIGN_OR_RETURN(const ShardRegistration answer,
+                              Ask<ShardRegistration>(request, lock));
+    series_.Registered(request);
+    series_.SetRun(answer.run);
+    return answer;
   }
 
   absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
     std::unique_lock lock(mutex_);
     LONGWAVE_ASSIGN_OR_RETURN(WorkerHeartbeatReply reply,
                               Ask<WorkerHeartbeatReply>(heartbeat, lock));
+    series_.Heard(heartbeat, MonotonicNow());
     if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();  // perhaps the last to hear
     return reply;
   }
@@ -134,13 +180,17 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) override {
     std::unique_lock lock(mutex_);
     LONGWAVE_ASSIGN_OR_RETURN(ShardHeartbeatReply reply, Ask<ShardHeartbeatReply>(heartbeat, lock));
+    series_.Heard(heartbeat);
     if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();
     return reply;
   }
 
   absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
     const std::lock_guard lock(mutex_);
-    return core_.Status(round_records_from, MonotonicNow());
+    RunStatus status = core_.Status(round_records_from, MonotonicNow());
+    status.refusals = CountsOf(refusals_);
+    status.secured = admission_ != nullptr;
+    return status;
   }
 
   absl::Status StopRun(const std::string& reason) override {
@@ -151,6 +201,65 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     return absl::OkStatus();
   }
 
+  std::string WorkerName(uint32_t worker) override {
+    const std::lock_guard lock(mutex_);
+    return core_.NameOf(worker);
+  }
+  absl::Status Admit(const std::vector<Identity>& caller) override {
+    return admission_ == nullptr ? absl::OkStatus() : admission_->Admit(caller);
+  }
+  absl::StatusOr<std::string> GetAuthority() override {
+    if (admission_ == nullptr) return CoordinatorHandler::GetAuthority();
+    return admission_->GetAuthority();
+  }
+  absl::StatusOr<JoinAnswer> Join(const JoinWish& wish) override {
+    if (admission_ == nullptr) return CoordinatorHandler::Join(wish);
+    std::optional<Manifest> manifest;
+    bool is_taken = false;
+    {
+      const std::lock_guard lock(mutex_);
+      manifest = core_.manifest();
+      is_taken = wish.subject.role == Role::kWorker && core_.Knows(wish.subject.worker);
+    }
+    return Counted(admission_->Join(wish, is_taken, std::move(manifest)));
+  }
+  absl::StatusOr<std::string> RenewCertificate(const std::vector<Identity>& caller,
+                                               const std::string& request) override {
+    if (admission_ == nullptr) return CoordinatorHandler::RenewCertificate(caller, request);
+    return Counted(admission_->RenewCertificate(caller, request));
+  }
+  absl::StatusOr<NewToken> CreateToken(const TokenWish& wish) override {
+    if (admission_ == nullptr) return CoordinatorHandler::CreateToken(wish);
+    return admission_->CreateToken(wish);
+  }
+  absl::StatusOr<TokenList> ListTokens() override {
+    if (admission_ == nullptr) return CoordinatorHandler::ListTokens();
+    return admission_->ListTokens();
+  }
+  absl::Status RevokeToken(const std::string& id) override {
+    if (admission_ == nullptr) return CoordinatorHandler::RevokeToken(id);
+    return admission_->RevokeToken(id);
+  }
+  absl::Status Expel(const std::string& worker, bool undo) override {
+    if (admission_ == nullptr) return CoordinatorHandler::Expel(worker, undo);
+    // First the door, then the place: it does not come back in between.
+    LONGWAVE_RETURN_IF_ERROR(admission_->Expel(worker, undo));
+    std::unique_lock lock(mutex_);
+    if (undo) return absl::OkStatus();
+    for (const MemberStatus& member : core_.Status(series_.next_record(), MonotonicNow()).members) {
+      if (member.member.name == worker) series_.Expelled(member.member.worker);
+    }
+    Step(WorkerExpelled{worker}, lock);
+    return absl::OkStatus();
+  }
+
+  // What came of a wish for a certificate.
+  template <typename Answer>
+  absl::StatusOr<Answer> Counted(absl::StatusOr<Answer> answer) {
+    if (answer.ok()) series_.Issued();
+    return answer;
+  }
+
   // The following hold mutex_; those with `lock` let it go while something is written.
 
   // The answer among the effects of an event that asks for one. Unavailable: what was decided is
@@ -159,11 +268,13 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::StatusOr<Answer> Ask(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock) {
     std::vector<CoordinatorEffect> effects;
     if (const absl::Status saved = Step(event, lock, &effects); !saved.ok()) {
+      series_.Refused(absl::UnavailableError(saved.message()));
       return absl::UnavailableError(saved.message());
     }
     for (CoordinatorEffect& effect : effects) {
       if (auto* answer = std::get_if<Answer>(&effect)) return std::move(*answer);
       if (auto* refused = std::get_if<Refused>(&effect)) {
+        series_.Refused(refused->status);
         Log(LogLevel::kWarning, absl::StrCat("refused: ", std::string(refused->status.message())));
         return refused->status;
       }
@@ -246,6 +357,9 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   std::condition_variable_any changed_;
   Coordinator core_;
   Rng rng_;
+  const std::unique_ptr<Metrics> own_series_;  // where nobody looks at them
+  CoordinatorMetrics series_;
+  absl::Time look_at_ = absl::InfinitePast();  // at the run, for series_
   GroupCommit commit_;
   absl::Status saved_;  // as it was last told
   absl::Time complained_at_ = absl::InfinitePast();
@@ -255,6 +369,14 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::Time ended_at_ = absl::InfinitePast();
   std::string end_reason_;
 
+  // Null: nothing is secured.
+  std::unique_ptr<Admission> admission_;
+  std::unique_ptr<CertificateKeeper> keeper_;
+  std::unique_ptr<CertificateKeeper> operator_keeper_;
+  Refusals refusals_;
+  RpcServerOptions server_options_;
+
+  std::unique_ptr<Metrics::Refresher> refresher_;
   std::unique_ptr<HealthServer> health_;  // null: none is wanted
   std::unique_ptr<RpcServer> server_;     // calls into all of the above: destroyed first
 };
@@ -287,6 +409,22 @@ absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
   auto service = std::make_unique<CoordinatorServiceImpl>(
       options, record ? Coordinator(core_options, *std::move(record)) : Coordinator(core_options),
       std::move(store), std::move(metrics));
+  const SecuritySection& security = options.config.security;
+  if (IsSecured(security.mode, {options.address, options.config.cluster.coordinator,
+                                options.config.cluster.shard_host})) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::string credentials,
+                              CredentialsFolder(security.folder, options.state_dir));
+    const std::string book =
+        options.state_dir.empty() ? "" : absl::StrCat(options.state_dir, "/admission");
+    LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Admission> admission,
+                              Admission::Open({.config = options.config,
+                                               .credentials = credentials,
+                                               .authority = security.authority,
+                                               .book_file = book,
+                                               .address = options.address}));
+    service->Secure(std::move(admission),
+                    {.credentials = credentials, .connection_age_max = ConnectionAgeMax(security)});
+  }
   LONGWAVE_RETURN_IF_ERROR(service->StartServer(options.address, options.health_address));
   return service;
 }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
+#include "common/metrics/metrics.h"
 
 namespace longwave {
 
@@ -22,6 +23,8 @@ struct CoordinatorServiceOptions {
   // host:port of a health server for probes without a certificate (common/rpc/health_server.h):
   // ready while what it decides can be kept, so that it answers. Empty: none.
   std::string health_address;
+  // The process's series, of part kCoordinator; outlives the service. Null: nobody looks at them.
+  Metrics* metrics = nullptr;
   bool exit_when_done = false;  // end with the run; otherwise stay, to be asked, until told to end
 };
 

@@ -116,11 +116,18 @@ void ShardDataPlane::Begin(uint64_t run, uint64_t incarnation,
   run_ = run;
   incarnation_ = incarnation;
   shard_ = std::move(shard);
+  if (metrics_ != nullptr) metrics_->SetSegments(shard_->first_segment(), shard_->segment_count());
   LogNotices();
   changed_.notify_all();
 }
 
 void ShardDataPlane::SetMembership(Membership membership) {
+  // At once: as soon as the coordinator hears that this shard knows them, they connect.
+  std::vector<AdmittedKeys::Member> keys;
+  for (const Member& member : membership.members) {
+    if (!member.data_key.empty()) keys.push_back({member.worker, member.data_key});
+  }
+  router_->SetAdmitted(keys);
   const std::lock_guard lock(mutex_);
   memberships_.push_back(std::move(membership));
   attention_.store(true, std::memory_order_release);
@@ -149,6 +156,7 @@ ShardDataPlane::Condition ShardDataPlane::condition() const {
     if (shard_ != nullptr) {
       condition = {shard_->state(), shard_->trouble(), shard_->UnconfirmedSnapshots()};
     }
+    NoteDoor();
     condition.state.bytes_received = router_->counts().received;
     condition.state.bytes_sent = router_->counts().sent;
   });
@@ -199,6 +207,33 @@ std::vector<WorkerLinkReport> ShardDataPlane::workers() const {
   return reports;
 }
 
+ShardFigures ShardDataPlane::figures() const {
+  ShardFigures figures;
+  Ask([&] {
+    NoteDoor();
+    figures.traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind};
+    figures.frames_refused = router_->counts().frames_refused;
+    figures.frames_unsent = unsent_;
+    figures.epoch = membership_.epoch;
+    figures.members = workers_.size();
+    for (const auto& [index, worker] : workers_) {
+      const Pacer::Waiting waiting = pacer_.WaitingFor(index);
+      figures.connections += worker.connections.peers().size();
+      figures.frames_queued += waiting.frames;
+      figures.bytes_queued += waiting.bytes;
+    }
+    if (shard_ == nullptr) return;
+    figures.state = shard_->state();
+    figures.troubled = !shard_->trouble().empty();
+    figures.restoring = shard_->restoring_count();
+    figures.segments = shard_->segment_count();
+    figures.states_written = shard_->snapshots_written().states;
+    figures.models_written = shard_->snapshots_written().models;
+    if (shard_->aggregator() != nullptr) figures.open = shard_->aggregator()->open_figures();
+  });
+  return figures;
+}
+
 absl::Time ShardDataPlane::last_frame() const {
   absl::Time last;
   Ask([&] { last = last_frame_; });
@@ -226,6 +261,7 @@ void ShardDataPlane::Handle(const PeerFrame& frame) {
   last_frame_ = MonotonicNow();
   Worker* const worker = header.run == run_ ? FindMember(header.worker) : nullptr;
   if (worker != nullptr) Hear(*worker, frame);
+  if (worker == nullptr && metrics_ != nullptr) metrics_->HeardStranger();
   const auto step = [&](const ShardEvent& event) {
     const uint64_t number = shard_->Step(event, last_frame_);
     asked_.push_back({number, frame.peer, header.kind, worker == nullptr});
@@ -249,6 +285,7 @@ void ShardDataPlane::Handle(const PeerFrame& frame) {
     case FrameKind::kAnswer:
     case FrameKind::kMerged:
     case FrameKind::kAsk:
+      if (metrics_ != nullptr) metrics_->DroppedWrongKind();
       if (!IsWorthALine(++rejected_)) break;
       Log(LogLevel::kWarning,
           absl::StrCat("dropped a frame that only shards send: ", std::string(Name(header.kind)),
@@ -302,11 +339,20 @@ void ShardDataPlane::Settle() {
   asked_.clear();
   shard_->Tend(MonotonicNow());
   LogNotices();
+  if (metrics_ != nullptr) MeasureResidual();
+}
+
+void ShardDataPlane::MeasureResidual() {
+  const absl::Time begin = MonotonicNow();
+  if (!metrics_->WantsResidual(begin) || shard_->aggregator() == nullptr) return;
+  const double sum = shard_->aggregator()->ResidualSquareSum(metrics_->residual_segment());
+  metrics_->TakeResidual(sum, begin, MonotonicNow());
 }
 
 void ShardDataPlane::Perform(ShardEffect& effect) {
   if (auto* const merged = std::get_if<SendMerged>(&effect.what)) {
     // A close follows from a push or from none; what a pull brings was asked for.
+    if (metrics_ != nullptr) metrics_->Merged(merged->header, MonotonicNow());
     const Asked* const asked = FindAsked(effect.event);
     const bool was_pulled = asked != nullptr && asked->kind == FrameKind::kPull;
     return SendTo(merged->workers, merged->header, std::move(merged->payload),
@@ -320,6 +366,7 @@ void ShardDataPlane::Perform(ShardEffect& effect) {
     return SendTo({ask->worker}, ask->header, Buffer(), Pacer::Cause::kAsked);
   }
   const auto& answer = std::get<AnswerPush>(effect.what);
+  if (metrics_ != nullptr) metrics_->Answered(answer, MonotonicNow());
   if (answer.header.outcome == Outcome::kRejected && IsWorthALine(++rejected_)) {
     Log(LogLevel::kWarning,
         absl::StrCat("rejected ", answer.reason, " (", rejected_, " frames so far)"));
@@ -403,6 +450,22 @@ void ShardDataPlane::NoteUnsent(uint32_t worker, const FrameHeader& header,
 ShardDataPlane::Worker* ShardDataPlane::FindMember(uint32_t worker) {
   const auto found = workers_.find(worker);
   return found == workers_.end() ? nullptr : &found->second;
+}
+
+void ShardDataPlane::NoteDoor() const {
+  if (refusals_ == nullptr) return;
+  const DoorCounts door = router_->door();
+  const LinkCounts& counts = router_->counts();
+  const auto note = [&](Refusal reason, uint64_t count, const std::string& last) {
+    if (!refusals_->RaiseTo(reason, count)) return;
+    Log(LogLevel::kWarning,
+        absl::StrCat("refused (", std::string(Name(reason)), ", ", count, " so far): ", last));
+  };
+  note(Refusal::kDataKey, door.keys, door.last_key);
+  note(Refusal::kDataHandshake, door.handshakes, door.last_handshake);
+  note(Refusal::kDataWorker, counts.frames_of_others, router_->last_refusal());
+  note(Refusal::kDataFrame, counts.frames_refused - counts.frames_of_others,
+       router_->last_refusal());
 }
 
 void ShardDataPlane::NoteRefusals() {

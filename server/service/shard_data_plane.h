@@ -18,9 +18,11 @@
 #include "absl/time/time.h"
 #include "common/link/link.h"
 #include "common/rpc/shard_report.h"
+#include "common/security/refusals.h"
 #include "common/wire/control.h"
 #include "common/wire/traffic.h"
 #include "server/service/pacer.h"
+#include "server/service/shard_metrics.h"
 #include "server/service/worker_connections.h"
 #include "server/shard_state/durable_shard.h"
 
@@ -42,7 +44,11 @@ namespace longwave {
 // ZeroMQ's queue (see LinkOptions, then in the worker's own), and nothing is lost.
 class ShardDataPlane {
  public:
-  explicit ShardDataPlane(std::unique_ptr<Router> router) : router_(std::move(router)) {}
+  // refusals, null or living longer: counts what a secured router refuses. metrics, likewise: is
+  // told what happens.
+  explicit ShardDataPlane(std::unique_ptr<Router> router, Refusals* refusals = nullptr,
+                          ShardMetrics* metrics = nullptr)
+      : router_(std::move(router)), refusals_(refusals), metrics_(metrics) {}
 
   static constexpr size_t kBatchFrames = 256;
   static constexpr uint64_t kBatchBytes = uint64_t{64} << 20;
@@ -72,6 +78,7 @@ class ShardDataPlane {
   // By index. Connections count for each worker that uses them, from when they were first used.
   std::vector<WorkerLinkReport> workers() const;
   absl::Time last_frame() const;  // InfinitePast: none yet
+  ShardFigures figures() const;
 
  private:
   // What is known of a member.
@@ -98,6 +105,8 @@ class ShardDataPlane {
   void Handle(const PeerFrame& frame);
   void Hear(Worker& worker, const PeerFrame& frame);
   void AnswerHello(const PeerFrame& frame);
+  // What a segment's residual is, if it is time to know.
+  void MeasureResidual();
   // Commits what was stepped, performs what follows, and tends.
   void Settle();
   void Perform(ShardEffect& effect);
@@ -117,7 +126,12 @@ class ShardDataPlane {
   // Calls `read` on the thread that serves, between two frames; here, if none serves.
   void Ask(absl::FunctionRef<void()> read) const;
 
+  // What came to the router's door, to refusals_.
+  void NoteDoor() const;
+
   const std::unique_ptr<Router> router_;  // its Wake aside, the serving thread's alone
+  Refusals* const refusals_;
+  ShardMetrics* const metrics_;
 
   // Between threads.
   mutable std::mutex mutex_;

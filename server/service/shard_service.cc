@@ -1,6 +1,7 @@
 #include "server/service/shard_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -19,11 +20,15 @@
 #include "common/link/endpoint.h"
 #include "common/link/link.h"
 #include "common/log/log.h"
+#include "common/rpc/certificate_keeper.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
+#include "server/service/process_security.h"
 #include "server/service/shard_data_plane.h"
 #include "server/service/shard_memory.h"
+#include "server/service/shard_metrics.h"
+#include "server/service/timed_runner.h"
 #include "server/service/waiting.h"
 #include "server/shard/tile_threads.h"
 #include "server/shard_state/durable_shard.h"
@@ -80,18 +85,35 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
  public:
   ShardServiceImpl(const ShardServiceOptions& options, uint64_t open_bytes_max,
                    const FolderOwner& owner, std::unique_ptr<FileSystem> files,
-                   std::unique_ptr<Router> router)
+                   std::unique_ptr<Router> router, std::unique_ptr<ProcessSecurity> security)
       : options_(options),
         open_bytes_max_(open_bytes_max),
         run_in_folder_(owner.run),
+        own_metrics_(options.metrics == nullptr ? std::make_unique<Metrics>(MetricPart::kShard)
+                                                : nullptr),
+        metrics_(options.metrics == nullptr ? own_metrics_.get() : options.metrics, options.shard,
+                 options.state_dir, open_bytes_max),
         folder_(options.state_dir.empty() || owner.folder != 0 ? owner.folder : RandomWord()),
         incarnation_(RandomWord()),
-        files_(std::move(files)),
-        data_(std::move(router)),
-        coordinator_(CoordinatorClient::Connect(options.coordinator, kCallDeadline)) {}
+        files_(MeasureFiles(std::move(files), &metrics_.disk())),
+        security_(std::move(security)),
+        data_(std::move(router), &security_->refusals, &metrics_),
+        coordinator_(CoordinatorClient::Connect(options.coordinator, kCallDeadline,
+                                                security_->credentials)) {}
 
   absl::Status StartControl() {
-    LONGWAVE_ASSIGN_OR_RETURN(control_, RpcServer::Start(options_.control_address, this));
+    refresher_ = metrics_.OnPage([this] {
+      const absl::Time answered_at = absl::FromUnixNanos(answered_at_ns_.load());
+      metrics_.Show(data_.figures(), security_->refusals, MonotonicNow() - answered_at);
+    });
+    LONGWAVE_ASSIGN_OR_RETURN(
+        control_, RpcServer::Start(options_.control_address, this, security_->ForServer()));
+    if (security_->is_on()) {
+      keeper_ = CertificateKeeper::Start(security_->credentials,
+                                         [coordinator = coordinator_](const std::string& request) {
+                                           return coordinator->RenewCertificate(request);
+                                         });
+    }
     if (!options_.health_address.empty()) {
       LONGWAVE_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.health_address));
     }
@@ -134,23 +156,27 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                        .state = data_.state(),
                        .segments = data_.segments(),
                        .traffic = data_.traffic(),
-                       .workers = data_.workers()};
+                       .workers = data_.workers(),
+                       .refusals = CountsOf(security_->refusals),
+                       .secured = security_->is_on()};
   }
 
   // Until the coordinator has answered; OK also if `stop` came first.
   absl::Status Register(const std::stop_token& stop) {
-    const RegisterShard request{.shard = options_.shard,
-                                .data_endpoint = advertised_data_,
-                                .control_endpoint = advertised_control_,
-                                .incarnation = incarnation_,
-                                .settings = BindingSettings(options_.config),
-                                .run = run_in_folder_,
-                                .folder = folder_};
+    const RegisterShard request{
+        .shard = options_.shard,
+        .data_endpoint = WithKey(advertised_data_, security_->keys.public_key),
+        .control_endpoint = advertised_control_,
+        .incarnation = incarnation_,
+        .settings = BindingSettings(options_.config),
+        .run = run_in_folder_,
+        .folder = folder_};
     const absl::Time deadline = MonotonicNow() + patience();
     for (absl::Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
       const absl::StatusOr<ShardRegistration> answer = coordinator_->Register(request);
       if (answer.ok()) {
         run_ = answer->run;
+        metrics_.SetRun(run_);
         restore_ = answer->restore;
         return absl::OkStatus();
       }
@@ -226,6 +252,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         continue;
       }
       answered_at = MonotonicNow();
+      answered_at_ns_.store(absl::ToUnixNanos(answered_at), std::memory_order_relaxed);
       backoff = kBackoffMin;
       if (reply->instruction == Instruction::kStop) {
         Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply->reason));
@@ -288,8 +315,11 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .can_catch_up = CanCatchUp(config),
         .model_arrays = config.sync.update == UpdateRule::kNesterov ? 2u : 1u,
         .restore = restore_};
+    std::shared_ptr<TileRunner> runner = std::make_shared<SerialTileRunner>();
     if (config.cluster.shard_threads > 1)
-      options.aggregator.runner = std::make_shared<TileThreads>(config.cluster.shard_threads);
+      runner = std::make_shared<TileThreads>(config.cluster.shard_threads);
+    options.aggregator.runner =
+        std::make_shared<TimedRunner>(std::move(runner), &metrics_.merge_seconds());
     LONGWAVE_ASSIGN_OR_RETURN(
         std::unique_ptr<DurableShard> shard,
         DurableShard::Open(options, layout, options_.state_dir.empty() ? nullptr : Opener(layout)));
@@ -333,11 +363,15 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   const ShardServiceOptions options_;
   const uint64_t open_bytes_max_;
   const uint64_t run_in_folder_;  // at the start; 0: none
-  const uint64_t folder_;         // random word; 0: without a folder
+  const std::unique_ptr<Metrics> own_metrics_;  // where nobody looks at them
+  ShardMetrics metrics_;
+  const uint64_t folder_;  // random word; 0: without a folder
   const uint64_t incarnation_;
   const std::unique_ptr<FileSystem> files_;  // outlives the shard in data_
+  const std::unique_ptr<ProcessSecurity> security_;
   ShardDataPlane data_;
-  const std::unique_ptr<CoordinatorClient> coordinator_;
+  const std::shared_ptr<CoordinatorClient> coordinator_;
+  std::unique_ptr<CertificateKeeper> keeper_;  // null: nothing is secured
   std::unique_ptr<RpcServer> control_;
   std::unique_ptr<HealthServer> health_;  // null: none is wanted
   std::string advertised_data_;
@@ -352,6 +386,9 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 
   mutable std::mutex mutex_;
   absl::Status failure_;  // why this shard cannot go on; the first reason stays
+
+  std::atomic<int64_t> answered_at_ns_{absl::ToUnixNanos(MonotonicNow())};  // by the coordinator
+  std::unique_ptr<Metrics::Refresher> refresher_;  // reads all of the above: destroyed first
 };
 
 }  // namespace
@@ -362,8 +399,14 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
   const uint64_t open_bytes_max = OpenBytesMax(options.config, machine);
   LONGWAVE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Router> router,
-      Router::Bind(options.data_endpoint, QueuesWithin(open_bytes_max, options.config)));
+      std::unique_ptr<ProcessSecurity> security,
+      OpenSecurity(options.config, options.state_dir, ShardIdentity(options.shard),
+                   {options.coordinator, options.data_endpoint, options.control_address,
+                    options.advertised_data, options.advertised_control}));
+  LinkOptions link = QueuesWithin(open_bytes_max, options.config);
+  link.keys = security->keys;
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Router> router,
+                            Router::Bind(options.data_endpoint, link));
   std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   FolderOwner owner;
   if (!options.state_dir.empty()) {
@@ -371,8 +414,8 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
     LONGWAVE_ASSIGN_OR_RETURN(
         owner, OwnerOfFolder(*files, options.state_dir, *MakeSqliteCatalog(options.state_dir)));
   }
-  auto service = std::make_unique<ShardServiceImpl>(options, open_bytes_max, owner,
-                                                    std::move(files), std::move(router));
+  auto service = std::make_unique<ShardServiceImpl>(
+      options, open_bytes_max, owner, std::move(files), std::move(router), std::move(security));
   LONGWAVE_RETURN_IF_ERROR(service->StartControl());
   return service;
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
+#include "common/metrics/metrics.h"
 
 namespace longwave {
 
@@ -33,6 +34,8 @@ struct ShardServiceOptions {
   // Where the shard keeps what must not be lost (proto/LOG.md); empty: it keeps nothing. One run
   // and shard a folder.
   std::string state_dir;
+  // The process's series, of part kShard; outlives the service. Null: nobody looks at them.
+  Metrics* metrics = nullptr;
 };
 
 // One aggregation server: the shard's pure state behind a ZeroMQ socket, a gRPC service for those

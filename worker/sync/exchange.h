@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/layout/layout.h"
+#include "common/link/curve.h"
 #include "common/wire/buffer.h"
 #include "common/wire/control.h"
 #include "worker/sync/worker_ledger.h"
@@ -21,6 +22,7 @@ struct ExchangeOptions {
   uint64_t run = 0;
   uint32_t worker = 0;
   std::vector<std::string> shard_endpoints;       // by shard index, "tcp://host:port"
+  CurveKeys keys = {};                            // of this worker, if data is encrypted
   uint32_t connections = 1;                       // to each shard
   double max_upload_mbit = 0;                     // over all shards, 10^6 bit/s; 0: no limit
   double max_download_mbit = 0;                   // likewise; the shards keep to it
