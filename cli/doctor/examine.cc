@@ -1,0 +1,56 @@
+#include "cli/doctor/examine.h"
+
+#include <cstdint>
+
+#include "cli/doctor/measure_links.h"
+#include "cli/doctor/measure_machine.h"
+#include "common/wire/payload.h"
+#include "worker/data/corpus.h"
+#include "worker/models/gpt_shape.h"
+#include "worker/models/memory.h"
+
+namespace longwave {
+namespace {
+
+// A round's payload of the whole model, closely: of full tiles.
+double RoundBytes(const PayloadFormat& format, double parameter_count) {
+  const uint32_t tile = kTileSizeMax;
+  const absl::StatusOr<PayloadLayout> layout = PayloadLayout::Create(format, {&tile, 1});
+  if (!layout.ok()) return 0;
+  return static_cast<double>(layout->bytes() - kPayloadHeadBytes) / tile * parameter_count;
+}
+
+}  // namespace
+
+Needs NeedsOf(const RunConfig& config) {
+  Needs needs{.device = config.train.device};
+  const absl::StatusOr<Manifest> manifest = GptManifest(config.model);
+  if (!manifest.ok()) return needs;
+  needs.memory_bytes = needs.gpu_memory_bytes = WorkerMemory(config, *manifest).bytes;
+  needs.host_memory_bytes = HostMemory(config, *manifest).bytes;
+  const double parameters = GptParameterCount(config.model);
+  if (CanCatchUp(config) && config.cluster.checkpoint_rounds > 0) {
+    needs.checkpoint_bytes = CheckpointBytes(config, *manifest);
+    needs.memory_bytes += needs.checkpoint_bytes;
+    needs.host_memory_bytes += needs.checkpoint_bytes;
+  }
+  needs.push_bytes = RoundBytes(config.sync.up, parameters);
+  needs.pull_bytes = RoundBytes(config.sync.down, parameters);
+  return needs;
+}
+
+Readings Examine(const Patient& patient) {
+  const std::string device = patient.config ? patient.config->train.device : "auto";
+  Readings readings{.driver = MeasureDriver(),
+                    // What a GPU is wanted for is its own line's to say: here, that it starts.
+                    .worker = MeasureWorker(patient.binaries, device == "cpu" ? "cpu" : "auto"),
+                    .disk = MeasureDisk(patient.state_dir),
+                    .memory = ReadMachineMemory()};
+  if (patient.config)
+    readings.data = CheckCorpus(patient.config->data, patient.config->model.context);
+  if (!patient.coordinator.empty())
+    readings.coordinator = MeasureCoordinator(patient.coordinator, patient.credentials);
+  return readings;
+}
+
+}  // namespace longwave

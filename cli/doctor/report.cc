@@ -1,0 +1,45 @@
+#include "cli/doctor/report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "common/base/utf8.h"
+
+namespace longwave {
+namespace {
+
+// What others say (a library, a server) may have line ends: a finding has one line.
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
+  }
+  return Utf8Prefix(text, 2000);
+}
+
+}  // namespace
+
+std::vector<std::string> ReportLines(const std::vector<Finding>& findings) {
+  std::vector<std::string> lines;
+  for (const Finding& finding : findings) {
+    std::string line = absl::StrFormat("%-8s %-12s %s", Name(finding.verdict), finding.part,
+                                       OneLine(finding.what));
+    if (finding.verdict != Finding::Verdict::kOk) line += "; remedy: " + OneLine(finding.remedy);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string ReportJson(const std::vector<Finding>& findings) {
+  nlohmann::ordered_json report;
+  report["verdict"] = Name(Worst(findings));
+  report["findings"] = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings) {
+    report["findings"].push_back({{"part", finding.part},
+                                  {"verdict", Name(finding.verdict)},
+                                  {"what", OneLine(finding.what)},
+                                  {"remedy", OneLine(finding.remedy)}});
+  }
+  return report.dump(2);
+}
+
+}  // namespace longwave

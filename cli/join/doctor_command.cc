@@ -1,0 +1,63 @@
+#include "cli/join/doctor_command.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cli/doctor/checks.h"
+#include "cli/doctor/examine.h"
+#include "cli/doctor/report.h"
+#include "cli/join/join.h"
+#include "cli/join/joined_folder.h"
+#include "cli/join/own_folder.h"
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "common/config/config.h"
+#include "common/config/key_types.h"
+
+namespace longwave {
+namespace {
+
+absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
+  Patient patient{.coordinator = options.address, .credentials = options.security};
+  LONGWAVE_ASSIGN_OR_RETURN(patient.binaries, OwnFolder());
+  if (!options.state_dir.empty()) {
+    const JoinedFolder folder(options.state_dir);
+    patient.state_dir = folder.path();
+    LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Joined> joined, folder.Load());
+    if (joined) {
+      if (patient.coordinator.empty()) patient.coordinator = joined->coordinator;
+      if (patient.credentials.empty()) patient.credentials = folder.security_folder();
+      const JoinOptions overrides{.device = options.device, .data = options.data};
+      LONGWAVE_ASSIGN_OR_RETURN(
+          patient.config, LoadConfig(folder.config_file(), WorkerOverrides(overrides, folder)));
+    }
+  }
+  if (!patient.coordinator.empty() && !IsHostPort(patient.coordinator)) {
+    return absl::InvalidArgumentError(absl::StrCat("got ", Quotable(patient.coordinator),
+                                                   ", wanted host:port of the coordinator"));
+  }
+  return patient;
+}
+
+}  // namespace
+
+int RunDoctorCommand(const DoctorOptions& options) {
+  const absl::StatusOr<Patient> patient = PatientOf(options);
+  if (!patient.ok()) {
+    std::fprintf(stderr, "longwave doctor: %s\n", std::string(patient.status().message()).c_str());
+    return 1;
+  }
+  Needs needs;
+  if (patient->config) needs = NeedsOf(*patient->config);
+  if (!options.device.empty()) needs.device = options.device;
+  const std::vector<Finding> findings = CheckAll(Examine(*patient), needs);
+  if (options.json) {
+    std::printf("%s\n", ReportJson(findings).c_str());
+  } else {
+    for (const std::string& line : ReportLines(findings)) std::printf("%s\n", line.c_str());
+  }
+  return Worst(findings) == Finding::Verdict::kFailed ? 1 : 0;
+}
+
+}  // namespace longwave

@@ -1,0 +1,215 @@
+#include "cli/join/join.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "cli/doctor/checks.h"
+#include "cli/doctor/examine.h"
+#include "cli/doctor/report.h"
+#include "cli/join/own_folder.h"
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "common/config/key_types.h"
+#include "common/security/credentials.h"
+#include "worker/models/gpt_shape.h"
+
+namespace longwave {
+namespace {
+
+absl::StatusOr<std::string> TokenOf(const JoinOptions& options) {
+  if (!options.token.empty() && !options.token_file.empty())
+    return absl::InvalidArgumentError("got --token and --token-file, wanted one of them");
+  std::string token = options.token;
+  if (options.token_file == "-") {
+    std::getline(std::cin, token);
+  } else if (!options.token_file.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(token, ReadTextFile(options.token_file));
+  }
+  return std::string(absl::StripAsciiWhitespace(token));
+}
+
+// That this longwave lays out the run's model as its other workers do, before the long way to the
+// coordinator's refusal.
+absl::Status CheckManifest(const std::string& configuration,
+                           const std::optional<Manifest>& manifest) {
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config,
+                            ParseConfig(configuration, "the coordinator's configuration"));
+  if (!manifest) return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest own, GptManifest(config.model));
+  if (HashOf(own) == HashOf(*manifest)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "this longwave makes another model of the run's configuration than its workers: ",
+      FirstDifference(own, *manifest), "; wanted the run's own version"));
+}
+
+absl::StatusOr<Joined> Redeem(const JoinOptions& options, const JoinedFolder& folder,
+                              const std::string& token) {
+  const Joined joined{.coordinator = options.address,
+                      .name = options.name.empty() ? NameOfThisMachine() : options.name};
+  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder.path()));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const JoinedRun run,
+      JoinRun(options.address, token, WorkerIdentity(joined.name), folder.security_folder()));
+  LONGWAVE_RETURN_IF_ERROR(CheckManifest(run.configuration, run.manifest));
+  LONGWAVE_RETURN_IF_ERROR(folder.Save(joined, run.configuration, ManifestText(run.manifest)));
+  return joined;
+}
+
+// Examines the machine, says what was found, and whether nothing failed.
+absl::StatusOr<bool> IsFit(const JoinOptions& options, const JoinedFolder& folder,
+                           const std::string& binaries, bool is_joined) {
+  Patient patient{.binaries = binaries, .state_dir = folder.path(), .coordinator = options.address};
+  if (is_joined) {
+    patient.credentials = folder.security_folder();
+    LONGWAVE_ASSIGN_OR_RETURN(patient.config,
+                              LoadConfig(folder.config_file(), WorkerOverrides(options, folder)));
+  }
+  Needs needs;
+  if (patient.config) needs = NeedsOf(*patient.config);
+  if (!options.device.empty()) needs.device = options.device;
+  const std::vector<Finding> findings = CheckAll(Examine(patient), needs);
+  for (const std::string& line : ReportLines(findings)) std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+  return Worst(findings) != Finding::Verdict::kFailed;
+}
+
+// The last thing that this program does.
+absl::Status Become(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  return absl::UnavailableError(
+      absl::StrCat("cannot run ", command.front(), ": ", std::strerror(errno)));
+}
+
+absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,
+                    const std::string& binaries) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Joined> known, folder.Load());
+  LONGWAVE_ASSIGN_OR_RETURN(const bool is_fit, IsFit(options, folder, binaries, known.has_value()));
+  const Joined joined = known.value_or(
+      Joined{options.address, options.name.empty() ? NameOfThisMachine() : options.name});
+  std::printf("would %srun %s\n", known ? "" : "redeem the token and ",
+              absl::StrJoin(WorkerCommand(options, joined, folder, binaries), " ").c_str());
+  if (is_fit) return absl::OkStatus();
+  return absl::FailedPreconditionError("a check failed, see above; nothing was changed");
+}
+
+absl::Status Join(const JoinOptions& options) {
+  if (!IsHostPort(options.address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got ", Quotable(options.address), ", wanted host:port of the coordinator"));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string binaries, OwnFolder());
+  const JoinedFolder folder = options.state_dir.empty() ? JoinedFolder::Default(options.address)
+                                                        : JoinedFolder(options.state_dir);
+  if (options.dry_run) return DryRun(options, folder, binaries);
+  LONGWAVE_ASSIGN_OR_RETURN(const Joined joined, RedeemOrResume(options, folder));
+  std::printf("joined   %s as %s, in %s\n", joined.coordinator.c_str(), joined.name.c_str(),
+              folder.path().c_str());
+  LONGWAVE_ASSIGN_OR_RETURN(const bool is_fit, IsFit(options, folder, binaries, true));
+  if (!is_fit) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a check failed, see above: mend it and give the same command again; its "
+                     "token is no longer needed, since the credentials are in ",
+                     folder.security_folder()));
+  }
+  return Become(WorkerCommand(options, joined, folder, binaries));
+}
+
+}  // namespace
+
+std::string NameOfThisMachine() {
+  char name[HOST_NAME_MAX + 1] = "";
+  gethostname(name, sizeof name - 1);
+  return *name == 0 ? "worker" : name;
+}
+
+std::string ManifestText(const std::optional<Manifest>& manifest) {
+  std::string text;
+  if (!manifest) return text;
+  for (const TensorSpec& tensor : manifest->tensors)
+    absl::StrAppend(&text, tensor.name, " ", absl::StrJoin(tensor.shape, " "), "\n");
+  return text;
+}
+
+Overrides WorkerOverrides(const JoinOptions& options, const JoinedFolder& folder) {
+  Overrides overrides = {"security.mode=on",
+                         absl::StrCat("security.folder=", folder.security_folder())};
+  if (!options.data.empty()) overrides.push_back(absl::StrCat("data.path=", options.data));
+  if (!options.device.empty()) overrides.push_back(absl::StrCat("train.device=", options.device));
+  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+  return overrides;
+}
+
+std::vector<std::string> WorkerCommand(const JoinOptions& options, const Joined& joined,
+                                       const JoinedFolder& folder, const std::string& binaries) {
+  std::vector<std::string> command = {absl::StrCat(binaries, "/longwave-worker"),
+                                      "--config",
+                                      folder.config_file(),
+                                      "--coordinator",
+                                      joined.coordinator,
+                                      "--name",
+                                      joined.name,
+                                      "--state-dir",
+                                      folder.worker_folder(),
+                                      "--run-dir",
+                                      folder.path()};
+  for (const std::string& setting : WorkerOverrides(options, folder)) {
+    command.push_back("--set");
+    command.push_back(setting);
+  }
+  if (options.threads > 0) {
+    command.push_back("--threads");
+    command.push_back(absl::StrCat(options.threads));
+  }
+  return command;
+}
+
+absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFolder& folder) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string token, TokenOf(options));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Joined> known, folder.Load());
+  if (!known) {
+    if (!token.empty()) return Redeem(options, folder, token);
+    return absl::FailedPreconditionError(
+        absl::StrCat("nobody has joined in ", folder.path(),
+                     " yet: wanted --token T, of `longwave token create` at the coordinator"));
+  }
+  if (!options.name.empty() && options.name != known->name) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("got --name ", options.name, ", but ", folder.path(), " is the folder of ",
+                     known->name, ": give each worker a --state-dir of its own"));
+  }
+  const absl::Status good =
+      CheckCredentials(folder.security_folder(), WorkerIdentity(known->name), absl::Now()).status();
+  // The coordinator may have moved; its authority tells whether it is the same run's.
+  const Joined joined{.coordinator = options.address, .name = known->name};
+  if (good.ok()) return joined;
+  if (!token.empty()) {
+    JoinOptions again = options;
+    again.name = known->name;
+    return Redeem(again, folder, token);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(std::string(good.message()), "; wanted a new --token T for ", known->name));
+}
+
+int RunJoinCommand(const JoinOptions& options) {
+  const absl::Status status = Join(options);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "longwave join: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace longwave

@@ -1,0 +1,54 @@
+#ifndef LONGWAVE_CLI_JOIN_JOINED_FOLDER_H_
+#define LONGWAVE_CLI_JOIN_JOINED_FOLDER_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace longwave {
+
+// Who this machine is in which run.
+struct Joined {
+  std::string coordinator;  // host:port
+  std::string name;         // the worker's
+  bool operator==(const Joined&) const = default;
+};
+
+// All that a machine keeps of its part in a run, in one folder:
+//   join.json      whom it joined, and under which name
+//   config.yaml    the run's configuration, as the coordinator gave it
+//   manifest.txt   the model's tensors, a line each, as the coordinator knew them
+//   security/      its credentials
+//   worker/        the worker's state: its identity and its checkpoints
+//   model.safetensors, at the end, where this worker is the one that writes it
+class JoinedFolder {
+ public:
+  explicit JoinedFolder(std::string path) : path_(std::move(path)) {}
+
+  // $STATE_DIRECTORY, which systemd gives a service; else <base>/HOST-PORT with base
+  // /var/lib/longwave for root and ~/.longwave for others.
+  static JoinedFolder Default(const std::string& coordinator);
+
+  const std::string& path() const { return path_; }
+  std::string config_file() const { return path_ + "/config.yaml"; }
+  std::string manifest_file() const { return path_ + "/manifest.txt"; }
+  std::string security_folder() const { return path_ + "/security"; }
+  std::string worker_folder() const { return path_ + "/worker"; }
+
+  // Nothing: nobody has joined here. InvalidArgument: a join.json that is none.
+  absl::StatusOr<std::optional<Joined>> Load() const;
+  // Makes the folder, for its owner alone, if it is not there.
+  absl::Status Save(const Joined& joined, const std::string& configuration,
+                    const std::string& manifest) const;
+
+ private:
+  std::string joined_file() const { return path_ + "/join.json"; }
+
+  std::string path_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_JOIN_JOINED_FOLDER_H_

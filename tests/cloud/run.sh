@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# The files of configs/cloud, as far as a machine that is no cloud can try them: what their own tools say of them, and
+# what they do with stand-ins for the programs that they call.
+#
+#   tests/cloud/run.sh unit|cloud-init|slurm [build/bin]
+#
+# Ends with `N passed, N failed`; status 77 and a reason where a tool is missing.
+# shellcheck disable=SC2013,SC2028
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+part=$1 programs=${2:-build/bin}
+files=$PWD/configs/cloud
+
+skip() { echo "skipped: $1"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+# check CLAIM COMMAND…: the claim holds if the command succeeds.
+check() {
+  local claim=$1
+  shift
+  if "$@" >"$work/output" 2>&1; then
+    passed=$((passed + 1)) && echo "ok    $claim"
+  else
+    failed=$((failed + 1)) && echo "FAIL  $claim" && sed 's/^/      /' "$work/output"
+  fi
+}
+# A program of that name which writes down how it was called, and does the rest of the arguments.
+stand_in() {
+  local path=$1
+  shift
+  mkdir -p "$(dirname "$path")"
+  { echo '#!/usr/bin/env bash'; echo "printf '%s\n' \"\${0##*/} \$*\" >>'$work/calls'"; printf '%s\n' "$@"; } >"$path"
+  chmod +x "$path"
+}
+has_flags() {
+  local flag
+  for flag in $(grep -v '^ *#' "$1" | grep -o -- '--\(state-dir\|token-file\|token\|name\|data\|threads\|device\|set\)\b' | sort -u); do
+    "$programs/longwave" join --help | grep -q -- "$flag\b" || { echo "longwave join has no $flag"; return 1; }
+  done
+}
+
+if [ "$part" = unit ]; then
+  command -v systemd-analyze >/dev/null || skip 'systemd-analyze is not installed'
+  stand_in "$work/longwave/bin/longwave"
+  mkdir "$work/units"
+  sed "s|/opt/longwave/|$work/longwave/|" "$files/longwave-worker.service" >"$work/units/longwave-worker.service"
+  is_clean() { local said; said=$(systemd-analyze verify --man=no "$1" 2>&1) || true; echo "$said"; [ -z "$said" ]; }
+  is_hard() { systemd-analyze security --offline=true --threshold=25 "$1"; }
+  check 'systemd has nothing to say of the unit' is_clean "$work/units/longwave-worker.service"
+  check 'it is exposed at most 2.5 of 10' is_hard "$work/units/longwave-worker.service"
+  check 'a misspelt setting would be noticed' bash -c "sed s/NoNewPrivileges/NoNewPrivilege/ '$work/units/longwave-worker.service' >'$work/units/wrong.service'; systemd-analyze verify --man=no '$work/units/wrong.service' 2>&1 | grep -q NoNewPrivilege"
+  check 'longwave join has the flags that it gives' has_flags "$files/longwave-worker.service"
+elif [ "$part" = cloud-init ]; then
+  yaml_python=$(for python in /usr/bin/python3 python3; do "$python" -c 'import yaml' 2>/dev/null && echo "$python" && break; done || true)
+  [ -n "$yaml_python" ] || skip 'no Python here has PyYAML'
+  part_of() { "$yaml_python" -c 'import sys, yaml; data = yaml.safe_load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$files/cloud-init.yaml" "$1"; }
+  if command -v cloud-init >/dev/null; then
+    check 'cloud-init takes it' cloud-init schema --config-file "$files/cloud-init.yaml"
+  else
+    echo 'not tried: cloud-init schema, which is not installed'
+  fi
+  check 'it is YAML with commands to run' part_of 'data["runcmd"][0]'
+  part_of 'next(f["content"] for f in data["write_files"] if f["path"].endswith("longwave-install"))' >"$work/install"
+  part_of 'next(f["content"] for f in data["write_files"] if f["path"].endswith("worker.env"))' >"$work/worker.env"
+  check 'its script is one' sh -n "$work/install"
+  check 'it says whom to join' grep -q '^COORDINATOR=' "$work/worker.env"
+  check 'longwave join has the flags that it gives' has_flags "$work/worker.env"
+  if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+    stand_in "$work/longwave-worker-1/bin/longwave"
+    mkdir "$work/longwave-worker-1/share"
+    cp "$files/longwave-worker.service" "$work/longwave-worker-1/share/"
+    tar -C "$work" -czf "$work/archive" longwave-worker-1
+    stand_in "$work/bin/curl" "cp '$work/archive' /tmp/longwave.tar.gz"
+    stand_in "$work/bin/systemctl"
+    # shellcheck disable=SC2016
+    install_it() {
+      unshare --mount bash -euc '
+        work=$1 sum=$2
+        mkdir -p /opt /etc/systemd/system
+        for folder in /opt /etc/systemd/system /tmp/; do
+          case $work/ in "$folder"*) continue ;; esac
+          mount -t tmpfs none "$folder"
+        done
+        PATH=$work/bin:$PATH sh "$work/install" https://example.org/archive "$sum"
+        [ -x /opt/longwave/bin/longwave ] && [ -d /opt/longwave-data ]
+        cmp "$work/longwave-worker-1/share/longwave-worker.service" /etc/systemd/system/longwave-worker.service
+        [ ! -e /tmp/longwave.tar.gz ]' - "$work" "$1"
+    }
+    check 'its script installs the archive and starts the service' install_it "$(sha256sum "$work/archive" | cut -d' ' -f1)"
+    check 'the service is enabled' grep -qx 'systemctl enable --now longwave-worker.service' "$work/calls"
+    refuses() { rm -f "$work/calls"; ! install_it "$(printf '0%.0s' $(seq 64))" && ! grep -q systemctl "$work/calls"; }
+    check 'an archive of another sum is not installed' refuses
+  else
+    echo 'not tried: the installation, which needs root and a mount namespace'
+  fi
+else
+  script=$files/longwave-worker.sbatch
+  check 'bash can read it' bash -n "$script"
+  if command -v shellcheck >/dev/null; then
+    check 'shellcheck has nothing to say' shellcheck "$script"
+  else
+    echo 'not tried: shellcheck, which is not installed'
+  fi
+  check 'longwave join has the flags that it gives' has_flags "$script"
+  # Slurm runs a copy; the job says where the script lay, and srun starts the tasks.
+  mkdir -p "$work/archive/share"
+  cp "$script" "$work/archive/share/"
+  cp "$script" "$work/copy"
+  stand_in "$work/archive/bin/longwave"
+  # shellcheck disable=SC2016
+  stand_in "$work/bin/srun" 'while [[ $1 = --* ]]; do shift; done' \
+    'for task in 0 1 2; do SLURM_PROCID=$task "$@" || exit; done'
+  stand_in "$work/bin/scontrol" "echo 'JobId=7 JobName=longwave'; echo '   Command=$work/archive/share/longwave-worker.sbatch --x'"
+  run_it() { env -u LONGWAVE_HOME PATH="$work/bin:$PATH" HOME="$work/home" SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=8 "$@" bash "$work/copy"; }
+  check 'every task joins' run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text LONGWAVE_TOKEN_FILE=/token LONGWAVE_OPTIONS='--device cpu'
+  for task in 0 1 2; do
+    check "task $task has a name and a folder of its own" grep -qx "longwave join c:7070 --name slurm-$task --state-dir $work/home/.longwave/slurm/slurm-$task --data /text --threads 8 --token-file /token --device cpu" "$work/calls"
+  done
+  comes_back() { rm "$work/calls"; run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text && grep -q '^longwave join' "$work/calls" && ! grep '^longwave join' "$work/calls" | grep -q token; }
+  check 'a job that comes back needs no token' comes_back
+  check 'without a coordinator it says what it wants' bash -c "LONGWAVE_DATA=/text bash '$work/copy' 2>&1 | grep -q 'wanted host:port of the coordinator'"
+fi
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,137 @@
+#include "cli/join/join.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/config/config.h"
+#include "common/security/certificates.h"
+#include "common/security/credentials.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class JoinFolder : public ::testing::Test {
+ protected:
+  JoinFolder()
+      : folder_(absl::StrCat(::testing::TempDir(), "/longwave-join-", getpid(), "-",
+                             ::testing::UnitTest::GetInstance()->current_test_info()->name())) {}
+  ~JoinFolder() override { std::filesystem::remove_all(folder_.path()); }
+
+  void Certify(const std::string& name, absl::Time from, absl::Duration life) const {
+    const auto authority = Authority::Make("test", absl::Now() - absl::Hours(48));
+    ASSERT_TRUE(authority.ok());
+    const auto made =
+        MakeCredentials(**authority, {WorkerIdentity(name)}, {}, {.from = from, .life = life});
+    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_TRUE(WriteCredentials(folder_.security_folder(), *made).ok());
+  }
+  std::string Refusal(const JoinOptions& options) const {
+    const auto joined = RedeemOrResume(options, folder_);
+    return joined.ok() ? "joined" : std::string(joined.status().message());
+  }
+
+  const JoinedFolder folder_;
+};
+
+TEST_F(JoinFolder, KeepsWhoJoinedWhomForItsOwnerAlone) {
+  EXPECT_EQ(folder_.Load().value(), std::nullopt);
+  const Joined joined{.coordinator = "c:7070", .name = "a b"};
+  ASSERT_TRUE(folder_.Save(joined, FormatConfig(DefaultConfig()), "wte 3 4\n").ok());
+  EXPECT_EQ(folder_.Load().value(), joined);
+  EXPECT_TRUE(LoadConfig(folder_.config_file()).ok());
+  struct stat info {};
+  ASSERT_EQ(stat(folder_.path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+}
+
+TEST_F(JoinFolder, AJoinJsonThatIsNoneIsRefused) {
+  ASSERT_TRUE(MakeSecretFolder(folder_.path()).ok());
+  for (const char* const text :
+       {"", "{", "[]", "{\"coordinator\": 3, \"name\": \"a\"}", "{\"coordinator\": \"c:1\"}"}) {
+    ASSERT_TRUE(WriteTextFile(folder_.path() + "/join.json", text, Secrecy::kPublic).ok());
+    EXPECT_THAT(std::string(folder_.Load().status().message()), HasSubstr("join again")) << text;
+  }
+}
+
+TEST_F(JoinFolder, ResumesWithGoodCredentialsAndNoToken) {
+  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
+  Certify("a", absl::Now() - absl::Hours(1), absl::Hours(2));
+  // The coordinator may have another address by now.
+  const auto joined = RedeemOrResume({.address = "d:7070"}, folder_);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_EQ(*joined, (Joined{"d:7070", "a"}));
+}
+
+TEST_F(JoinFolder, ExpiredCredentialsWantANewToken) {
+  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
+  Certify("a", absl::Now() - absl::Hours(3), absl::Hours(2));
+  EXPECT_THAT(Refusal({.address = "c:7070"}), HasSubstr("wanted a new --token T for a"));
+}
+
+TEST_F(JoinFolder, AnotherWorkersFolderIsNotTaken) {
+  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
+  Certify("a", absl::Now() - absl::Hours(1), absl::Hours(2));
+  EXPECT_THAT(Refusal({.address = "c:7070", .name = "b"}), HasSubstr("is the folder of a"));
+}
+
+TEST_F(JoinFolder, WithoutTokenAndFolderSaysWhatIsWanted) {
+  EXPECT_THAT(Refusal({.address = "c:7070"}), HasSubstr("longwave token create"));
+  EXPECT_THAT(Refusal({.address = "c:7070", .token = "t", .token_file = "f"}),
+              HasSubstr("wanted one of them"));
+  EXPECT_THAT(Refusal({.address = "c:7070", .token_file = "/nowhere"}), HasSubstr("/nowhere"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path()));
+}
+
+TEST_F(JoinFolder, ATokenThatIsNoneIsRefusedBeforeAnybodyIsAsked) {
+  const std::string refusal = Refusal({.address = "127.0.0.1:1", .token = "secret-secret"});
+  EXPECT_THAT(refusal, HasSubstr("token"));
+  EXPECT_THAT(refusal, ::testing::Not(HasSubstr("secret-secret")));
+}
+
+TEST(WorkerCommand, NamesTheFoldersPartsAndInsistsOnSecurity) {
+  const JoinedFolder folder("/d");
+  JoinOptions options{.data = "/books", .threads = 3, .overrides = {"metrics.listen=0.0.0.0:9464"}};
+  EXPECT_THAT(
+      WorkerCommand(options, {"c:7070", "a"}, folder, "/bin"),
+      ElementsAre("/bin/longwave-worker", "--config", "/d/config.yaml", "--coordinator", "c:7070",
+                  "--name", "a", "--state-dir", "/d/worker", "--run-dir", "/d", "--set",
+                  "security.mode=on", "--set", "security.folder=/d/security", "--set",
+                  "data.path=/books", "--set", "metrics.listen=0.0.0.0:9464", "--threads", "3"));
+}
+
+TEST(WorkerCommand, OverridesAreSettingsThatAConfigurationTakes) {
+  const JoinOptions options{.device = "cpu", .data = "/books"};
+  const auto config = ParseConfig(FormatConfig(DefaultConfig()), "config.yaml",
+                                  WorkerOverrides(options, JoinedFolder("/d")));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->security.mode, "on");
+  EXPECT_EQ(config->security.folder, "/d/security");
+  EXPECT_EQ(config->train.device, "cpu");
+  EXPECT_EQ(config->data.path, "/books");
+}
+
+TEST(JoinedFolderDefault, IsTheServicesOwnOrOneForEachCoordinator) {
+  setenv("STATE_DIRECTORY", "/var/lib/a:/var/lib/b", 1);
+  EXPECT_EQ(JoinedFolder::Default("c:7070").path(), "/var/lib/a");
+  unsetenv("STATE_DIRECTORY");
+  EXPECT_THAT(JoinedFolder::Default("[::1]:7070").path(), ::testing::EndsWith("/--1--7070"));
+}
+
+TEST(ManifestText, HasALineForEachTensor) {
+  EXPECT_EQ(ManifestText(Manifest{{{"wte", {256, 8}}, {"b", {8}}}}), "wte 256 8\nb 8\n");
+  EXPECT_EQ(ManifestText(std::nullopt), "");
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,110 @@
+// The adapters that measure, on what this machine has for certain: its loopback, its disk, and a
+// program in the worker's place.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/doctor/measure_links.h"
+#include "cli/doctor/measure_machine.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DoctorFolder : public ::testing::Test {
+ protected:
+  DoctorFolder()
+      : path_(absl::StrCat(::testing::TempDir(), "/longwave-doctor-", getpid(), "-",
+                           ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::create_directories(path_);
+  }
+  ~DoctorFolder() override { std::filesystem::remove_all(path_); }
+
+  void WriteWorker(const std::string& script) const {
+    const std::string program = path_ + "/longwave-worker";
+    std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
+    chmod(program.c_str(), 0755);
+  }
+
+  const std::string path_;
+};
+
+TEST_F(DoctorFolder, AWorkerSaysWhereItWouldCompute) {
+  WriteWorker("echo a library warns >&2; echo device cpu; echo why not cuda no driver, \"$2\"");
+  const auto reading = MeasureWorker(path_, "auto");
+  ASSERT_TRUE(reading.ok()) << reading.status();
+  EXPECT_EQ(reading->device, "cpu");
+  EXPECT_EQ(reading->why_not_cuda, "no driver, auto");
+}
+
+TEST_F(DoctorFolder, AWorkerThatDoesNotStartIsQuoted) {
+  WriteWorker("echo 'libtorch_cpu.so: cannot open shared object file' >&2; exit 127");
+  const auto reading = MeasureWorker(path_, "auto");
+  EXPECT_TRUE(absl::IsUnavailable(reading.status()));
+  EXPECT_THAT(std::string(reading.status().message()), HasSubstr("libtorch_cpu.so: cannot open"));
+}
+
+TEST_F(DoctorFolder, AWorkerThatIsNotThereIsNamed) {
+  EXPECT_THAT(std::string(MeasureWorker(path_, "auto").status().message()),
+              HasSubstr(path_ + "/longwave-worker: No such file"));
+}
+
+TEST_F(DoctorFolder, ADiskIsMeasuredAboveAFolderThatIsNotThereYetAndLeftAsItWas) {
+  const auto reading = MeasureDisk(path_ + "/to/be/made");
+  ASSERT_TRUE(reading.ok()) << reading.status();
+  EXPECT_GT(reading->free_bytes, 0);
+  EXPECT_GT(reading->bytes_per_second, 0);
+  EXPECT_GT(reading->sync, absl::ZeroDuration());
+  EXPECT_TRUE(std::filesystem::is_empty(path_));
+}
+
+TEST(MeasureDisk, OneThatCannotBeWrittenIsAnErrorThatNamesIt) {
+  const auto reading = MeasureDisk("/proc/longwave");
+  ASSERT_FALSE(reading.ok());
+  EXPECT_THAT(std::string(reading.status().message()), HasSubstr("/proc: cannot be written"));
+}
+
+TEST(MeasureConnection, TellsWhoListensFromWhoDoesNot) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string place = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  // Bound, but not listening.
+  EXPECT_THAT(std::string(MeasureConnection(place, 2).status().message()),
+              HasSubstr("connection refused"));
+  ASSERT_EQ(listen(listener, 8), 0);
+  const auto took = MeasureConnection(place, 2);
+  ASSERT_TRUE(took.ok()) << took.status();
+  EXPECT_GT(*took, absl::ZeroDuration());
+  close(listener);
+}
+
+TEST(MeasureConnection, ANameThatNobodyHasIsSaidToBeUnknown) {
+  EXPECT_THAT(std::string(MeasureConnection("longwave.invalid:7070", 1).status().message()),
+              HasSubstr("its name is not known"));
+}
+
+TEST(MeasureCoordinator, WithNobodyThereTheRestIsNotAsked) {
+  const CoordinatorReading reading = MeasureCoordinator("127.0.0.1:1", "");
+  EXPECT_FALSE(reading.control.round_trip.ok());
+  EXPECT_FALSE(reading.clock.ok());
+  EXPECT_FALSE(reading.speed.ok());
+  EXPECT_TRUE(reading.shards.empty());
+}
+
+}  // namespace
+}  // namespace longwave
