@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cli/scrape_targets.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 
@@ -109,7 +110,13 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
     argv.push_back("--state-dir");
     argv.push_back(folder_->state_folder(name));
   }
-  for (auto* part : {&argv, &place.arguments}) {
+  // Each at a port of its own, whatever the configuration has for one process alone.
+  if (const std::string& listen = config_->metrics.listen; !listen.empty()) {
+    argv.insert(argv.end(), {"--set", absl::StrCat("run.name=", folder_->name()), "--metrics",
+                             absl::StrCat(listen.substr(0, listen.rfind(':')), ":0")});
+  }
+  std::vector<std::string> security = options_.credentials.ArgumentsOf(name);
+  for (auto* part : {&argv, &security, &place.arguments}) {
     options.argv.insert(options.argv.end(), part->begin(), part->end());
   }
   options.log_file = folder_->log_file(name);
@@ -131,7 +138,10 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
   while (true) {
     while (const std::optional<std::string> line = process->ReadLine()) {
       absl::string_view text = *line;
-      if (!absl::ConsumePrefix(&text, "ready ")) continue;
+      if (!absl::ConsumePrefix(&text, "ready ")) {
+        TakeLine(child, *line);
+        continue;
+      }
       *value = std::string(text);
       if (std::string* listen = ArgumentOf(child->options.argv, "--listen")) *listen = *value;
       return absl::OkStatus();
@@ -151,11 +161,31 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
   }
 }
 
+void Cluster::TakeLine(Child* child, const std::string& line) {
+  absl::string_view text = line;
+  if (!absl::ConsumePrefix(&text, "metrics ") || child->metrics == text) return;
+  child->metrics = std::string(text);
+  if (std::string* metrics = ArgumentOf(child->options.argv, "--metrics"))
+    *metrics = line.substr(8);
+  WriteTargets();
+}
+
+void Cluster::WriteTargets() const {
+  std::vector<ScrapeTarget> targets;
+  for (const Child& child : children_) {
+    if (!child.metrics.empty()) targets.push_back({child.options.name, child.metrics});
+  }
+  // Nothing of the run depends on it.
+  WriteFileAtomically(folder_->targets_file(), FormatTargets(folder_->name(), targets))
+      .IgnoreError();
+}
+
 absl::Status Cluster::Supervise(absl::Duration timeout) {
   const absl::Time deadline = MonotonicNow() + timeout;
   while (true) {
     for (Child& child : children_) {
-      while (child.process->ReadLine()) {  // "ready"; nothing else is expected
+      while (const std::optional<std::string> line = child.process->ReadLine()) {
+        TakeLine(&child, *line);
       }
     }
     if (Interrupted()) return absl::CancelledError("interrupted");

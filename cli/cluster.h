@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "cli/process.h"
 #include "cli/run_folder.h"
+#include "cli/security/cluster_credentials.h"
 #include "common/config/run_config.h"
 
 namespace longwave {
@@ -30,6 +31,7 @@ struct ClusterOptions {
   absl::Duration ready_timeout = absl::Seconds(60);  // until a server says that it is ready
   // Each process keeps its state in the run's folder, and is started again when a signal kills it.
   bool keep_state = false;
+  ClusterCredentials credentials;  // made already; or none, and nothing is secured
   // By a process's name ("shard-0"); empty: all here.
   std::function<Placement(const std::string& process)> place;
 };
@@ -101,6 +103,7 @@ class Cluster {
     ProcessOptions options;
     std::unique_ptr<Process> process;
     RestartBudget budget;
+    std::string metrics = {};  // host:port, once it has said it
   };
 
   absl::Status Launch(const std::string& name, std::vector<std::string> argv, uint32_t threads,
@@ -109,6 +112,11 @@ class Cluster {
   // Waits for "ready <value>" on a server's standard output. When it is started again it listens
   // there, so that nobody has to look for it.
   absl::Status AwaitReady(Child* child, absl::Time deadline, std::string* value);
+  // A line of a child that is not "ready": "metrics <address>". When it is started again it serves
+  // there, so that Prometheus finds it where it was.
+  void TakeLine(Child* child, const std::string& line);
+  // For Prometheus, whoever has said where it serves.
+  void WriteTargets() const;
   // A signal has killed it, and the next Revive starts it again.
   bool IsToBeRevived(Child& child) const;
   // Starts again what a signal has killed. Aborted: too often.

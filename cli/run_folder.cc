@@ -74,6 +74,10 @@ absl::StatusOr<RunFolder> RunFolder::Create(const std::string& runs_dir, const R
   return RunFolder(path);
 }
 
+std::string RunFolder::name() const {
+  return std::filesystem::path(path_).lexically_normal().filename().string();
+}
+
 std::string RunFolder::log_file(const std::string& process) const {
   return absl::StrCat(path_, "/logs/", process, ".log");
 }

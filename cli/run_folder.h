@@ -16,6 +16,8 @@ namespace longwave {
 //   metrics.jsonl       a line a round (coordinator)
 //   model.safetensors   the final weights (the validating worker)
 //   summary.json        what it came to
+//   prometheus-targets.json  where each process serves its metrics (docs/running.md)
+//   security/<process>/ its credentials, in a secured run (docs/security.md)
 //   logs/<process>.log  standard error of each process
 //   state/<process>/    what the process needs to go on after a crash (unless up --no-state)
 class RunFolder {
@@ -30,6 +32,9 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string config_file() const { return path_ + "/config.yaml"; }
   std::string summary_file() const { return path_ + "/summary.json"; }
+  std::string targets_file() const { return path_ + "/prometheus-targets.json"; }
+  std::string name() const;  // the folder's own, which is the run's
+  std::string security_folder() const { return path_ + "/security"; }
   std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
   std::string model_file() const { return path_ + "/model.safetensors"; }
   std::string log_file(const std::string& process) const;
