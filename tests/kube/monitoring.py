@@ -58,7 +58,7 @@ class ClusterPrometheus(Queries):
              "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
                          "name": "longwave-test-prometheus"}},
             {"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus", "metadata": {"name": "all"},
-             "spec": {"image": "localhost/longwave-test-prometheus:1", "version": "v2.53.5", "replicas": 1,
+             "spec": {"image": "localhost/longwave-test-prometheus:1", "version": "v2.54.1", "replicas": 1,
                       "imagePullPolicy": "Never", "serviceAccountName": "prometheus", "evaluationInterval": "5s",
                       "serviceMonitorSelector": {}, "serviceMonitorNamespaceSelector": {},
                       "ruleSelector": {}, "ruleNamespaceSelector": {},

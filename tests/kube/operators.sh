@@ -20,9 +20,16 @@ build() {
   cd "$work/$version"
   printf 'module programs\n\ngo 1.23.0\n\nrequire %s %s\n' "$module" "$version" >go.mod
   { printf '//go:build tools\n\npackage tools\n\n'; printf 'import _ "%s"\n' "${programs[@]}"; } >tools.go
-  go mod tidy 2>/dev/null
-  go build -o "$folder/" "${programs[@]}"
+  go mod tidy >log 2>&1 || { tail -3 log >&2; return 1; }
   sources=$(go list -m -f '{{.Dir}}' "$module")
+  if [ -d "$sources/plugins" ]; then
+    # Of Prometheus' ways to find targets, that of Kubernetes: the others are the kits of every cloud.
+    cp -r "$sources" sources
+    chmod -R u+w sources
+    printf 'package plugins\n\nimport _ "%s/discovery/kubernetes"\n' "$module" >sources/plugins/plugins.go
+    go mod edit -replace "$module=./sources"
+  fi
+  go build -o "$folder/" "${programs[@]}"
 }
 
 build github.com/prometheus-operator/prometheus-operator v0.81.0 operator prometheus-config-reloader
@@ -31,4 +38,4 @@ if [ ! -d "$folder/crds" ]; then
   chmod -R u+w "$work/crds"
   mv "$work/crds" "$folder/crds"
 fi
-build github.com/prometheus/prometheus v0.53.5 prometheus
+build github.com/prometheus/prometheus v0.54.1 prometheus

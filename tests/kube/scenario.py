@@ -88,7 +88,7 @@ def quiet_run(programs, work, steps):
     config = work / "quiet.yaml"
     config.write_text("\n".join(line.removeprefix("    ") for line in block if line.startswith("    ")))
     settings = {"data.path": work / "text", "cluster.max_upload_mbit": 0, "cluster.coordinator": "127.0.0.1:7070",
-                "cluster.shard_host": "127.0.0.1", "metrics.listen": "127.0.0.1:0", "security.mode": "off",
+                "cluster.shard_host": "127.0.0.1", "security.mode": "off",
                 "run.steps": steps}
     overrides = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     command(programs / "longwave", "up", config, "--plain", "--no-state", "--runs-dir", work / "runs", "--name",
