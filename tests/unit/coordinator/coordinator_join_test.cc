@@ -324,6 +324,31 @@ TEST_F(CoordinatorJoinTest, AReportThatComesWithTheLeaveCounts) {
   EXPECT_EQ(Only<RoundFinished>(Step(last)).record.members, 2u);
 }
 
+TEST_F(CoordinatorJoinTest, WhoIsExpelledIsNoMemberAndNobodyWaitsForIt) {
+  Begin(Options(2, 1, 100));
+  Step(Beat(0, {Report(0)}));
+  const auto effects = Step(WorkerExpelled{"worker-1"});
+  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 1u);
+  EXPECT_EQ(Only<Notice>(effects).text,
+            "worker 1 (worker-1) was expelled; epoch 2 goes on with 1 worker");
+  EXPECT_TRUE(Step(WorkerExpelled{"worker-1"}).empty()) << "once";
+  EXPECT_TRUE(Step(WorkerExpelled{"nobody"}).empty());
+  EXPECT_EQ(coordinator_->NameOf(1), "worker-1");
+  EXPECT_TRUE(coordinator_->Knows("worker-1"));
+  EXPECT_FALSE(coordinator_->Knows("nobody"));
+}
+
+TEST_F(CoordinatorJoinTest, AMembersKeyIsThatOfItsNewestProcess) {
+  Begin(Options(1, 1, 100));
+  ShardsKnow(1, 1);
+  RegisterWorker returning = Returning(0, 5);
+  returning.data_key = std::string(32, 'k');
+  Step(returning);
+  const auto reply = Only<ShardHeartbeatReply>(Step(ShardBeat(0, 1, true)));
+  ASSERT_TRUE(reply.membership.has_value());
+  EXPECT_EQ(reply.membership->members.at(0).data_key, std::string(32, 'k'));
+}
+
 // Others who come and go begin epochs faster than shards can confirm them.
 TEST_F(CoordinatorJoinTest, WhoJoinsWaitsForItsOwnEpochAlone) {
   Begin(Options(1, 2));
