@@ -46,7 +46,7 @@ inline HttpAnswer ReadAnswer(int fd) {
 }
 
 // What the server answers to these bytes.
-inline HttpAnswer Exchange(const std::string& address, const std::string& bytes) {
+inline HttpAnswer SendRaw(const std::string& address, const std::string& bytes) {
   const int fd = ConnectTo(address);
   if (fd < 0) return {};
   // Whether all of it went shows in the answer.
@@ -56,7 +56,7 @@ inline HttpAnswer Exchange(const std::string& address, const std::string& bytes)
 
 inline HttpAnswer Request(const std::string& address, const std::string& method,
                           const std::string& path) {
-  return Exchange(address, method + " " + path + " HTTP/1.1\r\nHost: test\r\n\r\n");
+  return SendRaw(address, method + " " + path + " HTTP/1.1\r\nHost: test\r\n\r\n");
 }
 
 }  // namespace longwave
