@@ -7,7 +7,7 @@ MINUTES ?= 10
 MODE ?= integer
 CHAOS ?=
 
-.PHONY: setup build demo test compare chaos bench-kernels ci clean
+.PHONY: setup build demo test compare chaos bench-kernels dist ci clean
 
 setup:
 	tools/setup.sh
@@ -41,6 +41,14 @@ bench-kernels: setup
 	build/release/bin/bench_kernels --out build/bench/kernels.csv \
 	  $$(test -e build/bench/pytorch.csv && echo --pytorch build/bench/pytorch.csv)
 	python3 tests/bench/kernels/table.py bars build/bench/kernels.csv
+
+# One archive of a worker for machines that have nothing installed (docs/cloud.md). DIST: options for CMake, such as
+# -DTorch_DIR=… of a LibTorch with CUDA, and -DLONGWAVE_CUDA=ON.
+DIST ?= -DLONGWAVE_CUDA=OFF
+dist: setup
+	cmake --preset release -B build/worker -DLONGWAVE_TESTS=OFF $(DIST)
+	cmake --build build/worker --target longwave longwave-worker
+	tools/dist.sh build/worker/bin build/dist
 
 ci:
 	.ci/run

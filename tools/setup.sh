@@ -16,7 +16,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   libtorch-dev libopenblas0-pthread
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libsqlite3-dev libxxhash-dev libzstd-dev libspdlog-dev
-  python3 python3-venv
+  python3 python3-venv patchelf shellcheck
   prometheus  # and promtool, for tests of metrics, dashboards and alerts
 )
 

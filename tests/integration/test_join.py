@@ -1,0 +1,174 @@
+"""`longwave join` and `doctor` against a secured run of real processes on this machine: a worker with
+credentials made by hand, and one that comes with a token."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from harness import BIN, DEADLINE_S, IntegrationTest
+
+
+class Join(IntegrationTest):
+    def setUp(self):
+        super().setUp()
+        self.config = self.write_config(security__mode="on", run__steps=240, run__workers=2,
+                                        cluster__start_timeout_s=DEADLINE_S)
+        self.state = self.root / "state"
+        coordinator = self.start(
+            "longwave-server", "--role=coordinator", "--config", self.config, "--listen",
+            "127.0.0.1:0", "--state-dir", self.state / "coordinator", "--run-dir", self.root)
+        self.address = coordinator.await_line("ready ").split()[1]
+        self.operator = self.state / "coordinator" / "security" / "operator"
+        self.coordinator = coordinator
+        for shard in range(2):
+            self.start("longwave-server", "--role=shard", "--shard", shard, "--config", self.config,
+                       "--coordinator", self.address, "--state-dir", self.state / f"shard-{shard}",
+                       "--set", f"security.folder={self.credentials(f'shard/{shard}')}"
+                       ).await_line("ready ")
+
+    def run_longwave(self, *arguments, **environment):
+        """Runs it to its end; returns exit status, output and errors."""
+        done = subprocess.run([str(BIN / "longwave"), *map(str, arguments)], capture_output=True,
+                              text=True, timeout=DEADLINE_S, stdin=subprocess.DEVNULL,
+                              env={**os.environ, **environment})
+        return done.returncode, done.stdout, done.stderr
+
+    def credentials(self, role):
+        """A folder of credentials by the coordinator's own authority, as an operator makes them."""
+        folder = self.root / "credentials" / role
+        status, _, errors = self.run_longwave(
+            "certificate", "make", "--authority", self.state / "coordinator" / "security",
+            "--folder", folder, "--role", role, "--ip", "127.0.0.1")
+        self.assertEqual(status, 0, errors)
+        return folder
+
+    def token(self, *arguments):
+        status, output, errors = self.run_longwave("token", "create", self.address, "--security",
+                                                   self.operator, *arguments)
+        self.assertEqual(status, 0, errors)
+        return output.strip()
+
+    def start_worker_by_hand(self):
+        return self.start("longwave-worker", "--config", self.config, "--coordinator", self.address,
+                          "--name", "by-hand", "--run-dir", self.root, "--state-dir",
+                          self.state / "by-hand", "--set",
+                          f"security.folder={self.credentials('worker/by-hand')}")
+
+    def join(self, *arguments, folder="joined"):
+        return self.start("longwave", "join", self.address, "--state-dir", self.root / folder,
+                          "--device", "cpu", *arguments)
+
+    def test_a_token_is_all_that_a_machine_needs(self):
+        token = self.token()
+        by_hand = self.start_worker_by_hand()
+        joined = self.join("--token", token, "--name", "by-token")
+        joined.await_line("ready ")
+        for child in (by_hand, joined):
+            status, output, errors = child.finish()
+            self.assertEqual(status, 0, output + errors)
+        folder = self.root / "joined"
+        for name in ("join.json", "config.yaml", "security/tls.crt", "security/tls.key"):
+            self.assertTrue((folder / name).exists(), name)
+        self.assertEqual((folder / "security/tls.key").stat().st_mode & 0o777, 0o600)
+        records = [json.loads(line) for line in
+                   (self.root / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        self.assertTrue(records)
+        self.assertTrue(all(record["replicas_equal"] and record["members"] == 2
+                            for record in records), records)
+
+        # The token is used up. Whoever has it learns that, and nothing else.
+        status, _, errors = self.join("--token", token, "--name", "late", folder="late").finish()
+        self.assertEqual(status, 1)
+        self.assertIn("longwave join: ", errors)
+        self.assertIn("used", errors)
+        self.assertNotIn(token, errors)
+        self.assertFalse((self.root / "late" / "join.json").exists())
+
+    def test_the_second_time_no_token_is_needed(self):
+        joined = self.join("--token", self.token("--name", "again"), "--name", "again")
+        joined.await_line("ready ")
+        joined.process.terminate()
+        status, output, errors = joined.finish()
+        self.assertEqual(status, 0, output + errors)
+        again = self.join()
+        again.await_line("joined   ")
+        again.await_line("ready ")
+        again.process.terminate()
+        self.assertEqual(again.finish()[0], 0)
+
+    def test_the_doctor_measures_every_link(self):
+        joined = self.join("--token", self.token(), "--name", "patient")
+        # It examines the machine itself, before it trains.
+        self.assertTrue(joined.await_line("shard 1").startswith("ok "))
+        joined.await_line("ready ")
+        status, output, errors = self.run_longwave("doctor", "--state-dir", self.root / "joined",
+                                                   "--device", "cpu", "--json")
+        self.assertEqual(status, 0, output + errors)
+        findings = {finding["part"]: finding for finding in json.loads(output)["findings"]}
+        self.assertEqual(list(findings), ["gpu", "driver", "libraries", "disk", "memory", "data",
+                                          "clock", "coordinator", "shard 0", "shard 1"])
+        for part in ("coordinator", "shard 0", "shard 1"):
+            self.assertIn("bit/s up", findings[part]["what"])
+
+    def test_a_stranger_hears_that_the_run_is_secured(self):
+        status, output, errors = self.run_longwave("doctor", self.address, "--device", "cpu")
+        self.assertEqual(status, 0, output + errors)
+        self.assertRegex(output, r"(?m)^warning +coordinator .*the run is secured.*; remedy: join")
+        self.assertRegex(output, r"(?m)^ok +clock ")
+
+    def test_a_dry_run_redeems_nothing(self):
+        token = self.token()
+        status, output, errors = self.run_longwave(
+            "join", self.address, "--token", token, "--device", "cpu", "--dry-run", "--state-dir",
+            self.root / "dry")
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn("would redeem the token and run ", output)
+        self.assertNotIn(token, output + errors)
+        self.assertFalse((self.root / "dry").exists())
+        _, listed, _ = self.run_longwave("token", "list", self.address, "--security", self.operator)
+        self.assertIn(token.split(".")[1], listed)
+        self.assertRegex(listed, r"0/ +1")
+
+    def test_a_failed_check_stops_it_and_can_be_mended(self):
+        status, output, errors = self.join("--token", self.token(), "--name", "mended", "--data",
+                                           "/nowhere").finish()
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, r"(?m)^failed +data .*/nowhere.*; remedy: .*--data PATH")
+        self.assertIn("its token is no longer needed", errors)
+        mended = self.join("--data", self.text)
+        mended.await_line("ready ")
+        mended.process.terminate()
+        self.assertEqual(mended.finish()[0], 0)
+
+
+class JoinRefused(IntegrationTest):
+    def join(self, *arguments):
+        status, _, errors = self.start("longwave", "join", *arguments, "--state-dir",
+                                       self.root / "joined").finish()
+        self.assertEqual(status, 1)
+        self.assertTrue(errors.startswith("longwave join: "), errors)
+        self.assertFalse((self.root / "joined" / "join.json").exists())
+        return errors
+
+    def test_bad_addresses_and_tokens(self):
+        self.assertIn("wanted host:port", self.join("nowhere", "--token", "t"))
+        self.assertIn("longwave token create", self.join("127.0.0.1:1"))
+        self.assertIn("token", self.join("127.0.0.1:1", "--token", "lw1.short"))
+
+    def test_a_coordinator_that_is_not_there(self):
+        token = f"lw1.{'a' * 10}.{'b' * 26}.{'c' * 32}"
+        errors = self.join("127.0.0.1:1", "--token", token)
+        self.assertIn("127.0.0.1:1", errors)
+        self.assertNotIn("b" * 26, errors)
+
+    def test_a_run_that_is_not_secured(self):
+        config = self.write_config()
+        coordinator = self.start("longwave-server", "--role=coordinator", "--config", config,
+                                 "--listen", "127.0.0.1:0")
+        address = coordinator.await_line("ready ").split()[1]
+        self.join(address, "--token", f"lw1.{'a' * 10}.{'b' * 26}.{'c' * 32}")
+
+
+if __name__ == "__main__":
+    unittest.main()
