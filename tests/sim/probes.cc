@@ -42,6 +42,8 @@ std::string_view Name(Probe probe) {
       return "snapshot asked of a worker";
     case Probe::kSnapshotConfirmed:
       return "snapshot confirmed";
+    case Probe::kPositionAsked:
+      return "worker asked where it stands";
     case Probe::kWorkerCrashed:
       return "worker crashed";
     case Probe::kWorkerReturned:
@@ -78,6 +80,10 @@ std::string_view Name(Probe probe) {
       return "replica damaged";
     case Probe::kReplicaRepaired:
       return "replica repaired";
+    case Probe::kLastRoundRepaired:
+      return "last round repaired and reported again";
+    case Probe::kDutyCameLate:
+      return "duty of writing came after the final report";
     case Probe::kClockJumped:
       return "clock jumped";
     case Probe::kProcessFrozen:

@@ -37,10 +37,11 @@ void SimShard::OnStart() {
   incarnation_ = rng_.Next() | 1;
   if (port_ == 0 || env_.settings->shards_move) port_ = generation();
   if (env_.settings->shards_have_disks) {
-    const auto run = RunOfFolder(*lying_, kFolder, *MakeFileCatalog(lying_.get(), kFolder));
+    const auto owner = OwnerOfFolder(*lying_, kFolder, *MakeFileCatalog(lying_.get(), kFolder));
     if (EndIfStopped()) return;
-    if (!run.ok()) return StartAgain();
-    folder_run_ = *run;
+    if (!owner.ok()) return StartAgain();
+    folder_run_ = owner->run;
+    folder_ = owner->folder != 0 ? owner->folder : rng_.Next() | 1;
   }
   Register();
 }
@@ -117,7 +118,8 @@ void SimShard::Register() {
                               .control_endpoint = absl::StrCat("shard-", index_, ":", port_),
                               .incarnation = incarnation_,
                               .settings = "",
-                              .run = folder_run_};
+                              .run = folder_run_,
+                              .folder = folder_};
   coordinator_->Call(*this, request, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
     if (answer.ok()) {
       registration_ = std::get<ShardRegistration>(*answer);
@@ -188,6 +190,7 @@ void SimShard::TakeReply(const ShardHeartbeatReply& reply) {
 absl::StatusOr<std::unique_ptr<ShardStore>> SimShard::OpenStore() {
   const ShardStoreOptions options{
       .identity = {registration_->run, index_, env_.layout->hash()},
+      .folder = folder_,
       .settings = "",
       .log = {.file_bytes_max = env_.settings->log_file_bytes, .salt = 0},
       .make_catalog = [this](const std::string& folder) {

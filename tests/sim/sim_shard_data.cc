@@ -167,7 +167,7 @@ void SimShard::Perform(ShardEffect& effect) {
     SendToWorker(snapshot->worker, snapshot->header, snapshot->payload);
   } else {
     const auto& ask = std::get<AskSnapshot>(effect.what);
-    env_.probes->Hit(Probe::kSnapshotAsked);
+    env_.probes->Hit(ask.header.round == 0 ? Probe::kPositionAsked : Probe::kSnapshotAsked);
     SendToWorker(ask.worker, ask.header, Buffer());
   }
 }

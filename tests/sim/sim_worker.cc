@@ -59,6 +59,7 @@ void SimWorker::OnStart() {
   pipeline_ = *std::move(pipeline);
   account_ = env_.checker->NewAccount();
   merged_before_.assign(env_.layout->segments().size(), Buffer());
+  repaired_before_.assign(env_.layout->segments().size(), 0);
   stage_ = Stage::kJoining;
   Register();
 }
@@ -84,7 +85,7 @@ void SimWorker::OnCrash() {
   anew_.clear();
   beating_ = urgent_ = stopped_ = validates_ = missing_ = pumping_ = false;
   damaged_.clear();
-  repaired_round_ = round_ = awaited_ = 0;
+  round_ = awaited_ = 0;
   wakes_at_ = absl::InfiniteFuture();
   if (disk_ != nullptr) disk_->Restart(SimFileSystem::Stop::kProcess);
 }
@@ -100,8 +101,7 @@ void SimWorker::LoseFolder() {
 }
 
 void SimWorker::Damage(uint64_t element) {
-  // What happens in the last rounds nobody is there to mend.
-  if (!up() || stage_ != Stage::kComputing || round_ + 6 > env_.settings->rounds) return;
+  if (!up() || stage_ != Stage::kComputing) return;
   // The anchor is the pipeline's own; a cosmic ray asks nobody.
   const size_t at = element % theta_.size();
   // No two are hit alike: a majority that is wrong together nobody can tell from a right one.
@@ -220,10 +220,11 @@ void SimWorker::TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatRepl
     addresses_ = reply.shards;
     ConnectShards();
   }
-  // The duty came to this worker after its last round.
-  if (final_.has_value() && validates_ && final_->model_file.empty()) {
-    final_->model_file = "model";
-    BeatNow();
+  // What came to this worker after its last round: the duty of writing, or something to repair.
+  if (sent.final.has_value() && final_.has_value()) {
+    const bool is_to_write = validates_ && final_->model_file.empty();
+    if (is_to_write) env_.probes->Hit(Probe::kDutyCameLate);
+    if (is_to_write || IsToldToRepairLast()) Conclude();
   }
   if (stage_ == Stage::kJoining && Self() != nullptr && ports_.size() == shards_.size())
     BeginWithShards();

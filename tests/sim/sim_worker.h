@@ -114,6 +114,10 @@ class SimWorker final : public Process, public FrameTaker {
   void GoOn();
   bool Repair();
   void Repaired();
+  bool IsToldToRepairLast() const;
+  void ReportLastAgain();
+  // Repairs of the last round, and then the final report.
+  void Conclude();
   void NextRound();
 
   // Data.
@@ -163,7 +167,7 @@ class SimWorker final : public Process, public FrameTaker {
   bool stopped_ = false;
   uint64_t beats_ = 0;
   std::optional<longwave::Repair> repair_;
-  uint32_t repaired_round_ = 0;  // rounds before this one need no repair any more
+  std::vector<uint32_t> repaired_before_;  // by segment: rounds before need no repair any more
 
   uint32_t round_ = 0;                     // the one that is trained or synced, or would be next
   std::vector<bool> heard_;                // by segment: it is up to date

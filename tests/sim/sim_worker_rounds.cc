@@ -14,11 +14,7 @@ constexpr uint64_t kSignalMax = 8;
 }  // namespace
 
 void SimWorker::NextRound() {
-  if (round_ >= env_.settings->rounds) {
-    stage_ = Stage::kDone;
-    final_ = FinalReport{.validation_loss = {}, .model_file = validates_ ? "model" : ""};
-    return BeatNow();
-  }
+  if (round_ >= env_.settings->rounds) return Conclude();
   stage_ = Stage::kComputing;
   SetReadyRound(round_);
   absl::Duration time = env_.settings->round_computation[place_] * (0.9 + 0.2 * rng_.Uniform());
@@ -210,22 +206,24 @@ void SimWorker::EndRound() {
 
 // Whether segments are fetched anew before the next round.
 bool SimWorker::Repair() {
-  if (!repair_.has_value() || repair_->round < repaired_round_) return false;
-  if (round_ >= env_.settings->rounds || env_.settings->canary == Canary::kIgnoredRepair)
-    return false;
-  repaired_round_ = round_;
+  if (!repair_.has_value() || env_.settings->canary == Canary::kIgnoredRepair) return false;
+  std::vector<uint32_t> segments;
+  for (const uint32_t s : repair_->segments) {
+    if (repair_->round >= repaired_before_[s]) segments.push_back(s);
+  }
+  if (segments.empty()) return false;
+  env_.trace->Tell([&] { return absl::StrCat(name(), " repairs its replica"); });
   stage_ = Stage::kRepairing;
   heard_.assign(env_.layout->segments().size(), true);
-  for (const uint32_t s : repair_->segments) {
+  for (const uint32_t s : segments) {
     if (const absl::Status wanted = ledger_->Fetch(s, 0, round_, now()); !wanted.ok()) {
       Die(wanted, "repairs its replica");
       return true;
     }
+    repaired_before_[s] = round_;
     anew_.insert(s);
     heard_[s] = false;
   }
-  if (HeardAll()) return false;
-  env_.trace->Tell([&] { return absl::StrCat(name(), " repairs its replica"); });
   return true;
 }
 
@@ -236,6 +234,34 @@ void SimWorker::Repaired() {
   if (const absl::Status adopted = pipeline_->AdoptAnchor(); !adopted.ok())
     return Die(adopted, "takes its repaired anchor");
   GoOn();
+}
+
+bool SimWorker::IsToldToRepairLast() const {
+  return repair_.has_value() && repair_->round + 1 == env_.settings->rounds;
+}
+
+void SimWorker::ReportLastAgain() {
+  const auto hashes = pipeline_->Hashes();
+  if (!hashes.ok()) return Die(hashes.status(), "hashes its repaired replica");
+  RoundReport report;
+  report.round = env_.settings->rounds - 1;
+  report.step = env_.settings->rounds;
+  report.again = true;
+  report.train_loss = 1;
+  report.segment_hashes = *hashes;
+  unanswered_.push_back(std::move(report));
+  env_.probes->Hit(Probe::kLastRoundRepaired);
+}
+
+void SimWorker::Conclude() {
+  stage_ = Stage::kDone;
+  final_.reset();
+  if (IsToldToRepairLast()) {
+    if (Repair()) return Pump();
+    ReportLastAgain();
+  }
+  final_ = FinalReport{.validation_loss = {}, .model_file = validates_ ? "model" : ""};
+  BeatNow();
 }
 
 std::span<const float> SimWorker::AnchorOf(uint32_t segment) const {
