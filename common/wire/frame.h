@@ -26,7 +26,9 @@ enum class FrameKind : uint8_t {
   // A segment's state before `round`, both ways (snapshot_payload.h): shard to worker as an answer
   // to kFetch, worker to shard as an answer to kAsk.
   kSnapshot = 7,
-  kAsk = 8,  // shard to worker: send the segment's state before `round`
+  // Shard to worker: send the segment's state before `round`; of round 0: a pull of the round that
+  // the segment waits for.
+  kAsk = 8,
 };
 
 // What became of a push. Whatever was not accepted goes back into the worker's residual, except a

@@ -64,7 +64,7 @@ struct SendSnapshot {  // a kSnapshot frame to `worker`, who has fetched
   FrameHeader header;
   Buffer payload;
 };
-struct AskSnapshot {  // a kAsk frame to `worker`
+struct AskSnapshot {  // a kAsk frame to `worker`; of round 0 it asks where the worker stands
   uint32_t worker = 0;
   FrameHeader header;
 };

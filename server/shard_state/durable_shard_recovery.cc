@@ -216,6 +216,7 @@ void DurableShard::PursueRestores(absl::Time now) {
   }
   std::vector<SnapshotAsks::Ask> known;  // what needs nobody's parameters
   for (auto& [segment, restore] : restores_) {
+    for (const uint32_t worker : restore.Silent(awaited, now)) EmitAsk(worker, segment, 0);
     const auto choice = restore.Due(awaited, now);
     if (!choice.has_value()) continue;
     if (choice->round == 0 || !options_.can_catch_up) {

@@ -1,6 +1,7 @@
 #include "server/shard_state/replica_restore.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace longwave {
 
@@ -16,6 +17,23 @@ void ReplicaRestore::KeepOnly(const std::vector<uint32_t>& workers) {
   if (!choice_.has_value() || rounds_.contains(choice_->worker)) return;
   choice_.reset();
   due_ = absl::InfiniteFuture();
+}
+
+std::vector<uint32_t> ReplicaRestore::Silent(const std::vector<uint32_t>& awaited, absl::Time now) {
+  std::vector<uint32_t> silent;
+  std::ranges::copy_if(awaited, std::back_inserter(silent),
+                       [&](uint32_t worker) { return !rounds_.contains(worker); });
+  if (silent.empty()) {
+    hear_at_ = absl::InfiniteFuture();
+  } else if (hear_at_ == absl::InfiniteFuture()) {
+    hear_at_ = now + kHearEvery;  // most come by themselves
+    silent.clear();
+  } else if (now < hear_at_) {
+    silent.clear();
+  } else {
+    hear_at_ = now + kHearEvery;
+  }
+  return silent;
 }
 
 std::optional<ReplicaRestore::Choice> ReplicaRestore::Due(const std::vector<uint32_t>& awaited,

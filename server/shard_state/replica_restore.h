@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_SERVER_SHARD_STATE_REPLICA_RESTORE_H_
 #define LONGWAVE_SERVER_SHARD_STATE_REPLICA_RESTORE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,14 +13,17 @@ namespace longwave {
 
 // How a shard that has lost its folder finds out where a segment stands: the members know. A push,
 // pull or fetch names the round that its sender waits for, so that the sender has all rounds
-// before. When all those were heard who take part, the largest of those rounds is the one to open,
-// and one of the members that named it is asked for its state before. However long that takes:
-// where one is ahead that was not waited for, it can neither push nor be led back. Who is dead is
-// waited for until the coordinator says so. Pure.
+// before. Who says nothing is asked where it stands: it may wait for another segment, which waits
+// for somebody who says nothing of that one. When all those were heard who take part, the largest
+// of those rounds is the one to open, and one of the members that named it is asked for its state
+// before. However long that takes: where one is ahead that was not waited for, it can neither push
+// nor be led back. Who is dead is waited for until the coordinator says so. Pure.
 class ReplicaRestore {
  public:
   // Of a member that was asked, before another one is.
   static constexpr absl::Duration kPatience = absl::Seconds(10);
+  // Before a member that says nothing is asked where it stands, and again.
+  static constexpr absl::Duration kHearEvery = absl::Seconds(2);
 
   // turn: who of the members of the round is asked first; other segments ask others.
   explicit ReplicaRestore(uint32_t turn = 0) : turn_(turn) {}
@@ -33,21 +37,24 @@ class ReplicaRestore {
     uint32_t round = 0;   // to open
     uint32_t worker = 0;  // that has the state before it
   };
-  // Whom to ask now; each call returns an ask once. Another member of the round follows kPatience
-  // later, or at once after Refuse, and so on. `awaited`: members that take part, or while there
-  // are none (all have been lost and are joining again) all members.
+  // Those of `awaited` to be asked now where they stand; each call returns an ask once.
+  std::vector<uint32_t> Silent(const std::vector<uint32_t>& awaited, absl::Time now);
+  // Whom to ask for its state now; each call returns an ask once. Another member of the round
+  // follows kPatience later, or at once after Refuse, and so on. `awaited`: members that take part,
+  // or while there are none (all have been lost and are joining again) all members.
   std::optional<Choice> Due(const std::vector<uint32_t>& awaited, absl::Time now);
   // Who was asked last; nothing: nobody yet.
   const std::optional<Choice>& choice() const { return choice_; }
   // What the member has sent is of no use.
   void Refuse() { due_ = absl::InfinitePast(); }
 
-  absl::Time NextDue() const { return due_; }
+  absl::Time NextDue() const { return std::min(due_, hear_at_); }
 
  private:
   std::map<uint32_t, uint32_t> rounds_;  // the newest of each worker
   // When the next member is to be asked.
   absl::Time due_ = absl::InfiniteFuture();
+  absl::Time hear_at_ = absl::InfiniteFuture();  // who is silent is asked then
   std::optional<Choice> choice_;
   uint32_t turn_;
 };

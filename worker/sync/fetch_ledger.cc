@@ -92,6 +92,7 @@ void FetchLedger::Stop(uint32_t segment, absl::Time now) {
   const bool active = IsActive(entry);
   entry.kept.clear();
   entry.stage = Stage::kIdle;
+  entry.next = 0;
   // Whoever fetches the segment next is told what that fetch brings, and nothing of this one.
   std::erase_if(ready_, [segment](const FetchEvent& event) {
     return std::visit([](const auto& each) { return each.segment; }, event) == segment;

@@ -73,6 +73,8 @@ class FetchLedger {
   absl::Status Want(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
   // Forgets the segment, and what was kept of it.
   void Stop(uint32_t segment, absl::Time now);
+  // The first round of the segment that was not delivered since it was forgotten last.
+  uint32_t next_round(uint32_t segment) const { return entries_[segment].next; }
 
   // A verified frame of this run for a segment of the model. True: it was for this ledger alone.
   bool Take(const FrameHeader& header, const Buffer& payload, absl::Time now);

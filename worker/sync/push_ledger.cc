@@ -20,6 +20,13 @@ bool PushLedger::is_open(uint32_t segment) const {
   return entries_[segment].stage != Stage::kSettled;
 }
 
+uint32_t PushLedger::next_round(uint32_t segment) const {
+  const Entry& entry = entries_[segment];
+  if (!entry.ever_posted) return 0;
+  const bool has_it = entry.stage == Stage::kSettled && !entry.gone;
+  return entry.push.round + (has_it ? 1 : 0);
+}
+
 void PushLedger::Schedule(const Entry& entry, absl::Time at) { due_.Set(entry.push.segment, at); }
 
 absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
@@ -249,6 +256,7 @@ void PushLedger::Settle(Entry& entry, Fate fate) {
                       .fate = fate,
                       .gone = gone});
   entry.stage = Stage::kSettled;
+  entry.gone = gone;
   if (!gone) entry.merged_bytes = settled_.back().merged.size();
   entry.merged.reset();
   ConnectionOf(segment).outstanding_bytes -= std::exchange(entry.outstanding_bytes, 0);

@@ -90,6 +90,8 @@ class PushLedger {
 
   // Whether the segment has a contribution that is not settled.
   bool is_open(uint32_t segment) const;
+  // The first round of the segment that is not there, as far as contributions tell.
+  uint32_t next_round(uint32_t segment) const;
 
   // A verified frame of this run for a segment of the model.
   void Take(const FrameHeader& header, const Buffer& payload, absl::Time now);
@@ -129,6 +131,7 @@ class PushLedger {
     int repetitions = 0;    // for want of an answer or update
     int refusals = 0;       // busy and not a member, one after the other
     bool overdue = false;   // a silence was found on its connection while it waited
+    bool gone = false;      // it was settled without its round's update
     absl::Time sent_at = absl::InfinitePast();
     uint64_t outstanding_bytes = 0;  // its share of its connection's
     uint64_t merged_bytes = 0;       // of its last update

@@ -58,12 +58,18 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
   if (another_incarnation) SendAgain(connection, now);
   if (header.segment >= open_rounds_.size()) return;
   NoteOpenRound(header);
-  if (header.kind == FrameKind::kAsk) {
-    std::erase_if(asks_, [&](const SnapshotAsk& ask) { return ask.segment == header.segment; });
-    asks_.push_back({.segment = header.segment, .round = header.round});
+  if (header.kind == FrameKind::kAsk) return TakeAskFrame(header);
+  if (!fetches_.Take(header, payload, now)) pushes_.Take(header, payload, now);
+}
+
+void WorkerLedger::TakeAskFrame(const FrameHeader& header) {
+  if (header.round == 0) {
+    std::erase(positions_, header.segment);
+    positions_.push_back(header.segment);
     return;
   }
-  if (!fetches_.Take(header, payload, now)) pushes_.Take(header, payload, now);
+  std::erase_if(asks_, [&](const SnapshotAsk& ask) { return ask.segment == header.segment; });
+  asks_.push_back({.segment = header.segment, .round = header.round});
 }
 
 void WorkerLedger::NoteOpenRound(const FrameHeader& header) {
@@ -85,6 +91,25 @@ void WorkerLedger::SendAgain(uint32_t connection, absl::Time now) {
   fetches_.Again(connection, now);
 }
 
+OutgoingFrame WorkerLedger::PositionOf(uint32_t segment) const {
+  uint32_t round = pushes_.next_round(segment);
+  if (!pushes_.is_open(segment)) round = std::max(round, fetches_.next_round(segment));
+  return {.connection = options_.connections[segment],
+          .header = {.kind = FrameKind::kPull,
+                     .run = options_.run,
+                     .round = round,
+                     .worker = options_.worker,
+                     .segment = segment},
+          .payload = Buffer()};
+}
+
+std::optional<OutgoingFrame> WorkerLedger::PositionDue(absl::Time now) const {
+  for (const uint32_t segment : positions_) {
+    if (connections_.held_until(options_.connections[segment]) <= now) return PositionOf(segment);
+  }
+  return std::nullopt;
+}
+
 std::optional<OutgoingFrame> WorkerLedger::SnapshotDue(absl::Time now,
                                                        absl::Duration patience) const {
   for (const WaitingSnapshot& waiting : snapshots_) {
@@ -96,6 +121,7 @@ std::optional<OutgoingFrame> WorkerLedger::SnapshotDue(absl::Time now,
 
 std::optional<OutgoingFrame> WorkerLedger::Due(absl::Time now) {
   if (auto hello = connections_.Due(now); hello.has_value()) return hello;
+  if (auto position = PositionDue(now); position.has_value()) return position;
   if (auto request = fetches_.Due(now); request.has_value()) return request;
   if (auto snapshot = SnapshotDue(now, kSnapshotPatience); snapshot.has_value()) return snapshot;
   if (auto push = pushes_.Due(now); push.has_value()) return push;
@@ -115,6 +141,7 @@ void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
     case FrameKind::kFetch:
       return fetches_.Sent(frame, now);
     default:
+      if (frame.header.kind == FrameKind::kPull && std::erase(positions_, segment) > 0) return;
       // A segment with an open push is not fetched: a pull is of one or the other.
       return pushes_.is_open(segment) ? pushes_.Sent(frame, now) : fetches_.Sent(frame, now);
   }
@@ -128,6 +155,9 @@ absl::Time WorkerLedger::DueAt() const {
   absl::Time at = std::min({connections_.DueAt(), fetches_.DueAt(), pushes_.DueAt()});
   for (const WaitingSnapshot& waiting : snapshots_) {
     at = std::min(at, connections_.held_until(waiting.frame.connection));
+  }
+  for (const uint32_t segment : positions_) {
+    at = std::min(at, connections_.held_until(options_.connections[segment]));
   }
   return at;
 }

@@ -29,6 +29,9 @@ struct SnapshotAsk {
 // or clock inside; times are arguments: the exchange and the simulator drive the same object. Not
 // thread-safe.
 //
+// A shard that has lost its folder asks where the worker stands (an ask for round 0), also of
+// segments of which nothing is outstanding here: it is told with a pull of the round that is next.
+//
 // What goes first where several frames are due: hellos, requests (they are small, and somebody
 // waits for them), pushes, snapshots. A snapshot that has waited for kSnapshotPatience goes before
 // pushes, so that a link that is never idle sends it too.
@@ -81,6 +84,9 @@ class WorkerLedger {
     absl::Time since;
   };
 
+  void TakeAskFrame(const FrameHeader& header);
+  OutgoingFrame PositionOf(uint32_t segment) const;
+  std::optional<OutgoingFrame> PositionDue(absl::Time now) const;
   // What the frame says of its segment's open round.
   void NoteOpenRound(const FrameHeader& header);
   void SendAgain(uint32_t connection, absl::Time now);
@@ -93,6 +99,7 @@ class WorkerLedger {
   FetchLedger fetches_;
   std::deque<WaitingSnapshot> snapshots_;  // at most one a segment
   std::deque<SnapshotAsk> asks_;           // likewise
+  std::deque<uint32_t> positions_;         // segments of which a shard asks where they stand
   std::vector<uint32_t> open_rounds_;      // by segment, as far as is known
   uint32_t newest_open_round_ = 0;
 };

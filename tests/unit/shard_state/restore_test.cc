@@ -40,6 +40,21 @@ TEST(ReplicaRestore, WaitsForEachThatTakesPartHoweverLong) {
   EXPECT_EQ(restore.choice()->round, 8u);
 }
 
+TEST(ReplicaRestore, AsksWhoSaysNothingAgainAndAgainWhereTheyStand) {
+  ReplicaRestore restore;
+  const std::vector<uint32_t> live = {0, 1, 2};
+  restore.Heard(0, 7);
+  EXPECT_THAT(restore.Silent(live, kNow), IsEmpty()) << "they may come by themselves";
+  EXPECT_EQ(restore.NextDue(), kNow + ReplicaRestore::kHearEvery);
+  EXPECT_THAT(restore.Silent(live, restore.NextDue()), ElementsAre(1u, 2u));
+  EXPECT_THAT(restore.Silent(live, kNow + ReplicaRestore::kHearEvery), IsEmpty()) << "asked once";
+  restore.Heard(1, 6);
+  EXPECT_THAT(restore.Silent(live, restore.NextDue()), ElementsAre(2u));
+  restore.Heard(2, 7);
+  EXPECT_THAT(restore.Silent(live, restore.NextDue()), IsEmpty());
+  EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
+}
+
 TEST(ReplicaRestore, GoesOnWithoutWhoIsNoMemberAnyMore) {
   ReplicaRestore restore;
   restore.Heard(0, 7);
@@ -262,11 +277,35 @@ TEST(DurableShardRestore, OneThatIsAheadIsWaitedForAndNotRejected) {
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPush(0, 20, 2)});
   disk.now += absl::Hours(1);
-  EXPECT_THAT(AllOf<AskSnapshot>(disk.Do({TestPush(0, 20, 2)})), IsEmpty());
+  for (const AskSnapshot& ask : AllOf<AskSnapshot>(disk.Do({TestPush(0, 20, 2)}))) {
+    EXPECT_EQ(ask.header.round, 0u) << "asked for its state";
+  }
   const auto effects = disk.Do({TestPush(1, 21, 2)});
   EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy));
   ASSERT_THAT(AllOf<AskSnapshot>(effects), SizeIs(1));
   EXPECT_EQ(AllOf<AskSnapshot>(effects)[0].header.round, 21u);
+}
+
+// Each waits for a segment that waits for the other one, and neither says anything of its own.
+TEST(DurableShardRestore, AsksWhereTheyStandWhoSayNothingOfASegment) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPush(0, 20, 2), TestPush(1, 20, 3)});
+  EXPECT_EQ(disk.shard().NextDue(), disk.now + ReplicaRestore::kHearEvery);
+  disk.now = disk.shard().NextDue();
+  const auto asks = AllOf<AskSnapshot>(disk.Do({}));
+  ASSERT_THAT(asks, SizeIs(2));
+  EXPECT_EQ(asks[0].worker, 1u);
+  EXPECT_EQ(asks[0].header.segment, 2u);
+  EXPECT_EQ(asks[0].header.round, 0u);
+  EXPECT_EQ(asks[1].worker, 0u);
+  EXPECT_EQ(asks[1].header.segment, 3u);
+  const auto states = AllOf<AskSnapshot>(disk.Do({TestPull(1, 21, 2), TestPull(0, 21, 3)}));
+  ASSERT_THAT(states, SizeIs(2));
+  EXPECT_EQ(states[0].worker, 1u);
+  EXPECT_EQ(states[0].header.round, 21u);
+  disk.Do({TestSnapshot(1, 21, 2), TestSnapshot(0, 21, 3)});
+  EXPECT_FALSE(disk.shard().is_restoring());
 }
 
 TEST(DurableShardRestore, WhoIsLostMeanwhileIsWaitedForNoMore) {

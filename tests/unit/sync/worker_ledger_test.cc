@@ -66,6 +66,48 @@ TEST_F(WorkerLedgerTest, TellsTheLatestAskOfEachSegment) {
   EXPECT_FALSE(ledger_.has_ask());
 }
 
+// By a pull of the round that is next, of whatever segment, and once for each ask.
+TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
+  Post(4, 0);
+  Post(4, 1);
+  Fetch(2, 3);
+  SendAll();
+  Answer(4, 0, Outcome::kAccepted, 4);
+  Merged(4, 0);
+  EXPECT_THAT(Settle(), ElementsAre("4/0 accepted down"));
+  for (const uint32_t segment : {0u, 1u, 2u}) Take(FrameKind::kAsk, 0, segment);
+  Take(FrameKind::kAsk, 0, 0);  // again before it was told
+  EXPECT_FALSE(ledger_.has_ask()) << "it wants no state";
+  EXPECT_EQ(ledger_.DueAt(), absl::InfinitePast());
+  EXPECT_THAT(SendAll(), ElementsAre("pull 4/1", "pull 3/2", "pull 5/0"));
+  EXPECT_THAT(SendAll(), IsEmpty());
+  Take(FrameKind::kAsk, 0, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 5/0"));
+}
+
+TEST_F(WorkerLedgerTest, AContributionThatWasSettledWithoutItsUpdateStandsAtItsRound) {
+  Post(4, 0);
+  SendAll();
+  Answer(4, 0, Outcome::kGone, 9);
+  EXPECT_THAT(Settle(), ElementsAre("4/0 unknown gone"));
+  Take(FrameKind::kAsk, 0, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 4/0"));
+}
+
+// What an earlier fetch had brought and nobody took is not there.
+TEST_F(WorkerLedgerTest, AContributionSaysWhereItsSegmentStandsWhateverWasFetched) {
+  Fetch(0, 2);
+  SendAll();
+  Answer(2, 0, Outcome::kAccepted, 4);
+  SendAll();
+  Merged(2, 0);
+  Merged(3, 0);
+  Post(2, 0);
+  SendAll();
+  Take(FrameKind::kAsk, 0, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 2/0"));
+}
+
 TEST_F(WorkerLedgerTest, SegmentsAreFetchedWhileOthersContribute) {
   Post(4, 0);
   Fetch(2, 4);
