@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "cli/bench/link_bench.h"
 #include "cli/bench/shard_bench.h"
+#include "cli/join/join_commands.h"
 #include "cli/replay/replay.h"
+#include "cli/security/security_commands.h"
 #include "cli/status.h"
 #include "cli/up.h"
 
@@ -33,6 +36,11 @@ int main(int argc, char** argv) {
   std::string address;
   CLI::App* status_command = app.add_subcommand("status", "Show what a coordinator knows.");
   status_command->add_option("address", address, "host:port of the coordinator")->required();
+  std::string security;
+  status_command->add_option("--security", security,
+                             "Folder of credentials, where the run is secured");
+  longwave::SecurityCommands security_commands(&app);
+  longwave::JoinCommands join_commands(&app);
 
   longwave::ReplayOptions replay;
   CLI::App* replay_command = app.add_subcommand(
@@ -66,5 +74,7 @@ int main(int argc, char** argv) {
   if (replay_command->parsed()) return longwave::RunReplayCommand(replay);
   if (bench_shard_command->parsed()) return longwave::RunBenchShard(bench_shard);
   if (bench_link_command->parsed()) return longwave::RunBenchLink(bench_link);
-  return longwave::RunStatusCommand(address);
+  if (const std::optional<int> status = security_commands.Run()) return *status;
+  if (const std::optional<int> status = join_commands.Run()) return *status;
+  return longwave::RunStatusCommand(address, security);
 }

@@ -23,16 +23,25 @@ std::string ReplicasLine(const RunStatus& status) {
                       FormatHash(status.state_hash));
 }
 
+// "nobody", or "3 token, 1 expired".
+std::string RefusalsLine(const RunStatus& status) {
+  std::string line;
+  for (const RefusalCount& refusal : status.refusals)
+    absl::StrAppend(&line, line.empty() ? "" : ", ", refusal.count, " ", refusal.reason);
+  return line.empty() ? "nobody" : line;
+}
+
 }  // namespace
 
-int RunStatusCommand(const std::string& address) {
+int RunStatusCommand(const std::string& address, const std::string& security) {
   if (!IsHostPort(address)) {
     std::fprintf(stderr, "longwave status: got %s, wanted host:port\n", Quotable(address).c_str());
     return 1;
   }
   // No records are wanted: a long run has many.
   const absl::StatusOr<RunStatus> status =
-      CoordinatorClient::Connect(address)->GetStatus(std::numeric_limits<uint64_t>::max());
+      CoordinatorClient::Connect(address, absl::Seconds(5), security)
+          ->GetStatus(std::numeric_limits<uint64_t>::max());
   if (!status.ok()) {
     std::fprintf(stderr, "longwave status: failed: %s\n",
                  std::string(status.status().message()).c_str());
@@ -49,6 +58,7 @@ int RunStatusCommand(const std::string& address) {
   for (const std::string& line : TroubleLines(*status)) {
     Print({absl::StrCat("trouble    ", line)});
   }
+  if (status->secured) Print({absl::StrCat("security   on, refused ", RefusalsLine(*status))});
   Print({""});
   Print(WorkerLines(*status));
   Print({""});

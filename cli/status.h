@@ -6,7 +6,7 @@
 namespace longwave {
 
 // `longwave status`: what the coordinator at `address` knows, once. Returns the exit status.
-int RunStatusCommand(const std::string& address);
+int RunStatusCommand(const std::string& address, const std::string& security = "");
 
 }  // namespace longwave
 

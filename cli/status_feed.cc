@@ -15,8 +15,8 @@ void MergeStatus(RunStatus newer, RunStatus* older) {
   older->records = std::move(records);
 }
 
-void StatusFeed::Connect(const std::string& coordinator_address) {
-  client_ = CoordinatorClient::Connect(coordinator_address, kCallTimeout);
+void StatusFeed::Connect(const std::string& coordinator_address, const std::string& credentials) {
+  client_ = CoordinatorClient::Connect(coordinator_address, kCallTimeout, credentials);
   last_answer_ = MonotonicNow();
 }
 

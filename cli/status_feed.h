@@ -16,7 +16,8 @@ class StatusFeed {
   // A call may take this long, and Ctrl-C waits for it.
   static constexpr absl::Duration kCallTimeout = absl::Milliseconds(500);
 
-  void Connect(const std::string& coordinator_address);
+  // credentials: the folder of an operator's; empty: the run is not secured.
+  void Connect(const std::string& coordinator_address, const std::string& credentials = "");
 
   // Asks. Without an answer the status stays as it is.
   void Refresh();

@@ -29,6 +29,7 @@
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
+#include "common/security/security_mode.h"
 #include "worker/data/corpus.h"
 
 namespace longwave {
@@ -72,14 +73,16 @@ Verdict Failed(absl::string_view sentence) { return {RunOutcome::kFailed, std::s
 class Run {
  public:
   Run(const UpOptions& options, const RunConfig& config, const RunFolder& folder,
-      std::string binaries, int interrupt_fd)
+      std::string binaries, const ClusterCredentials& credentials, int interrupt_fd)
       : config_(config),
         folder_(folder),
+        credentials_(credentials),
         display_(Display::Create(options.plain)),
         cluster_({.binaries = std::move(binaries),
                   .listen = ListenAddress(config),
                   .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
-                  .keep_state = !options.no_state},
+                  .keep_state = !options.no_state,
+                  .credentials = credentials},
                  &config_, &folder_, interrupt_fd) {}
 
   Summary Execute() {
@@ -107,7 +110,7 @@ class Run {
  private:
   // Until the run is over, one way or another.
   Verdict Watch() {
-    feed_.Connect(cluster_.coordinator_address());
+    feed_.Connect(cluster_.coordinator_address(), credentials_.operator_folder());
     std::optional<absl::Time> over_since;
     absl::Time ended_since = absl::InfiniteFuture();
     while (true) {
@@ -202,6 +205,7 @@ class Run {
   const absl::Time begin_ = MonotonicNow();
   const RunConfig& config_;
   const RunFolder& folder_;
+  const ClusterCredentials credentials_;
   std::unique_ptr<Display> display_;
   StatusFeed feed_;
   Cluster cluster_;
@@ -217,7 +221,12 @@ absl::StatusOr<Summary> Execute(const UpOptions& options, int interrupt_fd,
                             RunFolder::Create(options.runs_dir, config, absl::Now()));
   LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(folder.config_file(), FormatConfig(config)));
   *run_folder = folder.path();
-  const Summary summary = Run(options, config, folder, std::move(binaries), interrupt_fd).Execute();
+  const bool is_secured =
+      IsSecured(config.security.mode, {ListenAddress(config), config.cluster.shard_host});
+  const ClusterCredentials credentials(is_secured ? folder.security_folder() : "");
+  LONGWAVE_RETURN_IF_ERROR(credentials.Make(config));
+  const Summary summary =
+      Run(options, config, folder, std::move(binaries), credentials, interrupt_fd).Execute();
   LONGWAVE_RETURN_IF_ERROR(WriteSummary(summary, folder.summary_file()));
   return summary;
 }
