@@ -88,6 +88,10 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(kPayloadBytesMax) + 1024);
   socket_.set(zmq::sockopt::reconnect_ivl, 50);
   socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
+  // Whoever is started again elsewhere under its name has left an address at which nobody answers,
+  // not even with a refusal. The system would go on trying it for two minutes, whereas the next
+  // attempt looks the name up anew.
+  socket_.set(zmq::sockopt::connect_timeout, 3000);
   // A path that silently died (a machine gone, a firewall's state lost) is noticed within 40 s.
   socket_.set(zmq::sockopt::heartbeat_ivl, 10'000);
   socket_.set(zmq::sockopt::heartbeat_timeout, 30'000);
