@@ -74,7 +74,8 @@ class Queries(harness.IntegrationTest):
 
     def test_each_returns_data_of_a_training(self):
         run = self.start_up("--plain", name="seen", run__steps=1_000_000, run__validation_batches=1,
-                            cluster__state_rounds=4, cluster__snapshot_rounds=8)
+                            cluster__state_rounds=4, cluster__snapshot_rounds=8,
+                            cluster__start_timeout_s=harness.DEADLINE_S)
         folder = self.root / "runs/seen"
 
         def until(condition, what):
@@ -90,9 +91,9 @@ class Queries(harness.IntegrationTest):
 
             # A crash, after which the worker is started again.
             self.assertTrue(metrics.kill_worker(folder, "worker-1"))
-            until(lambda: prometheus.now('changes(process_start_time_seconds{run="seen"}[1m]) > 0'),
+            until(lambda: prometheus.now('changes(process_start_time_seconds{run="seen"}[5m]) > 0'),
                   "the worker came back")
-            until(lambda: prometheus.now('increase(longwave_coordinator_joins_total{run="seen"}[1m]) > 0'),
+            until(lambda: prometheus.now('increase(longwave_coordinator_joins_total{run="seen"}[5m]) > 0'),
                   "it was a member again")
             self.assertEqual(without_data(prometheus, "seen", began, time.time()), set(NOT_HERE))
 

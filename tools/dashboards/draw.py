@@ -20,10 +20,10 @@ from PIL import Image
 
 SETTINGS = {
     "run.workers": 4, "run.shards": 2, "run.steps": 1_000_000, "run.validation_batches": 2,
-    "model.d_model": 64, "model.layers": 2, "model.heads": 4, "model.context": 64,
-    "train.batch": 4, "train.threads": 1, "train.device": "cpu", "train.warmup_steps": 30,
+    "model.d_model": 48, "model.layers": 2, "model.heads": 4, "model.context": 32,
+    "train.batch": 2, "train.threads": 1, "train.device": "cpu", "train.warmup_steps": 30,
     "sync.inner_steps": 15, "cluster.snapshot_rounds": 60, "cluster.state_rounds": 10,
-    "metrics.listen": "127.0.0.1:0",
+    "cluster.start_timeout_s": 600, "metrics.listen": "127.0.0.1:0",
 }
 RUN = "picture"
 INTERVAL_S = 2
@@ -56,7 +56,7 @@ def main():
         with metrics.Prometheus(root / "prometheus", folder / "prometheus-targets.json",
                                 INTERVAL_S) as prometheus:
             metrics.wait_for(lambda: prometheus.now(f'longwave_coordinator_round{{run="{RUN}"}} > 0'),
-                             "the first round", 300)
+                             "the first round", 900)
             began = time.time()
             metrics.wait_for(lambda: time.time() > began + 0.6 * arguments.seconds, "", 3600)
             if not metrics.kill_worker(folder, "worker-3"):
