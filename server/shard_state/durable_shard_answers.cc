@@ -1,6 +1,7 @@
 // What leaves after a commit, with what only the disk can answer; and what leaves after one that
 // failed.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/snapshot_payload.h"
@@ -125,7 +126,9 @@ void DurableShard::TurnBack() {
   std::erase_if(outgoing_, [&](Outgoing& outgoing) {
     if (const auto* ask = std::get_if<AnswerFromLog>(&outgoing.what)) {
       if (!outgoing.answers_push) return true;
-      outgoing.what = AnswerTo(ask->header, Outcome::kBusy, "");
+      AnswerPush busy = AnswerTo(ask->header, Outcome::kBusy, "");
+      busy.header.weight = 0;  // as below
+      outgoing.what = std::move(busy);
       return false;
     }
     auto* const answer = std::get_if<AnswerPush>(&outgoing.what);
