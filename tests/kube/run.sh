@@ -9,6 +9,9 @@
 # that brings an image of buildah's store to the cluster (it is called with the image's name), or the images are
 # there already under LONGWAVE_IMAGES (a prefix) and LONGWAVE_TAG.
 #
+# LONGWAVE_KEEP=1 leaves the cluster when it is over. LONGWAVE_OPERATORS=1 also runs the Prometheus operator, which is
+# built from its Go module at the first call.
+#
 # Ends with `N passed, N failed`; status 77 and a reason where no cluster can be had.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -28,9 +31,9 @@ down=()
 clean_up() {
   local status=$?
   if [ -n "${LONGWAVE_KEEP:-}" ]; then
-    echo "kept: $work, KUBECONFIG=$KUBECONFIG"
+    echo "kept: $work, KUBECONFIG=${KUBECONFIG:-none}"
   else
-    "${down[@]}" >/dev/null 2>&1 || true
+    if ((${#down[@]})); then "${down[@]}" >/dev/null 2>&1 || true; fi
     for part in server worker; do
       buildah --storage-driver vfs rmi "localhost/longwave-$part:$tag" >/dev/null 2>&1 || true
     done
@@ -38,15 +41,16 @@ clean_up() {
   fi
   exit "$status"
 }
+trap clean_up EXIT
 
 if [ -n "${KUBECONFIG:-}" ]; then
   load=${LONGWAVE_LOAD:-}
 elif command -v kind >/dev/null && { command -v docker || command -v podman; } >/dev/null; then
   note 'a cluster of kind'
   export KUBECONFIG=$work/kubeconfig
-  kind create cluster --name "longwave-$$" --wait 120s >"$work/kind.log" 2>&1 || { tail -5 "$work/kind.log" >&2; exit 1; }
   down=(kind delete cluster --name "longwave-$$")
-  trap clean_up EXIT
+  kind create cluster --name "longwave-$$" --wait 120s >"$work/kind.log" 2>&1 ||
+    { tail -5 "$work/kind.log" >&2; exit 1; }
   load=$work/load
   cat >"$load" <<LOAD
 #!/bin/sh
@@ -66,13 +70,14 @@ elif [ -x "$one_node/up.sh" ]; then
   done
   if [ -z "$built" ]; then
     note 'building Kubernetes from source'
-    "$one_node/build.sh" >"$work/build.log" 2>&1 || { tail -5 "$work/build.log"; skip 'Kubernetes could not be built here'; }
+    "$one_node/build.sh" >"$work/build.log" 2>&1 ||
+      { tail -5 "$work/build.log"; skip 'Kubernetes could not be built here'; }
   fi
   export PATH=$KUBE_BIN:$PATH
   note 'starting one node'
   down=("$one_node/down.sh")
-  trap clean_up EXIT
-  "$one_node/up.sh" >"$work/up.log" 2>&1 || { tail -5 "$work/up.log" >&2; skip 'no node could be started on this machine'; }
+  "$one_node/up.sh" >"$work/up.log" 2>&1 ||
+    { tail -5 "$work/up.log" >&2; skip 'no node could be started on this machine'; }
   export KUBECONFIG=$KUBE_RUN/pki/admin.conf
   load=$one_node/load.sh
   # On a disk that is rather full the kubelet removes images that no pod uses: this one uses that of all sandboxes.
@@ -80,7 +85,6 @@ elif [ -x "$one_node/up.sh" ]; then
 else
   skip 'no KUBECONFIG, no kind, no ../shared/kube'
 fi
-trap clean_up EXIT
 for tool in helm kubectl; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 kubectl version >/dev/null 2>&1 || skip "no cluster answers at $KUBECONFIG"
 
@@ -93,8 +97,10 @@ else
   tag=${LONGWAVE_TAG:?the tag of the images, or LONGWAVE_LOAD, a command that loads them}
 fi
 
+# The operator's own Prometheus is a quarter of an hour of building more: where it is asked for, or built already.
 operators=
-if [ -n "$load" ] && command -v go >/dev/null; then
+if [ -n "$load" ] && { [ -n "${LONGWAVE_OPERATORS:-}" ] ||
+  [ -x "${XDG_CACHE_HOME:-$HOME/.cache}/longwave-operators/prometheus" ]; }; then
   operators=${XDG_CACHE_HOME:-$HOME/.cache}/longwave-operators
   note 'the Prometheus operator, from its Go module'
   tests/kube/operators.sh "$operators" || { echo 'without it: it could not be built'; operators=; }

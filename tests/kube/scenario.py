@@ -266,7 +266,8 @@ def ruled(operated, checks):
         rules = operated.rules()
         return rules and all(health == "ok" for health in rules.values()) and f"{len(rules)} rules"
     checks.attempt("the chart's rules are evaluated", lambda: wait_until("rules", all_well, 60))
-    seen = {sample["metric"]["alertname"] for sample in operated.query("count by (alertname) (last_over_time(ALERTS[1h]))")}
+    seen = {sample["metric"]["alertname"]
+            for sample in operated.query("count by (alertname) (last_over_time(ALERTS[1h]))")}
     print(f"   alerts that were pending or firing meanwhile: {', '.join(sorted(seen)) or 'none'}", flush=True)
 
 
