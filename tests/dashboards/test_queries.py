@@ -20,7 +20,6 @@ NOT_HERE = {
     "workers: GPU memory (A)": "the training is on the CPU",
     "workers: GPU memory free (A)": "the training is on the CPU",
     **{f"admission: Certificates run out ({query})": "all addresses are of loopback" for query in "ABC"},
-    "annotation Departures": "the worker is back before anybody misses it",
 }
 # So many scrapes show what a query of rates over ten of them answers.
 SCRAPES = 12
@@ -74,6 +73,7 @@ class Queries(harness.IntegrationTest):
 
     def test_each_returns_data_of_a_training(self):
         run = self.start_up("--plain", name="seen", run__steps=1_000_000, run__validation_batches=1,
+                            run__validate_every=1,
                             cluster__state_rounds=4, cluster__snapshot_rounds=8,
                             cluster__start_timeout_s=harness.DEADLINE_S)
         folder = self.root / "runs/seen"
@@ -95,7 +95,9 @@ class Queries(harness.IntegrationTest):
                   "the worker came back")
             until(lambda: prometheus.now('increase(longwave_coordinator_joins_total{run="seen"}[5m]) > 0'),
                   "it was a member again")
-            self.assertEqual(without_data(prometheus, "seen", began, time.time()), set(NOT_HERE))
+            empty = without_data(prometheus, "seen", began, time.time())
+            # Whether the worker was missed before it was back is for the machine to say.
+            self.assertEqual(empty - {"annotation Departures"}, set(NOT_HERE))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import metrics
 from PIL import Image
 
 SETTINGS = {
-    "run.workers": 4, "run.shards": 2, "run.steps": 1_000_000, "run.validation_batches": 2,
+    "run.workers": 4, "run.shards": 2, "run.steps": 1_000_000, "run.validation_batches": 2, "run.validate_every": 2,
     "model.d_model": 48, "model.layers": 2, "model.heads": 4, "model.context": 32,
     "train.batch": 2, "train.threads": 1, "train.device": "cpu", "train.warmup_steps": 30,
     "sync.inner_steps": 15, "cluster.snapshot_rounds": 60, "cluster.state_rounds": 10,
