@@ -19,9 +19,12 @@ endif()
 
 find_program(LONGWAVE_CCACHE ccache)
 if(LONGWAVE_CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER "${LONGWAVE_CCACHE}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${LONGWAVE_CCACHE}")
-  set(CMAKE_CUDA_COMPILER_LAUNCHER "${LONGWAVE_CCACHE}")
+  # Wherever a checkout lies, what another one has compiled is found.
+  set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
+    CCACHE_NOHASHDIR=true "${LONGWAVE_CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()
 
 find_package(Threads REQUIRED)
