@@ -107,7 +107,7 @@ class Drawing:
         """What the annotations find: (name, colour, times)."""
         found = []
         for annotation in self.board["annotations"]["list"]:
-            expr = metrics.chosen(annotation["expr"].replace("[90s]", f"[{self.window_s}s]"), self.run)
+            expr = metrics.chosen(annotation["expr"], self.run, self.window_s)
             times = [at for _, series, _ in self.prometheus.over(expr, self.start, self.end, self.step)
                      for at in series]
             # An event is seen for as long as the window: its beginning is what is drawn.

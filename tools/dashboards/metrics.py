@@ -53,6 +53,7 @@ def chosen(expr, run, window_s=10, range_s=60):
     """The expression as Grafana sends it, with that run and all workers and shards chosen."""
     values = {"run": run, "worker": ".+", "shard": ".+", "__rate_interval": f"{window_s}s",
               "__interval": f"{window_s}s", "__range": f"{range_s:.0f}s"}
+    expr = expr.replace("90s", f"{window_s}s")  # annotations: their own window
     return re.sub(r"\$(\w+)", lambda match: values[match.group(1)], expr)
 
 

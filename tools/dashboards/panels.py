@@ -251,6 +251,9 @@ def _lately(series, by):
     return f"sum by ({by}) (increase({series}[90s])) > 0"
 
 
+_START = 'max without (instance, pod) (last_over_time(process_start_time_seconds{run="$run"}%s))'
+
+
 def annotations():
     """What happened, from the counters: in every dashboard the same."""
     return [
@@ -259,9 +262,8 @@ def annotations():
         _Annotation("Departures",
                     _lately('longwave_coordinator_departures_total{run="$run"}', "reason"),
                     ORANGE, "A worker is gone ({{reason}})"),
-        # A process that is started again begins at another time.
-        _Annotation("Crashes",
-                    'sum by (shard, worker) (changes(process_start_time_seconds{run="$run"}[90s])) > 0',
+        # A process that is started again, however long it was away, began later than the one before.
+        _Annotation("Crashes", _START % "[90s]" + " > " + _START % "[1h] offset 90s",
                     RED, "Started again: {{worker}}{{shard}}"),
         _Annotation("Snapshots",
                     _lately('longwave_shard_snapshots_written_total{run="$run", kind="model"}',
