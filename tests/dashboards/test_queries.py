@@ -91,9 +91,12 @@ class Queries(harness.IntegrationTest):
 
             # A crash, after which the worker is started again.
             self.assertTrue(metrics.kill_worker(folder, "worker-1"))
-            until(lambda: prometheus.now('changes(process_start_time_seconds{run="seen"}[5m]) > 0'),
+            until(lambda: prometheus.now(
+                'max_over_time(process_start_time_seconds{run="seen"}[5m])'
+                ' - min_over_time(process_start_time_seconds{run="seen"}[5m]) > 5'),
                   "the worker came back")
-            until(lambda: prometheus.now('increase(longwave_coordinator_joins_total{run="seen"}[5m]) > 0'),
+            until(lambda: prometheus.now(
+                'longwave_coordinator_joins_total{run="seen", how="returned"} > 0'),
                   "it was a member again")
             empty = without_data(prometheus, "seen", began, time.time())
             # Whether the worker was missed before it was back is for the machine to say.

@@ -262,8 +262,9 @@ def annotations():
         _Annotation("Departures",
                     _lately('longwave_coordinator_departures_total{run="$run"}', "reason"),
                     ORANGE, "A worker is gone ({{reason}})"),
-        # A process that is started again, however long it was away, began later than the one before.
-        _Annotation("Crashes", _START % "[90s]" + " > " + _START % "[1h] offset 90s",
+        # A process that is started again, however long it was away, began later than the one before;
+        # by seconds, since Linux counts from a boot that it rounds now to one second, now to the next.
+        _Annotation("Crashes", _START % "[90s]" + " - " + _START % "[1h] offset 90s" + " > 5",
                     RED, "Started again: {{worker}}{{shard}}"),
         _Annotation("Snapshots",
                     _lately('longwave_shard_snapshots_written_total{run="$run", kind="model"}',
