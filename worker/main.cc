@@ -37,6 +37,7 @@
 #include "common/metrics/metrics_server.h"
 #include "common/rpc/certificate_keeper.h"
 #include "common/rpc/coordinator_client.h"
+#include "common/security/certificate_metric.h"
 #include "common/security/credentials.h"
 #include "common/security/security_mode.h"
 #include "kernels/ops.h"
@@ -305,6 +306,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   const std::shared_ptr<CoordinatorClient> client =
       CoordinatorClient::Connect(config.cluster.coordinator, kCallDeadline, security.credentials);
   const std::unique_ptr<CertificateKeeper> keeper = KeepCertificate(security.credentials, client);
+  const auto expiry = ShowCertificateExpiry(&metrics, security.credentials);
   SessionOptions options{
       .name = flags.name,
       .identity = folder == nullptr ? 0 : folder->identity(),
@@ -338,7 +340,8 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   std::fflush(stdout);
   SayMetrics(metrics_server.get());
   const absl::Status trained =
-      Train(config, flags, layout, *prepared, **session, folder.get(), security.keys, &metrics).status();
+      Train(config, flags, layout, *prepared, **session, folder.get(), security.keys, &metrics)
+          .status();
   const absl::Status ended = Conclude(trained, **session);
   if (ended.ok() && flags.stay_when_done) Stay(told_to_end);
   return ended;

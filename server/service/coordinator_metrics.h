@@ -76,6 +76,7 @@ class CoordinatorMetrics {
 
   // Take, and all figures of the page.
   void Refresh(const RunStatus& status, const Refusals& refusals);
+  Metrics* page() { return metrics_; }
   [[nodiscard]] std::unique_ptr<Metrics::Refresher> OnPage(std::function<void()> refresh) {
     return metrics_->OnPage(std::move(refresh));
   }

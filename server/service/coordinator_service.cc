@@ -22,6 +22,7 @@
 #include "common/rpc/certificate_keeper.h"
 #include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
+#include "common/security/certificate_metric.h"
 #include "common/security/credentials.h"
 #include "common/security/refusals.h"
 #include "common/security/security_mode.h"
@@ -100,6 +101,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     admission_ = std::move(admission);
     server_options_ = std::move(server);
     server_options_.refusals = &refusals_;
+    expiry_ = ShowCertificateExpiry(series_.page(), server_options_.credentials);
     operator_keeper_ = CertificateKeeper::Start(
         absl::StrCat(server_options_.credentials, "/operator"), [this](const std::string& request) {
           return admission_->RenewCertificate({OperatorIdentity()}, request);
@@ -376,6 +378,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   Refusals refusals_;
   RpcServerOptions server_options_;
 
+  std::unique_ptr<Metrics::Refresher> expiry_;  // of its certificate; null: it has none
   std::unique_ptr<Metrics::Refresher> refresher_;
   std::unique_ptr<HealthServer> health_;  // null: none is wanted
   std::unique_ptr<RpcServer> server_;     // calls into all of the above: destroyed first

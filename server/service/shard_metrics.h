@@ -68,6 +68,7 @@ class ShardMetrics {
   // --- for the page
   void Show(const ShardFigures& figures, const Refusals& refusals,
             absl::Duration coordinator_silence);
+  Metrics* page() { return metrics_; }
   [[nodiscard]] std::unique_ptr<Metrics::Refresher> OnPage(std::function<void()> refresh) {
     return metrics_->OnPage(std::move(refresh));
   }

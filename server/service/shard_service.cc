@@ -24,6 +24,7 @@
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
+#include "common/security/certificate_metric.h"
 #include "server/service/process_security.h"
 #include "server/service/shard_data_plane.h"
 #include "server/service/shard_memory.h"
@@ -106,6 +107,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
       const absl::Time answered_at = absl::FromUnixNanos(answered_at_ns_.load());
       metrics_.Show(data_.figures(), security_->refusals, MonotonicNow() - answered_at);
     });
+    expiry_ = ShowCertificateExpiry(metrics_.page(), security_->credentials);
     LONGWAVE_ASSIGN_OR_RETURN(
         control_, RpcServer::Start(options_.control_address, this, security_->ForServer()));
     if (security_->is_on()) {
@@ -362,7 +364,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 
   const ShardServiceOptions options_;
   const uint64_t open_bytes_max_;
-  const uint64_t run_in_folder_;  // at the start; 0: none
+  const uint64_t run_in_folder_;                // at the start; 0: none
   const std::unique_ptr<Metrics> own_metrics_;  // where nobody looks at them
   ShardMetrics metrics_;
   const uint64_t folder_;  // random word; 0: without a folder
@@ -388,6 +390,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   absl::Status failure_;  // why this shard cannot go on; the first reason stays
 
   std::atomic<int64_t> answered_at_ns_{absl::ToUnixNanos(MonotonicNow())};  // by the coordinator
+  std::unique_ptr<Metrics::Refresher> expiry_;     // of its certificate; null: it has none
   std::unique_ptr<Metrics::Refresher> refresher_;  // reads all of the above: destroyed first
 };
 

@@ -35,7 +35,7 @@ namespace longwave {
 namespace {
 
 constexpr uint32_t kShards = 4;
-constexpr uint32_t kRounds = 20;
+constexpr uint32_t kRounds = 10;
 constexpr double kPageMsMax = 50;
 constexpr double kPageBytesMax = 1e6;
 constexpr double kScrapeInterval = 5;   // seconds
@@ -90,16 +90,18 @@ class ManyMembers {
   void Beat(uint32_t round) {
     now_ += absl::Seconds(10);
     Step(Tick{});
+    // Who knows the epoch is not sent the membership.
+    const uint32_t epoch = core_.Status(series_.next_record(), now_).epoch;
     for (uint32_t s = 0; s < kShards; ++s) {
       const ShardHeartbeat heartbeat = {
-          .shard = s, .incarnation = s + 1, .known_epoch = 1, .knows_manifest = true};
+          .shard = s, .incarnation = s + 1, .known_epoch = epoch, .knows_manifest = true};
       Step(heartbeat);
       series_.Heard(heartbeat);
     }
     for (uint32_t w = 0; w < members_; ++w) {
       if (w % 100 == 1 && round >= kRounds / 2) continue;
       const double noise = static_cast<double>(rng_.Below(1000)) / 1000;
-      WorkerHeartbeat heartbeat{.worker = w, .incarnation = w + 1, .known_epoch = 1};
+      WorkerHeartbeat heartbeat{.worker = w, .incarnation = w + 1, .known_epoch = epoch};
       heartbeat.state = {.phase = WorkerPhase::kTraining,
                          .step = 30 * (round + 1),
                          .round = round,
