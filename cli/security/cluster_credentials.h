@@ -14,8 +14,9 @@ namespace longwave {
 // people.
 class ClusterCredentials {
  public:
-  // folder: of all of them; empty: the run is not secured.
-  explicit ClusterCredentials(std::string folder = "") : folder_(std::move(folder)) {}
+  ClusterCredentials() = default;  // the run is not secured
+  // folder: of all of them; empty: as above.
+  explicit ClusterCredentials(std::string folder) : folder_(std::move(folder)) {}
 
   bool is_on() const { return !folder_.empty(); }
   // An authority, and each process's key and certificate.
