@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,8 @@
 #include "cli/up.h"
 
 int main(int argc, char** argv) {
+  // gRPC would write lines of its own beside the sentence that says the same.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   CLI::App app("Longwave trains one model on machines that are far apart.", "longwave");
   app.require_subcommand(1);
   app.set_version_flag("--version", "longwave " LONGWAVE_VERSION);
