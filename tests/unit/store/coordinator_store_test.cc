@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "server/store/coordinator_format.h"
 #include "tests/unit/coordinator/random_events.h"
@@ -250,8 +251,9 @@ TEST(CoordinatorFormat, TellsItsPartsApart) {
   EXPECT_TRUE(DecodeOpenReport(report).ok());
   EXPECT_EQ(DecodeRoundRecord(report).status().code(), absl::StatusCode::kFailedPrecondition);
   std::vector<std::byte> newer = report;
-  newer[4] = std::byte{2};
-  EXPECT_EQ(DecodeOpenReport(newer).status().message(), "format: got 2, wanted 1");
+  newer[4] = std::byte{kCoordinatorFormat + 1};
+  EXPECT_EQ(DecodeOpenReport(newer).status().message(),
+            absl::StrCat("format: got ", kCoordinatorFormat + 1, ", wanted ", kCoordinatorFormat));
 }
 
 }  // namespace
