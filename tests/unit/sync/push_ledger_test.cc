@@ -99,7 +99,7 @@ TEST_F(PushLedgerTest, AnUpdateBeforeTheAnswerWaitsForIt) {
     SendAll();
     Merged(round, 0);
     EXPECT_THAT(Settle(), IsEmpty());
-    Answer(round, 0, outcome);
+    Answer(round, 0, outcome, round + 1);
     EXPECT_THAT(Settle(), ElementsAre(std::to_string(round) + "/0 " + said + " down"));
     EXPECT_THAT(SendAll(), IsEmpty());
   }

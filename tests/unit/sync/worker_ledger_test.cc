@@ -138,6 +138,7 @@ TEST_F(WorkerLedgerTest, AnAnswerToAFetchIsNoneToAPushOfThatRound) {
   Merged(4, 0);
   EXPECT_THAT(Settle(), ::testing::IsEmpty());
   answer.contributions = static_cast<uint32_t>(FrameKind::kPush);
+  answer.weight = 5;  // the round is closed
   ledger_.Take(0, answer, Buffer(), now_);
   EXPECT_THAT(Settle(), ::testing::ElementsAre("4/0 accepted down"));
 }
