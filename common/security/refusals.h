@@ -28,9 +28,9 @@ enum class Refusal : uint8_t {
 };
 inline constexpr size_t kRefusalCount = 11;
 // Those of who calls a gRPC service, whatever is asked for.
-inline constexpr Refusal kPeerRefusals[] = {
-    Refusal::kNoCertificate,  Refusal::kOtherAuthority, Refusal::kExpired,
-    Refusal::kBadCertificate, Refusal::kWrongName,      Refusal::kExpelled};
+inline constexpr Refusal kPeerRefusals[] = {Refusal::kNoCertificate, Refusal::kOtherAuthority,
+                                            Refusal::kExpired,       Refusal::kBadCertificate,
+                                            Refusal::kWrongName,     Refusal::kExpelled};
 
 // "no_certificate", "other_authority", …: in metrics, statuses and logs.
 std::string_view Name(Refusal refusal);

@@ -273,8 +273,8 @@ struct RunStatus {
   std::string model_file;
   uint32_t workers_wanted = 0;
   uint32_t shards_wanted = 0;
-  std::string trouble;   // what the run waits for, beyond its rounds; empty: nothing
-  uint64_t repairs = 0;  // replicas that were told to fetch segments anew
+  std::string trouble;                 // what the run waits for, beyond its rounds; empty: nothing
+  uint64_t repairs = 0;                // replicas that were told to fetch segments anew
   std::vector<RefusalCount> refusals;  // by the coordinator; without reasons that never came up
   bool secured = false;
 };

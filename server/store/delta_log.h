@@ -102,7 +102,7 @@ class DeltaLog {
   uint64_t next_sequence() const { return next_sequence_; }
   // Records below this are durable.
   uint64_t durable_sequence() const { return durable_sequence_; }
-  uint64_t file_bytes() const;                               // of all files
+  uint64_t file_bytes() const;  // of all files
   const absl::Status& failure() const { return failure_; }
 
  private:

@@ -128,7 +128,7 @@ class CatchUp {
   bool refused_repair_ = false;            // was said
   uint64_t repairs_ = 0;
   uint64_t snapshots_sent_ = 0;
-  std::map<uint32_t, uint32_t> asks_;      // of shards for snapshots: round by segment
+  std::map<uint32_t, uint32_t> asks_;  // of shards for snapshots: round by segment
 
   // Of one Join, for the log.
   struct Taken {

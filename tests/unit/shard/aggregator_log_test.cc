@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "server/store/snapshot_format.h"
 #include "server/store/log_record.h"
+#include "server/store/snapshot_format.h"
 #include "tests/unit/shard/aggregator_testing.h"
 
 // What an aggregator with a log wants to be kept, and what it leaves to the log.
