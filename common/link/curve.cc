@@ -55,15 +55,15 @@ void AdmittedKeys::Set(const std::vector<Member>& members) {
   absl::flat_hash_map<std::string, uint32_t> workers;
   workers.reserve(members.size());
   for (const Member& member : members) {
-    if (!member.key.empty()) workers[member.key] = member.worker;
+    if (!member.key.empty()) workers[absl::BytesToHexString(member.key)] = member.worker;
   }
   const std::lock_guard lock(mutex_);
   workers_ = std::move(workers);
 }
 
-std::optional<uint32_t> AdmittedKeys::WorkerOf(std::string_view key) const {
+std::optional<uint32_t> AdmittedKeys::WorkerOf(std::string_view key_hex) const {
   const std::lock_guard lock(mutex_);
-  const auto found = workers_.find(absl::string_view(key.data(), key.size()));
+  const auto found = workers_.find(absl::string_view(key_hex.data(), key_hex.size()));
   if (found == workers_.end()) return std::nullopt;
   return found->second;
 }

@@ -46,11 +46,12 @@ class AdmittedKeys {
     std::string key;
   };
   void Set(const std::vector<Member>& members);
-  std::optional<uint32_t> WorkerOf(std::string_view key) const;
+  // key_hex: in lower-case hex digits, as a connection's User-Id has it.
+  std::optional<uint32_t> WorkerOf(std::string_view key_hex) const;
 
  private:
   mutable std::mutex mutex_;
-  absl::flat_hash_map<std::string, uint32_t> workers_;
+  absl::flat_hash_map<std::string, uint32_t> workers_;  // by the key in hex digits
 };
 
 // What a router refused at its door, and sentences about the last of each.

@@ -158,19 +158,23 @@ void Doorkeeper::Answer() {
     const auto found = doors_.find(domain);
     if (found != doors_.end()) door = found->second;
   }
+  const std::string user_id = absl::BytesToHexString(key);
   const bool admitted = door != nullptr && mechanism == "CURVE" && key.size() == kCurveKeyBytes &&
-                        door->admitted.WorkerOf(key).has_value();
+                        door->admitted.WorkerOf(user_id).has_value();
   if (!admitted && door != nullptr) {
     const std::lock_guard lock(door->mutex);
     ++door->counts.keys;
-    door->counts.last_key = absl::StrCat("the key ", absl::BytesToHexString(key.substr(0, 8)),
-                                         "… is no member's, from ", Shown(address));
+    door->counts.last_key =
+        absl::StrCat("the key ", user_id.substr(0, 16), "… is no member's, from ", Shown(address));
   }
   // 300, not 400: a member whose key is still on its way here comes again, where a client that is
   // told 400 gives up for good.
-  const std::string user = admitted ? absl::BytesToHexString(key) : "";
-  const std::string answer[] = {
-      "1.0", parts[1], admitted ? "200" : "300", admitted ? "OK" : "not a member", user, ""};
+  const std::string answer[] = {"1.0",
+                                parts[1],
+                                admitted ? "200" : "300",
+                                admitted ? "OK" : "not a member",
+                                admitted ? user_id : "",
+                                ""};
   for (size_t i = 0; i < std::size(answer); ++i) {
     questions_.send(zmq::buffer(answer[i]),
                     i + 1 < std::size(answer) ? zmq::send_flags::sndmore : zmq::send_flags::none);

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <span>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
@@ -278,8 +277,8 @@ absl::StatusOr<Frame> LinkSocket::Verify(zmq::message_t header,
 }
 
 absl::Status LinkSocket::CheckSender(const FrameHeader& header, const char* user_id) {
-  const std::string key = absl::HexStringToBytes(user_id == nullptr ? "" : user_id);
-  const std::optional<uint32_t> sender = door_->admitted.WorkerOf(key);
+  const std::optional<uint32_t> sender =
+      door_->admitted.WorkerOf(user_id == nullptr ? "" : user_id);
   const auto refuse = [&](const std::string& whose) {
     return absl::PermissionDeniedError(absl::StrCat("a ", std::string(Name(header.kind)),
                                                     " frame that names worker ", header.worker,

@@ -124,6 +124,7 @@ Metrics::Metrics(MetricPart part, std::string_view backend) {
 Metrics::~Metrics() { LONGWAVE_CHECK(refreshers_.empty()); }
 
 void Metrics::AddSeries(const MetricRow& row, std::vector<std::string> values) {
+  first_of_name_.try_emplace(row.name, series_.size());
   Series& series = series_.emplace_back();
   series.row = &row;
   series.values = std::move(values);
@@ -132,12 +133,16 @@ void Metrics::AddSeries(const MetricRow& row, std::vector<std::string> values) {
 
 Metrics::Series& Metrics::Find(std::string_view name, MetricType type,
                                std::initializer_list<std::string_view> values) {
-  const auto found = std::ranges::find_if(series_, [&](const Series& series) {
-    return series.row->name == name && std::ranges::equal(series.values, values);
-  });
-  LONGWAVE_CHECK(found != series_.end());  // no such name or value in the table
-  LONGWAVE_CHECK(found->row->type == type);
-  return *found;
+  const auto first = first_of_name_.find(name);
+  LONGWAVE_CHECK(first != first_of_name_.end());  // no such name in the table
+  const MetricRow* const row = series_[first->second].row;
+  LONGWAVE_CHECK(row->type == type);
+  size_t place = first->second;
+  while (!std::ranges::equal(series_[place].values, values)) {
+    ++place;
+    LONGWAVE_CHECK(place < series_.size() && series_[place].row == row);  // no such value
+  }
+  return series_[place];
 }
 
 Counter& Metrics::counter(std::string_view name, std::initializer_list<std::string_view> values) {

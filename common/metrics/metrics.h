@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -114,7 +115,9 @@ class Metrics {
   std::vector<std::pair<std::string, std::string>> labels_;
   std::mutex pages_mutex_;  // one page at a time
   Refreshers refreshers_;
-  std::deque<Series> series_;  // in the table's order, constant after construction
+  // Both constant after construction.
+  std::deque<Series> series_;  // in the table's order: those of one name stand together
+  std::unordered_map<std::string_view, size_t> first_of_name_;
 };
 
 class Metrics::Refresher {

@@ -16,25 +16,8 @@ namespace {
 
 // The label `outcome`; empty: of no push.
 std::string_view OutcomeOf(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kNone:
-      return "";
-    case Outcome::kAccepted:
-      return "accepted";
-    case Outcome::kDuplicate:
-      return "duplicate";
-    case Outcome::kLate:
-      return "late";
-    case Outcome::kRejected:
-      return "rejected";
-    case Outcome::kBusy:
-      return "busy";
-    case Outcome::kGone:
-      return "gone";
-    case Outcome::kNotMember:
-      return "not_member";
-  }
-  return "";
+  if (outcome == Outcome::kNone) return "";
+  return outcome == Outcome::kNotMember ? "not_member" : Name(outcome);
 }
 
 // The label `reason`; empty: of no rejection.

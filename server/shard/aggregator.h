@@ -269,8 +269,9 @@ class Aggregator {
     uint32_t strangers = 0;                 // of these, from workers that are not due (any more)
     uint64_t open_bytes = 0;
     std::optional<ClosedSegment> closed;  // round open_round − 1
-    // Of the payloads that went into it, by worker; empty after a restart from a snapshot of it.
-    std::map<uint32_t, uint32_t> closed_crcs;
+    // Of the payloads that went into it, in the order of its contributors; empty after a restart
+    // from a snapshot of it.
+    std::vector<uint32_t> closed_crcs;
     std::vector<float> residual;  // E; empty unless KeepsResidual
     std::vector<uint32_t> tile_sizes;
     std::vector<std::shared_ptr<const PayloadLayout>> formats;

@@ -128,7 +128,7 @@ void Aggregator::OpenNext(SegmentState& segment, const MergedRecord& closed) {
   }
   last.payload = closed.payload;
   segment.closed_crcs.clear();
-  for (const auto& [worker, push] : segment.accepted) segment.closed_crcs[worker] = push.crc;
+  for (const auto& [worker, push] : segment.accepted) segment.closed_crcs.push_back(push.crc);
   segment.accepted.clear();
   segment.strangers = 0;
   open_bytes_ -= segment.open_bytes;

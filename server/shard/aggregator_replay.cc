@@ -136,6 +136,7 @@ absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   state.awaits_restore = false;
   state.open_round = snapshot.open_round;
   state.closed = std::move(snapshot.closed);
+  state.closed_crcs.clear();
   if (snapshot.residual.empty()) {
     std::ranges::fill(state.residual, 0.0f);
   } else {

@@ -55,7 +55,11 @@ class Filler {
       case FieldDescriptor::CPPTYPE_BOOL:
         return set(&Reflection::SetBool, &Reflection::AddBool, true);
       case FieldDescriptor::CPPTYPE_STRING:
-        return set(&Reflection::SetString, &Reflection::AddString, "text " + std::to_string(next_));
+        // The only bytes fields are public keys of 32 bytes.
+        return set(&Reflection::SetString, &Reflection::AddString,
+                   field->type() == FieldDescriptor::TYPE_BYTES
+                       ? std::string(32, static_cast<char>(next_))
+                       : "text " + std::to_string(next_));
       case FieldDescriptor::CPPTYPE_ENUM:
         return set(&Reflection::SetEnumValue, &Reflection::AddEnumValue, 2);
       case FieldDescriptor::CPPTYPE_MESSAGE:
