@@ -11,20 +11,9 @@ cd "$(dirname "$0")/../.."
 part=$1 programs=${2:-build/bin}
 files=$PWD/configs/cloud
 
-skip() { echo "skipped: $1"; exit 77; }
+. tests/support/checks.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-# check CLAIM COMMAND…: the claim holds if the command succeeds.
-check() {
-  local claim=$1
-  shift
-  if "$@" >"$work/output" 2>&1; then
-    passed=$((passed + 1)) && echo "ok    $claim"
-  else
-    failed=$((failed + 1)) && echo "FAIL  $claim" && sed 's/^/      /' "$work/output"
-  fi
-}
 # A program of that name which writes down how it was called, and does the rest of the arguments.
 stand_in() {
   local path=$1
@@ -121,5 +110,4 @@ else
   check 'a job that comes back needs no token' comes_back
   check 'without a coordinator it says what it wants' bash -c "LONGWAVE_DATA=/text bash '$work/copy' 2>&1 | grep -q 'wanted host:port of the coordinator'"
 fi
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+sum_up

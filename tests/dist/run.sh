@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 programs=$(realpath "${1:-build/bin}")
 
-skip() { echo "skipped: $1"; exit 77; }
+. tests/support/checks.sh
 for tool in patchelf readelf ldd strip; do command -v "$tool" >/dev/null || skip "$tool is not installed"; done
 for program in longwave longwave-server longwave-worker; do
   [ -x "$programs/$program" ] || skip "$programs has no $program"
@@ -23,16 +23,6 @@ clean_up() {
   rm -rf "$work"
 }
 trap clean_up EXIT
-passed=0 failed=0
-check() {
-  local claim=$1
-  shift
-  if "$@" >"$work/output" 2>&1; then
-    passed=$((passed + 1)) && echo "ok    $claim"
-  else
-    failed=$((failed + 1)) && echo "FAIL  $claim" && sed 's/^/      /' "$work/output"
-  fi
-}
 
 export SOURCE_DATE_EPOCH=1750000000 LONGWAVE_DIST_LEVEL=1
 tools/dist.sh "$programs" "$work/first"
@@ -162,5 +152,4 @@ check 'the worker trains to the end of a run' trains
 check 'the coordinator ends with the run' wait "$coordinator"
 check 'the weights are there' test -s "$shared/model.safetensors"
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+sum_up

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 programs=${1:-build/bin}
 
-skip() { echo "skipped: $1"; exit 77; }
+. tests/support/checks.sh
 [ "$(id -u)" = 0 ] || skip "building images without a container engine needs root"
 for tool in buildah busybox unshare setpriv ldd strip; do
   command -v "$tool" >/dev/null || skip "$tool is not installed"
@@ -22,7 +22,6 @@ buildah=(buildah --storage-driver "${STORAGE_DRIVER:-vfs}")
 work=$(mktemp -d)
 tag=test-$$
 containers=()
-passed=0 failed=0
 clean_up() {
   for container in "${containers[@]}"; do "${buildah[@]}" rm "$container" >/dev/null 2>&1 || true; done
   for part in server worker; do "${buildah[@]}" rmi "localhost/longwave-$part:$tag" >/dev/null 2>&1 || true; done
@@ -30,16 +29,6 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# check CLAIM COMMAND…: the claim holds if the command succeeds.
-check() {
-  local claim=$1
-  shift
-  if "$@" >"$work/output" 2>&1; then
-    passed=$((passed + 1)) && echo "ok    $claim"
-  else
-    failed=$((failed + 1)) && echo "FAIL  $claim" && sed 's/^/      /' "$work/output"
-  fi
-}
 root_of() {
   local container
   container=$("${buildah[@]}" from "localhost/longwave-$1:$tag")
@@ -115,5 +104,4 @@ kill $coordinator 2>/dev/null || true
 check 'the coordinator ends with the run' wait $coordinator
 check 'the weights are there' test -s "$work/worker/model.safetensors"
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+sum_up

@@ -195,6 +195,20 @@ TEST_F(AggregatorRestore, OpensARoundWithoutAPast) {
   EXPECT_EQ(aggregator_->Export(2).residual.size(), kTileSize);
 }
 
+TEST_F(AggregatorRestore, NamesNoPayloadAsHeldThatASnapshotDoesNotKnow) {
+  Start(DenseOptions(), Members(1, {0, 1}));
+  Step(Push(0, 0, 2, 1));
+  Step(Push(1, 0, 2, 1));
+  const SegmentSnapshot first = aggregator_->Export(2);
+  Step(Push(0, 1, 2, 5));
+  Step(Push(1, 1, 2, 5));
+  ASSERT_TRUE(aggregator_->Restore(2, first).ok());
+  const auto effects = Step(Push(0, 0, 2, 1));
+  const FrameHeader& answer = std::get<AnswerPush>(effects.at(0)).header;
+  EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
+  EXPECT_EQ(answer.held_crc, 0u);  // not that of round 1
+}
+
 TEST_F(AggregatorRestore, ForgetsWhatWasOpen) {
   AggregatorOptions options = DenseOptions();
   options.open_bytes_max = 16 + 4 * kTileSize;
