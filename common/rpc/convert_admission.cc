@@ -140,6 +140,7 @@ v1::ListTokensResponse ToProto(const TokenList& value) {
   for (const TokenStatus& token : value.tokens) {
     v1::TokenInfo* const info = message.add_tokens();
     info->set_id(token.id);
+    // A subject of no kind that we know, from a newer book, is listed without one.
     WriteSubject(token.subject, info).IgnoreError();
     info->set_expires_in_seconds(absl::ToDoubleSeconds(token.expires_in));
     info->set_uses(token.uses);

@@ -2,10 +2,9 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/status_macros.h"
+#include "server/store/wrapped_file_system.h"
 
 namespace longwave {
 namespace {
@@ -35,46 +34,15 @@ class MeasuredFile final : public WritableFile {
   DiskFigures* const figures_;
 };
 
-class MeasuredFiles final : public FileSystem {
+class MeasuredFiles final : public WrappedFileSystem {
  public:
   MeasuredFiles(std::unique_ptr<FileSystem> files, DiskFigures* figures)
-      : files_(std::move(files)), figures_(figures) {}
-
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    return Measured(files_->Create(path));
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) override {
-    return Measured(files_->OpenToAppend(path));
-  }
-  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) override {
-    return files_->OpenToRead(path);
-  }
-  absl::Status Settle(const std::string& path, uint64_t bytes) override {
-    return files_->Settle(path, bytes);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return files_->Rename(from, to);
-  }
-  absl::Status Remove(const std::string& path) override { return files_->Remove(path); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override {
-    return files_->List(folder);
-  }
-  absl::Status CreateFolder(const std::string& folder) override {
-    return files_->CreateFolder(folder);
-  }
-  absl::Status SyncFolder(const std::string& folder) override { return files_->SyncFolder(folder); }
-  absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {
-    return files_->FreeBytes(path);
-  }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
-    return files_->Lock(path);
-  }
+      : WrappedFileSystem(files.get()), files_(std::move(files)), figures_(figures) {}
 
  private:
-  absl::StatusOr<std::unique_ptr<WritableFile>> Measured(
-      absl::StatusOr<std::unique_ptr<WritableFile>> file) {
-    LONGWAVE_RETURN_IF_ERROR(file.status());
-    return std::make_unique<MeasuredFile>(*std::move(file), figures_);
+  std::unique_ptr<WritableFile> Wrap(const std::string&,
+                                     std::unique_ptr<WritableFile> file) override {
+    return std::make_unique<MeasuredFile>(std::move(file), figures_);
   }
 
   const std::unique_ptr<FileSystem> files_;

@@ -37,24 +37,15 @@ class LyingFileSystem::Writable final : public WritableFile {
   bool synced_ = false;
 };
 
-absl::StatusOr<std::unique_ptr<WritableFile>> LyingFileSystem::Wrap(
-    const std::string& path, absl::StatusOr<std::unique_ptr<WritableFile>> file) {
-  if (!file.ok() || !IsLog(path)) return file;
-  return std::make_unique<Writable>(this, *std::move(file));
-}
-
-absl::StatusOr<std::unique_ptr<WritableFile>> LyingFileSystem::Create(const std::string& path) {
-  return Wrap(path, files_->Create(path));
-}
-
-absl::StatusOr<std::unique_ptr<WritableFile>> LyingFileSystem::OpenToAppend(
-    const std::string& path) {
-  return Wrap(path, files_->OpenToAppend(path));
+std::unique_ptr<WritableFile> LyingFileSystem::Wrap(const std::string& path,
+                                                    std::unique_ptr<WritableFile> file) {
+  if (!IsLog(path)) return file;
+  return std::make_unique<Writable>(this, std::move(file));
 }
 
 absl::Status LyingFileSystem::Remove(const std::string& path) {
   if (canary_ == Canary::kHoardedLog && IsLog(path)) return absl::OkStatus();
-  return files_->Remove(path);
+  return WrappedFileSystem::Remove(path);
 }
 
 }  // namespace longwave::sim
