@@ -92,9 +92,7 @@ FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& wor
   for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i) {
     const auto kind = static_cast<FaultKind>(i);
     const bool drawn = Chance(rng, 0.35);
-    // A lost folder comes when it is asked for (docs/simulator.md says why).
-    const bool may_be = options.only.empty() ? kind != FaultKind::kLoseFolder
-                                             : std::ranges::count(options.only, kind) > 0;
+    const bool may_be = options.only.empty() || std::ranges::count(options.only, kind) > 0;
     if (may_be && (drawn || options.only.size() == 1)) mix.kinds.push_back(kind);
   }
   // A replica is mended by the others, who must be there: such damage comes alone.

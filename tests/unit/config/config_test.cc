@@ -37,7 +37,7 @@ RunConfig Parsed(const std::string& text, const Overrides& overrides = {}) {
 std::vector<fs::path> ConfigFiles() {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(LONGWAVE_SOURCE_DIR "/configs")) {
-    files.push_back(entry.path());
+    if (entry.is_regular_file()) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;
