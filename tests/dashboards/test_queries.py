@@ -98,7 +98,9 @@ class Queries(harness.IntegrationTest):
             until(lambda: prometheus.now(
                 'longwave_coordinator_joins_total{run="seen", how="returned"} > 0'),
                   "it was a member again")
-            empty = without_data(prometheus, "seen", began, time.time())
+            # An annotation looks 90 s back, and a crash is told from what was before: as a person would see it
+            # who looks a little later.
+            empty = without_data(prometheus, "seen", began, time.time() + 90)
             # Whether the worker was missed before it was back is for the machine to say.
             self.assertEqual(empty - {"annotation Departures"}, set(NOT_HERE))
 

@@ -68,10 +68,19 @@ void Checker::CheckFate(const Round& round, uint32_t worker, const Push& push,
   const auto contributor = round.contributors.find(worker);
   const bool counted = contributor != round.contributors.end() && contributor->second == push.line;
   if (*push.fate == Fate::kAccepted && !counted) {
+    if (WasLost(round, worker, push)) {
+      ++pushes_lost_;
+      return;
+    }
     Violate(absl::StrCat(which, " was accepted, and is not in the merge"));
   } else if (*push.fate == Fate::kLate && counted) {
     Violate(absl::StrCat(which, " is in the merge, and its worker took it back as late"));
   }
+}
+
+bool Checker::WasLost(const Round& round, uint32_t worker, const Push& push) {
+  const auto lost = round.lost.find(worker);
+  return lost != round.lost.end() && lost->second == push.crc && !round.accepted.contains(worker);
 }
 
 void Checker::HoldsResidual(uint32_t worker, const Account& account,
@@ -218,7 +227,10 @@ void Checker::LostFolder(uint32_t first_segment, uint32_t segment_count) {
     segments_[s].lost_folder = true;
     segments_[s].open_round = segments_[s].open_round_before = 0;
     oracle_.ForgetResidual(s);
-    for (auto& [number, round] : segments_[s].rounds) round.accepted.clear();
+    for (auto& [number, round] : segments_[s].rounds) {
+      round.lost.insert(round.accepted.begin(), round.accepted.end());
+      round.accepted.clear();
+    }
   }
 }
 

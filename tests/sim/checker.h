@@ -81,6 +81,8 @@ class Checker {
 
   uint64_t pushes_merged() const { return pushes_merged_; }
   uint64_t unknown_fates() const { return unknown_fates_; }
+  // Accepted, held by a folder that was lost, and not pushed again before the round closed.
+  uint64_t pushes_lost() const { return pushes_lost_; }
 
  private:
   struct Push {  // as a line of a worker's made it
@@ -92,6 +94,7 @@ class Checker {
   struct Round {                                   // of a segment
     std::map<uint32_t, std::vector<Push>> pushes;  // by worker
     std::map<uint32_t, uint32_t> accepted;         // CRC of what was answered so, by worker
+    std::map<uint32_t, uint32_t> lost;  // likewise, by a folder that was lost since
     bool merged = false;
     uint32_t merged_crc = 0;
     std::map<uint32_t, uint64_t> contributors;  // the line of each; once merged
@@ -107,6 +110,7 @@ class Checker {
                                             const std::vector<Contributor>* logged);
   const Push* PushOf(const Round& round, uint32_t worker, const AcceptedCrc& accepted_crc) const;
   void CheckFate(const Round& round, uint32_t worker, const Push& push, const std::string& which);
+  static bool WasLost(const Round& round, uint32_t worker, const Push& push);
   void SettleLoss(uint32_t segment, uint32_t round);
   void Rewind(uint32_t segment, uint32_t round);
   static std::string Which(uint32_t worker, uint32_t round, uint32_t segment);
@@ -117,6 +121,7 @@ class Checker {
   uint64_t lines_ = 0;
   uint64_t pushes_merged_ = 0;
   uint64_t unknown_fates_ = 0;
+  uint64_t pushes_lost_ = 0;
   std::string violation_;
 };
 

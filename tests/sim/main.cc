@@ -54,9 +54,9 @@ void PrintOne(const WorldSettings& settings, const WorldResult& result) {
   absl::PrintF("%s\n", settings.Describe());
   absl::PrintF(
       "trace %016x, %d events, %d messages, %.1f simulated seconds, %d rounds, %d pushes merged, "
-      "%d of unknown fate\n",
+      "%d of unknown fate, %d lost with folders\n",
       result.trace_hash, result.events, result.messages, result.seconds, result.rounds,
-      result.pushes_merged, result.unknown_fates);
+      result.pushes_merged, result.unknown_fates, result.pushes_lost);
 }
 
 int Run(Command command) {
@@ -70,6 +70,7 @@ int Run(Command command) {
   uint64_t events = 0;
   uint64_t merged = 0;
   uint64_t unknown = 0;
+  uint64_t lost = 0;
   double simulated = 0;
   for (uint64_t seed = command.first_seed; seed <= command.last_seed; ++seed) {
     command.options.seed = seed;
@@ -88,6 +89,7 @@ int Run(Command command) {
     events += result.events;
     merged += result.pushes_merged;
     unknown += result.unknown_fates;
+    lost += result.pushes_lost;
     simulated += result.seconds;
     probes.Add(result.probes);
     if (command.first_seed == command.last_seed) PrintOne(settings, result);
@@ -106,9 +108,9 @@ int Run(Command command) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   absl::PrintF(
-      "%d seeds, %d violations (%d events, %d pushes merged, %d of unknown fate, %.0f simulated "
-      "seconds, in %.1f s)\n",
-      seeds, violations, events, merged, unknown, simulated, seconds);
+      "%d seeds, %d violations (%d events, %d pushes merged, %d of unknown fate, %d lost with "
+      "folders, %.0f simulated seconds, in %.1f s)\n",
+      seeds, violations, events, merged, unknown, lost, simulated, seconds);
   return violations == 0 ? 0 : 1;
 }
 

@@ -51,6 +51,7 @@ class SimWorker final : public Process, public FrameTaker {
   // Rounds of the segment that are in its replica; nothing: it has none yet.
   std::optional<uint32_t> rounds_of(uint32_t segment) const;
   // It trains, so that a shard that has lost a segment can have it from here.
+  bool catches_up() const;
   bool trains() const { return stage_ == Stage::kComputing || stage_ == Stage::kSyncing; }
 
  private:
@@ -88,7 +89,6 @@ class SimWorker final : public Process, public FrameTaker {
   void Join();
   void FetchAgain(uint32_t segment);
   bool HeardAll() const;
-  bool CatchesUp() const;
   void TakeFetched(const FetchEvent& event);
   absl::Status ApplyFetched(const Fetched& fetched);
   void Heard();

@@ -101,7 +101,7 @@ void SimWorker::Join() {
   }
 }
 
-bool SimWorker::CatchesUp() const {
+bool SimWorker::catches_up() const {
   return stage_ == Stage::kHearing || stage_ == Stage::kFollowing || stage_ == Stage::kRepairing;
 }
 

@@ -38,7 +38,7 @@ void SimWorker::Pump() {
       more = true;
     }
     // Whoever trains has no eye for what an earlier fetch still brings.
-    while (CatchesUp()) {
+    while (catches_up()) {
       const std::optional<FetchEvent> event = ledger_->TakeFetched();
       if (!event.has_value()) break;
       TakeFetched(*event);

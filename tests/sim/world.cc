@@ -225,7 +225,11 @@ class World {
     for (uint32_t s = 0; s < settings_.segments; ++s) {
       if (layout_.segments()[s].shard != shard) continue;
       uint32_t most = 0;
-      for (const auto& worker : workers_) most = std::max(most, worker->rounds_of(s).value_or(0));
+      for (const auto& worker : workers_) {
+        // One that joins may keep what it was told ahead.
+        const uint32_t joins = worker->catches_up() ? checker_.rounds_merged(s) : 0;
+        most = std::max({most, joins, worker->rounds_of(s).value_or(0)});
+      }
       const auto holder = std::ranges::find_if(workers_, [&](const auto& worker) {
         const auto disturbed = disturbed_until_.find(worker->node());
         return worker->trains() && worker->rounds_of(s) == most && !worker->frozen() &&
@@ -302,6 +306,7 @@ class World {
             .seconds = absl::ToDoubleSeconds(scheduler_.now() - begin_),
             .pushes_merged = checker_.pushes_merged(),
             .unknown_fates = checker_.unknown_fates(),
+            .pushes_lost = checker_.pushes_lost(),
             .rounds = checker_.rounds_merged(0),
             .probes = probes_};
   }

@@ -19,6 +19,7 @@ struct WorldResult {
   double seconds = 0;  // of simulated time
   uint64_t pushes_merged = 0;
   uint64_t unknown_fates = 0;  // contributions of which nobody knew any more whether they counted
+  uint64_t pushes_lost = 0;    // accepted, and lost with the folder that held them
   uint32_t rounds = 0;
   Probes probes;
 };

@@ -214,6 +214,11 @@ void FetchLedger::Heard(uint32_t connection, absl::Time now) {
 }
 
 void FetchLedger::Again(uint32_t connection, absl::Time now) {
+  // What it has told ahead it may tell otherwise now: its range can have been restored as it was
+  // before that.
+  for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
+    if (options_.connections[segment] == connection) entries_[segment].kept.clear();
+  }
   for (const uint32_t segment : active_[connection]) {
     entries_[segment].repetitions = 0;
     entries_[segment].parked = false;

@@ -54,7 +54,8 @@ using FetchEvent = std::variant<Fetched, UpToDate, FetchRefused>;
 //              order. `gone` leads back to asking. Whoever wants the rounds before a given one
 //              waits here until they are closed.
 //   following  Up to the present was wanted and is reached. Updates that come since are kept, at
-//              most kAheadMax of them, for the next Want of the rest.
+//              most kAheadMax of them, for the next Want of the rest; not beyond the process of the
+//              shard that told them.
 // `busy` and `not a member` put a request off, without end. `rejected` ends the fetch.
 //
 // After a silence, which is counted by segment, what is missing is asked for again: see PushLedger

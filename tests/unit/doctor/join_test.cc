@@ -125,7 +125,7 @@ TEST(JoinedFolderDefault, IsTheServicesOwnOrOneForEachCoordinator) {
   setenv("STATE_DIRECTORY", "/var/lib/a:/var/lib/b", 1);
   EXPECT_EQ(JoinedFolder::Default("c:7070").path(), "/var/lib/a");
   unsetenv("STATE_DIRECTORY");
-  EXPECT_THAT(JoinedFolder::Default("[::1]:7070").path(), ::testing::EndsWith("/--1--7070"));
+  EXPECT_THAT(JoinedFolder::Default("[::1]:7070").path(), ::testing::EndsWith("/---1--7070"));
 }
 
 TEST(ManifestText, HasALineForEachTensor) {

@@ -57,6 +57,21 @@ TEST_F(FetchLedgerTest, AFollowedSegmentIsAskedForAgainOfAnotherProcessOfTheShar
   EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
 }
 
+// One that has lost its folder may close rounds again that it had told (found by the simulator).
+TEST_F(FetchLedgerTest, WhatWasKeptIsForgottenWithTheProcessThatToldIt) {
+  AnswerHello(0, kIncarnation);
+  Pull(3);
+  TakeFetched();
+  Merged(3, 0, "of a round that happens again");
+  AnswerHello(0, kIncarnation + 1);
+  SendAll();
+  Answer(3, 0, Outcome::kAccepted, 3);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 3/0"));
+  Merged(3, 0);
+  Fetch(0, 3, 4);
+  EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down", "up to 4/0"));
+}
+
 TEST_F(FetchLedgerTest, DeliversInOrderOnceWhateverTheOrderOfArrival) {
   Pull(7);
   SendAll();
