@@ -1,4 +1,5 @@
 // longwave-server: the coordinator of a run, or one of its shards (aggregation servers).
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -145,6 +146,7 @@ void RaiseFileLimit() {
 
 int Main(int argc, char** argv) {
   RaiseFileLimit();
+  signal(SIGPIPE, SIG_IGN);  // who has read the first lines may go
   Flags flags;
   CLI::App app("A run's coordinator, or one of its shards (aggregation servers).",
                "longwave-server");

@@ -76,16 +76,17 @@ done
 chmod 755 "$root"/bin/* && chmod 644 "$root"/lib/*
 
 # What each library's authors ask to be told along with it.
-sort -u "$work/taken" | while read -r path; do
-  command -v dpkg-query >/dev/null || break
-  for known in "$path" "$(readlink -f "$path")" "/usr$path" "${path#/usr}"; do
-    package=$(dpkg-query -S "$known" 2>/dev/null | head -n 1 | cut -d: -f1) || continue
-    [ -e "/usr/share/doc/${package:-none}/copyright" ] || continue
+if command -v dpkg-query >/dev/null; then
+  sort -u "$work/taken" | while read -r path; do
+    printf '%s\n' "$path" "$(readlink -f "$path")" "/usr$path" "${path#/usr}"
+  done | sort -u | xargs -d '\n' dpkg-query -S 2>/dev/null | grep -v '^diversion' | cut -d: -f1 | cut -d, -f1 |
+    sort -u >"$work/packages" || true  # some of these names are nobody's
+  while read -r package; do
+    [ -e "/usr/share/doc/$package/copyright" ] || continue
     mkdir -p "$root/share/licenses/$package"
     cp -L "/usr/share/doc/$package/copyright" "$root/share/licenses/$package/copyright"
-    break
-  done
-done
+  done <"$work/packages"
+fi
 cp -r configs/cloud/. "$root/share/"
 
 # The newest version of the C library that anything in here asks for.

@@ -1,6 +1,7 @@
 // longwave-worker: one replica of the model, trained on this machine and kept in step with the
 // others.
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -348,6 +349,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
 }
 
 int Main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);  // who has read the first lines may go
   Flags flags;
   CLI::App app("Longwave's worker: trains one replica of the model");
   auto* const config = app.add_option("--config", flags.config_path,

@@ -83,7 +83,7 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
     done
   # Of the C library too, loaded by name where hosts are looked up; and what old names lead to.
   for library in libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1 libresolv.so.2 libm.so.6 libmvec.so.1; do
-    found=$(ldconfig -p | awk -v name="$library" '$1 == name { print $NF; exit }')
+    found=$(ldconfig -p | awk -v name="$library" '$1 == name && !found { found = $NF } END { print found }')
     [ -z "$found" ] || [ -e "$root$found" ] || { mkdir -p "$root$(dirname "$found")"; cp -L "$found" "$root$found"; }
   done
   mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/work"

@@ -40,8 +40,10 @@ run_in() {
   # shellcheck disable=SC2016
   unshare --mount bash -euc '
     root=$1 state=$2; shift 2
+    mkdir -p "$root/proc"
     mount --bind "$root" "$root"
     mount -o remount,bind,ro "$root"
+    mount --rbind /proc "$root/proc"
     mount -t tmpfs -o mode=1777 none "$root/tmp"
     mount --bind "$state" "$root/var/lib/longwave"
     exec env -i PATH=/usr/bin HOME=/var/lib/longwave \
@@ -98,10 +100,9 @@ shard=$!
 check 'a worker trains to the end' timeout 120 bash -c "$(declare -f run_in); run_in \"\$@\"" - "$worker" \
   "$(state_folder worker)" /usr/bin/longwave-worker --config "$config" --coordinator "$address" --name w \
   --run-dir /var/lib/longwave --state-dir /var/lib/longwave/state
-kill $shard 2>/dev/null || true
-check 'the shard ends well' wait $shard
-kill $coordinator 2>/dev/null || true
-check 'the coordinator ends with the run' wait $coordinator
+ends() { timeout 30 tail --pid "$1" -f /dev/null && wait "$1"; }
+check 'the shard ends with the run' ends $shard
+check 'the coordinator ends with the run' ends $coordinator
 check 'the weights are there' test -s "$work/worker/model.safetensors"
 
 sum_up

@@ -196,6 +196,17 @@ class ByHand(IntegrationTest):
             status, _, errors = server.finish()
             self.assertEqual(status, 0, errors)
 
+    def test_a_server_outlives_who_reads_its_output(self):
+        config = self.write_config(run__preset="longwave")
+        nobody, output = os.pipe()
+        os.close(nobody)
+        with subprocess.Popen([BIN / "longwave-server", "--role=coordinator", "--config", config,
+                               "--listen", "127.0.0.1:0"], stdout=output, stderr=subprocess.PIPE) as server:
+            os.close(output)
+            server.stderr.readline()  # it listens, and says so on its output next
+            server.terminate()
+            self.assertEqual(server.wait(30), 0)
+
     def test_what_stays_when_done_stays_and_comes_back_to_stay(self):
         """As pods, which are started again whenever they end."""
         config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1,

@@ -26,7 +26,9 @@ constexpr int kNotServing = 2;
 
 class ShardInAPod : public ::testing::Test {
  protected:
-  ShardInAPod() : config_(OneRoundConfig()) {}
+  ShardInAPod() : config_(OneRoundConfig()) {
+    config_.security.mode = "off";  // addresses of pods are announced, without certificates
+  }
   ~ShardInAPod() override {
     stop_.request_stop();
     if (running_.valid()) running_.wait();
@@ -76,7 +78,7 @@ class ShardInAPod : public ::testing::Test {
   }
   int ProbeReady() { return ProbeHealth(shard_->health_address(), HealthServer::kReadyService); }
 
-  const RunConfig config_;
+  RunConfig config_;
   std::stop_source stop_;
   std::stop_source coordinator_stop_;
   std::unique_ptr<CoordinatorService> coordinator_;
