@@ -268,7 +268,8 @@ absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message)
 }
 
 absl::StatusOr<ShardRegistration> FromProto(const v1::RegisterShardResponse& message) {
-  return ShardRegistration{.run = message.run(), .restore = message.restore()};
+  return ShardRegistration{
+      .run = message.run(), .restore = message.restore(), .rounds = message.rounds()};
 }
 
 absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& message) {

@@ -179,6 +179,7 @@ v1::RegisterShardResponse ToProto(const ShardRegistration& value) {
   v1::RegisterShardResponse message;
   message.set_run(value.run);
   message.set_restore(value.restore);
+  message.set_rounds(value.rounds);
   return message;
 }
 

@@ -69,6 +69,8 @@ struct ShardRegistration {
   // Training has begun and this shard comes without its folder: it makes its range again from the
   // workers' replicas.
   bool restore = false;
+  // That the run has finished: no segment is made again as it was before these.
+  uint32_t rounds = 0;
   bool operator==(const ShardRegistration&) const = default;
 };
 

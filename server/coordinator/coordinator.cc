@@ -104,7 +104,7 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   Shard& shard = shards_[request.shard];
   if (!is_new && shard.incarnation == request.incarnation) {
     shard.heard = now;
-    effects.push_back(ShardRegistration{run_, shard.restore});
+    effects.push_back(ShardRegistration{run_, shard.restore, ledger_.next_round()});
     return;
   }
   if (!is_new) {
@@ -122,7 +122,7 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   shard.heard = now;
   shard.silent = false;
   unsaved_ = true;
-  effects.push_back(ShardRegistration{run_, shard.restore});
+  effects.push_back(ShardRegistration{run_, shard.restore, ledger_.next_round()});
   if (phase_ == RunPhase::kWaiting) {
     effects.push_back(Notice{absl::StrCat("shard ", request.shard, " registered, ", shards_.size(),
                                           " of ", options_.shards_wanted)});

@@ -180,6 +180,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         run_ = answer->run;
         metrics_.SetRun(run_);
         restore_ = answer->restore;
+        rounds_ = answer->rounds;
         return absl::OkStatus();
       }
       if (!absl::IsUnavailable(answer.status())) return answer.status();
@@ -316,7 +317,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .snapshot_rounds = config.cluster.snapshot_rounds,
         .can_catch_up = CanCatchUp(config),
         .model_arrays = config.sync.update == UpdateRule::kNesterov ? 2u : 1u,
-        .restore = restore_};
+        .restore = restore_,
+        .rounds = rounds_};
     std::shared_ptr<TileRunner> runner = std::make_shared<SerialTileRunner>();
     if (config.cluster.shard_threads > 1)
       runner = std::make_shared<TileThreads>(config.cluster.shard_threads);
@@ -382,6 +384,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   // Run's thread alone.
   uint64_t run_ = 0;
   bool restore_ = false;
+  uint32_t rounds_ = 0;  // that the run had finished when this shard registered
   uint32_t known_epoch_ = 0;
   bool knows_manifest_ = false;
   bool is_ready_ = false;

@@ -39,6 +39,8 @@ struct DurableShardOptions {
   // The run is beyond its first round and this shard's folder is empty or there is none: what it
   // should have is taken from the members' replicas. Nothing if the folder has a log after all.
   bool restore = false;
+  // That the run has finished, as far as is known: what is taken from a replica has them all.
+  uint32_t rounds = 0;
 };
 
 // Opens the shard's folder; called again after a failure, when the one before has been destroyed.

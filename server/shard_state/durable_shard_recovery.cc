@@ -38,7 +38,7 @@ absl::Status DurableShard::OpenAll() {
     for (uint32_t i = 0; i < segment_count_; ++i) {
       const uint32_t segment = first_segment_ + i;
       if (progress_[i].has_state) continue;
-      restores_.emplace(segment, ReplicaRestore(segment));
+      restores_.emplace(segment, ReplicaRestore(segment, options_.rounds));
       aggregator_->AwaitRestore(segment);
     }
   }

@@ -41,13 +41,13 @@ std::optional<ReplicaRestore::Choice> ReplicaRestore::Due(const std::vector<uint
   const bool all_heard =
       !rounds_.empty() && !awaited.empty() &&
       std::ranges::all_of(awaited, [&](uint32_t worker) { return rounds_.contains(worker); });
-  if (!all_heard) {
+  uint32_t round = 0;
+  for (const auto& [worker, named] : rounds_) round = std::max(round, named);
+  if (!all_heard || round < at_least_) {
     due_ = absl::InfiniteFuture();  // what is heard, or the next membership, goes on
     choice_.reset();
     return std::nullopt;
   }
-  uint32_t round = 0;
-  for (const auto& [worker, named] : rounds_) round = std::max(round, named);
   // A larger round that became known after the choice puts it aside.
   const bool is_first = !choice_.has_value() || choice_->round < round;
   if (now < due_ && !is_first) return std::nullopt;

@@ -16,7 +16,9 @@ namespace longwave {
 // before. Who says nothing is asked where it stands: it may wait for another segment, which waits
 // for somebody who says nothing of that one. When all those were heard who take part, the largest
 // of those rounds is the one to open, and one of the members that named it is asked for its state
-// before. However long that takes: where one is ahead that was not waited for, it can neither push
+// before. None that lacks a round which the run has finished: who has it may be away just then, cut
+// off together with the coordinator say, and where others began from before it the run would be
+// lost. However long that takes: where one is ahead that was not waited for, it can neither push
 // nor be led back. Who is dead is waited for until the coordinator says so. Pure.
 class ReplicaRestore {
  public:
@@ -26,7 +28,9 @@ class ReplicaRestore {
   static constexpr absl::Duration kHearEvery = absl::Seconds(2);
 
   // turn: who of the members of the round is asked first; other segments ask others.
-  explicit ReplicaRestore(uint32_t turn = 0) : turn_(turn) {}
+  // at_least: the rounds that the run has finished.
+  explicit ReplicaRestore(uint32_t turn = 0, uint32_t at_least = 0)
+      : turn_(turn), at_least_(at_least) {}
 
   // A push, pull or fetch of `round` came from a member.
   void Heard(uint32_t worker, uint32_t round);
@@ -57,6 +61,7 @@ class ReplicaRestore {
   absl::Time hear_at_ = absl::InfiniteFuture();  // who is silent is asked then
   std::optional<Choice> choice_;
   uint32_t turn_;
+  uint32_t at_least_;
 };
 
 }  // namespace longwave

@@ -202,6 +202,7 @@ absl::StatusOr<std::unique_ptr<ShardStore>> SimShard::OpenStore() {
 void SimShard::OpenShard(const Manifest&) {
   DurableShardOptions options = env_.settings->MakeShardOptions(index_, registration_->run);
   options.restore = registration_->restore;
+  options.rounds = registration_->rounds;
   longwave::OpenStore open_store;
   if (env_.settings->shards_have_disks) open_store = [this] { return OpenStore(); };
   auto opened = DurableShard::Open(options, *env_.layout, std::move(open_store));

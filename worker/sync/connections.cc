@@ -9,6 +9,7 @@ Connections::Connections(const LedgerOptions& options)
       worker_(options.worker),
       download_bytes_per_s_(options.download_bytes_per_s),
       hello_every_(std::min(kHelloEvery, options.retry_after)),
+      idle_hello_every_(kIdleHellos * hello_every_),
       states_(options.connection_count),
       due_(options.connection_count) {
   for (uint32_t c = 0; c < options.connection_count; ++c) Schedule(c);
@@ -16,12 +17,9 @@ Connections::Connections(const LedgerOptions& options)
 
 void Connections::Schedule(uint32_t connection) {
   const State& state = states_[connection];
-  absl::Time at = absl::InfiniteFuture();
-  if (!state.welcome) at = state.greeted + hello_every_;
-  if (state.welcome && state.outstanding > 0) {
-    at = std::max(state.greeted, state.expecting_since) + hello_every_;
-  }
-  due_.Set(connection, at);
+  if (!state.welcome) return due_.Set(connection, state.greeted + hello_every_);
+  if (state.outstanding == 0) return due_.Set(connection, state.greeted + idle_hello_every_);
+  due_.Set(connection, std::max(state.greeted, state.expecting_since) + hello_every_);
 }
 
 void Connections::Expect(uint32_t connection, absl::Time now) {

@@ -15,8 +15,10 @@ namespace longwave {
 // What a worker knows of its connections to the shards, pure: who is there, and since when. A hello
 // opens each connection, so that the shard knows the way back, and is said again every kHelloEvery
 // (or retry_after, if that is less) until it is welcome and for as long as something is
-// outstanding. Its answer names the shard's incarnation: another one has lost what its predecessor
-// had not made durable.
+// outstanding, and kIdleHellos times as seldom while nothing is: a shard that was started again,
+// and asks the members where they stand, knows the way to each of them, and a NAT between them does
+// not forget it. Its answer names the shard's incarnation: another one has lost what its
+// predecessor had not made durable.
 class Connections {
  public:
   explicit Connections(const LedgerOptions& options);
@@ -45,6 +47,7 @@ class Connections {
   absl::Time DueAt() const { return due_.front_at(); }
 
   static constexpr absl::Duration kHelloEvery = absl::Seconds(2);
+  static constexpr int kIdleHellos = 10;
 
  private:
   struct State {
@@ -63,6 +66,7 @@ class Connections {
   const uint32_t worker_;
   const uint64_t download_bytes_per_s_;
   const absl::Duration hello_every_;
+  const absl::Duration idle_hello_every_;
   std::vector<State> states_;
   DueQueue due_;
 };

@@ -33,7 +33,7 @@ struct FakeCoordinator final : CoordinatorHandler {
   absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) override {
     if (!error.ok()) return error;
     shard = request;
-    return ShardRegistration{.run = 0xfedcba9876543210u, .restore = true};
+    return ShardRegistration{.run = 0xfedcba9876543210u, .restore = true, .rounds = 9};
   }
   absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
     if (!error.ok()) return error;

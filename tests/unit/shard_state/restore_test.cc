@@ -40,6 +40,18 @@ TEST(ReplicaRestore, WaitsForEachThatTakesPartHoweverLong) {
   EXPECT_EQ(restore.choice()->round, 8u);
 }
 
+// Everybody was lost with the coordinator's link, say, and a new one is the first to come: that the
+// others have what the run has finished is no reason to begin anew without them.
+TEST(ReplicaRestore, WaitsForSomebodyWhoHasWhatTheRunHasFinished) {
+  ReplicaRestore restore(/*turn=*/0, /*at_least=*/8);
+  restore.Heard(0, 0);
+  restore.Heard(1, 7);
+  EXPECT_FALSE(restore.Due({0, 1}, kNow).has_value());
+  EXPECT_EQ(restore.NextDue(), absl::InfiniteFuture());
+  restore.Heard(2, 8);
+  EXPECT_EQ(restore.Due({0, 1, 2}, kNow)->worker, 2u);
+}
+
 TEST(ReplicaRestore, AsksWhoSaysNothingAgainAndAgainWhereTheyStand) {
   ReplicaRestore restore;
   const std::vector<uint32_t> live = {0, 1, 2};

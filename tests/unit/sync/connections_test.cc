@@ -53,13 +53,27 @@ TEST_F(ConnectionsTest, HelloIsSaidUntilItIsWelcome) {
     EXPECT_TRUE(Greets()) << Name(outcome);
   }
   Answer(1);
-  EXPECT_EQ(connections_.DueAt(), absl::InfiniteFuture());
+  EXPECT_EQ(connections_.DueAt(), now_ + Connections::kIdleHellos * kEvery);
+}
+
+// A shard that lost its folder waited for ever for who had nothing to ask it for, and could not be
+// asked either (found by the simulator).
+TEST_F(ConnectionsTest, HelloIsSaidNowAndThenWhileNothingIsOutstanding) {
+  EXPECT_TRUE(Greets());
+  Answer(1);
+  for (int i = 0; i < 3; ++i) {
+    now_ += Connections::kIdleHellos * kEvery - absl::Milliseconds(1);
+    EXPECT_FALSE(Greets());
+    now_ += absl::Milliseconds(1);
+    EXPECT_TRUE(Greets());
+    EXPECT_EQ(Answer(i < 2 ? 1 : 2), i == 2);
+  }
 }
 
 TEST_F(ConnectionsTest, HelloIsSaidForAsLongAsSomethingIsOutstanding) {
   EXPECT_TRUE(Greets());
   Answer(1);
-  now_ += absl::Hours(1);
+  now_ += kEvery;
   connections_.Expect(0, now_);
   connections_.Expect(0, now_);
   EXPECT_FALSE(Greets());  // it may be answered in no time

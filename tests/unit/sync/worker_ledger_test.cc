@@ -28,7 +28,7 @@ TEST_F(WorkerLedgerTest, ASnapshotThatWaitedForLongGoesBeforePushes) {
   Pass(WorkerLedger::kSnapshotPatience);
   PostSnapshot(1, 4);
   Post(4, 0);
-  EXPECT_THAT(SendAll(), ElementsAre("snapshot 4/2", "push 4/0", "snapshot 4/1"));
+  EXPECT_THAT(SendAll(), ElementsAre("hello 1", "snapshot 4/2", "push 4/0", "snapshot 4/1"));
 }
 
 TEST_F(WorkerLedgerTest, ASnapshotIsSentOnceAsItsSegmentsLatest) {
