@@ -218,8 +218,8 @@ class World {
 
   // What a shard's folder had, and the replicas have too, is lost only with the last of them: for
   // each of its segments one worker that has all rounds that anybody has, and whom the coordinator
-  // counts as a member until the range is restored. Nothing: there is not one for each, since one
-  // that has finished gives nothing away any more.
+  // counts as a member until the range is restored. Nothing: there is not one for each; or the last
+  // round was told, with which they finish and give nothing away any more.
   std::optional<std::vector<uint32_t>> HoldersOf(uint32_t shard) const {
     std::vector<uint32_t> holders;
     for (uint32_t s = 0; s < settings_.segments; ++s) {
@@ -235,7 +235,8 @@ class World {
         return worker->trains() && worker->rounds_of(s) == most && !worker->frozen() &&
                (disturbed == disturbed_until_.end() || disturbed->second < scheduler_.now());
       });
-      if (holder == workers_.end() || most >= settings_.rounds) return std::nullopt;
+      const bool may_finish = checker_.rounds_merged(s) >= settings_.rounds;
+      if (holder == workers_.end() || may_finish) return std::nullopt;
       holders.push_back((*holder)->node());
     }
     return holders;

@@ -140,7 +140,9 @@ void PushLedger::Heard(uint32_t connection, absl::Time now) {
 void PushLedger::Again(uint32_t connection, absl::Time now) {
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     Entry& entry = entries_[segment];
-    if (options_.connections[segment] != connection || !IsOutstanding(entry)) continue;
+    if (options_.connections[segment] != connection) continue;
+    entry.early.reset();  // its round may happen again: see FetchLedger::Again
+    if (!IsOutstanding(entry)) continue;
     if (entry.stage == Stage::kAccepted) entry.stage = Stage::kSent;
     entry.repetitions = 0;
     due_.Set(segment, now);

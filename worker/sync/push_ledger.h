@@ -78,8 +78,8 @@ struct Settled {
 // would all arrive. Each repetition for one contribution waits twice as long as the one before,
 // kSilenceDoublings times.
 //
-// An update that comes before its round's contribution was posted is kept for it: a quorum was
-// ahead.
+// An update that comes before its round's contribution was posted is kept for it (a quorum was
+// ahead) for as long as its shard is the same process.
 class PushLedger {
  public:
   // `connections` outlives this.

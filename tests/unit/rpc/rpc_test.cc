@@ -107,7 +107,7 @@ TEST_F(CoordinatorRpc, RegistersAWorker) {
 TEST_F(CoordinatorRpc, RegistersAShard) {
   const auto answer = client_->Register(RegisterShard{2, "tcp://h:1", "h:2", 3, "a: 1\n", 4});
   ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(*answer, (ShardRegistration{0xfedcba9876543210u, true}));
+  EXPECT_EQ(*answer, (ShardRegistration{0xfedcba9876543210u, true, 9}));
   EXPECT_EQ(handler_.shard.run, 4u);
   EXPECT_EQ(handler_.shard.data_endpoint, "tcp://h:1");
   EXPECT_EQ(handler_.shard.settings, "a: 1\n");

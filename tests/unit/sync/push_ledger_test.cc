@@ -131,6 +131,14 @@ TEST_F(PushLedgerTest, AnUpdateOfARoundThatIsOpenAgainIsForgotten) {
   }
 }
 
+TEST_F(PushLedgerTest, AnUpdateThatWasAheadIsForgottenWithTheProcessThatToldIt) {
+  AnswerHello(0, kIncarnation);
+  Merged(3, 0);
+  AnswerHello(0, kIncarnation + 1);
+  Post(3, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("push 3/0"));
+}
+
 TEST_F(PushLedgerTest, AnUpdateThatWasAheadIsKeptAndThePushNotSent) {
   Merged(0, 0, "first");
   Merged(0, 0, "again");
