@@ -94,7 +94,7 @@ class Checker {
   struct Round {                                   // of a segment
     std::map<uint32_t, std::vector<Push>> pushes;  // by worker
     std::map<uint32_t, uint32_t> accepted;         // CRC of what was answered so, by worker
-    std::map<uint32_t, uint32_t> lost;  // likewise, by a folder that was lost since
+    std::map<uint32_t, uint32_t> lost;             // likewise, by a folder that was lost since
     bool merged = false;
     uint32_t merged_crc = 0;
     std::map<uint32_t, uint64_t> contributors;  // the line of each; once merged
