@@ -18,6 +18,8 @@ packages=(
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libsqlite3-dev libxxhash-dev libzstd-dev libspdlog-dev
   python3 python3-venv patchelf shellcheck
   prometheus  # and promtool, for tests of metrics, dashboards and alerts
+  buildah busybox-static  # for the images and their test
+  iproute2  # network namespaces, for benchmarks over shaped links
 )
 
 missing=()
