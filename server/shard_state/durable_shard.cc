@@ -153,10 +153,9 @@ void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t>
 
 void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
   if (!trouble_.empty()) return Answer(push.header, Outcome::kBusy, "");
-  if (HearForRestore(push.header)) {
-    Answer(push.header, Outcome::kBusy, "");
-    return PursueRestores(now);
-  }
+  // It says nothing of where its sender stands: a copy can have waited in queues since before that
+  // worker was told the round's update by the process before.
+  if (RestoreOf(push.header) != nullptr) return Answer(push.header, Outcome::kBusy, "");
   StepAggregator(push, true, now);
 }
 

@@ -200,7 +200,10 @@ class DurableShard {
   void Fail(const absl::Status& status, absl::Time now);
   void Reopen(absl::Time now);
   void ReopenLater(bool again, absl::Time now);
-  bool HearForRestore(const FrameHeader& header);  // whether it is for a restore
+  // Of a member's frame for a segment that is restored; null: it is none.
+  ReplicaRestore* RestoreOf(const FrameHeader& header);
+  // A question says where its sender stands. True: it was for a restore.
+  bool HearForRestore(const FrameHeader& question);
   void PursueRestores(absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                      std::optional<SnapshotAsks::Held> model);

@@ -200,12 +200,17 @@ void DurableShard::ReopenLater(bool again, absl::Time now) {
   reopen_at_ = now + reopen_after_;
 }
 
-bool DurableShard::HearForRestore(const FrameHeader& header) {
-  if (restores_.empty() || header.run != options_.aggregator.run) return false;
+ReplicaRestore* DurableShard::RestoreOf(const FrameHeader& header) {
+  if (restores_.empty() || header.run != options_.aggregator.run) return nullptr;
   const auto restore = restores_.find(header.segment);
-  if (restore == restores_.end()) return false;
-  if (!aggregator_->IsMember(header.worker)) return false;
-  restore->second.Heard(header.worker, header.round);
+  if (restore == restores_.end() || !aggregator_->IsMember(header.worker)) return nullptr;
+  return &restore->second;
+}
+
+bool DurableShard::HearForRestore(const FrameHeader& question) {
+  ReplicaRestore* const restore = RestoreOf(question);
+  if (restore == nullptr) return false;
+  restore->Heard(question.worker, question.round);
   return true;
 }
 
