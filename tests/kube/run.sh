@@ -81,6 +81,7 @@ elif [ -x "$one_node/up.sh" ]; then
   export KUBECONFIG=$KUBE_RUN/pki/admin.conf
   load=$one_node/load.sh
   # On a disk that is rather full the kubelet removes images that no pod uses: this one uses that of all sandboxes.
+  for _ in {1..60}; do kubectl get serviceaccount default >/dev/null 2>&1 && break || sleep 0.5; done
   kubectl run keeper --image=localhost/pause:1 --image-pull-policy=Never >/dev/null
 else
   skip 'no KUBECONFIG, no kind, no ../shared/kube'
