@@ -82,6 +82,7 @@ struct Flags {
   uint32_t threads = 0;
   std::optional<std::string> metrics;  // not given: metrics.listen
   bool stay_when_done = false;
+  bool fail_when_told_to_end = false;
 };
 
 absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
@@ -280,6 +281,7 @@ void Stay(const std::stop_token& told_to_end) {
   condition.wait(lock, told_to_end, [] { return false; });
 }
 
+// Cancelled: a signal ended it before its run was over.
 absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_token& told_to_end) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
@@ -330,7 +332,9 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
     return prepared.status();
   }
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(client.get(), options, stop);
-  if (absl::IsCancelled(session.status())) return absl::OkStatus();
+  if (absl::IsCancelled(session.status())) {
+    return told_to_end.stop_requested() ? session.status() : absl::OkStatus();
+  }
   if (flags.stay_when_done && absl::IsFailedPrecondition(session.status()) && RunIsOver(*client)) {
     Log(LogLevel::kInfo, std::string(session.status().message()));
     Stay(told_to_end);
@@ -344,8 +348,9 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
       Train(config, flags, layout, *prepared, **session, folder.get(), security.keys, &metrics)
           .status();
   const absl::Status ended = Conclude(trained, **session);
+  const bool cut_short = absl::IsCancelled(trained) && told_to_end.stop_requested();
   if (ended.ok() && flags.stay_when_done) Stay(told_to_end);
-  return ended;
+  return cut_short ? trained : ended;
 }
 
 int Main(int argc, char** argv) {
@@ -371,6 +376,9 @@ int Main(int argc, char** argv) {
           ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_flag("--stay-when-done", flags.stay_when_done,
                "Stay when the run is over, until told to end");
+  app.add_flag("--fail-when-told-to-end", flags.fail_when_told_to_end,
+               "End with status 143, not 0, when a signal comes before the run is over: whoever "
+               "started it (a Kubernetes Job, say) is to start another");
   app.add_option("--metrics", flags.metrics,
                  "host:port of its metrics for Prometheus, instead of metrics.listen; \"\": none");
   app.add_option("--threads", flags.threads, "Instead of train.threads");
@@ -397,6 +405,7 @@ int Main(int argc, char** argv) {
   SetLogProcess(flags.name);
   StopSignal stop;
   std::stop_source told_to_end;  // by a signal, whereas the run's end sets `stop`, too
+  const int told_to_end_status = flags.fail_when_told_to_end ? 128 + SIGTERM : 0;
   const Termination termination(
       {.grace = kTerminationGrace,
        .on_signal =
@@ -405,9 +414,11 @@ int Main(int argc, char** argv) {
              stop.Request();
              told_to_end.request_stop();
            },
-       .on_overdue = [] { Log(LogLevel::kWarning, "still busy: leaving without tidying up"); }});
+       .on_overdue = [] { Log(LogLevel::kWarning, "still busy: leaving without tidying up"); },
+       .overdue_status = told_to_end_status});
   const absl::Status status = RunWorker(flags, &stop, told_to_end.get_token());
   if (status.ok()) return 0;
+  if (absl::IsCancelled(status)) return told_to_end_status;
   const std::string message(status.message());
   const std::string prefix = absl::StrCat(flags.name, ": ");
   // A sentence of the coordinator names its worker already.

@@ -22,7 +22,8 @@ constexpr absl::Duration kSyncTimeMax = absl::Milliseconds(500);
 constexpr double kMemoryBytesMin = 1e9;
 // Certificates of joiners begin a little before they are issued; a clock beyond that is refused.
 constexpr absl::Duration kClockWarning = absl::Seconds(2);
-constexpr absl::Duration kClockFailed = absl::Seconds(30);
+// Certificates are valid from so long before they are issued.
+constexpr absl::Duration kClockFailed = absl::Minutes(5);
 constexpr double kBytesPerSecondMin = 1.25e6;  // 10 Mbit/s, where a round's bytes are not known
 constexpr double kRoundSecondsMax = 60;        // that a round's bytes may take
 constexpr absl::Duration kRoundTripMax = absl::Milliseconds(400);

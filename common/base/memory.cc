@@ -3,12 +3,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/cgroup_memory.h"
 
 namespace longwave {
 
@@ -21,9 +23,16 @@ absl::StatusOr<MachineMemory> ReadMachineMemory() {
     if (key == "MemTotal:") memory.total_bytes = kibibytes * 1024;
     if (key == "MemAvailable:") memory.available_bytes = kibibytes * 1024;
   }
-  if (memory.total_bytes > 0 && memory.available_bytes > 0) return memory;
-  return absl::UnavailableError(
-      "memory: /proc/meminfo gives no MemTotal and MemAvailable, wanted both");
+  if (memory.total_bytes <= 0 || memory.available_bytes <= 0) {
+    return absl::UnavailableError(
+        "memory: /proc/meminfo gives no MemTotal and MemAvailable, wanted both");
+  }
+  // In a container that is what the whole machine has.
+  if (const auto group = ReadCgroupMemory(); group.has_value()) {
+    memory.total_bytes = std::min(memory.total_bytes, group->total_bytes);
+    memory.available_bytes = std::min(memory.available_bytes, group->available_bytes);
+  }
+  return memory;
 }
 
 void PreferHugePages(void* memory, size_t bytes) {

@@ -13,7 +13,8 @@ struct MachineMemory {
   double total_bytes = 0;      // MemTotal
 };
 
-// Unavailable: the machine does not say.
+// Less where a control group leaves this process less (cgroup_memory.h). Unavailable: the machine
+// does not say.
 absl::StatusOr<MachineMemory> ReadMachineMemory();
 
 // Asks the system to back an array that was not touched yet by huge pages, of which a pass over

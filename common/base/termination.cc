@@ -62,7 +62,7 @@ void Termination::Watch() {
   while (!g_closing) {
     if (sem_clockwait(&g_wake, CLOCK_MONOTONIC, &end) != 0 && errno == ETIMEDOUT) {
       options_.on_overdue();
-      std::_Exit(0);
+      std::_Exit(options_.overdue_status);
     }
   }
 }

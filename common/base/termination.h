@@ -9,8 +9,8 @@
 namespace longwave {
 
 // While it lives, SIGINT and SIGTERM ask for an end instead of being one. A process that is still
-// there `grace` later (a long step, a library's wait) is ended then, with status 0: the end was
-// asked for. One at a time.
+// there `grace` later (a long step, a library's wait) is ended then, with `overdue_status`: the end
+// was asked for. One at a time.
 class Termination {
  public:
   struct Options {
@@ -19,6 +19,7 @@ class Termination {
     // and just before it is ended, to say so.
     std::function<void()> on_signal;
     std::function<void()> on_overdue;
+    int overdue_status = 0;
   };
   explicit Termination(Options options);
   ~Termination();

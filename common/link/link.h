@@ -156,6 +156,8 @@ class Router {
   virtual LinkCounts counts(const PeerId& peer) const = 0;
   virtual void Forget(const PeerId& peer) = 0;
   virtual std::string last_refusal() const = 0;
+  // Likewise of those that were not their senders' own (LinkCounts::frames_of_others).
+  virtual std::string last_refusal_of_others() const = 0;
 };
 
 }  // namespace longwave

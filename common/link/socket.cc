@@ -201,6 +201,8 @@ absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration time
         if (message->frame.ok())
           return PeerFrame{std::move(message->peer), *std::move(message->frame)};
         last_refusal_ = std::string(message->frame.status().message());
+        if (absl::IsPermissionDenied(message->frame.status()))
+          last_refusal_of_others_ = last_refusal_;
         if (++refusals == kRefusalsPerReceiveMax) return std::nullopt;
         continue;
       }

@@ -38,6 +38,8 @@ class LinkSocket {
   LinkCounts counts(const PeerId& peer) const;
   void Forget(const PeerId& peer) { peers_.erase(peer); }
   const std::string& last_refusal() const { return last_refusal_; }
+  // Of a frame that was not its sender's own.
+  const std::string& last_refusal_of_others() const { return last_refusal_of_others_; }
   // Of a secured router; null otherwise.
   Doorkeeper::Door* door() const { return door_.get(); }
 
@@ -70,6 +72,7 @@ class LinkSocket {
   LinkCounts counts_;
   absl::flat_hash_map<PeerId, LinkCounts> peers_;  // of a router
   std::string last_refusal_;
+  std::string last_refusal_of_others_;
 };
 
 }  // namespace longwave

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <list>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -21,11 +22,13 @@
 #include "common/base/listener.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
+#include "common/metrics/http_request.h"
 
 namespace longwave {
 namespace {
 
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 constexpr char kPageType[] = "text/plain; version=0.0.4; charset=utf-8";
 
 struct Answer {
@@ -64,8 +67,9 @@ class Connection {
       if (got <= 0) return got < 0 && MayGoOn();
       text_.append(buffer, static_cast<size_t>(got));
       const bool is_too_long = text_.size() > MetricsServer::kRequestBytesMax;
-      if (!is_too_long && text_.find("\r\n\r\n") == std::string::npos) return true;
-      text_ = answer(is_too_long ? std::string_view() : std::string_view(text_));
+      const size_t head_end = text_.find("\r\n\r\n");
+      if (!is_too_long && head_end == std::string::npos) return true;
+      text_ = answer(std::string_view(text_).substr(0, is_too_long ? 0 : head_end));
       is_answering_ = true;
       deadline_ = MonotonicNow() + MetricsServer::kAnswerPatience;
     }
@@ -107,8 +111,10 @@ class MetricsServerImpl final : public MetricsServer {
  private:
   void Serve() {
     while (true) {
-      std::vector<pollfd> waiting = {{stop_, POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
-      absl::Time next = absl::InfiniteFuture();
+      const bool accepts = MonotonicNow() >= accepts_again_at_;
+      const short comers = accepts ? POLLIN : 0;
+      std::vector<pollfd> waiting = {{stop_, POLLIN, 0}, {listener_.fd(), comers, 0}};
+      absl::Time next = accepts ? absl::InfiniteFuture() : accepts_again_at_;
       for (const Connection& connection : connections_) {
         waiting.push_back({connection.fd(), connection.wants(), 0});
         next = std::min(next, connection.deadline());
@@ -136,28 +142,29 @@ class MetricsServerImpl final : public MetricsServer {
 
   void Accept() {
     const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd < 0) return;
+    if (fd < 0) {
+      // No file descriptor is left: whoever waits is still waiting, and would wake us at once.
+      if (errno != EAGAIN) accepts_again_at_ = MonotonicNow() + kAcceptPause;
+      if (errno != EAGAIN && !connections_.empty()) connections_.pop_front();
+      return;
+    }
     if (connections_.size() == kConnectionsMax) connections_.pop_front();
     connections_.emplace_back(fd);
   }
 
-  // head: of the request, with its empty line; nothing: it is none.
+  // head: of the request; empty: it is none.
   std::string AnswerTo(std::string_view head) {
-    const size_t method_end = head.find(' ');
-    const size_t path_end = head.find_first_of(" \r", method_end + 1);
-    if (method_end == std::string_view::npos || head.substr(path_end, 7) != " HTTP/1") {
+    const std::optional<HttpRequest> request = ParseHttpRequest(head);
+    if (!request.has_value()) {
       return Written({.status = "400 Bad Request", .body = "wanted an HTTP/1 request\n"}, true);
     }
-    const std::string_view method = head.substr(0, method_end);
-    std::string_view path = head.substr(method_end + 1, path_end - method_end - 1);
-    path = path.substr(0, path.find('?'));
-    if (method != "GET" && method != "HEAD") {
+    if (request->method != "GET" && request->method != "HEAD") {
       return Written({.status = "405 Method Not Allowed",
                       .body = "wanted GET\n",
                       .more = "\r\nAllow: GET, HEAD"},
                      true);
     }
-    return Written(Get(path), method == "GET");
+    return Written(Get(request->path), request->method == "GET");
   }
 
   Answer Get(std::string_view path) {
@@ -170,7 +177,8 @@ class MetricsServerImpl final : public MetricsServer {
   Metrics* const metrics_;
   const int stop_;                     // readable: the thread is to end
   std::list<Connection> connections_;  // the thread's; the oldest first
-  std::thread thread_;                 // last: it uses all of the above
+  absl::Time accepts_again_at_ = absl::InfinitePast();
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace

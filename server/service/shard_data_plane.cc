@@ -463,7 +463,7 @@ void ShardDataPlane::NoteDoor() const {
   };
   note(Refusal::kDataKey, door.keys, door.last_key);
   note(Refusal::kDataHandshake, door.handshakes, door.last_handshake);
-  note(Refusal::kDataWorker, counts.frames_of_others, router_->last_refusal());
+  note(Refusal::kDataWorker, counts.frames_of_others, router_->last_refusal_of_others());
   note(Refusal::kDataFrame, counts.frames_refused - counts.frames_of_others,
        router_->last_refusal());
 }

@@ -207,6 +207,20 @@ class ByHand(IntegrationTest):
             server.terminate()
             self.assertEqual(server.wait(30), 0)
 
+    def test_a_worker_that_is_told_to_end_says_so_if_it_is_to(self):
+        """To a Job of Kubernetes a pod that ends well has done its work, though its node was drained."""
+        for more, wanted in (["--fail-when-told-to-end"], 143), ([], 0):
+            config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1, **ENDLESS)
+            coordinator = self.start("longwave-server", "--role=coordinator", "--config", config,
+                                     "--listen", "127.0.0.1:0")
+            common = ["--config", config, "--coordinator", coordinator.await_line("ready ").split()[1]]
+            self.start("longwave-server", "--role=shard", "--shard", 0, *common).await_line("ready ")
+            worker = self.start("longwave-worker", *common, "--name", "w", "--run-dir", self.root, *more)
+            worker.await_line("ready ")
+            worker.process.terminate()
+            status, _, errors = worker.finish()
+            self.assertEqual(status, wanted, errors)
+
     def test_what_stays_when_done_stays_and_comes_back_to_stay(self):
         """As pods, which are started again whenever they end."""
         config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1,

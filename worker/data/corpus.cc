@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -123,6 +124,8 @@ absl::StatusOr<std::vector<std::string>> FilesUnder(const std::string& root) {
     for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
          it.increment(error)) {
       std::error_code ignored;
+      // How Kubernetes mounts a ConfigMap: its files are links into a folder "..data" beside them.
+      if (absl::StartsWith(it->path().filename().string(), "..")) continue;
       if (it->is_regular_file(ignored)) {
         files.push_back(it->path().string());
       } else if (fs::is_directory(it->symlink_status(ignored))) {

@@ -98,6 +98,7 @@ TEST_F(CurveTest, AFrameThatNamesAnotherWorkerIsRefused) {
   const auto dealer = Dial(member_);
   ASSERT_TRUE(dealer->Send(From(2), Buffer()).ok());
   ExpectNothingUntil([&] { return router_->counts().frames_of_others > 0; });
+  EXPECT_EQ(router_->last_refusal(), router_->last_refusal_of_others());
   EXPECT_THAT(router_->last_refusal(),
               HasSubstr("names worker 2 came by a connection of worker 1"));
   EXPECT_EQ(router_->counts().frames_refused, 1u);

@@ -116,7 +116,8 @@ TEST_F(MetricsServerTest, ManyMayAskAtOnce) {
 
 TEST_F(MetricsServerTest, WhatIsNoRequestIsRefused) {
   Listen("127.0.0.1:0");
-  for (const char* text : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "x y z\r\n\r\n"})
+  for (const char* text : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "x y z\r\n\r\n",
+                           "x\r\n\r\n y", "GET\r\n\r\nabc def"})
     EXPECT_EQ(SendRaw(server_->address(), text).status, 400) << text;
   EXPECT_EQ(SendRaw(server_->address(), std::string(10000, 'x')).status, 400);
 }

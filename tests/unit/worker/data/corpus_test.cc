@@ -129,6 +129,14 @@ TEST(Corpus, IsFollowedThroughLinksToFilesButNotToFolders) {
               ::testing::ElementsAre(folder.path() + "/a/text", folder.path() + "/link"));
 }
 
+TEST(Corpus, ReadsAMountedConfigMapOnce) {
+  TemporaryFolder folder;
+  folder.Write("..2026_11_21/text", "text");
+  fs::create_directory_symlink("..2026_11_21", folder.path() + "/..data");
+  fs::create_symlink("..data/text", folder.path() + "/text");
+  EXPECT_THAT(*CorpusFiles(folder.path()), ::testing::ElementsAre(folder.path() + "/text"));
+}
+
 TEST(CheckCorpus, AgreesWithLoad) {
   TemporaryFolder folder;
   folder.Write("a", Alphabet(60));

@@ -1,0 +1,82 @@
+#include "common/base/cgroup_memory.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace longwave {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CgroupMemory : public ::testing::Test {
+ protected:
+  CgroupMemory() {
+    std::string path = (fs::temp_directory_path() / "longwave-cgroup-XXXXXX").string();
+    folder_ = mkdtemp(path.data());
+  }
+  ~CgroupMemory() override { fs::remove_all(folder_); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text << "\n";
+  }
+  std::optional<MachineMemory> Read(const std::string& self) const {
+    Write("self", self);
+    return ReadCgroupMemory(folder_.string(), (folder_ / "self").string());
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(CgroupMemory, IsNothingWithoutALimit) {
+  EXPECT_FALSE(Read("0::/").has_value());
+  Write("pod/memory.max", "max");
+  Write("pod/memory.current", "5000");
+  EXPECT_FALSE(Read("0::/pod").has_value());
+  Write("memory/memory.limit_in_bytes", "9223372036854771712");
+  Write("memory/memory.usage_in_bytes", "5000");
+  EXPECT_FALSE(Read("7:cpu,memory:/").has_value());
+  EXPECT_FALSE(Read("no such line").has_value());
+  EXPECT_FALSE(ReadCgroupMemory("/nowhere", "/nowhere").has_value());
+}
+
+// As a container with a namespace of its own sees it. Pages of files are given back when needed.
+TEST_F(CgroupMemory, IsWhatItsGroupLeaves) {
+  Write("memory.max", "4000");
+  Write("memory.current", "3000");
+  Write("memory.stat", "anon 500\ninactive_file 1500");
+  const auto memory = Read("0::/");
+  ASSERT_TRUE(memory.has_value());
+  EXPECT_EQ(memory->total_bytes, 4000);
+  EXPECT_EQ(memory->available_bytes, 2500);
+}
+
+TEST_F(CgroupMemory, IsTheLeastOfTheGroupsAbove) {
+  Write("a/memory.max", "4000");
+  Write("a/memory.current", "3900");
+  Write("a/b/memory.max", "max");
+  Write("a/b/memory.current", "10");
+  Write("a/b/c/memory.max", "2000");
+  Write("a/b/c/memory.current", "1000");
+  const auto memory = Read("0::/a/b/c");
+  ASSERT_TRUE(memory.has_value());
+  EXPECT_EQ(memory->total_bytes, 2000);
+  EXPECT_EQ(memory->available_bytes, 100);
+}
+
+// Without such a namespace the path is the host's, and the container's own group is the mount.
+TEST_F(CgroupMemory, OfVersion1IsFoundAboveAPathThatIsNotThere) {
+  Write("memory/memory.limit_in_bytes", "4000");
+  Write("memory/memory.usage_in_bytes", "5000");
+  Write("memory/memory.stat", "total_inactive_file 100");
+  const auto memory = Read("9:cpu:/x\n4:memory:/kubepods/pod7/c\n0::/");
+  ASSERT_TRUE(memory.has_value());
+  EXPECT_EQ(memory->total_bytes, 4000);
+  EXPECT_EQ(memory->available_bytes, 0);
+}
+
+}  // namespace
+}  // namespace longwave
