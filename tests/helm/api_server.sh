@@ -84,46 +84,49 @@ for item in json.load(sys.stdin)["items"]:
     print(json.dumps(pod))'
 }
 
-for values in '' tests/helm/values/*.yaml; do
-  helm install run "$chart" ${values:+-f "$values"} > "$work/installed" 2>&1 ||
-    { cat "$work/installed"; fail "helm install ${values:+-f $values}"; }
-  if grep -i warning "$work/installed"; then fail "helm install ${values:+-f $values} was warned of"; fi
+if helm install run "$chart" > "$work/refused" 2>&1; then fail 'installed workers that have no text'; fi
+grep -q 'workers.data: wanted existingClaim or configMap' "$work/refused" || { cat "$work/refused"; fail 'another refusal'; }
+for values in tests/helm/values/*.yaml; do
+  helm install run "$chart" -f "$values" > "$work/installed" 2>&1 ||
+    { cat "$work/installed"; fail "helm install -f $values"; }
+  if grep -i warning "$work/installed"; then fail "helm install -f $values was warned of"; fi
   pods=0
   while read -r pod; do
     kubectl create --dry-run=server -f - <<< "$pod" > "$work/pod" 2>&1 || { cat "$work/pod"; fail 'a pod was refused'; }
     pods=$((pods + 1))
   done < <(for kind in statefulsets jobs jobsets; do pods_of "$kind"; done)
   wanted=3
-  if grep -qs 'kind: None' "$values"; then wanted=2; fi
-  ((pods == wanted)) || fail "${values:-the defaults}: got $pods kinds of pods, wanted $wanted"
-  helm upgrade run "$chart" ${values:+-f "$values"} --set commonAnnotations.again=yes >/dev/null
+  if grep -q 'kind: None' "$values"; then wanted=2; fi
+  ((pods == wanted)) || fail "$values: got $pods kinds of pods, wanted $wanted"
+  helm upgrade run "$chart" -f "$values" --set commonAnnotations.again=yes >/dev/null
   helm uninstall run --wait >/dev/null
   left=$(kubectl get statefulsets,jobs,services,configmaps,secrets -l app.kubernetes.io/instance=run -o name)
   [ -z "$left" ] || fail "helm uninstall left $left"
-  echo "api server: ${values:-the defaults}: installed, $pods kinds of pods admitted, upgraded, removed"
+  echo "api server: $values: installed, $pods kinds of pods admitted, upgraded, removed"
 done
 
+least=tests/helm/values/least.yaml
 authority() { kubectl get secret run-longwave-authority -o jsonpath='{.data}'; }
-helm install run "$chart" >/dev/null
+helm install run "$chart" -f "$least" >/dev/null
 before=$(authority)
-helm upgrade run "$chart" --set workers.replicas=5 >/dev/null
+helm upgrade run "$chart" -f "$least" --set workers.replicas=5 >/dev/null
 [ "$(authority)" = "$before" ] || fail 'an upgrade made another authority'
 [ "$(kubectl get statefulset run-longwave-worker -o jsonpath='{.spec.replicas}')" = 5 ] || fail 'workers were not scaled'
 [ "$(kubectl get statefulset run-longwave-worker -o jsonpath='{.metadata.generation}')" = 2 ] &&
   [ "$(kubectl get statefulset run-longwave-shard -o jsonpath='{.metadata.generation}')" = 1 ] ||
   fail 'scaling the workers changed more than them'
-if helm upgrade run "$chart" --set shards.replicas=3 > "$work/refused" 2>&1; then fail 'took another number of shards'; fi
+if helm upgrade run "$chart" -f "$least" --set shards.replicas=3 > "$work/refused" 2>&1; then fail 'took another number of shards'; fi
 grep -q "the run has 2 shards, and that can't change" "$work/refused" || { cat "$work/refused"; fail 'another refusal'; }
 helm uninstall run --wait >/dev/null
 echo 'api server: an upgrade keeps the authority, scales the workers alone and keeps the shards'
 
 jobs() { kubectl get jobs -o name | sort | tr '\n' ' '; }
-helm install run "$chart" --set workers.kind=Job >/dev/null
+helm install run "$chart" -f "$least" --set workers.kind=Job >/dev/null
 first=$(jobs)
-helm upgrade run "$chart" --set workers.kind=Job,workers.replicas=5 >/dev/null
+helm upgrade run "$chart" -f "$least" --set workers.kind=Job,workers.replicas=5 >/dev/null
 [ "$(jobs)" = "$first" ] || fail 'scaling made another Job'
 [ "$(kubectl get jobs -o jsonpath='{.items[*].spec.completions}')" = 5 ] || fail 'the Job was not scaled'
-helm upgrade run "$chart" --set workers.kind=Job,images.worker.tag=new --wait=false >/dev/null
+helm upgrade run "$chart" -f "$least" --set workers.kind=Job,images.worker.tag=new --wait=false >/dev/null
 grep -q . <<< "$(jobs)" && [ "$(jobs)" != "$first" ] || fail 'another image is in the same Job'
 helm uninstall run >/dev/null
 echo 'api server: a Job is scaled as it is, and replaced where it changes'

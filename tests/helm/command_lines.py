@@ -27,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HELM = ROOT / '.tools/bin/helm'
 VALUES = {
     'shards.replicas': 2, 'workers.replicas': 2, 'workers.threads': 1,
+    'config.data.path': 'compiler-headers',  # pods have none, but this machine does
     'config.run.workers': 2, 'config.run.steps': 60, 'config.model.d_model': 32, 'config.model.layers': 1,
     'config.sync.inner_steps': 15, 'config.train.warmup_steps': 5, 'config.cluster.start_timeout_s': 60,
 }

@@ -17,11 +17,22 @@
 {{- range $section, $unused := $given -}}
 {{- range $key := concat (get $managed $section | default dict | keys) (get $elsewhere $section | default list) -}}
 {{- if hasKey (get $given $section | default dict) $key -}}
-{{- fail (printf "config.%s.%s is the chart's to set: see shards.replicas and security" $section $key) -}}
+{{- $why := get (dict "run" "it is shards.replicas" "security" "see the values under security") $section | default "the chart knows where its processes listen and are reached" -}}
+{{- fail (printf "config.%s.%s is the chart's to set: %s" $section $key $why) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $config := mergeOverwrite (dict "run" (dict "name" .Release.Name)) (deepCopy $given) $managed -}}
+{{- $own := dict "run" (dict "name" .Release.Name) -}}
+{{- with .Values.workers }}
+{{- if ne .kind "None" }}
+{{- if or .data.existingClaim .data.configMap }}
+{{- $_ := set $own "data" (dict "path" .data.mountPath) }}
+{{- else if not (dig "data" "path" "" $given) }}
+{{- fail "workers.data: wanted existingClaim or configMap, or config.data.path: the image has no text of its own" }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $config := mergeOverwrite $own (deepCopy $given) $managed -}}
 {{- toYaml $config -}}
 {{- end -}}
 

@@ -4,7 +4,8 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* At most 40 characters: "-coordinator-headless" and what a StatefulSet adds to its pods' labels still fit in 63. */}}
+{{/* At most 40 characters: "-coordinator-headless" and what a StatefulSet adds to its pods' labels still fit in 63. What a
+     JobSet adds does not: longwave.workerJobName cuts that name further. */}}
 {{- define "longwave.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}

@@ -1,5 +1,8 @@
-{{/* What only a load balancer has: the values of an `external`. */}}
-{{- define "longwave.loadBalancer" -}}
+{{/* How a Service outside is reached: the values of an `external`. Behind a load balancer only nodes that have the pod are
+     asked; a node's port is asked of any node. */}}
+{{- define "longwave.external" -}}
+type: {{ .type }}
+externalTrafficPolicy: {{ .externalTrafficPolicy | default (ternary "Cluster" "Local" (eq .type "NodePort")) }}
 {{- if eq .type "LoadBalancer" }}
 {{- with .loadBalancerClass }}
 loadBalancerClass: {{ . }}

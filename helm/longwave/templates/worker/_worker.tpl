@@ -62,6 +62,9 @@ spec:
         {{- if eq $part.kind "StatefulSet" }}
         # A pod that ends is started again: when the run is over, it stays.
         - --stay-when-done
+        {{- else }}
+        # A Job takes a pod that ends with 0 for a worker that is done. One that is told to leave, by a drained node say, is not.
+        - --fail-when-told-to-end
         {{- end }}
         {{- if $part.gpu.enabled }}
         - --device=cuda
@@ -126,7 +129,10 @@ spec:
 {{- define "longwave.workerJobName" -}}
 {{- $fixed := list (include "longwave.workerPod" (dict "root" . "restartPolicy" "Never")) .Values.workers.job -}}
 {{- if eq .Values.workers.kind "JobSet" }}{{ $fixed = append $fixed .Values.workers.replicas }}{{ end -}}
-{{- printf "%s-worker-%s" (include "longwave.fullname" .) (toJson $fixed | sha256sum | trunc 8) -}}
+{{- /* A JobSet's pods are called NAME-worker-0-9999-abcde, in at most 63 characters. */ -}}
+{{- $fullname := include "longwave.fullname" . -}}
+{{- if eq .Values.workers.kind "JobSet" }}{{ $fullname = $fullname | trunc 27 | trimSuffix "-" }}{{ end -}}
+{{- printf "%s-worker-%s" $fullname (toJson $fixed | sha256sum | trunc 8) -}}
 {{- end -}}
 
 {{- define "longwave.workerJobSpec" -}}
@@ -145,7 +151,8 @@ activeDeadlineSeconds: {{ . }}
 {{- end }}
 podFailurePolicy:
   rules:
-    # A node that is drained is not the worker's failure.
+    # A worker that was told to leave, by a drained node or for a pod of higher priority, ended with a failure (status 143)
+    # that is not its own: another pod takes its index.
     - action: Ignore
       onPodConditions:
         - type: DisruptionTarget
