@@ -86,9 +86,9 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
     found=$(ldconfig -p | awk -v name="$library" '$1 == name && !found { found = $NF } END { print found }')
     [ -z "$found" ] || [ -e "$root$found" ] || { mkdir -p "$root$(dirname "$found")"; cp -L "$found" "$root$found"; }
   done
-  mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/work"
+  mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/home/run"
   ln -sfn ../lib "$root/usr/lib" 2>/dev/null || true
-  inside=/some/where/else/$name shared=$root/work seen=/work
+  inside=/some/where/else/$name shared=$root/home/run seen=/home/run
   # shellcheck disable=SC2016
   run() {
     unshare --mount bash -euc '
@@ -96,7 +96,7 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
       mount --rbind /proc "$root/proc"
       mount --rbind /sys "$root/sys"
       mount --rbind /dev "$root/dev"
-      exec env -i HOME=/work /usr/sbin/chroot "$root" "$@"' - "$root" "$@"
+      exec env -i HOME=/home/run /usr/sbin/chroot "$root" "$@"' - "$root" "$@"
   }
   echo 'in a root of the C library alone'
 else

@@ -164,6 +164,14 @@ def run(folder, programs):
         if status.returncode != 0:
             raise SystemExit(f'FAIL  helm test asks for the status: {status.stderr or status.stdout}')
         print('ok    helm test asks for the status', flush=True)
+        token = subprocess.run(
+            coordinator.command({'command': ['longwave', 'token', 'create'],
+                                 'args': ['run-longwave-coordinator.training.svc.cluster.local:7070',
+                                          '--security', '/etc/longwave/security']}),
+            check=False, capture_output=True, text=True)
+        if token.returncode != 0 or not token.stdout.startswith('lw1.'):
+            raise SystemExit(f"FAIL  the notes' token, made in the coordinator's pod: {token.stderr or token.stdout}")
+        print("ok    the notes' token, made in the coordinator's pod", flush=True)
         weights = [pod.paths['/var/lib/longwave'] / 'run/model.safetensors' for pod in workers]
         wait_until('the weights are written and everyone stays', lambda: any(map(os.path.exists, weights)), pods, ROUND_S)
         for pod in reversed(pods):
