@@ -48,6 +48,19 @@ for values in tests/helm/values/*.yaml; do
   conform -summary "$work/objects.yaml" | sed "s|^Summary:|chart: $values:|" || fail "kubeconform -f $values"
 done
 
+# The pod that the notes give, to copy the weights with. `helm template` leaves notes out, so here a template has them.
+cat > "$work/chart/templates/notes.yaml" <<'T'
+notes: |
+  {{- include (print $.Template.BasePath "/NOTES.txt") . | nindent 2 }}
+T
+for kind in StatefulSet Job; do
+  "$bin/helm" template run "$work/chart" --kube-version "$kubernetes" -f "$least" --set "workers.kind=$kind" \
+    -s templates/notes.yaml | sed -n "/<<'END'$/,/^  END$/{/END/!s/^  //p}" > "$work/pod.yaml"
+  conform -summary "$work/pod.yaml" | grep -q 'Valid: 1, Invalid: 0, Errors: 0, Skipped: 0' ||
+    { conform "$work/pod.yaml" || true; fail "the notes' pod for a $kind"; }
+done
+echo "chart: the notes' pod conforms"
+
 # Who scales replaces no pod, and who changes the configuration replaces all.
 given=(-f "$least" --set security.chart.existingAuthority=given)
 changed() { diff <(render "${given[@]}") <(render "${given[@]}" "$@") | grep '^>' || true; }
