@@ -141,7 +141,9 @@ void PushLedger::Again(uint32_t connection, absl::Time now) {
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     Entry& entry = entries_[segment];
     if (options_.connections[segment] != connection) continue;
-    entry.early.reset();  // its round may happen again: see FetchLedger::Again
+    // Their rounds may happen again: see FetchLedger::Again.
+    entry.early.reset();
+    if (entry.stage != Stage::kSettled) entry.merged.reset();
     if (!IsOutstanding(entry)) continue;
     if (entry.stage == Stage::kAccepted) entry.stage = Stage::kSent;
     entry.repetitions = 0;

@@ -139,6 +139,17 @@ TEST_F(PushLedgerTest, AnUpdateThatWasAheadIsForgottenWithTheProcessThatToldIt) 
   EXPECT_THAT(SendAll(), ElementsAre("push 3/0"));
 }
 
+TEST_F(PushLedgerTest, AnUpdateIsForgottenWithTheProcessThatToldItWhileTheFateIsUnknown) {
+  AnswerHello(0, kIncarnation);
+  Post(1, 0);
+  SendAll();
+  Merged(1, 0, "of a round that happens again");
+  AnswerHello(0, kIncarnation + 1);
+  Merged(1, 0, "another");
+  Answer(1, 0, Outcome::kLate, 2);
+  EXPECT_THAT(Settle(), ElementsAre("1/0 late another"));
+}
+
 TEST_F(PushLedgerTest, AnUpdateThatWasAheadIsKeptAndThePushNotSent) {
   Merged(0, 0, "first");
   Merged(0, 0, "again");
