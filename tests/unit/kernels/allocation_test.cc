@@ -1,6 +1,9 @@
 // The CPU backend allocates nothing once each kind of call has been made: a program of its own,
 // since it replaces operator new.
+#include <malloc.h>
+
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -11,16 +14,40 @@
 
 namespace {
 std::atomic<int> allocations{0};
+std::atomic<int64_t> live_bytes{0};
+std::atomic<int64_t> peak_bytes{0};
+
+void* Allocated(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  allocations.fetch_add(1);
+  const int64_t live = live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
+  int64_t peak = peak_bytes.load();
+  while (live > peak && !peak_bytes.compare_exchange_weak(peak, live)) {
+  }
+  return memory;
+}
+void Release(void* memory) {
+  live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
+  std::free(memory);
+}
 }  // namespace
 
 // Not inlined: the compiler would find malloc and delete in one place and warn.
 __attribute__((noinline)) void* operator new(size_t bytes) {
-  allocations.fetch_add(1);
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
+  return Allocated(std::malloc(bytes == 0 ? 1 : bytes));
 }
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void* operator new(size_t bytes, std::align_val_t alignment) {
+  const auto to = static_cast<size_t>(alignment);
+  return Allocated(std::aligned_alloc(to, (bytes + to - 1) / to * to));
+}
+__attribute__((noinline)) void operator delete(void* memory) noexcept { Release(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { Release(memory); }
+__attribute__((noinline)) void operator delete(void* memory, std::align_val_t) noexcept {
+  Release(memory);
+}
+__attribute__((noinline)) void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  Release(memory);
+}
 
 namespace longwave {
 namespace {
@@ -80,6 +107,47 @@ TEST(CpuBackend, AllocatesNothingInSteadyState) {
       EXPECT_EQ(allocations.load() - before, 0) << threads << " threads";
     }
   }
+}
+
+// Each encoding and decoding thread has room for a few tiles of its own; what a call needs beside
+// the arrays of its arguments stays within one segment on a machine of some cores.
+TEST(CpuBackend, NeedsAtMostASegmentBesideMomentumAndPayload) {
+  Manifest manifest;
+  manifest.tensors = {{"a", {2048, 1024}}};
+  const Layout layout = *Layout::Create(manifest, {});
+  const int64_t segment_bytes = 4 * static_cast<int64_t>(layout.segments()[0].coefficient_count);
+  ASSERT_GT(layout.segments().size(), 1u);
+  const size_t n = layout.parameter_count();
+  std::vector<float> theta(n, 0.5f), gradient(n), momentum(layout.coefficient_count());
+  for (size_t i = 0; i < n; ++i) gradient[i] = static_cast<float>(i % 17) - 8;
+  const KernelOps& ops = **OpsFor(BackendKind::kCpu);
+  const PayloadLayout form =
+      *PayloadLayout::Create({Selection::kTopK, ValueCodec::kInt2, 256}, layout.TileSizes(0));
+  std::vector<std::byte> payload(form.bytes());
+  EncodeReport report;
+  const Exec exec = {nullptr, 4};
+  const int64_t before = live_bytes.load();
+  peak_bytes = before;
+  EncodeArgs encode;
+  encode.layout = &layout;
+  encode.signal.a = gradient.data();
+  encode.transform = Transform::kDct;
+  encode.beta = 0.9f;
+  encode.momentum = momentum.data();
+  encode.payload_layout = &form;
+  encode.payload = payload;
+  encode.report = &report;
+  ASSERT_TRUE(ops.encode(exec, encode).ok());
+  ASSERT_TRUE(ops.finish(exec, 0).ok());
+  DecodeUpdateArgs decode;
+  decode.layout = &layout;
+  decode.transform = Transform::kDct;
+  decode.payload_layout = &form;
+  decode.payload = payload;
+  decode.theta = theta.data();
+  ASSERT_TRUE(ops.decode_update(exec, decode).ok());
+  EXPECT_LE(peak_bytes.load() - before, segment_bytes);
+  EXPECT_LE(live_bytes.load() - before, segment_bytes);
 }
 
 }  // namespace
