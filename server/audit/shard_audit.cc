@@ -177,9 +177,7 @@ bool ShardAudit::CheckContributors(uint64_t sequence, const MergedRecord& merged
   }
   if (found == segment.pushes.size()) return is_complete;
   for (const auto& [worker, push] : segment.pushes) {
-    const bool is_in = std::any_of(merged.contributors.begin(), merged.contributors.end(),
-                                   [&](const Contributor& c) { return c.worker == worker; });
-    if (is_in) continue;
+    if (std::ranges::count(merged.contributors, worker, &Contributor::worker) > 0) continue;
     Problem(sequence, merged.header,
             absl::StrCat("merged without the accepted push of worker ", worker));
   }

@@ -167,8 +167,8 @@ void ShardMetrics::ShowTraffic(const LinkTraffic& traffic) {
     for (size_t i = 1; i <= TrafficByKind::kKinds; ++i) {
       const auto kind = static_cast<FrameKind>(i);
       const Traffic& of_kind = (*by_kind)[kind];
-      const auto show = [&](std::string_view name, uint64_t total) {
-        metrics_->counter(name, {direction, Name(kind)}).Show(static_cast<double>(total));
+      const auto show = [&, way = direction](std::string_view name, uint64_t total) {
+        metrics_->counter(name, {way, Name(kind)}).Show(static_cast<double>(total));
       };
       show("longwave_shard_bytes_total", of_kind.bytes);
       show("longwave_shard_payload_bytes_total", of_kind.payload_bytes);
