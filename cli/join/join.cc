@@ -21,7 +21,9 @@
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/key_types.h"
+#include "common/security/certificates.h"
 #include "common/security/credentials.h"
+#include "common/security/token.h"
 #include "worker/models/gpt_shape.h"
 
 namespace longwave {
@@ -64,6 +66,27 @@ absl::StatusOr<Joined> Redeem(const JoinOptions& options, const JoinedFolder& fo
   LONGWAVE_RETURN_IF_ERROR(CheckManifest(run.configuration, run.manifest));
   LONGWAVE_RETURN_IF_ERROR(folder.Save(joined, run.configuration, ManifestText(run.manifest)));
   return joined;
+}
+
+// That the token is of the run whose credentials the folder has, if it has any.
+absl::Status CheckSameRun(const std::string& token_text, const JoinedFolder& folder) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Token token, ParseToken(token_text));
+  const absl::StatusOr<std::string> pem =
+      ReadTextFile(absl::StrCat(folder.security_folder(), "/", kAuthorityFile));
+  if (absl::IsNotFound(pem.status())) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(pem.status());
+  const auto authorities = ReadCertificates(*pem);
+  if (!authorities.ok()) return absl::OkStatus();  // nobody's: joining writes it anew
+  std::string known;
+  for (const CertificateInfo& authority : *authorities) {
+    if (TokenFingerprint(authority) == token.authority) return absl::OkStatus();
+    absl::StrAppend(&known, known.empty() ? "" : ", ",
+                    Hex(std::span(authority.fingerprint).first(6)));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder.path(), " is the folder of another run (authority ", known,
+                   ", the token's ", Hex(std::span(token.authority).first(6)),
+                   "): give --state-dir another folder, or remove it"));
 }
 
 // Examines the machine, says what was found, and whether nothing failed.
@@ -191,6 +214,7 @@ absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFo
         absl::StrCat("got --name ", options.name, ", but ", folder.path(), " is the folder of ",
                      known->name, ": give each worker a --state-dir of its own"));
   }
+  if (!token.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(token, folder));
   const absl::Status good =
       CheckCredentials(folder.security_folder(), WorkerIdentity(known->name), absl::Now()).status();
   // The coordinator may have moved; its authority tells whether it is the same run's.

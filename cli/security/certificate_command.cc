@@ -19,28 +19,6 @@ std::string In(const std::string& folder, const char* file) {
   return absl::StrCat(folder, "/", file);
 }
 
-absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& folder) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string certificate,
-                            ReadTextFile(In(folder, kAuthorityFile)));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string key, ReadTextFile(In(folder, kAuthorityKeyFile)));
-  auto authority = Authority::Load(certificate, key);
-  if (authority.ok()) return authority;
-  return absl::InvalidArgumentError(
-      absl::StrCat("authority in ", folder, ": ", authority.status().message()));
-}
-
-absl::StatusOr<std::unique_ptr<Authority>> AuthorityFor(const CertificateMakeOptions& options) {
-  if (!options.authority.empty()) return LoadAuthority(options.authority);
-  if (!absl::IsNotFound(ReadTextFile(In(options.folder, kAuthorityKeyFile)).status()))
-    return LoadAuthority(options.folder);
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Authority> authority,
-                            Authority::Make("longwave authority", absl::Now()));
-  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(options.folder));
-  LONGWAVE_RETURN_IF_ERROR(
-      WriteTextFile(In(options.folder, kAuthorityKeyFile), authority->key(), Secrecy::kSecret));
-  return authority;
-}
-
 }  // namespace
 
 absl::Status MakeCertificate(const CertificateMakeOptions& options) {
@@ -58,8 +36,13 @@ absl::Status MakeCertificate(const CertificateMakeOptions& options) {
       return absl::InvalidArgumentError(absl::StrCat("--role: ", identity.status().message()));
     identities.push_back(*std::move(identity));
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority, AuthorityFor(options));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
+                            options.authority.empty()
+                                ? LoadOrMakeAuthority(options.folder, absl::Now())
+                                : LoadAuthority(options.authority));
   if (identities.empty()) {
+    // Its own has it, perhaps with another beside it.
+    if (options.authority.empty()) return absl::OkStatus();
     return WriteTextFile(In(options.folder, kAuthorityFile), authority->certificate(),
                          Secrecy::kPublic);
   }

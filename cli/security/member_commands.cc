@@ -1,7 +1,9 @@
 #include "cli/security/member_commands.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -88,10 +90,24 @@ absl::Status RevokeToken(const OperatorOptions& options, const std::string& id) 
 
 absl::Status Expel(const OperatorOptions& options, const std::string& worker, bool undo) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
-  return client->Expel(worker, undo);
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<TokenStatus> revoked, client->Expel(worker, undo));
+  std::printf("%s\n", DescribeExpulsion(worker, undo, revoked).c_str());
+  return absl::OkStatus();
 }
 
 }  // namespace
+
+std::string DescribeExpulsion(const std::string& worker, bool undo,
+                              const std::vector<TokenStatus>& revoked) {
+  if (undo) return absl::StrCat(worker, " may join again, with a new token");
+  std::string text = absl::StrCat("expelled ", worker);
+  for (const TokenStatus& token : revoked) {
+    const uint32_t left = token.uses - std::min(token.used, token.uses);
+    absl::StrAppend(&text, "; token ", token.id, ", with ", left, left == 1 ? " use" : " uses",
+                    " left, is revoked");
+  }
+  return text;
+}
 
 int CreateTokenCommand(const OperatorOptions& options, const TokenCreateOptions& token) {
   return Conclude("token create", CreateToken(options, token));

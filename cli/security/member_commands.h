@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "common/rpc/admission.h"
 
 namespace longwave {
 
@@ -24,6 +27,9 @@ struct TokenCreateOptions {
 int CreateTokenCommand(const OperatorOptions& options, const TokenCreateOptions& token);
 int ListTokensCommand(const OperatorOptions& options);
 int RevokeTokenCommand(const OperatorOptions& options, const std::string& id);
+// What came of it, in a line.
+std::string DescribeExpulsion(const std::string& worker, bool undo,
+                              const std::vector<TokenStatus>& revoked);
 int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo);
 
 }  // namespace longwave

@@ -24,21 +24,21 @@ std::string ChainOf(const grpc::ServerContext& context) {
 }  // namespace
 
 absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_view call,
-                              const CallRights& rights, std::vector<Identity>* caller) const {
+                              const CallRights& rights, CertificateInfo* caller) const {
   if (!is_on() || rights.kind == CallKind::kAnyone) return absl::OkStatus();
   CallerBook::Caller who = book_->Look(ChainOf(context), absl::Now());
   std::optional<CallRefusal> refusal = std::move(who.refusal);
-  if (!refusal) refusal = CheckCall(call, rights, who.identities);
+  if (!refusal) refusal = CheckCall(call, rights, who.certificate.identities);
   if (!refusal && admit_) {
-    absl::Status admitted = admit_(
-        rights.kind == CallKind::kSubject ? std::vector<Identity>{rights.subject} : who.identities);
-    if (!admitted.ok()) refusal = CallRefusal{Refusal::kExpelled, std::move(admitted)};
+    CertificateInfo acting = who.certificate;
+    if (rights.kind == CallKind::kSubject) acting.identities = {rights.subject};
+    refusal = admit_(acting);
   }
   if (refusal) {
     Note(context, refusal->reason, refusal->status.message());
     return refusal->status;
   }
-  if (caller != nullptr) *caller = std::move(who.identities);
+  if (caller != nullptr) *caller = std::move(who.certificate);
   return absl::OkStatus();
 }
 

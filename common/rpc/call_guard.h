@@ -3,15 +3,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/security/call_policy.h"
-#include "common/security/identity.h"
+#include "common/security/certificates.h"
 #include "common/security/refusals.h"
 #include "grpcpp/grpcpp.h"
 
@@ -21,8 +21,8 @@ namespace longwave {
 // everybody do everything. Thread-safe; copies share the book.
 class CallGuard {
  public:
-  // Whether those whom a caller acts for may take part at all; not OK: expelled.
-  using Admit = std::function<absl::Status(const std::vector<Identity>&)>;
+  // Why the holder of a certificate may not act for those that it names, if so.
+  using Admit = std::function<std::optional<CallRefusal>(const CertificateInfo&)>;
 
   CallGuard() = default;
   CallGuard(std::unique_ptr<CallerBook> book, Refusals* refusals)
@@ -31,9 +31,9 @@ class CallGuard {
   void SetAdmit(Admit admit) { admit_ = std::move(admit); }
   bool is_on() const { return book_ != nullptr; }
 
-  // OK, and the caller's identities if they are wanted; or why not, noted already.
+  // OK, and the caller's certificate if it is wanted; or why not, noted already.
   absl::Status Check(const grpc::ServerContext& context, std::string_view call,
-                     const CallRights& rights, std::vector<Identity>* caller = nullptr) const;
+                     const CallRights& rights, CertificateInfo* caller = nullptr) const;
   // A refusal that was decided elsewhere.
   void Note(const grpc::ServerContext& context, Refusal reason, absl::string_view sentence) const;
 

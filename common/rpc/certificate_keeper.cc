@@ -76,11 +76,24 @@ class ThreadKeeper final : public CertificateKeeper {
     LONGWAVE_ASSIGN_OR_RETURN(const std::string request, MakeRequest(credentials.key));
     LONGWAVE_ASSIGN_OR_RETURN(const std::string certificate, renew_(request));
     LONGWAVE_RETURN_IF_ERROR(CheckPair(certificate, credentials.key));
-    LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(certificate));
+    // As the folder is now: somebody may have exchanged what is in it meanwhile.
+    LONGWAVE_ASSIGN_OR_RETURN(const Credentials now, ReadCredentials(folder_));
+    if (now.key != credentials.key || now.certificate != credentials.certificate) {
+      Log(LogLevel::kInfo, "the certificate was exchanged while it was being renewed, and stays");
+      return absl::OkStatus();
+    }
+    // A certificate that nobody trusts is worse than one that will end.
+    LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Trust> trust, Trust::Create(now.authority));
+    const absl::StatusOr<CertificateInfo> info = trust->Verify(certificate, absl::Now());
+    if (!info.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("what the coordinator has issued ",
+                                                        info.status().message(),
+                                                        ", so that the old one stays"));
+    }
     LONGWAVE_RETURN_IF_ERROR(WriteTextFile(path, certificate, Secrecy::kPublic));
     Log(LogLevel::kInfo,
         absl::StrCat("the certificate was renewed, good until ",
-                     absl::FormatTime(absl::RFC3339_sec, info.not_after, absl::UTCTimeZone())));
+                     absl::FormatTime(absl::RFC3339_sec, info->not_after, absl::UTCTimeZone())));
     return absl::OkStatus();
   }
 

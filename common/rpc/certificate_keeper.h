@@ -10,8 +10,9 @@
 namespace longwave {
 
 // Renews a process's certificate when two thirds of its life have passed, on a thread of its own:
-// the same key, a new certificate in the same file. A folder that is not writable (a mounted
-// secret) is somebody else's to renew.
+// the same key, a new certificate in the same file. One that the folder's ca.crt does not trust is
+// not written, nor is any where somebody has exchanged the key or the certificate meanwhile. A
+// folder that is not writable (a mounted secret) is somebody else's to renew.
 class CertificateKeeper {
  public:
   // A new certificate for the request's key: CoordinatorClient::RenewCertificate.

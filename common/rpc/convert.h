@@ -1,6 +1,8 @@
 #ifndef LONGWAVE_COMMON_RPC_CONVERT_H_
 #define LONGWAVE_COMMON_RPC_CONVERT_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "common/rpc/admission.h"
 #include "common/rpc/shard_report.h"
@@ -69,6 +71,8 @@ absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message);
 
 v1::ListTokensResponse ToProto(const TokenList& value);
 absl::StatusOr<TokenList> FromProto(const v1::ListTokensResponse& message);
+v1::ExpelResponse ToProto(const std::vector<TokenStatus>& revoked);
+absl::StatusOr<std::vector<TokenStatus>> FromProto(const v1::ExpelResponse& message);
 
 }  // namespace longwave
 

@@ -27,10 +27,12 @@ absl::Status CheckPem(const char* what, const std::string& pem) {
 
 // A worker's name, or none where any will do.
 absl::Status CheckName(const std::string& name) {
-  if (name.size() > kIdentityNameBytesMax || FindInvalidUtf8(name) != std::string::npos) {
-    return Refuse("worker",
-                  absl::StrCat("got ", Quotable(name.substr(0, kIdentityNameBytesMax)),
-                               ", wanted at most ", kIdentityNameBytesMax, " bytes of UTF-8"));
+  // Names stand in logs and on terminals, which would obey what stands in them.
+  if (name.size() > kIdentityNameBytesMax || FindInvalidUtf8(name) != std::string::npos ||
+      FindControlCharacter(name, "") != std::string::npos) {
+    return Refuse("worker", absl::StrCat("got ", Quotable(name.substr(0, kIdentityNameBytesMax)),
+                                         ", wanted at most ", kIdentityNameBytesMax,
+                                         " bytes of UTF-8 without control characters"));
   }
   return absl::OkStatus();
 }
@@ -135,19 +137,35 @@ absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message) {
   return value;
 }
 
+namespace {
+
+void Fill(const TokenStatus& token, v1::TokenInfo* info) {
+  info->set_id(token.id);
+  // A subject of no kind that we know, from a newer book, is listed without one.
+  WriteSubject(token.subject, info).IgnoreError();
+  info->set_expires_in_seconds(absl::ToDoubleSeconds(token.expires_in));
+  info->set_uses(token.uses);
+  info->set_used(token.used);
+  info->set_revoked(token.revoked);
+  for (const std::string& joined : token.joined) info->add_joined(joined);
+}
+
+absl::StatusOr<TokenStatus> FromProto(const v1::TokenInfo& info) {
+  TokenStatus token{.id = info.id(),
+                    .expires_in = absl::Seconds(info.expires_in_seconds()),
+                    .uses = info.uses(),
+                    .used = info.used(),
+                    .revoked = info.revoked(),
+                    .joined = {info.joined().begin(), info.joined().end()}};
+  LONGWAVE_ASSIGN_OR_RETURN(token.subject, ReadSubject(info));
+  return token;
+}
+
+}  // namespace
+
 v1::ListTokensResponse ToProto(const TokenList& value) {
   v1::ListTokensResponse message;
-  for (const TokenStatus& token : value.tokens) {
-    v1::TokenInfo* const info = message.add_tokens();
-    info->set_id(token.id);
-    // A subject of no kind that we know, from a newer book, is listed without one.
-    WriteSubject(token.subject, info).IgnoreError();
-    info->set_expires_in_seconds(absl::ToDoubleSeconds(token.expires_in));
-    info->set_uses(token.uses);
-    info->set_used(token.used);
-    info->set_revoked(token.revoked);
-    for (const std::string& joined : token.joined) info->add_joined(joined);
-  }
+  for (const TokenStatus& token : value.tokens) Fill(token, message.add_tokens());
   for (const std::string& name : value.expelled) message.add_expelled(name);
   return message;
 }
@@ -155,17 +173,26 @@ v1::ListTokensResponse ToProto(const TokenList& value) {
 absl::StatusOr<TokenList> FromProto(const v1::ListTokensResponse& message) {
   TokenList value;
   for (const v1::TokenInfo& info : message.tokens()) {
-    TokenStatus token{.id = info.id(),
-                      .expires_in = absl::Seconds(info.expires_in_seconds()),
-                      .uses = info.uses(),
-                      .used = info.used(),
-                      .revoked = info.revoked(),
-                      .joined = {info.joined().begin(), info.joined().end()}};
-    LONGWAVE_ASSIGN_OR_RETURN(token.subject, ReadSubject(info));
+    LONGWAVE_ASSIGN_OR_RETURN(TokenStatus token, FromProto(info));
     value.tokens.push_back(std::move(token));
   }
   value.expelled = {message.expelled().begin(), message.expelled().end()};
   return value;
+}
+
+v1::ExpelResponse ToProto(const std::vector<TokenStatus>& revoked) {
+  v1::ExpelResponse message;
+  for (const TokenStatus& token : revoked) Fill(token, message.add_revoked());
+  return message;
+}
+
+absl::StatusOr<std::vector<TokenStatus>> FromProto(const v1::ExpelResponse& message) {
+  std::vector<TokenStatus> revoked;
+  for (const v1::TokenInfo& info : message.revoked()) {
+    LONGWAVE_ASSIGN_OR_RETURN(TokenStatus token, FromProto(info));
+    revoked.push_back(std::move(token));
+  }
+  return revoked;
 }
 
 }  // namespace longwave

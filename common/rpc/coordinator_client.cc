@@ -109,13 +109,14 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     });
   }
 
-  absl::Status Expel(const std::string& worker, bool undo) override {
+  absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo) override {
     v1::ExpelRequest request;
     request.set_worker(worker);
     request.set_undo(undo);
     v1::ExpelResponse response;
-    return channel_.Invoke(
-        [&](grpc::ClientContext* context) { return stub_->Expel(context, request, &response); });
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke(
+        [&](grpc::ClientContext* context) { return stub_->Expel(context, request, &response); }));
+    return FromProto(response);
   }
 
  private:
@@ -135,7 +136,9 @@ absl::StatusOr<std::string> CoordinatorClient::RenewCertificate(const std::strin
 absl::StatusOr<NewToken> CoordinatorClient::CreateToken(const TokenWish&) { return NotSecured(); }
 absl::StatusOr<TokenList> CoordinatorClient::ListTokens() { return NotSecured(); }
 absl::Status CoordinatorClient::RevokeToken(const std::string&) { return NotSecured(); }
-absl::Status CoordinatorClient::Expel(const std::string&, bool) { return NotSecured(); }
+absl::StatusOr<std::vector<TokenStatus>> CoordinatorClient::Expel(const std::string&, bool) {
+  return NotSecured();
+}
 
 std::unique_ptr<CoordinatorClient> CoordinatorClient::Connect(const std::string& address,
                                                               absl::Duration deadline,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,7 +40,8 @@ class CoordinatorClient {
   virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
   virtual absl::StatusOr<TokenList> ListTokens();
   virtual absl::Status RevokeToken(const std::string& id);
-  virtual absl::Status Expel(const std::string& worker, bool undo);
+  // Returns the tokens that it revokes.
+  virtual absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo);
 };
 
 }  // namespace longwave

@@ -1,5 +1,6 @@
 #include "common/rpc/grpc_services.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,9 @@
 namespace longwave {
 namespace {
 
-constexpr CallRights kAnyone = {CallKind::kAnyone, {}};
-constexpr CallRights kMember = {CallKind::kMember, {}};
-constexpr CallRights kOperator = {CallKind::kOperator, {}};
+CallRights ByAnyone() { return {CallKind::kAnyone, {}}; }
+CallRights ByMember() { return {CallKind::kMember, {}}; }
+CallRights ByOperator() { return {CallKind::kOperator, {}}; }
 CallRights Only(Identity subject) { return {CallKind::kSubject, std::move(subject)}; }
 
 // Reads the request, lets `handle` answer it and passes the error on, if there is one.
@@ -60,7 +61,7 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
     // Whoever calls as a worker that is not there is told so, if he is anybody.
     const std::string name = guard_.is_on() ? handler_->WorkerName(request->worker()) : "";
     return Checked(
-        context, "WorkerHeartbeat", name.empty() ? kMember : Only(WorkerIdentity(name)), [&] {
+        context, "WorkerHeartbeat", name.empty() ? ByMember() : Only(WorkerIdentity(name)), [&] {
           return Answer(*request, [&](const longwave::WorkerHeartbeat& value) -> absl::Status {
             LONGWAVE_ASSIGN_OR_RETURN(const WorkerHeartbeatReply reply, handler_->Heartbeat(value));
             *response = ToProto(reply);
@@ -83,7 +84,7 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
 
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
                          v1::GetStatusResponse* response) override {
-    return Checked(context, "GetStatus", kMember, [&]() -> grpc::Status {
+    return Checked(context, "GetStatus", ByMember(), [&]() -> grpc::Status {
       const auto status = handler_->GetStatus(request->round_records_from());
       if (!status.ok()) return ToGrpc(status.status());
       *response = ToProto(*status);
@@ -93,7 +94,7 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
 
   grpc::Status StopRun(grpc::ServerContext* context, const v1::StopRunRequest* request,
                        v1::StopRunResponse*) override {
-    return Checked(context, "StopRun", kOperator, [&] {
+    return Checked(context, "StopRun", ByOperator(), [&] {
       if (request->reason().size() > static_cast<size_t>(kTextBytesMax)) {
         return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
             "reason: got ", request->reason().size(), " bytes, wanted at most ", kTextBytesMax)));
@@ -104,7 +105,7 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
 
   grpc::Status GetAuthority(grpc::ServerContext* context, const v1::GetAuthorityRequest*,
                             v1::GetAuthorityResponse* response) override {
-    return Checked(context, "GetAuthority", kAnyone, [&]() -> grpc::Status {
+    return Checked(context, "GetAuthority", ByAnyone(), [&]() -> grpc::Status {
       auto authority = handler_->GetAuthority();
       if (!authority.ok()) return ToGrpc(authority.status());
       response->set_authority(*std::move(authority));
@@ -114,7 +115,7 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
 
   grpc::Status Join(grpc::ServerContext* context, const v1::JoinRequest* request,
                     v1::JoinResponse* response) override {
-    return Checked(context, "Join", kAnyone, [&]() -> grpc::Status {
+    return Checked(context, "Join", ByAnyone(), [&]() -> grpc::Status {
       auto wish = FromProto(*request);
       if (!wish.ok()) return ToGrpc(wish.status());
       auto answer = handler_->Join(*wish);
@@ -130,8 +131,8 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
   grpc::Status RenewCertificate(grpc::ServerContext* context,
                                 const v1::RenewCertificateRequest* request,
                                 v1::RenewCertificateResponse* response) override {
-    std::vector<Identity> caller;
-    if (absl::Status status = guard_.Check(*context, "RenewCertificate", kMember, &caller);
+    CertificateInfo caller;
+    if (absl::Status status = guard_.Check(*context, "RenewCertificate", ByMember(), &caller);
         !status.ok())
       return ToGrpc(status);
     auto certificate = handler_->RenewCertificate(caller, request->request());
@@ -142,7 +143,7 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
 
   grpc::Status CreateToken(grpc::ServerContext* context, const v1::CreateTokenRequest* request,
                            v1::CreateTokenResponse* response) override {
-    return Checked(context, "CreateToken", kOperator, [&] {
+    return Checked(context, "CreateToken", ByOperator(), [&] {
       return Answer(*request, [&](const TokenWish& wish) -> absl::Status {
         LONGWAVE_ASSIGN_OR_RETURN(const NewToken token, handler_->CreateToken(wish));
         response->set_token(token.token);
@@ -154,7 +155,7 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
 
   grpc::Status ListTokens(grpc::ServerContext* context, const v1::ListTokensRequest*,
                           v1::ListTokensResponse* response) override {
-    return Checked(context, "ListTokens", kOperator, [&]() -> grpc::Status {
+    return Checked(context, "ListTokens", ByOperator(), [&]() -> grpc::Status {
       const auto list = handler_->ListTokens();
       if (!list.ok()) return ToGrpc(list.status());
       *response = ToProto(*list);
@@ -164,14 +165,18 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
 
   grpc::Status RevokeToken(grpc::ServerContext* context, const v1::RevokeTokenRequest* request,
                            v1::RevokeTokenResponse*) override {
-    return Checked(context, "RevokeToken", kOperator,
+    return Checked(context, "RevokeToken", ByOperator(),
                    [&] { return ToGrpc(handler_->RevokeToken(request->id())); });
   }
 
   grpc::Status Expel(grpc::ServerContext* context, const v1::ExpelRequest* request,
-                     v1::ExpelResponse*) override {
-    return Checked(context, "Expel", kOperator,
-                   [&] { return ToGrpc(handler_->Expel(request->worker(), request->undo())); });
+                     v1::ExpelResponse* response) override {
+    return Checked(context, "Expel", ByOperator(), [&]() -> grpc::Status {
+      const auto revoked = handler_->Expel(request->worker(), request->undo());
+      if (!revoked.ok()) return ToGrpc(revoked.status());
+      *response = ToProto(*revoked);
+      return grpc::Status::OK;
+    });
   }
 
  private:
@@ -192,7 +197,7 @@ class ShardGrpc final : public v1::ShardService::Service {
 
   grpc::Status GetShardStatus(grpc::ServerContext* context, const v1::GetShardStatusRequest*,
                               v1::GetShardStatusResponse* response) override {
-    const absl::Status status = guard_.Check(*context, "GetShardStatus", kMember);
+    const absl::Status status = guard_.Check(*context, "GetShardStatus", ByMember());
     if (!status.ok()) return ToGrpc(status);
     const auto report = handler_->GetStatus();
     if (!report.ok()) return ToGrpc(report.status());
@@ -214,17 +219,21 @@ absl::Status NotSecured() {
 }  // namespace
 
 std::string CoordinatorHandler::WorkerName(uint32_t) { return ""; }
-absl::Status CoordinatorHandler::Admit(const std::vector<Identity>&) { return absl::OkStatus(); }
+std::optional<CallRefusal> CoordinatorHandler::Admit(const CertificateInfo&) {
+  return std::nullopt;
+}
 absl::StatusOr<std::string> CoordinatorHandler::GetAuthority() { return NotSecured(); }
 absl::StatusOr<JoinAnswer> CoordinatorHandler::Join(const JoinWish&) { return NotSecured(); }
-absl::StatusOr<std::string> CoordinatorHandler::RenewCertificate(const std::vector<Identity>&,
+absl::StatusOr<std::string> CoordinatorHandler::RenewCertificate(const CertificateInfo&,
                                                                  const std::string&) {
   return NotSecured();
 }
 absl::StatusOr<NewToken> CoordinatorHandler::CreateToken(const TokenWish&) { return NotSecured(); }
 absl::StatusOr<TokenList> CoordinatorHandler::ListTokens() { return NotSecured(); }
 absl::Status CoordinatorHandler::RevokeToken(const std::string&) { return NotSecured(); }
-absl::Status CoordinatorHandler::Expel(const std::string&, bool) { return NotSecured(); }
+absl::StatusOr<std::vector<TokenStatus>> CoordinatorHandler::Expel(const std::string&, bool) {
+  return NotSecured();
+}
 
 std::unique_ptr<grpc::Service> MakeCoordinatorService(CoordinatorHandler* handler,
                                                       CallGuard guard) {

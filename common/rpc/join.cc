@@ -16,7 +16,8 @@
 namespace longwave {
 namespace {
 
-// The authority as whoever answers there shows it, once it is the one that the token names.
+// The authority that the token names, as whoever answers there shows it. That certificate alone:
+// others behind it are the word of somebody who is not known yet, and would be trusted likewise.
 absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Token& token,
                                            absl::Duration deadline) {
   const Channel channel("the coordinator", address, deadline, AskingCredentials());
@@ -25,7 +26,8 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Tok
   LONGWAVE_RETURN_IF_ERROR(channel.Invoke([&](grpc::ClientContext* context) {
     return stub->GetAuthority(context, v1::GetAuthorityRequest(), &response);
   }));
-  LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(response.authority()));
+  LONGWAVE_ASSIGN_OR_RETURN(std::string authority, FirstCertificate(response.authority()));
+  LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(authority));
   if (TokenFingerprint(info) != token.authority) {
     return absl::UnauthenticatedError(absl::StrCat(
         "whoever answers at ", address, " shows the authority ",
@@ -33,7 +35,7 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Tok
         Hex(std::span(token.authority).first(6)),
         ": another run's coordinator, or somebody in between. The token was not shown to it"));
   }
-  return response.authority();
+  return authority;
 }
 
 // The key that the folder has, or a new one, kept there before anybody hears of it.
@@ -66,8 +68,13 @@ absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string&
   LONGWAVE_RETURN_IF_ERROR(channel.Invoke(
       [&](grpc::ClientContext* context) { return stub->Join(context, ToProto(wish), &response); }));
   LONGWAVE_ASSIGN_OR_RETURN(JoinAnswer answer, FromProto(response));
+  // All whom the run trusts: the word of a coordinator that the token's authority vouches for.
+  std::string trusted = authority;
+  if (!answer.authority.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(trusted, CertificatesAlone(answer.authority));
+  }
   LONGWAVE_RETURN_IF_ERROR(
-      WriteCredentials(folder, {authority, answer.certificate, std::move(key)}));
+      WriteCredentials(folder, {std::move(trusted), answer.certificate, std::move(key)}));
   LONGWAVE_RETURN_IF_ERROR(CheckCredentials(folder, identity, absl::Now()).status());
   return JoinedRun{std::move(answer.configuration), std::move(answer.manifest)};
 }

@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
                                                             CoordinatorHandler* handler,
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
-  guard.SetAdmit([handler](const std::vector<Identity>& caller) { return handler->Admit(caller); });
+  guard.SetAdmit([handler](const CertificateInfo& caller) { return handler->Admit(caller); });
   return GrpcServer::Start(address, options, MakeCoordinatorService(handler, guard),
                            MakeProbeService(guard));
 }

@@ -3,14 +3,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/admission.h"
 #include "common/rpc/shard_report.h"
-#include "common/security/identity.h"
+#include "common/security/call_policy.h"
+#include "common/security/certificates.h"
 #include "common/security/refusals.h"
 #include "common/wire/control.h"
 
@@ -32,17 +35,19 @@ class CoordinatorHandler {
   // Where control is secured. The name of the worker with this index, whose heartbeats its
   // certificate has to name; empty: there is none.
   virtual std::string WorkerName(uint32_t worker);
-  // Whether somebody who acts for these may take part at all. PermissionDenied: expelled.
-  virtual absl::Status Admit(const std::vector<Identity>& caller);
+  // Why the holder of the certificate may not act for those that it names, if so: they were
+  // expelled, or are another key's by now.
+  virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller);
   // Who may take part. Unless overridden FailedPrecondition: the run is not secured.
   virtual absl::StatusOr<std::string> GetAuthority();
   virtual absl::StatusOr<JoinAnswer> Join(const JoinWish& wish);
-  virtual absl::StatusOr<std::string> RenewCertificate(const std::vector<Identity>& caller,
+  virtual absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
                                                        const std::string& request);
   virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
   virtual absl::StatusOr<TokenList> ListTokens();
   virtual absl::Status RevokeToken(const std::string& id);
-  virtual absl::Status Expel(const std::string& worker, bool undo);
+  // Returns the tokens that it revokes.
+  virtual absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo);
 };
 
 // What answers a shard's calls, likewise.

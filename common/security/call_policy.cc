@@ -1,7 +1,5 @@
 #include "common/security/call_policy.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -27,18 +25,6 @@ Refusal ReasonOf(const absl::Status& status) {
   if (absl::IsUnauthenticated(status)) return Refusal::kOtherAuthority;
   if (absl::IsOutOfRange(status)) return Refusal::kExpired;
   return Refusal::kBadCertificate;
-}
-
-// When a file was last changed, in a form that also changes when a link is turned elsewhere.
-struct FileStamp {
-  ino_t inode = 0;
-  int64_t changed_ns = 0;
-  bool operator==(const FileStamp&) const = default;
-};
-FileStamp StampOf(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return {};
-  return {status.st_ino, int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
 class FileCallerBook final : public CallerBook {
@@ -74,7 +60,7 @@ class FileCallerBook final : public CallerBook {
       if (known_.size() >= kKnownMax) known_.clear();
       known = known_.insert_or_assign(chain_pem, *std::move(info)).first;
     }
-    return {known->second.identities, std::nullopt};
+    return {known->second, std::nullopt};
   }
 
  private:

@@ -46,9 +46,10 @@ class CallerBook {
   static absl::StatusOr<std::unique_ptr<CallerBook>> Open(const std::string& authority_file);
   virtual ~CallerBook() = default;
 
-  // The identities of whoever shows the chain (PEM; "": no certificate), or why not.
+  // What the certificate says of whoever shows the chain (PEM; "": no certificate, and nobody), or
+  // why not.
   struct Caller {
-    std::vector<Identity> identities;
+    CertificateInfo certificate;
     std::optional<CallRefusal> refusal;
   };
   virtual Caller Look(const std::string& chain_pem, absl::Time now) = 0;

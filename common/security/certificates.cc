@@ -1,5 +1,6 @@
 #include "common/security/certificates.h"
 
+#include <arpa/inet.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
@@ -27,6 +28,10 @@ Fingerprint HashOf(const Bytes* data, size_t size) {
   return digest;
 }
 
+// PEM that wants a passphrase is refused: without this OpenSSL asks for it on the terminal, and
+// whoever sent the text keeps a thread waiting there.
+int NoPassphrase(char*, int, int, void*) { return -1; }
+
 // All certificates of a PEM text, in order.
 absl::StatusOr<std::vector<CertificatePtr>> ReadChain(const std::string& pem) {
   if (pem.size() > kPemBytesMax) {
@@ -35,7 +40,7 @@ absl::StatusOr<std::vector<CertificatePtr>> ReadChain(const std::string& pem) {
   }
   std::vector<CertificatePtr> chain;
   const BioPtr bio = BioOf(pem);
-  while (CertificatePtr certificate{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)})
+  while (CertificatePtr certificate{PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)})
     chain.push_back(std::move(certificate));
   ERR_clear_error();  // the end of the text is one
   if (chain.empty()) return absl::InvalidArgumentError("holds no certificate in PEM");
@@ -44,9 +49,7 @@ absl::StatusOr<std::vector<CertificatePtr>> ReadChain(const std::string& pem) {
 
 absl::StatusOr<KeyPtr> ReadKey(const std::string& pem) {
   const BioPtr bio = BioOf(pem);
-  // A key that wants a password is refused rather than asked for on a terminal.
-  const auto no_password = [](char*, int, int, void*) { return -1; };
-  KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr));
   ERR_clear_error();
   if (key == nullptr) return absl::InvalidArgumentError("holds no private key in PEM");
   return key;
@@ -92,9 +95,11 @@ void ReadNames(X509* certificate, CertificateInfo* info) {
       info->hosts.push_back(TextOf(name->d.dNSName));
     } else if (name->type == GEN_IPADD) {
       const std::string bytes = TextOf(name->d.iPAddress);
-      if (bytes.size() == 4) {
-        const auto at = [&](int place) { return static_cast<unsigned char>(bytes[place]); };
-        info->hosts.push_back(absl::StrCat(at(0), ".", at(1), ".", at(2), ".", at(3)));
+      char text[INET6_ADDRSTRLEN] = "";
+      const int family = bytes.size() == 4 ? AF_INET : AF_INET6;
+      if ((bytes.size() == 4 || bytes.size() == 16) &&
+          inet_ntop(family, bytes.data(), text, sizeof text) != nullptr) {
+        info->hosts.push_back(text);
       }
     }
   }
@@ -252,7 +257,7 @@ class OpenSslAuthority final : public Authority {
     if (identities.empty()) return absl::InvalidArgumentError("a certificate for nobody");
     LONGWAVE_RETURN_IF_ERROR(ReadRequest(request_pem).status());
     const BioPtr bio = BioOf(request_pem);
-    const RequestPtr request(PEM_read_bio_X509_REQ(bio.get(), nullptr, nullptr, nullptr));
+    const RequestPtr request(PEM_read_bio_X509_REQ(bio.get(), nullptr, NoPassphrase, nullptr));
     const CertificatePtr certificate(X509_new());
     X509_set_version(certificate.get(), X509_VERSION_3);
     LONGWAVE_RETURN_IF_ERROR(SetSerial(certificate.get()));
@@ -306,6 +311,25 @@ absl::StatusOr<CertificateInfo> ReadCertificate(const std::string& pem) {
   return InfoOf(chain[0].get());
 }
 
+absl::StatusOr<std::vector<CertificateInfo>> ReadCertificates(const std::string& pem) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<CertificatePtr> chain, ReadChain(pem));
+  std::vector<CertificateInfo> infos;
+  for (const CertificatePtr& certificate : chain) infos.push_back(InfoOf(certificate.get()));
+  return infos;
+}
+
+absl::StatusOr<std::string> FirstCertificate(const std::string& pem) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<CertificatePtr> chain, ReadChain(pem));
+  return PemOf(chain[0].get());
+}
+
+absl::StatusOr<std::string> CertificatesAlone(const std::string& pem) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<CertificatePtr> chain, ReadChain(pem));
+  std::string alone;
+  for (const CertificatePtr& certificate : chain) alone += PemOf(certificate.get());
+  return alone;
+}
+
 absl::StatusOr<std::string> MakeKey() {
   const KeyPtr key(EVP_EC_gen("P-256"));
   if (key == nullptr) return OpenSslError("making a key");
@@ -328,7 +352,7 @@ absl::StatusOr<Fingerprint> ReadRequest(const std::string& request_pem) {
   if (request_pem.size() > kPemBytesMax)
     return absl::InvalidArgumentError("the request for a certificate is too large");
   const BioPtr bio = BioOf(request_pem);
-  const RequestPtr request(PEM_read_bio_X509_REQ(bio.get(), nullptr, nullptr, nullptr));
+  const RequestPtr request(PEM_read_bio_X509_REQ(bio.get(), nullptr, NoPassphrase, nullptr));
   ERR_clear_error();
   if (request == nullptr)
     return absl::InvalidArgumentError("the request for a certificate is no PKCS #10 in PEM");
@@ -375,7 +399,13 @@ absl::StatusOr<std::unique_ptr<Trust>> Trust::Create(const std::string& authorit
 
 absl::StatusOr<std::unique_ptr<Authority>> Authority::Make(const std::string& label,
                                                            absl::Time now) {
-  LONGWAVE_ASSIGN_OR_RETURN(std::string key_pem, MakeKey());
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string key, MakeKey());
+  return MakeFor(key, label, now);
+}
+
+absl::StatusOr<std::unique_ptr<Authority>> Authority::MakeFor(const std::string& key_pem,
+                                                              const std::string& label,
+                                                              absl::Time now) {
   LONGWAVE_ASSIGN_OR_RETURN(KeyPtr key, ReadKey(key_pem));
   CertificatePtr certificate(X509_new());
   X509* const x509 = certificate.get();
@@ -390,18 +420,23 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Make(const std::string& la
   LONGWAVE_RETURN_IF_ERROR(Extend(x509, x509, NID_key_usage, "critical,keyCertSign,cRLSign"));
   LONGWAVE_RETURN_IF_ERROR(Extend(x509, x509, NID_subject_key_identifier, "hash"));
   if (X509_sign(x509, key.get(), EVP_sha256()) == 0) return OpenSslError("signing an authority");
-  return std::make_unique<OpenSslAuthority>(std::move(certificate), std::move(key),
-                                            std::move(key_pem));
+  return std::make_unique<OpenSslAuthority>(std::move(certificate), std::move(key), key_pem);
 }
 
 absl::StatusOr<std::unique_ptr<Authority>> Authority::Load(const std::string& certificate_pem,
                                                            const std::string& key_pem) {
-  LONGWAVE_RETURN_IF_ERROR(CheckPair(certificate_pem, key_pem));
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<CertificatePtr> chain, ReadChain(certificate_pem));
   LONGWAVE_ASSIGN_OR_RETURN(KeyPtr key, ReadKey(key_pem));
-  if (X509_check_ca(chain[0].get()) != 1)
+  // While one authority replaces another the file has both, in whatever order.
+  const auto own = std::find_if(chain.begin(), chain.end(), [&key](const CertificatePtr& one) {
+    return X509_check_private_key(one.get(), key.get()) == 1;
+  });
+  ERR_clear_error();
+  if (own == chain.end())
+    return absl::InvalidArgumentError("the certificate and the key are not a pair");
+  if (X509_check_ca(own->get()) != 1)
     return absl::InvalidArgumentError("the certificate is not one of an authority");
-  return std::make_unique<OpenSslAuthority>(std::move(chain[0]), std::move(key), key_pem);
+  return std::make_unique<OpenSslAuthority>(std::move(*own), std::move(key), key_pem);
 }
 
 std::array<std::byte, Token::kFingerprintBytes> TokenFingerprint(const CertificateInfo& authority) {

@@ -38,6 +38,12 @@ struct CertificateInfo {
 };
 // InvalidArgument: no certificate.
 absl::StatusOr<CertificateInfo> ReadCertificate(const std::string& pem);
+// All of them, in order; at least one.
+absl::StatusOr<std::vector<CertificateInfo>> ReadCertificates(const std::string& pem);
+// The first alone, as PEM: whoever has checked it has not checked those behind it.
+absl::StatusOr<std::string> FirstCertificate(const std::string& pem);
+// All of them as PEM, and nothing else that stands in the text: a file may hold a key besides.
+absl::StatusOr<std::string> CertificatesAlone(const std::string& pem);
 
 // A new private key.
 absl::StatusOr<std::string> MakeKey();
@@ -75,7 +81,12 @@ class Authority {
 
   // A new one. label: of the subject, for people.
   static absl::StatusOr<std::unique_ptr<Authority>> Make(const std::string& label, absl::Time now);
-  // InvalidArgument: not PEM, not an authority, or not a pair.
+  // Likewise, with a key that is there already. InvalidArgument: no key.
+  static absl::StatusOr<std::unique_ptr<Authority>> MakeFor(const std::string& key_pem,
+                                                            const std::string& label,
+                                                            absl::Time now);
+  // Of several certificates the one that is the key's. InvalidArgument: not PEM, not an authority,
+  // or none is.
   static absl::StatusOr<std::unique_ptr<Authority>> Load(const std::string& certificate_pem,
                                                          const std::string& key_pem);
   virtual ~Authority() = default;

@@ -35,20 +35,19 @@ absl::Status WriteAll(int fd, std::string_view content) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
-  constexpr size_t kBytesMax = 1 << 20;
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t bytes_max) {
   std::ifstream in(path, std::ios::binary);
   if (!in.is_open()) {
     const std::string why = absl::StrCat("cannot read ", path, ": ", std::strerror(errno));
     return errno == ENOENT || errno == ENOTDIR ? absl::NotFoundError(why)
                                                : absl::PermissionDeniedError(why);
   }
-  std::string content(kBytesMax + 1, '\0');
+  std::string content(bytes_max + 1, '\0');
   in.read(content.data(), static_cast<std::streamsize>(content.size()));
   content.resize(static_cast<size_t>(in.gcount()));
-  if (content.size() > kBytesMax) {
+  if (content.size() > bytes_max) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": got more than ", kBytesMax, " bytes, wanted PEM"));
+        absl::StrCat(path, ": got a file of more than ", bytes_max, " bytes, wanted at most that"));
   }
   return content;
 }
@@ -150,6 +149,50 @@ absl::StatusOr<Credentials> MakeCredentials(const Authority& authority,
   LONGWAVE_ASSIGN_OR_RETURN(std::string certificate,
                             authority.Issue(request, identities, hosts, validity));
   return Credentials{authority.certificate(), std::move(certificate), std::move(key)};
+}
+
+absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& folder) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string certificate,
+                            ReadTextFile(In(folder, kAuthorityFile)));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string key, ReadTextFile(In(folder, kAuthorityKeyFile)));
+  auto authority = Authority::Load(certificate, key);
+  if (authority.ok()) return authority;
+  return absl::FailedPreconditionError(
+      absl::StrCat("authority in ", folder, ": ", authority.status().message()));
+}
+
+absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string& folder,
+                                                               absl::Time now) {
+  constexpr char kLabel[] = "longwave authority";
+  const std::string certificate_file = In(folder, kAuthorityFile);
+  const std::string key_file = In(folder, kAuthorityKeyFile);
+  const absl::StatusOr<std::string> key = ReadTextFile(key_file);
+  const bool has_certificate = !absl::IsNotFound(ReadTextFile(certificate_file).status());
+  if (!absl::IsNotFound(key.status()) && has_certificate) return LoadAuthority(folder);
+  std::unique_ptr<Authority> authority;
+  if (absl::IsNotFound(key.status())) {
+    LONGWAVE_ASSIGN_OR_RETURN(authority, Authority::Make(kLabel, now));
+    LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
+    LONGWAVE_RETURN_IF_ERROR(WriteTextFile(key_file, authority->key(), Secrecy::kSecret));
+  } else {
+    LONGWAVE_RETURN_IF_ERROR(key.status());
+    auto made = Authority::MakeFor(*key, kLabel, now);
+    if (!made.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("authority in ", folder, ": ", kAuthorityKeyFile, " is there without ",
+                       kAuthorityFile, " and ", made.status().message()));
+    }
+    authority = *std::move(made);
+  }
+  LONGWAVE_RETURN_IF_ERROR(
+      WriteTextFile(certificate_file, authority->certificate(), Secrecy::kPublic));
+  return authority;
+}
+
+FileStamp StampOf(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {status.st_ino, int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
 absl::Time RenewalDue(const CertificateInfo& certificate) {

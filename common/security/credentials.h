@@ -1,6 +1,9 @@
 #ifndef LONGWAVE_COMMON_SECURITY_CREDENTIALS_H_
 #define LONGWAVE_COMMON_SECURITY_CREDENTIALS_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +32,11 @@ struct Credentials {
   std::string key;
 };
 
-absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+// More than a file of these folders has.
+inline constexpr size_t kTextFileBytesMax = 1 << 20;
+// NotFound, PermissionDenied; InvalidArgument: it has more than bytes_max.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path,
+                                         size_t bytes_max = kTextFileBytesMax);
 // All of it or nothing under the name, durable; readable by the owner alone if it is secret.
 enum class Secrecy { kPublic, kSecret };
 absl::Status WriteTextFile(const std::string& path, std::string_view content, Secrecy secrecy);
@@ -58,6 +65,22 @@ absl::StatusOr<Credentials> MakeCredentials(const Authority& authority,
                                             const std::vector<Identity>& identities,
                                             const std::vector<std::string>& hosts,
                                             const Validity& validity);
+
+// The authority of a folder, ca.crt and ca.key. NotFound; FailedPrecondition: a sentence with the
+// folder.
+absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& folder);
+// Likewise; a new one if there is no key. A key without ca.crt, as a process leaves it that ends
+// between the two, gets its certificate: it may have been given, so it is kept.
+absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string& folder,
+                                                               absl::Time now);
+
+// When a file was last changed, in a form that also changes when a link is turned elsewhere.
+struct FileStamp {
+  uint64_t inode = 0;
+  int64_t changed_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+FileStamp StampOf(const std::string& path);  // of one that is not there: FileStamp()
 
 // When two thirds of the certificate's life have passed.
 absl::Time RenewalDue(const CertificateInfo& certificate);

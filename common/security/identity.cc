@@ -54,9 +54,10 @@ bool Unescape(absl::string_view text, std::string* plain) {
 }
 
 absl::Status Wanted(std::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("role: got ", Quotable(std::string(text)),
-                   ", wanted coordinator, shard/N, worker/NAME or operator"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "role: got ", Quotable(std::string(text)),
+      ", wanted coordinator, shard/N, worker/NAME (UTF-8 without control characters) or "
+      "operator"));
 }
 
 }  // namespace
@@ -87,7 +88,8 @@ absl::StatusOr<Identity> ParseIdentity(std::string_view text) {
   }
   if (!absl::ConsumePrefix(&rest, "worker/") || rest.empty() ||
       rest.size() > kIdentityNameBytesMax ||
-      FindInvalidUtf8(std::string(rest)) != std::string::npos) {
+      FindInvalidUtf8(std::string(rest)) != std::string::npos ||
+      FindControlCharacter(std::string(rest), "") != std::string::npos) {
     return Wanted(text);
   }
   return WorkerIdentity(std::string_view(rest.data(), rest.size()));

@@ -15,6 +15,13 @@ namespace {
 constexpr uint32_t kMagic = 0x424c574c;  // "LWLB"
 constexpr uint32_t kVersion = 1;
 
+// What a token takes besides its texts and those whom it has let in.
+constexpr size_t kWordBytes = 8;
+constexpr size_t kTokenBytes = 6 * kWordBytes + sizeof(KeyHash);
+size_t BytesOf(const std::string& subject, const KeyHash& key) {
+  return kWordBytes + subject.size() + key.size();
+}
+
 absl::Status Denied(const std::string& why) { return absl::PermissionDeniedError(why); }
 
 // Little-endian words, and texts after their lengths.
@@ -82,6 +89,29 @@ void AdmissionBook::ForgetUseless(absl::Time now) {
   std::erase_if(tokens_, [&](const auto& entry) { return !IsUsable(entry.second, now); });
 }
 
+size_t AdmissionBook::EncodedBytes() const {
+  size_t bytes = 5 * kWordBytes;  // the head, and how many there are of each
+  for (const auto& [id, token] : tokens_) {
+    bytes += kTokenBytes + id.size() + token.subject.size();
+    for (const auto& [subject, key] : token.joined) bytes += BytesOf(subject, key);
+  }
+  for (const auto& [subject, key] : owners_) bytes += BytesOf(subject, key);
+  for (const std::string& name : expelled_) bytes += kWordBytes + name.size();
+  return bytes;
+}
+
+absl::Status AdmissionBook::MakeSpace(size_t bytes, absl::Time now) {
+  // The rest is for those who are expelled.
+  const size_t most = bytes_max_ - bytes_max_ / 16;
+  if (EncodedBytes() + bytes > most) ForgetUseless(now);
+  if (const size_t has = EncodedBytes(); has + bytes > most) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the book of tokens has ", has, " bytes of at most ", most, ", with ",
+                     tokens_.size(), " tokens that can still be used; revoke some of those"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AdmissionBook::Create(const std::string& id, const KeyHash& secret,
                                    const std::string& subject, absl::Duration life, uint32_t uses,
                                    absl::Time now) {
@@ -104,6 +134,7 @@ absl::Status AdmissionBook::Create(const std::string& id, const KeyHash& secret,
         absl::StrCat("there are ", tokens_.size(), " tokens that can still be used; revoke some"));
   }
   if (tokens_.contains(id)) return absl::AlreadyExistsError("a token of that id exists");
+  LONGWAVE_RETURN_IF_ERROR(MakeSpace(kTokenBytes + id.size() + subject.size(), now));
   // Milliseconds, as it will be read again.
   const absl::Time expires = absl::FromUnixMillis(absl::ToUnixMillis(now + life));
   tokens_[id] = {id, secret, subject, expires, uses, false, {}};
@@ -126,6 +157,10 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
     return Denied("the token is not one of this run's");
   TokenRecord& token = found->second;
   const std::string who = absl::StrCat("token ", id, " for ", subject, ": ");
+  if (absl::StartsWith(subject, kAnyWorker) &&
+      IsExpelled(subject.substr(std::strlen(kAnyWorker)))) {
+    return Denied(who + "the name was expelled from the run");
+  }
   if (token.revoked) return Denied(who + "it was revoked");
   if (now >= token.expires) {
     return Denied(absl::StrCat(
@@ -136,10 +171,6 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
   if (is_for_any ? !absl::StartsWith(subject, kAnyWorker) : subject != token.subject) {
     return Denied(
         absl::StrCat(who, "it was made for ", is_for_any ? "workers" : token.subject + " alone"));
-  }
-  if (absl::StartsWith(subject, kAnyWorker) &&
-      IsExpelled(subject.substr(std::strlen(kAnyWorker)))) {
-    return Denied(who + "the name was expelled from the run");
   }
   const std::pair joined(subject, key);
   const auto owner = owners_.find(subject);
@@ -155,14 +186,30 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
     return absl::AlreadyExistsError(absl::StrCat(
         who, "the name is another's; wanted a name of one's own, or a token made for this name"));
   }
+  LONGWAVE_RETURN_IF_ERROR(MakeSpace(2 * BytesOf(subject, key), now));
   token.joined.push_back(joined);
   owners_[subject] = key;
   return absl::OkStatus();
 }
 
-void AdmissionBook::Expel(const std::string& name) {
+std::vector<std::string> AdmissionBook::Expel(const std::string& name) {
+  const std::string subject = absl::StrCat(kAnyWorker, name);
   expelled_.insert(name);
-  owners_.erase(absl::StrCat(kAnyWorker, name));
+  owners_.erase(subject);
+  std::vector<std::string> revoked;
+  for (auto& [id, token] : tokens_) {
+    const bool has_let_it_in =
+        std::any_of(token.joined.begin(), token.joined.end(),
+                    [&subject](const auto& joined) { return joined.first == subject; });
+    if (has_let_it_in && !std::exchange(token.revoked, true)) revoked.push_back(id);
+  }
+  return revoked;
+}
+
+std::optional<KeyHash> AdmissionBook::OwnerOf(const std::string& subject) const {
+  const auto found = owners_.find(subject);
+  if (found == owners_.end()) return std::nullopt;
+  return found->second;
 }
 
 absl::Status AdmissionBook::Readmit(const std::string& name) {

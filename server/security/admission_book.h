@@ -44,9 +44,13 @@ class AdmissionBook {
   static constexpr uint32_t kUsesMax = 65536;
   static constexpr absl::Duration kLifeMax = absl::Hours(24 * 366);
   static constexpr char kAnyWorker[] = "worker/";
+  // As bytes: a hundred thousand workers that have joined, and a sixteenth for names of expelled.
+  static constexpr size_t kBytesMax = 16 << 20;
+
+  explicit AdmissionBook(size_t bytes_max = kBytesMax) : bytes_max_(bytes_max) {}
 
   // InvalidArgument: no life or uses, or more than the limits. ResourceExhausted: kTokensMax tokens
-  // that can still be used. Tokens that can't are forgotten when they would not fit.
+  // that can still be used, or bytes_max. Tokens that can't are forgotten when they would not fit.
   absl::Status Create(const std::string& id, const KeyHash& secret, const std::string& subject,
                       absl::Duration life, uint32_t uses, absl::Time now);
   // NotFound.
@@ -55,20 +59,26 @@ class AdmissionBook {
   // PermissionDenied: the token is unknown (or its secret is wrong), revoked, expired, used up, or
   // for somebody else; the subject was expelled. AlreadyExists: the subject is another key's; or it
   // takes part already with a certificate that this book knows nothing of (is_taken).
+  // ResourceExhausted: bytes_max.
   absl::Status Redeem(const std::string& id, const KeyHash& secret, const std::string& subject,
                       const KeyHash& key, bool is_taken, absl::Time now);
 
-  // A worker's name takes no part any more. Its key loses the name.
-  void Expel(const std::string& name);
+  // A worker's name takes no part any more. Its key loses the name, and the tokens that have let
+  // the name in let nobody else in: whoever was put out may hold what is left of them. Returns the
+  // ids of those that this revokes.
+  std::vector<std::string> Expel(const std::string& name);
   // NotFound: was not expelled.
   absl::Status Readmit(const std::string& name);
   bool IsExpelled(const std::string& name) const { return expelled_.contains(name); }
+  // The key that a subject belongs to; nothing: no token has let it in.
+  std::optional<KeyHash> OwnerOf(const std::string& subject) const;
 
   const std::map<std::string, TokenRecord>& tokens() const { return tokens_; }
   const std::set<std::string>& expelled() const { return expelled_; }
 
   // As bytes, with a version and a checksum. DataLoss: not those of a book.
   std::vector<std::byte> Encode() const;
+  size_t EncodedBytes() const;  // how many
   static absl::StatusOr<AdmissionBook> Decode(std::span<const std::byte> bytes);
 
   bool operator==(const AdmissionBook&) const = default;
@@ -76,7 +86,10 @@ class AdmissionBook {
  private:
   static bool IsUsable(const TokenRecord& token, absl::Time now);
   void ForgetUseless(absl::Time now);
+  // That there is space for so many more; without useless tokens if need be.
+  absl::Status MakeSpace(size_t bytes, absl::Time now);
 
+  size_t bytes_max_;
   std::map<std::string, TokenRecord> tokens_;  // by id
   std::map<std::string, KeyHash> owners_;      // by subject
   std::set<std::string> expelled_;             // names of workers

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
@@ -28,29 +29,21 @@ std::string HostOf(const std::string& address) { return address.substr(0, addres
 
 bool IsThere(const std::string& path) { return !absl::IsNotFound(ReadTextFile(path).status()); }
 
-// The authority of the folder: null if its key is not there, a new one if nothing is.
-absl::StatusOr<std::unique_ptr<Authority>> OpenAuthority(const std::string& folder,
-                                                         const std::string& credentials) {
-  const std::string certificate_file = In(folder, kAuthorityFile);
-  const std::string key_file = In(folder, kAuthorityKeyFile);
-  if (IsThere(key_file)) {
-    LONGWAVE_ASSIGN_OR_RETURN(const std::string certificate, ReadTextFile(certificate_file));
-    LONGWAVE_ASSIGN_OR_RETURN(const std::string key, ReadTextFile(key_file));
-    auto authority = Authority::Load(certificate, key);
-    if (authority.ok()) return authority;
-    return absl::FailedPreconditionError(
-        absl::StrCat("authority in ", folder, ": ", authority.status().message()));
+// Whom the run trusts by now.
+struct Trusted {
+  std::string certificates;
+  std::unique_ptr<Trust> trust;
+
+  bool Trusts(const std::string& certificate) const {
+    return trust->Verify(certificate, absl::Now()).ok();
   }
-  if (IsThere(certificate_file) || IsThere(In(credentials, kAuthorityFile)))
-    return std::unique_ptr<Authority>();
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Authority> authority,
-                            Authority::Make("longwave authority", absl::Now()));
-  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
-  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(key_file, authority->key(), Secrecy::kSecret));
-  LONGWAVE_RETURN_IF_ERROR(
-      WriteTextFile(certificate_file, authority->certificate(), Secrecy::kPublic));
-  Log(LogLevel::kInfo, absl::StrCat("made the run's authority in ", folder));
-  return authority;
+};
+absl::StatusOr<Trusted> ReadTrusted(const std::string& credentials) {
+  Trusted trusted;
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(In(credentials, kAuthorityFile)));
+  LONGWAVE_ASSIGN_OR_RETURN(trusted.certificates, CertificatesAlone(text));
+  LONGWAVE_ASSIGN_OR_RETURN(trusted.trust, Trust::Create(trusted.certificates));
+  return trusted;
 }
 
 absl::Status MakeOwnCredentials(const Admission::Options& options, const Authority& authority,
@@ -63,19 +56,35 @@ absl::Status MakeOwnCredentials(const Admission::Options& options, const Authori
       continue;
     const bool is_server = identity.role == Role::kCoordinator;
     LONGWAVE_ASSIGN_OR_RETURN(
-        const Credentials credentials,
+        Credentials credentials,
         MakeCredentials(
             authority, {identity},
             is_server ? HostsOfThisMachine(HostOf(options.address)) : std::vector<std::string>(),
             validity));
+    // ca.crt may have a second authority, while one replaces the other.
+    if (auto trusted = ReadTrusted(options.credentials);
+        trusted.ok() && trusted->Trusts(credentials.certificate)) {
+      credentials.authority = trusted->certificates;
+    }
     LONGWAVE_RETURN_IF_ERROR(WriteCredentials(folder, credentials));
   }
   return absl::OkStatus();
 }
 
+// But for whom it has let in.
+TokenStatus StatusOf(const TokenRecord& token, absl::Time now) {
+  return {.id = token.id,
+          .subject = token.subject,
+          .expires_in = token.expires - now,
+          .uses = token.uses,
+          .used = static_cast<uint32_t>(token.joined.size()),
+          .revoked = token.revoked,
+          .joined = {}};
+}
+
 absl::StatusOr<AdmissionBook> ReadBook(const std::string& file) {
   if (file.empty()) return AdmissionBook();
-  const absl::StatusOr<std::string> bytes = ReadTextFile(file);
+  const absl::StatusOr<std::string> bytes = ReadTextFile(file, AdmissionBook::kBytesMax);
   if (absl::IsNotFound(bytes.status())) return AdmissionBook();
   LONGWAVE_RETURN_IF_ERROR(bytes.status());
   auto book = AdmissionBook::Decode(std::as_bytes(std::span(bytes->data(), bytes->size())));
@@ -88,14 +97,13 @@ absl::StatusOr<AdmissionBook> ReadBook(const std::string& file) {
 absl::StatusOr<std::unique_ptr<Admission>> Admission::Open(const Options& given) {
   Options options = given;
   if (options.authority.empty()) options.authority = options.credentials;
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Authority> authority,
-                            OpenAuthority(options.authority, options.credentials));
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<FollowedAuthority> authority,
+                            FollowedAuthority::Open(options.authority, options.credentials));
   LONGWAVE_ASSIGN_OR_RETURN(AdmissionBook book, ReadBook(options.book_file));
   std::unique_ptr<Admission> admission(
       new Admission(options, std::move(authority), std::move(book)));
-  if (admission->authority_ != nullptr) {
-    LONGWAVE_RETURN_IF_ERROR(
-        MakeOwnCredentials(options, *admission->authority_, admission->NewValidity()));
+  if (const auto signer = admission->authority_->Get(); signer != nullptr) {
+    LONGWAVE_RETURN_IF_ERROR(MakeOwnCredentials(options, *signer, admission->NewValidity()));
   }
   LONGWAVE_RETURN_IF_ERROR(
       CheckCredentials(options.credentials, CoordinatorIdentity(), absl::Now()).status());
@@ -106,22 +114,32 @@ Validity Admission::NewValidity() const {
   return {absl::Now(), absl::Seconds(options_.config.security.certificate_life_s)};
 }
 
-absl::Status Admission::CheckAuthority() const {
-  if (authority_ != nullptr) return absl::OkStatus();
+absl::StatusOr<std::shared_ptr<const Authority>> Admission::Signer() const {
+  std::shared_ptr<const Authority> authority = authority_->Get();
+  if (authority == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this coordinator cannot issue certificates: it has its authority's certificate "
+        "but not its key, wanted ca.key in ",
+        options_.authority, " (security.authority)"));
+  }
+  // What nobody trusts is worse than the old certificate, which it would take the place of.
+  LONGWAVE_ASSIGN_OR_RETURN(const Trusted trusted, ReadTrusted(options_.credentials));
+  if (trusted.Trusts(authority->certificate())) return authority;
   return absl::FailedPreconditionError(
-      absl::StrCat("this coordinator cannot issue certificates: it has its authority's certificate "
-                   "but not its key, wanted ca.key in ",
-                   options_.authority, " (security.authority)"));
+      absl::StrCat("this coordinator cannot issue certificates: ca.key in ", options_.authority,
+                   " is of the authority ", Hex(std::span(authority->info().fingerprint).first(6)),
+                   ", which ", In(options_.credentials, kAuthorityFile),
+                   " does not trust; wanted the key of one that it does (security.authority)"));
 }
 
 absl::StatusOr<std::string> Admission::GetAuthority() const {
-  LONGWAVE_RETURN_IF_ERROR(CheckAuthority());
-  return authority_->certificate();
+  LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
+  return signer->certificate();
 }
 
 absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
                                            std::optional<Manifest> manifest) {
-  LONGWAVE_RETURN_IF_ERROR(CheckAuthority());
+  LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
   LONGWAVE_ASSIGN_OR_RETURN(const Token token, ParseToken(wish.token));
   LONGWAVE_ASSIGN_OR_RETURN(const Fingerprint key, ReadRequest(wish.request));
   const std::string subject = SubjectOf(wish.subject);
@@ -137,33 +155,54 @@ absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
   shown.security.mode = "on";
   shown.security.folder.clear();
   shown.security.authority.clear();
-  JoinAnswer answer{.authority = authority_->certificate(),
+  // All that the run trusts, which may be more than what signs.
+  LONGWAVE_ASSIGN_OR_RETURN(Trusted trusted, ReadTrusted(options_.credentials));
+  JoinAnswer answer{.authority = std::move(trusted.certificates),
                     .configuration = FormatConfig(shown),
                     .manifest = std::move(manifest)};
   // Only servers are looked for by name.
   const bool is_server = wish.subject.role == Role::kShard;
   LONGWAVE_ASSIGN_OR_RETURN(
       answer.certificate,
-      authority_->Issue(wish.request, {wish.subject},
-                        is_server ? wish.hosts : std::vector<std::string>(), NewValidity()));
+      signer->Issue(wish.request, {wish.subject},
+                    is_server ? wish.hosts : std::vector<std::string>(), NewValidity()));
   Log(LogLevel::kInfo, absl::StrCat(Describe(wish.subject), " joined with token ", token.id));
   return answer;
 }
 
-absl::StatusOr<std::string> Admission::RenewCertificate(const std::vector<Identity>& caller,
+absl::StatusOr<std::string> Admission::RenewCertificate(const CertificateInfo& caller,
                                                         const std::string& request) {
-  LONGWAVE_RETURN_IF_ERROR(CheckAuthority());
-  std::vector<Identity> identities = caller;
-  std::erase_if(identities, [this](const Identity& identity) { return !Admit({identity}).ok(); });
-  return authority_->Issue(request, identities, {}, NewValidity());
+  LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
+  LONGWAVE_ASSIGN_OR_RETURN(const Fingerprint key, ReadRequest(request));
+  if (key != caller.key_fingerprint) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the request by ", Describe(caller.identities),
+                     " is for another key than the caller's certificate; wanted the same: another "
+                     "key is certified by joining with a token"));
+  }
+  std::vector<Identity> identities = caller.identities;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(identities,
+                  [&](const Identity& identity) { return WhyNot(identity, key).has_value(); });
+  }
+  return signer->Issue(request, identities, caller.hosts, NewValidity());
+}
+
+absl::StatusOr<std::string> Admission::RenewOwn(const Identity& identity, const std::string& folder,
+                                                const std::string& request) const {
+  LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string known, ReadTextFile(In(folder, kCertificateFile)));
+  LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(known));
+  return signer->Issue(request, {identity}, info.hosts, NewValidity());
 }
 
 absl::StatusOr<NewToken> Admission::CreateToken(const TokenWish& wish) {
-  LONGWAVE_RETURN_IF_ERROR(CheckAuthority());
+  LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::byte> chance, RandomBytes(24));
   const Token token{.id = Base32(std::span(chance).first(7), Token::kIdChars),
                     .secret = Base32(std::span(chance).subspan(7), Token::kSecretChars),
-                    .authority = TokenFingerprint(authority_->info())};
+                    .authority = TokenFingerprint(signer->info())};
   const std::lock_guard lock(mutex_);
   AdmissionBook next = book_;
   LONGWAVE_RETURN_IF_ERROR(
@@ -180,12 +219,7 @@ absl::StatusOr<TokenList> Admission::ListTokens() const {
   const absl::Time now = absl::Now();
   TokenList list;
   for (const auto& [id, token] : book_.tokens()) {
-    TokenStatus status{.id = id,
-                       .subject = token.subject,
-                       .expires_in = token.expires - now,
-                       .uses = token.uses,
-                       .used = static_cast<uint32_t>(token.joined.size()),
-                       .revoked = token.revoked};
+    TokenStatus status = StatusOf(token, now);
     for (const auto& [subject, key] : token.joined) status.joined.push_back(subject);
     list.tokens.push_back(std::move(status));
   }
@@ -202,33 +236,69 @@ absl::Status Admission::RevokeToken(const std::string& id) {
   return absl::OkStatus();
 }
 
-absl::Status Admission::Expel(const std::string& worker, bool undo) {
+absl::StatusOr<std::vector<TokenStatus>> Admission::Expel(const std::string& worker, bool undo) {
   LONGWAVE_RETURN_IF_ERROR(ParseIdentity(absl::StrCat("worker/", worker)).status());
+  const std::string who = Describe(WorkerIdentity(worker));
   const std::lock_guard lock(mutex_);
   AdmissionBook next = book_;
   if (undo) {
     LONGWAVE_RETURN_IF_ERROR(next.Readmit(worker));
-  } else {
-    next.Expel(worker);
+    LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
+    Log(LogLevel::kWarning, absl::StrCat(who, " may take part again"));
+    return std::vector<TokenStatus>();
   }
+  const std::vector<std::string> ids = next.Expel(worker);
   LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
-  Log(LogLevel::kWarning, absl::StrCat(Describe(WorkerIdentity(worker)),
-                                       undo ? " may take part again" : " was expelled"));
-  return absl::OkStatus();
+  Log(LogLevel::kWarning,
+      absl::StrCat(who, " was expelled",
+                   ids.empty() ? "" : ", and revoked what it had joined with: token ",
+                   absl::StrJoin(ids, ", token ")));
+  std::vector<TokenStatus> revoked;
+  for (const std::string& id : ids) revoked.push_back(StatusOf(book_.tokens().at(id), absl::Now()));
+  return revoked;
 }
 
-absl::Status Admission::Admit(const std::vector<Identity>& caller) const {
+std::optional<CallRefusal> Admission::WhyNot(const Identity& identity, const KeyHash& key) const {
+  const auto refuse = [&](Refusal reason, absl::string_view why) {
+    return CallRefusal{reason,
+                       absl::PermissionDeniedError(absl::StrCat(Describe(identity), " ", why))};
+  };
+  const bool is_worker = identity.role == Role::kWorker;
+  if (is_worker && book_.IsExpelled(identity.worker))
+    return refuse(Refusal::kExpelled, "was expelled from this run");
+  if (!is_worker && identity.role != Role::kShard) return std::nullopt;
+  const std::optional<KeyHash> owner = book_.OwnerOf(SubjectOf(identity));
+  if (!owner || *owner == key) return std::nullopt;
+  return refuse(Refusal::kWrongName,
+                "is another key's now, which a token has let in under that name; wanted that key, "
+                "or a new token for the name");
+}
+
+std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) const {
   const std::lock_guard lock(mutex_);
-  const bool all_expelled =
-      !caller.empty() && std::all_of(caller.begin(), caller.end(), [this](const Identity& one) {
-        return one.role == Role::kWorker && book_.IsExpelled(one.worker);
-      });
-  if (!all_expelled) return absl::OkStatus();
+  std::optional<CallRefusal> refusal;
+  for (const Identity& identity : caller.identities) {
+    std::optional<CallRefusal> why = WhyNot(identity, caller.key_fingerprint);
+    if (!why) return std::nullopt;
+    if (!refusal) refusal = std::move(why);
+  }
+  return refusal;
+}
+
+absl::Status Admission::CheckWorker(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  if (!book_.IsExpelled(name)) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat(Describe(caller.front()), " was expelled from this run"));
+      absl::StrCat(Describe(WorkerIdentity(name)), " was expelled from this run"));
 }
 
 absl::Status Admission::Keep(AdmissionBook next) {
+  // What would not be read again is not written.
+  if (const size_t bytes = next.EncodedBytes(); bytes > AdmissionBook::kBytesMax) {
+    return absl::ResourceExhaustedError(absl::StrCat("the book of tokens would have ", bytes,
+                                                     " bytes, wanted at most ",
+                                                     AdmissionBook::kBytesMax));
+  }
   if (!options_.book_file.empty()) {
     const std::vector<std::byte> bytes = next.Encode();
     const absl::Status written =

@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_SERVER_SERVICE_ADMISSION_H_
 #define LONGWAVE_SERVER_SERVICE_ADMISSION_H_
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,9 +13,11 @@
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
 #include "common/rpc/admission.h"
+#include "common/security/call_policy.h"
 #include "common/security/certificates.h"
 #include "common/security/identity.h"
 #include "server/security/admission_book.h"
+#include "server/service/followed_authority.h"
 
 namespace longwave {
 
@@ -36,32 +37,46 @@ class Admission {
   // what is there does not fit.
   static absl::StatusOr<std::unique_ptr<Admission>> Open(const Options& options);
 
-  // FailedPrecondition without the authority's key.
+  // These four: FailedPrecondition without the authority's key, or where the coordinator's own
+  // ca.crt does not trust (any more) what it signs.
   absl::StatusOr<std::string> GetAuthority() const;
   // is_taken: the name takes part in the run already.
   absl::StatusOr<JoinAnswer> Join(const JoinWish& wish, bool is_taken,
                                   std::optional<Manifest> manifest);
-  absl::StatusOr<std::string> RenewCertificate(const std::vector<Identity>& caller,
+  // For the names and hosts of the caller's certificate, and its key. PermissionDenied: the request
+  // is another key's.
+  absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
                                                const std::string& request);
   absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
   absl::StatusOr<TokenList> ListTokens() const;
   absl::Status RevokeToken(const std::string& id);
-  absl::Status Expel(const std::string& worker, bool undo);
+  // The tokens that this revokes.
+  absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo);
 
-  // PermissionDenied: all of them are workers that were expelled.
-  absl::Status Admit(const std::vector<Identity>& caller) const;
+  // A new certificate for one of the coordinator's own folders, with that one's hosts.
+  absl::StatusOr<std::string> RenewOwn(const Identity& identity, const std::string& folder,
+                                       const std::string& request) const;
+
+  // Why the holder of the certificate may act for none of those that it names, if so: they were
+  // expelled, or a token has given them to another key.
+  std::optional<CallRefusal> Admit(const CertificateInfo& caller) const;
+  // PermissionDenied: the worker was expelled.
+  absl::Status CheckWorker(const std::string& name) const;
 
  private:
-  Admission(const Options& options, std::unique_ptr<Authority> authority, AdmissionBook book)
+  Admission(const Options& options, std::unique_ptr<FollowedAuthority> authority,
+            AdmissionBook book)
       : options_(options), authority_(std::move(authority)), book_(std::move(book)) {}
 
-  absl::Status CheckAuthority() const;
+  // The authority, if it may sign.
+  absl::StatusOr<std::shared_ptr<const Authority>> Signer() const;
+  std::optional<CallRefusal> WhyNot(const Identity& identity, const KeyHash& key) const;
   // Makes `next` the book, once it is written. With mutex_.
   absl::Status Keep(AdmissionBook next);
   Validity NewValidity() const;
 
   const Options options_;
-  const std::unique_ptr<Authority> authority_;  // null: its key is elsewhere
+  const std::unique_ptr<FollowedAuthority> authority_;
   mutable std::mutex mutex_;
   AdmissionBook book_;
 };

@@ -104,11 +104,12 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     expiry_ = ShowCertificateExpiry(series_.page(), server_options_.credentials);
     operator_keeper_ = CertificateKeeper::Start(
         absl::StrCat(server_options_.credentials, "/operator"), [this](const std::string& request) {
-          return admission_->RenewCertificate({OperatorIdentity()}, request);
+          return admission_->RenewOwn(
+              OperatorIdentity(), absl::StrCat(server_options_.credentials, "/operator"), request);
         });
     keeper_ =
         CertificateKeeper::Start(server_options_.credentials, [this](const std::string& request) {
-          return admission_->RenewCertificate({CoordinatorIdentity()}, request);
+          return admission_->RenewOwn(CoordinatorIdentity(), server_options_.credentials, request);
         });
   }
 
@@ -156,6 +157,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
  private:
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
     std::unique_lock lock(mutex_);
+    // Once more, as it may have been expelled since it was let in: see Expel.
+    if (admission_ != nullptr) LONGWAVE_RETURN_IF_ERROR(admission_->CheckWorker(request.name));
     LONGWAVE_ASSIGN_OR_RETURN(const WorkerRegistered answer, Ask<WorkerRegistered>(request, lock));
     series_.Registered(request, answer.worker);
     return answer.worker;
@@ -207,8 +210,9 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     const std::lock_guard lock(mutex_);
     return core_.NameOf(worker);
   }
-  absl::Status Admit(const std::vector<Identity>& caller) override {
-    return admission_ == nullptr ? absl::OkStatus() : admission_->Admit(caller);
+  std::optional<CallRefusal> Admit(const CertificateInfo& caller) override {
+    if (admission_ == nullptr) return std::nullopt;
+    return admission_->Admit(caller);
   }
   absl::StatusOr<std::string> GetAuthority() override {
     if (admission_ == nullptr) return CoordinatorHandler::GetAuthority();
@@ -225,7 +229,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     }
     return Counted(admission_->Join(wish, is_taken, std::move(manifest)));
   }
-  absl::StatusOr<std::string> RenewCertificate(const std::vector<Identity>& caller,
+  absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
                                                const std::string& request) override {
     if (admission_ == nullptr) return CoordinatorHandler::RenewCertificate(caller, request);
     return Counted(admission_->RenewCertificate(caller, request));
@@ -242,17 +246,18 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     if (admission_ == nullptr) return CoordinatorHandler::RevokeToken(id);
     return admission_->RevokeToken(id);
   }
-  absl::Status Expel(const std::string& worker, bool undo) override {
+  absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo) override {
     if (admission_ == nullptr) return CoordinatorHandler::Expel(worker, undo);
-    // First the door, then the place: it does not come back in between.
-    LONGWAVE_RETURN_IF_ERROR(admission_->Expel(worker, undo));
+    // First the door, then the place. A registration that has passed the door before asks again
+    // with mutex_: it comes before this takes the place away, or finds the door shut.
+    LONGWAVE_ASSIGN_OR_RETURN(std::vector<TokenStatus> revoked, admission_->Expel(worker, undo));
     std::unique_lock lock(mutex_);
-    if (undo) return absl::OkStatus();
+    if (undo) return revoked;
     for (const MemberStatus& member : core_.Status(series_.next_record(), MonotonicNow()).members) {
       if (member.member.name == worker) series_.Expelled(member.member.worker);
     }
     Step(WorkerExpelled{worker}, lock);
-    return absl::OkStatus();
+    return revoked;
   }
 
   // What came of a wish for a certificate.

@@ -95,7 +95,7 @@ TEST_F(Intruder, AWorkerMayNotDoWhatAnOperatorMay) {
                 [&] { return client->StopRun("for fun"); });
   EXPECT_EQ(client->CreateToken({.life = kHour, .uses = 1, .subject = "worker/"}).status().code(),
             absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(client->Expel("worker-1", false).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(client->Expel("worker-1", false).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(Intruder, AWorkerRegistersInNobodyElsesName) {

@@ -12,6 +12,7 @@
 #include "common/config/config.h"
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
+#include "common/security/token.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -28,13 +29,19 @@ class JoinFolder : public ::testing::Test {
                              ::testing::UnitTest::GetInstance()->current_test_info()->name())) {}
   ~JoinFolder() override { std::filesystem::remove_all(folder_.path()); }
 
-  void Certify(const std::string& name, absl::Time from, absl::Duration life) const {
+  void Certify(const std::string& name, absl::Time from, absl::Duration life) {
     const auto authority = Authority::Make("test", absl::Now() - absl::Hours(48));
     ASSERT_TRUE(authority.ok());
     const auto made =
         MakeCredentials(**authority, {WorkerIdentity(name)}, {}, {.from = from, .life = life});
     ASSERT_TRUE(made.ok()) << made.status();
     ASSERT_TRUE(WriteCredentials(folder_.security_folder(), *made).ok());
+    authority_ = (*authority)->certificate();
+  }
+  static std::string TokenOf(const std::string& authority) {
+    return FormatToken({.id = std::string(Token::kIdChars, 'a'),
+                        .secret = std::string(Token::kSecretChars, 'b'),
+                        .authority = TokenFingerprint(*ReadCertificate(authority))});
   }
   std::string Refusal(const JoinOptions& options) const {
     const auto joined = RedeemOrResume(options, folder_);
@@ -42,6 +49,7 @@ class JoinFolder : public ::testing::Test {
   }
 
   const JoinedFolder folder_;
+  std::string authority_;  // of the credentials
 };
 
 TEST_F(JoinFolder, KeepsWhoJoinedWhomForItsOwnerAlone) {
@@ -83,6 +91,27 @@ TEST_F(JoinFolder, AnotherWorkersFolderIsNotTaken) {
   ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
   Certify("a", absl::Now() - absl::Hours(1), absl::Hours(2));
   EXPECT_THAT(Refusal({.address = "c:7070", .name = "b"}), HasSubstr("is the folder of a"));
+}
+
+TEST_F(JoinFolder, AnotherRunsFolderIsNotTakenWithATokenOfThisOne) {
+  ASSERT_TRUE(folder_.Save({"c:7070", "a"}, "", "").ok());
+  const std::string strange =
+      TokenOf((*Authority::Make("another run's", absl::Now()))->certificate());
+  for (const absl::Duration age : {absl::Hours(1), absl::Hours(3)}) {  // good, and expired
+    Certify("a", absl::Now() - age, absl::Hours(2));
+    const auto joined = RedeemOrResume({.address = "127.0.0.1:1", .token = strange}, folder_);
+    EXPECT_EQ(joined.status().code(), absl::StatusCode::kFailedPrecondition) << joined.status();
+    EXPECT_THAT(std::string(joined.status().message()), HasSubstr("the folder of another run"));
+  }
+  Certify("a", absl::Now() - absl::Hours(1), absl::Hours(2));
+  EXPECT_TRUE(RedeemOrResume({.address = "c:7070", .token = TokenOf(authority_)}, folder_).ok())
+      << "one of the same run is not needed, and does no harm";
+  // While one authority replaces another.
+  ASSERT_TRUE(WriteTextFile(folder_.security_folder() + "/ca.crt",
+                            authority_ + (*Authority::Make("new", absl::Now()))->certificate(),
+                            Secrecy::kPublic)
+                  .ok());
+  EXPECT_TRUE(RedeemOrResume({.address = "c:7070", .token = TokenOf(authority_)}, folder_).ok());
 }
 
 TEST_F(JoinFolder, WithoutTokenAndFolderSaysWhatIsWanted) {

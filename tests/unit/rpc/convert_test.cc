@@ -88,7 +88,8 @@ using Messages =
     ::testing::Types<v1::Manifest, v1::RegisterWorkerRequest, v1::RegisterShardRequest,
                      v1::RegisterShardResponse, v1::WorkerHeartbeatRequest,
                      v1::WorkerHeartbeatResponse, v1::ShardHeartbeatRequest,
-                     v1::ShardHeartbeatResponse, v1::GetStatusResponse, v1::GetShardStatusResponse>;
+                     v1::ShardHeartbeatResponse, v1::GetStatusResponse, v1::GetShardStatusResponse,
+                     v1::ListTokensResponse, v1::ExpelResponse>;
 TYPED_TEST_SUITE(RoundTrip, Messages);
 
 TYPED_TEST(RoundTrip, KeepsEveryField) {
@@ -115,6 +116,20 @@ void ExpectRefused(const MessageType& message, const char* why) {
   const auto value = FromProto(message);
   EXPECT_EQ(value.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(value.status().message()), HasSubstr(why));
+}
+
+TEST(FromProto, RefusesNamesThatATerminalObeys) {
+  for (const char* const name : {"a\nb", "\x1b[2J", "a\x7f", "a\r"}) {
+    v1::JoinRequest join;
+    join.set_worker(name);
+    ExpectRefused(join, "without control characters");
+    v1::CreateTokenRequest token;
+    token.set_worker(name);
+    ExpectRefused(token, "without control characters");
+  }
+  v1::JoinRequest join;
+  join.set_worker("a plain näme");
+  EXPECT_TRUE(FromProto(join).ok());
 }
 
 TEST(FromProto, LeavesOptionalFieldsUnset) {

@@ -10,10 +10,14 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/config/config.h"
 #include "common/rpc/coordinator_client.h"
+#include "common/security/credentials.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/metrics_file.h"
@@ -241,6 +245,51 @@ TEST_F(CoordinatorServiceTest, AFileThatIsAheadOfTheRecordIsNotWrittenTwice) {
   EXPECT_EQ(file->next_round(), 5u);
   EXPECT_EQ(MetricsFile::Continue(run_dir(), 20)->next_round(), 8u);
   EXPECT_EQ(MetricsRounds().size(), 3u);
+}
+
+TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) {
+  constexpr int kTimes = 24;
+  config_.security.mode = "on";
+  config_.run.workers = kTimes + 2;
+  Start();
+  const std::string security = state_dir() + "/security", own = folder_.path() + "/workers";
+  const auto authority = LoadAuthority(security);
+  ASSERT_TRUE(authority.ok()) << authority.status();
+  std::vector<Identity> names = {WorkerIdentity("first")};
+  for (int i = 0; i < kTimes; ++i) names.push_back(WorkerIdentity(absl::StrCat("w", i)));
+  const auto made = MakeCredentials(**authority, names, {}, {absl::Now(), absl::Hours(1)});
+  ASSERT_TRUE(made.ok() && WriteCredentials(own, *made).ok());
+  const auto workers = CoordinatorClient::Connect(service_->address(), kWait, own);
+  const auto as_operator =
+      CoordinatorClient::Connect(service_->address(), kWait, security + "/operator");
+  // A manifest that takes its time to read, between the door and the place.
+  RegisterWorker request = Worker();
+  for (size_t i = 1; i < kManifestTensorsMax; ++i)
+    request.manifest.tensors.push_back({absl::StrCat("tensor ", i), {8, 8}});
+  const auto registers = [&](const std::string& name) {
+    RegisterWorker mine = request;
+    mine.name = name;
+    mine.identity = mine.incarnation = std::hash<std::string>()(name) | 1;
+    return workers->Register(mine).status();
+  };
+  ASSERT_TRUE(as_operator->GetStatus(0).ok());
+  const absl::Time begin = absl::Now();
+  const absl::Status first = registers("first");
+  ASSERT_TRUE(first.ok()) << first;
+  const absl::Duration taken = absl::Now() - begin;
+  // Expelled at every point of it.
+  for (int i = 0; i < kTimes; ++i) {
+    const std::string name = absl::StrCat("w", i);
+    std::thread registering([&] { registers(name).IgnoreError(); });
+    absl::SleepFor(taken * i / kTimes);
+    EXPECT_TRUE(as_operator->Expel(name, false).ok());
+    registering.join();
+  }
+  const auto status = as_operator->GetStatus(0);
+  ASSERT_TRUE(status.ok()) << status.status();
+  std::vector<std::string> members;
+  for (const MemberStatus& member : status->members) members.push_back(member.member.name);
+  EXPECT_THAT(members, ElementsAre("first"));
 }
 
 }  // namespace

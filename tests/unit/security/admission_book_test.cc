@@ -10,6 +10,7 @@
 namespace longwave {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 KeyHash Hash(int seed) {
@@ -106,9 +107,62 @@ TEST_F(AdmissionBookTest, AnExpelledNameJoinsNoMoreUntilItMay) {
   book_.Expel("a");
   EXPECT_TRUE(book_.IsExpelled("a"));
   ExpectDenied(Redeem("worker/a", 2), "expelled");
+  EXPECT_TRUE(book_.Create("u", Hash(5), kAny, kHour, 2, kNow).ok());
+  ExpectDenied(book_.Redeem("u", Hash(5), "worker/a", Hash(2), false, kNow), "expelled");
   EXPECT_TRUE(book_.Readmit("a").ok());
-  EXPECT_TRUE(Redeem("worker/a", 3).ok());
+  EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/a", Hash(3), false, kNow).ok());
   EXPECT_EQ(book_.Readmit("a").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(AdmissionBookTest, WhatAnExpelledWorkerHasJoinedWithLetsItInUnderNoOtherName) {
+  Create(kAny, 9);
+  EXPECT_TRUE(book_.Create("u", Hash(5), kAny, kHour, 2, kNow).ok());
+  EXPECT_TRUE(Redeem("worker/a", 2).ok());
+  EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/b", Hash(4), false, kNow).ok());
+  EXPECT_THAT(book_.Expel("a"), ElementsAre("t"));
+  ExpectDenied(Redeem("worker/c", 2), "revoked");
+  EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/c", Hash(6), false, kNow).ok())
+      << "that of others is as good as before";
+  EXPECT_THAT(book_.Expel("a"), ElementsAre()) << "revoked already";
+}
+
+TEST_F(AdmissionBookTest, SaysWhoseANameIs) {
+  Create(kAny, 9);
+  EXPECT_EQ(book_.OwnerOf("worker/a"), std::nullopt);
+  EXPECT_TRUE(Redeem("worker/a", 2).ok());
+  EXPECT_EQ(book_.OwnerOf("worker/a"), Hash(2));
+  EXPECT_TRUE(book_.Create("u", Hash(5), "worker/a", kHour, 1, kNow).ok());
+  EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/a", Hash(3), true, kNow).ok());
+  EXPECT_EQ(book_.OwnerOf("worker/a"), Hash(3));
+  book_.Expel("a");
+  EXPECT_EQ(book_.OwnerOf("worker/a"), std::nullopt);
+}
+
+TEST_F(AdmissionBookTest, GrowsNoLargerThanWhatWillBeRead) {
+  constexpr size_t kBytesMax = 4096;
+  book_ = AdmissionBook(kBytesMax);
+  ASSERT_TRUE(book_.Create("old", Hash(9), kAny, kHour / 2, 1000, kNow).ok());
+  const absl::Time later = kNow + kHour / 2;
+  int joined = 0;
+  for (; joined < 10; ++joined) {
+    const std::string subject = absl::StrCat("worker/early-", joined);
+    ASSERT_TRUE(book_.Redeem("old", Hash(9), subject, Hash(joined), false, kNow).ok());
+  }
+  ASSERT_TRUE(book_.Create("t", Hash(1), kAny, kHour, 1000, kNow).ok());
+  absl::Status status;
+  for (; joined < 1000 && status.ok(); ++joined)
+    status = Redeem(absl::StrCat("worker/", joined), joined % 200, later);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(book_.tokens().size(), 1u) << "the expired one made space for others";
+  EXPECT_GT(joined, 25);
+  EXPECT_LE(book_.Encode().size(), kBytesMax);
+  while (status = book_.Create(absl::StrCat("v", joined++), Hash(5), kAny, kHour, 1, later),
+         status.ok()) {
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_LE(book_.Encode().size(), kBytesMax);
+  book_.Expel("worker");
+  EXPECT_LE(book_.Encode().size(), kBytesMax) << "there is space for who is expelled";
 }
 
 TEST_F(AdmissionBookTest, LimitsAreSaid) {
@@ -132,6 +186,7 @@ TEST_F(AdmissionBookTest, ComesBackFromItsBytesAndFromNoOthers) {
   EXPECT_TRUE(Redeem("worker/a", 2).ok());
   book_.Expel("b");
   const std::vector<std::byte> bytes = book_.Encode();
+  EXPECT_EQ(bytes.size(), book_.EncodedBytes());
   const auto read = AdmissionBook::Decode(bytes);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, book_);

@@ -66,7 +66,8 @@ TEST(CallerBook, KnowsWhoIsWhoAndRefusesByReason) {
   for (int i = 0; i < 2; ++i) {
     const CallerBook::Caller caller = (*book)->Look(good, now);
     EXPECT_FALSE(caller.refusal.has_value());
-    EXPECT_EQ(caller.identities, std::vector{WorkerIdentity("a")});
+    EXPECT_EQ(caller.certificate.identities, std::vector{WorkerIdentity("a")});
+    EXPECT_EQ(caller.certificate.key_fingerprint, ReadCertificate(good)->key_fingerprint);
   }
   EXPECT_EQ((*book)->Look(good, now + absl::Hours(2)).refusal->reason, Refusal::kExpired)
       << "also one that was good before";
@@ -75,7 +76,7 @@ TEST(CallerBook, KnowsWhoIsWhoAndRefusesByReason) {
   EXPECT_EQ((*book)->Look((*authority)->certificate(), now).refusal->reason,
             Refusal::kBadCertificate)
       << "an authority is nobody";
-  EXPECT_TRUE((*book)->Look("", now).identities.empty());
+  EXPECT_TRUE((*book)->Look("", now).certificate.identities.empty());
   std::filesystem::remove(file);
 }
 

@@ -38,14 +38,14 @@ TEST(Certificates, SayWhoseTheyAreAndHowLong) {
   const auto authority = NewAuthority();
   const Credentials made =
       Make(*authority, {WorkerIdentity("a,b URI:longwave:operator"), ShardIdentity(3)},
-           {"host.example", "10.1.2.3"});
+           {"host.example", "10.1.2.3", "::1"});
   const auto trust = Trust::Create(made.authority);
   ASSERT_TRUE(trust.ok());
   const auto info = (*trust)->Verify(made.certificate, kNow);
   ASSERT_TRUE(info.ok()) << info.status();
   EXPECT_THAT(info->identities,
               ElementsAre(WorkerIdentity("a,b URI:longwave:operator"), ShardIdentity(3)));
-  EXPECT_THAT(info->hosts, ElementsAre("host.example", "10.1.2.3"));
+  EXPECT_THAT(info->hosts, ElementsAre("host.example", "10.1.2.3", "::1"));
   EXPECT_EQ(info->not_after, kNow + kDay);
   EXPECT_FALSE(info->is_authority);
   EXPECT_GT(RenewalDue(*info), kNow + kDay / 2);
@@ -85,6 +85,32 @@ TEST(Certificates, OfOldAndNewAuthorityAreGoodWhileTheFileHasBoth) {
   ASSERT_TRUE(trust.ok());
   EXPECT_TRUE((*trust)->Verify(Make(*before, {OperatorIdentity()}).certificate, kNow).ok());
   EXPECT_TRUE((*trust)->Verify(Make(*after, {OperatorIdentity()}).certificate, kNow).ok());
+}
+
+TEST(Certificates, OfAnAuthorityAreFoundByItsKeyWhereverTheyStand) {
+  const auto before = NewAuthority(), after = NewAuthority();
+  for (const std::string& file : {before->certificate() + after->certificate(),
+                                  after->certificate() + before->certificate()}) {
+    for (const Authority* const one : {before.get(), after.get()}) {
+      const auto loaded = Authority::Load(file, one->key());
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      EXPECT_EQ((*loaded)->certificate(), one->certificate());
+    }
+    EXPECT_FALSE(Authority::Load(file, NewAuthority()->key()).ok());
+  }
+}
+
+TEST(Certificates, AreTakenFromATextWithoutWhatElseIsInIt) {
+  const auto one = NewAuthority(), other = NewAuthority();
+  const std::string text =
+      absl::StrCat("# ours\n", one->certificate(), one->key(), other->certificate());
+  EXPECT_EQ(FirstCertificate(text).value(), one->certificate());
+  EXPECT_EQ(CertificatesAlone(text).value(), one->certificate() + other->certificate());
+  const auto infos = ReadCertificates(text);
+  ASSERT_TRUE(infos.ok() && infos->size() == 2);
+  EXPECT_EQ(infos->back().fingerprint, other->info().fingerprint);
+  EXPECT_FALSE(FirstCertificate("none").ok());
+  EXPECT_FALSE(CertificatesAlone("none").ok());
 }
 
 TEST(Certificates, AreIssuedToRequestsThatAreSignedAlone) {
@@ -145,6 +171,44 @@ TEST_F(CredentialsFolderTest, IsRefusedWithWhatIsWrongInIt) {
   made.authority = NewAuthority()->certificate();
   ASSERT_TRUE(WriteCredentials(folder_, made).ok());
   EXPECT_THAT(refused(ShardIdentity(1), kNow), HasSubstr("another authority"));
+}
+
+TEST_F(CredentialsFolderTest, GetsAnAuthorityOnce) {
+  const auto made = LoadOrMakeAuthority(folder_, kNow);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto again = LoadOrMakeAuthority(folder_, kNow);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->certificate(), (*made)->certificate());
+  EXPECT_EQ((*again)->key(), (*made)->key());
+}
+
+TEST_F(CredentialsFolderTest, WithAnAuthoritysKeyAloneGetsItsCertificate) {
+  // A process ended between the two; or somebody gave the key alone, which must not be lost.
+  const auto before = NewAuthority();
+  ASSERT_TRUE(MakeSecretFolder(folder_).ok());
+  ASSERT_TRUE(WriteTextFile(folder_ + "/ca.key", before->key(), Secrecy::kSecret).ok());
+  const auto made = LoadOrMakeAuthority(folder_, kNow);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ((*made)->key(), before->key());
+  const auto loaded = LoadAuthority(folder_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->certificate(), (*made)->certificate());
+  EXPECT_TRUE((*Trust::Create((*made)->certificate()))
+                  ->Verify(Make(**loaded, {ShardIdentity(1)}).certificate, kNow)
+                  .ok());
+  ASSERT_TRUE(WriteTextFile(folder_ + "/ca.key", "half a k", Secrecy::kSecret).ok());
+  std::filesystem::remove(folder_ + "/ca.crt");
+  const auto refused = LoadOrMakeAuthority(folder_, kNow);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("without ca.crt"));
+}
+
+TEST_F(CredentialsFolderTest, AFileIsReadUpToItsLimit) {
+  ASSERT_TRUE(MakeSecretFolder(folder_).ok());
+  const std::string path = folder_ + "/file", text(kTextFileBytesMax + 1, 'a');
+  ASSERT_TRUE(WriteTextFile(path, text, Secrecy::kPublic).ok());
+  EXPECT_EQ(ReadTextFile(path).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReadTextFile(path, text.size()).value().size(), text.size());
 }
 
 }  // namespace

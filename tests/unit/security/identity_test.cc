@@ -31,6 +31,14 @@ TEST(Identity, HasOneUriAlone) {
   EXPECT_FALSE(ParseIdentity("worker/" + std::string(129, 'a')).ok());
 }
 
+TEST(Identity, HasNoCharactersThatATerminalObeys) {
+  for (const char* const uri : {"longwave:worker/a%0Ab", "longwave:worker/%1B%5B2J",
+                                "longwave:worker/a%7F", "longwave:worker/%00"})
+    EXPECT_FALSE(ParseIdentityUri(uri).ok()) << uri;
+  EXPECT_FALSE(ParseIdentity("worker/a\nb").ok());
+  EXPECT_TRUE(ParseIdentity("worker/a b").ok());
+}
+
 TEST(Token, ComesBackFromItsText) {
   Token token{.id = "abcdefghij", .secret = "abcdefghijklmnopqrstuvwx27"};
   for (size_t i = 0; i < token.authority.size(); ++i)

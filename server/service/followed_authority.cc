@@ -1,0 +1,69 @@
+#include "server/service/followed_authority.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/log/log.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::Duration kLookInterval = absl::Seconds(1);
+
+std::string In(const std::string& folder, const char* file) {
+  return absl::StrCat(folder, "/", file);
+}
+
+bool IsThere(const std::string& path) { return !absl::IsNotFound(ReadTextFile(path).status()); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FollowedAuthority>> FollowedAuthority::Open(
+    const std::string& folder, const std::string& credentials) {
+  std::unique_ptr<FollowedAuthority> followed(new FollowedAuthority(folder));
+  const bool has_key = IsThere(In(folder, kAuthorityKeyFile));
+  if (has_key ||
+      !(IsThere(In(folder, kAuthorityFile)) || IsThere(In(credentials, kAuthorityFile)))) {
+    LONGWAVE_ASSIGN_OR_RETURN(followed->authority_, LoadOrMakeAuthority(folder, absl::Now()));
+    if (!has_key) Log(LogLevel::kInfo, absl::StrCat("made the run's authority in ", folder));
+  }
+  followed->stamps_ = followed->Look();
+  return followed;
+}
+
+FollowedAuthority::Stamps FollowedAuthority::Look() const {
+  return {StampOf(In(folder_, kAuthorityFile)), StampOf(In(folder_, kAuthorityKeyFile))};
+}
+
+std::shared_ptr<const Authority> FollowedAuthority::Get() {
+  const std::lock_guard lock(mutex_);
+  Follow();
+  return authority_;
+}
+
+void FollowedAuthority::Follow() {
+  const absl::Time now = MonotonicNow();
+  if (now - looked_ < kLookInterval) return;
+  looked_ = now;
+  const Stamps stamps = Look();
+  if (stamps == stamps_ || stamps.key == FileStamp()) return;
+  stamps_ = stamps;  // one of the two may be written next, and changes them again
+  absl::StatusOr<std::unique_ptr<Authority>> read = LoadAuthority(folder_);
+  if (!read.ok()) {
+    return Log(LogLevel::kWarning,
+               absl::StrCat("the authority's files have changed and cannot be used, the one that "
+                            "was known goes on: ",
+                            std::string(read.status().message())));
+  }
+  if (authority_ != nullptr && authority_->info().fingerprint == (*read)->info().fingerprint)
+    return;
+  authority_ = *std::move(read);
+  Log(LogLevel::kInfo, absl::StrCat("certificates are signed by the authority ",
+                                    Hex(std::span(authority_->info().fingerprint).first(6)), " of ",
+                                    folder_, " from now on"));
+}
+
+}  // namespace longwave

@@ -1,0 +1,297 @@
+// Who may take part in a coordinator's run, with its files: keys and names, and one authority in
+// the place of another.
+#include "server/service/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/config/config.h"
+#include "common/security/credentials.h"
+#include "common/security/token.h"
+#include "tests/unit/store/temporary_folder.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kHour = absl::Hours(1);
+
+// A machine that joins: its key, and what its certificate says.
+struct Machine {
+  std::string request;
+  CertificateInfo certificate;
+};
+
+class AdmissionTest : public ::testing::Test {
+ protected:
+  AdmissionTest() : config_(DefaultConfig()) {}
+
+  absl::Status TryOpen() {
+    admission_.reset();
+    auto opened = Admission::Open({.config = config_,
+                                   .credentials = folder(),
+                                   .book_file = book_file(),
+                                   .address = "127.0.0.1:7070"});
+    if (opened.ok()) admission_ = *std::move(opened);
+    return opened.status();
+  }
+  void Open() {
+    const absl::Status status = TryOpen();
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  std::string CreateToken(const std::string& subject, uint32_t uses = 1) {
+    const auto token = admission_->CreateToken({.life = kHour, .uses = uses, .subject = subject});
+    EXPECT_TRUE(token.ok()) << token.status();
+    return token.ok() ? token->token : "";
+  }
+  static Machine NewMachine() { return {.request = *MakeRequest(*MakeKey()), .certificate = {}}; }
+  absl::StatusOr<JoinAnswer> Join(const std::string& token, const Identity& subject,
+                                  Machine* machine, const std::vector<std::string>& hosts = {}) {
+    auto answer = admission_->Join(
+        {.token = token, .subject = subject, .request = machine->request, .hosts = hosts}, false,
+        std::nullopt);
+    if (answer.ok()) machine->certificate = *ReadCertificate(answer->certificate);
+    return answer;
+  }
+  // By an authority, for the machine's key, without a token.
+  void Certify(const Authority& by, const std::vector<Identity>& identities, Machine* machine) {
+    const auto made = by.Issue(machine->request, identities, {}, {absl::Now(), kHour});
+    ASSERT_TRUE(made.ok()) << made.status();
+    machine->certificate = *ReadCertificate(*made);
+  }
+  Refusal MustRefuse(const Machine& machine) {
+    const auto refusal = admission_->Admit(machine.certificate);
+    EXPECT_TRUE(refusal.has_value());
+    EXPECT_FALSE(refusal && refusal->status.ok());
+    return refusal ? refusal->reason : Refusal::kToken;
+  }
+  // Until the files that were changed are read again.
+  template <typename IsSo>
+  static void Await(const IsSo& is_so) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (!is_so()) {
+      ASSERT_LT(absl::Now(), deadline);
+      absl::SleepFor(absl::Milliseconds(50));
+    }
+  }
+  void Write(const char* file, const std::string& text) {
+    ASSERT_TRUE(WriteTextFile(folder() + "/" + file, text, Secrecy::kSecret).ok());
+  }
+
+  std::string folder() const { return folder_.path() + "/security"; }
+  std::string book_file() const { return folder_.path() + "/admission"; }
+
+  RunConfig config_;
+  TemporaryFolder folder_;
+  std::unique_ptr<Admission> admission_;
+};
+
+TEST_F(AdmissionTest, ANameIsItsKeysAlone) {
+  Open();
+  Machine stolen = NewMachine(), fresh = NewMachine();
+  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &stolen).ok());
+  EXPECT_FALSE(admission_->Admit(stolen.certificate).has_value());
+  ASSERT_TRUE(admission_->RenewCertificate(stolen.certificate, stolen.request).ok());
+  ASSERT_TRUE(admission_->Expel("w", false).ok());
+  EXPECT_EQ(MustRefuse(stolen), Refusal::kExpelled);
+  ASSERT_TRUE(admission_->Expel("w", true).ok());
+  ASSERT_TRUE(Join(CreateToken("worker/w"), WorkerIdentity("w"), &fresh).ok());
+  EXPECT_FALSE(admission_->Admit(fresh.certificate).has_value());
+  // The certificate of the machine that was lost is good for years; the name is not its any more.
+  EXPECT_EQ(MustRefuse(stolen), Refusal::kWrongName);
+  EXPECT_FALSE(admission_->RenewCertificate(stolen.certificate, stolen.request).ok());
+  Open();
+  EXPECT_EQ(MustRefuse(stolen), Refusal::kWrongName) << "also after a restart";
+}
+
+TEST_F(AdmissionTest, AShardsIndexIsItsKeysAlone) {
+  Open();
+  Machine before = NewMachine(), after = NewMachine();
+  ASSERT_TRUE(Join(CreateToken("shard/0"), ShardIdentity(0), &before).ok());
+  EXPECT_FALSE(admission_->Admit(before.certificate).has_value());
+  ASSERT_TRUE(Join(CreateToken("shard/0"), ShardIdentity(0), &after).ok());
+  EXPECT_EQ(MustRefuse(before), Refusal::kWrongName);
+  EXPECT_FALSE(admission_->Admit(after.certificate).has_value());
+}
+
+TEST_F(AdmissionTest, NamesThatNoTokenHasGivenAreWhoseTheCertificateSays) {
+  Open();
+  const auto authority = LoadAuthority(folder());
+  ASSERT_TRUE(authority.ok());
+  Machine one = NewMachine(), other = NewMachine(), joined = NewMachine();
+  Certify(**authority, {WorkerIdentity("a"), WorkerIdentity("b")}, &one);
+  Certify(**authority, {WorkerIdentity("a")}, &other);
+  EXPECT_FALSE(admission_->Admit(one.certificate).has_value());
+  EXPECT_FALSE(admission_->Admit(other.certificate).has_value());
+  for (const Identity& identity : {OperatorIdentity(), CoordinatorIdentity()}) {
+    Machine own = NewMachine();
+    Certify(**authority, {identity}, &own);
+    EXPECT_FALSE(admission_->Admit(own.certificate).has_value());
+  }
+  // Of several names those are renewed that are still its own.
+  ASSERT_TRUE(Join(CreateToken("worker/a"), WorkerIdentity("a"), &joined).ok());
+  EXPECT_EQ(MustRefuse(other), Refusal::kWrongName);
+  EXPECT_FALSE(admission_->Admit(one.certificate).has_value());
+  const auto renewed = admission_->RenewCertificate(one.certificate, one.request);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_THAT(ReadCertificate(*renewed)->identities, ElementsAre(WorkerIdentity("b")));
+}
+
+TEST_F(AdmissionTest, ARenewalIsForTheCallersKeyAndKeepsItsHosts) {
+  Open();
+  Machine shard = NewMachine();
+  ASSERT_TRUE(
+      Join(CreateToken("shard/1"), ShardIdentity(1), &shard, {"shard-1.example", "10.1.2.3", "::1"})
+          .ok());
+  const auto renewed = admission_->RenewCertificate(shard.certificate, shard.request);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_THAT(ReadCertificate(*renewed)->hosts, ElementsAre("shard-1.example", "10.1.2.3", "::1"));
+  EXPECT_EQ(ReadCertificate(*renewed)->key_fingerprint, shard.certificate.key_fingerprint);
+  const absl::Status other =
+      admission_->RenewCertificate(shard.certificate, NewMachine().request).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied) << other;
+}
+
+TEST_F(AdmissionTest, ItsOwnCertificateKeepsItsHosts) {
+  Open();
+  const auto before = ReadCredentials(folder());
+  ASSERT_TRUE(before.ok());
+  const auto renewed =
+      admission_->RenewOwn(CoordinatorIdentity(), folder(), *MakeRequest(before->key));
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_THAT(ReadCertificate(*renewed)->hosts, Contains("localhost"));
+  EXPECT_EQ(ReadCertificate(*renewed)->hosts, ReadCertificate(before->certificate)->hosts);
+  EXPECT_THAT(ReadCertificate(*renewed)->identities, ElementsAre(CoordinatorIdentity()));
+}
+
+TEST_F(AdmissionTest, ExpellingRevokesWhatTheWorkerHasJoinedWith) {
+  Open();
+  Machine worker = NewMachine(), again = NewMachine();
+  const std::string token = CreateToken("worker/", 5);
+  ASSERT_TRUE(Join(token, WorkerIdentity("w"), &worker).ok());
+  const auto revoked = admission_->Expel("w", false);
+  ASSERT_TRUE(revoked.ok()) << revoked.status();
+  ASSERT_EQ(revoked->size(), 1u);
+  EXPECT_EQ(revoked->front().id, ParseToken(token)->id);
+  EXPECT_EQ(revoked->front().uses - revoked->front().used, 4u);
+  EXPECT_EQ(Join(token, WorkerIdentity("another"), &again).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_FALSE(admission_->CheckWorker("w").ok());
+  EXPECT_TRUE(admission_->CheckWorker("another").ok());
+}
+
+TEST_F(AdmissionTest, OneAuthorityTakesThePlaceOfAnotherWithoutARestart) {
+  Open();
+  const auto before = LoadAuthority(folder());
+  const auto after = Authority::Make("the new one", absl::Now());
+  ASSERT_TRUE(before.ok() && after.ok());
+  const auto signs = [&](const Authority& authority) {
+    const auto shown = admission_->GetAuthority();
+    return shown.ok() && *shown == authority.certificate();
+  };
+  EXPECT_TRUE(signs(**before));
+  // Both are trusted, the new one first; the old one signs as long as its key is there.
+  const std::string both = (*after)->certificate() + (*before)->certificate();
+  Write("ca.crt", both);
+  Machine early = NewMachine(), late = NewMachine();
+  const auto answer = Join(CreateToken("worker/"), WorkerIdentity("early"), &early);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->authority, both);
+  EXPECT_TRUE(
+      (*Trust::Create((*before)->certificate()))->Verify(answer->certificate, absl::Now()).ok());
+  // Its key is exchanged: that of the new one signs from then on, also what the old one had signed.
+  Write("ca.key", (*after)->key());
+  Await([&] { return signs(**after); });
+  Write("ca.crt", (*after)->certificate());
+  const auto trust = Trust::Create((*after)->certificate());
+  const auto renewed = admission_->RenewCertificate(early.certificate, early.request);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_TRUE((*trust)->Verify(*renewed, absl::Now()).ok());
+  const auto joined = Join(CreateToken("worker/"), WorkerIdentity("late"), &late);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_TRUE((*trust)->Verify(joined->certificate, absl::Now()).ok());
+  EXPECT_EQ(joined->authority, (*after)->certificate());
+}
+
+TEST_F(AdmissionTest, AnAuthorityThatIsTrustedNoMoreSignsNothing) {
+  Open();
+  const auto before = LoadAuthority(folder());
+  const auto after = Authority::Make("the new one", absl::Now());
+  ASSERT_TRUE(before.ok() && after.ok());
+  Machine worker = NewMachine();
+  const std::string token = CreateToken("worker/");
+  ASSERT_TRUE(Join(token, WorkerIdentity("w"), &worker).ok());
+  // ca.key is forgotten.
+  Write("ca.crt", (*after)->certificate());
+  const absl::Status status =
+      admission_->RenewCertificate(worker.certificate, worker.request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ca.key"));
+  EXPECT_EQ(Join(token, WorkerIdentity("w"), &worker).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(admission_->GetAuthority().status().code(), absl::StatusCode::kFailedPrecondition);
+  // Once it is there everything goes on.
+  Write("ca.key", (*after)->key());
+  Await([&] { return admission_->GetAuthority().ok(); });
+}
+
+TEST_F(AdmissionTest, FilesThatAreHalfExchangedLeaveTheAuthorityThatIsKnown) {
+  Open();
+  const std::string known = admission_->GetAuthority().value();
+  const std::string key = ReadTextFile(folder() + "/ca.key").value();
+  absl::SleepFor(absl::Milliseconds(1100));
+  Write("ca.key", key.substr(0, key.size() / 2));
+  EXPECT_EQ(admission_->GetAuthority().value(), known);
+  std::filesystem::remove(folder() + "/ca.key");
+  absl::SleepFor(absl::Milliseconds(1100));
+  EXPECT_EQ(admission_->GetAuthority().value(), known);
+}
+
+TEST_F(AdmissionTest, StartsWhereTheOneBeforeEndedBetweenItsTwoFiles) {
+  ASSERT_TRUE(MakeSecretFolder(folder()).ok());
+  const std::string key = MakeKey().value();
+  Write("ca.key", key);
+  Open();
+  EXPECT_EQ(ReadTextFile(folder() + "/ca.key").value(), key);
+  Machine worker = NewMachine();
+  EXPECT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &worker).ok());
+  Open();
+  EXPECT_FALSE(admission_->Admit(worker.certificate).has_value());
+}
+
+TEST_F(AdmissionTest, StartsAgainWithABookOfManyWorkers) {
+  Open();
+  AdmissionBook book;
+  constexpr uint32_t kJoined = 6000;
+  const absl::Time now = absl::Now();
+  ASSERT_TRUE(book.Create("t", {}, AdmissionBook::kAnyWorker, kHour, kJoined, now).ok());
+  for (uint32_t i = 0; i < kJoined; ++i) {
+    const std::string subject = absl::StrCat("worker/", std::string(100, 'w'), i);
+    ASSERT_TRUE(book.Redeem("t", {}, subject, Sha256(subject), false, now).ok());
+  }
+  const std::vector<std::byte> bytes = book.Encode();
+  ASSERT_GT(bytes.size(), kTextFileBytesMax);
+  ASSERT_TRUE(WriteTextFile(book_file(),
+                            {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                            Secrecy::kSecret)
+                  .ok());
+  Open();
+  Machine one_more = NewMachine();
+  EXPECT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &one_more).ok());
+  Open();
+  EXPECT_FALSE(admission_->Admit(one_more.certificate).has_value());
+  EXPECT_EQ(admission_->ListTokens()->tokens.size(), 2u);
+}
+
+}  // namespace
+}  // namespace longwave
