@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/rpc/convert.h"
 
 namespace longwave {
@@ -251,6 +252,11 @@ absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& messag
                        .settings = checks.Text("settings", message.settings()),
                        .data_key = checks.DataKey(message.data_key())};
   LONGWAVE_RETURN_IF_ERROR(checks.status());
+  if (FindControlCharacter(value.name, "") != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("worker's registration: name: got ",
+                                                   Quotable(value.name),
+                                                   ", wanted one without control characters"));
+  }
   LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
   return value;
 }

@@ -66,7 +66,14 @@ absl::Status MakeOwnCredentials(const Admission::Options& options, const Authori
         trusted.ok() && trusted->Trusts(credentials.certificate)) {
       credentials.authority = trusted->certificates;
     }
-    LONGWAVE_RETURN_IF_ERROR(WriteCredentials(folder, credentials));
+    const absl::Status written = WriteCredentials(folder, credentials);
+    if (is_server || written.ok()) {
+      LONGWAVE_RETURN_IF_ERROR(written);
+      continue;
+    }
+    // A folder that was mounted, say: its owner makes an operator's credentials elsewhere.
+    Log(LogLevel::kInfo,
+        absl::StrCat("no operator's credentials are made here: ", std::string(written.message())));
   }
   return absl::OkStatus();
 }

@@ -114,6 +114,15 @@ TEST_F(AdmissionTest, ANameIsItsKeysAlone) {
   EXPECT_EQ(MustRefuse(stolen), Refusal::kWrongName) << "also after a restart";
 }
 
+// Kubernetes mounts given certificates read-only.
+TEST_F(AdmissionTest, DoesWithoutAnOperatorsFolderWhereNoneCanBeMade) {
+  Open();
+  std::filesystem::remove_all(folder() + "/operator");
+  Write("operator", "no folder");
+  Open();
+  EXPECT_FALSE(CreateToken("worker/").empty());
+}
+
 TEST_F(AdmissionTest, AShardsIndexIsItsKeysAlone) {
   Open();
   Machine before = NewMachine(), after = NewMachine();

@@ -171,6 +171,12 @@ TEST(FromProto, RefusesDurationsThatAreNone) {
   ExpectRefused(status, "tokens_per_second: got inf");
 }
 
+TEST(FromProto, RefusesNamesThatATerminalWouldObey) {
+  auto registration = Filled<v1::RegisterWorkerRequest>();
+  registration.set_name("w\n2026-11-21 critical");
+  ExpectRefused(registration, "wanted one without control characters");
+}
+
 TEST(FromProto, RefusesUnknownEnums) {
   auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
   heartbeat.mutable_state()->set_phase(static_cast<v1::WorkerPhase>(9));
