@@ -128,12 +128,14 @@ absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
   try {
     // A full queue shows at the first part (the peer's, or the header); once that is taken, ZeroMQ
     // takes the rest of the message.
-    if (peer != nullptr && !socket_.send(zmq::message_t(peer->data(), peer->size()), more)) {
+    if (peer != nullptr && !TakesFirst(zmq::message_t(peer->data(), peer->size()), more)) {
       return absl::UnavailableError(
           absl::StrCat("the send queue to a peer is full (", send_queue_frames_, " frames)"));
     }
-    if (!socket_.send(zmq::message_t(frame.head().data(), frame.head().size()),
-                      payload_bytes > 0 ? more : last)) {
+    zmq::message_t head(frame.head().data(), frame.head().size());
+    const auto head_flags = payload_bytes > 0 ? more : last;
+    if (peer != nullptr ? !socket_.send(head, head_flags)
+                        : !TakesFirst(std::move(head), head_flags)) {
       return absl::UnavailableError(
           absl::StrCat("the send queue is full (", send_queue_frames_, " frames)"));
     }
@@ -146,6 +148,14 @@ absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
   }
   CountSent(peer, frame);
   return absl::OkStatus();
+}
+
+bool LinkSocket::TakesFirst(zmq::message_t part, zmq::send_flags flags) {
+  if (socket_.send(part, flags)) return true;
+  // While it sends, ZeroMQ looks about once a millisecond for what the peer has taken. A queue that
+  // is full only as far as it knows must not cost a frame: asked for events, it looks now.
+  static_cast<void>(socket_.get(zmq::sockopt::events));
+  return socket_.send(part, flags).has_value();
 }
 
 void LinkSocket::CountSent(const PeerId* peer, const SealedFrame& frame) {

@@ -56,6 +56,8 @@ class LinkSocket {
                                size_t part_count);
   // Whether a frame is its sender's own, at a secured router: his User-Id is his key.
   absl::Status CheckSender(const FrameHeader& header, const char* user_id);
+  // Of a message's first part: false, the queue is full.
+  bool TakesFirst(zmq::message_t part, zmq::send_flags flags);
   void CountSent(const PeerId* peer, const SealedFrame& frame);
   void CountReceived(const Message& message);
   // Where the frames of a peer are counted apart; null if they are not. Begins to, if it may.

@@ -350,6 +350,20 @@ TEST_F(LinkTest, FullSendQueueIsUnavailable) {
   close(taken);
 }
 
+// More round trips than the queue has places, in less time than ZeroMQ takes to look for those that
+// became free.
+TEST_F(LinkTest, AQueueThatThePeerHasEmptiedIsNotFull) {
+  router_ = Router::Bind(kAnyPort, {.send_queue_frames = 4}).value();
+  dealer_ = NewDealer();
+  for (uint32_t i = 0; i < 3000; ++i) {
+    ASSERT_TRUE(dealer_->Send(Push(0, i), Buffer()).ok());
+    const PeerFrame received = MustReceive();
+    const absl::Status sent = router_->Send(received.peer, Push(0, i), Buffer());
+    ASSERT_TRUE(sent.ok()) << i << ": " << sent;
+    ASSERT_EQ(MustReceive(*dealer_).header.segment, i);
+  }
+}
+
 // Many more frames than the receive queue and the kernel's buffers hold wait at the sender.
 TEST_F(LinkTest, NothingIsDroppedWhileNobodyReceives) {
   constexpr uint32_t kFrames = 20 * kReceiveQueueFramesMax;
