@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -52,58 +53,69 @@ __attribute__((noinline)) void operator delete(void* memory, size_t, std::align_
 namespace longwave {
 namespace {
 
+// A worker's arrays, and one sync of its first segment.
+struct Worker {
+  Worker(std::vector<TensorSpec> tensors, const LayoutOptions& options, Selection selection)
+      : layout(*Layout::Create({.tensors = std::move(tensors)}, options)),
+        theta(layout.parameter_count(), 0.5f),
+        gradient(layout.parameter_count()),
+        momentum(layout.coefficient_count()),
+        form(*PayloadLayout::Create({selection, ValueCodec::kInt2, 64}, layout.TileSizes(0))),
+        payload(form.bytes()) {
+    for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 17) - 8;
+  }
+
+  void Sync(const Exec& exec) {
+    EncodeArgs encode;
+    encode.layout = &layout;
+    encode.signal.a = gradient.data();
+    encode.transform = Transform::kDct;
+    encode.beta = 0.9f;
+    encode.momentum = momentum.data();
+    encode.payload_layout = &form;
+    encode.payload = payload;
+    encode.report = &report;
+    ASSERT_TRUE(ops.encode(exec, encode).ok());
+    ASSERT_TRUE(ops.finish(exec, 0).ok());
+    DecodeUpdateArgs decode;
+    decode.layout = &layout;
+    decode.transform = Transform::kDct;
+    decode.payload_layout = &form;
+    decode.payload = payload;
+    decode.theta = theta.data();
+    ASSERT_TRUE(ops.decode_update(exec, decode).ok());
+    RestoreArgs restore;
+    restore.layout = &layout;
+    restore.momentum = momentum.data();
+    restore.payload_layout = &form;
+    restore.payload = payload;
+    ASSERT_TRUE(ops.restore(exec, restore).ok());
+    HashArgs hashing;
+    hashing.layout = &layout;
+    hashing.theta = theta.data();
+    hashing.hashes = {&hash, 1};
+    ASSERT_TRUE(ops.hash(exec, hashing).ok());
+  }
+
+  const KernelOps& ops = **OpsFor(BackendKind::kCpu);
+  const Layout layout;
+  std::vector<float> theta, gradient, momentum;
+  const PayloadLayout form;
+  std::vector<std::byte> payload;
+  EncodeReport report;
+  uint64_t hash = 0;
+};
+
 TEST(CpuBackend, AllocatesNothingInSteadyState) {
-  Manifest manifest;
-  manifest.tensors = {{"a", {200, 150}}, {"b", {5000}}};
   LayoutOptions options;
   options.segment_tiles = 9;
-  const Layout layout = *Layout::Create(manifest, options);
-  const size_t n = layout.parameter_count();
-  std::vector<float> theta(n, 0.5f), gradient(n), momentum(layout.coefficient_count());
-  for (size_t i = 0; i < n; ++i) gradient[i] = static_cast<float>(i % 17) - 8;
-  const KernelOps& ops = **OpsFor(BackendKind::kCpu);
   for (const Selection selection : {Selection::kTopK, Selection::kRandom, Selection::kAll}) {
-    const PayloadLayout form =
-        *PayloadLayout::Create({selection, ValueCodec::kInt2, 64}, layout.TileSizes(0));
-    std::vector<std::byte> payload(form.bytes());
-    EncodeReport report;
-    uint64_t hash = 0;
+    Worker worker({{"a", {200, 150}}, {"b", {5000}}}, options, selection);
     for (const int threads : {1, 3}) {
       const Exec exec = {nullptr, threads};
-      const auto round = [&] {
-        EncodeArgs encode;
-        encode.layout = &layout;
-        encode.signal.a = gradient.data();
-        encode.transform = Transform::kDct;
-        encode.beta = 0.9f;
-        encode.momentum = momentum.data();
-        encode.payload_layout = &form;
-        encode.payload = payload;
-        encode.report = &report;
-        ASSERT_TRUE(ops.encode(exec, encode).ok());
-        ASSERT_TRUE(ops.finish(exec, 0).ok());
-        DecodeUpdateArgs decode;
-        decode.layout = &layout;
-        decode.transform = Transform::kDct;
-        decode.payload_layout = &form;
-        decode.payload = payload;
-        decode.theta = theta.data();
-        ASSERT_TRUE(ops.decode_update(exec, decode).ok());
-        RestoreArgs restore;
-        restore.layout = &layout;
-        restore.momentum = momentum.data();
-        restore.payload_layout = &form;
-        restore.payload = payload;
-        ASSERT_TRUE(ops.restore(exec, restore).ok());
-        HashArgs hashing;
-        hashing.layout = &layout;
-        hashing.theta = theta.data();
-        hashing.hashes = {&hash, 1};
-        ASSERT_TRUE(ops.hash(exec, hashing).ok());
-      };
-      round();
+      worker.Sync(exec);
       const int before = allocations.load();
-      for (int i = 0; i < 5; ++i) round();
+      for (int i = 0; i < 5; ++i) worker.Sync(exec);
       EXPECT_EQ(allocations.load() - before, 0) << threads << " threads";
     }
   }
@@ -112,42 +124,13 @@ TEST(CpuBackend, AllocatesNothingInSteadyState) {
 // Each encoding and decoding thread has room for a few tiles of its own; what a call needs beside
 // the arrays of its arguments stays within one segment on a machine of some cores.
 TEST(CpuBackend, NeedsAtMostASegmentBesideMomentumAndPayload) {
-  Manifest manifest;
-  manifest.tensors = {{"a", {2048, 1024}}};
-  const Layout layout = *Layout::Create(manifest, {});
-  const int64_t segment_bytes = 4 * static_cast<int64_t>(layout.segments()[0].coefficient_count);
-  ASSERT_GT(layout.segments().size(), 1u);
-  const size_t n = layout.parameter_count();
-  std::vector<float> theta(n, 0.5f), gradient(n), momentum(layout.coefficient_count());
-  for (size_t i = 0; i < n; ++i) gradient[i] = static_cast<float>(i % 17) - 8;
-  const KernelOps& ops = **OpsFor(BackendKind::kCpu);
-  const PayloadLayout form =
-      *PayloadLayout::Create({Selection::kTopK, ValueCodec::kInt2, 256}, layout.TileSizes(0));
-  std::vector<std::byte> payload(form.bytes());
-  EncodeReport report;
-  const Exec exec = {nullptr, 4};
+  Worker worker({{"a", {2048, 1024}}}, {}, Selection::kTopK);
+  ASSERT_GT(worker.layout.segments().size(), 1u);
+  const auto coefficients = static_cast<int64_t>(worker.layout.segments()[0].coefficient_count);
   const int64_t before = live_bytes.load();
   peak_bytes = before;
-  EncodeArgs encode;
-  encode.layout = &layout;
-  encode.signal.a = gradient.data();
-  encode.transform = Transform::kDct;
-  encode.beta = 0.9f;
-  encode.momentum = momentum.data();
-  encode.payload_layout = &form;
-  encode.payload = payload;
-  encode.report = &report;
-  ASSERT_TRUE(ops.encode(exec, encode).ok());
-  ASSERT_TRUE(ops.finish(exec, 0).ok());
-  DecodeUpdateArgs decode;
-  decode.layout = &layout;
-  decode.transform = Transform::kDct;
-  decode.payload_layout = &form;
-  decode.payload = payload;
-  decode.theta = theta.data();
-  ASSERT_TRUE(ops.decode_update(exec, decode).ok());
-  EXPECT_LE(peak_bytes.load() - before, segment_bytes);
-  EXPECT_LE(live_bytes.load() - before, segment_bytes);
+  worker.Sync({nullptr, 4});
+  EXPECT_LE(peak_bytes.load() - before, 4 * coefficients);
 }
 
 }  // namespace
