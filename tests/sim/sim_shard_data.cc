@@ -14,9 +14,10 @@ namespace {
 constexpr uint64_t kUnknownBytesMax = 8192;
 
 Buffer BufferOf(const std::string& text) {
+  if (text.empty()) return Buffer();
   std::vector<std::byte> bytes(text.size());
   std::memcpy(bytes.data(), text.data(), text.size());
-  return text.empty() ? Buffer() : Buffer(std::move(bytes));
+  return Buffer(std::move(bytes));
 }
 
 }  // namespace
