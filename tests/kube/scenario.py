@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).parent
 CHART = HERE.parents[1] / "helm" / "longwave"
 RELEASE, NAMESPACE = "longwave", "longwave-test"
 WORKERS, SHARDS = 3, 2
+LEAST_WORKERS = 2  # the last of what they are scaled to
 
 # The bars.
 FIRST_ROUND_S = 60     # from helm install to the first merged round
@@ -81,7 +82,8 @@ class Release:
 
 
 def quiet_run(programs, work, steps):
-    """The same training on this machine, with nothing in its way: its first and its last validation loss."""
+    """The same training on this machine, with nothing in its way, of as many workers as the release has at
+    least and for most of its rounds: its first and its last validation loss."""
     values = command("helm", "template", RELEASE, CHART, "--kube-version", "1.33.0", "-f", HERE / "values.yaml", "--show-only",
                      "templates/configmap.yaml")
     block = values[values.index("config.yaml: |"):].splitlines()[1:]
@@ -89,7 +91,7 @@ def quiet_run(programs, work, steps):
     config.write_text("\n".join(line.removeprefix("    ") for line in block if line.startswith("    ")))
     settings = {"data.path": work / "text", "cluster.max_upload_mbit": 0, "cluster.coordinator": "127.0.0.1:7070",
                 "cluster.shard_host": "127.0.0.1", "security.mode": "off",
-                "run.steps": steps}
+                "run.steps": steps, "run.workers": LEAST_WORKERS}
     overrides = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     command(programs / "longwave", "up", config, "--plain", "--no-state", "--runs-dir", work / "runs", "--name",
             "quiet", *overrides, timeout=400)
