@@ -37,11 +37,14 @@ class Session {
   Session& operator=(const Session&) = delete;
 
  private:
+  const Inside here_;
   static inline std::mutex mutex_;
   static inline thread_local bool inside_ = false;
 };
 
 thread_local cudaError_t last_error = cudaSuccess;
+
+ResourceCounts resources;  // under the session's mutex
 
 cudaError_t Record(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
@@ -152,6 +155,7 @@ cudaError_t NewMemory(MemoryKind kind, void** memory, size_t bytes) {
   *memory = nullptr;
   if (bytes == 0) return cudaSuccess;
   *memory = Allocate(kind, bytes);
+  ++(kind == MemoryKind::kDevice ? resources.device_arrays : resources.pinned_arrays);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
@@ -214,6 +218,11 @@ void CheckKernelArgument(size_t number, const void* argument, size_t bytes) {
            "its byte " +
            std::to_string(at) + "; a GPU can't read there");
   }
+}
+
+ResourceCounts ResourcesMade() {
+  const Session session;
+  return resources;
 }
 
 }  // namespace longwave::emulation
@@ -315,6 +324,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   const Session session;
   *stream = Streams().Create(flags == cudaStreamNonBlocking);
+  ++emulation::resources.streams;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -348,6 +358,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  const Session session;
+  ++emulation::resources.events;
   *event = new EmulatedEvent{std::make_shared<emulation::EventState>()};
   return cudaSuccess;
 }

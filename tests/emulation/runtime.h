@@ -34,6 +34,28 @@ cudaError_t EnqueueKernel(const void* kernel, dim3 grid, dim3 block, size_t dyna
                           cudaStream_t stream, std::function<void()> thread);
 void CheckKernelArgument(size_t number, const void* argument, size_t bytes);
 
+// How many of each were made so far, whoever asked for them.
+struct ResourceCounts {
+  size_t device_arrays = 0;
+  size_t pinned_arrays = 0;
+  size_t streams = 0;
+  size_t events = 0;
+};
+ResourceCounts ResourcesMade();
+
+// While one lives, its thread is in the emulation, whose allocations are none of its caller's.
+class Inside {
+ public:
+  Inside() { ++depth_; }
+  ~Inside() { --depth_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  static bool Now() { return depth_ > 0; }
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+
 }  // namespace longwave::emulation
 
 #endif  // LONGWAVE_TESTS_EMULATION_RUNTIME_H_

@@ -27,6 +27,7 @@ struct cudaLaunchConfig_t {
 template <typename... Wanted, typename... Given>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Wanted...),
                                Given&&... given) {
+  const longwave::emulation::Inside inside;
   // The arguments are taken now, as by a GPU: the kernel may run long after the caller's are gone.
   std::tuple<std::remove_cv_t<Wanted>...> arguments(std::forward<Given>(given)...);
   std::apply(
