@@ -1,5 +1,6 @@
 // The CPU backend's inner loops against the functions of common/wire that define them, in every
 // instruction set of this machine.
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -145,6 +146,69 @@ TEST_P(CpuTile, SumsSquaresThatFp32CouldNotHold) {
     const TileSums sums = Take(values);
     EXPECT_NEAR(sums.signal / wanted, 1, 1e-5) << magnitude;
     EXPECT_NEAR(sums.momentum / wanted, 1, 1e-5) << magnitude;
+  }
+}
+
+// One segment's encoding: three tiles by themselves, of which the last is padded.
+struct Encoding {
+  explicit Encoding(uint16_t k)
+      : form(*PayloadLayout::Create({Selection::kTopK, ValueCodec::kInt2, k}, layout.TileSizes(0))),
+        payload(form.bytes()),
+        momentum(layout.coefficient_count(), 0.0f) {}
+
+  void Run(Isa isa, Transform transform, const std::vector<float>& signal) {
+    EncodeArgs args;
+    args.layout = &layout;
+    args.signal.a = signal.data();
+    args.transform = transform;
+    args.beta = 0.9f;
+    args.momentum = momentum.data();
+    args.payload_layout = &form;
+    args.payload = payload;
+    args.report = &report;
+    ASSERT_TRUE(OpsOf(isa).encode({}, args).ok());
+  }
+  void ExpectSame(const Encoding& wanted) const {
+    EXPECT_EQ(payload, wanted.payload);
+    EXPECT_EQ(Bits(momentum.data(), momentum.size()),
+              Bits(wanted.momentum.data(), wanted.momentum.size()));
+    const auto sums = [](const EncodeReport& r) {
+      return std::array{std::bit_cast<uint64_t>(r.signal_square_sum),
+                        std::bit_cast<uint64_t>(r.momentum_square_sum),
+                        std::bit_cast<uint64_t>(r.sent_square_sum), uint64_t{r.nonfinite_tile}};
+    };
+    EXPECT_EQ(sums(report), sums(wanted.report));
+  }
+
+  const Layout layout = *Layout::Create({.tensors = {{"a", {64, 180}}}}, {});
+  const PayloadLayout form;
+  std::vector<std::byte> payload;
+  std::vector<float> momentum;
+  EncodeReport report;
+};
+
+// A thread keeps the threshold of the last tile's selection, and begins there.
+TEST_P(CpuTile, EncodesTheSameBitsWhateverItsThreadEncodedBefore) {
+  const size_t n = Encoding(1).layout.parameter_count();
+  std::vector<Input> inputs = Inputs(static_cast<uint32_t>(n));
+  inputs.push_back({"not finite", std::vector<float>(n, std::numeric_limits<float>::infinity())});
+  for (const uint16_t k : {8, 64, 700, 3500}) {
+    for (const Transform transform : {Transform::kNone, Transform::kDct}) {
+      for (const Input& input : inputs) {
+        Encoding wanted(k);
+        std::thread([&] { wanted.Run(GetParam(), transform, input.values); }).join();
+        for (const Input& before : inputs) {
+          SCOPED_TRACE(std::to_string(k) + " of " + input.name + " after " + before.name);
+          Encoding first(k), got(k);
+          std::thread([&] {
+            first.Run(GetParam(), transform, before.values);
+            got.Run(GetParam(), transform, input.values);
+          }).join();
+          got.ExpectSame(wanted);
+          if (HasFailure()) return;
+        }
+      }
+    }
   }
 }
 
