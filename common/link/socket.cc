@@ -23,6 +23,9 @@ constexpr int kRefusalsPerReceiveMax = 256;
 // In which a connection has to be through its handshake.
 constexpr absl::Duration kHandshakeMax = absl::Seconds(5);
 
+// After which a path that silently died (a machine gone, a firewall's state lost) is noticed.
+constexpr absl::Duration kSilenceMax = absl::Seconds(40);
+
 // All sockets of a process share one context, that is one set of threads for input and output, as
 // long as there is a socket.
 std::shared_ptr<zmq::context_t> SharedContext(int io_threads) {
@@ -91,15 +94,13 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
   // not even with a refusal. The system would go on trying it for two minutes, whereas the next
   // attempt looks the name up anew.
   socket_.set(zmq::sockopt::connect_timeout, 3000);
-  // A path that silently died (a machine gone, a firewall's state lost) is noticed within 40 s.
-  socket_.set(zmq::sockopt::heartbeat_ivl, 10'000);
-  socket_.set(zmq::sockopt::heartbeat_timeout, 30'000);
   if (routes_) {
     socket_.set(zmq::sockopt::router_mandatory, true);
     socket_.set(zmq::sockopt::router_handover, false);
     // Who connects and says nothing is let go.
     socket_.set(zmq::sockopt::handshake_ivl, Milliseconds(kHandshakeMax));
   }
+  NoticeSilence();
   if (options.keys.empty()) return;
   SetKey(socket_, ZMQ_CURVE_SECRETKEY, options.keys.secret_key);
   SetKey(socket_, ZMQ_CURVE_PUBLICKEY, options.keys.public_key);
@@ -113,6 +114,24 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
       socket_.handle(), door_->monitor.c_str(),
       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
   doorkeeper_->Watch(door_);
+}
+
+// Two ends that both ask each other every ten seconds cost a percent of what a worker on a slow
+// link sends. So who connected asks by ZeroMQ's heartbeat, which a proxy between the two cannot
+// answer, and the other end leaves it to TCP, which asks on an idle connection alone.
+void LinkSocket::NoticeSilence() {
+  if (!routes_) {
+    socket_.set(zmq::sockopt::heartbeat_ivl, Milliseconds(kSilenceMax / 2));
+    socket_.set(zmq::sockopt::heartbeat_timeout, Milliseconds(kSilenceMax / 2));
+    return;
+  }
+  constexpr int kProbes = 4;
+  const auto idle_seconds = static_cast<int>(absl::ToInt64Seconds(kSilenceMax / 2));
+  socket_.set(zmq::sockopt::tcp_keepalive, 1);
+  socket_.set(zmq::sockopt::tcp_keepalive_idle, idle_seconds);
+  socket_.set(zmq::sockopt::tcp_keepalive_intvl, idle_seconds / kProbes);
+  socket_.set(zmq::sockopt::tcp_keepalive_cnt, kProbes);
+  socket_.set(zmq::sockopt::tcp_maxrt, Milliseconds(kSilenceMax));  // of what is not acknowledged
 }
 
 LinkSocket::~LinkSocket() {

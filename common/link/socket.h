@@ -58,6 +58,7 @@ class LinkSocket {
   absl::Status CheckSender(const FrameHeader& header, const char* user_id);
   // Of a message's first part: false, the queue is full.
   bool TakesFirst(zmq::message_t part, zmq::send_flags flags);
+  void NoticeSilence();
   void CountSent(const PeerId* peer, const SealedFrame& frame);
   void CountReceived(const Message& message);
   // Where the frames of a peer are counted apart; null if they are not. Begins to, if it may.
