@@ -13,13 +13,7 @@
 #include "common/security/credentials.h"
 
 namespace longwave {
-namespace {
-
-std::string In(const std::string& folder, const char* file) {
-  return absl::StrCat(folder, "/", file);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 absl::Status MakeCertificate(const CertificateMakeOptions& options) {
   absl::Duration life;
@@ -43,7 +37,7 @@ absl::Status MakeCertificate(const CertificateMakeOptions& options) {
   if (identities.empty()) {
     // Its own has it, perhaps with another beside it.
     if (options.authority.empty()) return absl::OkStatus();
-    return WriteTextFile(In(options.folder, kAuthorityFile), authority->certificate(),
+    return WriteTextFile(FileIn(options.folder, kAuthorityFile), authority->certificate(),
                          Secrecy::kPublic);
   }
   LONGWAVE_ASSIGN_OR_RETURN(

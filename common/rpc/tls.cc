@@ -64,13 +64,9 @@ class RoleVerifier final : public tls::ExternalCertificateVerifier {
   const Role wanted_;
 };
 
-std::string In(const std::string& folder, const char* file) {
-  return absl::StrCat(folder, "/", file);
-}
-
 std::shared_ptr<tls::CertificateProviderInterface> FollowFiles(const std::string& folder) {
   return std::make_shared<tls::FileWatcherCertificateProvider>(
-      In(folder, kKeyFile), In(folder, kCertificateFile), In(folder, kAuthorityFile),
+      FileIn(folder, kKeyFile), FileIn(folder, kCertificateFile), FileIn(folder, kAuthorityFile),
       kFilesFollowedSeconds);
 }
 

@@ -18,10 +18,6 @@
 namespace longwave {
 namespace {
 
-std::string In(const std::string& folder, const char* file) {
-  return absl::StrCat(folder, "/", file);
-}
-
 absl::Status WriteAll(int fd, std::string_view content) {
   while (!content.empty()) {
     const ssize_t written = write(fd, content.data(), content.size());
@@ -34,6 +30,14 @@ absl::Status WriteAll(int fd, std::string_view content) {
 }
 
 }  // namespace
+
+std::string FileIn(const std::string& folder, std::string_view file) {
+  return absl::StrCat(folder, "/", absl::string_view(file.data(), file.size()));
+}
+
+bool FileIsThere(const std::string& path) {
+  return !absl::IsNotFound(ReadTextFile(path, 0).status());
+}
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t bytes_max) {
   std::ifstream in(path, std::ios::binary);
@@ -88,7 +92,7 @@ absl::StatusOr<Credentials> ReadCredentials(const std::string& folder) {
   for (auto [file, text] : {std::pair{kAuthorityFile, &credentials.authority},
                             std::pair{kCertificateFile, &credentials.certificate},
                             std::pair{kKeyFile, &credentials.key}}) {
-    absl::StatusOr<std::string> content = ReadTextFile(In(folder, file));
+    absl::StatusOr<std::string> content = ReadTextFile(FileIn(folder, file));
     if (!content.ok()) {
       return absl::Status(
           content.status().code(),
@@ -113,10 +117,11 @@ absl::Status MakeSecretFolder(const std::string& folder) {
 
 absl::Status WriteCredentials(const std::string& folder, const Credentials& credentials) {
   LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
-  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(In(folder, kKeyFile), credentials.key, Secrecy::kSecret));
   LONGWAVE_RETURN_IF_ERROR(
-      WriteTextFile(In(folder, kAuthorityFile), credentials.authority, Secrecy::kPublic));
-  return WriteTextFile(In(folder, kCertificateFile), credentials.certificate, Secrecy::kPublic);
+      WriteTextFile(FileIn(folder, kKeyFile), credentials.key, Secrecy::kSecret));
+  LONGWAVE_RETURN_IF_ERROR(
+      WriteTextFile(FileIn(folder, kAuthorityFile), credentials.authority, Secrecy::kPublic));
+  return WriteTextFile(FileIn(folder, kCertificateFile), credentials.certificate, Secrecy::kPublic);
 }
 
 absl::StatusOr<CertificateInfo> CheckCredentials(const std::string& folder,
@@ -153,8 +158,8 @@ absl::StatusOr<Credentials> MakeCredentials(const Authority& authority,
 
 absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& folder) {
   LONGWAVE_ASSIGN_OR_RETURN(const std::string certificate,
-                            ReadTextFile(In(folder, kAuthorityFile)));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string key, ReadTextFile(In(folder, kAuthorityKeyFile)));
+                            ReadTextFile(FileIn(folder, kAuthorityFile)));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string key, ReadTextFile(FileIn(folder, kAuthorityKeyFile)));
   auto authority = Authority::Load(certificate, key);
   if (authority.ok()) return authority;
   return absl::FailedPreconditionError(
@@ -164,8 +169,8 @@ absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& fold
 absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string& folder,
                                                                absl::Time now) {
   constexpr char kLabel[] = "longwave authority";
-  const std::string certificate_file = In(folder, kAuthorityFile);
-  const std::string key_file = In(folder, kAuthorityKeyFile);
+  const std::string certificate_file = FileIn(folder, kAuthorityFile);
+  const std::string key_file = FileIn(folder, kAuthorityKeyFile);
   const absl::StatusOr<std::string> key = ReadTextFile(key_file);
   const bool has_certificate = !absl::IsNotFound(ReadTextFile(certificate_file).status());
   if (!absl::IsNotFound(key.status()) && has_certificate) return LoadAuthority(folder);

@@ -32,6 +32,11 @@ struct Credentials {
   std::string key;
 };
 
+// FOLDER/FILE.
+std::string FileIn(const std::string& folder, std::string_view file);
+// False: there is none. One that cannot be read is there.
+bool FileIsThere(const std::string& path);
+
 // More than a file of these folders has.
 inline constexpr size_t kTextFileBytesMax = 1 << 20;
 // NotFound, PermissionDenied; InvalidArgument: it has more than bytes_max.

@@ -16,18 +16,12 @@
 namespace longwave {
 namespace {
 
-std::string In(const std::string& folder, const char* file) {
-  return absl::StrCat(folder, "/", file);
-}
-
 std::string SubjectOf(const Identity& identity) {
   return identity.role == Role::kShard ? absl::StrCat("shard/", identity.shard)
                                        : absl::StrCat("worker/", identity.worker);
 }
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
-
-bool IsThere(const std::string& path) { return !absl::IsNotFound(ReadTextFile(path).status()); }
 
 // Whom the run trusts by now.
 struct Trusted {
@@ -40,7 +34,8 @@ struct Trusted {
 };
 absl::StatusOr<Trusted> ReadTrusted(const std::string& credentials) {
   Trusted trusted;
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(In(credentials, kAuthorityFile)));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string text,
+                            ReadTextFile(FileIn(credentials, kAuthorityFile)));
   LONGWAVE_ASSIGN_OR_RETURN(trusted.certificates, CertificatesAlone(text));
   LONGWAVE_ASSIGN_OR_RETURN(trusted.trust, Trust::Create(trusted.certificates));
   return trusted;
@@ -48,10 +43,10 @@ absl::StatusOr<Trusted> ReadTrusted(const std::string& credentials) {
 
 absl::Status MakeOwnCredentials(const Admission::Options& options, const Authority& authority,
                                 const Validity& validity) {
-  const std::string operator_folder = In(options.credentials, "operator");
+  const std::string operator_folder = FileIn(options.credentials, "operator");
   for (const auto& [folder, identity] : {std::pair{options.credentials, CoordinatorIdentity()},
                                          std::pair{operator_folder, OperatorIdentity()}}) {
-    if (IsThere(In(folder, kCertificateFile)) &&
+    if (FileIsThere(FileIn(folder, kCertificateFile)) &&
         CheckCredentials(folder, identity, absl::Now()).ok())
       continue;
     const bool is_server = identity.role == Role::kCoordinator;
@@ -135,7 +130,7 @@ absl::StatusOr<std::shared_ptr<const Authority>> Admission::Signer() const {
   return absl::FailedPreconditionError(
       absl::StrCat("this coordinator cannot issue certificates: ca.key in ", options_.authority,
                    " is of the authority ", Hex(std::span(authority->info().fingerprint).first(6)),
-                   ", which ", In(options_.credentials, kAuthorityFile),
+                   ", which ", FileIn(options_.credentials, kAuthorityFile),
                    " does not trust; wanted the key of one that it does (security.authority)"));
 }
 
@@ -199,7 +194,8 @@ absl::StatusOr<std::string> Admission::RenewCertificate(const CertificateInfo& c
 absl::StatusOr<std::string> Admission::RenewOwn(const Identity& identity, const std::string& folder,
                                                 const std::string& request) const {
   LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
-  LONGWAVE_ASSIGN_OR_RETURN(const std::string known, ReadTextFile(In(folder, kCertificateFile)));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string known,
+                            ReadTextFile(FileIn(folder, kCertificateFile)));
   LONGWAVE_ASSIGN_OR_RETURN(const CertificateInfo info, ReadCertificate(known));
   return signer->Issue(request, {identity}, info.hosts, NewValidity());
 }

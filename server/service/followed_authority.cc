@@ -13,20 +13,14 @@ namespace {
 
 constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
-std::string In(const std::string& folder, const char* file) {
-  return absl::StrCat(folder, "/", file);
-}
-
-bool IsThere(const std::string& path) { return !absl::IsNotFound(ReadTextFile(path).status()); }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FollowedAuthority>> FollowedAuthority::Open(
     const std::string& folder, const std::string& credentials) {
   std::unique_ptr<FollowedAuthority> followed(new FollowedAuthority(folder));
-  const bool has_key = IsThere(In(folder, kAuthorityKeyFile));
-  if (has_key ||
-      !(IsThere(In(folder, kAuthorityFile)) || IsThere(In(credentials, kAuthorityFile)))) {
+  const bool has_key = FileIsThere(FileIn(folder, kAuthorityKeyFile));
+  if (has_key || !(FileIsThere(FileIn(folder, kAuthorityFile)) ||
+                   FileIsThere(FileIn(credentials, kAuthorityFile)))) {
     LONGWAVE_ASSIGN_OR_RETURN(followed->authority_, LoadOrMakeAuthority(folder, absl::Now()));
     if (!has_key) Log(LogLevel::kInfo, absl::StrCat("made the run's authority in ", folder));
   }
@@ -35,7 +29,7 @@ absl::StatusOr<std::unique_ptr<FollowedAuthority>> FollowedAuthority::Open(
 }
 
 FollowedAuthority::Stamps FollowedAuthority::Look() const {
-  return {StampOf(In(folder_, kAuthorityFile)), StampOf(In(folder_, kAuthorityKeyFile))};
+  return {StampOf(FileIn(folder_, kAuthorityFile)), StampOf(FileIn(folder_, kAuthorityKeyFile))};
 }
 
 std::shared_ptr<const Authority> FollowedAuthority::Get() {
