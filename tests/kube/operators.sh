@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Prometheus operator, its config reloader and a Prometheus that finds its targets in Kubernetes (Debian's
-# does not), as they are published as Go modules, into FOLDER, and puts the operator's custom resources into
-# FOLDER/crds:   tests/kube/operators.sh FOLDER
+# Builds the Prometheus operator, its config reloader, a Prometheus that finds its targets in Kubernetes (Debian's does
+# not), and cert-manager's controller, as they are published as Go modules, into FOLDER, and puts their custom resources
+# into FOLDER/crds and FOLDER/cert-manager-crds:   tests/kube/operators.sh FOLDER
 set -euo pipefail
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
@@ -9,33 +9,55 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export GOFLAGS=-mod=mod CGO_ENABLED=0
 
-# build MODULE VERSION COMMAND…: programs of a module, in a module of our own: one that replaces its own parts by
-# folders which its archive lacks takes the published ones as a dependency.
-build() {
-  local module=$1 version=$2 programs=() command
-  shift 2
-  for command; do [ -x "$folder/$command" ] || programs+=("$module/cmd/$command"); done
-  ((${#programs[@]})) || return 0
-  mkdir -p "$work/$version"
-  cd "$work/$version"
-  printf 'module programs\n\ngo 1.23.0\n\nrequire %s %s\n' "$module" "$version" >go.mod
-  { printf '//go:build tools\n\npackage tools\n\n'; printf 'import _ "%s"\n' "${programs[@]}"; } >tools.go
-  go mod tidy >log 2>&1 || { tail -3 log >&2; return 1; }
-  sources=$(go list -m -f '{{.Dir}}' "$module")
-  if [ -d "$sources/plugins" ]; then
-    # Of Prometheus' ways to find targets, that of Kubernetes: the others are the kits of every cloud.
-    cp -r "$sources" sources
-    chmod -R u+w sources
-    printf 'package plugins\n\nimport _ "%s/discovery/kubernetes"\n' "$module" >sources/plugins/plugins.go
-    go mod edit -replace "$module=./sources"
-  fi
-  go build -o "$folder/" "${programs[@]}"
+# sources_of MODULE VERSION: where they are.
+sources_of() {
+  go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'
 }
 
-build github.com/prometheus-operator/prometheus-operator v0.81.0 operator prometheus-config-reloader
-if [ ! -d "$folder/crds" ]; then
-  cp -r "$sources/example/prometheus-operator-crd" "$work/crds"
-  chmod -R u+w "$work/crds"
-  mv "$work/crds" "$folder/crds"
-fi
-build github.com/prometheus/prometheus v0.54.1 prometheus
+# As a dependency of a module of our own: its own replaces parts of itself by folders that its archive lacks.
+build_operator() {
+  [ -x "$folder/operator" ] && [ -x "$folder/prometheus-config-reloader" ] && [ -d "$folder/crds" ] && return
+  local module=github.com/prometheus-operator/prometheus-operator version=v0.81.0
+  local commands=("$module/cmd/operator" "$module/cmd/prometheus-config-reloader")
+  mkdir "$work/operator"
+  cd "$work/operator"
+  printf 'module programs\n\ngo 1.23.0\n\nrequire %s %s\n' $module $version >go.mod
+  { printf '//go:build tools\n\npackage tools\n\n'; printf 'import _ "%s"\n' "${commands[@]}"; } >tools.go
+  go mod tidy >log 2>&1 || { tail -3 log >&2; return 1; }
+  go build -o "$folder/" "${commands[@]}"
+  mkdir -p "$folder/crds"
+  cp "$(sources_of $module $version)"/example/prometheus-operator-crd/*.yaml "$folder/crds/"
+}
+
+# build_of MODULE VERSION COMMAND TO: in a copy of its sources, in which replacements of its own are made.
+build_of() {
+  local copy
+  copy=$work/$(basename "$1")
+  cp -r "$(sources_of "$1" "$2")" "$copy"
+  chmod -R u+w "$copy"
+  if [ -d "$copy/plugins" ]; then
+    # Of Prometheus' ways to find targets, that of Kubernetes: the others are the kits of every cloud.
+    printf 'package plugins\n\nimport _ "%s/discovery/kubernetes"\n' "$1" >"$copy/plugins/plugins.go"
+  fi
+  (cd "$copy" && go build -o "$4" "./cmd/$3")
+}
+
+build_prometheus() {
+  [ -x "$folder/prometheus" ] || build_of github.com/prometheus/prometheus v0.54.1 prometheus "$folder/prometheus"
+}
+
+# The last version that has its controller in the module itself.
+build_cert_manager() {
+  local module=github.com/cert-manager/cert-manager version=v1.11.5
+  [ -x "$folder/cert-manager" ] || build_of $module $version controller "$folder/cert-manager"
+  local crd
+  mkdir -p "$folder/cert-manager-crds"
+  for crd in "$(sources_of $module $version)"/deploy/crds/crd-*.yaml; do
+    # A template of a chart; without the chart's lines it is plain.
+    grep -v '{{' "$crd" >"$folder/cert-manager-crds/${crd##*/}"
+  done
+}
+
+build_operator
+build_prometheus
+build_cert_manager

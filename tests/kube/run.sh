@@ -9,8 +9,8 @@
 # that brings an image of buildah's store to the cluster (it is called with the image's name), or the images are
 # there already under LONGWAVE_IMAGES (a prefix) and LONGWAVE_TAG.
 #
-# LONGWAVE_KEEP=1 leaves the cluster when it is over. LONGWAVE_OPERATORS=1 also runs the Prometheus operator, which is
-# built from its Go module at the first call.
+# LONGWAVE_KEEP=1 leaves the cluster when it is over. LONGWAVE_OPERATORS=1 also runs the Prometheus operator, and
+# cert-manager as who issues the certificates; they are built from their Go modules at the first call.
 #
 # Ends with `N passed, N failed`; status 77 and a reason where no cluster can be had.
 set -euo pipefail
@@ -98,12 +98,12 @@ else
   tag=${LONGWAVE_TAG:?the tag of the images, or LONGWAVE_LOAD, a command that loads them}
 fi
 
-# The operator's own Prometheus is a quarter of an hour of building more: where it is asked for, or built already.
+# A quarter of an hour of building more: where they are asked for, or built already.
 operators=
 if [ -n "$load" ] && { [ -n "${LONGWAVE_OPERATORS:-}" ] ||
-  [ -x "${XDG_CACHE_HOME:-$HOME/.cache}/longwave-operators/prometheus" ]; }; then
+  [ -x "${XDG_CACHE_HOME:-$HOME/.cache}/longwave-operators/cert-manager" ]; }; then
   operators=${XDG_CACHE_HOME:-$HOME/.cache}/longwave-operators
-  note 'the Prometheus operator, from its Go module'
+  note 'the Prometheus operator and cert-manager, from their Go modules'
   tests/kube/operators.sh "$operators" || { echo 'without it: it could not be built'; operators=; }
 fi
 

@@ -1,6 +1,7 @@
 """What is done to a release while it trains, and what must hold at the end; tests/kube/run.sh starts it."""
 
 import argparse
+import contextlib
 import json
 import pathlib
 import re
@@ -8,6 +9,7 @@ import sys
 import time
 
 import monitoring
+from cert_manager import CertManager
 from cluster import Checks, Failed, Hopeless, Namespace, command, wait_until
 from scraping import HostPrometheus
 
@@ -188,20 +190,21 @@ def run(options, checks):
     if options.load:
         for part in ("server", "worker"):
             command(options.load, f"localhost/longwave-{part}:{options.tag}")
-    operated = None
-    if options.operators:
-        print("== the Prometheus operator", flush=True)
-        operated = monitoring.ClusterPrometheus(work, options.operators, options.load)
-        settings += ["metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true",
-                     "metrics.serviceMonitor.interval=5s", "metrics.serviceMonitor.scrapeTimeout=4s"]
-    try:
-        train(release, operated, first, quiet, options, checks)
-    finally:
-        if operated:
-            operated.close()
+    with contextlib.ExitStack() as operators:
+        operated = issuer = None
+        if options.operators:
+            print("== the Prometheus operator and cert-manager", flush=True)
+            operated = operators.enter_context(contextlib.closing(
+                monitoring.ClusterPrometheus(work, options.operators, options.load)))
+            settings += ["metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true",
+                         "metrics.serviceMonitor.interval=5s", "metrics.serviceMonitor.scrapeTimeout=4s"]
+            if options.security == "on":
+                issuer = operators.enter_context(contextlib.closing(CertManager(work, options.operators)))
+                settings.append("security.source=certManager")
+        train(release, operated, issuer, first, quiet, options, checks)
 
 
-def train(release, operated, first, quiet, options, checks):
+def train(release, operated, issuer, first, quiet, options, checks):
     """Installs the release, disturbs it until its run is over, and holds it to the quiet run."""
     namespace, work = release.namespace, options.work
     print("== the release", flush=True)
@@ -212,6 +215,8 @@ def train(release, operated, first, quiet, options, checks):
     begin = time.monotonic()
     release.settings.append(f"config.run.steps={options.steps}")
     release.helm("install")
+    if issuer:
+        checks.attempt("cert-manager issues the release's certificates", lambda: issuer.await_issued(namespace))
 
     def first_round():
         release.await_round(1, 300)
@@ -293,7 +298,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, required=True, help="an empty folder")
     parser.add_argument("--load", help="a command that brings an image of buildah's store to the cluster")
     parser.add_argument("--operators", type=pathlib.Path,
-                        help="folder of operators.sh: the Prometheus operator runs, too (needs --load)")
+                        help="folder of operators.sh: the Prometheus operator and cert-manager run, too (needs --load)")
     parser.add_argument("--security", default="on", choices=("on", "off"))
     parser.add_argument("--steps", type=int, default=960)
     parser.add_argument("--keep", action="store_true", help="leave release and namespace when it is over")
