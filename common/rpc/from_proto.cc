@@ -330,6 +330,7 @@ absl::StatusOr<ShardHeartbeat> FromProto(const v1::ShardHeartbeatRequest& messag
       value.snapshots.push_back(Read(snapshot));
     }
   }
+  value.expelled_version = message.expelled_version();
   return checks.Return(std::move(value));
 }
 
@@ -342,6 +343,12 @@ absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& 
   if (checks.AtMost("verdicts", message.verdicts_size(), kSegmentsMax)) {
     for (const v1::SnapshotVerdict& verdict : message.verdicts()) {
       value.verdicts.push_back(Read(verdict));
+    }
+  }
+  if (message.has_expelled()) {
+    value.expelled = ExpelledWorkers{.version = message.expelled().version(), .names = {}};
+    for (const std::string& name : message.expelled().names()) {
+      value.expelled->names.push_back(checks.Text("expelled", name));
     }
   }
   LONGWAVE_RETURN_IF_ERROR(checks.status());

@@ -222,6 +222,7 @@ std::string CoordinatorHandler::WorkerName(uint32_t) { return ""; }
 std::optional<CallRefusal> CoordinatorHandler::Admit(const CertificateInfo&) {
   return std::nullopt;
 }
+std::optional<CallRefusal> ShardHandler::Admit(const CertificateInfo&) { return std::nullopt; }
 absl::StatusOr<std::string> CoordinatorHandler::GetAuthority() { return NotSecured(); }
 absl::StatusOr<JoinAnswer> CoordinatorHandler::Join(const JoinWish&) { return NotSecured(); }
 absl::StatusOr<std::string> CoordinatorHandler::RenewCertificate(const CertificateInfo&,

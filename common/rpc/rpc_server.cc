@@ -120,6 +120,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
                                                             ShardHandler* handler,
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
+  guard.SetAdmit([handler](const CertificateInfo& caller) { return handler->Admit(caller); });
   return GrpcServer::Start(address, options, MakeShardService(handler, guard),
                            MakeProbeService(guard));
 }

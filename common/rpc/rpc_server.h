@@ -56,6 +56,8 @@ class ShardHandler {
   virtual ~ShardHandler() = default;
 
   virtual absl::StatusOr<ShardReport> GetStatus() = 0;
+  // As the coordinator's. Called from many threads at once.
+  virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller);
 };
 
 struct RpcServerOptions {

@@ -226,6 +226,7 @@ v1::ShardHeartbeatRequest ToProto(const ShardHeartbeat& value) {
   message.set_failure(Sentence(value.failure));
   message.set_trouble(Sentence(value.trouble));
   for (const SnapshotHash& snapshot : value.snapshots) Fill(snapshot, message.add_snapshots());
+  message.set_expelled_version(value.expelled_version);
   return message;
 }
 
@@ -236,6 +237,12 @@ v1::ShardHeartbeatResponse ToProto(const ShardHeartbeatReply& value) {
   if (value.membership.has_value()) Fill(*value.membership, message.mutable_membership());
   if (value.manifest.has_value()) *message.mutable_manifest() = ToProto(*value.manifest);
   for (const SnapshotVerdict& verdict : value.verdicts) Fill(verdict, message.add_verdicts());
+  if (value.expelled.has_value()) {
+    message.mutable_expelled()->set_version(value.expelled->version);
+    for (const std::string& name : value.expelled->names) {
+      message.mutable_expelled()->add_names(name);
+    }
+  }
   return message;
 }
 

@@ -118,6 +118,11 @@ std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& ri
   return refuse(Describe(OperatorIdentity()));
 }
 
+CallRefusal RefuseExpelled(const Identity& worker) {
+  return {Refusal::kExpelled, absl::PermissionDeniedError(
+                                  absl::StrCat(Describe(worker), " was expelled from this run"))};
+}
+
 absl::StatusOr<std::unique_ptr<CallerBook>> CallerBook::Open(const std::string& authority_file) {
   auto book = std::make_unique<FileCallerBook>(authority_file);
   LONGWAVE_RETURN_IF_ERROR(book->Reload());

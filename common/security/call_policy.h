@@ -38,6 +38,9 @@ struct CallRefusal {
 std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& rights,
                                      const std::vector<Identity>& caller);
 
+// Of a caller that was expelled.
+CallRefusal RefuseExpelled(const Identity& worker);
+
 // Who holds the certificates that callers show, read and verified once each while they stay the
 // same; thread-safe. Follows the authority's file.
 class CallerBook {

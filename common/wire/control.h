@@ -211,6 +211,14 @@ struct ShardHeartbeat {
   std::string failure;                  // it cannot go on at all
   std::string trouble;                  // it takes no pushes for now: a full disk
   std::vector<SnapshotHash> snapshots;  // that wait for a verdict
+  uint64_t expelled_version = 0;        // of the list that it has; 0: none
+};
+
+// All workers that were expelled. The version is a word that no other list has.
+struct ExpelledWorkers {
+  uint64_t version = 0;
+  std::vector<std::string> names;
+  bool operator==(const ExpelledWorkers&) const = default;
 };
 
 struct ShardHeartbeatReply {
@@ -219,6 +227,7 @@ struct ShardHeartbeatReply {
   std::optional<Membership> membership;
   std::optional<Manifest> manifest;
   std::vector<SnapshotVerdict> verdicts;
+  std::optional<ExpelledWorkers> expelled;
 };
 
 struct RoundRecord {

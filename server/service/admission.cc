@@ -262,19 +262,16 @@ absl::StatusOr<std::vector<TokenStatus>> Admission::Expel(const std::string& wor
 }
 
 std::optional<CallRefusal> Admission::WhyNot(const Identity& identity, const KeyHash& key) const {
-  const auto refuse = [&](Refusal reason, absl::string_view why) {
-    return CallRefusal{reason,
-                       absl::PermissionDeniedError(absl::StrCat(Describe(identity), " ", why))};
-  };
   const bool is_worker = identity.role == Role::kWorker;
-  if (is_worker && book_.IsExpelled(identity.worker))
-    return refuse(Refusal::kExpelled, "was expelled from this run");
+  if (is_worker && book_.IsExpelled(identity.worker)) return RefuseExpelled(identity);
   if (!is_worker && identity.role != Role::kShard) return std::nullopt;
   const std::optional<KeyHash> owner = book_.OwnerOf(SubjectOf(identity));
   if (!owner || *owner == key) return std::nullopt;
-  return refuse(Refusal::kWrongName,
-                "is another key's now, which a token has let in under that name; wanted that key, "
-                "or a new token for the name");
+  return CallRefusal{
+      Refusal::kWrongName,
+      absl::PermissionDeniedError(absl::StrCat(
+          Describe(identity), " is another key's now, which a token has let in under that name; ",
+          "wanted that key, or a new token for the name"))};
 }
 
 std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) const {
@@ -291,8 +288,13 @@ std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) const
 absl::Status Admission::CheckWorker(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   if (!book_.IsExpelled(name)) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(Describe(WorkerIdentity(name)), " was expelled from this run"));
+  return RefuseExpelled(WorkerIdentity(name)).status;
+}
+
+std::optional<ExpelledWorkers> Admission::Expelled(uint64_t known_version) const {
+  const std::lock_guard lock(mutex_);
+  if (known_version == expelled_version_) return std::nullopt;
+  return ExpelledWorkers{expelled_version_, {book_.expelled().begin(), book_.expelled().end()}};
 }
 
 absl::Status Admission::Keep(AdmissionBook next) {
@@ -311,6 +313,7 @@ absl::Status Admission::Keep(AdmissionBook next) {
     // Nobody hears of what is not on the disk; who asks again may.
     if (!written.ok()) return absl::UnavailableError(written.message());
   }
+  if (next.expelled() != book_.expelled()) ++expelled_version_;
   book_ = std::move(next);
   return absl::OkStatus();
 }

@@ -10,12 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/random_word.h"
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
 #include "common/rpc/admission.h"
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
 #include "common/security/identity.h"
+#include "common/wire/control.h"
 #include "server/security/admission_book.h"
 #include "server/service/followed_authority.h"
 
@@ -62,6 +64,8 @@ class Admission {
   std::optional<CallRefusal> Admit(const CertificateInfo& caller) const;
   // PermissionDenied: the worker was expelled.
   absl::Status CheckWorker(const std::string& name) const;
+  // All that were, unless this is the version that is known.
+  std::optional<ExpelledWorkers> Expelled(uint64_t known_version) const;
 
  private:
   Admission(const Options& options, std::unique_ptr<FollowedAuthority> authority,
@@ -79,6 +83,7 @@ class Admission {
   const std::unique_ptr<FollowedAuthority> authority_;
   mutable std::mutex mutex_;
   AdmissionBook book_;
+  uint64_t expelled_version_ = RandomWord();  // of the list in book_; another in each process
 };
 
 }  // namespace longwave

@@ -187,6 +187,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     LONGWAVE_ASSIGN_OR_RETURN(ShardHeartbeatReply reply, Ask<ShardHeartbeatReply>(heartbeat, lock));
     series_.Heard(heartbeat);
     if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();
+    if (admission_ != nullptr) reply.expelled = admission_->Expelled(heartbeat.expelled_version);
     return reply;
   }
 

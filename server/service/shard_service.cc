@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
 #include "common/security/certificate_metric.h"
+#include "server/service/expelled_list.h"
 #include "server/service/process_security.h"
 #include "server/service/shard_data_plane.h"
 #include "server/service/shard_memory.h"
@@ -163,6 +165,10 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                        .secured = security_->is_on()};
   }
 
+  std::optional<CallRefusal> Admit(const CertificateInfo& caller) override {
+    return expelled_.Admit(caller);
+  }
+
   // Until the coordinator has answered; OK also if `stop` came first.
   absl::Status Register(const std::stop_token& stop) {
     const RegisterShard request{
@@ -235,7 +241,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                                  .state = condition.state,
                                                  .failure = std::string(failure.message()),
                                                  .trouble = std::move(condition.trouble),
-                                                 .snapshots = std::move(condition.snapshots)});
+                                                 .snapshots = std::move(condition.snapshots),
+                                                 .expelled_version = expelled_.version()});
       if (!reply.ok() && !absl::IsUnavailable(reply.status())) return reply.status();
       // Once the coordinator has been told, and after a while also if it cannot be.
       const bool gave_up = MonotonicNow() - answered_at > kCallDeadline * 3;
@@ -273,6 +280,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   // True if there was something new in the answer.
   bool Learn(const ShardHeartbeatReply& reply) {
     bool learned = false;
+    if (reply.expelled.has_value()) expelled_.Set(*reply.expelled);
     if (knows_manifest_ && !reply.verdicts.empty()) data_.SetVerdicts(reply.verdicts);
     if (reply.manifest.has_value() && !knows_manifest_) {
       if (const absl::Status begun = Begin(*reply.manifest); !begun.ok()) {
@@ -376,6 +384,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   ShardDataPlane data_;
   const std::shared_ptr<CoordinatorClient> coordinator_;
   std::unique_ptr<CertificateKeeper> keeper_;  // null: nothing is secured
+  ExpelledList expelled_;                      // outlives the server that asks it
   std::unique_ptr<RpcServer> control_;
   std::unique_ptr<HealthServer> health_;  // null: none is wanted
   std::string advertised_data_;

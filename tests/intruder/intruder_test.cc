@@ -173,6 +173,27 @@ TEST_F(Intruder, AnExpelledWorkerIsOutAndStaysOut) {
   EXPECT_EQ(Join(token, "traitor").code(), absl::StatusCode::kPermissionDenied);
 }
 
+TEST_F(Intruder, AnExpelledWorkerIsRefusedByShardsToo) {
+  const std::string folder = run_->NewFolder();
+  const std::string token = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
+  ASSERT_TRUE(JoinRun(run_->address(), token, "spy", folder).ok());
+  const auto client = run_->ShardAs(0, folder);
+  ASSERT_TRUE(client->GetStatus().ok()) << "a member sees the status";
+  const uint64_t before = run_->ShardRefusals(0, "expelled");
+  ASSERT_TRUE(run_->as_operator().Expel("spy", false).ok());
+  absl::Status status;
+  EXPECT_TRUE(Eventually("the shard hears of it", [&] {
+    status = client->GetStatus().status();
+    return !status.ok();
+  }));
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("was expelled"));
+  EXPECT_GT(run_->ShardRefusals(0, "expelled"), before);
+  EXPECT_THAT(run_->LogOf("shard-0"), HasSubstr("refused (expelled"));
+  ASSERT_TRUE(run_->as_operator().Expel("spy", true).ok());
+  EXPECT_TRUE(Eventually("it may again", [&] { return client->GetStatus().ok(); }));
+}
+
 TEST_F(Intruder, ACertificateIsExchangedWithoutARestart) {
   const std::string folder = run_->Forge(run_->authority(), WorkerIdentity("short-lived"),
                                          {absl::Now() - kHour, absl::Minutes(1)});

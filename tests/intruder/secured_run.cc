@@ -149,17 +149,19 @@ RunStatus SecuredRun::Status() {
   return operator_->GetStatus(std::numeric_limits<uint64_t>::max()).value_or(RunStatus());
 }
 
-ShardReport SecuredRun::ShardStatus(uint32_t shard) {
+std::unique_ptr<ShardClient> SecuredRun::ShardAs(uint32_t shard, const std::string& folder) {
+  std::string address;
   for (const auto& known : Status().shards) {
-    if (known.shard.shard != shard) continue;
-    auto report = ShardClient::Connect(known.shard.control_endpoint, absl::Seconds(20),
-                                       credentials("operator"))
-                      ->GetStatus();
-    EXPECT_TRUE(report.ok()) << report.status();
-    return report.value_or(ShardReport());
+    if (known.shard.shard == shard) address = known.shard.control_endpoint;
   }
-  ADD_FAILURE() << "no shard " << shard;
-  return {};
+  EXPECT_NE(address, "") << "no shard " << shard;
+  return ShardClient::Connect(address, absl::Seconds(20), folder);
+}
+
+ShardReport SecuredRun::ShardStatus(uint32_t shard) {
+  auto report = ShardAs(shard, credentials("operator"))->GetStatus();
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.value_or(ShardReport());
 }
 
 std::string SecuredRun::DataEndpoint(uint32_t shard) {

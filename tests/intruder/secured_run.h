@@ -56,6 +56,7 @@ class SecuredRun {
   std::unique_ptr<CoordinatorClient> As(const std::string& folder) const {
     return CoordinatorClient::Connect(address_, absl::Seconds(20), folder);
   }
+  std::unique_ptr<ShardClient> ShardAs(uint32_t shard, const std::string& folder);
   RunStatus Status();
   ShardReport ShardStatus(uint32_t shard);
   std::string DataEndpoint(uint32_t shard);  // with its key

@@ -47,7 +47,9 @@ struct FakeCoordinator final : CoordinatorHandler {
   absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) override {
     if (!error.ok()) return error;
     shard_heartbeat = heartbeat;
-    return ShardHeartbeatReply{.instruction = Instruction::kStop, .reason = "the end"};
+    return ShardHeartbeatReply{.instruction = Instruction::kStop,
+                               .reason = "the end",
+                               .expelled = ExpelledWorkers{8, {"x", "y"}}};
   }
   absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
     if (!error.ok()) return error;
@@ -124,11 +126,14 @@ TEST_F(CoordinatorRpc, CarriesHeartbeats) {
   EXPECT_EQ(handler_.worker_heartbeat.failure, "the loss is not a number");
   EXPECT_EQ(handler_.worker_heartbeat.rounds.at(0).segment_hashes, (std::vector<uint64_t>{1, 2}));
 
-  const auto shard_reply = client_->Heartbeat(ShardHeartbeat{.shard = 2, .known_epoch = 9});
+  const auto shard_reply =
+      client_->Heartbeat(ShardHeartbeat{.shard = 2, .known_epoch = 9, .expelled_version = 7});
   ASSERT_TRUE(shard_reply.ok()) << shard_reply.status();
   EXPECT_EQ(shard_reply->instruction, Instruction::kStop);
   EXPECT_EQ(shard_reply->reason, "the end");
+  EXPECT_EQ(shard_reply->expelled, (ExpelledWorkers{8, {"x", "y"}}));
   EXPECT_EQ(handler_.shard_heartbeat.known_epoch, 9u);
+  EXPECT_EQ(handler_.shard_heartbeat.expelled_version, 7u);
 }
 
 TEST_F(CoordinatorRpc, TellsTheRunsStatusAndStopsIt) {
