@@ -15,13 +15,13 @@ namespace longwave {
 namespace {
 
 struct Shape {
-  uint32_t low_bits; // of one index
-  size_t high_size;  // bits of the high array
-  size_t total_size; // bits of both, before padding
+  uint32_t low_bits;  // of one index
+  size_t high_size;   // bits of the high array
+  size_t total_size;  // bits of both, before padding
 };
 
 #if LONGWAVE_HAS_AVX512
-bool IsShort(const Shape &shape, size_t k) {
+bool IsShort(const Shape& shape, size_t k) {
   return shape.high_size <= 128 && k <= 64 && shape.low_bits <= 7;
 }
 #endif
@@ -29,106 +29,90 @@ bool IsShort(const Shape &shape, size_t k) {
 Shape ShapeOf(uint32_t n, uint32_t k) {
   LONGWAVE_CHECK(1 <= k && k <= n && n <= 65536);
   Shape shape;
-  // The largest l with k · 2^l <= n, without a division: every tile read passes
-  // here.
+  // The largest l with k · 2^l <= n, without a division: every tile read passes here.
   shape.low_bits = static_cast<uint32_t>(std::bit_width(n) - std::bit_width(k));
   shape.low_bits -= uint64_t{k} << shape.low_bits > n;
-  shape.high_size =
-      k + ((n + (size_t{1} << shape.low_bits) - 1) >> shape.low_bits);
+  shape.high_size = k + ((n + (size_t{1} << shape.low_bits) - 1) >> shape.low_bits);
   shape.total_size = shape.high_size + size_t{k} * shape.low_bits;
   return shape;
 }
 
-// Bits one after the other, least significant first, written by whole words but
-// for the last.
+// Bits one after the other, least significant first, written by whole words but for the last.
 class BitWriter {
-public:
-  explicit BitWriter(std::span<std::byte> out)
-      : to_(out.data()), end_(out.data() + out.size()) {}
+ public:
+  explicit BitWriter(std::span<std::byte> out) : to_(out.data()), end_(out.data() + out.size()) {}
 
   // The `width` lowest bits of `bits`, 0 … 64; those above are zero.
   void Put(uint64_t bits, uint32_t width) {
     word_ |= bits << filled_;
     filled_ += width;
-    if (filled_ < 64)
-      return;
+    if (filled_ < 64) return;
     StoreLe(word_, to_);
     to_ += 8;
     filled_ -= 64;
     word_ = filled_ == 0 ? 0 : bits >> (width - filled_);
   }
   void End() {
-    for (; to_ < end_; ++to_, word_ >>= 8)
-      *to_ = static_cast<std::byte>(word_ & 0xff);
+    for (; to_ < end_; ++to_, word_ >>= 8) *to_ = static_cast<std::byte>(word_ & 0xff);
   }
 
-private:
-  std::byte *to_;
-  std::byte *const end_;
+ private:
+  std::byte* to_;
+  std::byte* const end_;
   uint64_t word_ = 0;
-  uint32_t filled_ = 0; // below 64
+  uint32_t filled_ = 0;  // below 64
 };
 
 // The lowest bits of every index.
-void PutLowBits(std::span<const uint16_t> indices, uint32_t low_bits,
-                BitWriter &writer) {
-  if (low_bits == 0)
-    return;
+void PutLowBits(std::span<const uint16_t> indices, uint32_t low_bits, BitWriter& writer) {
+  if (low_bits == 0) return;
   size_t i = 0;
 #if LONGWAVE_HAS_AVX512
   if (low_bits <= 8 && indices.size() <= kTileSizeMax && UsesAvx512()) {
     std::array<uint64_t, kTileSizeMax / 8> groups;
-    const size_t count =
-        avx512::EliasFanoLowGroups(indices, low_bits, groups.data());
-    for (; i < count; ++i)
-      writer.Put(groups[i], 8 * low_bits);
+    const size_t count = avx512::EliasFanoLowGroups(indices, low_bits, groups.data());
+    for (; i < count; ++i) writer.Put(groups[i], 8 * low_bits);
     i = 8 * count;
   }
 #endif
   const uint32_t mask = (uint32_t{1} << low_bits) - 1;
-  for (; i < indices.size(); ++i)
-    writer.Put(indices[i] & mask, low_bits);
+  for (; i < indices.size(); ++i) writer.Put(indices[i] & mask, low_bits);
 }
 
 // Index after index, with a sentence for what is wrong.
-absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in,
-                          std::span<uint16_t> indices) {
+absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in, std::span<uint16_t> indices) {
   const size_t k = indices.size();
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(k));
   if (in.size() != (shape.total_size + 7) / 8) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("indices: got ", in.size(), " bytes, wanted ",
-                     (shape.total_size + 7) / 8, " for ", k, " of ", n));
+    return absl::InvalidArgumentError(absl::StrCat("indices: got ", in.size(), " bytes, wanted ",
+                                                   (shape.total_size + 7) / 8, " for ", k, " of ",
+                                                   n));
   }
-  // 64 high bits at a time: the position of the i-th set bit, less i, is the
-  // i-th index's high part.
+  // 64 high bits at a time: the position of the i-th set bit, less i, is the i-th index's high
+  // part.
   size_t count = 0;
   size_t low_at = shape.high_size;
   uint32_t next_min = 0;
   for (size_t at = 0; at < shape.high_size; at += 64) {
     uint64_t word = LoadWordAt(in, at / 8);
     const size_t left = shape.high_size - at;
-    if (left < 64)
-      word &= (uint64_t{1} << left) - 1;
+    if (left < 64) word &= (uint64_t{1} << left) - 1;
     for (; word != 0; word &= word - 1, ++count, low_at += shape.low_bits) {
       if (count == k) {
         return absl::InvalidArgumentError(
-            absl::StrCat("indices: got more than ", k,
-                         " high bits, wanted exactly that many"));
+            absl::StrCat("indices: got more than ", k, " high bits, wanted exactly that many"));
       }
-      const size_t high =
-          at + static_cast<size_t>(std::countr_zero(word)) - count;
-      const uint32_t index = static_cast<uint32_t>(high << shape.low_bits) |
-                             LoadBits(in, low_at, shape.low_bits);
+      const size_t high = at + static_cast<size_t>(std::countr_zero(word)) - count;
+      const uint32_t index =
+          static_cast<uint32_t>(high << shape.low_bits) | LoadBits(in, low_at, shape.low_bits);
       if (index >= n) {
         return absl::InvalidArgumentError(
-            absl::StrCat("indices: number ", count, ": got ", index,
-                         ", wanted less than ", n));
+            absl::StrCat("indices: number ", count, ": got ", index, ", wanted less than ", n));
       }
       if (index < next_min) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("indices: number ", count, ": got ", index, " after ",
-                         next_min - 1, ", wanted an increasing order"));
+        return absl::InvalidArgumentError(absl::StrCat("indices: number ", count, ": got ", index,
+                                                       " after ", next_min - 1,
+                                                       ", wanted an increasing order"));
       }
       next_min = index + 1;
       indices[count] = static_cast<uint16_t>(index);
@@ -140,19 +124,17 @@ absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in,
   }
   if (shape.total_size % 8 != 0 &&
       (std::to_integer<uint32_t>(in.back()) >> (shape.total_size % 8)) != 0) {
-    return absl::InvalidArgumentError(
-        "indices: got padding bits that are set, wanted zeros");
+    return absl::InvalidArgumentError("indices: got padding bits that are set, wanted zeros");
   }
   return absl::OkStatus();
 }
 
-// As DecodeSlowly in one pass without exits, for blocks of up to kFastBytes.
-// False where anything is wrong: what and where, DecodeSlowly says.
+// As DecodeSlowly in one pass without exits, for blocks of up to kFastBytes. False where anything
+// is wrong: what and where, DecodeSlowly says.
 constexpr size_t kFastBytes = 1024;
-bool DecodeFast(uint32_t n, const Shape &shape, std::span<const std::byte> in,
+bool DecodeFast(uint32_t n, const Shape& shape, std::span<const std::byte> in,
                 std::span<uint16_t> indices) {
-  std::array<std::byte, kFastBytes + 16>
-      padded; // whole words can be loaded up to its end
+  std::array<std::byte, kFastBytes + 16> padded;  // whole words can be loaded up to its end
   std::memcpy(padded.data(), in.data(), in.size());
   std::memset(padded.data() + in.size(), 0, 16);
   const size_t k = indices.size();
@@ -164,16 +146,11 @@ bool DecodeFast(uint32_t n, const Shape &shape, std::span<const std::byte> in,
   for (size_t at = 0; at < shape.high_size; at += 64) {
     uint64_t word = LoadLe<uint64_t>(padded.data() + at / 8);
     const size_t left = shape.high_size - at;
-    if (left < 64)
-      word &= (uint64_t{1} << left) - 1;
-    if (count + static_cast<size_t>(std::popcount(word)) > k)
-      return false;
+    if (left < 64) word &= (uint64_t{1} << left) - 1;
+    if (count + static_cast<size_t>(std::popcount(word)) > k) return false;
     for (; word != 0; word &= word - 1, ++count, low_at += shape.low_bits) {
-      const uint64_t high =
-          at + static_cast<size_t>(std::countr_zero(word)) - count;
-      const uint64_t low =
-          LoadLe<uint64_t>(padded.data() + low_at / 8) >> (low_at % 8) &
-          low_mask;
+      const uint64_t high = at + static_cast<size_t>(std::countr_zero(word)) - count;
+      const uint64_t low = LoadLe<uint64_t>(padded.data() + low_at / 8) >> (low_at % 8) & low_mask;
       const uint64_t index = high << shape.low_bits | low;
       wrong |= index < next_min;
       next_min = index + 1;
@@ -183,36 +160,28 @@ bool DecodeFast(uint32_t n, const Shape &shape, std::span<const std::byte> in,
   // They increase, so that the last is the largest.
   wrong |= count != k || next_min > n;
   const uint32_t tail_bits = shape.total_size % 8;
-  wrong |= tail_bits != 0 &&
-           (std::to_integer<uint32_t>(in.back()) >> tail_bits) != 0;
+  wrong |= tail_bits != 0 && (std::to_integer<uint32_t>(in.back()) >> tail_bits) != 0;
   return !wrong;
 }
 
-} // namespace
+}  // namespace
 
-uint32_t EliasFanoLowBits(uint32_t n, uint32_t k) {
-  return ShapeOf(n, k).low_bits;
-}
+uint32_t EliasFanoLowBits(uint32_t n, uint32_t k) { return ShapeOf(n, k).low_bits; }
 
-size_t EliasFanoBytes(uint32_t n, uint32_t k) {
-  return (ShapeOf(n, k).total_size + 7) / 8;
-}
+size_t EliasFanoBytes(uint32_t n, uint32_t k) { return (ShapeOf(n, k).total_size + 7) / 8; }
 
-void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices,
-                     std::span<std::byte> out) {
+void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<std::byte> out) {
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(indices.size()));
   LONGWAVE_CHECK(out.size() == (shape.total_size + 7) / 8);
-  // Both arrays as one stream of words: the high bits are set in a word until
-  // the next index lies beyond it, the low bits are shifted in behind them.
+  // Both arrays as one stream of words: the high bits are set in a word until the next index lies
+  // beyond it, the low bits are shifted in behind them.
   BitWriter writer(out);
 #if LONGWAVE_HAS_AVX512
   if (n <= kTileSizeMax && UsesAvx512()) {
     std::array<uint64_t, 2 * kTileSizeMax / 64> words;
-    avx512::EliasFanoHighWords(indices, shape.low_bits, shape.high_size,
-                               words.data());
+    avx512::EliasFanoHighWords(indices, shape.low_bits, shape.high_size, words.data());
     size_t w = 0;
-    for (; 64 * (w + 1) <= shape.high_size; ++w)
-      writer.Put(words[w], 64);
+    for (; 64 * (w + 1) <= shape.high_size; ++w) writer.Put(words[w], 64);
     if (const size_t left = shape.high_size % 64; left > 0) {
       writer.Put(words[w], static_cast<uint32_t>(left));
     }
@@ -231,8 +200,7 @@ void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices,
     }
     word |= uint64_t{1} << (high_at - word_begin);
   }
-  for (; shape.high_size - word_begin > 64; word_begin += 64, word = 0)
-    writer.Put(word, 64);
+  for (; shape.high_size - word_begin > 64; word_begin += 64, word = 0) writer.Put(word, 64);
   writer.Put(word, static_cast<uint32_t>(shape.high_size - word_begin));
   PutLowBits(indices, shape.low_bits, writer);
   writer.End();
@@ -242,19 +210,15 @@ absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
                              std::span<uint16_t> indices) {
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(indices.size()));
 #if LONGWAVE_HAS_AVX512
-  if (n <= kTileSizeMax && UsesAvx512() &&
-      in.size() == (shape.total_size + 7) / 8) {
-    const std::byte *const block = in.data();
-    const bool right =
-        IsShort(shape, indices.size())
-            ? avx512::EliasFanoDecodeShort(
-                  n, static_cast<uint32_t>(indices.size()), shape.low_bits,
-                  shape.high_size, shape.total_size, {&block, 1},
-                  indices.data())
-            : avx512::EliasFanoDecode(n, shape.low_bits, shape.high_size,
-                                      shape.total_size, in, indices);
-    if (right)
-      return absl::OkStatus();
+  if (n <= kTileSizeMax && UsesAvx512() && in.size() == (shape.total_size + 7) / 8) {
+    const std::byte* const block = in.data();
+    const bool right = IsShort(shape, indices.size())
+                           ? avx512::EliasFanoDecodeShort(
+                                 n, static_cast<uint32_t>(indices.size()), shape.low_bits,
+                                 shape.high_size, shape.total_size, {&block, 1}, indices.data())
+                           : avx512::EliasFanoDecode(n, shape.low_bits, shape.high_size,
+                                                     shape.total_size, in, indices);
+    if (right) return absl::OkStatus();
   }
 #endif
   if (in.size() == (shape.total_size + 7) / 8 && in.size() <= kFastBytes &&
@@ -264,23 +228,21 @@ absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
   return DecodeSlowly(n, in, indices);
 }
 
-void EliasFanoDecodeAll(uint32_t n, uint32_t k,
-                        std::span<const std::byte *const> blocks,
-                        uint16_t *indices) {
+void EliasFanoDecodeAll(uint32_t n, uint32_t k, std::span<const std::byte* const> blocks,
+                        uint16_t* indices) {
   const Shape shape = ShapeOf(n, k);
 #if LONGWAVE_HAS_AVX512
   if (IsShort(shape, k) && n <= kTileSizeMax && UsesAvx512()) {
-    LONGWAVE_CHECK(
-        avx512::EliasFanoDecodeShort(n, k, shape.low_bits, shape.high_size,
-                                     shape.total_size, blocks, indices));
+    LONGWAVE_CHECK(avx512::EliasFanoDecodeShort(n, k, shape.low_bits, shape.high_size,
+                                                shape.total_size, blocks, indices));
     return;
   }
 #endif
-  for (const std::byte *const block : blocks) {
+  for (const std::byte* const block : blocks) {
     const std::span in(block, (shape.total_size + 7) / 8);
     LONGWAVE_CHECK(EliasFanoDecode(n, in, std::span(indices, k)).ok());
     indices += k;
   }
 }
 
-} // namespace longwave
+}  // namespace longwave

@@ -15,38 +15,31 @@ namespace {
 
 alignas(64) constexpr std::array<uint8_t, 64> kBytes = [] {
   std::array<uint8_t, 64> bytes{};
-  for (uint8_t i = 0; i < 64; ++i)
-    bytes[i] = i;
+  for (uint8_t i = 0; i < 64; ++i) bytes[i] = i;
   return bytes;
 }();
 alignas(64) constexpr std::array<uint16_t, 32> kLanes = [] {
   std::array<uint16_t, 32> lanes{};
-  for (uint16_t i = 0; i < 32; ++i)
-    lanes[i] = i;
+  for (uint16_t i = 0; i < 32; ++i) lanes[i] = i;
   return lanes;
 }();
 
-// Where the 64 bytes to load begin that hold the 32 fields from byte `at` on:
-// no byte past the end is touched, and all of a short block is one load.
-inline size_t LoadFrom(size_t size, size_t at) {
-  return size >= 64 ? std::min(at, size - 64) : 0;
-}
+// Where the 64 bytes to load begin that hold the 32 fields from byte `at` on: no byte past the end
+// is touched, and all of a short block is one load.
+inline size_t LoadFrom(size_t size, size_t at) { return size >= 64 ? std::min(at, size - 64) : 0; }
 LONGWAVE_AVX512 inline __m512i Load(std::span<const std::byte> in, size_t at) {
-  if (in.size() >= 64)
-    return _mm512_loadu_si512(in.data() + at);
+  if (in.size() >= 64) return _mm512_loadu_si512(in.data() + at);
   return _mm512_maskz_loadu_epi8((uint64_t{1} << in.size()) - 1, in.data());
 }
 
-} // namespace
+}  // namespace
 
-// First the positions of all set bits: of a word, they are its bytes' numbers
-// compressed by the word as a mask. Then 32 indices at a time: their low bits
-// are fields of the 64 bytes that they start in, each taken from two
-// neighbouring words of 16 bits by a funnel shift. Neither loop's length
-// depends on where the bits are, so that no branch is guessed wrong.
-LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits,
-                                     size_t high_size, size_t total_size,
-                                     std::span<const std::byte> in,
+// First the positions of all set bits: of a word, they are its bytes' numbers compressed by the
+// word as a mask. Then 32 indices at a time: their low bits are fields of the 64 bytes that they
+// start in, each taken from two neighbouring words of 16 bits by a funnel shift. Neither loop's
+// length depends on where the bits are, so that no branch is guessed wrong.
+LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_size,
+                                     size_t total_size, std::span<const std::byte> in,
                                      std::span<uint16_t> indices) {
   const size_t k = indices.size();
   alignas(64) std::array<uint16_t, kTileSizeMax + 64> positions;
@@ -55,70 +48,55 @@ LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits,
   for (size_t at = 0; at < high_size; at += 64) {
     uint64_t word = LoadWordAt(in, at / 8);
     const size_t left = high_size - at;
-    if (left < 64)
-      word &= (uint64_t{1} << left) - 1;
+    if (left < 64) word &= (uint64_t{1} << left) - 1;
     const __m512i found = _mm512_maskz_compress_epi8(word, bytes);
     const size_t found_count = static_cast<size_t>(std::popcount(word));
     const __m512i begin = _mm512_set1_epi16(static_cast<int16_t>(at));
     const __m512i low = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(found));
-    const __m512i high =
-        _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(found, 1));
+    const __m512i high = _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(found, 1));
     _mm512_storeu_si512(positions.data() + count, _mm512_add_epi16(low, begin));
-    _mm512_storeu_si512(positions.data() + count + 32,
-                        _mm512_add_epi16(high, begin));
+    _mm512_storeu_si512(positions.data() + count + 32, _mm512_add_epi16(high, begin));
     count += found_count;
-    if (count > k)
-      return false;
+    if (count > k) return false;
   }
-  if (count != k)
-    return false;
+  if (count != k) return false;
 
   const __m512i lanes = _mm512_load_si512(kLanes.data());
   const __m512i one = _mm512_set1_epi16(1);
-  const __m512i low_mask =
-      _mm512_set1_epi16(static_cast<int16_t>((1u << low_bits) - 1));
-  const __m512i low_at_lane = _mm512_mullo_epi16(
-      lanes, _mm512_set1_epi16(static_cast<int16_t>(low_bits)));
+  const __m512i low_mask = _mm512_set1_epi16(static_cast<int16_t>((1u << low_bits) - 1));
+  const __m512i low_at_lane =
+      _mm512_mullo_epi16(lanes, _mm512_set1_epi16(static_cast<int16_t>(low_bits)));
   const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(low_bits));
-  const __m512i before =
-      _mm512_sub_epi16(lanes, one);     // the first lane takes the last one
-  __m512i last = _mm512_set1_epi16(-1); // of the block before, in its last lane
+  const __m512i before = _mm512_sub_epi16(lanes, one);  // the first lane takes the last one
+  __m512i last = _mm512_set1_epi16(-1);                 // of the block before, in its last lane
   __mmask32 wrong = 0;
   for (size_t i = 0; i < k; i += 32) {
     const __m512i position = _mm512_load_si512(positions.data() + i);
     // The i-th index has the upper part position − i.
     const __m512i upper = _mm512_sub_epi16(
-        position,
-        _mm512_add_epi16(lanes, _mm512_set1_epi16(static_cast<int16_t>(i))));
+        position, _mm512_add_epi16(lanes, _mm512_set1_epi16(static_cast<int16_t>(i))));
     const size_t low_at = high_size + i * low_bits;
     const size_t load_at = LoadFrom(in.size(), low_at / 8);
     const __m512i fields = Load(in, load_at);
     const __m512i bit = _mm512_add_epi16(
-        low_at_lane,
-        _mm512_set1_epi16(static_cast<int16_t>(low_at - 8 * load_at)));
+        low_at_lane, _mm512_set1_epi16(static_cast<int16_t>(low_at - 8 * load_at)));
     const __m512i place = _mm512_srli_epi16(bit, 4);
     // A funnel shift takes its count modulo 16.
     const __m512i low = _mm512_and_si512(
-        _mm512_shrdv_epi16(
-            _mm512_permutexvar_epi16(place, fields),
-            _mm512_permutexvar_epi16(_mm512_add_epi16(place, one), fields),
-            bit),
+        _mm512_shrdv_epi16(_mm512_permutexvar_epi16(place, fields),
+                           _mm512_permutexvar_epi16(_mm512_add_epi16(place, one), fields), bit),
         low_mask);
     const __m512i index = _mm512_or_si512(_mm512_sll_epi16(upper, shift), low);
     const __mmask32 valid =
-        k - i >= 32 ? ~__mmask32{0}
-                    : static_cast<__mmask32>((uint64_t{1} << (k - i)) - 1);
+        k - i >= 32 ? ~__mmask32{0} : static_cast<__mmask32>((uint64_t{1} << (k - i)) - 1);
     _mm512_mask_storeu_epi16(indices.data() + i, valid, index);
-    // Each is above the one before it. Indices are below 2^13, so that −1 is
-    // below all.
+    // Each is above the one before it. Indices are below 2^14, so that −1 is below all.
     const __m512i turned = _mm512_permutexvar_epi16(before, index);
-    wrong |= _mm512_mask_cmple_epi16_mask(
-        valid, index, _mm512_mask_mov_epi16(turned, 1, last));
-    last = turned; // its first lane is this block's last index
+    wrong |= _mm512_mask_cmple_epi16_mask(valid, index, _mm512_mask_mov_epi16(turned, 1, last));
+    last = turned;  // its first lane is this block's last index
   }
   const uint32_t tail_bits = total_size % 8;
-  const bool padded = tail_bits != 0 &&
-                      (std::to_integer<uint32_t>(in.back()) >> tail_bits) != 0;
+  const bool padded = tail_bits != 0 && (std::to_integer<uint32_t>(in.back()) >> tail_bits) != 0;
   return wrong == 0 && indices[k - 1] < n && !padded;
 }
 
@@ -131,113 +109,88 @@ LONGWAVE_AVX512 inline __m512i BytesTimes(__m512i bytes, uint32_t factor) {
                          _mm512_slli_epi16(_mm512_mullo_epi16(odd, by), 8));
 }
 
-// Two words of high bits and 64 indices, as of 64 in 4096, stay in registers, a
-// byte each: eight low bits' fields are in one word of 64 bits, wherever they
-// begin in their first byte.
-LONGWAVE_AVX512 bool
-EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_bits,
-                     size_t high_size, size_t total_size,
-                     std::span<const std::byte *const> blocks,
-                     uint16_t *indices) {
+// Two words of high bits and 64 indices, as of 64 in 4096, stay in registers, a byte each: eight
+// low bits' fields are in one word of 64 bits, wherever they begin in their first byte.
+LONGWAVE_AVX512 bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_bits,
+                                          size_t high_size, size_t total_size,
+                                          std::span<const std::byte* const> blocks,
+                                          uint16_t* indices) {
   const __m512i lanes = _mm512_load_si512(kBytes.data());
   const size_t low_byte = high_size / 8;
   const size_t size = (total_size + 7) / 8;
-  const uint64_t low_bytes =
-      _bzhi_u64(~uint64_t{0}, static_cast<uint32_t>(size - low_byte));
-  // Byte i of the fields' word j is byte j · low_bits + i; field i begins i ·
-  // low_bits bits later than the first one.
+  const uint64_t low_bytes = _bzhi_u64(~uint64_t{0}, static_cast<uint32_t>(size - low_byte));
+  // Byte i of the fields' word j is byte j · low_bits + i; field i begins i · low_bits bits later
+  // than the first one.
   const __m512i of_word = _mm512_and_si512(lanes, _mm512_set1_epi8(7));
-  const __m512i word =
-      _mm512_and_si512(_mm512_srli_epi64(lanes, 3), _mm512_set1_epi8(7));
+  const __m512i word = _mm512_and_si512(_mm512_srli_epi64(lanes, 3), _mm512_set1_epi8(7));
   const __m512i byte_of = _mm512_add_epi8(BytesTimes(word, low_bits), of_word);
-  const __m512i bit_of =
-      _mm512_add_epi8(BytesTimes(of_word, low_bits),
-                      _mm512_set1_epi8(static_cast<int8_t>(high_size % 8)));
-  const __m512i low_mask =
-      _mm512_set1_epi8(static_cast<int8_t>((1u << low_bits) - 1));
+  const __m512i bit_of = _mm512_add_epi8(BytesTimes(of_word, low_bits),
+                                         _mm512_set1_epi8(static_cast<int8_t>(high_size % 8)));
+  const __m512i low_mask = _mm512_set1_epi8(static_cast<int8_t>((1u << low_bits) - 1));
   const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(low_bits));
-  const __m512i before =
-      _mm512_sub_epi16(_mm512_load_si512(kLanes.data()), _mm512_set1_epi16(1));
+  const __m512i before = _mm512_sub_epi16(_mm512_load_si512(kLanes.data()), _mm512_set1_epi16(1));
   const uint64_t valid = _bzhi_u64(~uint64_t{0}, k);
-  const auto valid_low = static_cast<__mmask32>(valid),
-             valid_high = static_cast<__mmask32>(valid >> 32);
-  const uint32_t first_bits =
-      static_cast<uint32_t>(std::min<size_t>(high_size, 64));
+  const auto valid_low = static_cast<__mmask32>(valid);
+  const auto valid_high = static_cast<__mmask32>(valid >> 32);
+  const uint32_t first_bits = static_cast<uint32_t>(std::min<size_t>(high_size, 64));
   const uint32_t second_bits = static_cast<uint32_t>(high_size) - first_bits;
   const uint32_t tail_bits = total_size % 8;
   const __m512i end = _mm512_set1_epi16(static_cast<int16_t>(n));
   uint32_t wrong = 0;
-  for (const std::byte *const block : blocks) {
+  for (const std::byte* const block : blocks) {
     const __m128i high = _mm_maskz_loadu_epi8(
-        static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<uint32_t>(size))),
-        block);
-    const uint64_t first =
-        _bzhi_u64(static_cast<uint64_t>(_mm_cvtsi128_si64(high)), first_bits);
-    const uint64_t second = _bzhi_u64(
-        static_cast<uint64_t>(_mm_extract_epi64(high, 1)), second_bits);
+        static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<uint32_t>(size))), block);
+    const uint64_t first = _bzhi_u64(static_cast<uint64_t>(_mm_cvtsi128_si64(high)), first_bits);
+    const uint64_t second =
+        _bzhi_u64(static_cast<uint64_t>(_mm_extract_epi64(high, 1)), second_bits);
     const auto first_count = static_cast<uint32_t>(std::popcount(first));
-    wrong |= first_count + static_cast<uint32_t>(std::popcount(second)) ^ k;
+    wrong |= (first_count + static_cast<uint32_t>(std::popcount(second))) ^ k;
     const __m512i positions = _mm512_mask_expand_epi8(
-        _mm512_maskz_compress_epi8(first, lanes),
-        ~_bzhi_u64(~uint64_t{0}, first_count),
-        _mm512_maskz_compress_epi8(
-            second, _mm512_add_epi8(lanes, _mm512_set1_epi8(64))));
+        _mm512_maskz_compress_epi8(first, lanes), ~_bzhi_u64(~uint64_t{0}, first_count),
+        _mm512_maskz_compress_epi8(second, _mm512_add_epi8(lanes, _mm512_set1_epi8(64))));
     const __m512i uppers = _mm512_sub_epi8(positions, lanes);
     const __m512i fields = _mm512_maskz_loadu_epi8(low_bytes, block + low_byte);
-    const __m512i lows =
-        _mm512_and_si512(_mm512_multishift_epi64_epi8(
-                             bit_of, _mm512_permutexvar_epi8(byte_of, fields)),
-                         low_mask);
+    const __m512i lows = _mm512_and_si512(
+        _mm512_multishift_epi64_epi8(bit_of, _mm512_permutexvar_epi8(byte_of, fields)), low_mask);
     const __m512i index_low = _mm512_or_si512(
-        _mm512_sll_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(uppers)),
-                         shift),
+        _mm512_sll_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(uppers)), shift),
         _mm512_cvtepu8_epi16(_mm512_castsi512_si256(lows)));
     const __m512i index_high = _mm512_or_si512(
-        _mm512_sll_epi16(
-            _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(uppers, 1)), shift),
+        _mm512_sll_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(uppers, 1)), shift),
         _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(lows, 1)));
     _mm512_mask_storeu_epi16(indices, valid_low, index_low);
     _mm512_mask_storeu_epi16(indices + 32, valid_high, index_high);
-    // Each is above the one before it. Indices are below 2^13, so that −1 is
-    // below all.
+    // Each is above the one before it. Indices are below 2^14, so that −1 is below all.
     const __m512i turned = _mm512_permutexvar_epi16(before, index_low);
-    wrong |= _mm512_mask_cmple_epi16_mask(
-        valid_low, index_low,
-        _mm512_mask_mov_epi16(turned, 1, _mm512_set1_epi16(-1)));
+    wrong |= _mm512_mask_cmple_epi16_mask(valid_low, index_low,
+                                          _mm512_mask_mov_epi16(turned, 1, _mm512_set1_epi16(-1)));
     wrong |= _mm512_mask_cmple_epi16_mask(
         valid_high, index_high,
-        _mm512_mask_mov_epi16(_mm512_permutexvar_epi16(before, index_high), 1,
-                              turned));
+        _mm512_mask_mov_epi16(_mm512_permutexvar_epi16(before, index_high), 1, turned));
     wrong |= _mm512_mask_cmpge_epu16_mask(valid_low, index_low, end) |
              _mm512_mask_cmpge_epu16_mask(valid_high, index_high, end);
-    wrong |= tail_bits == 0
-                 ? 0
-                 : std::to_integer<uint32_t>(block[size - 1]) >> tail_bits;
+    wrong |= tail_bits == 0 ? 0 : std::to_integer<uint32_t>(block[size - 1]) >> tail_bits;
     indices += k;
   }
   return wrong == 0;
 }
 
 // Eight indices' lowest bits are next to each other after two extractions.
-LONGWAVE_AVX512 size_t EliasFanoLowGroups(std::span<const uint16_t> indices,
-                                          uint32_t low_bits, uint64_t *groups) {
+LONGWAVE_AVX512 size_t EliasFanoLowGroups(std::span<const uint16_t> indices, uint32_t low_bits,
+                                          uint64_t* groups) {
   const uint64_t mask = ((uint64_t{1} << low_bits) - 1) * 0x0001000100010001u;
   const size_t count = indices.size() / 8;
   for (size_t g = 0; g < count; ++g) {
-    groups[g] =
-        _pext_u64(LoadLe<uint64_t>(std::as_bytes(indices).data() + 16 * g),
-                  mask) |
-        _pext_u64(LoadLe<uint64_t>(std::as_bytes(indices).data() + 16 * g + 8),
-                  mask)
-            << (4 * low_bits);
+    groups[g] = _pext_u64(LoadLe<uint64_t>(std::as_bytes(indices).data() + 16 * g), mask) |
+                _pext_u64(LoadLe<uint64_t>(std::as_bytes(indices).data() + 16 * g + 8), mask)
+                    << (4 * low_bits);
   }
   return count;
 }
 
 // A byte for each bit, which does without reading what was written before.
-LONGWAVE_AVX512 void EliasFanoHighWords(std::span<const uint16_t> indices,
-                                        uint32_t low_bits, size_t high_size,
-                                        uint64_t *words) {
+LONGWAVE_AVX512 void EliasFanoHighWords(std::span<const uint16_t> indices, uint32_t low_bits,
+                                        size_t high_size, uint64_t* words) {
   // k + ⌈n / 2^l⌉ is at most twice the tile's size.
   alignas(64) std::array<uint8_t, 2 * kTileSizeMax + 64> bits;
   const size_t word_count = (high_size + 63) / 64;
@@ -245,14 +198,13 @@ LONGWAVE_AVX512 void EliasFanoHighWords(std::span<const uint16_t> indices,
     _mm512_store_si512(bits.data() + 64 * w, _mm512_setzero_si512());
   }
   const size_t k = indices.size();
-  for (size_t i = 0; i < k; ++i)
-    bits[(indices[i] >> low_bits) + i] = 1;
+  for (size_t i = 0; i < k; ++i) bits[(indices[i] >> low_bits) + i] = 1;
   for (size_t w = 0; w < word_count; ++w) {
     const __m512i of_word = _mm512_load_si512(bits.data() + 64 * w);
     words[w] = _mm512_test_epi8_mask(of_word, of_word);
   }
 }
 
-} // namespace longwave::avx512
+}  // namespace longwave::avx512
 
-#endif // LONGWAVE_HAS_AVX512
+#endif  // LONGWAVE_HAS_AVX512

@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_SERVER_SHARD_FINISH_TILE_H_
 #define LONGWAVE_SERVER_SHARD_FINISH_TILE_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -28,41 +27,53 @@ auto WithShares(uint64_t share_sum, std::byte* memory, const F& f) {
   return f(reinterpret_cast<uint64_t*>(memory));
 }
 
+// Where a tile's sums of shares are: in an array of their own,
+template <typename Share>
+struct SharesBeside {
+  Share* of;
+};
+// or on top of the sums: shares · 2^(64 − bits) + sum, modulo 2^64, with sums of less than 64 −
+// bits bits, sign included. A sum without shares is zero.
+struct SharesOnTop {
+  int bits;  // 1 … 62
+};
+
+enum class FinishKind {
+  kWrite,       // out ← G
+  kAdd,         // out ← out + G, saturated; out has no −0
+  kAddAndMark,  // the same, and marks
+};
+
 struct FinishArgs {
   const MergePlan* plan;
   int exponent;
-  // All coefficients that were sent, in any order, some more than once; empty: any may have been.
-  std::span<const uint16_t> list;
-  int64_t* sums;  // of out.size() coefficients
+  uint64_t* sums;  // of out.size() coefficients, as int64
   std::span<float> out;
+  TopKMarks* marks = nullptr;
 };
 
-// Step 5 of merge.h for one tile: out ← G, or with kInto out ← out + G, saturated. Leaves sums and
-// shares zero. Returns how many of G are not zero.
-template <bool kInto, typename Share>
-uint32_t FinishTile(const FinishArgs& args, Share* shares);
+// Step 5 of merge.h for one tile. Leaves sums and shares zero. Returns how many of G are not zero,
+// or 0 under kAddAndMark. On top, |G| is at most kMergedMax before it is saturated.
+template <FinishKind kKind, typename Shares>
+uint32_t FinishTile(const FinishArgs& args, Shares shares);
 
 #if LONGWAVE_HAS_AVX512
 // The same with other instructions; called by FinishTile. sums and shares: whole vectors of 64
 // bytes, aligned, zero behind out.size().
-template <bool kInto, typename Share>
-uint32_t FinishTileAvx512(const FinishArgs& args, Share* shares);
+template <FinishKind kKind, typename Shares>
+LONGWAVE_AVX512 uint32_t FinishTileAvx512(const FinishArgs& args, Shares shares);
 #endif
 
-inline float Saturate(double value) {
-  const float clamped =
-      static_cast<float>(std::clamp(value, -double{kMergedMax}, double{kMergedMax}));
-  return clamped + 0.0f;  // −0 becomes +0: one number, one encoding
-}
-
-// One coefficient; its sum is not zero. Returns whether G is not zero.
-template <bool kInto>
-bool FinishOne(const MergePlan& plan, double quantum, int64_t sum, uint64_t shares, float* out) {
-  const double divisor = std::max(static_cast<double>(shares * plan.unit), plan.floor);
-  const float g = Saturate(static_cast<double>(sum) * quantum / divisor);
-  *out = kInto ? Saturate(double{*out} + double{g}) : g;
-  return g != 0;
-}
+#define LONGWAVE_FINISH_TILE(name, kind)                                   \
+  template uint32_t name<kind>(const FinishArgs&, SharesOnTop);            \
+  template uint32_t name<kind>(const FinishArgs&, SharesBeside<uint8_t>);  \
+  template uint32_t name<kind>(const FinishArgs&, SharesBeside<uint16_t>); \
+  template uint32_t name<kind>(const FinishArgs&, SharesBeside<uint32_t>); \
+  template uint32_t name<kind>(const FinishArgs&, SharesBeside<uint64_t>)
+#define LONGWAVE_FINISH_TILES(name)               \
+  LONGWAVE_FINISH_TILE(name, FinishKind::kWrite); \
+  LONGWAVE_FINISH_TILE(name, FinishKind::kAdd);   \
+  LONGWAVE_FINISH_TILE(name, FinishKind::kAddAndMark)
 
 }  // namespace longwave
 

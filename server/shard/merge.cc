@@ -139,10 +139,10 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
   result.weight_sum = job.plan.weight_sum;
   std::span<float> all = residual;
   const auto emit = [&](const PayloadLayout& down, uint32_t tile, std::span<float> values,
-                        Slot& slot) {
+                        const TopKMarks* marks, Slot& slot) {
     job.square_sums[tile] =
         EmitTile(down, tile, job.DrawOf(tile), values, has_residual,
-                 &guesses_[size_t{place.tile_begin} + tile], result.payload, slot);
+                 &guesses_[size_t{place.tile_begin} + tile], marks, result.payload, slot);
   };
   const auto begin_payload = [&](const PayloadLayout& down) {
     result.payload.resize(down.bytes());
@@ -156,14 +156,17 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
       Slot& slot = *slots_[number];
       for (uint32_t tile = begin; tile < end; ++tile) {
         std::span<float> values = std::span(slot.merged).first(job.tile_sizes[tile]);
+        const TopKMarks* marks = nullptr;
         if (has_residual) {
           values = job.Of(residual, tile);
-          slot.tiles.MergeInto(job.plan, tile, job.DrawOf(tile), values,
-                               tile + 1 < end ? job.Of(residual, tile + 1) : std::span<float>());
+          slot.marks.from = guesses_[size_t{place.tile_begin} + tile];
+          if (slot.tiles.MergeInto(job.plan, tile, job.DrawOf(tile), values, &slot.marks)) {
+            marks = &slot.marks;
+          }
         } else {
           slot.tiles.Merge(job.plan, tile, job.DrawOf(tile), values);
         }
-        emit(down, tile, values, slot);
+        emit(down, tile, values, marks, slot);
       }
     });
   } else {
@@ -189,7 +192,7 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
     begin_payload(down);
     runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
       for (uint32_t tile = begin; tile < end; ++tile) {
-        emit(down, tile, job.Of(all, tile), *slots_[number]);
+        emit(down, tile, job.Of(all, tile), nullptr, *slots_[number]);
       }
     });
   }
@@ -199,11 +202,11 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
 
 double Merger::EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t draw,
                         std::span<float> values, bool values_are_residual, uint32_t* guess,
-                        std::span<std::byte> payload, Slot& slot) {
+                        const TopKMarks* marks, std::span<std::byte> payload, Slot& slot) {
   const uint32_t count = layout.sent_count(tile);
   const std::span<uint16_t> indices = std::span(slot.indices).first(count);
   if (layout.format().selection == Selection::kTopK) {
-    SelectTopKNear(values, indices, guess);
+    SelectTopKNear(values, indices, guess, marks);
   } else {
     SelectIndices(layout.format().selection, values, draw, indices);
   }

@@ -105,6 +105,7 @@ class Merger {
   // Buffers of one tile, of which each slot of the runner has its own.
   struct Slot {
     TileMerger tiles;
+    TopKMarks marks;
     std::array<uint16_t, kTileSizeMax> indices;
     std::array<float, kTileSizeMax> values;
     std::array<float, kTileSizeMax> merged;
@@ -118,7 +119,7 @@ class Merger {
   // when they are E. Returns the sum of squares of what was written.
   static double EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t draw,
                          std::span<float> values, bool values_are_residual, uint32_t* guess,
-                         std::span<std::byte> payload, Slot& slot);
+                         const TopKMarks* marks, std::span<std::byte> payload, Slot& slot);
 
   const MergeOptions options_;
   const std::shared_ptr<TileRunner> runner_;

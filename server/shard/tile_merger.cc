@@ -5,11 +5,14 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "common/base/check.h"
 #include "common/wire/bytes.h"
+#include "common/wire/elias_fano.h"
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
+#include "server/shard/add_on_top.h"
 #include "server/shard/finish_tile.h"
 #include "server/shard/merge.h"
 
@@ -25,7 +28,6 @@ namespace {
 // are too many to have them in between. Also how far ahead payloads are fetched: with hundreds of
 // them no processor guesses the next one.
 constexpr size_t kBatch = 12;
-constexpr size_t kFloatsALine = 16;
 
 // 2^±kExponentMax are doubles, and so are the products of the one and quotients by the other.
 constexpr int kExponentMax = 900;
@@ -65,11 +67,33 @@ double LargestMagnitude(ValueCodec codec, const std::byte* from, uint32_t count)
   return std::bit_cast<float>(largest);
 }
 
+// Where one contribution is added: its values and its share in one word a coefficient,
+struct AddOnTop {
+  uint64_t Addend(int64_t value) const { return static_cast<uint64_t>(value) + share; }
+  void Add(uint32_t index, uint64_t addend) const { sums[index] += addend; }
+
+  uint64_t* sums;
+  uint64_t share;  // where it is in the word
+};
+// or each for itself.
+template <typename Share>
+struct AddBeside {
+  uint64_t Addend(int64_t value) const { return static_cast<uint64_t>(value); }
+  void Add(uint32_t index, uint64_t addend) const {
+    sums[index] += addend;
+    shares[index] = static_cast<Share>(shares[index] + share);
+  }
+
+  uint64_t* sums;
+  Share* shares;
+  Share share;
+};
+
 // Adds addend(code) for the codes of kBits each. A block of codes is a word, so that the loop over
 // it has no loads but those of the sums.
-template <uint32_t kBits, typename Share, typename Addend>
-void AddCodes(std::span<const std::byte> codes, std::span<const uint16_t> indices, Share share,
-              const Addend& addend, int64_t* sums, Share* shares) {
+template <uint32_t kBits, typename Sink, typename Addend>
+void AddCodes(std::span<const std::byte> codes, std::span<const uint16_t> indices,
+              const Addend& addend, const Sink& sink) {
   constexpr uint32_t kPerWord = 64 / kBits;
   constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;
   const auto count = static_cast<uint32_t>(indices.size());
@@ -77,23 +101,20 @@ void AddCodes(std::span<const std::byte> codes, std::span<const uint16_t> indice
   for (uint32_t i = 0; i < count; i += kPerWord) {
     uint64_t word = LoadWordAt(codes, i * kBits / 8);
     const uint32_t end = std::min(count, i + kPerWord);
-    for (uint32_t j = i; j < end; ++j, word >>= kBits) {
-      sums[index[j]] += addend(word & kMask);
-      shares[index[j]] = static_cast<Share>(shares[index[j]] + share);
-    }
+    for (uint32_t j = i; j < end; ++j, word >>= kBits) sink.Add(index[j], addend(word & kMask));
   }
 }
 
 // The same by a table of the codes' addends.
-template <uint32_t kBits, typename Share>
-void AddLevels(ValueCodec codec, int64_t multiplier, std::span<const std::byte> codes,
-               std::span<const uint16_t> indices, Share share, int64_t* sums, Share* shares) {
-  std::array<int64_t, 1u << kBits> table;
+template <uint32_t kBits, typename Sink>
+void AddLevels(ValueCodec codec, int64_t multiple, std::span<const std::byte> codes,
+               std::span<const uint16_t> indices, const Sink& sink) {
+  std::array<uint64_t, 1u << kBits> table;
   for (uint32_t code = 0; code < table.size(); ++code) {
-    table[code] = LevelOf(codec, code) * multiplier;
+    table[code] = sink.Addend(LevelOf(codec, code) * multiple);
   }
   AddCodes<kBits>(
-      codes, indices, share, [&](uint64_t code) { return table[code]; }, sums, shares);
+      codes, indices, [&](uint64_t code) { return table[code]; }, sink);
 }
 
 }  // namespace
@@ -105,10 +126,15 @@ MergePlan::MergePlan(std::span<const Contribution> all, double rho) : contributi
     weight_sum += contribution.weight;
   }
   LONGWAVE_CHECK(unit > 0);
+  bool all_scaled = true;
   for (const Contribution& contribution : all) {
     multipliers.push_back(static_cast<double>(contribution.weight) * contribution.factor);
     shares.push_back(contribution.weight / unit);
+    const ValueCodec codec = contribution.layout->format().codec;
+    all_scaled = all_scaled && HasScale(codec);
+    if (HasScale(codec)) top_level = std::max<uint64_t>(top_level, TopLevel(codec));
   }
+  if (!all_scaled) top_level = 0;
   share_sum = weight_sum / unit;
   floor = rho * static_cast<double>(weight_sum);
   // The quotient may be rounded up or down: the comparison that it stands for decides.
@@ -120,35 +146,43 @@ MergePlan::MergePlan(std::span<const Contribution> all, double rho) : contributi
 
 uint32_t TileMerger::Merge(const MergePlan& plan, uint32_t tile, uint64_t draw,
                            std::span<float> merged) {
-  if (!Sum(plan, tile, static_cast<uint32_t>(merged.size()), draw)) {
+  if (!Sum(plan, tile, draw)) {
     std::fill(merged.begin(), merged.end(), 0.0f);
     return 0;
   }
-  return Finish<false>(plan, merged);
+  return Finish<FinishKind::kWrite>(plan, merged);
 }
 
 uint32_t TileMerger::MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw,
-                               std::span<float> e, std::span<const float> next) {
-  next_ = next;
-  const bool any = Sum(plan, tile, static_cast<uint32_t>(e.size()), draw);
-  next_ = {};
-  return any ? Finish<true>(plan, e) : 0;
+                               std::span<float> e) {
+  return Sum(plan, tile, draw) ? Finish<FinishKind::kAdd>(plan, e) : 0;
 }
 
-bool TileMerger::Sum(const MergePlan& plan, uint32_t tile, uint32_t tile_size, uint64_t draw) {
-  if (!ChooseQuantum(plan, tile, &exponent_)) return false;
-  uint64_t sent = 0;
-  for (const Contribution& contribution : plan.contributions) {
-    sent += contribution.layout->sent_count(tile);
-    if (sent > kListMax) break;
+bool TileMerger::MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e,
+                           TopKMarks* marks) {
+  if (!Sum(plan, tile, draw)) return false;
+  Finish<FinishKind::kAddAndMark>(plan, e, marks);
+  return UsesAvx512();
+}
+
+bool TileMerger::Sum(const MergePlan& plan, uint32_t tile, uint64_t draw) {
+  if (!ChooseQuantum(plan, tile)) return false;
+  ChooseMultiples(plan);
+  if (share_bits_ > 0) {
+    Accumulate(plan, tile, draw, [&](uint64_t share) {
+      return AddOnTop{sums_.data(), share << (64 - share_bits_)};
+    });
+    return true;
   }
-  listed_ = sent <= kListMax && 4 * sent <= tile_size ? static_cast<uint32_t>(sent) : 0;
-  WithShares(plan.share_sum, shares_.data(),
-             [&](auto* shares) { Accumulate(plan, tile, draw, shares); });
+  WithShares(plan.share_sum, shares_.data(), [&]<typename Share>(Share* shares) {
+    Accumulate(plan, tile, draw, [&](uint64_t share) {
+      return AddBeside<Share>{sums_.data(), shares, static_cast<Share>(share)};
+    });
+  });
   return true;
 }
 
-bool TileMerger::ChooseQuantum(const MergePlan& plan, uint32_t tile, int* exponent) {
+bool TileMerger::ChooseQuantum(const MergePlan& plan, uint32_t tile) {
   const size_t count = plan.contributions.size();
   scales_.resize(count);
   double bound = 0;
@@ -174,98 +208,125 @@ bool TileMerger::ChooseQuantum(const MergePlan& plan, uint32_t tile, int* expone
   std::frexp(bound, &bound_exponent);  // bound < 2^bound_exponent
   // Only clipping to next to nothing comes near the limit; what is smaller than that counts as
   // zero.
-  *exponent =
+  exponent_ =
       std::min(61 - bound_exponent - static_cast<int>(std::bit_width(count - 1)), kExponentMax);
   return true;
 }
 
-template <typename Share>
-void TileMerger::Accumulate(const MergePlan& plan, uint32_t tile, uint64_t draw, Share* shares) {
+void TileMerger::ChooseMultiples(const MergePlan& plan) {
+  const size_t count = plan.contributions.size();
+  const double unit = std::ldexp(1.0, exponent_);
+  multiples_.resize(count);
+  // A zero scale has zero codes, whatever levels these stand for: the multiple is zero too.
+  for (size_t c = 0; c < count; ++c) {
+    multiples_[c] = RoundToInt(plan.multipliers[c] * double{scales_[c]} * unit);
+  }
+  share_bits_ = 0;
+  if (plan.top_level == 0) return;
+  // A weight times a scale has few digits, unless it was clipped: all multiples end in zeros, and
+  // without these the sums, which are below 2^62 with them, are short.
+  uint64_t any = 0;
+  uint64_t sum = 0;
+  for (const int64_t multiple : multiples_) {
+    any |= static_cast<uint64_t>(multiple);
+    sum += static_cast<uint64_t>(multiple);
+  }
+  if (any == 0) return;
+  const int zeros = std::countr_zero(any);
+  const int share_bits = static_cast<int>(std::bit_width(plan.share_sum));
+  const int sum_bits = static_cast<int>(std::bit_width((sum >> zeros) * plan.top_level)) + 1;
+  const double largest = std::ldexp(static_cast<double>(sum * plan.top_level), -exponent_);
+  if (share_bits + sum_bits > 64 ||
+      largest > kMergedMax * std::max(plan.floor, static_cast<double>(plan.unit))) {
+    return;
+  }
+  for (int64_t& multiple : multiples_) multiple >>= zeros;
+  exponent_ -= zeros;
+  share_bits_ = share_bits;
+}
+
+template <typename SinkOf>
+void TileMerger::Accumulate(const MergePlan& plan, uint32_t tile, uint64_t draw,
+                            const SinkOf& sink_of) {
   const std::span<const Contribution> all = plan.contributions;
   for (size_t c = 0; c < std::min(kBatch, all.size()); ++c) Prefetch(all[c], tile);
-  size_t fetched = 0;  // of next_
-  uint32_t at = 0;     // in indices_, where those of a list stay
-  for (size_t begin = 0; begin < all.size();) {
-    if (listed_ == 0) at = 0;
-    size_t end = begin;
-    std::array<std::span<const uint16_t>, kBatch> indices;
-    for (uint32_t count; end < std::min(begin + kBatch, all.size()); ++end, at += count) {
-      const PayloadLayout& layout = *all[end].layout;
-      count = layout.sent_count(tile);
-      if (end > begin && at + count > indices_.size()) break;
+  for (size_t begin = 0, end; begin < all.size(); begin = end) {
+    const PayloadLayout& layout = *all[begin].layout;
+    const uint32_t count = layout.sent_count(tile);
+    const bool is_topk = layout.format().selection == Selection::kTopK;
+    const size_t batch = std::min({kBatch, all.size() - begin, indices_.size() / count});
+    std::array<const std::byte*, kBatch> blocks;
+    for (end = begin; end < begin + batch && all[end].layout == &layout; ++end) {
+      blocks[end - begin] = all[end].payload.data() + layout.offsets(tile).indices;
+    }
+    if (is_topk) {
+      EliasFanoDecodeAll(layout.tile_size(tile), count, std::span(blocks).first(end - begin),
+                         indices_.data());
+    } else {
       // All of a round draw the same random or stride indices, and have all alike.
-      if (layout.format().selection != Selection::kTopK && end > begin && listed_ == 0 &&
-          all[end - 1].layout->format() == layout.format()) {
-        indices[end - begin] = indices[end - 1 - begin];
-        count = 0;
-        continue;
-      }
-      const std::span<uint16_t> to = std::span(indices_).subspan(at, count);
-      ReadTileIndices(layout, tile, all[end].payload, draw, to);
-      indices[end - begin] = to;
+      ReadTileIndices(layout, tile, {}, draw, std::span(indices_).first(count));
     }
     for (size_t c = begin; c < end; ++c) {
       if (c + kBatch < all.size()) Prefetch(all[c + kBatch], tile);
-      // An equal part of the next tile's E with each, so that fetching it takes no time of its own.
-      const size_t fetch_end = next_.size() * (c + 1) / all.size();
-      for (; fetched < fetch_end; fetched += kFloatsALine) {
-        __builtin_prefetch(&next_[fetched], 1, 2);
-      }
-      AccumulateOne(all[c], tile, plan.multipliers[c], scales_[c],
-                    static_cast<Share>(plan.shares[c]), indices[c - begin], shares);
+      const size_t at = is_topk ? (c - begin) * count : 0;
+      AccumulateOne(plan, tile, c, std::span(indices_).subspan(at, count), sink_of(plan.shares[c]));
     }
-    begin = end;
   }
 }
 
-template <typename Share>
-void TileMerger::AccumulateOne(const Contribution& contribution, uint32_t tile, double multiplier,
-                               float scale, Share share, std::span<const uint16_t> indices,
-                               Share* shares) {
+template <typename Sink>
+void TileMerger::AccumulateOne(const MergePlan& plan, uint32_t tile, size_t number,
+                               std::span<const uint16_t> indices, const Sink& sink) {
+  const Contribution& contribution = plan.contributions[number];
   const PayloadLayout& layout = *contribution.layout;
   const ValueCodec codec = layout.format().codec;
   const uint32_t bits = ValueBits(codec);
   const std::span<const std::byte> codes =
       contribution.payload.subspan(layout.offsets(tile).values, (indices.size() * bits + 7) / 8);
-  const double unit = std::ldexp(1.0, exponent_);
-  int64_t* const sums = sums_.data();
   if (HasScale(codec)) {
-    // A zero scale has zero codes, whatever levels these stand for: the multiplier is zero too.
-    const int64_t m = RoundToInt(multiplier * double{scale} * unit);
+    const int64_t multiple = multiples_[number];
+#if LONGWAVE_HAS_AVX512
+    if constexpr (std::is_same_v<Sink, AddOnTop>) {
+      if (bits <= 2 && UsesAvx512()) {
+        return AddOnTopAvx512(codec, multiple, sink.share, codes, indices, sink.sums);
+      }
+    }
+#endif
     switch (bits) {
       case 1:
-        return AddLevels<1>(codec, m, codes, indices, share, sums, shares);
+        return AddLevels<1>(codec, multiple, codes, indices, sink);
       case 2:
-        return AddLevels<2>(codec, m, codes, indices, share, sums, shares);
+        return AddLevels<2>(codec, multiple, codes, indices, sink);
       case 4:
-        return AddLevels<4>(codec, m, codes, indices, share, sums, shares);
+        return AddLevels<4>(codec, multiple, codes, indices, sink);
       default:
         return AddCodes<8>(
-            codes, indices, share,
-            [m](uint64_t code) {
-              return LevelOf(ValueCodec::kInt8, static_cast<uint32_t>(code)) * m;
+            codes, indices,
+            [&](uint64_t code) {
+              const int32_t level = LevelOf(ValueCodec::kInt8, static_cast<uint32_t>(code));
+              return sink.Addend(level * multiple);
             },
-            sums, shares);
+            sink);
     }
   }
+  const double multiplier = plan.multipliers[number];
+  const double unit = std::ldexp(1.0, exponent_);
   for (size_t i = 0; i < indices.size(); ++i) {
     const uint32_t pattern = bits == 32 ? LoadLe<uint32_t>(codes.data() + 4 * i)
                                         : uint32_t{LoadLe<uint16_t>(codes.data() + 2 * i)} << 16;
     const double value = std::bit_cast<float>(pattern);
-    sums[indices[i]] += RoundToInt(multiplier * value * unit);
-    shares[indices[i]] = static_cast<Share>(shares[indices[i]] + share);
+    sink.Add(indices[i], sink.Addend(RoundToInt(multiplier * value * unit)));
   }
 }
 
-template <bool kInto>
-uint32_t TileMerger::Finish(const MergePlan& plan, std::span<float> out) {
-  const FinishArgs args{.plan = &plan,
-                        .exponent = exponent_,
-                        .list = std::span(indices_).first(listed_),
-                        .sums = sums_.data(),
-                        .out = out};
-  return WithShares(plan.share_sum, shares_.data(),
-                    [&](auto* shares) { return FinishTile<kInto>(args, shares); });
+template <FinishKind kKind>
+uint32_t TileMerger::Finish(const MergePlan& plan, std::span<float> out, TopKMarks* marks) {
+  const FinishArgs args{
+      .plan = &plan, .exponent = exponent_, .sums = sums_.data(), .out = out, .marks = marks};
+  if (share_bits_ > 0) return FinishTile<kKind>(args, SharesOnTop{share_bits_});
+  return WithShares(plan.share_sum, shares_.data(), [&]<typename Share>(Share* shares) {
+    return FinishTile<kKind>(args, SharesBeside<Share>{shares});
+  });
 }
 
 }  // namespace longwave

@@ -9,8 +9,11 @@
 
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
+#include "common/wire/tile_codec.h"
 
 namespace longwave {
+
+enum class FinishKind;  // see finish_tile.h
 
 // One accepted push. Its payload has been validated against its layout.
 struct Contribution {
@@ -35,43 +38,44 @@ struct MergePlan {
   double floor = 0;  // ρ · Σ_all w
   // The largest sum of shares whose weight is not above `floor`: up to it, the divisor is `floor`.
   uint64_t floor_shares = 0;
+  uint64_t top_level = 0;  // the largest of their codecs; 0 where one has no levels
 };
 
 // Sums of one tile: steps 1 to 5 of merge.h. Holds its buffers and nothing from tile to tile: 32 KB
-// of sums, as much for sender weights (of which a merge uses what their type needs) and 8 KB of
-// indices.
+// of sums, as much for sender weights (of which a merge uses what their type needs, or none) and
+// 8 KB of indices.
 class TileMerger {
  public:
   // merged ← G of the tile. Returns how many of its coefficients are not zero.
   uint32_t Merge(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> merged);
-  // e ← e + G, saturated. The same as Merge into a buffer and then adding that. next: what will be
-  // the next call's e, fetched meanwhile; E is larger than caches are.
-  uint32_t MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e,
-                     std::span<const float> next = {});
+  // e ← e + G, saturated: the same as Merge into a buffer and then adding that. e has no −0.
+  uint32_t MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e);
+  // The same, with marks of the outcome. False if they were not made.
+  bool MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e,
+                 TopKMarks* marks);
 
  private:
-  // Contributions of so few coefficients altogether are finished one coefficient of the list after
-  // the other instead of one of the tile after the other.
-  static constexpr uint32_t kListMax = 1024;
-
   // Sums up the tile's contributions. False if every value of the tile is zero.
-  bool Sum(const MergePlan& plan, uint32_t tile, uint32_t tile_size, uint64_t draw);
-  // Steps 1 and 2: *exponent is s; false if every value is zero. Leaves the scales in scales_.
-  bool ChooseQuantum(const MergePlan& plan, uint32_t tile, int* exponent);
-  template <typename Share>
-  void Accumulate(const MergePlan& plan, uint32_t tile, uint64_t draw, Share* shares);
-  template <typename Share>
-  void AccumulateOne(const Contribution& contribution, uint32_t tile, double multiplier,
-                     float scale, Share share, std::span<const uint16_t> indices, Share* shares);
+  bool Sum(const MergePlan& plan, uint32_t tile, uint64_t draw);
+  // Steps 1 and 2: exponent_; false if every value is zero. Leaves the scales in scales_.
+  bool ChooseQuantum(const MergePlan& plan, uint32_t tile);
+  // The first half of step 3: multiples_ of integer codecs. Where these leave room for them, the
+  // sums of shares come to be the highest share_bits_ of the sums' words, which halves the work.
+  void ChooseMultiples(const MergePlan& plan);
+  template <typename SinkOf>
+  void Accumulate(const MergePlan& plan, uint32_t tile, uint64_t draw, const SinkOf& sink_of);
+  template <typename Sink>
+  void AccumulateOne(const MergePlan& plan, uint32_t tile, size_t number,
+                     std::span<const uint16_t> indices, const Sink& sink);
   // Step 5.
-  template <bool kInto>
-  uint32_t Finish(const MergePlan& plan, std::span<float> out);
+  template <FinishKind kKind>
+  uint32_t Finish(const MergePlan& plan, std::span<float> out, TopKMarks* marks = nullptr);
 
-  std::span<const float> next_;
-  int exponent_ = 0;     // s of the tile under way
-  uint32_t listed_ = 0;  // coefficients in list_, duplicates included; 0: too many for it
+  int exponent_ = 0;    // s of the tile under way; less by the zeros that multiples_ lost
+  int share_bits_ = 0;  // 0: shares are in shares_
   std::vector<float> scales_;
-  alignas(64) std::array<int64_t, kTileSizeMax> sums_{};  // zero between tiles
+  std::vector<int64_t> multiples_;  // w · factor · scale of each, in quanta
+  alignas(64) std::array<uint64_t, kTileSizeMax> sums_{};  // zero between tiles
   // Of the type that holds the plan's sum of shares; zero between tiles.
   alignas(64) std::array<std::byte, kTileSizeMax * sizeof(uint64_t)> shares_{};
   alignas(64) std::array<uint16_t, kTileSizeMax> indices_;

@@ -86,6 +86,27 @@ TEST(EliasFano, RoundTripsAtEverySizeAndCount) {
   }
 }
 
+TEST(EliasFanoDecodeAll, ReadsOneBlockAfterTheOther) {
+  Rng rng(11);
+  for (uint32_t n : {1u, 64u, 100u, 1000u, 4096u, 65536u}) {
+    for (uint32_t k : {1u, 2u, 31u, 33u, 63u, 64u, 65u, 256u}) {
+      if (k > n) continue;
+      std::vector<std::vector<std::byte>> blocks;
+      std::vector<const std::byte*> starts;
+      std::vector<uint16_t> wanted;
+      for (int block = 0; block < 5; ++block) {
+        const std::vector<uint16_t> indices = RandomIndices(n, k, rng);
+        wanted.insert(wanted.end(), indices.begin(), indices.end());
+        blocks.push_back(Encode(n, indices));
+        starts.push_back(blocks.back().data());
+      }
+      std::vector<uint16_t> decoded(wanted.size());
+      EliasFanoDecodeAll(n, k, starts, decoded.data());
+      ASSERT_EQ(decoded, wanted) << n << " " << k;
+    }
+  }
+}
+
 TEST(EliasFanoDecode, RejectsAWrongLength) {
   std::vector<uint16_t> out(4);
   EXPECT_THAT(std::string(EliasFanoDecode(64, Bytes({0, 0}), out).message()),

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "common/base/rng.h"
@@ -44,6 +46,31 @@ TEST(SelectTopK, AgreesWithAStableSort) {
       std::vector<float> coarse;
       for (float value : values) coarse.push_back(std::round(value * 4));
       ASSERT_EQ(TopK(coarse, k), SortedTopK(coarse, k)) << n << " " << k;
+    }
+  }
+}
+
+TEST(SelectTopKNear, TakesTheSameWhateverIsGuessedAndMarked) {
+  Rng rng(13);
+  for (size_t n : {1, 17, 64, 100, 4096}) {
+    for (size_t k : {1, 10, 64, 256, 4096}) {
+      if (k > n) continue;
+      const std::vector<float> values = RandomValues(n, 1.0f, rng);
+      for (const float near : {0.0f, 1e-30f, 0.1f, 1.0f, 3.0f, 1e30f}) {
+        TopKMarks marks;
+        marks.from = std::bit_cast<uint32_t>(near);
+        marks.words.fill(0);
+        for (size_t i = 0; i < n; ++i) {
+          if (std::fabs(values[i]) >= near) marks.words[i / 64] |= uint64_t{1} << (i % 64);
+        }
+        for (const TopKMarks* made :
+             {static_cast<const TopKMarks*>(nullptr), &std::as_const(marks)}) {
+          uint32_t guess = marks.from;
+          Indices indices(k);
+          SelectTopKNear(values, indices, &guess, made);
+          ASSERT_EQ(indices, SortedTopK(values, k)) << n << " " << k << " " << near;
+        }
+      }
     }
   }
 }
