@@ -16,7 +16,7 @@ Rows TrainingRows() {
       CounterRow("longwave_worker_steps_total",
                  "Inner steps that it has taken, since this process began."),
       CounterRow("longwave_worker_tokens_total",
-                 "Tokens that it has trained on, those of its checkpoint included."),
+                 "Tokens that it has trained on, since this process began."),
       GaugeRow("longwave_worker_round", "The round that it trains for, from 0."),
       CounterRow("longwave_worker_rounds_total",
                  "Rounds that it has finished, since this process began."),
@@ -60,8 +60,8 @@ Rows SyncRows() {
           "the residual for a later one, or known to nobody (counted as accepted). Since this "
           "process began."),
       CounterRow("longwave_worker_bytes_total", {PushedOrPulled()},
-                 "Bytes that it has pushed and pulled, headers and framing included, those of its "
-                 "checkpoint included."),
+                 "Bytes that it has pushed and pulled, headers and framing included, since this "
+                 "process began."),
       CounterRow("longwave_worker_payload_bytes_total", {PushedOrPulled()},
                  "The payloads of these alone."),
       CounterRow("longwave_worker_ddp_bytes_total",

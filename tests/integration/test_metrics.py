@@ -158,11 +158,10 @@ class Pages(IntegrationTest):
             self.assertLessEqual(total(last[worker], "longwave_worker_steps_total"), 240)
             self.assertGreater(total(last[worker], "longwave_worker_steps_total"), 0)
 
-    def test_a_killed_process_serves_where_it_did(self):
-        targets = self.start_and_train()
-        page = scrape(targets["shard-0"])
-        start = total(page, "process_start_time_seconds")
-        command = f"--shard\0{0}".encode()
+    def kill(self, address, *arguments):
+        """The run's process with these arguments; waits until another one serves its pages."""
+        start = total(scrape(address), "process_start_time_seconds")
+        command = "\0".join(arguments).encode()
         for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
             try:
                 line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -170,8 +169,24 @@ class Pages(IntegrationTest):
                 continue
             if command in line and str(self.root).encode() in line:
                 os.kill(pid, signal.SIGKILL)
-        self.await_that(lambda: (again := scrape(targets["shard-0"])) is not None
+        self.await_that(lambda: (again := scrape(address)) is not None
                         and total(again, "process_start_time_seconds") > start)
+
+    def test_counters_of_a_worker_that_comes_back_begin_anew(self):
+        targets = self.start_and_train()
+        worker = targets["worker-0"]
+        self.kill(worker, "--name", "worker-0")
+        self.await_that(lambda: total(scrape(worker), "longwave_worker_steps_total") > 0)
+        page = scrape(worker)
+        steps = total(page, "longwave_worker_steps_total")
+        config = (self.root / "runs/test/config.yaml").read_text(encoding="utf-8")
+        batch, context = (int(re.search(rf"^ +{key}: (\d+)", config, re.M).group(1)) for key in ("batch", "context"))
+        # Tokens are shown with the state, some steps after they were counted.
+        self.assertLessEqual(total(page, "longwave_worker_tokens_total"), steps * batch * context)
+
+    def test_a_killed_process_serves_where_it_did(self):
+        targets = self.start_and_train()
+        self.kill(targets["shard-0"], "--shard", "0")
         self.await_that(lambda: total(
             scrape(targets["coordinator"]), "longwave_coordinator_shard_restarts_total") == 1)
 

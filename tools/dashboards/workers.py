@@ -74,7 +74,7 @@ def dashboard():
               [target(s("worker_coordinator_silence_seconds"), "{{worker}}")], unit="s",
               limits=(GREEN, (15, RED)), low=0, width=8),
         grid("Workers", "Each worker and its machine now.", "worker", [
-            ("Tokens", total(s("worker_tokens_total"), "worker"), "short", None),
+            ("Tokens since it started", total(s("worker_tokens_total"), "worker"), "short", None),
             ("Tokens a second", total(rate(s("worker_tokens_total")), "worker"), "short", None),
             ("Compute share", total(s("worker_compute_ratio"), "worker"), "percentunit",
              (RED, (0.5, YELLOW), (0.8, GREEN))),

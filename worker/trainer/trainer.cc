@@ -152,6 +152,7 @@ absl::Status Trainer::LoadOptimizer(Checkpoint& checkpoint) {
   state_.seconds_computing = checkpoint.seconds_computing;
   state_.seconds_syncing = checkpoint.seconds_syncing;
   state_.bytes = bytes_before_ = checkpoint.bytes;
+  metrics_.ContinueFrom(state_);
   return optimizer_->Load({.m = std::move(checkpoint.m),
                            .v = std::move(checkpoint.v),
                            .beta1_power = checkpoint.beta1_power,

@@ -73,6 +73,8 @@ void WorkerMetrics::RefreshPage() {
       .Set(absl::ToDoubleSeconds(MonotonicNow() - absl::FromUnixNanos(checkpoint_at_ns)));
 }
 
+void WorkerMetrics::ContinueFrom(const WorkerState& state) { before_ = state; }
+
 void WorkerMetrics::Show(const WorkerState& state) {
   for (const WorkerPhase phase :
        {WorkerPhase::kStarting, WorkerPhase::kTraining, WorkerPhase::kSyncing,
@@ -82,16 +84,17 @@ void WorkerMetrics::Show(const WorkerState& state) {
   }
   round_.Set(state.round);
   train_loss_.Set(state.train_loss);
-  tokens_.Show(static_cast<double>(state.tokens));
+  tokens_.Show(static_cast<double>(state.tokens - before_.tokens));
   const double seconds = state.seconds_computing + state.seconds_syncing;
   if (seconds > 0) compute_ratio_.Set(state.seconds_computing / seconds);
-  const auto show = [this](const char* name, const char* direction, uint64_t bytes) {
-    metrics_.counter(name, {direction}).Show(static_cast<double>(bytes));
+  const auto show = [&](const char* name, const char* direction, uint64_t ByteCounts::*bytes) {
+    metrics_.counter(name, {direction})
+        .Show(static_cast<double>(state.bytes.*bytes - before_.bytes.*bytes));
   };
-  show("longwave_worker_bytes_total", "pushed", state.bytes.pushed);
-  show("longwave_worker_bytes_total", "pulled", state.bytes.pulled);
-  show("longwave_worker_payload_bytes_total", "pushed", state.bytes.payload_pushed);
-  show("longwave_worker_payload_bytes_total", "pulled", state.bytes.payload_pulled);
+  show("longwave_worker_bytes_total", "pushed", &ByteCounts::pushed);
+  show("longwave_worker_bytes_total", "pulled", &ByteCounts::pulled);
+  show("longwave_worker_payload_bytes_total", "pushed", &ByteCounts::payload_pushed);
+  show("longwave_worker_payload_bytes_total", "pulled", &ByteCounts::payload_pulled);
 }
 
 void WorkerMetrics::StepDone(absl::Duration took) {

@@ -44,6 +44,9 @@ class WorkerMetrics final : public SyncObserver {
   };
   Counter* seconds(Phase phase) { return seconds_[static_cast<size_t>(phase)]; }
 
+  // What was counted before this process: a counter is of a process, or its rate would have a leap
+  // where a worker comes back.
+  void ContinueFrom(const WorkerState& state);
   void Show(const WorkerState& state);
   void ShowLearningRate(double learning_rate) { learning_rate_.Set(learning_rate); }
   void ShowGradientNorm(double norm) { gradient_norm_.Set(norm); }
@@ -84,6 +87,7 @@ class WorkerMetrics final : public SyncObserver {
   const uint64_t run_seed_;
   const TrainerHost* const host_;
 
+  WorkerState before_;             // counted by earlier processes
   std::vector<Counter*> seconds_;  // by Phase
   Gauge& train_loss_;
   Gauge& validation_loss_;
