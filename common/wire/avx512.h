@@ -30,13 +30,9 @@ bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_bits, size_t high
                           size_t total_size, std::span<const std::byte* const> blocks,
                           uint16_t* indices);
 
-// The high bits, as words, to `words` (⌈high_size / 64⌉ of them).
-void EliasFanoHighWords(std::span<const uint16_t> indices, uint32_t low_bits, size_t high_size,
-                        uint64_t* words);
-
-// The `low_bits` (at most 8) lowest bits of eight indices at a time, 8 · low_bits a group; of whole
-// eights only. Returns the number of groups.
-size_t EliasFanoLowGroups(std::span<const uint16_t> indices, uint32_t low_bits, uint64_t* groups);
+// EliasFanoEncode with at most seven low bits.
+void EliasFanoEncode(std::span<const uint16_t> indices, uint32_t low_bits, size_t high_size,
+                     std::span<std::byte> out);
 
 // SelectTopKNear.
 void SelectTopKNear(std::span<const float> values, std::span<uint16_t> indices, uint32_t* guess,

@@ -66,17 +66,8 @@ class BitWriter {
 // The lowest bits of every index.
 void PutLowBits(std::span<const uint16_t> indices, uint32_t low_bits, BitWriter& writer) {
   if (low_bits == 0) return;
-  size_t i = 0;
-#if LONGWAVE_HAS_AVX512
-  if (low_bits <= 8 && indices.size() <= kTileSizeMax && UsesAvx512()) {
-    std::array<uint64_t, kTileSizeMax / 8> groups;
-    const size_t count = avx512::EliasFanoLowGroups(indices, low_bits, groups.data());
-    for (; i < count; ++i) writer.Put(groups[i], 8 * low_bits);
-    i = 8 * count;
-  }
-#endif
   const uint32_t mask = (uint32_t{1} << low_bits) - 1;
-  for (; i < indices.size(); ++i) writer.Put(indices[i] & mask, low_bits);
+  for (const uint16_t index : indices) writer.Put(index & mask, low_bits);
 }
 
 // Index after index, with a sentence for what is wrong.
@@ -173,22 +164,14 @@ size_t EliasFanoBytes(uint32_t n, uint32_t k) { return (ShapeOf(n, k).total_size
 void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<std::byte> out) {
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(indices.size()));
   LONGWAVE_CHECK(out.size() == (shape.total_size + 7) / 8);
+#if LONGWAVE_HAS_AVX512
+  if (n <= kTileSizeMax && shape.low_bits <= 7 && UsesAvx512()) {
+    return avx512::EliasFanoEncode(indices, shape.low_bits, shape.high_size, out);
+  }
+#endif
   // Both arrays as one stream of words: the high bits are set in a word until the next index lies
   // beyond it, the low bits are shifted in behind them.
   BitWriter writer(out);
-#if LONGWAVE_HAS_AVX512
-  if (n <= kTileSizeMax && UsesAvx512()) {
-    std::array<uint64_t, 2 * kTileSizeMax / 64> words;
-    avx512::EliasFanoHighWords(indices, shape.low_bits, shape.high_size, words.data());
-    size_t w = 0;
-    for (; 64 * (w + 1) <= shape.high_size; ++w) writer.Put(words[w], 64);
-    if (const size_t left = shape.high_size % 64; left > 0) {
-      writer.Put(words[w], static_cast<uint32_t>(left));
-    }
-    PutLowBits(indices, shape.low_bits, writer);
-    return writer.End();
-  }
-#endif
   size_t word_begin = 0;
   uint64_t word = 0;
   for (size_t i = 0; i < indices.size(); ++i) {

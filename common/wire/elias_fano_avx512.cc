@@ -175,34 +175,59 @@ LONGWAVE_AVX512 bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_b
   return wrong == 0;
 }
 
-// Eight indices' lowest bits are next to each other after two extractions.
-LONGWAVE_AVX512 size_t EliasFanoLowGroups(std::span<const uint16_t> indices, uint32_t low_bits,
-                                          uint64_t* groups) {
-  const uint64_t mask = ((uint64_t{1} << low_bits) - 1) * 0x0001000100010001u;
-  const size_t count = indices.size() / 8;
-  for (size_t g = 0; g < count; ++g) {
-    groups[g] = _pext_u64(LoadLe<uint64_t>(std::as_bytes(indices).data() + 16 * g), mask) |
-                _pext_u64(LoadLe<uint64_t>(std::as_bytes(indices).data() + 16 * g + 8), mask)
-                    << (4 * low_bits);
-  }
-  return count;
-}
+namespace {
 
-// A byte for each bit, which does without reading what was written before.
-LONGWAVE_AVX512 void EliasFanoHighWords(std::span<const uint16_t> indices, uint32_t low_bits,
-                                        size_t high_size, uint64_t* words) {
+// A byte for each high bit, which does without reading what was written before, packed into words.
+LONGWAVE_AVX512 void PutHighBits(std::span<const uint16_t> indices, uint32_t low_bits,
+                                 size_t high_size, std::byte* to) {
   // k + ⌈n / 2^l⌉ is at most twice the tile's size.
   alignas(64) std::array<uint8_t, 2 * kTileSizeMax + 64> bits;
+  alignas(64) std::array<uint16_t, kTileSizeMax> places;
+  const size_t k = indices.size();
+  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(low_bits));
+  __m512i number = _mm512_load_si512(kLanes.data());
+  for (size_t i = 0; i < k; i += 32) {
+    const __mmask32 valid =
+        k - i >= 32 ? ~__mmask32{0} : static_cast<__mmask32>((uint64_t{1} << (k - i)) - 1);
+    const __m512i index = _mm512_maskz_loadu_epi16(valid, indices.data() + i);
+    _mm512_store_si512(places.data() + i, _mm512_add_epi16(_mm512_srl_epi16(index, shift), number));
+    number = _mm512_add_epi16(number, _mm512_set1_epi16(32));
+  }
   const size_t word_count = (high_size + 63) / 64;
   for (size_t w = 0; w < word_count; ++w) {
     _mm512_store_si512(bits.data() + 64 * w, _mm512_setzero_si512());
   }
-  const size_t k = indices.size();
-  for (size_t i = 0; i < k; ++i) bits[(indices[i] >> low_bits) + i] = 1;
+  for (size_t i = 0; i < k; ++i) bits[places[i]] = 1;
   for (size_t w = 0; w < word_count; ++w) {
     const __m512i of_word = _mm512_load_si512(bits.data() + 64 * w);
-    words[w] = _mm512_test_epi8_mask(of_word, of_word);
+    StoreLe<uint64_t>(_mm512_test_epi8_mask(of_word, of_word), to + 8 * w);
   }
+}
+
+}  // namespace
+
+// Eight indices' lowest bits are next to each other after two extractions, and fill low_bits whole
+// bytes: wherever in a byte the first eight begin, so do the others. The block is written where
+// there is room behind it.
+LONGWAVE_AVX512 void EliasFanoEncode(std::span<const uint16_t> indices, uint32_t low_bits,
+                                     size_t high_size, std::span<std::byte> out) {
+  alignas(64) std::array<std::byte, 2 * kTileSizeMax / 8 + 64> block;
+  PutHighBits(indices, low_bits, high_size, block.data());
+  const uint64_t mask = ((uint64_t{1} << low_bits) - 1) * 0x0001000100010001u;
+  const uint32_t begin = high_size % 8;
+  std::byte* to = block.data() + high_size / 8;
+  uint64_t carry = begin == 0 ? 0 : std::to_integer<uint64_t>(*to);
+  for (size_t i = 0; i < indices.size(); i += 8, to += low_bits) {
+    const auto valid =
+        static_cast<__mmask8>(indices.size() - i >= 8 ? 0xffu : (1u << (indices.size() - i)) - 1);
+    const __m128i eight = _mm_maskz_loadu_epi16(valid, indices.data() + i);
+    const uint64_t first = _pext_u64(static_cast<uint64_t>(_mm_cvtsi128_si64(eight)), mask);
+    const uint64_t second = _pext_u64(static_cast<uint64_t>(_mm_extract_epi64(eight, 1)), mask);
+    const uint64_t word = carry | (first | second << (4 * low_bits)) << begin;
+    StoreLe<uint64_t>(word, to);
+    carry = word >> (8 * low_bits);
+  }
+  std::memcpy(out.data(), block.data(), out.size());
 }
 
 }  // namespace longwave::avx512

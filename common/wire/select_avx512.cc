@@ -77,13 +77,15 @@ LONGWAVE_AVX512 uint32_t LargestOf(const float* values, uint32_t n) {
 // Returns the threshold; *count is how many reach it.
 LONGWAVE_AVX512 uint32_t FindThreshold(const float* values, uint32_t n, uint32_t k, uint32_t guess,
                                        const TopKMarks* marks, uint64_t* words, uint32_t* count) {
-  const uint32_t enough = k + k / 2 + 32;
+  // Twice as many candidates cost less than one more pass over all.
+  const uint32_t enough = 2 * k + 64;
   uint32_t low = 0, high = kInfinityBits;  // `low` is reached by k or more, `high` by less
-  uint32_t step = 1u << 22;                // half an octave
+  constexpr uint32_t kOctave = 1u << 23;
+  uint32_t step = kOctave / 8;
   uint32_t t = guess;
   if (t == 0 || t >= high) {
     high = LargestOf(values, n) + 1;
-    t = high > 1 + 2 * step ? high - 2 * step : high / 2;
+    t = high > 1 + kOctave ? high - kOctave : high / 2;
   }
   bool is_low_known = false;
   while (true) {
@@ -226,7 +228,7 @@ void SelectTopKNear(std::span<const float> values, std::span<uint16_t> indices, 
   }
   // Either exactly k reach `low`, or those between are equal and the first of them fill up.
   Take(found, count, low, high, k - high_count, indices.data());
-  constexpr uint32_t kBelow = 1u << 20;  // an eighth of an octave
+  constexpr uint32_t kBelow = 1u << 19;  // a sixteenth of an octave
   *guess = low > kBelow ? low - kBelow : 0;
 }
 
