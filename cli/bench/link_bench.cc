@@ -368,7 +368,7 @@ absl::Status Execute(const BenchLinkOptions& options, int interrupt_fd) {
 
 void AddBenchLinkFlags(CLI::App* command, BenchLinkOptions* options) {
   command->add_option("config", options->config_file,
-                      "Configuration file [a GPT of 10 M parameters, 4 workers, 2 shards, H 30]");
+                      "Configuration file [a GPT of 10 M parameters, 4 workers, 4 shards, H 30]");
   command->add_option("--set", options->overrides, "A setting, key=value; may be given again")
       ->allow_extra_args(false);
   command->add_option("--data", options->data, "Text to train on: a file or a folder");

@@ -77,6 +77,27 @@ absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_vi
   return absl::NotFoundError(absl::StrCat("no counters of the interface ", name));
 }
 
+absl::StatusOr<uint64_t> ParseSegmentsSentAgain(std::string_view text) {
+  // A line with the names of TCP's figures, and one with the figures.
+  std::vector<absl::string_view> names;
+  for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    if (!absl::ConsumePrefix(&line, "Tcp: ")) continue;
+    std::vector<absl::string_view> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (names.empty()) {
+      names = std::move(fields);
+      continue;
+    }
+    const auto place = std::find(names.begin(), names.end(), "RetransSegs") - names.begin();
+    uint64_t count = 0;
+    if (static_cast<size_t>(place) < std::min(names.size(), fields.size()) &&
+        absl::SimpleAtoi(fields[static_cast<size_t>(place)], &count)) {
+      return count;
+    }
+    break;
+  }
+  return absl::NotFoundError("no RetransSegs among TCP's counters");
+}
+
 absl::Status LinkNetwork::Check() {
   if (geteuid() != 0) {
     return absl::PermissionDeniedError(
@@ -199,14 +220,24 @@ const NetNamespace& LinkNetwork::NamespaceOf(std::string_view node) const {
   return *Find(node).space;
 }
 
-absl::StatusOr<InterfaceBytes> LinkNetwork::Bytes(std::string_view node,
-                                                  std::string_view interface) const {
+absl::StatusOr<std::string> LinkNetwork::ReadNet(std::string_view node, const char* file) const {
   std::string text;
-  LONGWAVE_RETURN_IF_ERROR(Find(node).space->Do([&text] {
-    text = ReadAll("/proc/thread-self/net/dev");
+  LONGWAVE_RETURN_IF_ERROR(Find(node).space->Do([&] {
+    text = ReadAll(absl::StrCat("/proc/thread-self/net/", file));
     return absl::OkStatus();
   }));
+  return text;
+}
+
+absl::StatusOr<InterfaceBytes> LinkNetwork::Bytes(std::string_view node,
+                                                  std::string_view interface) const {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string text, ReadNet(node, "dev"));
   return ParseNetDev(text, interface);
+}
+
+absl::StatusOr<uint64_t> LinkNetwork::SegmentsSentAgain(std::string_view node) const {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::string text, ReadNet(node, "snmp"));
+  return ParseSegmentsSentAgain(text);
 }
 
 }  // namespace longwave

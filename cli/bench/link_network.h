@@ -70,6 +70,8 @@ class LinkNetwork {
   const NetNamespace& NamespaceOf(std::string_view node) const;
 
   absl::StatusOr<InterfaceBytes> Bytes(std::string_view node, std::string_view interface) const;
+  // Segments that TCP has sent again, over any of the node's links.
+  absl::StatusOr<uint64_t> SegmentsSentAgain(std::string_view node) const;
 
  private:
   struct Node {
@@ -82,6 +84,8 @@ class LinkNetwork {
         nsenter_(std::move(nsenter)),
         ip_(std::move(ip)),
         tc_(std::move(tc)) {}
+  // A file of /proc/net as the node sees it.
+  absl::StatusOr<std::string> ReadNet(std::string_view node, const char* file) const;
   absl::Status Build(const std::vector<std::string>& names, uint32_t mtu);
   absl::Status AddNode(const std::string& name, uint32_t number, std::string* hub_script);
   // Runs `program -batch` of the script in a namespace.
@@ -96,6 +100,8 @@ class LinkNetwork {
 
 // The interface's line of a /proc/net/dev. NotFound: there is none.
 absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_view interface);
+// RetransSegs of a /proc/net/snmp. NotFound: there is none.
+absl::StatusOr<uint64_t> ParseSegmentsSentAgain(std::string_view text);
 
 // A program of PATH or of the system's folders for administration; NotFound: how it can be had.
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& package);

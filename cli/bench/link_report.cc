@@ -47,7 +47,8 @@ Json WorkerJson(const LinkRun& run, const LinkWorker& worker, const LinkRun* uns
           {"payload_bytes_up", worker.sockets.payload_pushed},
           {"payload_bytes_down", worker.sockets.payload_pulled},
           {"control_bytes_up", worker.control.sent},
-          {"control_bytes_down", worker.control.received}};
+          {"control_bytes_down", worker.control.received},
+          {"segments_sent_again", worker.segments_sent_again}};
 }
 
 Json RunJson(const LinkFigures& figures, const LinkRun& run) {
@@ -112,17 +113,17 @@ std::string DescribeRun(const LinkRun& run, const SyncSection& sync, const LinkR
   const double scale = static_cast<double>(run.status.parameters) * run.rounds();
   absl::StrAppendFormat(&text,
                         "  %-10s %9s %9s   bytes/parameter/round, up: interface, sockets, formula; "
-                        "down: the same; control bytes\n",
+                        "down: the same; control bytes; segments that TCP sent again\n",
                         "worker", "computes", "relative");
   for (const LinkWorker& worker : run.workers) {
     const std::optional<double> relative = RelativeShare(run, worker, unshaped);
     absl::StrAppendFormat(
-        &text, "  %-10s %7.1f %% %9s   %.5f %.5f %.5f   %.5f %.5f %.5f   %d up, %d down\n",
+        &text, "  %-10s %7.1f %% %9s   %.5f %.5f %.5f   %.5f %.5f %.5f   %d up, %d down; %d\n",
         worker.name, 100 * ComputeShare(run, worker),
         relative.has_value() ? absl::StrFormat("%.1f %%", 100 * *relative) : std::string("-"),
         worker.data.sent / scale, worker.sockets.pushed / scale, formula_up,
         worker.data.received / scale, worker.sockets.pulled / scale, formula_down,
-        worker.control.sent, worker.control.received);
+        worker.control.sent, worker.control.received, worker.segments_sent_again);
   }
   return text;
 }

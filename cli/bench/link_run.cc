@@ -51,6 +51,7 @@ class LinkRunner {
     for (size_t i = 0; i < workers.size(); ++i) {
       workers[i].data = workers[i].data - before[i].data;
       workers[i].control = workers[i].control - before[i].control;
+      workers[i].segments_sent_again -= before[i].segments_sent_again;
       TakeState(&workers[i]);
     }
     return LinkRun{.preset = options_.config.run.preset,
@@ -110,6 +111,8 @@ class LinkRunner {
                                 network_.Bytes(workers[i].name, LinkNetwork::kData));
       LONGWAVE_ASSIGN_OR_RETURN(workers[i].control,
                                 network_.Bytes(workers[i].name, LinkNetwork::kControl));
+      LONGWAVE_ASSIGN_OR_RETURN(workers[i].segments_sent_again,
+                                network_.SegmentsSentAgain(workers[i].name));
     }
     return workers;
   }

@@ -22,6 +22,7 @@ struct LinkWorker {
   ByteCounts sockets;          // our own count
   InterfaceBytes data;         // at its data link, the kernel's count
   InterfaceBytes control;
+  uint64_t segments_sent_again = 0;  // by TCP: lost, or not acknowledged as soon as it hoped
 };
 
 // One training run over the links as they are.

@@ -194,6 +194,17 @@ TEST(NetDev, GivesAnInterfacesBytesBothWays) {
   EXPECT_EQ(ParseNetDev(kText, "eth0").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(ParseSegmentsSentAgain, FindsTheFigureUnderItsName) {
+  constexpr char kText[] =
+      "Ip: Forwarding DefaultTTL\nIp: 2 64\n"
+      "Tcp: RtoAlgorithm OutSegs RetransSegs InErrs\nTcp: 1 1127 11 0\nUdp: InDatagrams\nUdp: 0\n";
+  EXPECT_EQ(ParseSegmentsSentAgain(kText).value_or(0), 11u);
+  for (const char* text : {"", "Tcp: OutSegs\nTcp: 5\n", "Tcp: OutSegs RetransSegs\n",
+                           "Tcp: OutSegs RetransSegs\nTcp: 5\n", "Tcp: RetransSegs\nTcp: x\n"}) {
+    EXPECT_EQ(ParseSegmentsSentAgain(text).status().code(), absl::StatusCode::kNotFound) << text;
+  }
+}
+
 TEST(TorchLines, AreTakenInAndOthersRefused) {
   TorchRun run;
   for (const char* line :
