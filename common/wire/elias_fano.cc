@@ -211,21 +211,21 @@ absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
   return DecodeSlowly(n, in, indices);
 }
 
-void EliasFanoDecodeAll(uint32_t n, uint32_t k, std::span<const std::byte* const> blocks,
+bool EliasFanoDecodeAll(uint32_t n, uint32_t k, std::span<const std::byte* const> blocks,
                         uint16_t* indices) {
   const Shape shape = ShapeOf(n, k);
 #if LONGWAVE_HAS_AVX512
   if (IsShort(shape, k) && n <= kTileSizeMax && UsesAvx512()) {
-    LONGWAVE_CHECK(avx512::EliasFanoDecodeShort(n, k, shape.low_bits, shape.high_size,
-                                                shape.total_size, blocks, indices));
-    return;
+    return avx512::EliasFanoDecodeShort(n, k, shape.low_bits, shape.high_size, shape.total_size,
+                                        blocks, indices);
   }
 #endif
   for (const std::byte* const block : blocks) {
     const std::span in(block, (shape.total_size + 7) / 8);
-    LONGWAVE_CHECK(EliasFanoDecode(n, in, std::span(indices, k)).ok());
+    if (!EliasFanoDecode(n, in, std::span(indices, k)).ok()) return false;
     indices += k;
   }
+  return true;
 }
 
 }  // namespace longwave

@@ -29,9 +29,10 @@ void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<st
 absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
                              std::span<uint16_t> indices);
 
-// The same of blocks that it has found right before: k indices from each, one after the other.
-void EliasFanoDecodeAll(uint32_t n, uint32_t k, std::span<const std::byte* const> blocks,
-                        uint16_t* indices);
+// The same of many blocks of EliasFanoBytes(n, k) bytes: k indices from each, one after the other.
+// False where any of them is wrong.
+[[nodiscard]] bool EliasFanoDecodeAll(uint32_t n, uint32_t k,
+                                      std::span<const std::byte* const> blocks, uint16_t* indices);
 
 }  // namespace longwave
 

@@ -93,9 +93,28 @@ absl::Status CheckValues(const PayloadLayout& layout, uint32_t tile,
   return absl::OkStatus();
 }
 
-absl::Status CheckTile(const PayloadLayout& layout, uint32_t tile,
+// The end of the tiles from `tile` on whose indices are right, looked at together, which is faster
+// than one by one; `tile` where there is nothing to gain or anything is wrong.
+uint32_t CheckIndices(const PayloadLayout& layout, uint32_t tile,
+                      std::span<const std::byte> payload) {
+  constexpr uint32_t kTilesMax = 16, kCountMax = 64;
+  const uint32_t n = layout.tile_size(tile);
+  const uint32_t k = layout.sent_count(tile);
+  if (layout.format().selection != Selection::kTopK || k > kCountMax) return tile;
+  std::array<const std::byte*, kTilesMax> blocks;
+  std::array<uint16_t, kTilesMax * kCountMax> indices;
+  uint32_t count = 0;
+  for (; count < kTilesMax && tile + count < layout.tile_count(); ++count) {
+    if (layout.tile_size(tile + count) != n) break;
+    blocks[count] = payload.data() + layout.offsets(tile + count).indices;
+  }
+  const auto found = std::span(blocks).first(count);
+  return EliasFanoDecodeAll(n, k, found, indices.data()) ? tile + count : tile;
+}
+
+absl::Status CheckTile(const PayloadLayout& layout, uint32_t tile, bool has_right_indices,
                        std::span<const std::byte> payload) {
-  if (layout.format().selection == Selection::kTopK) {
+  if (layout.format().selection == Selection::kTopK && !has_right_indices) {
     std::array<uint16_t, kTileSizeMax> indices;
     const uint32_t n = layout.tile_size(tile);
     const uint32_t k = layout.sent_count(tile);
@@ -214,18 +233,21 @@ absl::Status ValidatePayload(const PayloadLayout& layout, std::span<const std::b
   size_t scales_end = kPayloadHeadBytes;
   if (HasScale(format.codec)) scales_end += sizeof(uint16_t) * layout.tile_count();
   const uint32_t last = layout.tile_count() - 1;
-  size_t indices_end = AlignUp8(scales_end);
+  size_t blocks_end = AlignUp8(scales_end);
   if (format.selection == Selection::kTopK) {
-    indices_end = layout.offsets(last).indices +
-                  EliasFanoBytes(layout.tile_size(last), layout.sent_count(last));
+    blocks_end = layout.offsets(last).indices +
+                 EliasFanoBytes(layout.tile_size(last), layout.sent_count(last));
   }
   LONGWAVE_RETURN_IF_ERROR(CheckZeros(
       payload.subspan(scales_end, AlignUp8(scales_end) - scales_end), "gap after the scales"));
   LONGWAVE_RETURN_IF_ERROR(CheckZeros(
-      payload.subspan(indices_end, AlignUp8(indices_end) - indices_end), "gap after the indices"));
+      payload.subspan(blocks_end, AlignUp8(blocks_end) - blocks_end), "gap after the indices"));
 
+  uint32_t indices_end = 0;  // of the tiles whose indices are right
   for (uint32_t tile = 0; tile < layout.tile_count(); ++tile) {
-    if (const absl::Status status = CheckTile(layout, tile, payload); !status.ok()) {
+    if (tile >= indices_end) indices_end = CheckIndices(layout, tile, payload);
+    if (const absl::Status status = CheckTile(layout, tile, tile < indices_end, payload);
+        !status.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("payload: tile ", tile, ": ", status.message()));
     }

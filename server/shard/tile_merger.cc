@@ -260,8 +260,9 @@ void TileMerger::Accumulate(const MergePlan& plan, uint32_t tile, uint64_t draw,
       blocks[end - begin] = all[end].payload.data() + layout.offsets(tile).indices;
     }
     if (is_topk) {
-      EliasFanoDecodeAll(layout.tile_size(tile), count, std::span(blocks).first(end - begin),
-                         indices_.data());
+      // The payloads were validated, which decoded these very bytes.
+      LONGWAVE_CHECK(EliasFanoDecodeAll(layout.tile_size(tile), count,
+                                        std::span(blocks).first(end - begin), indices_.data()));
     } else {
       // All of a round draw the same random or stride indices, and have all alike.
       ReadTileIndices(layout, tile, {}, draw, std::span(indices_).first(count));

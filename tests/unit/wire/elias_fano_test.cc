@@ -86,7 +86,7 @@ TEST(EliasFano, RoundTripsAtEverySizeAndCount) {
   }
 }
 
-TEST(EliasFanoDecodeAll, ReadsOneBlockAfterTheOther) {
+TEST(EliasFanoDecodeAll, ReadsOneBlockAfterTheOtherAndSeesAWrongOne) {
   Rng rng(11);
   for (uint32_t n : {1u, 64u, 100u, 1000u, 4096u, 65536u}) {
     for (uint32_t k : {1u, 2u, 31u, 33u, 63u, 64u, 65u, 256u}) {
@@ -101,8 +101,10 @@ TEST(EliasFanoDecodeAll, ReadsOneBlockAfterTheOther) {
         starts.push_back(blocks.back().data());
       }
       std::vector<uint16_t> decoded(wanted.size());
-      EliasFanoDecodeAll(n, k, starts, decoded.data());
+      ASSERT_TRUE(EliasFanoDecodeAll(n, k, starts, decoded.data())) << n << " " << k;
       ASSERT_EQ(decoded, wanted) << n << " " << k;
+      blocks[3][0] ^= std::byte{1};  // one high bit more or less
+      EXPECT_FALSE(EliasFanoDecodeAll(n, k, starts, decoded.data())) << n << " " << k;
     }
   }
 }
