@@ -37,8 +37,10 @@ LONGWAVE_SIMD Ahead AheadOf(const TilePlace& next, const Element* a, const Eleme
 
 template <uint32_t kRows, uint32_t kCols>
 inline void ForwardInPlace(float norm, const Ahead& ahead, float* data, float* scratch) {
-  ForwardColumns<kRows, kCols>(norm, data, ahead, scratch);
-  ForwardRows<kRows, kCols>(scratch, ahead, data);
+  FromMemory<kCols> from = {data, norm};
+  ForwardColumns<kRows, kCols>(from, ahead, scratch);
+  Plainly<kRows> to = {data};
+  ForwardRows<kRows, kCols>(scratch, ahead, to);
 }
 
 template <uint32_t kRows, uint32_t kCols>

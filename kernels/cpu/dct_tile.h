@@ -35,22 +35,44 @@ LONGWAVE_SIMD uint32_t LineOf(uint32_t c, uint32_t i) {
   return (c / kLanes * kRows + i) * kLanes / 16;
 }
 
-template <uint32_t kRows, uint32_t kCols>
-__attribute__((noinline)) void ForwardColumnsAt(uint32_t c, float norm, const float* in,
-                                                const Ahead& ahead, float* between) {
-  Steps2<kRows>::Forward(
-      [&](auto r) LONGWAVE_BODY { return Lanes::Mul(norm, Load(in + r.value * kCols + c)); },
-      [&](auto i, V v) LONGWAVE_BODY {
-        if (i.value % 2 == 0) ahead.Fetch(LineOf<kRows>(c, i.value) / 2);
-        Store(between + i.value * kCols + c, v);
-      });
+// What a pass reads and writes is a Group of a source or a target: of kLanes columns or rows, made
+// at their begin and ended after them.
+//
+// Elements in memory, in[…, kCols], times the norm.
+template <uint32_t kCols>
+struct FromMemory {
+  const float* in;
+  float norm;
+  struct Group {
+    const float* at;
+    V norm;
+    LONGWAVE_SIMD Group(const FromMemory& from, uint32_t c)
+        : at(from.in + c), norm(Broadcast(from.norm)) {}
+    template <class R>
+    LONGWAVE_SIMD V Get(R) const {
+      return Mul(norm, Load(at + R::value * kCols));
+    }
+    LONGWAVE_SIMD void End(FromMemory&) const {}
+  };
+};
+
+template <uint32_t kRows, uint32_t kCols, class From>
+__attribute__((noinline)) void ForwardColumnsAt(uint32_t c, From& source, const Ahead& ahead,
+                                                float* between) {
+  typename From::Group from(source, c);  // nothing else points to it: it stays in registers
+  Steps2<kRows>::Forward([&](auto r) LONGWAVE_BODY { return from.Get(r); },
+                         [&](auto i, V v) LONGWAVE_BODY {
+                           if (i.value % 2 == 0) ahead.Fetch(LineOf<kRows>(c, i.value) / 2);
+                           Store(between + i.value * kCols + c, v);
+                         });
+  from.End(source);
 }
 
-// in, between: [kRows, kCols].
-template <uint32_t kRows, uint32_t kCols>
-inline void ForwardColumns(float norm, const float* in, const Ahead& ahead, float* between) {
+// A group's Get(Index<r>): elements c … of row r, times the norm. between: [kRows, kCols].
+template <uint32_t kRows, uint32_t kCols, class From>
+inline void ForwardColumns(From& from, const Ahead& ahead, float* between) {
   for (uint32_t c = 0; c < kCols; c += kLanes) {
-    ForwardColumnsAt<kRows, kCols>(c, norm, in, ahead, between);
+    ForwardColumnsAt<kRows, kCols>(c, from, ahead, between);
   }
 }
 
@@ -73,14 +95,15 @@ LONGWAVE_SIMD void TransposeIn(const float* between, uint32_t i, uint32_t c,
 }
 
 // Row group i from `across`, while the next is brought into `next`.
-template <uint32_t kRows, uint32_t kCols>
+template <uint32_t kRows, uint32_t kCols, class To>
 __attribute__((noinline)) void ForwardRowsAt(uint32_t i, const float* between,
                                              const Waiting<kCols>& across, Waiting<kCols>& next,
-                                             const Ahead& ahead, float* out) {
+                                             const Ahead& ahead, To& target) {
+  typename To::Group to(target, i);  // nothing else points to it: it stays in registers
   Steps2<kCols>::Forward([&](auto c) LONGWAVE_BODY { return across.Get(c.value); },
                          [&](auto j, V v) LONGWAVE_BODY {
                            if (j.value % 2 == 0) ahead.Fetch(128 + LineOf<kCols>(i, j.value) / 2);
-                           Store(out + j.value * kRows + i, v);
+                           to.Put(j, v);
                          },
                          [&](auto part) LONGWAVE_BODY {
                            if (i + kLanes >= kRows) return;
@@ -88,18 +111,34 @@ __attribute__((noinline)) void ForwardRowsAt(uint32_t i, const float* between,
                              TransposeIn<kRows, kCols>(between, i + kLanes, c, next);
                            });
                          });
+  to.End(target);
 }
 
-// out[kCols, kRows]: coefficients.
-template <uint32_t kRows, uint32_t kCols>
-inline void ForwardRows(const float* between, const Ahead& ahead, float* out) {
+// Coefficients as they are: out[kCols, kRows].
+template <uint32_t kRows>
+struct Plainly {
+  float* out;
+  struct Group {
+    float* at;
+    LONGWAVE_SIMD Group(const Plainly& to, uint32_t i) : at(to.out + i) {}
+    template <class J>
+    LONGWAVE_SIMD void Put(J, V v) const {
+      Store(at + J::value * kRows, v);
+    }
+    LONGWAVE_SIMD void End(Plainly&) const {}
+  };
+};
+
+// A group's Put(Index<j>, v) takes coefficients i … of row j, of kCols rows of kRows.
+template <uint32_t kRows, uint32_t kCols, class To>
+inline void ForwardRows(const float* between, const Ahead& ahead, To& to) {
   Waiting<kCols> across[2];
   for (uint32_t c = 0; c < kCols; c += kLanes) {
     TransposeIn<kRows, kCols>(between, 0, c, across[0]);
   }
   for (uint32_t i = 0; i < kRows; i += kLanes) {
     const uint32_t which = i / kLanes % 2;
-    ForwardRowsAt<kRows, kCols>(i, between, across[which], across[1 - which], ahead, out);
+    ForwardRowsAt<kRows, kCols>(i, between, across[which], across[1 - which], ahead, to);
   }
 }
 

@@ -19,8 +19,8 @@ struct TileReport {
   double sent;
 };
 
-// The tile's indices and values, and its momentum as it is before the residual is taken.
-void Select(const TileContext& context, uint32_t t, float* momentum, TileWork& work) {
+// The tile's indices and values, of its momentum before the residual is taken.
+void Select(const TileContext& context, uint32_t t, const float* momentum, TileWork& work) {
   const uint32_t size = context.tiles[t].size();
   const uint32_t count = context.payload_layout.sent_count(t);
   const Selection selection = context.payload_layout.format().selection;
@@ -28,14 +28,12 @@ void Select(const TileContext& context, uint32_t t, float* momentum, TileWork& w
     case Selection::kTopK:
       return context.math.select_top_k(size, count, momentum, work);
     case Selection::kAll:
-      std::copy_n(work.x, size, momentum);
-      std::copy_n(work.x, size, work.values);
+      std::copy_n(momentum, size, work.values);
       return;
     case Selection::kRandom:
     case Selection::kStride:
-      SelectIndices(selection, {work.x, size}, context.Draw(t), {work.indices, count});
-      for (uint32_t i = 0; i < count; ++i) work.values[i] = work.x[work.indices[i]];
-      std::copy_n(work.x, size, momentum);
+      SelectIndices(selection, {momentum, size}, context.Draw(t), {work.indices, count});
+      for (uint32_t i = 0; i < count; ++i) work.values[i] = momentum[work.indices[i]];
       return;
   }
 }
@@ -47,6 +45,10 @@ TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32
   const Tile& next = context.Next(t);
   float* momentum = args.momentum + tile.coefficient_offset;
 
+  if (args.transform == Transform::kDct && &next != &tile) {
+    work.fetcher.at = reinterpret_cast<const char*>(args.momentum + next.coefficient_offset);
+    work.fetcher.end = work.fetcher.at + next.size() * sizeof(float);
+  }
   TilePlans plans;
   if (args.transform == Transform::kDct) plans = PlansOf(tile, DctDirection::kForward);
   TileReport report;
@@ -59,31 +61,24 @@ TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32
   // A selection does not depend on where it begins to look.
   static thread_local uint32_t threshold = 0;
   work.threshold = threshold;
-  if (args.transform == Transform::kDct && &next != &tile) {
-    work.fetch = reinterpret_cast<const char*>(args.momentum + next.coefficient_offset);
-    work.fetch_end = work.fetch + next.size() * sizeof(float);
-  }
   Select(context, t, momentum, work);
   threshold = work.threshold;
-  FetchSome(16, work);
+  FetchSome(16, work.fetcher);
   const PayloadFormat& format = context.payload_layout.format();
   const uint32_t count = context.payload_layout.sent_count(t);
   const uint16_t scale = QuantizeValues(math, format.codec, count, work);
-  FetchSome(16, work);
+  FetchSome(16, work.fetcher);
   report.sent = math.square_sum(count, work.values);
   WriteTileHead(context.payload_layout, t, {work.indices, count}, scale, args.payload);
-  FetchSome(16, work);
+  FetchSome(16, work.fetcher);
   math.pack(
       ValueBits(format.codec), count, work.codes,
       reinterpret_cast<uint8_t*>(args.payload.data()) + context.payload_layout.offsets(t).values);
-  FetchSome(TileWork::kSize, work);  // what is left
+  FetchSome(TileWork::kSize, work.fetcher);  // what is left
   if (format.selection == Selection::kAll) {
     math.add_scaled(count, -args.alpha, work.values, momentum);
   } else {
-    for (uint32_t i = 0; i < count; ++i) {
-      float& m = momentum[work.indices[i]];
-      m = FmaOnce(-args.alpha, work.values[i], m);
-    }
+    math.add_scaled_at(count, -args.alpha, work.values, work.indices, momentum);
   }
   return report;
 }

@@ -43,7 +43,7 @@ inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uin
     // From where the last one was, in steps that double, until it is between two of them.
     uint32_t at = work.threshold, step = 1u << 19;
     while (low == 0 || high > largest) {
-      FetchSome(8, work);
+      FetchSome(8, work.fetcher);
       const uint32_t count = CountAtLeast(n, v, at);
       const bool reached = count >= k;
       low = reached ? at : low;
@@ -61,7 +61,7 @@ inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uin
     }
   }
   while (high - low > 1) {
-    FetchSome(8, work);
+    FetchSome(8, work.fetcher);
     const uint32_t middle = low + (high - low) / 2;
     const uint32_t count = CountAtLeast(n, v, middle);
     const bool reached = count >= k;
@@ -72,35 +72,46 @@ inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uin
   return low;
 }
 
-// momentum ← x. The bits of those of x[0 … n) that reach the threshold, in words of 64.
-inline void CopyAndMark(uint32_t n, const float* x, uint32_t t, float* momentum, uint64_t* words,
-                        TileWork& work) {
+// The bits of those of x[0 … n) that reach the threshold, in words of 64.
+inline void Mark(uint32_t n, const float* x, uint32_t t, uint64_t* words, TileWork& work) {
   const VI threshold = BroadcastI(t);
-  for (uint32_t i = 0; i < n; i += 64) {
-    const bool whole = i + 64 <= n;
-    FetchSome(1, work);
-    uint64_t word = 0;
-    Unroll<64 / kLanes>([&](auto k) LONGWAVE_BODY {
-      const uint32_t at = i + k.value * kLanes;
-      const V v = Load(x + at);
-      word |= static_cast<uint64_t>(MaskAtLeast(Magnitude(v), threshold)) << (k.value * kLanes);
-      if (whole || at + kLanes <= n) {
-        Store(momentum + at, v);
-      } else if (at < n) {
-        StorePart(momentum + at, v, n - at);
-      }
-    });
-    if (!whole) word &= ~uint64_t{0} >> (64 - (n - i));
-    words[i / 64] = word;
+  uint32_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    FetchSome(1, work.fetcher);
+    if constexpr (kLanes >= 8) {
+      // Bytes as they come, which is less work than to put a word together.
+      auto* const to = reinterpret_cast<unsigned char*>(words + i / 64);
+      Unroll<64 / kLanes>([&](auto k) LONGWAVE_BODY {
+        const auto mask = static_cast<LaneMask>(
+            MaskAtLeast(Magnitude(Load(x + i + k.value * kLanes)), threshold));
+        __builtin_memcpy(to + k.value * sizeof mask, &mask, sizeof mask);
+      });
+    } else {
+      uint64_t word = 0;
+      Unroll<64 / kLanes>([&](auto k) LONGWAVE_BODY {
+        const VI v = Magnitude(Load(x + i + k.value * kLanes));
+        word |= static_cast<uint64_t>(MaskAtLeast(v, threshold)) << (k.value * kLanes);
+      });
+      words[i / 64] = word;
+    }
   }
+  if (i == n) return;
+  uint64_t word = 0;
+  for (uint32_t bit = 0; i + bit < n; bit += kLanes) {
+    const uint32_t left = n - i - bit;
+    const V v = left < kLanes ? LoadPart(x + i + bit, left) : Load(x + i + bit);
+    word |= static_cast<uint64_t>(MaskAtLeast(Magnitude(v), threshold)) << bit;
+  }
+  words[i / 64] = word & ~uint64_t{0} >> (64 - (n - i));
 }
 
 // The numbers of the set bits, in order. `out` has room for three more.
 inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* out,
                          TileWork& work) {
   uint32_t count = 0;
+  Fetcher fetcher = work.fetcher;
   for (uint32_t w = 0; w < word_count; ++w) {
-    FetchSome(1, work);
+    FetchSome(1, fetcher);
     uint64_t word = words[w];
     const uint32_t base = w * 64;
     const auto bits = static_cast<uint32_t>(__builtin_popcountll(word));
@@ -120,6 +131,7 @@ inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* o
     } while (i < bits);
     count += bits;
   }
+  work.fetcher = fetcher;
   return count;
 }
 
@@ -162,7 +174,7 @@ inline void KeepLargest(uint32_t count, uint32_t k, uint32_t low, uint32_t large
   }
 }
 
-inline void SelectTopK(uint32_t n, uint32_t k, float* momentum, TileWork& work) {
+inline void SelectTopK(uint32_t n, uint32_t k, const float* x, TileWork& work) {
   uint64_t words[kTileSizeMax / 64];
   uint32_t* candidates = work.candidates;
   uint32_t* magnitudes = work.magnitudes;
@@ -191,26 +203,27 @@ inline void SelectTopK(uint32_t n, uint32_t k, float* momentum, TileWork& work) 
   } else if (k < n) {
     const uint32_t padded = RoundUp(n, 64);
     for (uint32_t i = 0; i < padded; i += kLanes) {
-      StoreI(magnitudes + i, Magnitude(Load(work.x + i)));
+      const V v = i + kLanes <= n ? Load(x + i) : i < n ? LoadPart(x + i, n - i) : Broadcast(0);
+      StoreI(magnitudes + i, Magnitude(v));
     }
     threshold = ThresholdOf(padded, magnitudes, largest_bits, k, work);
   }
 
   if (threshold > 0) work.threshold = threshold;
 
-  CopyAndMark(n, work.x, threshold, momentum, words, work);
+  Mark(n, x, threshold, words, work);
   const uint32_t count = ListBits(RoundUp(n, 64) / 64, words, candidates, work);
   if (count > k) {
     for (uint32_t i = 0; i < count; ++i) {
       uint32_t bits;
-      __builtin_memcpy(&bits, work.x + candidates[i], sizeof bits);
+      __builtin_memcpy(&bits, x + candidates[i], sizeof bits);
       magnitudes[i] = bits & 0x7fffffffu;
     }
     KeepLargest(count, k, threshold, largest_bits, candidates, magnitudes);
   }
   for (uint32_t i = 0; i < k; ++i) {
     work.indices[i] = static_cast<uint16_t>(candidates[i]);
-    work.values[i] = work.x[candidates[i]];
+    work.values[i] = x[candidates[i]];
   }
 }
 

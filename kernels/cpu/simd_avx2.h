@@ -17,6 +17,7 @@ namespace {
 constexpr uint32_t kLanes = 8;
 using V = __m256;
 using VI = __m256i;
+using LaneMask = uint8_t;
 using VD = __m256d;
 
 LONGWAVE_SIMD V Load(const float* from) { return _mm256_loadu_ps(from); }
@@ -66,6 +67,9 @@ LONGWAVE_SIMD void StoreI(uint32_t* to, VI v) {
 LONGWAVE_SIMD VI BroadcastI(uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); }
 LONGWAVE_SIMD VI Magnitude(V v) {
   return _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
+}
+LONGWAVE_SIMD V LargerMagnitude(V a, V b) {
+  return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), Magnitude(b)));
 }
 LONGWAVE_SIMD VI MaxI(VI a, VI b) { return _mm256_max_epi32(a, b); }
 LONGWAVE_SIMD uint32_t MaskAtLeast(VI a, VI b) {

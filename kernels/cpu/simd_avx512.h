@@ -17,6 +17,7 @@ namespace {
 constexpr uint32_t kLanes = 16;
 using V = __m512;
 using VI = __m512i;
+using LaneMask = uint16_t;
 using VD = __m512d;
 
 LONGWAVE_SIMD V Load(const float* from) { return _mm512_loadu_ps(from); }
@@ -60,6 +61,8 @@ LONGWAVE_SIMD VI BroadcastI(uint32_t x) { return _mm512_set1_epi32(static_cast<i
 LONGWAVE_SIMD VI Magnitude(V v) {
   return _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff));
 }
+// The larger magnitude of two; the other one of a NaN.
+LONGWAVE_SIMD V LargerMagnitude(V a, V b) { return _mm512_range_ps(a, b, 0xb); }
 LONGWAVE_SIMD VI MaxI(VI a, VI b) { return _mm512_max_epi32(a, b); }
 LONGWAVE_SIMD uint32_t MaskAtLeast(VI a, VI b) { return _mm512_cmpge_epi32_mask(a, b); }
 LONGWAVE_SIMD uint32_t LargestI(VI v) { return static_cast<uint32_t>(_mm512_reduce_max_epi32(v)); }
@@ -124,35 +127,34 @@ LONGWAVE_SIMD uint32_t TrailingZeros(uint64_t word) {
 }
 
 // out[c] lane r = in[r * stride + c]: four steps of exchanging halves, each of pairs twice as far.
+// The first, of halves of rows, is by loading: shuffles have one port of the processor's only.
 LONGWAVE_SIMD void TransposeBlock(const float* in, uint32_t stride, V* out) {
-  __m512 a[16], b[16];
-#pragma GCC unroll 16
-  for (uint32_t r = 0; r < 16; ++r) a[r] = Load(in + r * stride);
+#pragma GCC unroll 2
+  for (uint32_t h = 0; h < 16; h += 8) {
+    __m512 a[8], b[8];
 #pragma GCC unroll 8
-  for (uint32_t r = 0; r < 16; r += 2) {
-    b[r] = _mm512_unpacklo_ps(a[r], a[r + 1]);
-    b[r + 1] = _mm512_unpackhi_ps(a[r], a[r + 1]);
-  }
+    for (uint32_t r = 0; r < 8; ++r) {
+      const float* from = in + (r / 4 * 8 + r % 4) * stride + h;  // and four rows below it
+      a[r] = _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(from)),
+                                _mm256_loadu_ps(from + 4 * stride), 1);
+    }
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < 8; r += 4) {
+      const __m512d p = _mm512_castps_pd(_mm512_unpacklo_ps(a[r], a[r + 1]));
+      const __m512d q = _mm512_castps_pd(_mm512_unpackhi_ps(a[r], a[r + 1]));
+      const __m512d s = _mm512_castps_pd(_mm512_unpacklo_ps(a[r + 2], a[r + 3]));
+      const __m512d t = _mm512_castps_pd(_mm512_unpackhi_ps(a[r + 2], a[r + 3]));
+      b[r] = _mm512_castpd_ps(_mm512_unpacklo_pd(p, s));
+      b[r + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(p, s));
+      b[r + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(q, t));
+      b[r + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(q, t));
+    }
+    // b[c] and b[4 + c] have columns h + c and h + 4 + c of eight rows each, by fours in turn.
 #pragma GCC unroll 4
-  for (uint32_t r = 0; r < 16; r += 4) {
-    const __m512d p = _mm512_castps_pd(b[r]), q = _mm512_castps_pd(b[r + 1]);
-    const __m512d s = _mm512_castps_pd(b[r + 2]), t = _mm512_castps_pd(b[r + 3]);
-    a[r] = _mm512_castpd_ps(_mm512_unpacklo_pd(p, s));
-    a[r + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(p, s));
-    a[r + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(q, t));
-    a[r + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(q, t));
-  }
-  // a[4g + c] has, in its 128-bit part p, column 4p + c of rows 4g … 4g + 3.
-#pragma GCC unroll 4
-  for (uint32_t c = 0; c < 4; ++c) {
-    const __m512 even = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88);
-    const __m512 odd = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd);
-    const __m512 even_high = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
-    const __m512 odd_high = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
-    out[c] = _mm512_shuffle_f32x4(even, even_high, 0x88);
-    out[8 + c] = _mm512_shuffle_f32x4(even, even_high, 0xdd);
-    out[4 + c] = _mm512_shuffle_f32x4(odd, odd_high, 0x88);
-    out[12 + c] = _mm512_shuffle_f32x4(odd, odd_high, 0xdd);
+    for (uint32_t c = 0; c < 4; ++c) {
+      out[h + c] = _mm512_shuffle_f32x4(b[c], b[4 + c], 0x88);
+      out[h + 4 + c] = _mm512_shuffle_f32x4(b[c], b[4 + c], 0xdd);
+    }
   }
 }
 

@@ -14,6 +14,7 @@ namespace longwave::cpu {
 namespace {
 
 constexpr uint32_t kLanes = 4;
+using LaneMask = uint8_t;
 typedef float V __attribute__((vector_size(16)));
 typedef int32_t VI __attribute__((vector_size(16)));
 typedef double VD __attribute__((vector_size(16)));
@@ -77,6 +78,7 @@ LONGWAVE_SIMD VI MaxI(VI a, VI b) {
   const VI above = a > b;
   return (a & above) | (b & ~above);
 }
+LONGWAVE_SIMD V LargerMagnitude(V a, V b) { return AsFloat(MaxI(AsInt(a), Magnitude(b))); }
 LONGWAVE_SIMD uint32_t MaskAtLeast(VI a, VI b) { return MaskOf(a >= b); }
 LONGWAVE_SIMD uint32_t LargestI(VI v) {
   int32_t largest = v[0];

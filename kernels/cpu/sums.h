@@ -35,6 +35,11 @@ struct SquareLanes {
   LONGWAVE_SIMD void Put(V v) {
     lanes[kWhich % 4] = Fma(v, v, lanes[kWhich % 4]);
   }
+  LONGWAVE_SIMD void AddAll(const SquareLanes& more) {
+    dct::Unroll<4>([&](auto l) LONGWAVE_CODELET_BODY {
+      lanes[l.value] = Add(lanes[l.value], more.lanes[l.value]);
+    });
+  }
   double Total() const {
     float each[4 * kLanes];
     for (uint32_t l = 0; l < 4; ++l) Store(each + l * kLanes, lanes[l]);

@@ -22,6 +22,10 @@ void AddScaled(uint32_t n, float factor, const float* v, float* m) {
   for (; i < n; ++i) m[i] = FmaOnce(factor, v[i], m[i]);
 }
 
+void AddScaledAt(uint32_t n, float factor, const float* v, const uint16_t* indices, float* m) {
+  for (uint32_t i = 0; i < n; ++i) m[indices[i]] = FmaOnce(factor, v[i], m[indices[i]]);
+}
+
 // Its own copy of rng.h's Mix64, whose function other sources share.
 LONGWAVE_SIMD uint64_t Mix(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -46,8 +50,8 @@ uint64_t Hash(const TilePlace& tile, const float* theta) {
 
 extern const TileMath LONGWAVE_TILE_MATH;
 const TileMath LONGWAVE_TILE_MATH = {
-    Forward, Inverse,    Accumulate, SelectTopK,     SquareSum,    AddScaled,
-    Largest, FitSign,    FitInt2,    QuantizeNarrow, QuantizeWide, QuantizeBf16,
-    Pack,    ReadNarrow, ReadWide,   ReadBf16,       Decode,       Hash};
+    Forward,    Inverse,  Accumulate, SelectTopK,     SquareSum,    AddScaled,    AddScaledAt,
+    Largest,    FitSign,  FitInt2,    QuantizeNarrow, QuantizeWide, QuantizeBf16, Pack,
+    ReadNarrow, ReadWide, ReadBf16,   Decode,         Hash};
 
 }  // namespace longwave::cpu

@@ -55,14 +55,26 @@ struct UpdateStep {
   TileSignal signal;
 };
 
+// What the next tile will read, brought to the second-level cache a few lines at a time between
+// other work: a processor that is asked for many lines at once stands still until it has them.
+struct Fetcher {
+  const char* at = nullptr;
+  const char* end = nullptr;
+};
+static inline void FetchSome(uint32_t lines, Fetcher& fetcher) {
+  for (; lines > 0 && fetcher.at < fetcher.end; --lines, fetcher.at += 64) {
+    __builtin_prefetch(fetcher.at, 0, 2);
+  }
+}
+
 // What one thread works in on one tile: about 100 KiB, of which a tile touches less than half where
 // few coefficients are sent. Arrays have room for whole vectors past their last element.
 struct TileWork {
   static constexpr uint32_t kSize = 4096 + 64;
 
-  alignas(64) float x[kSize];              // the tile, as elements or as coefficients
+  alignas(64) float x[kSize];              // a tile, as elements or as coefficients
   alignas(64) float y[kSize];              // between the two passes of a transform
-  alignas(64) uint32_t maxima[kSize / 4];  // of the magnitudes' bits in x, by groups of four
+  alignas(64) uint32_t maxima[kSize / 4];  // of the magnitudes' bits in m̂, by any groups of four
   alignas(64) uint32_t candidates[kSize];  // of a selection: indices
   alignas(64) uint32_t magnitudes[kSize];  // and their magnitudes' bits
   alignas(64) float values[kSize];         // what is sent, in index order
@@ -72,17 +84,8 @@ struct TileWork {
   // Where the selection before found its threshold, as a magnitude's bits: where the next begins to
   // look. 0: nowhere. It changes no result.
   uint32_t threshold = 0;
-  // What the next tile will read, brought to the second-level cache a few lines at a time between
-  // other work: a processor that is asked for many lines at once stands still until it has them.
-  const char* fetch = nullptr;
-  const char* fetch_end = nullptr;
+  Fetcher fetcher;
 };
-
-static inline void FetchSome(uint32_t lines, TileWork& work) {
-  for (; lines > 0 && work.fetch < work.fetch_end; --lines, work.fetch += 64) {
-    __builtin_prefetch(work.fetch, 0, 2);
-  }
-}
 
 // What Accumulate found. The sums are metrics: fp32 in lanes where that is good enough.
 struct TileSums {
@@ -96,10 +99,10 @@ struct AccumulateArgs {
   const TilePlans* plans;  // null: no transform
   TileSignal signal;
   float beta;
-  const float* momentum;
+  float* momentum;
   // The tile after this one, to be fetched meanwhile; this one again where there is none.
   TilePlace next;
-  const float* next_momentum;  // fetched without a transform only
+  const float* next_momentum;  // fetched without a transform only; with one, by work.fetcher
 };
 
 // Levels of the codecs of one or two bits.
@@ -114,14 +117,18 @@ struct TileMath {
   void (*forward)(const TilePlans& plans, float* data, float* scratch);
   void (*inverse)(const TilePlans& plans, float* data, float* scratch);
 
-  // work.x ← fma(beta, m̂, T(s)), zeros behind it up to a multiple of 64; work.maxima.
+  // m̂ ← fma(beta, m̂, T(s)), or as it was where that is not finite; work.maxima.
   TileSums (*accumulate)(const AccumulateArgs& args, TileWork& work);
-  // work.indices and work.values ← the k of largest magnitude of work.x, ties to the smaller index,
-  // in the order of indices. momentum ← work.x. After accumulate, all finite; k <= n.
-  void (*select_top_k)(uint32_t n, uint32_t k, float* momentum, TileWork& work);
+  // work.indices and work.values ← the k of largest magnitude of x, which is the m̂ of the
+  // accumulate before, ties to the smaller index, in the order of indices. All finite; k <= n.
+  void (*select_top_k)(uint32_t n, uint32_t k, const float* x, TileWork& work);
   double (*square_sum)(uint32_t n, const float* x);
   // m[i] ← fma(factor, v[i], m[i]).
   void (*add_scaled)(uint32_t n, float factor, const float* v, float* m);
+
+  // m[indices[i]] ← fma(factor, v[i], m[indices[i]]).
+  void (*add_scaled_at)(uint32_t n, float factor, const float* v, const uint16_t* indices,
+                        float* m);
 
   // QuantizeTile of common/wire/tile_codec.h by parts. `values` and `codes` have room for whole
   // vectors. The largest magnitude's bits:

@@ -62,20 +62,21 @@ std::vector<uint32_t> Bits(const float* values, size_t n) {
 class CpuTile : public testing::TestWithParam<Isa> {
  protected:
   const TileMath& math() const { return TileMathOf(GetParam()); }
-  // Brings `values` where select_top_k wants them.
+  // As momentum_, where select_top_k wants them: to zeros.
   TileSums Take(const std::vector<float>& values) {
     const auto n = static_cast<uint32_t>(values.size());
-    const std::vector<float> momentum(n, 0.0f);
+    momentum_.assign(n, 0.0f);
     const TilePlace place = {0, n, 1, n, 1, n};
     return math().accumulate({place,
                               nullptr,
                               {values.data(), nullptr, 1.0f, false},
                               0.0f,
-                              momentum.data(),
+                              momentum_.data(),
                               place,
-                              momentum.data()},
+                              momentum_.data()},
                              *work_);
   }
+  std::vector<float> momentum_;
   const std::unique_ptr<TileWork> work_ = std::make_unique<TileWork>();
 };
 
@@ -86,15 +87,14 @@ TEST_P(CpuTile, SelectsWhatSelectTopKDoes) {
         if (k > n) continue;
         SCOPED_TRACE(input.name + ": " + std::to_string(k) + " of " + std::to_string(n));
         ASSERT_TRUE(Take(input.values).finite);
-        std::vector<float> momentum(n, -1.0f);
-        math().select_top_k(n, k, momentum.data(), *work_);
-        std::vector<uint16_t> wanted(k);
         // Zero times a momentum was added: a zero of either sign may have become positive.
-        const std::vector<float> x(work_->x, work_->x + n);
+        ASSERT_EQ(momentum_, input.values);
+        const std::vector<float> x = momentum_;
+        math().select_top_k(n, k, x.data(), *work_);
+        std::vector<uint16_t> wanted(k);
         SelectTopK(x, wanted);
         ASSERT_EQ(std::vector<uint16_t>(work_->indices, work_->indices + k), wanted);
         for (uint32_t i = 0; i < k; ++i) ASSERT_EQ(work_->values[i], x[wanted[i]]);
-        ASSERT_EQ(Bits(momentum.data(), n), Bits(x.data(), n));
       }
     }
   }
@@ -208,6 +208,37 @@ TEST_P(CpuTile, EncodesTheSameBitsWhateverItsThreadEncodedBefore) {
           if (HasFailure()) return;
         }
       }
+    }
+  }
+}
+
+// It is found out when it has been written to.
+TEST_P(CpuTile, PutsBackTheMomentumOfATileThatIsNotFinite) {
+  constexpr size_t kTile = 4096;
+  const float huge = std::numeric_limits<float>::max();
+  for (const Transform transform : {Transform::kNone, Transform::kDct}) {
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), huge}) {
+      Encoding encoding(64);
+      const size_t n = encoding.layout.parameter_count();
+      encoding.momentum = Inputs(static_cast<uint32_t>(encoding.momentum.size()))[0].values;
+      const std::vector<float> before = encoding.momentum;
+      std::vector<float> signal = Inputs(static_cast<uint32_t>(n))[10].values;
+      // In the second tile; where it is finite, the transform or the sum is not.
+      for (size_t i = 0; i < 64; ++i) signal[3 * 180 + 64 + i] = bad;
+      encoding.momentum[kTile + 9] = huge;
+      encoding.Run(GetParam(), transform, signal);
+      SCOPED_TRACE(bad);
+      if (bad == huge && transform == Transform::kNone) {
+        EXPECT_EQ(encoding.report.nonfinite_tile, EncodeReport::kNone);
+        continue;
+      }
+      EXPECT_EQ(encoding.report.nonfinite_tile, 1u);
+      std::vector<float> wanted = before;
+      wanted[kTile + 9] = huge;
+      EXPECT_EQ(Bits(&encoding.momentum[kTile], kTile), Bits(&wanted[kTile], kTile));
+      EXPECT_NE(Bits(&encoding.momentum[0], kTile), Bits(&before[0], kTile));
+      EXPECT_NE(Bits(&encoding.momentum[2 * kTile], kTile), Bits(&before[2 * kTile], kTile));
     }
   }
 }
