@@ -2,9 +2,7 @@
 // memory nor of the device's, pinned memory, streams or events. A program of its own, since it
 // replaces operator new.
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,34 +12,16 @@
 #include "kernels/ops.h"
 #include "tests/emulation/runtime.h"
 #include "tests/emulation/testing.h"
+#include "tests/support/replaced_new.h"
 
 namespace {
 std::atomic<size_t> host_allocations{0};  // but for the emulation's own
-
-void* Allocated(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  if (!longwave::emulation::Inside::Now()) host_allocations.fetch_add(1);
-  return memory;
-}
-void Release(void* memory) { std::free(memory); }
 }  // namespace
 
-// Not inlined: the compiler would find malloc and delete in one place and warn.
-__attribute__((noinline)) void* operator new(size_t bytes) {
-  return Allocated(std::malloc(bytes == 0 ? 1 : bytes));
+void NoteAllocated(void*) {
+  if (!longwave::emulation::Inside::Now()) host_allocations.fetch_add(1);
 }
-__attribute__((noinline)) void* operator new(size_t bytes, std::align_val_t alignment) {
-  const auto to = static_cast<size_t>(alignment);
-  return Allocated(std::aligned_alloc(to, (bytes + to - 1) / to * to));
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept { Release(memory); }
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { Release(memory); }
-__attribute__((noinline)) void operator delete(void* memory, std::align_val_t) noexcept {
-  Release(memory);
-}
-__attribute__((noinline)) void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  Release(memory);
-}
+void NoteReleased(void*) {}
 
 namespace longwave {
 namespace {

@@ -4,51 +4,28 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops.h"
+#include "tests/support/replaced_new.h"
 
 namespace {
 std::atomic<int> allocations{0};
 std::atomic<int64_t> live_bytes{0};
 std::atomic<int64_t> peak_bytes{0};
+}  // namespace
 
-void* Allocated(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
+void NoteAllocated(void* memory) {
   allocations.fetch_add(1);
   const int64_t live = live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
   int64_t peak = peak_bytes.load();
   while (live > peak && !peak_bytes.compare_exchange_weak(peak, live)) {
   }
-  return memory;
 }
-void Release(void* memory) {
-  live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
-  std::free(memory);
-}
-}  // namespace
-
-// Not inlined: the compiler would find malloc and delete in one place and warn.
-__attribute__((noinline)) void* operator new(size_t bytes) {
-  return Allocated(std::malloc(bytes == 0 ? 1 : bytes));
-}
-__attribute__((noinline)) void* operator new(size_t bytes, std::align_val_t alignment) {
-  const auto to = static_cast<size_t>(alignment);
-  return Allocated(std::aligned_alloc(to, (bytes + to - 1) / to * to));
-}
-__attribute__((noinline)) void operator delete(void* memory) noexcept { Release(memory); }
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { Release(memory); }
-__attribute__((noinline)) void operator delete(void* memory, std::align_val_t) noexcept {
-  Release(memory);
-}
-__attribute__((noinline)) void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  Release(memory);
-}
+void NoteReleased(void* memory) { live_bytes -= static_cast<int64_t>(malloc_usable_size(memory)); }
 
 namespace longwave {
 namespace {
