@@ -63,14 +63,14 @@ TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32
   work.threshold = threshold;
   Select(context, t, momentum, work);
   threshold = work.threshold;
-  FetchSome(16, work.fetcher);
+  FetchSome(24, work.fetcher);  // most where little else waits for memory
   const PayloadFormat& format = context.payload_layout.format();
   const uint32_t count = context.payload_layout.sent_count(t);
   const uint16_t scale = QuantizeValues(math, format.codec, count, work);
-  FetchSome(16, work.fetcher);
+  FetchSome(24, work.fetcher);
   report.sent = math.square_sum(count, work.values);
   WriteTileHead(context.payload_layout, t, {work.indices, count}, scale, args.payload);
-  FetchSome(16, work.fetcher);
+  FetchSome(24, work.fetcher);
   math.pack(
       ValueBits(format.codec), count, work.codes,
       reinterpret_cast<uint8_t*>(args.payload.data()) + context.payload_layout.offsets(t).values);

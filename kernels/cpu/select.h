@@ -43,7 +43,7 @@ inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uin
     // From where the last one was, in steps that double, until it is between two of them.
     uint32_t at = work.threshold, step = 1u << 19;
     while (low == 0 || high > largest) {
-      FetchSome(8, work.fetcher);
+      FetchSome(4, work.fetcher);
       const uint32_t count = CountAtLeast(n, v, at);
       const bool reached = count >= k;
       low = reached ? at : low;
@@ -61,7 +61,7 @@ inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uin
     }
   }
   while (high - low > 1) {
-    FetchSome(8, work.fetcher);
+    FetchSome(4, work.fetcher);
     const uint32_t middle = low + (high - low) / 2;
     const uint32_t count = CountAtLeast(n, v, middle);
     const bool reached = count >= k;
@@ -77,7 +77,7 @@ inline void Mark(uint32_t n, const float* x, uint32_t t, uint64_t* words, TileWo
   const VI threshold = BroadcastI(t);
   uint32_t i = 0;
   for (; i + 64 <= n; i += 64) {
-    FetchSome(1, work.fetcher);
+    if (i % 128 == 0) FetchSome(1, work.fetcher);
     if constexpr (kLanes >= 8) {
       // Bytes as they come, which is less work than to put a word together.
       auto* const to = reinterpret_cast<unsigned char*>(words + i / 64);
@@ -111,7 +111,7 @@ inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* o
   uint32_t count = 0;
   Fetcher fetcher = work.fetcher;
   for (uint32_t w = 0; w < word_count; ++w) {
-    FetchSome(1, fetcher);
+    if (w % 2 == 0) FetchSome(1, fetcher);
     uint64_t word = words[w];
     const uint32_t base = w * 64;
     const auto bits = static_cast<uint32_t>(__builtin_popcountll(word));
@@ -137,7 +137,7 @@ inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* o
 
 // Leaves the k of the largest magnitudes among `count` candidates, in their order.
 inline void KeepLargest(uint32_t count, uint32_t k, uint32_t low, uint32_t largest,
-                        uint32_t* candidates, uint32_t* magnitudes) {
+                        uint32_t* candidates, uint32_t* magnitudes, Fetcher& fetcher) {
   const uint32_t padded = RoundUp(count, 4 * kLanes);
   ZeroUpTo(count, padded, magnitudes);
   // At least k reach `low`, less than k reach `high`; padding reaches nothing above zero.
@@ -145,6 +145,7 @@ inline void KeepLargest(uint32_t count, uint32_t k, uint32_t low, uint32_t large
   uint32_t reached = count;
   while (reached != k && high - low > 1) {
     const uint32_t middle = low + (high - low) / 2;
+    FetchSome(4, fetcher);
     const uint32_t now = CountAtLeast(padded, magnitudes, middle);
     const bool enough = now >= k;
     low = enough ? middle : low;
@@ -219,7 +220,7 @@ inline void SelectTopK(uint32_t n, uint32_t k, const float* x, TileWork& work) {
       __builtin_memcpy(&bits, x + candidates[i], sizeof bits);
       magnitudes[i] = bits & 0x7fffffffu;
     }
-    KeepLargest(count, k, threshold, largest_bits, candidates, magnitudes);
+    KeepLargest(count, k, threshold, largest_bits, candidates, magnitudes, work.fetcher);
   }
   for (uint32_t i = 0; i < k; ++i) {
     work.indices[i] = static_cast<uint16_t>(candidates[i]);
