@@ -1,6 +1,5 @@
 #include "server/service/expelled_list.h"
 
-#include "absl/strings/str_cat.h"
 #include "common/security/identity.h"
 
 namespace longwave {

@@ -9,6 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export GOFLAGS=-mod=mod CGO_ENABLED=0
 
+# What is there is not made again; of each part the program comes last.
+
 # sources_of MODULE VERSION: where they are.
 sources_of() {
   go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'
@@ -16,7 +18,7 @@ sources_of() {
 
 # As a dependency of a module of our own: its own replaces parts of itself by folders that its archive lacks.
 build_operator() {
-  [ -x "$folder/operator" ] && [ -x "$folder/prometheus-config-reloader" ] && [ -d "$folder/crds" ] && return
+  [ -x "$folder/operator" ] && [ -x "$folder/prometheus-config-reloader" ] && return
   local module=github.com/prometheus-operator/prometheus-operator version=v0.81.0
   local commands=("$module/cmd/operator" "$module/cmd/prometheus-config-reloader")
   mkdir "$work/operator"
@@ -24,9 +26,9 @@ build_operator() {
   printf 'module programs\n\ngo 1.23.0\n\nrequire %s %s\n' $module $version >go.mod
   { printf '//go:build tools\n\npackage tools\n\n'; printf 'import _ "%s"\n' "${commands[@]}"; } >tools.go
   go mod tidy >log 2>&1 || { tail -3 log >&2; return 1; }
-  go build -o "$folder/" "${commands[@]}"
   mkdir -p "$folder/crds"
   cp "$(sources_of $module $version)"/example/prometheus-operator-crd/*.yaml "$folder/crds/"
+  go build -o "$folder/" "${commands[@]}"
 }
 
 # build_of MODULE VERSION COMMAND TO: in a copy of its sources, in which replacements of its own are made.
@@ -48,14 +50,14 @@ build_prometheus() {
 
 # The last version that has its controller in the module itself.
 build_cert_manager() {
-  local module=github.com/cert-manager/cert-manager version=v1.11.5
-  [ -x "$folder/cert-manager" ] || build_of $module $version controller "$folder/cert-manager"
-  local crd
+  [ -x "$folder/cert-manager" ] && return
+  local module=github.com/cert-manager/cert-manager version=v1.11.5 crd
   mkdir -p "$folder/cert-manager-crds"
   for crd in "$(sources_of $module $version)"/deploy/crds/crd-*.yaml; do
     # A template of a chart; without the chart's lines it is plain.
     grep -v '{{' "$crd" >"$folder/cert-manager-crds/${crd##*/}"
   done
+  build_of $module $version controller "$folder/cert-manager"
 }
 
 build_operator
