@@ -11,8 +11,10 @@
 #include "cli/security/security_commands.h"
 #include "cli/status.h"
 #include "cli/up.h"
+#include "common/base/memory.h"
 
 int main(int argc, char** argv) {
+  longwave::KeepFreedMemory();
   // gRPC would write lines of its own beside the sentence that says the same.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   CLI::App app("Longwave trains one model on machines that are far apart.", "longwave");

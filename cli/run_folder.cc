@@ -98,4 +98,13 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
   return absl::OkStatus();
 }
 
+absl::Status CheckWritable(const std::string& path) {
+  const std::string temporary = path + ".tmp";
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (file == nullptr) return FileError("write", temporary, errno);
+  std::fclose(file);
+  std::remove(temporary.c_str());
+  return absl::OkStatus();
+}
+
 }  // namespace longwave

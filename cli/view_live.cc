@@ -21,7 +21,8 @@ double TrainLoss(const RunStatus& status) {
   double sum = 0;
   size_t count = 0;
   for (const MemberStatus& member : status.members) {
-    if (member.state.step == 0) continue;
+    // Of one that ended over a loss that is no number the others' mean says nothing.
+    if (member.state.step == 0 || !std::isfinite(member.state.train_loss)) continue;
     sum += member.state.train_loss;
     ++count;
   }

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/base/termination.h"
 #include "common/config/config.h"
@@ -212,4 +213,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace longwave
 
-int main(int argc, char** argv) { return longwave::Main(argc, argv); }
+int main(int argc, char** argv) {
+  longwave::KeepFreedMemory();
+  return longwave::Main(argc, argv);
+}

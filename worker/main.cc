@@ -313,6 +313,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   SessionOptions options{
       .name = flags.name,
       .identity = folder == nullptr ? 0 : folder->identity(),
+      .process = folder == nullptr ? 0 : folder->process(),
       .coordinator = config.cluster.coordinator,
       .manifest = manifest,
       .layout_hash = layout.hash(),
@@ -430,4 +431,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace longwave
 
-int main(int argc, char** argv) { return longwave::Main(argc, argv); }
+int main(int argc, char** argv) {
+  longwave::KeepFreedMemory();
+  return longwave::Main(argc, argv);
+}

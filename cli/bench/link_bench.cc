@@ -66,11 +66,13 @@ class LinkBench {
     figures_.config = std::move(config);
     figures_.delay = absl::Milliseconds(options.delay_ms);
     figures_.mtu = options.mtu;
+    figures_.keeps_state = options.keep_state;
     figures_.begun = absl::Now();
   }
 
   // What was found before a failure is told all the same.
   absl::Status Run() {
+    if (!options_.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(CheckWritable(options_.json_file));
     const absl::Status status = Measure();
     if (figures_.runs.empty()) return status;
     figures_.failure = std::string(status.message());
@@ -109,10 +111,11 @@ class LinkBench {
         "by tbf both ways;\ncontrol (gRPC) has links of its own that are not shaped: data "
         "interfaces carry payload frames alone.\nInterfaces count packets as they are: MTU %u, but "
         "up to %u bytes with one header (segmentation offload).\nPreset %s, GPT d %u, %u layers, "
-        "H %u, batch %u x %u, delay %g ms either way. Logs: %s\n\n",
+        "H %u, batch %u x %u, delay %g ms either way, %s. Logs: %s\n\n",
         config.run.workers, config.run.shards, figures_.mtu, LinkNetwork::kOffloadBytesMax,
         config.run.preset, config.model.d_model, config.model.layers, config.sync.inner_steps,
-        config.train.batch, config.model.context, options_.delay_ms, folder_);
+        config.train.batch, config.model.context, options_.delay_ms,
+        figures_.keeps_state ? "state kept" : "no state kept", folder_);
   }
 
   absl::StatusOr<LinkRun> Train(const RunConfig& config, double mbit,
@@ -126,6 +129,7 @@ class LinkBench {
                                    .runs_dir = absl::StrCat(folder_, "/", ++run_count_),
                                    .mbit = mbit,
                                    .delay = figures_.delay,
+                                   .keep_state = figures_.keeps_state,
                                    .interrupt_fd = interrupt_fd_,
                                    .stop_when = std::move(stop_when)}));
     // What it measures would be of a run that went wrong.
@@ -393,6 +397,8 @@ void AddBenchLinkFlags(CLI::App* command, BenchLinkOptions* options) {
   command->add_option("--ddp-steps", options->ddp_steps,
                       "Steps that PyTorch DDP needs to the target [measured here]");
   command->add_flag("--quick", options->quick, "A GPT of 1 M parameters, H 10");
+  command->add_flag("--state", options->keep_state,
+                    "Keep state in the runs' folders, as `longwave up` does: checkpoints and logs");
   command->add_option("--runs-dir", options->runs_dir, "Folder of the runs' folders")
       ->capture_default_str();
   command->add_option("--json", options->json_file, "File that gets the figures as JSON");

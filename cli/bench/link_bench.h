@@ -29,6 +29,7 @@ struct BenchLinkOptions {
   std::string torch_python;  // a Python that has torch; empty: torch-ddp is not measured
   uint64_t ddp_steps = 0;    // that PyTorch DDP needs to the target; 0: measured here
   bool quick = false;
+  bool keep_state = false;  // of the runs of ours: as `longwave up` does
   std::string runs_dir = "runs";
   std::string json_file;  // where the figures go as JSON; empty: nowhere
 };

@@ -74,6 +74,7 @@ struct LinkFigures {
   uint64_t parameters = 0;
   absl::Duration delay;
   uint32_t mtu = 0;  // of the data links
+  bool keeps_state = false;
   absl::Time begun;
   std::vector<LinkRun> runs;  // of config's preset, all of the same length, in the order they ran
   std::optional<double> target_loss;

@@ -38,6 +38,7 @@ class LinkRunner {
                   .listen = absl::StrCat(
                       network_.Address(LinkNetwork::kCoordinator, LinkNetwork::kControl), ":0"),
                   .threads = options.config.train.threads,
+                  .keep_state = options.keep_state,
                   .place = [this](const std::string& process) { return Place(process); }},
                  &options.config, folder, options.interrupt_fd) {}
 

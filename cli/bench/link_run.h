@@ -50,6 +50,9 @@ struct LinkRunOptions {
   std::string runs_dir;
   double mbit = 0;
   absl::Duration delay;  // either way, by proxies at the workers; zero: none
+  // Every process keeps its state in the run's folder: workers write checkpoints before they push,
+  // shards a log of what they accept.
+  bool keep_state = false;
   int interrupt_fd = -1;
   std::function<bool(const RunStatus&)> stop_when;  // may be empty: runs to its end
 };

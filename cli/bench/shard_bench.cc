@@ -63,6 +63,8 @@ absl::Status Bench(BenchShardOptions options) {
   if (sweep.empty()) sweep.push_back(options.workers);
   std::sort(sweep.begin(), sweep.end());
 
+  // Before hours are measured that could not be kept.
+  if (!options.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(CheckWritable(options.json_file));
   AllowManyFiles();
   const ProcessorPlan placement = Place(options);
   const ScopedProcessors bound(placement.others);

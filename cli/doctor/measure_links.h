@@ -15,7 +15,7 @@ absl::StatusOr<absl::Duration> MeasureConnection(const std::string& address, int
 
 // Everything between here and a coordinator and its shards. credentials: a folder of a member's;
 // empty: none are there, and of a secured run little is learnt. A shard's data port is connected to
-// once: its door counts who comes and does not speak.
+// once: its door counts that as a connection that was closed, which is no intruder's.
 CoordinatorReading MeasureCoordinator(const std::string& address, const std::string& credentials);
 
 }  // namespace longwave

@@ -133,9 +133,13 @@ absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries,
       reading.why_not_cuda = std::string(line);
   }
   if (ended.well && !reading.device.empty()) return reading;
-  std::string why(absl::StripAsciiWhitespace(ended.output));
-  return absl::UnavailableError(
-      absl::StrCat(program, " does not start: ", why.empty() ? "it says nothing" : Quotable(why)));
+  // Of the loader's sentence, which begins with the program, the library comes first: what is
+  // quoted is short.
+  absl::string_view why = absl::StripAsciiWhitespace(ended.output);
+  absl::ConsumePrefix(&why, absl::StrCat(program, ": "));
+  absl::ConsumePrefix(&why, "error while loading shared libraries: ");
+  return absl::UnavailableError(absl::StrCat(
+      program, " does not start: ", why.empty() ? "it says nothing" : Quotable(std::string(why))));
 }
 
 absl::StatusOr<DiskReading> MeasureDisk(const std::string& folder) {

@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
@@ -38,6 +41,14 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const OperatorOptions
     return as_operator;
   }
   return CoordinatorClient::Connect(options.address, absl::Seconds(10), options.security);
+}
+
+// As one word of a shell's: names may have blanks and quotes.
+std::string ForShell(const std::string& word) {
+  const bool is_plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("-_./~", char(c));
+  });
+  return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 int Conclude(const char* command, const absl::Status& status) {
@@ -88,24 +99,35 @@ absl::Status RevokeToken(const OperatorOptions& options, const std::string& id) 
   return client->RevokeToken(id);
 }
 
-absl::Status Expel(const OperatorOptions& options, const std::string& worker, bool undo) {
+absl::Status Expel(const OperatorOptions& options, const std::string& worker, bool undo,
+                   bool whole) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<TokenStatus> revoked, client->Expel(worker, undo));
-  std::printf("%s\n", DescribeExpulsion(worker, undo, revoked).c_str());
+  LONGWAVE_ASSIGN_OR_RETURN(const Expulsion expulsion, client->Expel(worker, undo, whole));
+  std::printf("%s\n", DescribeExpulsion(options, worker, undo, expulsion).c_str());
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::string DescribeExpulsion(const std::string& worker, bool undo,
-                              const std::vector<TokenStatus>& revoked) {
+std::string DescribeExpulsion(const OperatorOptions& options, const std::string& worker, bool undo,
+                              const Expulsion& expulsion) {
   if (undo) return absl::StrCat(worker, " may join again, with a new token");
   std::string text = absl::StrCat("expelled ", worker);
-  for (const TokenStatus& token : revoked) {
+  for (const TokenStatus& token : expulsion.revoked) {
     const uint32_t left = token.uses - std::min(token.used, token.uses);
     absl::StrAppend(&text, "; token ", token.id, ", with ", left, left == 1 ? " use" : " uses",
                     " left, is revoked");
   }
+  if (expulsion.also_joined.empty()) return text;
+  absl::StrAppend(&text,
+                  "\nwith the same tokens others joined, who may be the same machine under other "
+                  "names and take part still. To expel them too:");
+  for (const std::string& name : expulsion.also_joined) {
+    absl::StrAppend(&text, "\n  longwave expel ", options.address, " ", ForShell(name),
+                    " --security ", ForShell(options.security));
+  }
+  if (expulsion.also_joined.size() >= kAlsoJoinedMax)
+    absl::StrAppend(&text, "\nand perhaps more: longwave token list shows who joined with what");
   return text;
 }
 
@@ -118,8 +140,8 @@ int ListTokensCommand(const OperatorOptions& options) {
 int RevokeTokenCommand(const OperatorOptions& options, const std::string& id) {
   return Conclude("token revoke", RevokeToken(options, id));
 }
-int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo) {
-  return Conclude("expel", Expel(options, worker, undo));
+int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo, bool whole) {
+  return Conclude("expel", Expel(options, worker, undo, whole));
 }
 
 }  // namespace longwave

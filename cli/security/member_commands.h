@@ -27,10 +27,11 @@ struct TokenCreateOptions {
 int CreateTokenCommand(const OperatorOptions& options, const TokenCreateOptions& token);
 int ListTokensCommand(const OperatorOptions& options);
 int RevokeTokenCommand(const OperatorOptions& options, const std::string& id);
-// What came of it, in a line.
-std::string DescribeExpulsion(const std::string& worker, bool undo,
-                              const std::vector<TokenStatus>& revoked);
-int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo);
+// What came of it, in a line; with whom else the worker's tokens let in, and how to expel those.
+std::string DescribeExpulsion(const OperatorOptions& options, const std::string& worker, bool undo,
+                              const Expulsion& expulsion);
+// whole: also where its certificate names other workers, who are shut out with it.
+int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo, bool whole);
 
 }  // namespace longwave
 

@@ -16,6 +16,7 @@ struct SecurityCommands::Parts {
   std::string token_id;
   std::string worker;
   bool undo = false;
+  bool whole = false;  // --all-of-it
   CertificateMakeOptions make;
   std::vector<std::string> addresses;
   std::string show_folder;
@@ -57,6 +58,8 @@ SecurityCommands::SecurityCommands(CLI::App* app) : parts_(std::make_unique<Part
       app->add_subcommand("expel", "Shut a worker out of a run, with all that it holds."));
   parts.expel->add_option("worker", parts.worker, "Its name")->required();
   parts.expel->add_flag("--undo", parts.undo, "Let the name take part again");
+  parts.expel->add_flag("--all-of-it", parts.whole,
+                        "Also where its certificate names other workers: all of them are shut out");
 
   CLI::App* const certificate =
       app->add_subcommand("certificate", "Make and show certificates, without a coordinator.");
@@ -98,7 +101,8 @@ std::optional<int> SecurityCommands::Run() {
   if (parts.create->parsed()) return CreateTokenCommand(parts.target, parts.token);
   if (parts.list->parsed()) return ListTokensCommand(parts.target);
   if (parts.revoke->parsed()) return RevokeTokenCommand(parts.target, parts.token_id);
-  if (parts.expel->parsed()) return ExpelCommand(parts.target, parts.worker, parts.undo);
+  if (parts.expel->parsed())
+    return ExpelCommand(parts.target, parts.worker, parts.undo, parts.whole);
   if (parts.certificate_make->parsed()) {
     parts.make.hosts.insert(parts.make.hosts.end(), parts.addresses.begin(), parts.addresses.end());
     return fail("make", MakeCertificate(parts.make));

@@ -1,10 +1,12 @@
 #include "common/base/memory.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 
 #include "absl/status/status.h"
@@ -42,6 +44,18 @@ void PreferHugePages(void* memory, size_t bytes) {
   const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
   if (bytes < kHugePageBytes || end <= begin) return;
   static_cast<void>(madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE));
+}
+
+void KeepFreedMemory() {
+#if defined(__GLIBC__)
+  for (const char* name : {"GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}) {
+    if (std::getenv(name) != nullptr) return;
+  }
+  // Larger ones, which are models' vectors and not frames, come from the system and go back to it:
+  // 32 MiB is also the most that the allocator takes for this.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
 }
 
 std::string CountText(double count) {

@@ -210,9 +210,11 @@ std::vector<ConfigKey> ClusterKeys() {
       NumberKey(LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
                 "Seconds that a process waits for the others at the start."),
       NumberKey(LONGWAVE_KEY(cluster.max_upload_mbit), 0, 0, 1e6,
-                "What a worker sends at most, in Mbit/s (10⁶ bit), over all shards; 0: no limit."),
+                "What a worker sends at most, in Mbit/s (10⁶ bit), over all shards; an average "
+                "over frames, which leave whole; 0: no limit."),
       NumberKey(LONGWAVE_KEY(cluster.max_download_mbit), 0, 0, 1e6,
-                "What a worker is sent at most, in Mbit/s, by all shards together; 0: no limit."),
+                "What a worker is sent at most, in Mbit/s, by all shards together; an average over "
+                "frames, which leave whole; 0: no limit."),
       WholeKey(LONGWAVE_KEY(cluster.connections), 1, 1, 16,
                "Connections of a worker to each shard, for links on which one does not fill the "
                "path."),

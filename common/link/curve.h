@@ -58,9 +58,20 @@ class AdmittedKeys {
 struct DoorCounts {
   uint64_t keys = 0;        // connections with a key that is no member's
   uint64_t handshakes = 0;  // connections that never got through: without CURVE, half-open, garbage
+  uint64_t closed = 0;      // connections that their other end closed before they were through
   std::string last_key;
   std::string last_handshake;
+  std::string last_closed;
 };
+
+// One of those.
+struct Knock {
+  uint64_t DoorCounts::*counted = nullptr;
+  std::string peer;  // its address without the port; "": that was gone before it could be asked for
+  std::string sentence;
+};
+// Of those that are kept until they are taken; of more the newest.
+inline constexpr size_t kKnocksMax = 64;
 
 }  // namespace longwave
 

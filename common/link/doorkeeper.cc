@@ -1,9 +1,12 @@
 #include "common/link/doorkeeper.h"
 
+#include <netdb.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
 
 namespace longwave {
 namespace {
@@ -19,6 +23,28 @@ constexpr char kZapAddress[] = "inproc://zeromq.zap.01";
 
 // Its part of a question that is shown to people comes from a stranger.
 std::string Shown(const std::string& text) { return absl::CHexEscape(text.substr(0, 64)); }
+
+// A handshake that is given up by the clock (Doorkeeper::kHandshakeMax) ends no earlier than this.
+constexpr absl::Duration kGivenUpAfterMin = absl::Milliseconds(4500);
+// Nor later than this, on a busy machine: a connection that ends then was through it long ago.
+constexpr absl::Duration kGivenUpAfterMax = absl::Seconds(10);
+
+// The other end's address, without its port; "": there is none any more.
+std::string PeerOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char host[NI_MAXHOST];
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  if (getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0,
+                  NI_NUMERICHOST) != 0)
+    return "";
+  return host;
+}
+
+void Keep(Knock knock, std::vector<Knock>& knocks) {
+  if (knocks.size() >= kKnocksMax) knocks.erase(knocks.begin());
+  knocks.push_back(std::move(knock));
+}
 
 std::string_view HandshakeError(uint16_t event, uint32_t value) {
   if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
@@ -166,6 +192,7 @@ void Doorkeeper::Answer() {
     ++door->counts.keys;
     door->counts.last_key =
         absl::StrCat("the key ", user_id.substr(0, 16), "… is no member's, from ", Shown(address));
+    Keep({&DoorCounts::keys, Shown(address), door->counts.last_key}, door->knocks);
   }
   // 300, not 400: a member whose key is still on its way here comes again, where a client that is
   // told 400 gives up for good.
@@ -190,14 +217,74 @@ void Doorkeeper::Hear(zmq::socket_t& monitor, Door& door) {
     if (what.size() != sizeof event + sizeof value) continue;
     std::memcpy(&event, what.data(), sizeof event);
     std::memcpy(&value, what.data<char>() + sizeof event, sizeof value);
-    if (event != ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL &&
-        event != ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
-      continue;
-    const std::lock_guard lock(door.mutex);
-    ++door.counts.handshakes;
-    door.counts.last_handshake =
-        absl::StrCat("a connection to the data port: ", std::string(HandshakeError(event, value)));
+    HearOf(event, value, door);
   }
+}
+
+// ZeroMQ 4.3 says of a handshake that has failed neither whose it was nor by which descriptor; but
+// of one without a wrong word the end of its connection, which names that, comes next. Several
+// threads for input and output may mix those of two connections up, so that what is counted does
+// not hang on it.
+void Doorkeeper::HearOf(uint16_t event, uint32_t value, Door& door) {
+  const int fd = static_cast<int>(value);
+  switch (event) {
+    case ZMQ_EVENT_ACCEPTED:
+      door.guests[fd] = {PeerOf(fd), MonotonicNow()};
+      return;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: {
+      // Nothing comes after this one. It is of somebody who came a moment ago, which says who it is
+      // where all of those have one address.
+      const std::optional<Door::Guest> guest = OnlyNewGuest(door);
+      if (door.failure) CountFailure(nullptr, door);
+      door.failure = {event, value};
+      CountFailure(guest ? &*guest : nullptr, door);
+      return;
+    }
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+      if (door.failure) CountFailure(nullptr, door);
+      door.failure = {event, value};
+      return;
+    case ZMQ_EVENT_DISCONNECTED: {
+      const auto guest = door.guests.find(fd);
+      const bool is_new =
+          guest != door.guests.end() && MonotonicNow() - guest->second.came < kGivenUpAfterMax;
+      if (door.failure) CountFailure(is_new ? &guest->second : nullptr, door);
+      if (guest != door.guests.end()) door.guests.erase(guest);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+std::optional<Doorkeeper::Door::Guest> Doorkeeper::OnlyNewGuest(const Door& door) {
+  std::optional<Door::Guest> only;
+  const absl::Time now = MonotonicNow();
+  for (const auto& [fd, guest] : door.guests) {
+    if (now - guest.came >= kGivenUpAfterMax) continue;
+    if (only.has_value() && only->peer != guest.peer) return std::nullopt;
+    only = guest;
+  }
+  return only;
+}
+
+void Doorkeeper::CountFailure(const Door::Guest* guest, Door& door) {
+  const Door::Failure failure = *std::exchange(door.failure, std::nullopt);
+  // Whoever goes again by itself, without a wrong word, knows no better or only looked whether the
+  // port is open. What stays until the clock ends it is another matter.
+  const bool went = failure.event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL &&
+                    (failure.value == EPIPE || failure.value == ECONNRESET) && guest != nullptr &&
+                    MonotonicNow() - guest->came < kGivenUpAfterMin;
+  const std::string peer = guest == nullptr ? "" : guest->peer;
+  const std::string sentence = absl::StrCat(
+      "a connection to the data port: ",
+      went ? "its other end closed it before it was through (a health check, a scan of ports)"
+           : std::string(HandshakeError(failure.event, failure.value)),
+      ", from ", peer.empty() ? "an address that was gone too soon" : peer);
+  const std::lock_guard lock(door.mutex);
+  ++(went ? door.counts.closed : door.counts.handshakes);
+  (went ? door.counts.last_closed : door.counts.last_handshake) = sentence;
+  Keep({went ? &DoorCounts::closed : &DoorCounts::handshakes, peer, sentence}, door.knocks);
 }
 
 }  // namespace longwave

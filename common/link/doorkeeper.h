@@ -6,10 +6,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 #include <zmq.hpp>
 
+#include "absl/time/time.h"
 #include "common/link/curve.h"
 
 namespace longwave {
@@ -26,7 +29,25 @@ class Doorkeeper {
 
     mutable std::mutex mutex;
     DoorCounts counts;
+    std::vector<Knock> knocks;
+
+    // The following are the doorkeeper's thread's. Who is connected, by the connection's
+    // descriptor.
+    struct Guest {
+      std::string peer;
+      absl::Time came;
+    };
+    std::map<int, Guest> guests;
+    // A handshake that has failed, of a connection whose end is told next.
+    struct Failure {
+      uint16_t event = 0;
+      uint32_t value = 0;
+    };
+    std::optional<Failure> failure;
   };
+
+  // In which a connection has to be through its handshake.
+  static constexpr absl::Duration kHandshakeMax = absl::Seconds(5);
 
   // The context's, made for its first door and kept while there is one.
   static std::shared_ptr<Doorkeeper> Of(const std::shared_ptr<zmq::context_t>& context);
@@ -44,6 +65,11 @@ class Doorkeeper {
   void Serve();
   void Answer();
   static void Hear(zmq::socket_t& monitor, Door& door);
+  static void HearOf(uint16_t event, uint32_t value, Door& door);
+  // One of those who came lately, if all of them have one address.
+  static std::optional<Door::Guest> OnlyNewGuest(const Door& door);
+  // Counts the door's failure, of that guest (null: nobody knows of whom).
+  static void CountFailure(const Door::Guest* guest, Door& door);
   // Has the thread look at doors_, and waits until it has.
   void Tell(std::unique_lock<std::mutex>& lock);
 

@@ -17,7 +17,9 @@ namespace {
 
 class ZmqDealer final : public Dealer {
  public:
-  explicit ZmqDealer(const LinkOptions& options) : socket_(zmq::socket_type::dealer, options) {}
+  explicit ZmqDealer(const LinkOptions& options) : socket_(zmq::socket_type::dealer, options) {
+    socket_.zmq().set(zmq::sockopt::immediate, options.only_while_connected);
+  }
 
   void Connect(const KeyedEndpoint& to) {
     socket_.zmq().set(zmq::sockopt::ipv6, true);  // reaches either family
@@ -37,6 +39,7 @@ class ZmqDealer final : public Dealer {
     return std::move(received->frame);
   }
 
+  Encryption encryption() const override { return socket_.encryption(); }
   const LinkCounts& counts() const override { return socket_.counts(); }
   std::string last_refusal() const override { return socket_.last_refusal(); }
   void* handle() override { return socket_.zmq().handle(); }
@@ -84,6 +87,13 @@ class ZmqRouter final : public Router {
     return socket_.door()->counts;
   }
 
+  std::vector<Knock> TakeKnocks() override {
+    if (socket_.door() == nullptr) return {};
+    const std::lock_guard lock(socket_.door()->mutex);
+    return std::exchange(socket_.door()->knocks, {});
+  }
+
+  Encryption encryption() const override { return socket_.encryption(); }
   const LinkCounts& counts() const override { return socket_.counts(); }
   LinkCounts counts(const PeerId& peer) const override { return socket_.counts(peer); }
   void Forget(const PeerId& peer) override { socket_.Forget(peer); }

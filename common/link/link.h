@@ -27,7 +27,9 @@ namespace longwave {
 // closed and nothing of them is counted.
 //
 // A received payload stays where ZeroMQ put it, at any address: read it with memcpy. A sent
-// payload's owner is released on a thread of ZeroMQ once the bytes are in the kernel. A destroyed
+// payload's owner is released on a thread of ZeroMQ once the bytes are in the kernel. That nothing
+// is copied in between is so for plain links: with CURVE ZeroMQ copies and encrypts each part for
+// each receiver anew, and what it receives it decrypts into memory of its own. A destroyed
 // socket goes on sending what is queued for up to kLingerMax; the last one of the process waits for
 // it.
 
@@ -50,9 +52,10 @@ struct Frame {
 };
 
 // Bytes through one socket, or between a router and one peer: message parts with their ZMTP 3.1
-// framing (see PartWireBytes), routing identities excluded since they do not travel. Sent bytes
-// count once they are queued, received ones whether or not they verify. payload: the payloads
-// alone, verified ones when received. Apart by kind are the frames that verify, so that
+// framing and what CURVE adds to it where it encrypts (see PartWireBytes), routing identities
+// excluded since they do not travel. Sent bytes count once they are queued, received ones whether
+// or not they verify. payload: the payloads alone, verified ones when received. Apart by kind are
+// the frames that verify, so that
 //   sent = sent_by_kind.Total().bytes, received = received_by_kind.Total().bytes + refused.
 struct LinkCounts {
   uint64_t sent = 0;
@@ -80,6 +83,10 @@ struct LinkOptions {
   int receive_queue_frames = kReceiveQueueFramesMax;
   // Frames that wait to be sent to one peer. 1 … kSendQueueFramesMax. Beyond it Send refuses.
   int send_queue_frames = kSendQueueFramesMax;
+  // Of a dealer. True: it takes a frame only while its connection stands, and what it had taken
+  // when that breaks is lost; so that nothing waits here, counted as sent, to leave all at once
+  // when the other end is there again. Send refuses as if the queue were full.
+  bool only_while_connected = false;
   // Encrypts and authenticates with CURVE. A dealer's endpoint then names the router's key
   // (WithKey); a router admits the members of SetAdmitted, and nobody before. Empty: plain, and
   // anybody may send anything.
@@ -97,7 +104,7 @@ class Dealer {
   virtual ~Dealer() = default;
 
   // The payload's bytes are not copied; they must not change until the buffer's owner is released.
-  // Unavailable: the send queue is full.
+  // Unavailable: the send queue is full, or there is no connection (only_while_connected).
   virtual absl::Status Send(const SealedFrame& frame) = 0;
   // Seals and sends.
   absl::Status Send(const FrameHeader& header, Buffer payload);
@@ -106,6 +113,7 @@ class Dealer {
   virtual absl::StatusOr<std::optional<Frame>> Receive(absl::Duration timeout) = 0;
 
   virtual const LinkCounts& counts() const = 0;
+  virtual Encryption encryption() const = 0;
   // Why the last refused frame was refused; empty if none was.
   virtual std::string last_refusal() const = 0;
 
@@ -147,7 +155,10 @@ class Router {
   // unless its header names the worker whose key its connection has, and that is among these.
   virtual void SetAdmitted(const std::vector<AdmittedKeys::Member>& members) = 0;
   virtual DoorCounts door() const = 0;
+  // Who came since this was last called, kKnocksMax at most.
+  virtual std::vector<Knock> TakeKnocks() = 0;
 
+  virtual Encryption encryption() const = 0;
   virtual const LinkCounts& counts() const = 0;
   // What went between this socket and one peer. Counting begins with the first frame of it that
   // verifies, and ends with Forget, after which it is all zeros again. At most kPeersCountedMax

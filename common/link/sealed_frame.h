@@ -12,15 +12,24 @@
 
 namespace longwave {
 
+// How a link's parts travel: a frame costs more bytes where they are encrypted.
+enum class Encryption : uint8_t { kNone, kCurve };
+
+// What CURVE adds to a part (CurveZMQ, RFC 26, its MESSAGE command): the command's name with its
+// length, a short nonce, the authenticator, and a byte of flags beside the part in the box.
+inline constexpr uint64_t kCurvePartBytes = 8 + 8 + 16 + 1;
+
 // Bytes of one message part on the wire: a flag and a length of 1 byte, or of 8 bytes above 255
-// (ZMTP 3.1, section 3.2), before the part itself.
-constexpr uint64_t PartWireBytes(size_t part_bytes) {
-  return part_bytes + (part_bytes <= 255 ? 2 : 9);
+// (ZMTP 3.1, section 3.2), before the part itself, or before the command that it is encrypted in.
+constexpr uint64_t PartWireBytes(size_t part_bytes, Encryption encryption) {
+  const uint64_t body = part_bytes + (encryption == Encryption::kCurve ? kCurvePartBytes : 0);
+  return body + (body <= 255 ? 2 : 9);
 }
 
 // Bytes of a frame on the wire: its header is a part, its payload another one unless it is empty.
-constexpr uint64_t FrameWireBytes(size_t payload_bytes) {
-  return PartWireBytes(kFrameHeaderBytes) + (payload_bytes > 0 ? PartWireBytes(payload_bytes) : 0);
+constexpr uint64_t FrameWireBytes(size_t payload_bytes, Encryption encryption) {
+  return PartWireBytes(kFrameHeaderBytes, encryption) +
+         (payload_bytes > 0 ? PartWireBytes(payload_bytes, encryption) : 0);
 }
 
 // A frame ready to be sent, to one or to many: both CRCs are computed once, when it is sealed. A
@@ -31,7 +40,10 @@ class SealedFrame {
   const FrameHeader& header() const { return header_; }
   std::span<const std::byte, kFrameHeaderBytes> head() const { return head_; }
   const Buffer& payload() const { return payload_; }
-  uint64_t wire_bytes() const { return FrameWireBytes(payload_.size()); }
+  // Once sent by a link of that encryption.
+  uint64_t wire_bytes(Encryption encryption) const {
+    return FrameWireBytes(payload_.size(), encryption);
+  }
 
  private:
   friend absl::StatusOr<SealedFrame> Seal(FrameHeader header, Buffer payload);

@@ -20,9 +20,6 @@ namespace {
 // for longer than its timeout and some.
 constexpr int kRefusalsPerReceiveMax = 256;
 
-// In which a connection has to be through its handshake.
-constexpr absl::Duration kHandshakeMax = absl::Seconds(5);
-
 // After which a path that silently died (a machine gone, a firewall's state lost) is noticed.
 constexpr absl::Duration kSilenceMax = absl::Seconds(40);
 
@@ -79,6 +76,7 @@ int Milliseconds(absl::Duration duration) {
 LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
     : context_(SharedContext(std::max(options.io_threads, 1))),
       routes_(type == zmq::socket_type::router),
+      encryption_(options.keys.empty() ? Encryption::kNone : Encryption::kCurve),
       send_queue_frames_(std::clamp(options.send_queue_frames, 1, kSendQueueFramesMax)),
       socket_(*context_, type),
       ready_fd_(socket_.get(zmq::sockopt::fd)) {
@@ -98,7 +96,7 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
     socket_.set(zmq::sockopt::router_mandatory, true);
     socket_.set(zmq::sockopt::router_handover, false);
     // Who connects and says nothing is let go.
-    socket_.set(zmq::sockopt::handshake_ivl, Milliseconds(kHandshakeMax));
+    socket_.set(zmq::sockopt::handshake_ivl, Milliseconds(Doorkeeper::kHandshakeMax));
   }
   NoticeSilence();
   if (options.keys.empty()) return;
@@ -110,9 +108,9 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
   socket_.set(zmq::sockopt::curve_server, true);
   socket_.set(zmq::sockopt::zap_domain, door_->domain);
   // Whoever got in without being asked about would have no User-Id, and no frame of his is taken.
-  Require(zmq_socket_monitor(
-      socket_.handle(), door_->monitor.c_str(),
-      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
+  Require(zmq_socket_monitor(socket_.handle(), door_->monitor.c_str(),
+                             ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_DISCONNECTED));
   doorkeeper_->Watch(door_);
 }
 
@@ -178,11 +176,12 @@ bool LinkSocket::TakesFirst(zmq::message_t part, zmq::send_flags flags) {
 }
 
 void LinkSocket::CountSent(const PeerId* peer, const SealedFrame& frame) {
-  const auto count = [&frame](LinkCounts& counts) {
-    counts.sent += frame.wire_bytes();
+  const uint64_t wire_bytes = frame.wire_bytes(encryption_);
+  const auto count = [&frame, wire_bytes](LinkCounts& counts) {
+    counts.sent += wire_bytes;
     counts.payload_sent += frame.payload().size();
     counts.sent_by_kind[frame.header().kind] +=
-        {.frames = 1, .bytes = frame.wire_bytes(), .payload_bytes = frame.payload().size()};
+        {.frames = 1, .bytes = wire_bytes, .payload_bytes = frame.payload().size()};
   };
   count(counts_);
   if (peer == nullptr) return;
@@ -273,14 +272,14 @@ std::optional<LinkSocket::Message> LinkSocket::ReceiveWaiting() {
   if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
   bool more = part.more();
   size_t part_count = 1;
-  uint64_t wire_bytes = PartWireBytes(part.size());
+  uint64_t wire_bytes = PartWireBytes(part.size(), encryption_);
   std::optional<zmq::message_t> payload;
   while (more) {
     zmq::message_t next;
     if (!socket_.recv(next, zmq::recv_flags::dontwait)) break;
     more = next.more();
     ++part_count;
-    wire_bytes += PartWireBytes(next.size());
+    wire_bytes += PartWireBytes(next.size(), encryption_);
     if (part_count == 2) payload = std::move(next);
   }
   return Message{std::move(peer), wire_bytes,

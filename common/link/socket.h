@@ -34,6 +34,7 @@ class LinkSocket {
   // nothing early if wake_fd (-1: none) becomes readable, and drains it.
   absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout, int wake_fd);
 
+  Encryption encryption() const { return encryption_; }
   const LinkCounts& counts() const { return counts_; }
   LinkCounts counts(const PeerId& peer) const;
   void Forget(const PeerId& peer) { peers_.erase(peer); }
@@ -69,6 +70,7 @@ class LinkSocket {
   std::shared_ptr<Doorkeeper> doorkeeper_;
   std::shared_ptr<Doorkeeper::Door> door_;
   const bool routes_;
+  const Encryption encryption_;
   const int send_queue_frames_;
   zmq::socket_t socket_;
   const int ready_fd_;  // readable when there may be something to receive

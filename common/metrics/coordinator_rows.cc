@@ -88,6 +88,10 @@ Rows MemberRows() {
           {{"reason", {"silent", "failed", "left", "expelled", "replaced"}}},
           "Members that are none any more: silent for too long, failed by their own word, left on "
           "purpose, expelled, or another process took the name over; since this process began."),
+      CounterRow(
+          "longwave_coordinator_losses_not_finite_total", {{"loss", {"training", "validation"}}},
+          "Losses that workers told which were infinite or not a number, each the end of the "
+          "worker that had it; since this process began."),
       CounterRow("longwave_coordinator_shard_restarts_total",
                  "Times that a new process took a shard's place, since this process began."),
       GaugeRow("longwave_coordinator_replicas_unequal",
@@ -120,9 +124,11 @@ Rows ServiceRows() {
              "resource_exhausted", "not_found", "aborted"}}},
           "Registrations and heartbeats that were refused, by the status they got, since this "
           "process began. `unavailable` is asked again and does no harm."),
-      CounterRow("longwave_coordinator_peers_refused_total", {PeerRefusals()},
-                 "Calls that were refused for who made them, with `security.mode` on "
-                 "(docs/security.md), since this process began."),
+      CounterRow(
+          "longwave_coordinator_peers_refused_total", {PeerRefusals()},
+          "Calls that were refused for who made them, and connections that made none for some "
+          "seconds (`half_open`), with `security.mode` on (docs/security.md), since this "
+          "process began."),
       CounterRow("longwave_coordinator_tokens_refused_total",
                  "Attempts to join that were refused for their token: unknown, used up, expired, "
                  "revoked, or for something else. Since this process began."),

@@ -61,7 +61,7 @@ inline MetricLabel SentOrReceived() { return {"direction", {"sent", "received"}}
 inline MetricLabel PeerRefusals() {
   return {"reason",
           {"no_certificate", "other_authority", "expired", "bad_certificate", "wrong_name",
-           "expelled"}};
+           "expelled", "half_open"}};
 }
 inline MetricLabel FrameKinds() {
   return {"kind", {"hello", "push", "answer", "merged", "pull", "fetch", "snapshot", "ask"}};

@@ -20,12 +20,17 @@ Rows RoundRows() {
                  "member (it is told so), only shards send such, or they name another worker than "
                  "the one their connection belongs to. Since this process began."),
       CounterRow(
-          "longwave_shard_connections_refused_total", {{"reason", {"unknown_key", "handshake"}}},
-          "Connections to the data port that were refused, with `security.mode` on: their key is "
-          "no member's, or they never got through the handshake. Since this process began."),
-      CounterRow("longwave_shard_peers_refused_total", {PeerRefusals()},
-                 "Calls of its gRPC service that were refused for who made them, with "
-                 "`security.mode` on (docs/security.md), since this process began."),
+          "longwave_shard_connections_refused_total",
+          {{"reason", {"unknown_key", "handshake", "closed"}}},
+          "Connections to the data port that came to nothing, with `security.mode` on: their key "
+          "is no member's, they never got through the handshake, or their other end closed them "
+          "before that, as a health check, a scan of ports and `longwave doctor` do. Since this "
+          "process began."),
+      CounterRow(
+          "longwave_shard_peers_refused_total", {PeerRefusals()},
+          "Calls of its gRPC service that were refused for who made them, and connections that "
+          "made none for some seconds (`half_open`), with `security.mode` on "
+          "(docs/security.md), since this process began."),
       CounterRow("longwave_shard_pushes_clipped_total",
                  "Contributions that were merged with less than their weight (`sync.clip`)."),
       GaugeRow("longwave_shard_round", "The oldest round that is open in any of its segments."),

@@ -50,6 +50,12 @@ struct TokenStatus {
   std::vector<std::string> joined;
 };
 
+struct Expulsion {
+  std::vector<TokenStatus> revoked;      // without whom they have let in
+  std::vector<std::string> also_joined;  // names; kAlsoJoinedMax at most
+};
+inline constexpr size_t kAlsoJoinedMax = 256;
+
 struct TokenList {
   std::vector<TokenStatus> tokens;
   std::vector<std::string> expelled;

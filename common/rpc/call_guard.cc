@@ -25,14 +25,20 @@ std::string ChainOf(const grpc::ServerContext& context) {
 
 absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_view call,
                               const CallRights& rights, CertificateInfo* caller) const {
-  if (!is_on() || rights.kind == CallKind::kAnyone) return absl::OkStatus();
+  if (!is_on()) return absl::OkStatus();
+  watch_->Heard(context.peer());
+  if (rights.kind == CallKind::kAnyone) return absl::OkStatus();
   CallerBook::Caller who = book_->Look(ChainOf(context), absl::Now());
   std::optional<CallRefusal> refusal = std::move(who.refusal);
   if (!refusal) refusal = CheckCall(call, rights, who.certificate.identities);
   if (!refusal && admit_) {
-    CertificateInfo acting = who.certificate;
-    if (rights.kind == CallKind::kSubject) acting.identities = {rights.subject};
-    refusal = admit_(acting);
+    refusal = admit_(who.certificate);
+    // Who acts as one of several is held against what is known of that one, too.
+    if (!refusal && rights.kind == CallKind::kSubject && who.certificate.identities.size() > 1) {
+      CertificateInfo acting = who.certificate;
+      acting.identities = {rights.subject};
+      refusal = admit_(acting);
+    }
   }
   if (refusal) {
     Note(context, refusal->reason, refusal->status.message());
@@ -45,7 +51,7 @@ absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_vi
 void CallGuard::Note(const grpc::ServerContext& context, Refusal reason,
                      absl::string_view sentence) const {
   if (refusals_ == nullptr) return;
-  refusals_->Note(reason, absl::StrCat(sentence, ", from ", context.peer()));
+  refusals_->Note(reason, sentence, context.peer());
 }
 
 }  // namespace longwave

@@ -1,15 +1,18 @@
 #ifndef LONGWAVE_COMMON_RPC_CALL_GUARD_H_
 #define LONGWAVE_COMMON_RPC_CALL_GUARD_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/rpc/silent_connections.h"
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
 #include "common/security/refusals.h"
@@ -26,10 +29,16 @@ class CallGuard {
 
   CallGuard() = default;
   CallGuard(std::unique_ptr<CallerBook> book, Refusals* refusals)
-      : book_(std::move(book)), refusals_(refusals) {}
+      : book_(std::move(book)),
+        watch_(std::make_shared<SilenceWatch>(refusals)),
+        refusals_(refusals) {}
 
   void SetAdmit(Admit admit) { admit_ = std::move(admit); }
   bool is_on() const { return book_ != nullptr; }
+  // From now on connections to this port that make no call are counted.
+  void WatchPort(uint16_t port) const {
+    if (watch_ != nullptr) watch_->Begin(port);
+  }
 
   // OK, and the caller's certificate if it is wanted; or why not, noted already.
   absl::Status Check(const grpc::ServerContext& context, std::string_view call,
@@ -39,6 +48,7 @@ class CallGuard {
 
  private:
   std::shared_ptr<CallerBook> book_;
+  std::shared_ptr<SilenceWatch> watch_;
   Refusals* refusals_ = nullptr;
   Admit admit_;
 };

@@ -71,8 +71,8 @@ absl::StatusOr<TokenWish> FromProto(const v1::CreateTokenRequest& message);
 
 v1::ListTokensResponse ToProto(const TokenList& value);
 absl::StatusOr<TokenList> FromProto(const v1::ListTokensResponse& message);
-v1::ExpelResponse ToProto(const std::vector<TokenStatus>& revoked);
-absl::StatusOr<std::vector<TokenStatus>> FromProto(const v1::ExpelResponse& message);
+v1::ExpelResponse ToProto(const Expulsion& value);
+absl::StatusOr<Expulsion> FromProto(const v1::ExpelResponse& message);
 
 }  // namespace longwave
 

@@ -180,19 +180,21 @@ absl::StatusOr<TokenList> FromProto(const v1::ListTokensResponse& message) {
   return value;
 }
 
-v1::ExpelResponse ToProto(const std::vector<TokenStatus>& revoked) {
+v1::ExpelResponse ToProto(const Expulsion& value) {
   v1::ExpelResponse message;
-  for (const TokenStatus& token : revoked) Fill(token, message.add_revoked());
+  for (const TokenStatus& token : value.revoked) Fill(token, message.add_revoked());
+  for (const std::string& name : value.also_joined) message.add_also_joined(name);
   return message;
 }
 
-absl::StatusOr<std::vector<TokenStatus>> FromProto(const v1::ExpelResponse& message) {
-  std::vector<TokenStatus> revoked;
+absl::StatusOr<Expulsion> FromProto(const v1::ExpelResponse& message) {
+  Expulsion value;
   for (const v1::TokenInfo& info : message.revoked()) {
     LONGWAVE_ASSIGN_OR_RETURN(TokenStatus token, FromProto(info));
-    revoked.push_back(std::move(token));
+    value.revoked.push_back(std::move(token));
   }
-  return revoked;
+  value.also_joined = {message.also_joined().begin(), message.also_joined().end()};
+  return value;
 }
 
 }  // namespace longwave

@@ -109,10 +109,11 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     });
   }
 
-  absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo) override {
+  absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole) override {
     v1::ExpelRequest request;
     request.set_worker(worker);
     request.set_undo(undo);
+    request.set_whole(whole);
     v1::ExpelResponse response;
     LONGWAVE_RETURN_IF_ERROR(channel_.Invoke(
         [&](grpc::ClientContext* context) { return stub_->Expel(context, request, &response); }));
@@ -136,7 +137,7 @@ absl::StatusOr<std::string> CoordinatorClient::RenewCertificate(const std::strin
 absl::StatusOr<NewToken> CoordinatorClient::CreateToken(const TokenWish&) { return NotSecured(); }
 absl::StatusOr<TokenList> CoordinatorClient::ListTokens() { return NotSecured(); }
 absl::Status CoordinatorClient::RevokeToken(const std::string&) { return NotSecured(); }
-absl::StatusOr<std::vector<TokenStatus>> CoordinatorClient::Expel(const std::string&, bool) {
+absl::StatusOr<Expulsion> CoordinatorClient::Expel(const std::string&, bool, bool) {
   return NotSecured();
 }
 

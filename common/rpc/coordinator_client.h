@@ -41,7 +41,7 @@ class CoordinatorClient {
   virtual absl::StatusOr<TokenList> ListTokens();
   virtual absl::Status RevokeToken(const std::string& id);
   // Returns the tokens that it revokes.
-  virtual absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo);
+  virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole = false);
 };
 
 }  // namespace longwave

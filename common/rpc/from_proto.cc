@@ -250,6 +250,7 @@ absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& messag
                        .layout_hash = message.layout_hash(),
                        .incarnation = message.incarnation(),
                        .settings = checks.Text("settings", message.settings()),
+                       .process = message.process(),
                        .data_key = checks.DataKey(message.data_key())};
   LONGWAVE_RETURN_IF_ERROR(checks.status());
   if (FindControlCharacter(value.name, "") != std::string::npos) {

@@ -172,9 +172,9 @@ class CoordinatorGrpc final : public v1::Coordinator::Service {
   grpc::Status Expel(grpc::ServerContext* context, const v1::ExpelRequest* request,
                      v1::ExpelResponse* response) override {
     return Checked(context, "Expel", ByOperator(), [&]() -> grpc::Status {
-      const auto revoked = handler_->Expel(request->worker(), request->undo());
-      if (!revoked.ok()) return ToGrpc(revoked.status());
-      *response = ToProto(*revoked);
+      const auto expulsion = handler_->Expel(request->worker(), request->undo(), request->whole());
+      if (!expulsion.ok()) return ToGrpc(expulsion.status());
+      *response = ToProto(*expulsion);
       return grpc::Status::OK;
     });
   }
@@ -232,7 +232,7 @@ absl::StatusOr<std::string> CoordinatorHandler::RenewCertificate(const Certifica
 absl::StatusOr<NewToken> CoordinatorHandler::CreateToken(const TokenWish&) { return NotSecured(); }
 absl::StatusOr<TokenList> CoordinatorHandler::ListTokens() { return NotSecured(); }
 absl::Status CoordinatorHandler::RevokeToken(const std::string&) { return NotSecured(); }
-absl::StatusOr<std::vector<TokenStatus>> CoordinatorHandler::Expel(const std::string&, bool) {
+absl::StatusOr<Expulsion> CoordinatorHandler::Expel(const std::string&, bool, bool) {
   return NotSecured();
 }
 

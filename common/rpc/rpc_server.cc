@@ -34,6 +34,7 @@ class GrpcServer final : public RpcServer {
  public:
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const std::string& address,
                                                           const RpcServerOptions& options,
+                                                          const CallGuard& guard,
                                                           std::unique_ptr<grpc::Service> service,
                                                           std::unique_ptr<grpc::Service> probe) {
     LONGWAVE_ASSIGN_OR_RETURN(const std::string host, CheckListenAddress(address));
@@ -63,6 +64,7 @@ class GrpcServer final : public RpcServer {
       return absl::UnavailableError(
           absl::StrCat("cannot listen on ", address, ": gRPC could not open the port"));
     }
+    guard.WatchPort(static_cast<uint16_t>(port));
     return std::unique_ptr<RpcServer>(new GrpcServer(
         absl::StrCat(host, ":", port), std::move(service), std::move(probe), std::move(server)));
   }
@@ -112,7 +114,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
   guard.SetAdmit([handler](const CertificateInfo& caller) { return handler->Admit(caller); });
-  return GrpcServer::Start(address, options, MakeCoordinatorService(handler, guard),
+  return GrpcServer::Start(address, options, guard, MakeCoordinatorService(handler, guard),
                            MakeProbeService(guard));
 }
 
@@ -121,7 +123,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
   guard.SetAdmit([handler](const CertificateInfo& caller) { return handler->Admit(caller); });
-  return GrpcServer::Start(address, options, MakeShardService(handler, guard),
+  return GrpcServer::Start(address, options, guard, MakeShardService(handler, guard),
                            MakeProbeService(guard));
 }
 

@@ -47,7 +47,7 @@ class CoordinatorHandler {
   virtual absl::StatusOr<TokenList> ListTokens();
   virtual absl::Status RevokeToken(const std::string& id);
   // Returns the tokens that it revokes.
-  virtual absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo);
+  virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole);
 };
 
 // What answers a shard's calls, likewise.

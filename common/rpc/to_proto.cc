@@ -159,6 +159,7 @@ v1::RegisterWorkerRequest ToProto(const RegisterWorker& value) {
   message.set_incarnation(value.incarnation);
   message.set_settings(value.settings);
   message.set_identity(value.identity);
+  message.set_process(value.process);
   message.set_data_key(value.data_key);
   return message;
 }

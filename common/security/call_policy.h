@@ -40,6 +40,17 @@ std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& ri
 
 // Of a caller that was expelled.
 CallRefusal RefuseExpelled(const Identity& worker);
+// Whoever holds a certificate may be any of those that it names: it is refused whole once
+// is_expelled says so of one of them.
+template <typename IsExpelled>
+std::optional<CallRefusal> RefuseIfExpelled(const std::vector<Identity>& named,
+                                            const IsExpelled& is_expelled) {
+  for (const Identity& identity : named) {
+    if (identity.role == Role::kWorker && is_expelled(identity.worker))
+      return RefuseExpelled(identity);
+  }
+  return std::nullopt;
+}
 
 // Who holds the certificates that callers show, read and verified once each while they stay the
 // same; thread-safe. Follows the authority's file.

@@ -27,7 +27,7 @@ enum class FrameKind : uint8_t {
   // to kFetch, worker to shard as an answer to kAsk.
   kSnapshot = 7,
   // Shard to worker: send the segment's state before `round`; of round 0: a pull of the round that
-  // the segment waits for.
+  // the segment waits for; of kNoSegment: a hello.
   kAsk = 8,
 };
 
@@ -49,6 +49,9 @@ inline constexpr uint16_t kFrameVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 64;
 // No payload is larger: 64 MiB is sixteen times a fp32 segment of a million parameters.
 inline constexpr uint32_t kPayloadBytesMax = 64u << 20;
+
+// A segment of no model: in a hello, so that its answer is no push's.
+inline constexpr uint32_t kNoSegment = ~uint32_t{0};
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kHello;

@@ -4,8 +4,9 @@
 #   assemble.sh server|worker PROGRAMS ROOT
 #
 # PROGRAMS is a folder with longwave, longwave-server and longwave-worker; it runs where they were built, since
-# their libraries are copied from there. With PROGRAMS "-" they are compiled first, from the sources around this
-# script: for the CPU, or with CUDA=ON for GPUs too.
+# their libraries are copied from there, with CUDA=ON the whole of the LibTorch that the worker was built with, and
+# NVIDIA's packages beside it. With PROGRAMS "-" they are compiled first, from the sources around this script: for the
+# CPU, or with CUDA=ON for GPUs too.
 set -eu
 part=$1 programs=$2 root=$3
 sources=$(cd "$(dirname "$0")/../.." && pwd)
@@ -64,9 +65,18 @@ for name in $names; do
   take_libraries_of "$programs/$name"
 done
 if [ "${CUDA:-OFF}" = ON ] && [ "$part" = worker ]; then
-  # libtorch_cuda.so is loaded, not linked, and finds its own by paths relative to itself.
-  (cd / && cp -a --parents ".$sources"/.torch/lib/python3*/site-packages/torch/lib \
-    ".$sources"/.torch/lib/python3*/site-packages/nvidia "$root")
+  # libtorch_cuda.so is loaded, not linked, and finds NVIDIA's libraries by paths relative to itself: as pip lays them.
+  torch=$(ldd "$programs/longwave-worker" | sed -n 's|.* => \(/.*\)/libc10\.so.*|\1|p')
+  if [ ! -e "$torch/libtorch_cuda.so" ]; then
+    echo "assemble: $programs/longwave-worker: got LibTorch in $torch, wanted one with libtorch_cuda.so" >&2
+    exit 1
+  fi
+  torch=$(cd "$torch" && pwd -P)
+  nvidia=$(cd "$torch/../.." && pwd -P)/nvidia
+  (cd / && cp -a --parents ".$torch" "$root")
+  [ ! -d "$nvidia" ] || (cd / && cp -a --parents ".$nvidia" "$root")
+  # Of the system it may need more than the worker does.
+  take_libraries_of "$torch/libtorch_cuda.so"
 fi
 
 printf 'root:x:0:0:root:/:/nologin\nlongwave:x:65532:65532:Longwave:/var/lib/longwave:/nologin\n' >"$root/etc/passwd"

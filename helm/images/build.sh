@@ -8,7 +8,8 @@
 #   --base      the image to compile in [Debian 12 from its registry; where that cannot be reached, one that
 #               debootstrap makes of this machine's package sources]
 #   --tag       [the project's version]
-#   --cuda      the worker for GPUs (compiled in the base alone)
+#   --cuda      the worker for GPUs: compiled so in the base, or from programs that were built with a LibTorch that has
+#               CUDA, which goes along (several gigabytes)
 #
 # Prints the size of each. STORAGE_DRIVER says where layers are kept [vfs, which works everywhere].
 set -euo pipefail
@@ -28,7 +29,6 @@ while (($#)); do
   shift
 done
 ((${#parts[@]})) || parts=(server worker)
-[ -z "$programs" ] || [ "$cuda" = OFF ] || { echo "build.sh: --cuda compiles in the base: leave out --programs" >&2; exit 1; }
 command -v buildah >/dev/null || { echo "build.sh: buildah is needed (the package of that name)" >&2; exit 1; }
 
 buildah=(buildah --storage-driver "${STORAGE_DRIVER:-vfs}")
@@ -59,7 +59,7 @@ for part in "${parts[@]}"; do
   from=$base context=$PWD
   if [ -n "$programs" ]; then
     mkdir -p "$work/$part/bin" "$work/empty"
-    helm/images/assemble.sh "$part" "$programs" "$work/$part/image"
+    CUDA=$cuda helm/images/assemble.sh "$part" "$programs" "$work/$part/image"
     # A shell for the step that finds nothing to do.
     cp "$(command -v busybox)" "$work/$part/bin/sh"
     from=localhost/longwave-$part-programs:latest context=$work/empty

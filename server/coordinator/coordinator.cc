@@ -68,6 +68,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
   Worker& worker = workers_[index];
   worker.member = {index, request.name, 0, request.data_key};
   worker.identity = IdentityOf(request);
+  worker.process = request.process;
   worker.incarnation = request.incarnation;
   worker.heard = now;
   unsaved_ = true;
@@ -86,6 +87,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
 void Coordinator::TakePlace(Worker& worker, const RegisterWorker& request) {
   AddFormer(worker.incarnation, &worker.former);
   worker.identity = IdentityOf(request);
+  worker.process = request.process;
   worker.incarnation = request.incarnation;
   worker.member.data_key = request.data_key;
   worker.state = {};

@@ -152,7 +152,8 @@ using CoordinatorEffect =
 //                       shard's place is
 //   ResourceExhausted   more than kWorkersMax names
 //   NotFound            a heartbeat of somebody who is not registered
-//   Aborted             a heartbeat or registration of an incarnation whose place was taken
+//   Aborted             a heartbeat or registration of an incarnation whose place was taken, or a
+//                       registration of an earlier process than the folder's that has the place
 // A refused event changes nothing.
 //
 // Everything can be exported at any time, and a coordinator made of the record goes on: its answers
@@ -229,6 +230,7 @@ class Coordinator {
   // --- coordinator_checks.cc: what is refused and why; these change nothing
   // who: "worker w", for the sentence.
   absl::Status CheckSettings(const std::string& who, const std::string& settings) const;
+  absl::Status CheckOrder(const RegisterWorker& request) const;
   absl::Status CheckPlace(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckRegistration(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckRegistration(const RegisterShard& request, absl::Time now) const;

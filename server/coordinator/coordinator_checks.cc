@@ -72,6 +72,20 @@ absl::Status Coordinator::CheckSettings(const std::string& who, const std::strin
       absl::StrCat(who, " lists its settings in another order; wanted a process of this version"));
 }
 
+// Of two processes of one folder the later has the place, whichever is heard first: what the one
+// before had sent can be heard after it, where the coordinator was stopped for a while say.
+absl::Status Coordinator::CheckOrder(const RegisterWorker& request) const {
+  const Worker* const worker = FindWorker(request.name);
+  if (worker == nullptr || request.identity == 0 || worker->identity != request.identity ||
+      request.process == 0 || request.process >= worker->process) {
+    return absl::OkStatus();
+  }
+  return absl::AbortedError(absl::StrCat(Describe(worker->member), ": process ", request.process,
+                                         " of its folder asks for its place, ", "which process ",
+                                         worker->process,
+                                         " has; wanted a later one: it is to end"));
+}
+
 // Whether there is a place for a worker of that name.
 absl::Status Coordinator::CheckPlace(const RegisterWorker& request, absl::Time now) const {
   if (const Worker* worker = FindWorker(request.name); worker != nullptr) {
@@ -105,6 +119,7 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
       worker != nullptr && Contains(worker->former, request.incarnation)) {
     return TakenPlace(Describe(worker->member));
   }
+  LONGWAVE_RETURN_IF_ERROR(CheckOrder(request));
   LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("worker ", request.name), request.settings));
   LONGWAVE_RETURN_IF_ERROR(CheckPlace(request, now));
   LONGWAVE_RETURN_IF_ERROR(Validate(request.manifest));

@@ -19,6 +19,7 @@ namespace longwave {
 struct WorkerRecord {
   Member member;
   uint64_t identity = 0;
+  uint64_t process = 0;  // as it registered
   uint64_t incarnation = 0;
   std::vector<uint64_t> former;  // incarnations whose place was taken, the latest last
   uint32_t joined_epoch = 0;     // that it became a member with

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -204,6 +206,24 @@ std::vector<std::string> AdmissionBook::Expel(const std::string& name) {
     if (has_let_it_in && !std::exchange(token.revoked, true)) revoked.push_back(id);
   }
   return revoked;
+}
+
+std::vector<std::string> AdmissionBook::JoinedBeside(const std::string& name, size_t most) const {
+  const std::string subject = absl::StrCat(kAnyWorker, name);
+  std::set<std::string> names;
+  for (const auto& [id, token] : tokens_) {
+    const bool has_let_it_in =
+        std::any_of(token.joined.begin(), token.joined.end(),
+                    [&subject](const auto& joined) { return joined.first == subject; });
+    if (!has_let_it_in) continue;
+    for (const auto& [other, key] : token.joined) {
+      const auto owner = owners_.find(other);
+      if (other == subject || owner == owners_.end() || owner->second != key) continue;
+      names.insert(other.substr(std::strlen(kAnyWorker)));
+      if (names.size() > most) names.erase(std::prev(names.end()));
+    }
+  }
+  return {names.begin(), names.end()};
 }
 
 std::optional<KeyHash> AdmissionBook::OwnerOf(const std::string& subject) const {

@@ -67,6 +67,10 @@ class AdmissionBook {
   // the name in let nobody else in: whoever was put out may hold what is left of them. Returns the
   // ids of those that this revokes.
   std::vector<std::string> Expel(const std::string& name);
+  // Other workers that a token has let in which has let this one in, and whose names are still of
+  // the keys that came with it; by name, `most` at most. What a useless token has done is forgotten
+  // when the book needs its space.
+  std::vector<std::string> JoinedBeside(const std::string& name, size_t most) const;
   // NotFound: was not expelled.
   absl::Status Readmit(const std::string& name);
   bool IsExpelled(const std::string& name) const { return expelled_.contains(name); }

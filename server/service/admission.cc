@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,18 @@ namespace {
 std::string SubjectOf(const Identity& identity) {
   return identity.role == Role::kShard ? absl::StrCat("shard/", identity.shard)
                                        : absl::StrCat("worker/", identity.worker);
+}
+
+// Each is renewed now and then; those that were not shown lately are forgotten.
+constexpr size_t kSharedCertificatesMax = 1024;
+
+// "a, b, c and 61 others".
+std::string Names(const std::vector<std::string>& names) {
+  constexpr size_t kShownMax = 8;
+  const size_t shown = std::min(names.size(), kShownMax);
+  const std::string text = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
+  return shown == names.size() ? text
+                               : absl::StrCat(text, " and ", names.size() - shown, " others");
 }
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -239,7 +252,21 @@ absl::Status Admission::RevokeToken(const std::string& id) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<TokenStatus>> Admission::Expel(const std::string& worker, bool undo) {
+std::vector<std::string> Admission::NamedBeside(const std::string& worker) const {
+  std::set<std::string> beside;
+  for (const auto& [certificate, workers] : shared_) {
+    if (std::find(workers.begin(), workers.end(), worker) == workers.end()) continue;
+    // Of a certificate that is refused already nobody is lost.
+    if (std::any_of(workers.begin(), workers.end(),
+                    [this](const std::string& name) { return book_.IsExpelled(name); }))
+      continue;
+    beside.insert(workers.begin(), workers.end());
+  }
+  beside.erase(worker);
+  return {beside.begin(), beside.end()};
+}
+
+absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo, bool whole) {
   LONGWAVE_RETURN_IF_ERROR(ParseIdentity(absl::StrCat("worker/", worker)).status());
   const std::string who = Describe(WorkerIdentity(worker));
   const std::lock_guard lock(mutex_);
@@ -248,17 +275,28 @@ absl::StatusOr<std::vector<TokenStatus>> Admission::Expel(const std::string& wor
     LONGWAVE_RETURN_IF_ERROR(next.Readmit(worker));
     LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
     Log(LogLevel::kWarning, absl::StrCat(who, " may take part again"));
-    return std::vector<TokenStatus>();
+    return Expulsion();
+  }
+  const std::vector<std::string> beside = NamedBeside(worker);
+  if (!beside.empty() && !whole) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        who, " comes with a certificate that names ", Names(beside),
+        " too: its holder could be any of them, so that all of them would be shut out with it; "
+        "wanted that to be said (longwave expel --all-of-it), or a certificate for each worker "
+        "alone"));
   }
   const std::vector<std::string> ids = next.Expel(worker);
   LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
   Log(LogLevel::kWarning,
       absl::StrCat(who, " was expelled",
+                   beside.empty() ? "" : ", and with it who has its certificate: ", Names(beside),
                    ids.empty() ? "" : ", and revoked what it had joined with: token ",
                    absl::StrJoin(ids, ", token ")));
-  std::vector<TokenStatus> revoked;
-  for (const std::string& id : ids) revoked.push_back(StatusOf(book_.tokens().at(id), absl::Now()));
-  return revoked;
+  Expulsion expulsion;
+  for (const std::string& id : ids)
+    expulsion.revoked.push_back(StatusOf(book_.tokens().at(id), absl::Now()));
+  expulsion.also_joined = book_.JoinedBeside(worker, kAlsoJoinedMax);
+  return expulsion;
 }
 
 std::optional<CallRefusal> Admission::WhyNot(const Identity& identity, const KeyHash& key) const {
@@ -274,9 +312,19 @@ std::optional<CallRefusal> Admission::WhyNot(const Identity& identity, const Key
           "wanted that key, or a new token for the name"))};
 }
 
-std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) const {
+std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) {
   const std::lock_guard lock(mutex_);
-  std::optional<CallRefusal> refusal;
+  if (caller.identities.size() > 1 && !shared_.contains(caller.fingerprint)) {
+    std::vector<std::string> workers;
+    for (const Identity& identity : caller.identities) {
+      if (identity.role == Role::kWorker) workers.push_back(identity.worker);
+    }
+    if (shared_.size() >= kSharedCertificatesMax) shared_.clear();
+    if (workers.size() > 1) shared_[caller.fingerprint] = std::move(workers);
+  }
+  std::optional<CallRefusal> refusal = RefuseIfExpelled(
+      caller.identities, [this](const std::string& name) { return book_.IsExpelled(name); });
+  if (refusal) return refusal;
   for (const Identity& identity : caller.identities) {
     std::optional<CallRefusal> why = WhyNot(identity, caller.key_fingerprint);
     if (!why) return std::nullopt;

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_SERVER_SERVICE_ADMISSION_H_
 #define LONGWAVE_SERVER_SERVICE_ADMISSION_H_
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,16 +53,18 @@ class Admission {
   absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
   absl::StatusOr<TokenList> ListTokens() const;
   absl::Status RevokeToken(const std::string& id);
-  // The tokens that this revokes.
-  absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo);
+  // The tokens that this revokes, and whom else they let in. FailedPrecondition: a certificate that
+  // the worker's name is in, and would be refused whole, names other workers too, and that was not
+  // wished for by `whole`.
+  absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole = false);
 
   // A new certificate for one of the coordinator's own folders, with that one's hosts.
   absl::StatusOr<std::string> RenewOwn(const Identity& identity, const std::string& folder,
                                        const std::string& request) const;
 
-  // Why the holder of the certificate may act for none of those that it names, if so: they were
-  // expelled, or a token has given them to another key.
-  std::optional<CallRefusal> Admit(const CertificateInfo& caller) const;
+  // Why the holder of the certificate may act for none of those that it names, if so: one of them
+  // was expelled, or a token has given all of them to other keys.
+  std::optional<CallRefusal> Admit(const CertificateInfo& caller);
   // PermissionDenied: the worker was expelled.
   absl::Status CheckWorker(const std::string& name) const;
   // All that were, unless this is the version that is known.
@@ -75,6 +78,8 @@ class Admission {
   // The authority, if it may sign.
   absl::StatusOr<std::shared_ptr<const Authority>> Signer() const;
   std::optional<CallRefusal> WhyNot(const Identity& identity, const KeyHash& key) const;
+  // Workers that certificates which were shown name beside this one. With mutex_.
+  std::vector<std::string> NamedBeside(const std::string& worker) const;
   // Makes `next` the book, once it is written. With mutex_.
   absl::Status Keep(AdmissionBook next);
   Validity NewValidity() const;
@@ -83,6 +88,8 @@ class Admission {
   const std::unique_ptr<FollowedAuthority> authority_;
   mutable std::mutex mutex_;
   AdmissionBook book_;
+  // The workers that are named by certificates of several, of those that were shown.
+  std::map<Fingerprint, std::vector<std::string>> shared_;
   uint64_t expelled_version_ = RandomWord();  // of the list in book_; another in each process
 };
 

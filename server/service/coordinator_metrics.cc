@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -83,6 +84,10 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics* metrics, uint64_t rounds)
       departures_left_(metrics->counter("longwave_coordinator_departures_total", {"left"})),
       departures_expelled_(metrics->counter("longwave_coordinator_departures_total", {"expelled"})),
       departures_replaced_(metrics->counter("longwave_coordinator_departures_total", {"replaced"})),
+      training_losses_not_finite_(
+          metrics->counter("longwave_coordinator_losses_not_finite_total", {"training"})),
+      validation_losses_not_finite_(
+          metrics->counter("longwave_coordinator_losses_not_finite_total", {"validation"})),
       shard_restarts_(metrics->counter("longwave_coordinator_shard_restarts_total")),
       certificates_issued_(metrics->counter("longwave_coordinator_certificates_issued_total")),
       save_failures_(metrics->counter("longwave_coordinator_save_failures_total")),
@@ -115,6 +120,8 @@ void CoordinatorMetrics::Registered(const RegisterWorker&, uint32_t worker) {
   (is_new ? joins_new_ : joins_returned_).Add();
   known->second = true;
   paces_.erase(worker);
+  training_diverged_.erase(worker);
+  validation_diverged_.erase(worker);
 }
 
 void CoordinatorMetrics::Registered(const RegisterShard& request) {
@@ -124,8 +131,23 @@ void CoordinatorMetrics::Registered(const RegisterShard& request) {
 void CoordinatorMetrics::Heard(const WorkerHeartbeat& heartbeat, absl::Time now) {
   worker_heartbeats_.Add();
   paces_[heartbeat.worker].Take(heartbeat.state, now);
+  CountLosses(heartbeat);
   if (!heartbeat.failure.empty()) Depart(heartbeat.worker, departures_failed_);
   if (heartbeat.leaving) Depart(heartbeat.worker, departures_left_);
+}
+
+void CoordinatorMetrics::CountLosses(const WorkerHeartbeat& heartbeat) {
+  const auto is_bad = [](std::optional<double> loss) { return loss && !std::isfinite(*loss); };
+  bool training = is_bad(heartbeat.state.train_loss);
+  bool validation = heartbeat.final && is_bad(heartbeat.final->validation_loss);
+  for (const RoundReport& report : heartbeat.rounds) {
+    training |= is_bad(report.train_loss);
+    validation |= is_bad(report.validation_loss);
+  }
+  if (training && training_diverged_.insert(heartbeat.worker).second)
+    training_losses_not_finite_.Add();
+  if (validation && validation_diverged_.insert(heartbeat.worker).second)
+    validation_losses_not_finite_.Add();
 }
 
 void CoordinatorMetrics::Heard(const ShardHeartbeat&) { shard_heartbeats_.Add(); }
@@ -249,7 +271,8 @@ void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
     const uint32_t rounds = foremost - member.state.round;
     stragglers += rounds > 1;
     behind.push_back(rounds);
-    if (member.state.step > 0) losses.push_back(member.state.train_loss);
+    if (member.state.step > 0 && std::isfinite(member.state.train_loss))
+      losses.push_back(member.state.train_loss);
     const auto pace = paces_.find(member.member.worker);
     if (pace == paces_.end() || !pace->second.figures().has_value()) continue;
     step_seconds.push_back(pace->second.figures()->step_seconds);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/metrics/metrics.h"
@@ -87,6 +88,8 @@ class CoordinatorMetrics {
   void ShowRun(const RunStatus& status);
   void ShowMembers(const RunStatus& status);
   void ShowShards(const RunStatus& status);
+  // A worker's loss that is not finite ends it: it counts once, however often it is told.
+  void CountLosses(const WorkerHeartbeat& heartbeat);
   // It was a member until now.
   void Depart(uint32_t worker, Counter& reason);
 
@@ -105,6 +108,8 @@ class CoordinatorMetrics {
   Counter& departures_left_;
   Counter& departures_expelled_;
   Counter& departures_replaced_;
+  Counter& training_losses_not_finite_;
+  Counter& validation_losses_not_finite_;
   Counter& shard_restarts_;
   Counter& certificates_issued_;
   Counter& save_failures_;
@@ -126,6 +131,9 @@ class CoordinatorMetrics {
   uint64_t member_rounds_ = 0;
   absl::flat_hash_map<uint32_t, bool> is_member_;  // of every worker ever; false: it has gone
   absl::flat_hash_map<uint32_t, WorkerPace> paces_;
+  // Whose loss was not finite, since they registered.
+  absl::flat_hash_set<uint32_t> training_diverged_;
+  absl::flat_hash_set<uint32_t> validation_diverged_;
   std::set<uint32_t> shards_;
 };
 

@@ -247,18 +247,18 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     if (admission_ == nullptr) return CoordinatorHandler::RevokeToken(id);
     return admission_->RevokeToken(id);
   }
-  absl::StatusOr<std::vector<TokenStatus>> Expel(const std::string& worker, bool undo) override {
-    if (admission_ == nullptr) return CoordinatorHandler::Expel(worker, undo);
+  absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole) override {
+    if (admission_ == nullptr) return CoordinatorHandler::Expel(worker, undo, whole);
     // First the door, then the place. A registration that has passed the door before asks again
     // with mutex_: it comes before this takes the place away, or finds the door shut.
-    LONGWAVE_ASSIGN_OR_RETURN(std::vector<TokenStatus> revoked, admission_->Expel(worker, undo));
+    LONGWAVE_ASSIGN_OR_RETURN(Expulsion expulsion, admission_->Expel(worker, undo, whole));
     std::unique_lock lock(mutex_);
-    if (undo) return revoked;
+    if (undo) return expulsion;
     for (const MemberStatus& member : core_.Status(series_.next_record(), MonotonicNow()).members) {
       if (member.member.name == worker) series_.Expelled(member.member.worker);
     }
     Step(WorkerExpelled{worker}, lock);
-    return revoked;
+    return expulsion;
   }
 
   // What came of a wish for a certificate.

@@ -17,12 +17,8 @@ uint64_t ExpelledList::version() const {
 
 std::optional<CallRefusal> ExpelledList::Admit(const CertificateInfo& caller) const {
   const std::lock_guard lock(mutex_);
-  std::optional<CallRefusal> refusal;
-  for (const Identity& identity : caller.identities) {
-    if (identity.role != Role::kWorker || !names_.contains(identity.worker)) return std::nullopt;
-    if (!refusal) refusal = RefuseExpelled(identity);
-  }
-  return refusal;
+  return RefuseIfExpelled(caller.identities,
+                          [this](const std::string& name) { return names_.contains(name); });
 }
 
 }  // namespace longwave

@@ -19,7 +19,7 @@ class ExpelledList {
   // 0: nothing was heard.
   uint64_t version() const;
 
-  // Why the holder of the certificate may act for none of those that it names, if so.
+  // Of a certificate that names an expelled worker, whoever else it names.
   std::optional<CallRefusal> Admit(const CertificateInfo& caller) const;
 
  private:

@@ -1,11 +1,22 @@
 #include "server/service/pacer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace longwave {
 
+void Pacer::AwaitRate(uint32_t worker, absl::Time until) {
+  Queue& queue = queues_[worker];
+  queue.rate_by = until;
+  if (!queue.keys.empty()) Schedule(worker, queue, until);
+}
+
 void Pacer::SetRate(uint32_t worker, uint64_t bytes_per_s) {
-  if (RateOf(worker) == bytes_per_s) return;
+  const auto found = queues_.find(worker);
+  const bool awaited =
+      found != queues_.end() &&
+      std::exchange(found->second.rate_by, absl::InfinitePast()) != absl::InfinitePast();
+  if (!awaited && RateOf(worker) == bytes_per_s) return;
   Queue& queue = queues_[worker];
   if (bytes_per_s == 0 && queue.keys.empty()) {
     queues_.erase(worker);
@@ -63,7 +74,7 @@ std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
     queue.asked -= due.cause == Cause::kAsked;
     queue.frames.erase(held);
     queue.keys.pop_front();
-    queue.bytes -= due.frame.wire_bytes();
+    queue.bytes -= due.frame.wire_bytes(encryption_);
     if (queue.keys.empty()) Unschedule(worker, queue);
     return due;
   }
@@ -88,7 +99,8 @@ void Pacer::Forget(uint32_t worker) {
 }
 
 absl::Duration Pacer::WaitOf(const Queue& queue, absl::Time now) {
-  return std::max({queue.bucket.WaitAt(now), queue.not_before - now, absl::ZeroDuration()});
+  return std::max({queue.bucket.WaitAt(now), queue.not_before - now, queue.rate_by - now,
+                   absl::ZeroDuration()});
 }
 
 Pacer::Key Pacer::KeyOf(const SealedFrame& frame, Cause cause) {
@@ -96,9 +108,9 @@ Pacer::Key Pacer::KeyOf(const SealedFrame& frame, Cause cause) {
   return {header.segment, cause, header.kind, cause == Cause::kAsked ? header.round : 0};
 }
 
-void Pacer::Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) {
+void Pacer::Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) const {
   const Key key = KeyOf(frame, cause);
-  const uint64_t bytes = frame.wire_bytes();
+  const uint64_t bytes = frame.wire_bytes(encryption_);
   const auto held = queue.frames.find(key);
   if (held == queue.frames.end()) {
     if (cause == Cause::kAsked) {
@@ -115,7 +127,7 @@ void Pacer::Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) {
       queue.keys.push_back(key);
     }
   } else if (held->second.header().round <= frame.header().round) {
-    queue.bytes -= held->second.wire_bytes();
+    queue.bytes -= held->second.wire_bytes(encryption_);
     held->second = std::move(frame);
   } else {
     return;

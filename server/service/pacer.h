@@ -29,10 +29,16 @@ class Pacer {
   static constexpr absl::Duration kBurst = absl::Milliseconds(100);
   static constexpr size_t kAskedMax = 64;
 
+  // encryption: of the links that the frames will go by.
+  explicit Pacer(Encryption encryption = Encryption::kNone) : encryption_(encryption) {}
+
   // Why a frame is sent.
   enum class Cause : uint8_t { kClose, kAsked };
 
-  // Bytes a second, 0: no limit. Naming the rate that holds already changes nothing.
+  // The worker has not said yet what it may be sent: what comes to Admit waits until SetRate, or
+  // until `until` if that is not called.
+  void AwaitRate(uint32_t worker, absl::Time until);
+  // Bytes a second, 0: no limit. Naming the rate that holds already changes nothing else.
   void SetRate(uint32_t worker, uint64_t bytes_per_s);
   uint64_t RateOf(uint32_t worker) const;
 
@@ -88,6 +94,7 @@ class Pacer {
     size_t asked = 0;  // of them
     uint64_t bytes = 0;
     absl::Time not_before = absl::InfinitePast();  // after a PutBack
+    absl::Time rate_by = absl::InfinitePast();     // after an AwaitRate
     absl::Time due = absl::InfiniteFuture();       // its place in due_, if a frame waits
   };
 
@@ -96,11 +103,13 @@ class Pacer {
   // Keeps the frame, or the one of its key that is kept and newer. `place`: where it stands if its
   // key has no place yet.
   enum class Place { kFirst, kLast };
-  static void Keep(Queue& queue, SealedFrame frame, Cause cause, Place place);
+  void Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) const;
   void Schedule(uint32_t worker, Queue& queue, absl::Time due);
   void Unschedule(uint32_t worker, Queue& queue);
 
-  absl::flat_hash_map<uint32_t, Queue> queues_;    // of workers with a limit, or that were stuck
+  Encryption encryption_;
+  // Of workers with a limit, or that were stuck, or whose limit is not known.
+  absl::flat_hash_map<uint32_t, Queue> queues_;
   std::set<std::pair<absl::Time, uint32_t>> due_;  // of those for whom a frame waits
 };
 

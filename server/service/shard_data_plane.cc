@@ -245,7 +245,7 @@ void ShardDataPlane::ApplyMembership(const Membership& membership) {
   absl::flat_hash_set<uint32_t> members;
   for (const Member& member : membership.members) {
     members.insert(member.worker);
-    workers_.try_emplace(member.worker, Worker{WorkerConnections(shard_->segment_count()), {}});
+    workers_.try_emplace(member.worker, Worker{WorkerConnections(shard_->segment_count())});
   }
   absl::erase_if(workers_, [&](const auto& known) {
     if (members.contains(known.first)) return false;
@@ -305,7 +305,29 @@ void ShardDataPlane::Hear(Worker& worker, const PeerFrame& frame) {
     segment = header.segment - shard_->first_segment();
   if (const std::optional<PeerId> gone = worker.connections.Hear(frame.peer, segment))
     RetireConnection(worker, *gone);
-  if (header.kind == FrameKind::kHello) pacer_.SetRate(header.worker, header.weight);
+  if (header.kind == FrameKind::kHello) {
+    worker.greeted = true;
+    pacer_.SetRate(header.worker, header.weight);
+  } else if (!worker.greeted) {
+    AskHello(worker, frame);
+  }
+}
+
+void ShardDataPlane::AskHello(Worker& worker, const PeerFrame& frame) {
+  if (last_frame_ < worker.asked_hello + kHelloPatience) return;
+  const uint32_t index = frame.frame.header.worker;
+  // Who says none, though asked, is served without a limit.
+  if (worker.asked_hello == absl::InfinitePast())
+    pacer_.AwaitRate(index, last_frame_ + kHelloPatience);
+  worker.asked_hello = last_frame_;
+  FrameHeader ask;
+  ask.kind = FrameKind::kAsk;
+  ask.run = run_;
+  ask.epoch = membership_.epoch;
+  ask.worker = index;
+  ask.segment = kNoSegment;
+  if (const absl::Status sent = router_->Send(frame.peer, ask, Buffer()); !sent.ok())
+    NoteUnsent(index, ask, sent);
 }
 
 void ShardDataPlane::AnswerHello(const PeerFrame& frame) {
@@ -391,7 +413,7 @@ void ShardDataPlane::Answer(const PeerId& peer, const FrameHeader& header,
   const absl::StatusOr<SealedFrame> answer = Seal(header, BufferOf(reason));
   const absl::Status sent = answer.ok() ? router_->Send(peer, *answer) : answer.status();
   if (!sent.ok()) return NoteUnsent(header.worker, header, sent);
-  pacer_.Charge(header.worker, answer->wire_bytes(), last_frame_);
+  pacer_.Charge(header.worker, answer->wire_bytes(router_->encryption()), last_frame_);
 }
 
 void ShardDataPlane::SendTo(const std::vector<uint32_t>& workers, const FrameHeader& header,
@@ -424,7 +446,7 @@ void ShardDataPlane::SendByRoute(uint32_t index, const SealedFrame& frame, Pacer
     if (!absl::IsNotFound(sent)) break;
     RetireConnection(*worker, PeerId(*route));  // by the next one, if it has another
   }
-  if (sent.ok()) return pacer_.Charge(index, frame.wire_bytes(), now);
+  if (sent.ok()) return pacer_.Charge(index, frame.wire_bytes(router_->encryption()), now);
   // A worker whose connection is stuck keeps its frames here.
   if (absl::IsUnavailable(sent)) return pacer_.PutBack(index, frame, now + kRetryInterval, cause);
   NoteUnsent(index, frame.header(), sent);
@@ -456,13 +478,24 @@ void ShardDataPlane::NoteDoor() const {
   if (refusals_ == nullptr) return;
   const DoorCounts door = router_->door();
   const LinkCounts& counts = router_->counts();
-  const auto note = [&](Refusal reason, uint64_t count, const std::string& last) {
-    if (!refusals_->RaiseTo(reason, count)) return;
+  const auto tell = [](Refusal reason, uint64_t count, const std::string& last) {
     Log(LogLevel::kWarning,
         absl::StrCat("refused (", std::string(Name(reason)), ", ", count, " so far): ", last));
   };
+  const auto note = [&](Refusal reason, uint64_t count, const std::string& last) {
+    if (refusals_->RaiseTo(reason, count)) tell(reason, count, last);
+  };
+  for (const Knock& knock : router_->TakeKnocks()) {
+    const Refusal reason = knock.counted == &DoorCounts::keys     ? Refusal::kDataKey
+                           : knock.counted == &DoorCounts::closed ? Refusal::kDataClosed
+                                                                  : Refusal::kDataHandshake;
+    if (!refusals_->MayName(reason, knock.peer, knock.sentence, MonotonicNow())) continue;
+    refusals_->RaiseTo(reason, door.*knock.counted);
+    tell(reason, door.*knock.counted, knock.sentence);
+  }
   note(Refusal::kDataKey, door.keys, door.last_key);
   note(Refusal::kDataHandshake, door.handshakes, door.last_handshake);
+  note(Refusal::kDataClosed, door.closed, door.last_closed);
   note(Refusal::kDataWorker, counts.frames_of_others, router_->last_refusal_of_others());
   note(Refusal::kDataFrame, counts.frames_refused - counts.frames_of_others,
        router_->last_refusal());

@@ -38,7 +38,9 @@ namespace longwave {
 //
 // Who asks is answered where it asked from. A merged update goes by the connection from which the
 // worker's last frame of that segment came, at the rate that the worker's hello named (see Pacer);
-// it is sealed once, and one buffer goes to all.
+// it is sealed once, and one buffer goes to all. A worker that has not said hello to this process
+// is asked to, since ZeroMQ connects it to a shard that was started again without a word; until it
+// does, and for kHelloPatience at most, it is sent nothing but answers.
 //
 // Until the membership is known no frame is taken from the socket: what comes early waits in
 // ZeroMQ's queue (see LinkOptions, then in the worker's own), and nothing is lost.
@@ -48,10 +50,15 @@ class ShardDataPlane {
   // told what happens.
   explicit ShardDataPlane(std::unique_ptr<Router> router, Refusals* refusals = nullptr,
                           ShardMetrics* metrics = nullptr)
-      : router_(std::move(router)), refusals_(refusals), metrics_(metrics) {}
+      : router_(std::move(router)),
+        refusals_(refusals),
+        metrics_(metrics),
+        pacer_(router_->encryption()) {}
 
   static constexpr size_t kBatchFrames = 256;
   static constexpr uint64_t kBatchBytes = uint64_t{64} << 20;
+  // After which a worker is asked for its hello again.
+  static constexpr absl::Duration kHelloPatience = absl::Seconds(1);
 
   std::string endpoint() const { return router_->endpoint(); }
 
@@ -85,6 +92,8 @@ class ShardDataPlane {
   struct Worker {
     WorkerConnections connections;
     LinkTraffic past;  // by connections that are no more
+    bool greeted = false;
+    absl::Time asked_hello = absl::InfinitePast();
   };
 
   // A frame that an event came from, until the event's effects are performed.
@@ -105,6 +114,7 @@ class ShardDataPlane {
   void Handle(const PeerFrame& frame);
   void Hear(Worker& worker, const PeerFrame& frame);
   void AnswerHello(const PeerFrame& frame);
+  void AskHello(Worker& worker, const PeerFrame& frame);
   // What a segment's residual is, if it is time to know.
   void MeasureResidual();
   // Commits what was stepped, performs what follows, and tends.

@@ -157,6 +157,7 @@ void ShardMetrics::ShowRefusals(const ShardFigures& figures, const Refusals& ref
   show("longwave_shard_connections_refused_total", "unknown_key", refusals.of(Refusal::kDataKey));
   show("longwave_shard_connections_refused_total", "handshake",
        refusals.of(Refusal::kDataHandshake));
+  show("longwave_shard_connections_refused_total", "closed", refusals.of(Refusal::kDataClosed));
   for (const Refusal refusal : kPeerRefusals)
     show("longwave_shard_peers_refused_total", Name(refusal), refusals.of(refusal));
 }

@@ -326,7 +326,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .can_catch_up = CanCatchUp(config),
         .model_arrays = config.sync.update == UpdateRule::kNesterov ? 2u : 1u,
         .restore = restore_,
-        .rounds = rounds_};
+        .rounds = rounds_,
+        .join_patience = absl::Seconds(config.cluster.heartbeat_timeout_s)};
     std::shared_ptr<TileRunner> runner = std::make_shared<SerialTileRunner>();
     if (config.cluster.shard_threads > 1)
       runner = std::make_shared<TileThreads>(config.cluster.shard_threads);

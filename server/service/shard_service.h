@@ -47,11 +47,17 @@ struct ShardServiceOptions {
 // of a run, it restores its segments from the workers' replicas (ReplicaRestore). A disk that fails
 // or is full shows in the heartbeat as trouble, during which pushes are answered busy.
 //
-// Memory: pushes to open rounds take cluster.shard_memory_mb at most (0: half of what was available
-// at the start, shared with the run's other shards on this machine), and what waits in the socket's
-// queues a quarter of that each way, in frames of the configured formats (shard_memory.h). Beside
-// them stand the aggregator's residual and tables (aggregator.h) and one merged update a segment.
-// What exceeds a bound waits at the worker, or is answered busy.
+// Memory, what the configuration bounds: pushes to open rounds take cluster.shard_memory_mb at most
+// (0: half of what was available at the start, shared with the run's other shards on this machine),
+// and what waits in the socket's queues a quarter of that each way, in frames of the configured
+// formats (shard_memory.h). What exceeds a bound waits at the worker, or is answered busy.
+//
+// What the model's size bounds: the aggregator's residual and tables (aggregator.h), one merged
+// update a segment, the frames of one commit (ShardDataPlane::kBatchBytes); with a folder also one
+// snapshot a segment while its verdict is awaited, 4 bytes a coefficient of the shard (8 with a
+// nesterov velocity) before compression, and without one as much of a restored model.
+// What the number of joining workers bounds: each that catches up has its own copies of what it
+// asked for under way, of at most Pacer::kAskedMax frames or a send queue's.
 class ShardService {
  public:
   // Opens its ports, and reads whose state_dir it is. Errors: a port in use, an address that is

@@ -132,9 +132,9 @@ MergePlan::MergePlan(std::span<const Contribution> all, double rho) : contributi
     shares.push_back(contribution.weight / unit);
     const ValueCodec codec = contribution.layout->format().codec;
     all_scaled = all_scaled && HasScale(codec);
-    if (HasScale(codec)) top_level = std::max<uint64_t>(top_level, TopLevel(codec));
+    if (all_scaled) top_levels.push_back(TopLevel(codec));
   }
-  if (!all_scaled) top_level = 0;
+  if (!all_scaled) top_levels.clear();
   share_sum = weight_sum / unit;
   floor = rho * static_cast<double>(weight_sum);
   // The quotient may be rounded up or down: the comparison that it stands for decides.
@@ -222,20 +222,21 @@ void TileMerger::ChooseMultiples(const MergePlan& plan) {
     multiples_[c] = RoundToInt(plan.multipliers[c] * double{scales_[c]} * unit);
   }
   share_bits_ = 0;
-  if (plan.top_level == 0) return;
+  if (plan.top_levels.empty()) return;
   // A weight times a scale has few digits, unless it was clipped: all multiples end in zeros, and
   // without these the sums, which are below 2^62 with them, are short.
   uint64_t any = 0;
-  uint64_t sum = 0;
-  for (const int64_t multiple : multiples_) {
-    any |= static_cast<uint64_t>(multiple);
-    sum += static_cast<uint64_t>(multiple);
+  uint64_t sum_max = 0;  // of the magnitudes of one coefficient
+  for (size_t c = 0; c < count; ++c) {
+    const auto multiple = static_cast<uint64_t>(multiples_[c]);
+    any |= multiple;
+    sum_max += multiple * plan.top_levels[c];
   }
   if (any == 0) return;
   const int zeros = std::countr_zero(any);
   const int share_bits = static_cast<int>(std::bit_width(plan.share_sum));
-  const int sum_bits = static_cast<int>(std::bit_width((sum >> zeros) * plan.top_level)) + 1;
-  const double largest = std::ldexp(static_cast<double>(sum * plan.top_level), -exponent_);
+  const int sum_bits = static_cast<int>(std::bit_width(sum_max >> zeros)) + 1;
+  const double largest = std::ldexp(static_cast<double>(sum_max), -exponent_);
   if (share_bits + sum_bits > 64 ||
       largest > kMergedMax * std::max(plan.floor, static_cast<double>(plan.unit))) {
     return;

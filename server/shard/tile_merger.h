@@ -38,7 +38,7 @@ struct MergePlan {
   double floor = 0;  // ρ · Σ_all w
   // The largest sum of shares whose weight is not above `floor`: up to it, the divisor is `floor`.
   uint64_t floor_shares = 0;
-  uint64_t top_level = 0;  // the largest of their codecs; 0 where one has no levels
+  std::vector<uint64_t> top_levels;  // of the codec of each; none where one has no levels
 };
 
 // Sums of one tile: steps 1 to 5 of merge.h. Holds its buffers and nothing from tile to tile: 32 KB

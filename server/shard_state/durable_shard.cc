@@ -92,6 +92,9 @@ absl::Time DurableShard::NextDue() const {
   if (!confirmed_.empty()) return absl::InfinitePast();  // for the next Tend
   absl::Time due = std::min(aggregator_->NextDue(), asks_.NextDue());
   for (const auto& [segment, restore] : restores_) due = std::min(due, restore.NextDue());
+  if (!restores_.empty() && joiners_decide_at_ != absl::InfinitePast()) {
+    due = std::min(due, joiners_decide_at_);
+  }
   return due;
 }
 
@@ -168,6 +171,7 @@ void DurableShard::OnPull(const PullArrived& pull, absl::Time now) {
 void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now) {
   if (change.membership.epoch <= membership_.epoch) return;  // one that was overtaken on its way
   membership_ = change.membership;
+  if (first_epoch_ == 0) first_epoch_ = membership_.epoch;
   if (!trouble_.empty()) return;  // taken when the folder is open again
   KeepMembership();
   StepAggregator(change, false, now);

@@ -41,6 +41,9 @@ struct DurableShardOptions {
   bool restore = false;
   // That the run has finished, as far as is known: what is taken from a replica has them all.
   uint32_t rounds = 0;
+  // While no member takes part, how long a restore waits for others than those that join. Not less
+  // than the silence after which the coordinator counts a member as lost.
+  absl::Duration join_patience;
 };
 
 // Opens the shard's folder; called again after a failure, when the one before has been destroyed.
@@ -109,7 +112,12 @@ struct ShardEffect {
 //               snapshots, of every segment still needs. While one has less than two, all is kept.
 // Fetch         A member that has all rounds before r0 gets the cheaper of the merged updates from
 //               r0 on (answer `accepted`: it pulls them) and a model snapshot with those after it.
-// Restore       see ReplicaRestore: pushes are answered busy until the segment has its round.
+// Restore       see ReplicaRestore: pushes are answered busy until the segment has its round. What
+//               was sent before this process took part is not believed, since it may have waited in
+//               queues: a shard's registration begins an epoch, and a question says where its
+//               sender stands if it is of that or a later one, as answers to asks are. While
+//               no member takes part nothing is chosen for join_patience: a coordinator that was
+//               cut off has lost all those who trained, and may hear a new worker before them.
 //
 // Without a folder nothing is asked for or kept, a pull of what the aggregator does not have is
 // answered `gone`, and so is such a push.
@@ -202,7 +210,7 @@ class DurableShard {
   void ReopenLater(bool again, absl::Time now);
   // Of a member's frame for a segment that is restored; null: it is none.
   ReplicaRestore* RestoreOf(const FrameHeader& header);
-  // A question says where its sender stands. True: it was for a restore.
+  // A question of this process's time says where its sender stands. True: it was for a restore.
   bool HearForRestore(const FrameHeader& question);
   void PursueRestores(absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
@@ -260,9 +268,12 @@ class DurableShard {
   std::unique_ptr<Aggregator> aggregator_;  // null: there is trouble
   std::vector<Progress> progress_;
   Membership membership_;
+  uint32_t first_epoch_ = 0;          // the first that this process was told; 0: none yet
   uint64_t membership_sequence_ = 0;  // of its record
   SnapshotAsks asks_;
-  std::map<uint32_t, ReplicaRestore> restores_;             // by segment
+  std::map<uint32_t, ReplicaRestore> restores_;  // by segment
+  // Set where none takes part: that those decide who are members then. InfinitePast: joiners may.
+  absl::Time joiners_decide_at_ = absl::InfiniteFuture();
   std::map<uint32_t, SnapshotAsks::Held> restored_models_;  // by segment; without a folder
   std::vector<SnapshotAsks::Held> confirmed_;               // to be written by Tend
   bool drop_is_due_ = false;

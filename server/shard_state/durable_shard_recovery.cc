@@ -174,6 +174,7 @@ void DurableShard::Fail(const absl::Status& status, absl::Time now) {
   asks_.Clear();
   confirmed_.clear();
   restores_.clear();
+  joiners_decide_at_ = absl::InfiniteFuture();
   drop_is_due_ = false;
 }
 
@@ -210,18 +211,29 @@ ReplicaRestore* DurableShard::RestoreOf(const FrameHeader& header) {
 bool DurableShard::HearForRestore(const FrameHeader& question) {
   ReplicaRestore* const restore = RestoreOf(question);
   if (restore == nullptr) return false;
-  restore->Heard(question.worker, question.round);
+  if (question.epoch >= first_epoch_) restore->Heard(question.worker, question.round);
   return true;
 }
 
 void DurableShard::PursueRestores(absl::Time now) {
   std::vector<uint32_t> awaited = MembersTakingPart();
-  if (awaited.empty()) {
+  const bool anyone_takes_part = !awaited.empty();
+  if (anyone_takes_part) {
+    // Where that began while nobody did, it may be one that was far behind those still to come.
+    if (joiners_decide_at_ <= now) joiners_decide_at_ = absl::InfiniteFuture();
+  } else {
     for (const Member& member : membership_.members) awaited.push_back(member.worker);
+    if (joiners_decide_at_ == absl::InfiniteFuture() && !awaited.empty()) {
+      joiners_decide_at_ = now + options_.join_patience;
+    }
+    if (joiners_decide_at_ <= now) joiners_decide_at_ = absl::InfinitePast();
   }
+  const bool decides =
+      joiners_decide_at_ == (anyone_takes_part ? absl::InfiniteFuture() : absl::InfinitePast());
   std::vector<SnapshotAsks::Ask> known;  // what needs nobody's parameters
   for (auto& [segment, restore] : restores_) {
     for (const uint32_t worker : restore.Silent(awaited, now)) EmitAsk(worker, segment, 0);
+    if (!decides) continue;
     const auto choice = restore.Due(awaited, now);
     if (!choice.has_value()) continue;
     if (choice->round == 0 || !options_.can_catch_up) {

@@ -181,7 +181,7 @@ void Fields(Coder& code, Value& v) {
   } else if constexpr (std::is_same_v<T, LedgerWorker>) {
     all(v.next_round, v.former, v.newest, v.counted);
   } else if constexpr (std::is_same_v<T, WorkerRecord>) {
-    all(v.member, v.identity, v.incarnation, v.former, v.joined_epoch, v.member_epoch,
+    all(v.member, v.identity, v.process, v.incarnation, v.former, v.joined_epoch, v.member_epoch,
         v.ready_round, v.begun, v.lost, v.left, v.behind, v.final, v.repair, v.state);
   } else if constexpr (std::is_same_v<T, ShardRecord>) {
     all(v.address, v.incarnation, v.former, v.folder, v.restore, v.known_epoch, v.state, v.trouble);

@@ -198,6 +198,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
       Session::Join(client.get(),
                     {.name = flags.name,
                      .identity = folder->identity(),
+                     .process = folder->process(),
                      .coordinator = flags.coordinator,
                      .manifest = model.manifest,
                      .layout_hash = model.layout.hash(),

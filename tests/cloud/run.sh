@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # The files of configs/cloud, as far as a machine that is no cloud can try them: what their own tools say of them, and
-# what they do with stand-ins for the programs that they call.
+# what they do with stand-ins for the programs that they call; the Slurm script also under a real Slurm of one node.
 #
 #   tests/cloud/run.sh unit|cloud-init|slurm [build/bin]
+#
+# cloud-init and Slurm are fetched from the system's package sources and unpacked into a cache, not installed; where they
+# cannot be had, what wants them is left out with a reason.
 #
 # Ends with `N passed, N failed`; status 77 and a reason where a tool is missing.
 # shellcheck disable=SC2013,SC2028
@@ -13,7 +16,13 @@ files=$PWD/configs/cloud
 
 . tests/support/checks.sh
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+at_end=()
+clean_up() {
+  for what in "${at_end[@]}"; do $what; done
+  rm -rf "$work"
+}
+trap clean_up EXIT
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/longwave-cloud-tools
 # A program of that name which writes down how it was called, and does the rest of the arguments.
 stand_in() {
   local path=$1
@@ -44,10 +53,21 @@ elif [ "$part" = cloud-init ]; then
   yaml_python=$(for python in /usr/bin/python3 python3; do "$python" -c 'import yaml' 2>/dev/null && echo "$python" && break; done || true)
   [ -n "$yaml_python" ] || skip 'no Python here has PyYAML'
   part_of() { "$yaml_python" -c 'import sys, yaml; data = yaml.safe_load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$files/cloud-init.yaml" "$1"; }
-  if command -v cloud-init >/dev/null; then
-    check 'cloud-init takes it' cloud-init schema --config-file "$files/cloud-init.yaml"
+  cloud_init() { cloud-init "$@"; }
+  reason=
+  if ! command -v cloud-init >/dev/null; then
+    cloud_init() { PYTHONPATH=$cache/cloud-init/root/usr/lib/python3/dist-packages /usr/bin/python3 "$cache/cloud-init/root/usr/bin/cloud-init" "$@"; }
+    reason=$(tests/cloud/packages.sh "$cache/cloud-init" cloud-init) || true
+  fi
+  if [ -z "$reason" ]; then
+    sed 's/^    permissions:/    permission:/' "$files/cloud-init.yaml" >"$work/misspelt.yaml"
+    sed 's/permissions: .*/permissions: 644/' "$files/cloud-init.yaml" >"$work/wrong.yaml"
+    refuses_it() { local status=0; cloud_init schema --config-file "$1" || status=$?; [ $status = 1 ]; }
+    check 'cloud-init takes it' cloud_init schema --config-file "$files/cloud-init.yaml"
+    check 'a misspelt setting would be noticed' refuses_it "$work/misspelt.yaml"
+    check 'a value of another type would be noticed' refuses_it "$work/wrong.yaml"
   else
-    echo 'not tried: cloud-init schema, which is not installed'
+    echo "not tried: cloud-init schema: $reason"
   fi
   check 'it is YAML with commands to run' part_of 'data["runcmd"][0]'
   part_of 'next(f["content"] for f in data["write_files"] if f["path"].endswith("longwave-install"))' >"$work/install"
@@ -109,5 +129,23 @@ else
   comes_back() { rm "$work/calls"; run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text && grep -q '^longwave join' "$work/calls" && ! grep '^longwave join' "$work/calls" | grep -q token; }
   check 'a job that comes back needs no token' comes_back
   check 'without a coordinator it says what it wants' bash -c "LONGWAVE_DATA=/text bash '$work/copy' 2>&1 | grep -q 'wanted host:port of the coordinator'"
+
+  # The real one, with real processes: a secured run, whose two workers are the tasks of a job.
+  reason=
+  if [ "$(id -u)" != 0 ]; then
+    reason='it needs root'
+  elif [ ! -x "$programs/longwave-worker" ] || [ ! -x "$programs/longwave-server" ]; then
+    reason="$programs has no longwave-worker or longwave-server"
+  else
+    reason=$(tests/cloud/packages.sh "$cache/slurm" slurmctld slurmd slurm-client munge) || true
+  fi
+  if [ -z "$reason" ]; then
+    . tests/cloud/slurm_node.sh
+    at_end+=(stop_slurm)
+    check 'a Slurm of this one node comes up' start_slurm "$cache/slurm/root"
+    . tests/cloud/slurm_run.sh
+  else
+    echo "not tried: a real Slurm: $reason"
+  fi
 fi
 sum_up

@@ -117,7 +117,23 @@ helm upgrade run "$chart" -f "$least" --set workers.replicas=5 >/dev/null
   fail 'scaling the workers changed more than them'
 if helm upgrade run "$chart" -f "$least" --set shards.replicas=3 > "$work/refused" 2>&1; then fail 'took another number of shards'; fi
 grep -q "the run has 2 shards, and that can't change" "$work/refused" || { cat "$work/refused"; fail 'another refusal'; }
+# Nothing runs the pod of `helm test` here, so its end is written by hand.
+for _ in first again; do
+  helm test run --timeout 60s > "$work/tested" 2>&1 &
+  tested=$!
+  for _ in $(seq 120); do
+    kubectl patch pod run-longwave-test-status --subresource status --type merge -p '{"status": {"phase": "Succeeded"}}' \
+      > "$work/patched" 2>&1 || true
+    kill -0 $tested 2>/dev/null || break
+    sleep 0.5
+  done
+  wait $tested || { cat "$work/tested"; fail 'helm test'; }
+  grep -q '^Phase: *Succeeded' "$work/tested" || { cat "$work/tested"; fail 'helm test says something else'; }
+  kubectl get pod run-longwave-test-status >/dev/null 2>&1 || fail 'helm test --logs finds no pod to read the log of'
+done
+echo 'api server: the pod of helm test is there when its log is read, and makes room for the next'
 helm uninstall run --wait >/dev/null
+kubectl delete pod run-longwave-test-status --wait=false >/dev/null
 echo 'api server: an upgrade keeps the authority, scales the workers alone and keeps the shards'
 
 jobs() { kubectl get jobs -o name | sort | tr '\n' ' '; }

@@ -11,7 +11,7 @@ programs=${1:-build/bin}
 
 . tests/support/checks.sh
 [ "$(id -u)" = 0 ] || skip "building images without a container engine needs root"
-for tool in buildah busybox unshare setpriv ldd strip; do
+for tool in buildah busybox unshare setpriv ldd readelf strip; do
   command -v "$tool" >/dev/null || skip "$tool is not installed"
 done
 for program in longwave longwave-server longwave-worker; do
@@ -20,19 +20,20 @@ done
 
 buildah=(buildah --storage-driver "${STORAGE_DRIVER:-vfs}")
 work=$(mktemp -d)
+elsewhere=$(mktemp -d /var/tmp/longwave-XXXX)  # an image's /tmp is another
 tag=test-$$
-containers=()
 clean_up() {
-  for container in "${containers[@]}"; do "${buildah[@]}" rm "$container" >/dev/null 2>&1 || true; done
-  for part in server worker; do "${buildah[@]}" rmi "localhost/longwave-$part:$tag" >/dev/null 2>&1 || true; done
-  rm -rf "$work"
+  while read -r container; do "${buildah[@]}" rm "$container" >/dev/null 2>&1 || true; done <"$work/containers"
+  for image in "server:$tag" "worker:$tag" "worker:$tag-cuda"; do "${buildah[@]}" rmi "localhost/longwave-$image" >/dev/null 2>&1 || true; done
+  rm -rf "$work" "$elsewhere"
 }
+touch "$work/containers"
 trap clean_up EXIT
 
 root_of() {
   local container
-  container=$("${buildah[@]}" from "localhost/longwave-$1:$tag")
-  containers+=("$container")
+  container=$("${buildah[@]}" from "localhost/longwave-$1:${2:-$tag}")
+  echo "$container" >>"$work/containers"  # this is a subshell of whoever cleans up
   "${buildah[@]}" mount "$container"
 }
 # run_in ROOT STATE COMMAND…: as the image's user, its root read-only; STATE is what may be written, beside /tmp.
@@ -74,8 +75,17 @@ config=/var/lib/longwave/config.yaml
 is_user() { "${buildah[@]}" inspect --type image --format '{{.OCIv1.Config.User}}' "localhost/longwave-$1:$tag" | grep -qx 65532:65532; }
 has_only() { [ -z "$(find "$1" -xdev -type f ! -path '*/usr/bin/longwave*' ! -path '*/lib*' ! -path '*/etc/*')" ]; }
 owns_nothing() { [ -z "$(find "$1" -xdev ! -path '*/var/lib/longwave*' \( -user 65532 -o -perm -o+w -type f \) -print -quit)" ]; }
-at_most_mb() { awk -v part="longwave-$1:" -v most="$2" 'index($1, part) { found = 1; if ($3 == "GB" || $2 > most) exit 1 } END { exit !found }' "$work/sizes"; }
-refuses_to_write() { ! run_in "$server" "$(state_folder try)" /usr/bin/longwave-server --role=coordinator --config "$config" --listen 127.0.0.1:0 --state-dir /state 2>&1 | grep -q ready; }
+at_most_mb() { awk -v part="longwave-$1:" -v most="$2" 'index($1, part) { small = $3 != "GB" && $2 <= most + 0 } END { exit !small }' "$work/sizes"; }
+is_larger() { ! at_most_mb "$@"; }
+# run_for SECONDS ROOT STATE COMMAND…: run_in, and no longer than that.
+run_for() { timeout "$1" bash -c "$(declare -f run_in); run_in \"\$@\"" - "${@:2}"; }
+refuses_to_write() {
+  local said status=0
+  said=$(run_for 20 "$server" "$(state_folder try)" /usr/bin/longwave-server --role=coordinator --config "$config" \
+    --listen 127.0.0.1:0 --state-dir "$1" 2>&1) || status=$?
+  echo "$said, status $status"
+  [ "$status" = 1 ] && grep -q "$1.*Read-only file system" <<<"$said"
+}
 
 for part in server worker; do
   check "the $part's image runs as 65532" is_user $part
@@ -84,9 +94,14 @@ for part in server worker; do
   check "the $part's programs find their libraries" run_in "${!part}" "$(state_folder try)" /usr/bin/longwave-$part --help
   check "the $part's image has the command" run_in "${!part}" "$(state_folder try)" /usr/bin/longwave --version
 done
-check 'the server takes at most 60 MB' at_most_mb server 60
+# Built with a CUDA compiler, each program has the kernels for GPUs in it, 25 MB of them.
+server_mb=60
+if [[ $(readelf --sections --wide "$programs/longwave") == *nv_fatbin* ]]; then server_mb=90; fi
+check "the server takes at most $server_mb MB" at_most_mb server $server_mb
 check 'the worker takes at most 800 MB' at_most_mb worker 800
-check 'nothing can be written but the state' refuses_to_write
+check 'one that is larger would be noticed' is_larger server 9
+check 'nothing can be written but the state' refuses_to_write /state
+check 'nor its own configuration' refuses_to_write /etc/longwave
 
 # A run of the three, from their images.
 mkfifo "$work/said"
@@ -97,12 +112,64 @@ read -r _ address <"$work/said" || true
 run_in "$server" "$(state_folder shard)" /usr/bin/longwave-server --role=shard --shard=0 --config "$config" \
   --coordinator "$address" --state-dir /var/lib/longwave/state >"$work/shard.log" 2>&1 &
 shard=$!
-check 'a worker trains to the end' timeout 120 bash -c "$(declare -f run_in); run_in \"\$@\"" - "$worker" \
+check 'a worker trains to the end' run_for 120 "$worker" \
   "$(state_folder worker)" /usr/bin/longwave-worker --config "$config" --coordinator "$address" --name w \
   --run-dir /var/lib/longwave --state-dir /var/lib/longwave/state
 ends() { timeout 30 tail --pid "$1" -f /dev/null && wait "$1"; }
 check 'the shard ends with the run' ends $shard
 check 'the coordinator ends with the run' ends $coordinator
 check 'the weights are there' test -s "$work/worker/model.safetensors"
+
+# The worker for GPUs, of these programs if they were built with a LibTorch that has CUDA. Otherwise, and that is tried
+# in any case, of small stand-ins that lie and are linked as pip lays LibTorch and NVIDIA's packages.
+stand_ins() {
+  local site=$elsewhere/lib/python3/site-packages
+  mkdir -p "$site/torch/lib" "$site/nvidia/cu13/lib" "$work/cuda"
+  cd "$work/cuda"
+  # shellcheck disable=SC2016
+  {
+    echo 'int runtime(void) { return 13; }' | cc -shared -fPIC -x c - -o "$site/nvidia/cu13/lib/libcudart.so.13"
+    echo 'int runtime(void); int cuda(void) { return runtime(); }' | cc -shared -fPIC -x c - -o "$site/torch/lib/libtorch_cuda.so" \
+      -L"$site/nvidia/cu13/lib" -l:libcudart.so.13 -Wl,--no-as-needed -l:libutil.so.1 -Wl,-rpath,'$ORIGIN/../../nvidia/cu13/lib'
+    echo 'int core(void) { return 10; }' | cc -shared -fPIC -x c - -o "$site/torch/lib/libc10.so"
+    # shellcheck disable=SC2028
+    printf '%s\n' '#include <dlfcn.h>' '#include <stdio.h>' 'int core(void);' 'int main(void) {' \
+      "  void* cuda = dlopen(\"$site/torch/lib/libtorch_cuda.so\", RTLD_NOW);" \
+      '  if (cuda == NULL) return puts(dlerror()), 1;' \
+      '  return printf("%d %d\n", core(), ((int (*)(void))dlsym(cuda, "cuda"))()) < 0;' '}' |
+      cc -x c - -o longwave-worker -L"$site/torch/lib" -l:libc10.so -Wl,-rpath,"$site/torch/lib"
+    cp longwave-worker longwave
+  }
+  cd - >/dev/null
+}
+images_for_gpus() { helm/images/build.sh --programs "$1" --cuda --tag "$tag-cuda" worker && cuda=$(root_of worker "$tag-cuda"); }
+computes_there() { [ "$(run_in "$cuda" "$(state_folder try)" /usr/bin/longwave-worker)" = '10 13' ]; }
+loads_whole() { # of LibTorch's part for CUDA, by the image's own loader
+  run_in "$1" "$(state_folder try)" /lib64/ld-linux-x86-64.so.2 --list "$2" >"$work/loaded"
+  cat "$work/loaded"
+  ! grep 'not found' "$work/loaded"
+}
+torch_of() { ldd "$1" | sed -n 's|.* => \(/.*\)/libc10\.so.*|\1|p'; }
+refuses_cpu_programs() {
+  local said status=0
+  said=$(helm/images/build.sh --programs "$1" --cuda --tag "$tag-cuda" worker 2>&1) || status=$?
+  echo "$said"
+  [ "$status" != 0 ] && grep -q 'wanted one with libtorch_cuda.so' <<<"$said"
+}
+if command -v cc >/dev/null; then
+  stand_ins
+  check 'an image for GPUs is made of built programs' images_for_gpus "$work/cuda"
+  check "it has LibTorch, NVIDIA's packages beside it and what they need" computes_there
+else
+  echo 'not tried: an image for GPUs of stand-ins: there is no cc'
+fi
+if [ -e "$(torch_of "$programs/longwave-worker")/libtorch_cuda.so" ]; then
+  check "an image for GPUs is made of this build's programs" images_for_gpus "$programs"
+  check "its LibTorch's part for CUDA finds all that it needs" loads_whole "$cuda" "$(realpath "$(torch_of "$programs/longwave-worker")")/libtorch_cuda.so"
+  check 'its worker starts' run_in "$cuda" "$(state_folder try)" /usr/bin/longwave-worker --check-device cpu
+else
+  check "programs for the CPU make no image for GPUs" refuses_cpu_programs "$programs"
+  echo "not tried: an image for GPUs of this build's programs: their LibTorch has no CUDA"
+fi
 
 sum_up

@@ -13,6 +13,7 @@ import unittest
 import urllib.error
 import urllib.request
 
+from by_hand import HandCluster
 from harness import DEADLINE_S, IntegrationTest
 
 ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2, "run__validate_every": 2,
@@ -20,8 +21,8 @@ ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2, "run__validate_eve
 REFERENCE = pathlib.Path(__file__).parents[2] / "docs/metrics.md"
 SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-# Rows that these runs have though others need not; without a GPU and without certificates the rest is absent.
-ABSENT = {"longwave_worker_gpu_memory_bytes", "longwave_certificate_expiry_timestamp_seconds"}
+# Without a GPU.
+ABSENT = {"longwave_worker_gpu_memory_bytes"}
 
 
 def table():
@@ -91,7 +92,8 @@ class Pages(IntegrationTest):
         return targets
 
     def test_every_row_of_the_table_is_on_the_page_of_a_live_process(self):
-        targets = self.start_and_train()
+        # Secured, so that there are certificates.
+        targets = self.start_and_train(security__mode="on")
         rows = table()
         seen = set()
         for process, address in targets.items():
@@ -189,6 +191,23 @@ class Pages(IntegrationTest):
         self.kill(targets["shard-0"], "--shard", "0")
         self.await_that(lambda: total(
             scrape(targets["coordinator"]), "longwave_coordinator_shard_restarts_total") == 1)
+
+    def test_a_loss_that_is_not_finite_is_counted_where_its_worker_has_gone(self):
+        # Each step multiplies every weight by 1 - 10 x 10: beyond fp32 after some twenty.
+        cluster = HandCluster(self, workers=1, shards=1, run__preset="diloco", run__steps=60, sync__inner_steps=60,
+                              train__learning_rate=10, train__weight_decay=10, train__warmup_steps=0,
+                              train__final_learning_rate_share=1, metrics__listen="127.0.0.1:0")
+        coordinator = cluster.children["coordinator"]
+        coordinator.await_log("metrics http://")
+        address = re.search("metrics http://([^/\\s]+)", coordinator.errors).group(1)
+        counter = "longwave_coordinator_losses_not_finite_total"
+        self.assertIn((counter, "training"), [(name, dict(labels).get("loss")) for name, labels
+                                              in samples(scrape(address))], "it is there before it counts")
+        status, _, errors = cluster.children["worker-0"].finish()
+        self.assertEqual(status, 1, errors)
+        self.assertIn("finite", errors)
+        page = scrape(address)
+        self.assertEqual((total(page, counter, loss="training"), total(page, counter, loss="validation")), (1, 0))
 
     def test_nothing_listens_if_told_so(self):
         done = self.up("--set", "metrics.listen=")

@@ -34,11 +34,17 @@ class Intruder : public ::testing::Test {
   void ExpectRefused(absl::StatusCode code, const std::string& reason, const std::string& sentence,
                      const Attack& attack) {
     const uint64_t before = run_->CoordinatorRefusals(reason);
+    const size_t log = run_->LogOf("coordinator").size();
     const absl::Status status = attack();
     EXPECT_EQ(status.code(), code) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(sentence));
     EXPECT_GT(run_->CoordinatorRefusals(reason), before) << reason << " was not counted";
-    EXPECT_THAT(run_->LogOf("coordinator"), HasSubstr(absl::StrCat("refused (", reason)));
+    EXPECT_TRUE(
+        Eventually(absl::StrCat(reason, " in the log, with its sentence and its address"), [&] {
+          return run_->Logged(
+              "coordinator", log,
+              {absl::StrCat("refused (", reason, ","), sentence, "from ipv4:127.0.0.1:"});
+        }));
   }
 
   std::string MustCreateToken(const TokenWish& wish) {
@@ -180,6 +186,7 @@ TEST_F(Intruder, AnExpelledWorkerIsRefusedByShardsToo) {
   const auto client = run_->ShardAs(0, folder);
   ASSERT_TRUE(client->GetStatus().ok()) << "a member sees the status";
   const uint64_t before = run_->ShardRefusals(0, "expelled");
+  const size_t log = run_->LogOf("shard-0").size();
   ASSERT_TRUE(run_->as_operator().Expel("spy", false).ok());
   absl::Status status;
   EXPECT_TRUE(Eventually("the shard hears of it", [&] {
@@ -189,7 +196,8 @@ TEST_F(Intruder, AnExpelledWorkerIsRefusedByShardsToo) {
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(status.message()), HasSubstr("was expelled"));
   EXPECT_GT(run_->ShardRefusals(0, "expelled"), before);
-  EXPECT_THAT(run_->LogOf("shard-0"), HasSubstr("refused (expelled"));
+  EXPECT_TRUE(
+      run_->Logged("shard-0", log, {"refused (expelled,", "worker spy", "from ipv4:127.0.0.1:"}));
   ASSERT_TRUE(run_->as_operator().Expel("spy", true).ok());
   EXPECT_TRUE(Eventually("it may again", [&] { return client->GetStatus().ok(); }));
 }

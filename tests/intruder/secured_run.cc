@@ -5,12 +5,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/security/credentials.h"
 
 namespace longwave {
@@ -44,6 +50,20 @@ class StopTheRun final : public ::testing::Environment {
 [[maybe_unused]] auto* const environment = ::testing::AddGlobalTestEnvironment(new StopTheRun);
 
 }  // namespace
+
+int ConnectTo(const std::string& address) {
+  const std::string plain = address.substr(0, address.find('?'));
+  int port = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(plain.substr(plain.rfind(':') + 1), &port));
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return fd;
+  close(fd);
+  return -1;
+}
 
 SecuredRun* SecuredRun::Get() {
   static const bool started = [] {
@@ -182,6 +202,43 @@ uint64_t SecuredRun::ShardRefusals(uint32_t shard, const std::string& reason) {
 
 std::string SecuredRun::LogOf(const std::string& process) const {
   return ReadTextFile(absl::StrCat(root_, "/runs/run/logs/", process, ".log")).value_or("");
+}
+
+bool SecuredRun::Logged(const std::string& process, size_t after,
+                        const std::vector<std::string>& parts) const {
+  const std::string log = LogOf(process);
+  const absl::string_view later = absl::string_view(log).substr(std::min(after, log.size()));
+  const std::vector<absl::string_view> lines = absl::StrSplit(later, '\n');
+  return std::any_of(lines.begin(), lines.end(), [&](absl::string_view line) {
+    return std::all_of(parts.begin(), parts.end(),
+                       [&](const std::string& part) { return absl::StrContains(line, part); });
+  });
+}
+
+std::optional<double> SecuredRun::MetricOf(const std::string& process, const std::string& series,
+                                           const std::string& label) const {
+  // [{"labels": {"process": "shard-0", …}, "targets": ["127.0.0.1:1234"]}, …]
+  const auto targets = nlohmann::json::parse(
+      ReadTextFile(root_ + "/runs/run/prometheus-targets.json").value_or("[]"));
+  std::string page;
+  for (const auto& target : targets) {
+    if (target["labels"]["process"] != process) continue;
+    const int fd = ConnectTo(target["targets"][0]);
+    constexpr char kQuestion[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    EXPECT_EQ(write(fd, kQuestion, sizeof kQuestion - 1), ssize_t{sizeof kQuestion - 1});
+    char bytes[4096];
+    for (ssize_t size; (size = read(fd, bytes, sizeof bytes)) > 0;)
+      page.append(bytes, static_cast<size_t>(size));
+    close(fd);
+  }
+  for (const absl::string_view line : absl::StrSplit(page, '\n')) {
+    double value = 0;
+    if (absl::StartsWith(line, series + "{") &&
+        (label.empty() || absl::StrContains(line, absl::StrCat("=\"", label, "\""))) &&
+        absl::SimpleAtod(line.substr(line.rfind(' ') + 1), &value))
+      return value;
+  }
+  return std::nullopt;
 }
 
 }  // namespace longwave

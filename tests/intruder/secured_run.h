@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ template <typename IsSo>
   return ::testing::AssertionFailure()
          << "did not come within " << absl::FormatDuration(kPatience) << ": " << what;
 }
+
+// "127.0.0.1:port" or "tcp://127.0.0.1:port?key=…"; −1: nobody listens.
+int ConnectTo(const std::string& address);
 
 // One tiny training run by `longwave up` with security.mode=on: one coordinator, two shards, two
 // workers, with a folder of its own. Every test takes its turn on it.
@@ -64,6 +68,13 @@ class SecuredRun {
   uint64_t ShardRefusals(uint32_t shard, const std::string& reason);
   // What a process has written to its log.
   std::string LogOf(const std::string& process) const;
+  // Whether it has written a line with all of that, after so many bytes of its log.
+  bool Logged(const std::string& process, size_t after,
+              const std::vector<std::string>& parts) const;
+  // On a process's page: a series, by the value of one of its labels ("": whichever); nothing: it
+  // is not there.
+  std::optional<double> MetricOf(const std::string& process, const std::string& series,
+                                 const std::string& label) const;
   bool Running() { return up_->Running(); }
 
  private:

@@ -87,10 +87,10 @@ class Namespace:
         self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List",
                                                            "items": list(objects)}))
 
-    def pods(self, component=None):
-        selector = "app.kubernetes.io/name=longwave"
-        selector += f",app.kubernetes.io/component={component}" if component else ""
-        return self.get("pods", "-l", selector)["items"]
+    def pods(self, *components):
+        """The run's pods, or those of some of its parts; that of `helm test` is none."""
+        parts = ",".join(components or ("coordinator", "shard", "worker"))
+        return self.get("pods", "-l", f"app.kubernetes.io/name=longwave,app.kubernetes.io/component in ({parts})")["items"]
 
     def is_ready(self, pod, other_than=None):
         """Whether the pod is ready, and a new one."""

@@ -330,6 +330,7 @@ DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run
                         .logs = shards_have_disks};
   options.state_rounds = state_rounds;
   options.snapshot_rounds = snapshot_rounds;
+  options.join_patience = heartbeat_timeout;
   return options;
 }
 

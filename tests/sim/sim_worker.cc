@@ -144,7 +144,8 @@ void SimWorker::Register() {
                                .manifest = env_.settings->MakeManifest(),
                                .layout_hash = env_.layout->hash(),
                                .incarnation = incarnation_,
-                               .settings = ""};
+                               .settings = "",
+                               .process = folder_ == nullptr ? 0 : folder_->process()};
   coordinator_->Call(*this, request, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
     if (answer.ok()) {
       worker_ = std::get<WorkerRegistered>(*answer).worker;

@@ -9,7 +9,9 @@ def dashboard():
                  "Whether signals, momentum and updates make sense, and replicas stay equal.", [
         row("Loss"),
         lines("Training loss of each worker", "The mean over the steps of the round so far. Workers on the "
-              "same kind of data should lie close together.",
+              "same kind of data should lie close together. A line that ends may be of a worker whose loss was "
+              "no number any more: it ends at once, and is counted in "
+              "`longwave_coordinator_losses_not_finite_total`.",
               [target(s("worker_train_loss"), "{{worker}}")], unit="none"),
         lines("Training and validation loss", "Of the whole run, round by round.",
               [target(s("coordinator_train_loss"), "training"),

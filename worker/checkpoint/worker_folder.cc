@@ -18,31 +18,46 @@ namespace {
 
 constexpr char kLock[] = "lock";
 constexpr char kIdentity[] = "identity";
+constexpr char kProcesses[] = "processes";
 constexpr char kCheckpoint[] = "checkpoint";
 constexpr char kStale[] = "checkpoint.stale";
 // Sixteen hexadecimal digits and the end of the line.
-constexpr size_t kIdentityBytes = 17;
+constexpr size_t kWordBytes = 17;
 
-absl::StatusOr<uint64_t> ReadIdentity(FileSystem& files, const std::string& file) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, kIdentityBytes));
+// The word in a file that `what` names; never 0.
+absl::StatusOr<uint64_t> ReadWord(FileSystem& files, const std::string& file, const char* what) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, kWordBytes));
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.size());
-  uint64_t identity = 0;
-  if (text.size() != kIdentityBytes || text.back() != '\n' ||
-      !absl::SimpleHexAtoi(std::string(text.substr(0, kIdentityBytes - 1)), &identity) ||
-      identity == 0) {
+  uint64_t word = 0;
+  if (text.size() != kWordBytes || text.back() != '\n' ||
+      !absl::SimpleHexAtoi(std::string(text.substr(0, kWordBytes - 1)), &word) || word == 0) {
     return absl::DataLossError(
-        absl::StrCat(file, ": wanted an identity: 16 hexadecimal digits and the end of the line"));
+        absl::StrCat(file, ": wanted ", what, ": 16 hexadecimal digits and the end of the line"));
   }
-  return identity;
+  return word;
+}
+
+absl::Status WriteWord(FileSystem& files, const std::string& folder, const char* name,
+                       uint64_t word) {
+  const std::string text = absl::StrFormat("%016x\n", word);
+  const std::array<std::span<const std::byte>, 1> pieces = {std::as_bytes(std::span(text))};
+  return Publish(files, folder, name, pieces);
 }
 
 absl::StatusOr<uint64_t> MakeIdentity(FileSystem& files, const std::string& folder) {
   uint64_t identity = RandomWord();
   while (identity == 0) identity = RandomWord();
-  const std::string text = absl::StrFormat("%016x\n", identity);
-  const std::array<std::span<const std::byte>, 1> pieces = {std::as_bytes(std::span(text))};
-  LONGWAVE_RETURN_IF_ERROR(Publish(files, folder, kIdentity, pieces));
+  LONGWAVE_RETURN_IF_ERROR(WriteWord(files, folder, kIdentity, identity));
   return identity;
+}
+
+// Durable before the coordinator hears of this process: a later one has a larger number.
+absl::StatusOr<uint64_t> CountProcess(FileSystem& files, const std::string& folder) {
+  absl::StatusOr<uint64_t> before = ReadWord(files, JoinPath(folder, kProcesses), "a count");
+  if (absl::IsNotFound(before.status())) before = 0;
+  LONGWAVE_RETURN_IF_ERROR(before.status());
+  LONGWAVE_RETURN_IF_ERROR(WriteWord(files, folder, kProcesses, *before + 1));
+  return *before + 1;
 }
 
 }  // namespace
@@ -52,13 +67,14 @@ absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* fil
   LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(path));
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, files->Lock(JoinPath(path, kLock)));
   LONGWAVE_RETURN_IF_ERROR(RemoveTemporaries(*files, path));
-  absl::StatusOr<uint64_t> identity = ReadIdentity(*files, JoinPath(path, kIdentity));
+  absl::StatusOr<uint64_t> identity = ReadWord(*files, JoinPath(path, kIdentity), "an identity");
   if (absl::IsNotFound(identity.status())) identity = MakeIdentity(*files, path);
   LONGWAVE_RETURN_IF_ERROR(identity.status());
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t process, CountProcess(*files, path));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files->List(path));
   const bool current = std::ranges::find(names, kCheckpoint) != names.end();
   return std::unique_ptr<WorkerFolder>(
-      new WorkerFolder(files, std::move(path), std::move(lock), *identity, current));
+      new WorkerFolder(files, std::move(path), std::move(lock), *identity, process, current));
 }
 
 absl::Status WorkerFolder::Write(const Checkpoint& checkpoint) {

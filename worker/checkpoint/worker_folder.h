@@ -16,6 +16,8 @@ namespace longwave {
 
 // What a worker keeps on its disk, so that it can come back as itself:
 //   identity      a random word, drawn once; the coordinator knows the worker by it
+//   processes     how many processes have opened it: by this the coordinator knows the latest, in
+//                 whatever order it hears them
 //   checkpoint    the last one, while nothing was posted after it
 //   checkpoint.stale  one after which more was posted: part of its residual has gone out since, so
 //                 that only its optimizer may be used
@@ -23,11 +25,13 @@ namespace longwave {
 class WorkerFolder {
  public:
   // Makes the folder if need be, and holds it until destroyed. Unavailable: another process does.
-  // DataLoss: an identity that is none. Others: the disk's. `files` outlives the folder.
+  // DataLoss: an identity or count that is none. Others: the disk's. `files` outlives the folder.
   static absl::StatusOr<std::unique_ptr<WorkerFolder>> Open(FileSystem* files, std::string path);
 
   const std::string& path() const { return path_; }
   uint64_t identity() const { return identity_; }
+  // Which of the processes that have opened the folder this one is, counted from 1.
+  uint64_t process() const { return process_; }
 
   // Durable when it returns OK. After an error the last one, or this one, may be there: see Retire.
   absl::Status Write(const Checkpoint& checkpoint);
@@ -47,17 +51,19 @@ class WorkerFolder {
 
  private:
   WorkerFolder(FileSystem* files, std::string path, std::unique_ptr<FileLock> lock,
-               uint64_t identity, bool current)
+               uint64_t identity, uint64_t process, bool current)
       : files_(files),
         path_(std::move(path)),
         lock_(std::move(lock)),
         identity_(identity),
+        process_(process),
         current_(current) {}
 
   FileSystem* const files_;
   const std::string path_;
   const std::unique_ptr<FileLock> lock_;
   const uint64_t identity_;
+  const uint64_t process_;
   bool current_;  // there may be a file `checkpoint`
 };
 

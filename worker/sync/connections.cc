@@ -36,11 +36,24 @@ void Connections::Relieve(uint32_t connection) {
 bool Connections::Take(uint32_t connection, const FrameHeader& header, absl::Time now) {
   State& state = states_[connection];
   state.heard = now;
-  if (header.kind != FrameKind::kAnswer || header.segment != kNoSegment) return false;
+  // It does not know this worker's limit yet: a new process at the other end.
+  if (header.kind == FrameKind::kAsk && header.segment == kNoSegment) {
+    state.greeted = absl::InfinitePast();
+    state.welcome = false;
+    Schedule(connection);
+    return false;
+  }
+  if (header.kind != FrameKind::kAnswer || header.segment != kNoSegment) {
+    state.spoke |= state.incarnation == 0;
+    return false;
+  }
   // Refused: the shard does not know this worker yet. It will be told by the coordinator.
   if (header.outcome != Outcome::kAccepted) return false;
-  const bool another = state.incarnation != 0 && header.weight != state.incarnation;
+  // What it had answered before may have been another one's word: the answer to a hello was lost.
+  const bool another =
+      header.weight != state.incarnation && (state.incarnation != 0 || state.spoke);
   state.incarnation = header.weight;
+  state.spoke = false;
   state.welcome = true;
   Schedule(connection);
   return another;
@@ -52,6 +65,7 @@ void Connections::Reconnected(uint32_t connection, absl::Time now) {
   state.greeted = absl::InfinitePast();
   state.held_until = absl::InfinitePast();
   state.incarnation = 0;
+  state.spoke = false;
   state.welcome = false;
   Schedule(connection);
 }

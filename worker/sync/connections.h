@@ -17,8 +17,8 @@ namespace longwave {
 // (or retry_after, if that is less) until it is welcome and for as long as something is
 // outstanding, and kIdleHellos times as seldom while nothing is: a shard that was started again,
 // and asks the members where they stand, knows the way to each of them, and a NAT between them does
-// not forget it. Its answer names the shard's incarnation: another one has lost what its
-// predecessor had not made durable.
+// not forget it; and at once when the shard asks for it. Its answer names the shard's incarnation:
+// another one has lost what its predecessor had not made durable.
 class Connections {
  public:
   explicit Connections(const LedgerOptions& options);
@@ -57,6 +57,7 @@ class Connections {
     absl::Time held_until = absl::InfinitePast();
     uint32_t outstanding = 0;
     uint64_t incarnation = 0;  // 0: not heard of yet
+    bool spoke = false;        // of something else, before that was heard
     bool welcome = false;
   };
 

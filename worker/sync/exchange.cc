@@ -292,13 +292,14 @@ class ZmqExchange final : public Exchange {
       if (upload_.WaitAt(now) > absl::ZeroDuration()) return absl::OkStatus();
       const std::optional<OutgoingFrame> frame = ledger_.Due(now);
       if (!frame.has_value()) return absl::OkStatus();
-      const absl::Status sent = dealers_[frame->connection]->Send(frame->header, frame->payload);
+      Dealer& dealer = *dealers_[frame->connection];
+      const absl::Status sent = dealer.Send(frame->header, frame->payload);
       if (absl::IsUnavailable(sent)) {
         ledger_.Held(*frame, now + kQueuePause);
         continue;
       }
       LONGWAVE_RETURN_IF_ERROR(sent);
-      upload_.Take(FrameWireBytes(frame->payload.size()), now);
+      upload_.Take(FrameWireBytes(frame->payload.size(), dealer.encryption()), now);
       ledger_.Sent(*frame, now);
     }
   }

@@ -10,7 +10,9 @@ namespace longwave {
 namespace {
 
 // What a worker may send at once after a pause, in time at its rate: enough not to notice how
-// coarsely a thread wakes, little enough not to fill a router's queue.
+// coarsely a thread wakes. A frame leaves whole once nothing is owed, so that a router's queue gets
+// this and one frame at the speed of the link: little for compressed payloads, megabytes for dense
+// ones (a segment of 4 MB in fp32). The rate is an average over frames.
 constexpr double kBurstSeconds = 0.05;
 
 uint64_t BytesPerSecond(double mbit) { return static_cast<uint64_t>(std::ceil(mbit * 1e6 / 8)); }
@@ -48,8 +50,10 @@ absl::Status CheckShardCount(size_t endpoints, size_t shards) {
 absl::Status ConnectShard(const std::string& endpoint, uint32_t connections, const CurveKeys& keys,
                           Dealers* dealers) {
   for (uint32_t c = 0; c < connections; ++c) {
-    LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dealer> dealer,
-                              Dealer::Connect(endpoint, {.keys = keys}));
+    // What a shard that is away cannot get stays with the ledger, and is paced when it leaves.
+    LONGWAVE_ASSIGN_OR_RETURN(
+        std::unique_ptr<Dealer> dealer,
+        Dealer::Connect(endpoint, {.only_while_connected = true, .keys = keys}));
     dealers->push_back(std::move(dealer));
   }
   return absl::OkStatus();

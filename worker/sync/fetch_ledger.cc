@@ -14,9 +14,9 @@ uint32_t After(uint32_t round, uint32_t count) {
   return round < kRoundNever - count ? round + count : kRoundNever;
 }
 
-// Shards drop fetches without a word while they are short of memory, so the pauses in which a
-// worker waits to be heard stay short. Kept out of it: the time that what is outstanding takes on a
-// slow link.
+// A shard drops fetches without a word while its disk is in trouble and while it restores their
+// segment (DurableShard::OnFetch), so the pauses in which a worker waits to be heard stay short.
+// Kept out of it: the time that what is outstanding takes on a slow link.
 constexpr absl::Duration kRepeatMax = absl::Seconds(10);
 
 absl::Duration FetchSilence(const LedgerOptions& options, int repetitions, uint64_t bytes) {

@@ -22,9 +22,6 @@ struct LedgerOptions {
   std::vector<uint64_t> snapshot_bytes;
 };
 
-// A segment of no model: in a hello, so that its answer is no push's.
-inline constexpr uint32_t kNoSegment = ~uint32_t{0};
-
 // A frame that is to be sent.
 struct OutgoingFrame {
   uint32_t connection = 0;

@@ -144,8 +144,10 @@ void PushLedger::Again(uint32_t connection, absl::Time now) {
     // Their rounds may happen again: see FetchLedger::Again.
     entry.early.reset();
     if (entry.stage != Stage::kSettled) entry.merged.reset();
+    // Also what waits for its next turn, since a copy of it was refused after it was accepted, and
+    // what was late: a round that happens again is open for it, and may wait for nobody else.
+    if (entry.stage != Stage::kSettled && !IsUntaken(entry)) entry.stage = Stage::kSent;
     if (!IsOutstanding(entry)) continue;
-    if (entry.stage == Stage::kAccepted) entry.stage = Stage::kSent;
     entry.repetitions = 0;
     due_.Set(segment, now);
   }

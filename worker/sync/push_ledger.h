@@ -67,7 +67,7 @@ struct Settled {
 // A contribution that was never sent when its round's update comes is late. What became of any
 // other only an answer to it says: what was refused as busy may have reached the shard's disk, and
 // copies of a frame may be on their way for long. A shard that comes back as another incarnation
-// may have lost what it had accepted, so that this is pushed again, too.
+// may have lost what it had accepted, or closed without it, so that this is pushed again, too.
 //
 // A silence is counted by connection: as long as answers and updates for what is open come in on
 // it, what is missing may be on its way. (`busy`, `not a member`, the answer to a hello and rounds

@@ -64,8 +64,8 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
 
 void WorkerLedger::TakeAskFrame(const FrameHeader& header) {
   if (header.round == 0) {
-    std::erase(positions_, header.segment);
-    positions_.push_back(header.segment);
+    ForgetPosition(header.segment);
+    positions_.push_back({.segment = header.segment, .epoch = header.epoch});
     return;
   }
   std::erase_if(asks_, [&](const SnapshotAsk& ask) { return ask.segment == header.segment; });
@@ -91,12 +91,18 @@ void WorkerLedger::SendAgain(uint32_t connection, absl::Time now) {
   fetches_.Again(connection, now);
 }
 
-OutgoingFrame WorkerLedger::PositionOf(uint32_t segment) const {
+size_t WorkerLedger::ForgetPosition(uint32_t segment) {
+  return std::erase_if(positions_, [&](const Position& each) { return each.segment == segment; });
+}
+
+OutgoingFrame WorkerLedger::PositionOf(const Position& position) const {
+  const uint32_t segment = position.segment;
   uint32_t round = pushes_.next_round(segment);
   if (!pushes_.is_open(segment)) round = std::max(round, fetches_.next_round(segment));
   return {.connection = options_.connections[segment],
           .header = {.kind = FrameKind::kPull,
                      .run = options_.run,
+                     .epoch = position.epoch,
                      .round = round,
                      .worker = options_.worker,
                      .segment = segment},
@@ -104,8 +110,9 @@ OutgoingFrame WorkerLedger::PositionOf(uint32_t segment) const {
 }
 
 std::optional<OutgoingFrame> WorkerLedger::PositionDue(absl::Time now) const {
-  for (const uint32_t segment : positions_) {
-    if (connections_.held_until(options_.connections[segment]) <= now) return PositionOf(segment);
+  for (const Position& position : positions_) {
+    const uint32_t connection = options_.connections[position.segment];
+    if (connections_.held_until(connection) <= now) return PositionOf(position);
   }
   return std::nullopt;
 }
@@ -141,7 +148,7 @@ void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
     case FrameKind::kFetch:
       return fetches_.Sent(frame, now);
     default:
-      if (frame.header.kind == FrameKind::kPull && std::erase(positions_, segment) > 0) return;
+      if (frame.header.kind == FrameKind::kPull && ForgetPosition(segment) > 0) return;
       // A segment with an open push is not fetched: a pull is of one or the other.
       return pushes_.is_open(segment) ? pushes_.Sent(frame, now) : fetches_.Sent(frame, now);
   }
@@ -156,8 +163,8 @@ absl::Time WorkerLedger::DueAt() const {
   for (const WaitingSnapshot& waiting : snapshots_) {
     at = std::min(at, connections_.held_until(waiting.frame.connection));
   }
-  for (const uint32_t segment : positions_) {
-    at = std::min(at, connections_.held_until(options_.connections[segment]));
+  for (const Position& position : positions_) {
+    at = std::min(at, connections_.held_until(options_.connections[position.segment]));
   }
   return at;
 }

@@ -30,7 +30,8 @@ struct SnapshotAsk {
 // thread-safe.
 //
 // A shard that has lost its folder asks where the worker stands (an ask for round 0), also of
-// segments of which nothing is outstanding here: it is told with a pull of the round that is next.
+// segments of which nothing is outstanding here: it is told with a pull of the round that is next,
+// of the ask's epoch, by which the shard knows it from pulls that waited for it in queues.
 //
 // What goes first where several frames are due: hellos, requests (they are small, and somebody
 // waits for them), pushes, snapshots. A snapshot that has waited for kSnapshotPatience goes before
@@ -84,8 +85,14 @@ class WorkerLedger {
     absl::Time since;
   };
 
+  struct Position {
+    uint32_t segment = 0;
+    uint32_t epoch = 0;  // of the ask
+  };
+
   void TakeAskFrame(const FrameHeader& header);
-  OutgoingFrame PositionOf(uint32_t segment) const;
+  size_t ForgetPosition(uint32_t segment);  // how many there were
+  OutgoingFrame PositionOf(const Position& position) const;
   std::optional<OutgoingFrame> PositionDue(absl::Time now) const;
   // What the frame says of its segment's open round.
   void NoteOpenRound(const FrameHeader& header);
@@ -99,7 +106,7 @@ class WorkerLedger {
   FetchLedger fetches_;
   std::deque<WaitingSnapshot> snapshots_;  // at most one a segment
   std::deque<SnapshotAsk> asks_;           // likewise
-  std::deque<uint32_t> positions_;         // segments of which a shard asks where they stand
+  std::deque<Position> positions_;         // that a shard asks for; at most one a segment
   std::vector<uint32_t> open_rounds_;      // by segment, as far as is known
   uint32_t newest_open_round_ = 0;
 };

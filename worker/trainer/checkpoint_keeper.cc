@@ -9,11 +9,18 @@
 
 namespace longwave {
 
+absl::StatusOr<bool> CheckpointKeeper::HoldsPushes(uint32_t round) {
+  if (!keeps()) return false;
+  if (Writes(round)) return true;
+  LONGWAVE_RETURN_IF_ERROR(Retire());
+  return false;
+}
+
 absl::Status CheckpointKeeper::Keep(uint32_t round, uint32_t fragment, const WorkerState& state,
                                     SyncPipeline& pipeline, const AdamW& optimizer,
                                     std::span<const SegmentPush> pushes) {
   if (!keeps()) return absl::OkStatus();
-  if (owner_.every == 0 || round % owner_.every != 0) return Retire();
+  if (!Writes(round)) return Retire();
   const absl::Status written = Write(round, fragment, state, pipeline, optimizer, pushes);
   ++(written.ok() ? written_ : failed_);
   if (written.ok()) {

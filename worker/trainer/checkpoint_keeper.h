@@ -39,6 +39,11 @@ class CheckpointKeeper {
   uint64_t written() const { return written_; }
   uint64_t failed() const { return failed_; }
 
+  // Before a fragment of the round is encoded. True: its pushes wait until Keep has seen them all.
+  // False: nothing is written in this round, so that each may go once it is encoded; the last
+  // checkpoint is stale from now on. An error: it could not be made so.
+  absl::StatusOr<bool> HoldsPushes(uint32_t round);
+
   // Just before the pushes of a fragment are posted. A disk that takes no checkpoint is told in the
   // log, and the run goes on; an error: not even the last one could be made stale.
   absl::Status Keep(uint32_t round, uint32_t fragment, const WorkerState& state,
@@ -49,6 +54,7 @@ class CheckpointKeeper {
   std::optional<WorkerFolder::Found> Last();
 
  private:
+  bool Writes(uint32_t round) const { return owner_.every > 0 && round % owner_.every == 0; }
   absl::Status Retire() { return owner_.folder->Retire(); }
   absl::Status Write(uint32_t round, uint32_t fragment, const WorkerState& state,
                      SyncPipeline& pipeline, const AdamW& optimizer,

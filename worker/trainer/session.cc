@@ -69,6 +69,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
                                .layout_hash = options.layout_hash,
                                .incarnation = incarnation,
                                .settings = options.settings,
+                               .process = options.process,
                                .data_key = options.data_key};
   const absl::Time give_up = MonotonicNow() + options.start_timeout;
   absl::Duration backoff = absl::Milliseconds(50);

@@ -25,6 +25,7 @@ namespace longwave {
 struct SessionOptions {
   std::string name;
   uint64_t identity = 0;    // of the worker's folder; 0: it has none
+  uint64_t process = 0;     // of that folder's; 0 likewise
   std::string coordinator;  // its address, for sentences
   Manifest manifest;
   uint64_t layout_hash = 0;

@@ -96,6 +96,11 @@ absl::StatusOr<FinalReport> Trainer::Run() {
       optimizer_,
       AdamW::Create(OptimizerOptions(config_.train), parts_.ops, parts_.exec,
                     parts_.replica->parameter_count(), MatrixElements(parts_.replica->manifest())));
+  if (config_.sync.fragments > plan_.fragment_count()) {
+    Log(LogLevel::kInfo,
+        absl::StrCat("sync.fragments: got ", config_.sync.fragments, ", goes on with ",
+                     plan_.fragment_count(), ": the model has no more segments"));
+  }
   LONGWAVE_ASSIGN_OR_RETURN(uint32_t round, Begin());
   while (round < rounds_) {
     LONGWAVE_ASSIGN_OR_RETURN(const bool whole, TrainRound(round));
@@ -206,8 +211,9 @@ absl::Status Trainer::SyncFragment(const SyncPoint& point) {
     Stopwatch blocked_stopwatch(&blocked);
     const uint64_t steps = std::min(point.steps, point.signal_step - began_step_);
     const uint64_t tokens = steps * config_.train.batch * config_.model.context;
+    LONGWAVE_ASSIGN_OR_RETURN(const bool holds, keeper_.HoldsPushes(point.round));
     FragmentSync::BeforePosting keep;
-    if (keeper_.keeps()) {
+    if (holds) {
       keep = [&](std::span<const SegmentPush> pushes) {
         return KeepCheckpoint(point.round, point.fragment, pushes);
       };
@@ -276,7 +282,9 @@ absl::Status Trainer::EndRound(uint32_t round) {
     const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kDecode));
     LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
   }
-  LONGWAVE_RETURN_IF_ERROR(Validate(round));
+  // A validation loss that is not finite is told before this worker ends over it.
+  const absl::Status validated = Validate(round);
+  if (!validated.ok() && validated_round_ != round) return validated;
   metrics_.RoundDone(round, parts_.exchange->NewestOpenRound());
   metrics_.ShowDevice(*parts_.ops);
   metrics_.ShowRepairs(catch_up_.repairs());
@@ -286,7 +294,7 @@ absl::Status Trainer::EndRound(uint32_t round) {
   report.seconds_computing = state_.seconds_computing;
   report.seconds_syncing = state_.seconds_syncing;
   parts_.host->Report(std::move(report));
-  return absl::OkStatus();
+  return validated;
 }
 
 absl::Status Trainer::ForwardBackward() {
@@ -299,6 +307,9 @@ absl::Status Trainer::ForwardBackward() {
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kForwardBackward));
   LONGWAVE_ASSIGN_OR_RETURN(const double loss, parts_.replica->ForwardBackward(batch));
   if (!std::isfinite(loss)) {
+    // What the coordinator counts, which is there when this worker has gone.
+    state_.train_loss = loss;
+    TellState();
     return absl::DataLossError(
         absl::StrCat("the loss is ", loss, " at step ", state_.step,
                      " (wanted a finite number); a lower train.learning_rate or a longer "
@@ -347,14 +358,12 @@ absl::Status Trainer::Validate(uint32_t round) {
   const absl::StatusOr<double> validated = ValidationLoss();
   LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->SwapAnchor());
   LONGWAVE_ASSIGN_OR_RETURN(const double loss, validated);
-  if (!std::isfinite(loss)) {
-    return absl::DataLossError(absl::StrCat("the validation loss is ", loss, " after round ", round,
-                                            " (wanted a finite number)"));
-  }
   validation_loss_ = loss;
   metrics_.ShowValidationLoss(loss);
   validated_round_ = round;
-  return absl::OkStatus();
+  if (std::isfinite(loss)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the validation loss is ", loss, " after round ", round,
+                                          " (wanted a finite number)"));
 }
 
 absl::StatusOr<double> Trainer::ValidationLoss() {
@@ -396,7 +405,14 @@ absl::StatusOr<FinalReport> Trainer::Finish() {
   FinalReport report;
   if (parts_.host->validates()) {
     // The duty may have come to this worker after its last round.
-    if (validated_round_ != rounds_ - 1) LONGWAVE_RETURN_IF_ERROR(Validate(rounds_ - 1));
+    const auto last_round = static_cast<uint32_t>(rounds_ - 1);
+    if (validated_round_ != last_round) {
+      const absl::Status validated = Validate(last_round);
+      // The round's report has gone: the final one tells of a loss that is not finite.
+      if (!validated.ok() && validated_round_ == last_round)
+        parts_.host->Finish({.validation_loss = validation_loss_}, last_round).IgnoreError();
+      LONGWAVE_RETURN_IF_ERROR(validated);
+    }
     report.validation_loss = validation_loss_;
     report.model_file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
     std::vector<float> copy;

@@ -8,13 +8,14 @@
      JobSet adds does not: longwave.workerJobName cuts that name further. */}}
 {{- define "longwave.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- $full := printf "%s-%s" .Release.Name $name -}}
+{{- if .Values.fullnameOverride }}{{ $full = .Values.fullnameOverride }}{{ else if contains $name .Release.Name }}{{ $full = .Release.Name }}{{ end -}}
+{{- $full = $full | trunc 40 | trimSuffix "-" -}}
+{{- /* A Service's name is stricter than a release's. */ -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $full) -}}
+{{- fail (printf "the release's name: got %q, by which Services would be called %s-…, wanted a letter first, and lower-case letters, digits and - alone; or set fullnameOverride" .Release.Name $full) -}}
 {{- end -}}
+{{- $full -}}
 {{- end -}}
 
 {{/* What selects the pods of a part: dict root, component. Never changes in the life of a release. */}}
@@ -24,6 +25,37 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
+{{/* One map of several, as YAML: each key once, as the last of them has it. */}}
+{{- define "longwave.together" -}}
+{{- $all := dict -}}
+{{- range . }}{{ range $key, $value := . }}{{ $_ := set $all $key $value }}{{ end }}{{ end -}}
+{{- with $all }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{/* Labels by which the chart, Kubernetes or Helm finds objects, and what the chart replaces pods by, are nobody else's
+     to set. */}}
+{{- define "longwave.checkMetadata" -}}
+{{- $labels := dict
+      "keys" (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component"
+        "app.kubernetes.io/managed-by" "helm.sh/chart" "longwave.scrape")
+      "paths" (list "commonLabels" "coordinator.podLabels" "shards.podLabels" "workers.podLabels" "metrics.serviceMonitor.labels"
+        "metrics.podMonitor.labels" "metrics.prometheusRule.labels" "metrics.dashboards.labels")
+      "why" "objects are found by it" -}}
+{{- $annotations := dict
+      "keys" (list "checksum/config")
+      "paths" (list "coordinator.podAnnotations" "shards.podAnnotations" "workers.podAnnotations")
+      "why" "pods are replaced by it" -}}
+{{- range $reserved := list $labels $annotations -}}
+{{- range $path := $reserved.paths -}}
+{{- $given := $.Values -}}
+{{- range splitList "." $path }}{{ $given = get $given . | default dict }}{{ end -}}
+{{- range $key := $reserved.keys -}}
+{{- if hasKey $given $key }}{{ fail (printf "%s: got %s, which is the chart's to set: %s" $path $key $reserved.why) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* name, namespace, labels and annotations of an object: dict root, component, and where needed name, labels,
      annotations. */}}
 {{- define "longwave.metadata" -}}
@@ -31,15 +63,13 @@ name: {{ .name | default (printf "%s-%s" (include "longwave.fullname" .root) .co
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "longwave.selectorLabels" . | nindent 2 }}
-  app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-  app.kubernetes.io/part-of: longwave
-  app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-  helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-  {{- range $from := list .root.Values.commonLabels (.labels | default dict) }}
-  {{- with $from }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-  {{- end }}
+  {{- $own := dict
+        "app.kubernetes.io/version" .root.Chart.AppVersion
+        "app.kubernetes.io/part-of" "longwave"
+        "app.kubernetes.io/managed-by" .root.Release.Service
+        "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") }}
+  {{- include "longwave.checkMetadata" .root }}
+  {{- include "longwave.together" (list $own .root.Values.commonLabels (.labels | default dict)) | nindent 2 }}
 {{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -82,6 +112,11 @@ annotations:
 {{- include "longwave.serviceHost" (dict "root" . "service" $service) -}}
 {{- end -}}
 
+{{/* A host as it stands before a port: an IPv6 address in brackets. */}}
+{{- define "longwave.hostBeforePort" -}}
+{{- if regexMatch "^[^\\[]*:.*:" . }}[{{ . }}]{{ else }}{{ . }}{{ end -}}
+{{- end -}}
+
 {{/* Where workers reach the shards outside, in their order, separated by commas: a shard takes the one at its
      index. */}}
 {{- define "longwave.externalAddresses" -}}
@@ -102,7 +137,7 @@ annotations:
 {{- if $external.hosts }}{{ $host = index $external.hosts $index }}{{ end -}}
 {{- $port := int $external.port -}}
 {{- if eq $external.type "NodePort" }}{{ $port = add (int $external.nodePortBase) $index }}{{ end -}}
-{{- $addresses = append $addresses (printf "tcp://%s:%d" $host $port) -}}
+{{- $addresses = append $addresses (printf "tcp://%s:%d" (include "longwave.hostBeforePort" $host) $port) -}}
 {{- end -}}
 {{- join "," $addresses -}}
 {{- end -}}

@@ -22,10 +22,8 @@ capabilities:
 {{- define "longwave.podMetadata" -}}
 labels:
   {{- include "longwave.selectorLabels" . | nindent 2 }}
-  {{- range $from := list .root.Values.commonLabels .part.podLabels }}
-  {{- with $from }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- with include "longwave.together" (list .root.Values.commonLabels .part.podLabels) }}
+  {{- . | nindent 2 }}
   {{- end }}
 annotations:
   checksum/config: {{ include "longwave.config" .root | sha256sum }}

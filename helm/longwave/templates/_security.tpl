@@ -32,6 +32,11 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The coordinator's name or address outside, as a certificate has it: of an IPv6 address the brackets belong to the port. */}}
+{{- define "longwave.coordinatorOutside" -}}
+{{- .Values.coordinator.external.host | trimPrefix "[" | trimSuffix "]" -}}
+{{- end -}}
+
 {{/* dict root, component. */}}
 {{- define "longwave.securityVolumes" -}}
 {{- if eq (include "longwave.securityMode" .root) "on" }}

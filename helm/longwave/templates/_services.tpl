@@ -42,3 +42,20 @@ updateStrategy:
     partition: {{ .updateStrategy.partition }}
   {{- end }}
 {{- end -}}
+
+{{/* Ports of the nodes end at 32767, and each leads to one Service. */}}
+{{- define "longwave.checkNodePorts" -}}
+{{- $shards := .Values.shards.external -}}
+{{- $coordinator := .Values.coordinator.external -}}
+{{- if and $shards.enabled (eq $shards.type "NodePort") -}}
+{{- $first := int $shards.nodePortBase -}}
+{{- $last := add $first (int .Values.shards.replicas) -1 | int -}}
+{{- if gt $last 32767 -}}
+{{- fail (printf "shards.external.nodePortBase: got %d for %d shards, wanted at most %d: ports of the nodes end at 32767" $first (int .Values.shards.replicas) (sub 32768 (int .Values.shards.replicas))) -}}
+{{- end -}}
+{{- $own := int $coordinator.nodePort -}}
+{{- if and $coordinator.enabled (eq $coordinator.type "NodePort") (ge $own $first) (le $own $last) -}}
+{{- fail (printf "coordinator.external.nodePort: got %d, which is a shard's: they have %d to %d" $own $first $last) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/link/curve.h"
 #include "common/link/link.h"
@@ -104,4 +105,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace longwave
 
-int main(int argc, char** argv) { return longwave::Main(argc, argv); }
+int main(int argc, char** argv) {
+  longwave::KeepFreedMemory();
+  return longwave::Main(argc, argv);
+}

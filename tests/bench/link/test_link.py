@@ -93,6 +93,8 @@ class Link(IntegrationTest):
         self.assertRegex(figures["commit"], r"^([0-9a-f]{12}\+?|unknown)$")
         self.assertRegex(figures["date"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertEqual(figures["failure"], "")
+        self.assertIs(figures["state_kept"], False)
+        self.assertEqual(list(self.root.glob("runs/**/state/worker-0")), [])
         ddp, diloco, torch = figures["baselines"]
         for baseline in (ddp, diloco):
             self.assertEqual([rate["mbit"] for rate in baseline["rates"]], [400])
@@ -105,10 +107,12 @@ class Link(IntegrationTest):
         bar = by_name["bytes up at the interface, MTU 9000"]
         self.assertIn(f"\n{bar['verdict']}: {bar['name']}: {bar['measured']}", output)
 
-    def test_delay_reaches_the_run(self):
+    def test_delay_and_state_reach_the_run(self):
         figures, _, _ = self.bench(*SMALL, "--set", "run.workers=2", "--rates", "400", "--rounds", "3",
-                                   "--delay-ms", "150", "--baselines", "none",
+                                   "--delay-ms", "150", "--baselines", "none", "--state",
                                    "--set", "sync.overlap=0", "--set", "sync.fragments=1")
+        self.assertIs(figures["state_kept"], True)
+        self.assertEqual(len(list(self.root.glob("runs/**/state/worker-0"))), len(figures["runs"]))
         for run in figures["runs"]:
             self.assertTrue(run["replicas_equal"])
             # A push goes one way and its merged update the other, three times.

@@ -1,6 +1,21 @@
 #include "common/base/memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LONGWAVE_TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LONGWAVE_TEST_SANITIZED 1
+#endif
+#endif
 
 namespace longwave {
 namespace {
@@ -10,6 +25,33 @@ TEST(MachineMemory, IsReadFromTheMachine) {
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_GT(memory->available_bytes, 1e6);
   EXPECT_GT(memory->total_bytes, memory->available_bytes);
+}
+
+TEST(KeepFreedMemory, FramesOfAMegabyteAreNotClearedByTheSystemEachTime) {
+#ifdef LONGWAVE_TEST_SANITIZED
+  GTEST_SKIP() << "a sanitizer has an allocator of its own";
+#endif
+  const auto page_faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+  };
+  const auto use_frames = [] {
+    constexpr size_t kFrameBytes = size_t{1} << 20;
+    std::array<std::unique_ptr<std::byte[]>, 16> frames;
+    for (auto& frame : frames) {
+      frame = std::make_unique_for_overwrite<std::byte[]>(kFrameBytes);
+      std::memset(frame.get(), 1, kFrameBytes);
+    }
+  };
+  for (const char* name : {"GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}) {
+    unsetenv(name);
+  }
+  KeepFreedMemory();
+  use_frames();
+  const auto before = page_faults();
+  for (int i = 0; i < 10; ++i) use_frames();
+  EXPECT_LT(page_faults() - before, 1000);  // 40,960 pages were used
 }
 
 TEST(CountText, KeepsAFewDigits) {

@@ -5,14 +5,28 @@
 namespace longwave {
 namespace {
 
+const OperatorOptions kTarget = {.address = "hub:7070", .security = "my keys"};
+
 TEST(DescribeExpulsion, SaysWhatBecameOfTheTokens) {
-  EXPECT_EQ(DescribeExpulsion("w", false, {}), "expelled w");
-  EXPECT_EQ(
-      DescribeExpulsion("w", false,
-                        {{.id = "one", .uses = 8, .used = 1}, {.id = "two", .uses = 2, .used = 1}}),
-      "expelled w; token one, with 7 uses left, is revoked; token two, with 1 use left, is "
-      "revoked");
-  EXPECT_EQ(DescribeExpulsion("w", true, {}), "w may join again, with a new token");
+  EXPECT_EQ(DescribeExpulsion(kTarget, "w", false, {}), "expelled w");
+  EXPECT_EQ(DescribeExpulsion(kTarget, "w", false,
+                              {.revoked = {{.id = "one", .uses = 8, .used = 1},
+                                           {.id = "two", .uses = 2, .used = 1}},
+                               .also_joined = {}}),
+            "expelled w; token one, with 7 uses left, is revoked; token two, with 1 use left, is "
+            "revoked");
+  EXPECT_EQ(DescribeExpulsion(kTarget, "w", true, {}), "w may join again, with a new token");
+}
+
+TEST(DescribeExpulsion, NamesWhoElseJoinedWithItsTokensAndHowToExpelThem) {
+  EXPECT_EQ(DescribeExpulsion(
+                kTarget, "w", false,
+                {.revoked = {{.id = "one", .uses = 4, .used = 3}}, .also_joined = {"b", "it's b"}}),
+            "expelled w; token one, with 1 use left, is revoked\n"
+            "with the same tokens others joined, who may be the same machine under other names and "
+            "take part still. To expel them too:\n"
+            "  longwave expel hub:7070 b --security 'my keys'\n"
+            "  longwave expel hub:7070 'it'\\''s b' --security 'my keys'");
 }
 
 }  // namespace

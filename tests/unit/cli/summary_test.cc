@@ -124,6 +124,14 @@ TEST_F(RunFolderTest, IsNamedByPresetAndTime) {
   EXPECT_EQ(RunName(Config(), time), "longwave-20240305-060708");
 }
 
+TEST_F(RunFolderTest, WhereNoFileCanBeWrittenIsKnownBeforehand) {
+  EXPECT_TRUE(CheckWritable(root_ + "/figures.json").ok());
+  EXPECT_TRUE(std::filesystem::is_empty(root_)) << "it leaves nothing behind";
+  const absl::Status refused = CheckWritable(root_ + "/missing/figures.json");
+  EXPECT_FALSE(refused.ok());
+  EXPECT_EQ(refused, WriteFileAtomically(root_ + "/missing/figures.json", "{}"));
+}
+
 TEST_F(RunFolderTest, TakesAnEmptyFolderAndRefusesAFullOne) {
   RunConfig config = Config();
   config.run.name = "x";

@@ -154,6 +154,32 @@ TEST_F(CoordinatorJoinTest, TheSameFolderTakesItsPlaceAgainAtOnce) {
   EXPECT_EQ(FirstRound(1), 3u);
 }
 
+// A coordinator that was stopped for a while hears what both have sent meanwhile, in any order.
+TEST_F(CoordinatorJoinTest, OfAFoldersProcessesTheLaterHasThePlaceWhicheverIsHeardFirst) {
+  Begin(Options(2, 1, 100));
+  RegisterWorker second = Returning(1, 5);
+  second.process = 2;
+  RegisterWorker third = Returning(1, 6);
+  third.process = 3;
+  Step(third);
+  EXPECT_THAT(Refusal(Step(second), absl::StatusCode::kAborted),
+              HasSubstr("process 2 of its folder asks for its place, which process 3 has"));
+  // One that goes on from the record knows it too.
+  coordinator_.emplace(Options(2, 1, 100), coordinator_->Export(absl::UnixEpoch()));
+  Refusal(Step(second), absl::StatusCode::kAborted);
+  WorkerHeartbeat heartbeat = Beat(1);
+  heartbeat.incarnation = 6;
+  Only<WorkerHeartbeatReply>(Step(heartbeat));
+  Pass(31, {0});
+  ASSERT_EQ(Phase(1), WorkerPhase::kLost);
+  Refusal(Step(second), absl::StatusCode::kAborted);
+  // Another folder's are counted from 1 again.
+  RegisterWorker other = Returning(1, 7);
+  other.identity = 999;
+  other.process = 1;
+  EXPECT_EQ(Only<WorkerRegistered>(Step(other)).worker, 1u);
+}
+
 TEST_F(CoordinatorJoinTest, AnotherFolderTakesThePlaceOfALostOneOnly) {
   Begin(Options(2, 1));
   RegisterWorker other = Returning(1, 5);

@@ -54,6 +54,18 @@ TEST_F(DoctorFolder, AWorkerThatDoesNotStartIsQuoted) {
   EXPECT_THAT(std::string(reading.status().message()), HasSubstr("libtorch_cpu.so: cannot open"));
 }
 
+TEST_F(DoctorFolder, AMissingLibraryIsNamedWhereverTheProgramLies) {
+  // In the loader's words, and with a path that alone is longer than what is quoted.
+  const std::string folder = path_ + "/" + std::string(100, 'p');
+  WriteWorker(
+      "echo \"$0: error while loading shared libraries: libc10.so.1.13: cannot open shared object "
+      "file: No such file or directory\" >&2; exit 127");
+  std::filesystem::create_directory(folder);
+  std::filesystem::rename(path_ + "/longwave-worker", folder + "/longwave-worker");
+  EXPECT_THAT(std::string(MeasureWorker(folder, "auto").status().message()),
+              HasSubstr("does not start: libc10.so.1.13: cannot open shared object file"));
+}
+
 TEST_F(DoctorFolder, AWorkerThatIsNotThereIsNamed) {
   EXPECT_THAT(std::string(MeasureWorker(path_, "auto").status().message()),
               HasSubstr(path_ + "/longwave-worker: No such file"));

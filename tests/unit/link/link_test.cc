@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/base/rng.h"
 #include "common/link/endpoint.h"
 #include "gmock/gmock.h"
@@ -116,7 +117,7 @@ TEST(Seal, FillsInWhatThePayloadSays) {
   ASSERT_TRUE(frame.ok()) << frame.status();
   EXPECT_EQ(frame->header().payload_bytes, 1000u);
   EXPECT_EQ(frame->payload().bytes().data(), payload.bytes().data()) << "shared, not copied";
-  EXPECT_EQ(frame->wire_bytes(), kFrameHeaderBytes + 2 + 1000 + 9);
+  EXPECT_EQ(frame->wire_bytes(Encryption::kNone), kFrameHeaderBytes + 2 + 1000 + 9);
   const auto decoded = DecodeFrameHeader(frame->head());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, frame->header());
@@ -126,7 +127,7 @@ TEST(Seal, FillsInWhatThePayloadSays) {
 TEST(Seal, AFrameWithoutPayloadIsItsHeader) {
   const auto frame = Seal(Push(3, 2), Buffer());
   ASSERT_TRUE(frame.ok()) << frame.status();
-  EXPECT_EQ(frame->wire_bytes(), kFrameHeaderBytes + 2);
+  EXPECT_EQ(frame->wire_bytes(Encryption::kNone), kFrameHeaderBytes + 2);
 }
 
 TEST_F(LinkTest, OneSealedFrameGoesToMany) {
@@ -200,6 +201,38 @@ TEST_F(LinkTest, AForgottenPeerCountsFromZero) {
   ASSERT_TRUE(dealer_->Send(Push(0, 1), Buffer()).ok());
   EXPECT_EQ(MustReceive().peer, peer);
   EXPECT_EQ(router_->counts(peer).received_by_kind[FrameKind::kPush].frames, 1u);
+}
+
+TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
+  auto router = Router::Bind(kAnyPort);
+  ASSERT_TRUE(router.ok()) << router.status();
+  const std::string endpoint = (*router)->endpoint();
+  const auto dealer = Dealer::Connect(endpoint, {.only_while_connected = true});
+  ASSERT_TRUE(dealer.ok()) << dealer.status();
+  const auto send_until = [&](absl::StatusCode wanted) {
+    const absl::Time deadline = absl::Now() + kWait;
+    while ((*dealer)->Send(Push(0, 0), Buffer()).code() != wanted && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    EXPECT_LT(absl::Now(), deadline);
+  };
+  send_until(absl::StatusCode::kOk);
+  EXPECT_TRUE((*router)->Receive(kWait)->has_value());
+  router->reset();
+  send_until(absl::StatusCode::kUnavailable);
+  // What went while the end was not noticed yet is lost; from here on nothing is taken.
+  const uint64_t sent = (*dealer)->counts().sent;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(absl::IsUnavailable((*dealer)->Send(Push(0, 0), RandomPayload(10, 1))));
+  }
+  EXPECT_EQ((*dealer)->counts().sent, sent);
+  do {
+    router = Router::Bind(endpoint);  // a closed socket's port is free a moment later
+  } while (absl::IsUnavailable(router.status()));
+  send_until(absl::StatusCode::kOk);
+  const auto first = (*router)->Receive(kWait);
+  ASSERT_TRUE(first.ok() && first->has_value());
+  EXPECT_TRUE((*first)->frame.payload.empty()) << "something was queued while nobody was there";
 }
 
 TEST_F(LinkTest, FrameWithoutPayloadIsOnePart) {

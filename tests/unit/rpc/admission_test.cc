@@ -156,6 +156,32 @@ TEST_F(AdmissionTest, NamesThatNoTokenHasGivenAreWhoseTheCertificateSays) {
   EXPECT_THAT(ReadCertificate(*renewed)->identities, ElementsAre(WorkerIdentity("b")));
 }
 
+// Its holder could be any of them, and would come back as another.
+TEST_F(AdmissionTest, ACertificateOfSeveralIsRefusedWholeOnceOneIsExpelledAndThatIsSaidBefore) {
+  Open();
+  const auto authority = LoadAuthority(folder());
+  ASSERT_TRUE(authority.ok());
+  Machine shared = NewMachine(), alone = NewMachine();
+  Certify(**authority, {WorkerIdentity("w0"), WorkerIdentity("w1"), WorkerIdentity("w2")}, &shared);
+  Certify(**authority, {WorkerIdentity("w1")}, &alone);
+  EXPECT_FALSE(admission_->Admit(shared.certificate).has_value());
+  EXPECT_FALSE(admission_->Admit(alone.certificate).has_value());
+
+  const absl::Status warned = admission_->Expel("w0", false).status();
+  EXPECT_EQ(warned.code(), absl::StatusCode::kFailedPrecondition) << warned;
+  EXPECT_THAT(std::string(warned.message()), HasSubstr("w1, w2"));
+  EXPECT_THAT(std::string(warned.message()), HasSubstr("--all-of-it"));
+  EXPECT_FALSE(admission_->Admit(shared.certificate).has_value()) << "nothing has happened";
+
+  ASSERT_TRUE(admission_->Expel("w0", false, true).ok());
+  EXPECT_EQ(MustRefuse(shared), Refusal::kExpelled);
+  EXPECT_FALSE(admission_->Admit(alone.certificate).has_value()) << "that is not the certificate";
+  EXPECT_TRUE(admission_->Expel("w1", false).ok()) << "the shared one is refused already";
+  ASSERT_TRUE(admission_->Expel("w1", true).ok());
+  ASSERT_TRUE(admission_->Expel("w0", true).ok());
+  EXPECT_FALSE(admission_->Admit(shared.certificate).has_value());
+}
+
 TEST_F(AdmissionTest, ARenewalIsForTheCallersKeyAndKeepsItsHosts) {
   Open();
   Machine shard = NewMachine();
@@ -188,15 +214,33 @@ TEST_F(AdmissionTest, ExpellingRevokesWhatTheWorkerHasJoinedWith) {
   Machine worker = NewMachine(), again = NewMachine();
   const std::string token = CreateToken("worker/", 5);
   ASSERT_TRUE(Join(token, WorkerIdentity("w"), &worker).ok());
-  const auto revoked = admission_->Expel("w", false);
-  ASSERT_TRUE(revoked.ok()) << revoked.status();
-  ASSERT_EQ(revoked->size(), 1u);
-  EXPECT_EQ(revoked->front().id, ParseToken(token)->id);
-  EXPECT_EQ(revoked->front().uses - revoked->front().used, 4u);
+  const auto expulsion = admission_->Expel("w", false);
+  ASSERT_TRUE(expulsion.ok()) << expulsion.status();
+  ASSERT_EQ(expulsion->revoked.size(), 1u);
+  EXPECT_EQ(expulsion->revoked.front().id, ParseToken(token)->id);
+  EXPECT_EQ(expulsion->revoked.front().uses - expulsion->revoked.front().used, 4u);
+  EXPECT_TRUE(expulsion->also_joined.empty());
   EXPECT_EQ(Join(token, WorkerIdentity("another"), &again).status().code(),
             absl::StatusCode::kPermissionDenied);
   EXPECT_FALSE(admission_->CheckWorker("w").ok());
   EXPECT_TRUE(admission_->CheckWorker("another").ok());
+}
+
+// A machine with a token of several uses may have put an identity by.
+TEST_F(AdmissionTest, ExpellingTellsWhoElseTheTokensLetIn) {
+  Open();
+  Machine worker = NewMachine(), spare = NewMachine(), other = NewMachine();
+  const std::string token = CreateToken("worker/", 3);
+  ASSERT_TRUE(Join(token, WorkerIdentity("a"), &worker).ok());
+  ASSERT_TRUE(Join(token, WorkerIdentity("b"), &spare).ok());
+  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("c"), &other).ok());
+  const auto first = admission_->Expel("a", false);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(first->also_joined, ElementsAre("b"));
+  EXPECT_FALSE(admission_->Admit(spare.certificate).has_value());
+  const auto second = admission_->Expel("b", false);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_TRUE(second->also_joined.empty()) << "a is out already";
 }
 
 TEST_F(AdmissionTest, OneAuthorityTakesThePlaceOfAnotherWithoutARestart) {

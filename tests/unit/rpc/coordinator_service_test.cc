@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -247,6 +248,32 @@ TEST_F(CoordinatorServiceTest, AFileThatIsAheadOfTheRecordIsNotWrittenTwice) {
   EXPECT_EQ(MetricsRounds().size(), 3u);
 }
 
+TEST_F(CoordinatorServiceTest, WhoSharesAnExpelledWorkersCertificateIsNobodyElseEither) {
+  config_.security.mode = "on";
+  Start();
+  const std::string security = state_dir() + "/security", own = folder_.path() + "/workers";
+  const auto authority = LoadAuthority(security);
+  ASSERT_TRUE(authority.ok()) << authority.status();
+  const auto made = MakeCredentials(**authority, {WorkerIdentity("w0"), WorkerIdentity("w1")}, {},
+                                    {absl::Now(), absl::Hours(1)});
+  ASSERT_TRUE(made.ok() && WriteCredentials(own, *made).ok());
+  const auto workers = CoordinatorClient::Connect(service_->address(), kWait, own);
+  const auto as_operator =
+      CoordinatorClient::Connect(service_->address(), kWait, security + "/operator");
+  RegisterWorker request = Worker();
+  request.name = "w0";
+  ASSERT_TRUE(workers->Register(request).ok());
+  const absl::Status warned = as_operator->Expel("w0", false).status();
+  EXPECT_EQ(warned.code(), absl::StatusCode::kFailedPrecondition) << warned;
+  EXPECT_TRUE(workers->GetStatus(0).ok()) << "nothing has happened";
+  ASSERT_TRUE(as_operator->Expel("w0", false, true).ok());
+  EXPECT_EQ(workers->GetStatus(0).status().code(), absl::StatusCode::kPermissionDenied);
+  request.name = "w1";
+  request.identity = request.incarnation = 77;
+  const absl::Status as_another = workers->Register(request).status();
+  EXPECT_EQ(as_another.code(), absl::StatusCode::kPermissionDenied) << as_another;
+}
+
 TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) {
   constexpr int kTimes = 24;
   config_.security.mode = "on";
@@ -255,11 +282,16 @@ TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) 
   const std::string security = state_dir() + "/security", own = folder_.path() + "/workers";
   const auto authority = LoadAuthority(security);
   ASSERT_TRUE(authority.ok()) << authority.status();
-  std::vector<Identity> names = {WorkerIdentity("first")};
-  for (int i = 0; i < kTimes; ++i) names.push_back(WorkerIdentity(absl::StrCat("w", i)));
-  const auto made = MakeCredentials(**authority, names, {}, {absl::Now(), absl::Hours(1)});
-  ASSERT_TRUE(made.ok() && WriteCredentials(own, *made).ok());
-  const auto workers = CoordinatorClient::Connect(service_->address(), kWait, own);
+  std::map<std::string, std::unique_ptr<CoordinatorClient>> workers;
+  for (int i = -1; i < kTimes; ++i) {
+    const std::string name = i < 0 ? "first" : absl::StrCat("w", i);
+    const std::string folder = absl::StrCat(own, "/", name);
+    const auto made =
+        MakeCredentials(**authority, {WorkerIdentity(name)}, {}, {absl::Now(), absl::Hours(1)});
+    ASSERT_TRUE(made.ok() && WriteCredentials(folder, *made).ok());
+    workers[name] = CoordinatorClient::Connect(service_->address(), kWait, folder);
+    ASSERT_TRUE(workers[name]->GetStatus(0).ok()) << "connected";
+  }
   const auto as_operator =
       CoordinatorClient::Connect(service_->address(), kWait, security + "/operator");
   // A manifest that takes its time to read, between the door and the place.
@@ -270,7 +302,7 @@ TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) 
     RegisterWorker mine = request;
     mine.name = name;
     mine.identity = mine.incarnation = std::hash<std::string>()(name) | 1;
-    return workers->Register(mine).status();
+    return workers.at(name)->Register(mine).status();
   };
   ASSERT_TRUE(as_operator->GetStatus(0).ok());
   const absl::Time begin = absl::Now();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/wire/snapshot_payload.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,9 +37,13 @@ class DataPlaneTest : public ::testing::Test {
  protected:
   DataPlaneTest() : config_(OneRoundConfig()), layout_(FourSegments(config_)) {}
 
-  void SetUp() override {
-    auto router = Router::Bind("tcp://127.0.0.1:0", {.send_queue_frames = 8});
+  void SetUp() override { SetUp({}, {}); }
+  // With keys of the shard and of worker 0, on encrypted connections.
+  void SetUp(const CurveKeys& shard, const CurveKeys& worker) {
+    auto router = Router::Bind("tcp://127.0.0.1:0", {.send_queue_frames = 8, .keys = shard});
     ASSERT_TRUE(router.ok()) << router.status();
+    shard_key_ = shard.public_key;
+    keys_ = worker;
     plane_ = std::make_unique<ShardDataPlane>(*std::move(router));
     serving_ = std::async(std::launch::async, [this] { return plane_->Serve(); });
     dealer_ = NewDealer();
@@ -49,14 +54,17 @@ class DataPlaneTest : public ::testing::Test {
   }
 
   std::unique_ptr<Dealer> NewDealer() {
-    auto dealer = Dealer::Connect(plane_->endpoint());
+    auto dealer = Dealer::Connect(WithKey(plane_->endpoint(), shard_key_), {.keys = keys_});
     EXPECT_TRUE(dealer.ok()) << dealer.status();
     return *std::move(dealer);
   }
 
-  void Begin(std::vector<Member> members) { Begin(std::move(members), {}); }
-  // With a folder if `open_store` is one.
-  void Begin(std::vector<Member> members, OpenStore open_store) {
+  // With a folder if `open_store` is one. The first member says hello, without a limit.
+  void Begin(const std::vector<Member>& members, OpenStore open_store = {}) {
+    BeginUngreeted(members, std::move(open_store));
+    Hello(*dealer_, members.at(0).worker, 0);
+  }
+  void BeginUngreeted(std::vector<Member> members, OpenStore open_store = {}) {
     DurableShardOptions options;
     options.aggregator = {
         .run = kRun, .up = config_.sync.up, .rho = config_.sync.rho, .down = config_.sync.down};
@@ -111,16 +119,20 @@ class DataPlaneTest : public ::testing::Test {
   const Layout layout_;
   SimFileSystem files_{1};  // the serving thread's, once it serves
   bool disk_is_full_ = false;
+  std::string shard_key_;  // empty: plain connections
+  CurveKeys keys_;
   std::unique_ptr<ShardDataPlane> plane_;
   std::future<absl::Status> serving_;
   std::unique_ptr<Dealer> dealer_;
 };
 
 TEST_F(DataPlaneTest, FramesThatComeBeforeTheMembershipWait) {
+  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 0), Buffer()).ok());
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
   // Nothing can be answered yet; what was sent has time to arrive, or arrives later: both are well.
   EXPECT_FALSE(dealer_->Receive(absl::Milliseconds(20))->has_value());
-  Begin({{0, "a", 0}});
+  BeginUngreeted({{0, "a", 0}});
+  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kMerged);
   EXPECT_EQ(plane_->state().pushes_accepted, 1u);
@@ -130,6 +142,7 @@ TEST_F(DataPlaneTest, FramesThatComeBeforeTheMembershipWait) {
 TEST_F(DataPlaneTest, MergedUpdateGoesToEveryMember) {
   Begin({{0, "a", 0}, {1, "b", 0}});
   const auto other = NewDealer();
+  Hello(*other, 1, 0);
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   EXPECT_EQ(plane_->segments().at(0).waiting_for, std::vector<uint32_t>{1});
@@ -208,6 +221,39 @@ TEST_F(DataPlaneTest, RejectionsAreLoggedAtDoublingNumbers) {
   EXPECT_THAT(log, ::testing::HasSubstr("rejected pull of worker 0, round 0, segment 9: wanted"));
 }
 
+// As after a restart of the shard, of which the worker knows nothing yet.
+TEST_F(DataPlaneTest, WhoHasSaidNoHelloIsAskedForOneAndItsUpdatesWaitForIt) {
+  BeginUngreeted({{0, "a", 0}, {1, "b", 0}});
+  const auto other = NewDealer();
+  Hello(*other, 1, 0);
+  const FrameHeader push = Header(FrameKind::kPush, kRun, 0);
+  ASSERT_TRUE(dealer_->Send(push, ZeroPayload(config_, layout_)).ok());
+  FrameHeader wanted = Header(FrameKind::kAsk, kRun, 0);
+  wanted.segment = kNoSegment;
+  EXPECT_EQ(MustReceive(*dealer_).header, wanted);
+  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted) << "answers do not wait";
+  // A byte a second: whatever waited for the hello waits on.
+  Hello(*dealer_, 0, 1);
+  Push(*other, 1, 0);
+  ExpectMerged(*other, 0);
+  EXPECT_EQ(plane_->workers().at(0).frames_waiting, 1u);
+  Push(*dealer_, 0, 1);  // is asked for nothing more
+}
+
+TEST_F(DataPlaneTest, WhoSaysNoHelloThoughAskedGetsItsUpdatesAllTheSame) {
+  BeginUngreeted({{0, "a", 0}});
+  const absl::Time begin = MonotonicNow();
+  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAsk);
+  EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
+  ExpectMerged(*dealer_, 0);
+  EXPECT_GE(MonotonicNow() - begin, ShardDataPlane::kHelloPatience);
+  // It is asked again, and served at once.
+  ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPull, kRun, 0), Buffer()).ok());
+  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAsk);
+  ExpectMerged(*dealer_, 0);
+}
+
 TEST_F(DataPlaneTest, RejectedPushSaysWhy) {
   Begin({{0, "a", 0}});
   ASSERT_TRUE(
@@ -221,6 +267,7 @@ TEST_F(DataPlaneTest, ASegmentIsAnsweredAndMergedByItsOwnConnection) {
   Begin({{0, "a", 0}, {1, "b", 0}});
   const auto second = NewDealer();
   const auto other = NewDealer();
+  Hello(*other, 1, 0);
   Push(*dealer_, 0, 0);
   Push(*second, 0, 1);
   Push(*dealer_, 0, 2);
@@ -260,7 +307,8 @@ TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
   const std::vector<WorkerLinkReport> workers = plane_->workers();
   EXPECT_EQ(workers.at(0).bytes_per_second, 1u);
   EXPECT_EQ(workers.at(0).frames_waiting, 4u);
-  EXPECT_EQ(workers.at(0).bytes_waiting, 4 * FrameWireBytes(ZeroPayload(config_, layout_).size()));
+  EXPECT_EQ(workers.at(0).bytes_waiting,
+            4 * FrameWireBytes(ZeroPayload(config_, layout_).size(), Encryption::kNone));
   EXPECT_EQ(workers.at(1).bytes_per_second, 0u);
   EXPECT_EQ(workers.at(1).frames_waiting, 0u);
 
@@ -269,6 +317,25 @@ TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAnswer);
   for (uint32_t segment = 0; segment < 4; ++segment) ExpectMerged(*dealer_, segment);
   EXPECT_EQ(plane_->workers().at(0).frames_waiting, 0u);
+}
+
+class SecuredDataPlaneTest : public DataPlaneTest {
+ protected:
+  void SetUp() override { DataPlaneTest::SetUp(*MakeCurveKeys(), *MakeCurveKeys()); }
+};
+
+TEST_F(SecuredDataPlaneTest, WhatWaitsAndWhatWentIsCountedAsItIsEncrypted) {
+  Begin({{.worker = 0, .name = "a", .data_key = keys_.public_key}});
+  Hello(*dealer_, 0, 1);
+  Push(*dealer_, 0, 0);
+  const std::vector<WorkerLinkReport> workers = plane_->workers();
+  const uint64_t frame_bytes =
+      FrameWireBytes(ZeroPayload(config_, layout_).size(), Encryption::kCurve);
+  EXPECT_EQ(workers.at(0).frames_waiting, 1u);
+  EXPECT_EQ(workers.at(0).bytes_waiting, frame_bytes);
+  EXPECT_EQ(workers.at(0).traffic.received[FrameKind::kPush].bytes, frame_bytes);
+  EXPECT_EQ(workers.at(0).traffic.sent[FrameKind::kAnswer].bytes,
+            3 * FrameWireBytes(0, Encryption::kCurve));
 }
 
 TEST_F(DataPlaneTest, TheNewestRoundOfASegmentWaitsAlone) {
@@ -303,6 +370,7 @@ TEST_F(DataPlaneTest, AWorkerThatDoesNotReadGetsTheNewestOfEachSegmentOnceItDoes
 TEST_F(DataPlaneTest, AWorkerThatLeavesTakesItsQueueAlong) {
   Begin({{0, "a", 0}, {1, "b", 0}});
   const auto other = NewDealer();
+  Hello(*other, 1, 0);
   Hello(*dealer_, 0, 1);
   Push(*dealer_, 0, 0);
   Push(*other, 1, 0);
@@ -320,7 +388,7 @@ TEST_F(DataPlaneTest, BothEndsCountTheSameByWorkerAndKind) {
   Begin({{0, "a", 0}, {1, "b", 0}});
   const auto second = NewDealer();
   const auto other = NewDealer();
-  Hello(*dealer_, 0, 0);
+  Hello(*other, 1, 0);
   Hello(*second, 0, 0);
   for (uint32_t segment = 0; segment < 4; ++segment) {
     Dealer& by = segment % 2 == 0 ? *dealer_ : *second;
@@ -350,7 +418,7 @@ TEST_F(DataPlaneTest, BothEndsCountTheSameByWorkerAndKind) {
 }
 
 TEST_F(DataPlaneTest, StrangersAreCountedInTheSumAlone) {
-  Begin({{0, "a", 0}});
+  BeginUngreeted({{0, "a", 0}});
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 5), Buffer()).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
   EXPECT_EQ(plane_->traffic().received[FrameKind::kHello].frames, 1u);

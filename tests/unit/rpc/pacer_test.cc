@@ -11,7 +11,7 @@ namespace {
 
 const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
 constexpr size_t kPayloadBytes = 10'000;
-constexpr uint64_t kFrameBytes = FrameWireBytes(kPayloadBytes);
+constexpr uint64_t kFrameBytes = FrameWireBytes(kPayloadBytes, Encryption::kNone);
 // A frame lasts a tenth of a second, which is also what a bucket saves up.
 constexpr uint64_t kRate = 10 * kFrameBytes;
 
@@ -26,12 +26,12 @@ SealedFrame Merged(uint32_t round, uint32_t segment) {
 // As who sends does it: what may go is sent, and charged.
 bool Send(Pacer& pacer, uint32_t worker, const SealedFrame& frame, absl::Time now) {
   if (!pacer.Admit(worker, frame, now)) return false;
-  pacer.Charge(worker, frame.wire_bytes(), now);
+  pacer.Charge(worker, frame.wire_bytes(Encryption::kNone), now);
   return true;
 }
 bool SendNext(Pacer& pacer, absl::Time now) {
   const std::optional<Pacer::Due> due = pacer.Pop(now);
-  if (due.has_value()) pacer.Charge(due->worker, due->frame.wire_bytes(), now);
+  if (due.has_value()) pacer.Charge(due->worker, due->frame.wire_bytes(Encryption::kNone), now);
   return due.has_value();
 }
 
@@ -52,7 +52,7 @@ std::vector<Sent> Drain(Pacer& pacer) {
   while (pacer.NextDue() < absl::InfiniteFuture()) {
     const absl::Time now = pacer.NextDue();
     while (const std::optional<Pacer::Due> due = pacer.Pop(now)) {
-      pacer.Charge(due->worker, due->frame.wire_bytes(), now);
+      pacer.Charge(due->worker, due->frame.wire_bytes(Encryption::kNone), now);
       sent.push_back(
           {now - kStart, due->worker, due->frame.header().round, due->frame.header().segment});
     }
@@ -275,6 +275,31 @@ TEST(Pacer, NotMoreThanAskedMaxWaits) {
   EXPECT_EQ(due->cause, Pacer::Cause::kAsked);
   pacer.PutBack(3, due->frame, kStart, due->cause);
   EXPECT_EQ(pacer.WaitingFor(3).frames, Pacer::kAskedMax + 1);
+}
+
+TEST(Pacer, NothingGoesBeforeARateIsNamedOrTheWaitForOneIsOver) {
+  Pacer pacer;
+  const absl::Time until = kStart + absl::Seconds(1);
+  for (const uint32_t worker : {1u, 2u, 3u}) {
+    pacer.AwaitRate(worker, until);
+    EXPECT_FALSE(Send(pacer, worker, Merged(0, 0), kStart));
+    EXPECT_FALSE(Send(pacer, worker, Merged(0, 1), kStart));
+  }
+  EXPECT_TRUE(Send(pacer, 4, Merged(0, 0), kStart)) << "of whom nothing is awaited";
+  pacer.SetRate(1, 0);
+  pacer.SetRate(2, kRate / 2);  // its bucket saves half a frame, and owes the other half
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(SendNext(pacer, kStart));
+  EXPECT_FALSE(SendNext(pacer, kStart));
+  EXPECT_EQ(pacer.WaitingFor(1).frames, 0u);
+  EXPECT_EQ(pacer.WaitingFor(2).frames, 1u);
+  const std::vector<Sent> rest = Drain(pacer);
+  ASSERT_EQ(rest.size(), 3u);
+  EXPECT_EQ(rest[0].worker, 2u);
+  EXPECT_NEAR(absl::ToDoubleMilliseconds(rest[0].at), 100, 1);
+  EXPECT_EQ(rest[1], (Sent{until - kStart, 3, 0, 0}));
+  EXPECT_EQ(rest[2], (Sent{until - kStart, 3, 0, 1}));
+  EXPECT_TRUE(Send(pacer, 3, Merged(1, 0), until));
+  EXPECT_TRUE(Send(pacer, 1, Merged(1, 0), kStart));
 }
 
 }  // namespace

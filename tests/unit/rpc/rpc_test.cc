@@ -1,8 +1,4 @@
 // Clients against servers on port 0, with handlers that record and answer.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +11,7 @@
 #include "common/rpc/shard_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/held_port.h"
 
 namespace longwave {
 namespace {
@@ -241,31 +238,6 @@ TEST(RpcServer, RefusesWhatIsNotAnAddress) {
     EXPECT_THAT(std::string(server.status().message()), HasSubstr(address));
   }
 }
-
-// A port of this machine, held: bound, and listened on if asked.
-class HeldPort {
- public:
-  explicit HeldPort(bool listens) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    if (listens) {
-      EXPECT_EQ(listen(fd_, 16), 0);
-    }
-    socklen_t size = sizeof address;
-    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-  }
-  HeldPort(const HeldPort&) = delete;
-  HeldPort& operator=(const HeldPort&) = delete;
-  ~HeldPort() { close(fd_); }
-  const std::string& address() const { return address_; }
-
- private:
-  const int fd_;
-  std::string address_;
-};
 
 TEST(CoordinatorClient, NobodyListeningIsUnavailable) {
   const HeldPort port(/*listens=*/false);

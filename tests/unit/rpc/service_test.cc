@@ -172,6 +172,7 @@ TEST_F(ServiceTest, ARunOfOneRoundEndsByItself) {
 
   auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
   ASSERT_TRUE(dealer.ok());
+  SayHello(**dealer, joined.run, heartbeat_.worker);
   ASSERT_TRUE((*dealer)
                   ->Send(Header(FrameKind::kPush, joined.run, heartbeat_.worker),
                          ZeroPayload(config_, layout_))
@@ -203,6 +204,7 @@ TEST_F(ServiceTest, AShardStartedAgainWithItsFolderGoesOnWhereItWas) {
   const FrameHeader push = Header(FrameKind::kPush, joined.run, heartbeat_.worker);
   auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
   ASSERT_TRUE(dealer.ok());
+  SayHello(**dealer, joined.run, heartbeat_.worker);
   ASSERT_TRUE((*dealer)->Send(push, ZeroPayload(config_, layout_)).ok());
   EXPECT_EQ(MustReceive(**dealer).header.outcome, Outcome::kAccepted);
   const FrameHeader merged = MustReceive(**dealer).header;
@@ -216,6 +218,7 @@ TEST_F(ServiceTest, AShardStartedAgainWithItsFolderGoesOnWhereItWas) {
   heartbeat_.known_epoch = moved.membership->epoch;
   dealer = Dealer::Connect(shard_->data_endpoint());
   ASSERT_TRUE(dealer.ok());
+  SayHello(**dealer, joined.run, heartbeat_.worker);
   ASSERT_TRUE((*dealer)->Send(push, ZeroPayload(config_, layout_)).ok());
   EXPECT_EQ(MustReceive(**dealer).header.outcome, Outcome::kDuplicate);
   EXPECT_EQ(MustReceive(**dealer).header, merged) << "as it was told before, to the bit";
@@ -256,6 +259,7 @@ TEST_F(SmallShardTest, AnswersBusyUntilTheOldestSegmentIsClosedAndTheRunEnds) {
   ASSERT_EQ(layout_.segments().size(), 2u);
   auto dealer = Dealer::Connect(joined.shards[0].data_endpoint);
   ASSERT_TRUE(dealer.ok());
+  SayHello(**dealer, joined.run, heartbeat_.worker);
   const auto push = [&](uint32_t segment) {
     FrameHeader header = Header(FrameKind::kPush, joined.run, heartbeat_.worker);
     header.segment = segment;

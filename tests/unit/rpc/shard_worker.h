@@ -66,6 +66,12 @@ inline Frame MustReceive(Dealer& dealer) {
   return **std::move(received);
 }
 
+// Without a limit.
+inline void SayHello(Dealer& from, uint64_t run, uint32_t worker) {
+  EXPECT_TRUE(from.Send(Header(FrameKind::kHello, run, worker), Buffer()).ok());
+  EXPECT_EQ(MustReceive(from).header.outcome, Outcome::kAccepted);
+}
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_TESTS_UNIT_RPC_SHARD_WORKER_H_

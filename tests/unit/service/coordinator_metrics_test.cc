@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 namespace longwave {
@@ -174,6 +175,29 @@ TEST_F(CoordinatorMetricsTest, CountsWhoJoinsAndWhoGoesAndWhy) {
   status_.members[0].state.phase = WorkerPhase::kJoining;
   series_.Take(status_);
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 2);
+}
+
+TEST_F(CoordinatorMetricsTest, CountsEachLossThatIsNotFiniteOnce) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto counted = [this](const char* loss) {
+    return Value("longwave_coordinator_losses_not_finite_total", {loss});
+  };
+  for (const uint32_t worker : {0, 1, 2, 3}) series_.Registered(RegisterWorker(), worker);
+  series_.Heard({.worker = 0, .state = {.train_loss = 2}}, At(0));
+  EXPECT_EQ(counted("training"), 0);
+  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(1));
+  series_.Heard({.worker = 0, .state = {.train_loss = nan}, .failure = "the loss is nan"}, At(2));
+  EXPECT_EQ(counted("training"), 1);
+  EXPECT_EQ(counted("validation"), 0);
+  series_.Heard({.worker = 1, .rounds = {{.validation_loss = -HUGE_VAL}}}, At(3));
+  series_.Heard({.worker = 2, .final = FinalReport{.validation_loss = nan}}, At(3));
+  series_.Heard({.worker = 3, .rounds = {{.validation_loss = 2}}, .final = FinalReport()}, At(3));
+  EXPECT_EQ(counted("training"), 1);
+  EXPECT_EQ(counted("validation"), 2);
+  // Its next process is another.
+  series_.Registered(RegisterWorker(), 0);
+  series_.Heard({.worker = 0, .state = {.train_loss = HUGE_VAL}}, At(4));
+  EXPECT_EQ(counted("training"), 2);
 }
 
 TEST_F(CoordinatorMetricsTest, CountsShardsThatComeBack) {

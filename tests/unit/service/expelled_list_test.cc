@@ -26,12 +26,14 @@ TEST(ExpelledList, RefusesWhoIsOnIt) {
   EXPECT_FALSE(list.Admit(Naming({WorkerIdentity("a")})).has_value()) << "it may again";
 }
 
-TEST(ExpelledList, RefusesACertificateOnceAllThatItNamesAreExpelled) {
+TEST(ExpelledList, RefusesACertificateWholeThatNamesAnExpelledWorker) {
   ExpelledList list;
   list.Set({5, {"a", "b"}});
   EXPECT_TRUE(list.Admit(Naming({WorkerIdentity("a"), WorkerIdentity("b")})).has_value());
-  EXPECT_FALSE(list.Admit(Naming({WorkerIdentity("a"), WorkerIdentity("c")})).has_value());
-  EXPECT_FALSE(list.Admit(Naming({WorkerIdentity("a"), OperatorIdentity()})).has_value());
+  EXPECT_TRUE(list.Admit(Naming({WorkerIdentity("c"), WorkerIdentity("a")})).has_value());
+  EXPECT_TRUE(list.Admit(Naming({OperatorIdentity(), WorkerIdentity("a")})).has_value());
+  EXPECT_FALSE(list.Admit(Naming({WorkerIdentity("c"), WorkerIdentity("d")})).has_value());
+  EXPECT_FALSE(list.Admit(Naming({ShardIdentity(1), OperatorIdentity()})).has_value());
   EXPECT_FALSE(list.Admit(Naming({})).has_value());
 }
 

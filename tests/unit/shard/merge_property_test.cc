@@ -159,6 +159,36 @@ TEST(MergeProperty, OfEverythingSentDownIsItsReference) {
   }
 }
 
+// Clipped contributions of equal weights in several integer codecs have long multiples of very
+// different top levels: sums and shares that just fit into one word, or just do not.
+TEST(MergeProperty, MixedIntegerCodecsAreTheirReference) {
+  Rng rng(41);
+  const Layout layout = SmallLayout(64, 200);
+  const PayloadFormat up{Selection::kTopK, ValueCodec::kSign, 16};
+  const PayloadFormat down{Selection::kTopK, ValueCodec::kFp32, 64};
+  const ValueCodec others[] = {ValueCodec::kInt8, ValueCodec::kInt4, ValueCodec::kInt2};
+  for (int trial = 0; trial < 90; ++trial) {
+    std::vector<Sent> all;
+    for (uint64_t i = 0, count = 3 + rng.Below(30); i < count; ++i) {
+      PayloadFormat format = up;
+      if (i == 0 || rng.Below(4) == 0) format.codec = others[trial % 3];
+      std::vector<float> dense(layout.coefficient_count());
+      for (float& v : dense) v = Value(rng, 2, 1);
+      all.push_back({1, PayloadLayoutOf(format, layout), EncodeDense(format, layout, 0, dense),
+                     rng.Below(2) == 0 ? rng.Uniform() : 1.0});
+    }
+    const MergeOptions options{0, up, trial % 2 * 0.5, down};
+    Result got, wanted;
+    got.residual.resize(layout.coefficient_count());
+    wanted.residual = got.residual;
+    wanted.payload =
+        ReferenceMergeTopK(options, layout, 0, 0, ContributionsOf(all), wanted.residual);
+    got.payload = Merger(options).Merge(layout, 0, 0, ContributionsOf(all), got.residual).payload;
+    ExpectEqual(got, wanted, "mixed codecs");
+    if (HasFailure()) FAIL() << "trial " << trial << ", " << all.size() << " contributions";
+  }
+}
+
 // The payload names the most nonzero coefficients of G in any tile as its k, however often one was
 // sent: in lists of few, eight of which are finished at a time.
 TEST(MergeProperty, TheUnionsKIsTheSameWhateverOrderAndInstructions) {

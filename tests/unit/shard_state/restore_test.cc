@@ -233,6 +233,59 @@ TEST(DurableShardRestore, MembersThatAllJoinAgainAreHeardByWhatTheyFetch) {
   EXPECT_THAT(AllOf<SendSnapshot>(disk.Do({TestFetch(1, 0, 2)})), SizeIs(1));
 }
 
+// A coordinator that was cut off from all of them, and knows of no finished round, hears a new
+// worker first: those who went on without it come within the time after which they are lost.
+TEST(DurableShardRestore, JoinersAloneBeginNothingAnewBeforeTheOthersCanBeHeard) {
+  DurableShardOptions options = RestoringOptions();
+  options.join_patience = absl::Seconds(30);
+  ShardOnDisk disk(1, options);
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {5}, kRoundNever)}});
+  const absl::Time decides_at = disk.now + absl::Seconds(30);
+  disk.Do({TestFetch(5, 0, 2), TestFetch(5, 0, 3)});
+  EXPECT_TRUE(disk.shard().is_restoring());
+  EXPECT_EQ(disk.shard().NextDue(), decides_at);
+  disk.Do(
+      {MembershipChanged{Members(5, {0, 5}, kRoundNever)}, TestFetch(0, 6, 2), TestFetch(5, 0, 2)});
+  disk.now = decides_at;
+  const auto asks = AllOf<AskSnapshot>(disk.Do({}));
+  ASSERT_FALSE(asks.empty());
+  EXPECT_EQ(asks[0].worker, 0u);
+  EXPECT_EQ(asks[0].header.round, 6u);
+  EXPECT_GT(disk.shard().NextDue(), disk.now);
+  // Nobody but joiners has come for segment 3: it is theirs to begin anew.
+  disk.Do({TestFetch(0, 0, 3), TestFetch(5, 0, 3)});
+  EXPECT_EQ(disk.shard().restoring_count(), 1u);
+}
+
+// One of those who come again is soon ready where nobody has begun, however far behind it is.
+TEST(DurableShardRestore, TheFirstToTakePartAgainDoesNotDecideWithoutTheOthers) {
+  DurableShardOptions options = RestoringOptions();
+  options.join_patience = absl::Seconds(30);
+  ShardOnDisk disk(1, options);
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
+  const absl::Time decides_at = disk.now + absl::Seconds(30);
+  Membership one_is_ready = Members(5, {0, 1});
+  one_is_ready.members[0].first_round = kRoundNever;
+  disk.Do({MembershipChanged{one_is_ready}, TestPull(1, 0, 2), TestPull(1, 0, 3)});
+  EXPECT_EQ(disk.shard().restoring_count(), 2u);
+  disk.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(0, 1, 2), TestPull(0, 1, 3)});
+  disk.now = decides_at;
+  const auto asks = AllOf<AskSnapshot>(disk.Do({}));
+  ASSERT_THAT(asks, SizeIs(2));
+  EXPECT_EQ(asks[0].worker, 0u);
+  EXPECT_EQ(asks[0].header.round, 1u);
+}
+
+TEST(DurableShardRestore, WhoTakesPartDecidesAtOnce) {
+  DurableShardOptions options = RestoringOptions();
+  options.join_patience = absl::Seconds(30);
+  ShardOnDisk disk(1, options);
+  ASSERT_TRUE(disk.Open().ok());
+  Restore(disk);
+}
+
 TEST(DurableShardRestore, ARunThatNeverClosedARoundBeginsAgain) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
@@ -333,6 +386,29 @@ TEST(DurableShardRestore, APushSaysNothingOfWhereItsSenderStands) {
   const auto asks = AllOf<AskSnapshot>(disk.Do({TestPull(0, 1, 2)}));
   ASSERT_THAT(asks, SizeIs(1));
   EXPECT_EQ(asks[0].header.round, 1u);
+}
+
+// So can a copy of a pull or fetch. What answers an ask of this process is of an epoch that began
+// with it (found by the simulator).
+TEST(DurableShardRestore, AQuestionFromBeforeItsTimeSaysNothingEither) {
+  ShardOnDisk disk(1, RestoringOptions());
+  ASSERT_TRUE(disk.Open().ok());
+  PullArrived old_pull = TestPull(0, 0, 2);
+  FetchArrived old_fetch = TestFetch(0, 0, 2);
+  old_pull.header.epoch = 3;
+  old_fetch.header.epoch = 0;
+  EXPECT_THAT(disk.Do({MembershipChanged{Members(4, {0})}, old_pull, old_fetch}), IsEmpty());
+  EXPECT_EQ(disk.shard().restoring_count(), 2u);
+  disk.now += ReplicaRestore::kHearEvery;
+  const auto asks = AllOf<AskSnapshot>(disk.Do({}));
+  ASSERT_THAT(asks, SizeIs(2)) << "it was not heard of either segment";
+  EXPECT_EQ(asks[0].header.round, 0u);
+  EXPECT_EQ(asks[0].header.epoch, 4u);
+  PullArrived position = TestPull(0, 1, 2);
+  position.header.epoch = asks[0].header.epoch;
+  const auto states = AllOf<AskSnapshot>(disk.Do({position}));
+  ASSERT_THAT(states, SizeIs(1));
+  EXPECT_EQ(states[0].header.round, 1u);
 }
 
 TEST(DurableShardRestore, WhoIsLostMeanwhileIsWaitedForNoMore) {

@@ -54,7 +54,7 @@ inline FrameHeader TestHeader(FrameKind kind, uint32_t worker, uint32_t round, u
   FrameHeader header;
   header.kind = kind;
   header.run = kRun;
-  header.epoch = 1;
+  header.epoch = 100;  // of no time before the shard's
   header.worker = worker;
   header.round = round;
   header.segment = segment;

@@ -33,6 +33,7 @@ CoordinatorChanges SomeChanges() {
   WorkerRecord worker;
   worker.member = {3, "worker-3", kRoundNever};
   worker.identity = 1;
+  worker.process = 10;
   worker.incarnation = 2;
   worker.former = {3, 4};
   worker.joined_epoch = 5;

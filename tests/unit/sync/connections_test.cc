@@ -109,5 +109,19 @@ TEST_F(ConnectionsTest, AHeldConnectionIsNotGreeted) {
   EXPECT_TRUE(Greets());
 }
 
+TEST_F(ConnectionsTest, HelloIsSaidAtOnceToAShardThatAsksForIt) {
+  EXPECT_TRUE(Greets());
+  Answer(1);
+  const FrameHeader ask = {.kind = FrameKind::kAsk, .run = 5, .worker = 6, .segment = kNoSegment};
+  for (const bool outstanding : {false, true}) {
+    if (outstanding) connections_.Expect(0, now_);
+    EXPECT_FALSE(Greets());
+    EXPECT_FALSE(connections_.Take(0, ask, now_));
+    EXPECT_TRUE(Greets());
+    EXPECT_FALSE(Greets());
+    EXPECT_EQ(Answer(outstanding ? 2 : 1), outstanding) << "another incarnation is told as ever";
+  }
+}
+
 }  // namespace
 }  // namespace longwave

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "tests/support/held_port.h"
 #include "tests/unit/sync/ledger_fixture.h"
 #include "tests/unit/sync/scripted_shard.h"
 #include "worker/sync/exchange.h"
@@ -214,6 +217,26 @@ TEST_F(ExchangeCatchUpTest, AnswersAsksWithSnapshotsUnderTheUploadLimit) {
       [](const auto& seen) { return ScriptedShard::CountOf(seen, FrameKind::kSnapshot) == 2; });
   // The second starts when the first is paid for, but for the burst of 50 ms.
   EXPECT_GE(absl::ToDoubleSeconds(MonotonicNow() - begin), kBytes / 1e6 - 0.05);
+}
+
+// Else it would be charged now and leave later, with all the rest, as fast as the link is.
+TEST_F(ExchangeCatchUpTest, WhatAShardThatIsAwayCannotGetIsNotCountedAsSent) {
+  auto port = std::make_optional<HeldPort>(/*listens=*/false);
+  const std::string endpoint = absl::StrCat("tcp://", port->address());
+  ExchangeOptions options;
+  options.run = 99;
+  options.shard_endpoints = {endpoint};
+  options.retry_after = absl::Milliseconds(200);
+  exchange_ = Exchange::Connect(options, layout_).value();
+  Post(0, 5);
+  const auto settled = exchange_->Next(absl::Milliseconds(200));
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  EXPECT_FALSE(settled->has_value());
+  EXPECT_EQ(exchange_->counts().pushed, 0u);
+  port.reset();
+  shard_ = std::make_unique<ScriptedShard>(ScriptedShard::Script{.open = 5}, endpoint);
+  EXPECT_EQ(NextSettled(), "5/0 accepted 5");
+  EXPECT_GT(exchange_->counts().pushed, 0u);
 }
 
 TEST_F(ExchangeCatchUpTest, RefusesWhatDoesNotFit) {

@@ -76,6 +76,45 @@ TEST_F(PushRepetitionTest, AnotherIncarnationIsSentAllThatIsOutstandingAtOnce) {
   EXPECT_THAT(SendAll(), IsEmpty());
 }
 
+// The copy had waited for the shard that lost its folder: what it answers comes before its hello.
+TEST_F(PushRepetitionTest, AnotherIncarnationIsSentWhatItRefusedACopyOf) {
+  Post(0, 0);
+  SendAll();
+  Answer(0, 0, Outcome::kAccepted);
+  Answer(0, 0, Outcome::kBusy);
+  AnswerHello(0, kIncarnation + 1);
+  Pass(kBusyBackoffMax);
+  const std::vector<std::string> sent = SendAll();
+  EXPECT_THAT(sent, Contains("push 0/0"));
+  EXPECT_THAT(sent, Not(Contains("pull 0/0")));
+}
+
+// It may open the round again, and wait for nobody else.
+TEST_F(PushRepetitionTest, AnotherIncarnationIsSentWhatWasLate) {
+  Post(0, 0);
+  SendAll();
+  Answer(0, 0, Outcome::kLate, 1);
+  AnswerHello(0, kIncarnation + 1);
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
+  Answer(0, 0, Outcome::kAccepted);
+  Merged(0, 0);
+  EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
+}
+
+// The first answer to a hello need not be of the process that answered the push.
+TEST_F(PushRepetitionTest, WhatWasAnsweredBeforeTheFirstHelloIsSentAgain) {
+  ledger_.Reconnected(0, now_);
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
+  Post(0, 0);
+  SendAll();
+  Answer(0, 0, Outcome::kAccepted);
+  AnswerHello(0, kIncarnation);
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
+  Answer(0, 0, Outcome::kDuplicate);
+  AnswerHello(0, kIncarnation);
+  EXPECT_THAT(SendAll(), IsEmpty());
+}
+
 TEST_F(PushRepetitionTest, ANewConnectionIsOpenedAndSentAllThatIsOutstanding) {
   for (const uint32_t segment : {0, 1, 2}) Post(0, segment);
   SendAll();

@@ -85,6 +85,16 @@ TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
   EXPECT_THAT(SendAll(), ElementsAre("pull 5/0"));
 }
 
+// Pulls that waited in queues for the shard's process before are of earlier ones.
+TEST_F(WorkerLedgerTest, WhereItStandsIsOfTheAsksEpoch) {
+  const FrameHeader ask{.kind = FrameKind::kAsk, .run = kRun, .epoch = 9, .segment = 0};
+  ledger_.Take(0, ask, Buffer(), now_);
+  const auto frame = ledger_.Due(now_);
+  ASSERT_TRUE(frame.has_value());
+  EXPECT_EQ(Say(*frame), "pull 0/0");
+  EXPECT_EQ(frame->header.epoch, 9u);
+}
+
 TEST_F(WorkerLedgerTest, AContributionThatWasSettledWithoutItsUpdateStandsAtItsRound) {
   Post(4, 0);
   SendAll();

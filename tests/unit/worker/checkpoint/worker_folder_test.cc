@@ -53,6 +53,18 @@ TEST(WorkerFolder, RefusesAnIdentityThatIsNone) {
   EXPECT_THAT(std::string(folder.status().message()), HasSubstr("state/worker-3/identity"));
 }
 
+TEST(WorkerFolder, CountsItsProcesses) {
+  SimFileSystem files(1);
+  EXPECT_EQ(Open(files)->process(), 1u);
+  EXPECT_EQ(Open(files)->process(), 2u);
+  files.Restart(SimFileSystem::Stop::kPower);
+  EXPECT_EQ(Open(files)->process(), 3u);
+  files.Corrupt("state/worker-3/processes", 3, std::byte{0x80});
+  const auto folder = WorkerFolder::Open(&files, "state/worker-3");
+  EXPECT_EQ(folder.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(folder.status().message()), HasSubstr("wanted a count"));
+}
+
 TEST(WorkerFolder, IsHeldByOneProcess) {
   SimFileSystem files(1);
   const auto first = Open(files);

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,6 +104,7 @@ class TrainerReturnTest : public testing::Test {
         SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed), &layout_, &Cpu(), {},
                              {life.replica.theta(), life.replica.gradient()});
     ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+    pipeline_ = pipeline->get();
     Trainer trainer({.config = &config_,
                      .layout = &layout_,
                      .corpus = &corpus_,
@@ -144,6 +148,7 @@ class TrainerReturnTest : public testing::Test {
       *Corpus::FromText("some text to draw windows from, long enough", 0.3, 4, "text");
   FakeShards shards_ = FakeShards(static_cast<uint32_t>(layout_.segments().size()));
   SimFileSystem disk_ = SimFileSystem(1);
+  SyncPipeline* pipeline_ = nullptr;  // of the life that is lived
 };
 
 TEST_F(TrainerReturnTest, WhoIsThereFromTheBeginningFetchesNothing) {
@@ -162,6 +167,27 @@ TEST_F(TrainerReturnTest, KeepingCheckpointsChangesNoBit) {
   Live(with, true);
   EXPECT_EQ(with.hashes, without.hashes);
   EXPECT_EQ(with.momentum, without.momentum);
+}
+
+// Every second round writes one. In the others the residual that each post meets lacks what was
+// encoded so far, not what the whole round takes from it.
+TEST_F(TrainerReturnTest, PushesWaitForACheckpointAloneWhereOneIsWritten) {
+  config_.cluster.checkpoint_rounds = 2;
+  std::map<uint32_t, std::set<std::vector<float>>> residuals;  // at the posts of each round
+  shards_.on_post = [&] {
+    const uint32_t round = shards_.posts.back().round;
+    residuals[round].insert(*pipeline_->ExportMomentum());
+    const auto names = disk_.List("state");
+    ASSERT_TRUE(names.ok()) << names.status();
+    EXPECT_EQ(std::ranges::count(*names, "checkpoint"), round % 2 == 0 ? 1 : 0) << round;
+  };
+  Life life;
+  Live(life, true);
+  ASSERT_TRUE(life.end.ok()) << life.end;
+  ASSERT_EQ(residuals.size(), 5u);
+  for (const auto& [round, seen] : residuals) {
+    EXPECT_EQ(seen.size(), round % 2 == 0 ? 1 : layout_.segments().size()) << round;
+  }
 }
 
 TEST_F(TrainerReturnTest, ALateJoinerBeginsWithTheFirstStepOfItsRound) {
@@ -244,6 +270,21 @@ TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
   Live(sleeper);
   ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
   EXPECT_THAT(sleeper.rounds(), ElementsAre(3, 4));
+}
+
+TEST_F(TrainerReturnTest, MoreFragmentsThanSegmentsAreToldOnce) {
+  config_.sync.inner_steps = 9;
+  config_.sync.fragments = 9;
+  const auto segments = layout_.segments().size();
+  ASSERT_LT(segments, 9u);
+  Life life;
+  testing::internal::CaptureStderr();
+  Live(life);
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(life.end.ok()) << life.end;
+  const std::string line = "sync.fragments: got 9, goes on with " + std::to_string(segments) + ":";
+  EXPECT_THAT(log, HasSubstr(line));
+  EXPECT_EQ(log.find(line), log.rfind(line)) << log;
 }
 
 TEST_F(TrainerReturnTest, UnderInnerNobodyJoinsLate) {

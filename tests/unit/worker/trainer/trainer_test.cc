@@ -33,18 +33,23 @@ class QuadraticReplica final : public Replica {
   absl::StatusOr<double> ForwardBackward(const Batch& batch) override {
     batches.push_back(batch);
     for (size_t i = 0; i < theta_.size(); ++i) gradient_[i] = theta_[i] - 1;
-    return on_loss ? on_loss(batches.size() - 1) : *Loss(batch);
+    return on_loss ? on_loss(batches.size() - 1) : Value();
   }
   absl::StatusOr<double> Loss(const Batch&) override {
+    return on_validation ? on_validation() : Value();
+  }
+
+  std::vector<Batch> batches;
+  std::function<double(size_t)> on_loss;
+  std::function<double()> on_validation;
+
+ private:
+  double Value() const {
     double sum = 0;
     for (float value : theta_) sum += 0.5 * (value - 1) * (value - 1);
     return sum;
   }
 
-  std::vector<Batch> batches;
-  std::function<double(size_t)> on_loss;
-
- private:
   const Manifest manifest_ = {{{"w", {3, 2}}, {"b", {2}}}};
   std::vector<float> theta_ = std::vector<float>(8);
   std::vector<float> gradient_ = std::vector<float>(8);
@@ -262,7 +267,34 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteEndsTheRunWithItsStep) {
     EXPECT_EQ(report.status().code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(report.status().message()), HasSubstr(text));
     EXPECT_EQ(replica_.batches.size(), 6u);
+    // The coordinator, which counts such losses, is told of it.
+    ASSERT_FALSE(host_.states.empty());
+    EXPECT_FALSE(std::isfinite(host_.states.back().train_loss));
   }
+}
+
+TEST_F(TrainerTest, AValidationLossThatIsNotFiniteIsToldBeforeItEndsTheRun) {
+  replica_.on_validation = [] { return std::nan(""); };
+  config_.run.validate_every = 2;
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kDataLoss);
+  ASSERT_EQ(host_.reports.size(), 2u);
+  EXPECT_FALSE(host_.reports[0].validation_loss.has_value());
+  ASSERT_TRUE(host_.reports[1].validation_loss.has_value());
+  EXPECT_TRUE(std::isnan(*host_.reports[1].validation_loss));
+}
+
+TEST_F(TrainerTest, OfTheLastRoundTheFinalReportTellsItWhereTheDutyCameLate) {
+  replica_.on_validation = [] { return std::nan(""); };
+  host_.validates_ = false;
+  host_.on_finish = [this](uint32_t) {
+    host_.validates_ = true;
+    return host_.finals.size() == 2;
+  };
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kDataLoss);
+  ASSERT_EQ(host_.finals.size(), 2u);
+  ASSERT_TRUE(host_.finals[1].validation_loss.has_value());
+  EXPECT_TRUE(std::isnan(*host_.finals[1].validation_loss));
+  EXPECT_TRUE(host_.finals[1].model_file.empty());
 }
 
 TEST_F(TrainerTest, StopsBetweenStepsWhenAsked) {

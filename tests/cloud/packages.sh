@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Unpacks packages of the system's own sources, and what of their dependencies is not installed, into a folder, for
+# programs that a test wants and that must not be installed: cloud-init would run when the machine starts, and Slurm's
+# services with it.
+#
+#   tests/cloud/packages.sh FOLDER PACKAGE…
+#
+# What is there is not fetched again. Ends with status 77 and a reason where the packages cannot be had.
+set -euo pipefail
+folder=$1
+shift
+[ ! -e "$folder/complete" ] || exit 0
+for tool in apt-get dpkg-deb; do
+  command -v "$tool" >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
+done
+if ! plan=$(timeout 60 apt-get --simulate --no-install-recommends install "$@" 2>&1); then
+  echo "skipped: no package $*: $(tail -n 1 <<<"$plan")"
+  exit 77
+fi
+mkdir -p "$folder"
+work=$(mktemp -d "$folder/fetched-XXXX")
+trap 'rm -rf "$work"' EXIT
+chmod 755 "$work"
+mapfile -t packages < <({ printf '%s\n' "$@"; awk '/^Inst/ { print $2 }' <<<"$plan"; } | sort -u)
+if ! said=$(cd "$work" && timeout 200 apt-get download "${packages[@]}" 2>&1); then
+  echo "skipped: $* cannot be fetched: $(tail -n 1 <<<"$said")"
+  exit 77
+fi
+for package in "$work"/*.deb; do dpkg-deb --extract "$package" "$folder/root"; done
+touch "$folder/complete"

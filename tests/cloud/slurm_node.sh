@@ -1,0 +1,81 @@
+# For test scripts: a Slurm of one node, this machine, from packages that are unpacked and not installed. Wants $work, a
+# folder of the script's own, and root.
+# shellcheck shell=bash
+slurm_processes=()
+
+# start_slurm ROOT: with what tests/cloud/packages.sh has unpacked to ROOT. Afterwards sbatch and its kin are in PATH.
+start_slurm() {
+  local root=$1 libraries node ports
+  # shellcheck disable=SC2154
+  node=$work/slurm
+  libraries=$(echo "$root"/usr/lib/*-linux-gnu)
+  export LD_LIBRARY_PATH=$libraries:$libraries/slurm-wlm PATH=$root/usr/bin:$PATH SLURM_CONF=$node/slurm.conf
+  mkdir -p "$node/state" "$node/spool"
+  chmod 755 "$work" "$node"
+  read -r -a ports < <(python3 -c '
+import socket
+sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+print(*[s.getsockname()[1] for s in sockets])')
+  # More of everything than this machine may have, as the script asks for it; nothing of it is measured or bound.
+  cat >"$SLURM_CONF" <<CONF
+ClusterName=test
+SlurmctldHost=$(hostname -s)(127.0.0.1)
+SlurmctldPort=${ports[0]}
+SlurmdPort=${ports[1]}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$node/munge
+CredType=cred/munge
+PluginDir=$libraries/slurm-wlm
+StateSaveLocation=$node/state
+SlurmdSpoolDir=$node/spool
+SlurmctldPidFile=$node/slurmctld.pid
+SlurmdPidFile=$node/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SchedulerType=sched/builtin
+SlurmdParameters=config_overrides
+KillWait=20
+NodeName=$(hostname -s) NodeAddr=127.0.0.1 CPUs=64 RealMemory=300000
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+CONF
+  # A folder of our own: the machine's control groups are left alone.
+  printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint=%s\n' "$node/cgroup" >"$node/cgroup.conf"
+  (umask 077 && head -c 1024 /dev/urandom >"$node/key")
+  "$root/usr/sbin/munged" --foreground --key-file="$node/key" --socket="$node/munge" --pid-file="$node/munged.pid" \
+    --log-file="$node/munged.log" --seed-file="$node/seed" >"$node/munged.out" 2>&1 &
+  slurm_processes+=($!)
+  until_it_holds 20 test -S "$node/munge" || return
+  "$root/usr/sbin/slurmctld-wlm" -D -f "$SLURM_CONF" >"$node/slurmctld.log" 2>&1 &
+  slurm_processes+=($!)
+  "$root/usr/sbin/slurmd-wlm" -D -f "$SLURM_CONF" -d "$root/usr/sbin/slurmstepd-wlm" >"$node/slurmd.log" 2>&1 &
+  slurm_processes+=($!)
+  until_it_holds 40 node_is_idle || { tail -n 3 "$node"/*.log; return 1; }
+}
+
+node_is_idle() { timeout 20 sinfo --noheader --format %T | grep -q idle; }
+
+stop_slurm() {
+  local process
+  ((${#slurm_processes[@]})) || return 0
+  if timeout 20 scancel --user root >/dev/null 2>&1; then until_it_holds 30 node_is_idle 2>/dev/null || true; fi
+  for process in "${slurm_processes[@]}"; do kill "$process" 2>/dev/null || true; done
+  wait "${slurm_processes[@]}" 2>/dev/null || true
+}
+
+# until_it_holds SECONDS COMMAND…: asks again and again, as Slurm tells nobody.
+until_it_holds() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < end)) || return 1
+    sleep 0.5
+  done
+}

@@ -1,0 +1,44 @@
+#ifndef LONGWAVE_TESTS_SUPPORT_HELD_PORT_H_
+#define LONGWAVE_TESTS_SUPPORT_HELD_PORT_H_
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+
+// A TCP port of this machine's loopback, held: nobody else gets it, also not who connects to it, as
+// the kernel may choose a free one for that one's own end. Listened on if asked; else whoever
+// connects is refused.
+class HeldPort {
+ public:
+  explicit HeldPort(bool listens) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    if (listens) {
+      EXPECT_EQ(listen(fd_, 16), 0);
+    }
+    socklen_t size = sizeof address;
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  }
+  HeldPort(const HeldPort&) = delete;
+  HeldPort& operator=(const HeldPort&) = delete;
+  ~HeldPort() { close(fd_); }
+  const std::string& address() const { return address_; }
+
+ private:
+  const int fd_;
+  std::string address_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_SUPPORT_HELD_PORT_H_
