@@ -130,7 +130,9 @@ using CoordinatorEffect =
 // were to repair have reported its hashes again, or are gone (then what they had counts no more),
 // and a final report that such a member had sent is wanted again. Snapshots that shards keep are
 // judged by the same majority: equal, or not (also if there was none, or the round is too old to be
-// known); no verdict before it is finished.
+// known); no verdict before it is finished. A member that reports a round alone, while others take
+// part that have skipped it, is no majority: neither is a snapshot right by its word, nor its
+// replica mended.
 //
 // finished, failed, stopped (by StopRequested, from waiting or training): the last states; nothing
 // leads out of them. Every heartbeat is answered with kStop and the reason, every registration with

@@ -74,7 +74,9 @@ struct LedgerWorker {
 // A round that all who were due have reported or skipped, and at least one has reported.
 struct FinishedRound {
   RoundRecord record;
-  std::vector<uint64_t> hashes;     // the majority's, by segment; only of the latest rounds
+  // The majority's, by segment; only of the latest rounds, and not of one that one member alone
+  // has reported while others took part.
+  std::vector<uint64_t> hashes;
   std::vector<uint32_t> undecided;  // segments without a majority, ascending
 
   bool operator==(const FinishedRound&) const = default;

@@ -5,6 +5,19 @@
 #include "absl/strings/str_cat.h"
 
 namespace longwave {
+namespace {
+
+// Whether the round has one report alone, while somebody else takes part who might have
+// contradicted it. Whoever is the only one to say what its replica is proves nothing by that.
+bool IsUnwitnessed(const std::map<uint32_t, OpenReport>& reports, std::span<const Member> members) {
+  if (reports.size() != 1) return false;
+  const uint32_t only = reports.begin()->first;
+  return std::ranges::any_of(members, [&](const Member& member) {
+    return member.worker != only && member.first_round != kRoundNever;
+  });
+}
+
+}  // namespace
 
 RoundLedger::RoundLedger(uint64_t round_count, const CoordinatorRecord& record)
     : round_count_(round_count),
@@ -146,6 +159,10 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
         inequality_.clear();
       } else if (inequality_.empty()) {
         inequality_ = std::move(vote.difference);
+      }
+      if (IsUnwitnessed(first->second, members)) {
+        vote.hashes.clear();    // no snapshot is right for that
+        vote.suspects.clear();  // and no replica mended
       }
       round.hashes = std::move(vote.hashes);
       round.undecided = std::move(vote.undecided);

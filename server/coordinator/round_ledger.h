@@ -25,6 +25,7 @@ struct RoundOutcome {
   // round's index alone is there.
   bool is_open = false;
   // Of each worker that reported it, with hashes: the segments to fetch anew, none if it is equal.
+  // Nothing of one that was alone with its report while others take part.
   std::map<uint32_t, std::vector<uint32_t>> suspects;
 };
 
@@ -81,7 +82,8 @@ class RoundLedger {
   const std::string& inequality() const { return inequality_; }
 
   // Whether a snapshot is what the majority had after the round before; nothing: that is not
-  // finished. False also if nobody reported it or it was too long ago.
+  // finished. False also if nobody reported it, or one alone while others took part (who may well
+  // be the one that gave the snapshot away), or it was too long ago.
   std::optional<bool> Judge(const SnapshotHash& snapshot) const;
 
   // Fills the ledger's parts.

@@ -71,6 +71,19 @@ TEST_F(CoordinatorRepairTest, WithoutAMajorityEverybodyFetches) {
   EXPECT_EQ(Status().state_hash, CombineHashes({1, 2}));
 }
 
+TEST_F(CoordinatorRepairTest, ItsOwnWordAloneEndsNoRepair) {
+  Begin(Options(2, 1));
+  Round(0, {{1, 2}, {1, 3}});
+  Step(Beat(1, {Report(1, {4, 6})}));
+  const auto effects = Step(Beat(0, {Report(2, {7, 8})}));  // skips round 1
+  EXPECT_EQ(Only<RoundFinished>(effects).record.round, 1u);
+  EXPECT_EQ(Notices(effects), "");
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
+  EXPECT_THAT(Notices(Step(Beat(1, {Report(2, {7, 8})}))),
+              HasSubstr("worker 1 (worker-1) has the others' state again, after round 2"));
+  EXPECT_EQ(RepairOf(1), std::nullopt);
+}
+
 TEST_F(CoordinatorRepairTest, AnotherProcessDoesNotInheritARepair) {
   Begin(Options(3, 1));
   Round(0, {{1, 2}, {1, 3}, {1, 2}});

@@ -161,6 +161,28 @@ TEST(RoundLedger, JudgesSnapshotsByTheMajorityAfterTheRoundBefore) {
   EXPECT_EQ(ledger.Judge({0, 2, 1}), true);
 }
 
+// Whoever gave the snapshot away would confirm it, damaged or not.
+TEST(RoundLedger, ARoundThatOneOfSeveralReportsConfirmsNoSnapshot) {
+  RoundLedger ledger(9);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  Add(ledger, two[0], {Report(0, {1}), Report(1, {1})});
+  Add(ledger, two[1], {Report(1, {1})});
+  const auto outcomes = ledger.Finish(two, 0, 1);
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].record.state_hash, CombineHashes({1}));
+  EXPECT_TRUE(outcomes[0].suspects.empty());
+  EXPECT_EQ(ledger.Judge({0, 1, 1}), false);
+  EXPECT_EQ(ledger.Judge({0, 2, 1}), true);
+}
+
+TEST(RoundLedger, WhereNobodyElseTakesPartOneReportConfirmsASnapshot) {
+  RoundLedger ledger(9);
+  const std::vector<Member> one_and_a_joiner = {kThree[0], {1, "b", kRoundNever}};
+  Add(ledger, kThree[0], {Report(0, {1})});
+  ASSERT_EQ(ledger.Finish(one_and_a_joiner, 0, 1).size(), 1u);
+  EXPECT_EQ(ledger.Judge({0, 1, 1}), true);
+}
+
 TEST(RoundLedger, WhoReportsARoundHasSkippedTheOnesBefore) {
   RoundLedger ledger(9);
   const std::vector<Member> two = {kThree[0], kThree[1]};
