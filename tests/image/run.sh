@@ -75,13 +75,15 @@ config=/var/lib/longwave/config.yaml
 is_user() { "${buildah[@]}" inspect --type image --format '{{.OCIv1.Config.User}}' "localhost/longwave-$1:$tag" | grep -qx 65532:65532; }
 has_only() { [ -z "$(find "$1" -xdev -type f ! -path '*/usr/bin/longwave*' ! -path '*/lib*' ! -path '*/etc/*')" ]; }
 owns_nothing() { [ -z "$(find "$1" -xdev ! -path '*/var/lib/longwave*' \( -user 65532 -o -perm -o+w -type f \) -print -quit)" ]; }
-at_most_mb() { awk -v part="longwave-$1:" -v most="$2" 'index($1, part) { small = $3 != "GB" && $2 <= most + 0 } END { exit !small }' "$work/sizes"; }
-is_larger() { ! at_most_mb "$@"; }
+# Both want a size to look at: of an image that is not named neither holds.
+megabytes() { awk -v part="longwave-$1:" 'index($1, part) && ($3 == "MB" || $3 == "GB") { size = $2 * ($3 == "GB" ? 1000 : 1); found = 1 } END { print size; exit !found }' "$work/sizes"; }
+at_most_mb() { local size; size=$(megabytes "$1") && awk "BEGIN { exit !($size <= $2) }"; }
+is_larger() { local size; size=$(megabytes "$1") && awk "BEGIN { exit !($size > $2) }"; }
 # run_for SECONDS ROOT STATE COMMAND…: run_in, and no longer than that.
 run_for() { timeout "$1" bash -c "$(declare -f run_in); run_in \"\$@\"" - "${@:2}"; }
 refuses_to_write() {
   local said status=0
-  said=$(run_for 20 "$server" "$(state_folder try)" /usr/bin/longwave-server --role=coordinator --config "$config" \
+  said=$(run_for 120 "$server" "$(state_folder try)" /usr/bin/longwave-server --role=coordinator --config "$config" \
     --listen 127.0.0.1:0 --state-dir "$1" 2>&1) || status=$?
   echo "$said, status $status"
   [ "$status" = 1 ] && grep -q "$1.*Read-only file system" <<<"$said"
@@ -112,10 +114,10 @@ read -r _ address <"$work/said" || true
 run_in "$server" "$(state_folder shard)" /usr/bin/longwave-server --role=shard --shard=0 --config "$config" \
   --coordinator "$address" --state-dir /var/lib/longwave/state >"$work/shard.log" 2>&1 &
 shard=$!
-check 'a worker trains to the end' run_for 120 "$worker" \
+check 'a worker trains to the end' run_for 300 "$worker" \
   "$(state_folder worker)" /usr/bin/longwave-worker --config "$config" --coordinator "$address" --name w \
   --run-dir /var/lib/longwave --state-dir /var/lib/longwave/state
-ends() { timeout 30 tail --pid "$1" -f /dev/null && wait "$1"; }
+ends() { timeout 120 tail --pid "$1" -f /dev/null && wait "$1"; }
 check 'the shard ends with the run' ends $shard
 check 'the coordinator ends with the run' ends $coordinator
 check 'the weights are there' test -s "$work/worker/model.safetensors"
