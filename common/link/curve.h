@@ -68,8 +68,11 @@ struct DoorCounts {
 struct Knock {
   uint64_t DoorCounts::*counted = nullptr;
   std::string peer;  // its address without the port; "": that was gone before it could be asked for
-  std::string sentence;
+  std::string from;  // with the port: "1.2.3.4:5", "[::1]:5". Of keys without: ZeroMQ has none
+  std::string sentence;  // without the address
 };
+// "SENTENCE, from ADDRESS".
+std::string WithAddress(const Knock& knock);
 // Of those that are kept until they are taken; of more the newest.
 inline constexpr size_t kKnocksMax = 64;
 

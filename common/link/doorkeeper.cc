@@ -5,16 +5,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/clock.h"
 
 namespace longwave {
 namespace {
@@ -29,16 +30,31 @@ constexpr absl::Duration kGivenUpAfterMin = absl::Milliseconds(4500);
 // Nor later than this, on a busy machine: a connection that ends then was through it long ago.
 constexpr absl::Duration kGivenUpAfterMax = absl::Seconds(10);
 
-// The other end's address, without its port; "": there is none any more.
-std::string PeerOf(int fd) {
+std::string PortOf(const std::string& address) {
+  return address.substr(std::min(address.rfind(':'), address.size()));
+}
+
+std::optional<Doorkeeper::Peer> ReadAddress(const sockaddr_storage& address, socklen_t size) {
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port,
+                  sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return std::nullopt;
+  const bool is_wide = address.ss_family == AF_INET6;
+  return Doorkeeper::Peer{
+      host, absl::StrCat(is_wide ? "[" : "", host, is_wide ? "]:" : ":", std::string(port))};
+}
+
+// The other end of a connection that was accepted at `local`, "tcp://host:port"; empty if there is
+// none any more. By now the descriptor may be that of another one: of another port, which shows.
+Doorkeeper::Peer PeerOf(int fd, const std::string& local) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  char host[NI_MAXHOST];
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
-  if (getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0,
-                  NI_NUMERICHOST) != 0)
-    return "";
-  return host;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  const std::optional<Doorkeeper::Peer> own = ReadAddress(address, size);
+  if (!own || PortOf(own->address) != PortOf(local)) return {};
+  size = sizeof address;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return ReadAddress(address, size).value_or(Doorkeeper::Peer());
 }
 
 void Keep(Knock knock, std::vector<Knock>& knocks) {
@@ -75,8 +91,9 @@ std::shared_ptr<Doorkeeper> Doorkeeper::Of(const std::shared_ptr<zmq::context_t>
   return keeper;
 }
 
-Doorkeeper::Doorkeeper(std::shared_ptr<zmq::context_t> context)
+Doorkeeper::Doorkeeper(std::shared_ptr<zmq::context_t> context, Clock clock)
     : context_(std::move(context)),
+      clock_(std::move(clock)),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       questions_(*context_, zmq::socket_type::rep) {
   LONGWAVE_CHECK(wake_fd_ >= 0);
@@ -141,7 +158,8 @@ void Doorkeeper::Serve() {
       if ((items[1].revents & ZMQ_POLLIN) != 0) Answer();
       size_t place = 2;
       for (auto& [domain, one] : heard) {
-        if ((items[place++].revents & ZMQ_POLLIN) != 0) Hear(one.monitor, *one.door);
+        if ((items[place++].revents & ZMQ_POLLIN) == 0) continue;
+        for (const Told& told : TakeTold(one.monitor)) HearOf(told, clock_(), *one.door);
       }
     } catch (const zmq::error_t& error) {
       if (error.num() != EINTR) throw;  // the context is this object's own: nothing else ends it
@@ -190,9 +208,11 @@ void Doorkeeper::Answer() {
   if (!admitted && door != nullptr) {
     const std::lock_guard lock(door->mutex);
     ++door->counts.keys;
-    door->counts.last_key =
-        absl::StrCat("the key ", user_id.substr(0, 16), "… is no member's, from ", Shown(address));
-    Keep({&DoorCounts::keys, Shown(address), door->counts.last_key}, door->knocks);
+    // ZeroMQ names the address alone, without the port.
+    Knock knock{&DoorCounts::keys, Shown(address), Shown(address),
+                absl::StrCat("the key ", user_id.substr(0, 16), "… is no member's")};
+    door->counts.last_key = WithAddress(knock);
+    Keep(std::move(knock), door->knocks);
   }
   // 300, not 400: a member whose key is still on its way here comes again, where a client that is
   // told 400 gives up for good.
@@ -208,47 +228,51 @@ void Doorkeeper::Answer() {
   }
 }
 
-void Doorkeeper::Hear(zmq::socket_t& monitor, Door& door) {
+std::vector<Doorkeeper::Told> Doorkeeper::TakeTold(zmq::socket_t& monitor) {
+  std::vector<Told> all;
+  std::map<uint32_t, size_t> accepted;  // the last place in `all`, by descriptor
   zmq::message_t what, where;
   while (monitor.recv(what, zmq::recv_flags::dontwait)) {
     if (!what.more() || !monitor.recv(where, zmq::recv_flags::dontwait)) continue;
-    uint16_t event = 0;
-    uint32_t value = 0;
-    if (what.size() != sizeof event + sizeof value) continue;
-    std::memcpy(&event, what.data(), sizeof event);
-    std::memcpy(&value, what.data<char>() + sizeof event, sizeof value);
-    HearOf(event, value, door);
+    Told told;
+    if (what.size() != sizeof told.event + sizeof told.value) continue;
+    std::memcpy(&told.event, what.data(), sizeof told.event);
+    std::memcpy(&told.value, what.data<char>() + sizeof told.event, sizeof told.value);
+    if (told.event == ZMQ_EVENT_ACCEPTED) {
+      told.peer = PeerOf(static_cast<int>(told.value), where.to_string());
+      // An end is told before its descriptor is free for the next one. So if that was free when it
+      // was asked about for the one before, whose it was then comes now, and the address may be
+      // that one's.
+      const auto [before, is_first] = accepted.try_emplace(told.value, all.size());
+      if (!is_first) all[std::exchange(before->second, all.size())].peer = {};
+    }
+    all.push_back(std::move(told));
   }
+  return all;
 }
 
-// ZeroMQ 4.3 says of a handshake that has failed neither whose it was nor by which descriptor; but
-// of one without a wrong word the end of its connection, which names that, comes next. Several
-// threads for input and output may mix those of two connections up, so that what is counted does
-// not hang on it.
-void Doorkeeper::HearOf(uint16_t event, uint32_t value, Door& door) {
-  const int fd = static_cast<int>(value);
-  switch (event) {
+// ZeroMQ 4.3 says of a handshake that has failed neither whose it was nor by which descriptor. But
+// the end of its connection, which names that, is the next thing that its thread tells. Several
+// threads for input and output may mix up those of several connections: each failure still counts
+// once, and where two wait for their ends at once neither has an address.
+void Doorkeeper::HearOf(const Told& told, absl::Time now, Door& door) {
+  switch (told.event) {
     case ZMQ_EVENT_ACCEPTED:
-      door.guests[fd] = {PeerOf(fd), MonotonicNow()};
+      door.guests[static_cast<int>(told.value)] = {told.peer, now};
       return;
-    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: {
-      // Nothing comes after this one. It is of somebody who came a moment ago, which says who it is
-      // where all of those have one address.
-      const std::optional<Door::Guest> guest = OnlyNewGuest(door);
-      if (door.failure) CountFailure(nullptr, door);
-      door.failure = {event, value};
-      CountFailure(guest ? &*guest : nullptr, door);
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: {
+      const bool mixed = door.failure.has_value();
+      if (mixed) CountFailure(nullptr, now, door);
+      door.failure = {told.event, told.value, mixed};
       return;
     }
-    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-      if (door.failure) CountFailure(nullptr, door);
-      door.failure = {event, value};
-      return;
     case ZMQ_EVENT_DISCONNECTED: {
-      const auto guest = door.guests.find(fd);
-      const bool is_new =
-          guest != door.guests.end() && MonotonicNow() - guest->second.came < kGivenUpAfterMax;
-      if (door.failure) CountFailure(is_new ? &guest->second : nullptr, door);
+      const auto guest = door.guests.find(static_cast<int>(told.value));
+      const bool is_new = guest != door.guests.end() && now - guest->second.came < kGivenUpAfterMax;
+      if (door.failure) {
+        CountFailure(is_new && !door.failure->mixed ? &guest->second : nullptr, now, door);
+      }
       if (guest != door.guests.end()) door.guests.erase(guest);
       return;
     }
@@ -257,34 +281,25 @@ void Doorkeeper::HearOf(uint16_t event, uint32_t value, Door& door) {
   }
 }
 
-std::optional<Doorkeeper::Door::Guest> Doorkeeper::OnlyNewGuest(const Door& door) {
-  std::optional<Door::Guest> only;
-  const absl::Time now = MonotonicNow();
-  for (const auto& [fd, guest] : door.guests) {
-    if (now - guest.came >= kGivenUpAfterMax) continue;
-    if (only.has_value() && only->peer != guest.peer) return std::nullopt;
-    only = guest;
-  }
-  return only;
-}
-
-void Doorkeeper::CountFailure(const Door::Guest* guest, Door& door) {
+void Doorkeeper::CountFailure(const Door::Guest* guest, absl::Time now, Door& door) {
   const Door::Failure failure = *std::exchange(door.failure, std::nullopt);
   // Whoever goes again by itself, without a wrong word, knows no better or only looked whether the
-  // port is open. What stays until the clock ends it is another matter.
+  // port is open. What stays until the clock ends it is another matter, and only the time tells: of
+  // that one ZeroMQ tells whatever error its thread had last. Of an unknown one it is believed.
   const bool went = failure.event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL &&
-                    (failure.value == EPIPE || failure.value == ECONNRESET) && guest != nullptr &&
-                    MonotonicNow() - guest->came < kGivenUpAfterMin;
-  const std::string peer = guest == nullptr ? "" : guest->peer;
-  const std::string sentence = absl::StrCat(
+                    (failure.value == EPIPE || failure.value == ECONNRESET) &&
+                    (guest == nullptr || now - guest->came < kGivenUpAfterMin);
+  Knock knock{.counted = went ? &DoorCounts::closed : &DoorCounts::handshakes};
+  if (guest != nullptr)
+    std::tie(knock.peer, knock.from) = std::tie(guest->peer.host, guest->peer.address);
+  knock.sentence = absl::StrCat(
       "a connection to the data port: ",
       went ? "its other end closed it before it was through (a health check, a scan of ports)"
-           : std::string(HandshakeError(failure.event, failure.value)),
-      ", from ", peer.empty() ? "an address that was gone too soon" : peer);
+           : std::string(HandshakeError(failure.event, failure.value)));
   const std::lock_guard lock(door.mutex);
-  ++(went ? door.counts.closed : door.counts.handshakes);
-  (went ? door.counts.last_closed : door.counts.last_handshake) = sentence;
-  Keep({went ? &DoorCounts::closed : &DoorCounts::handshakes, peer, sentence}, door.knocks);
+  ++(door.counts.*knock.counted);
+  (went ? door.counts.last_closed : door.counts.last_handshake) = WithAddress(knock);
+  Keep(std::move(knock), door.knocks);
 }
 
 }  // namespace longwave

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include <zmq.hpp>
 
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/link/curve.h"
 
 namespace longwave {
@@ -21,6 +23,11 @@ namespace longwave {
 // hears of handshakes that fail. A context has one, since all its sockets ask at one address.
 class Doorkeeper {
  public:
+  // The other end of a connection; empty: nobody knows.
+  struct Peer {
+    std::string host;
+    std::string address;  // "1.2.3.4:5", "[::1]:5"
+  };
   // What a router's door is: whom it admits, and what came to it.
   struct Door {
     std::string domain;   // the router's, for its questions
@@ -34,7 +41,7 @@ class Doorkeeper {
     // The following are the doorkeeper's thread's. Who is connected, by the connection's
     // descriptor.
     struct Guest {
-      std::string peer;
+      Peer peer;
       absl::Time came;
     };
     std::map<int, Guest> guests;
@@ -42,6 +49,7 @@ class Doorkeeper {
     struct Failure {
       uint16_t event = 0;
       uint32_t value = 0;
+      bool mixed = false;  // another one had not ended yet
     };
     std::optional<Failure> failure;
   };
@@ -51,7 +59,8 @@ class Doorkeeper {
 
   // The context's, made for its first door and kept while there is one.
   static std::shared_ptr<Doorkeeper> Of(const std::shared_ptr<zmq::context_t>& context);
-  explicit Doorkeeper(std::shared_ptr<zmq::context_t> context);
+  using Clock = std::function<absl::Time()>;
+  explicit Doorkeeper(std::shared_ptr<zmq::context_t> context, Clock clock = MonotonicNow);
   ~Doorkeeper();
 
   // A door, answered for from now on.
@@ -61,19 +70,27 @@ class Doorkeeper {
   // Returns when the monitor is not heard any more.
   void Close(const std::shared_ptr<Door>& door);
 
+  // What ZeroMQ tells of a door (zmq_socket_monitor). Here for tests: the thread hears it by
+  // itself.
+  struct Told {
+    uint16_t event = 0;
+    uint32_t value = 0;
+    Peer peer;  // of ZMQ_EVENT_ACCEPTED
+  };
+  // All that waits at the monitor.
+  static std::vector<Told> TakeTold(zmq::socket_t& monitor);
+  static void HearOf(const Told& told, absl::Time now, Door& door);
+
  private:
   void Serve();
   void Answer();
-  static void Hear(zmq::socket_t& monitor, Door& door);
-  static void HearOf(uint16_t event, uint32_t value, Door& door);
-  // One of those who came lately, if all of them have one address.
-  static std::optional<Door::Guest> OnlyNewGuest(const Door& door);
   // Counts the door's failure, of that guest (null: nobody knows of whom).
-  static void CountFailure(const Door::Guest* guest, Door& door);
+  static void CountFailure(const Door::Guest* guest, absl::Time now, Door& door);
   // Has the thread look at doors_, and waits until it has.
   void Tell(std::unique_lock<std::mutex>& lock);
 
   const std::shared_ptr<zmq::context_t> context_;
+  const Clock clock_;
   const int wake_fd_;
   zmq::socket_t questions_;  // the thread's
   std::mutex mutex_;

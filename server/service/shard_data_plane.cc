@@ -491,7 +491,7 @@ void ShardDataPlane::NoteDoor() const {
                                                                   : Refusal::kDataHandshake;
     if (!refusals_->MayName(reason, knock.peer, knock.sentence, MonotonicNow())) continue;
     refusals_->RaiseTo(reason, door.*knock.counted);
-    tell(reason, door.*knock.counted, knock.sentence);
+    tell(reason, door.*knock.counted, WithAddress(knock));
   }
   note(Refusal::kDataKey, door.keys, door.last_key);
   note(Refusal::kDataHandshake, door.handshakes, door.last_handshake);
