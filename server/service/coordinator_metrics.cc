@@ -110,18 +110,22 @@ void CoordinatorMetrics::Know(const RunStatus& status) {
   known_records_ = status.record_count;
   TakeRecords(status);
   for (const MemberStatus& member : status.members)
-    is_member_[member.member.worker] = !IsGone(member.state.phase);
+    workers_[member.member.worker].is_member = !IsGone(member.state.phase);
   for (const ShardStatus& shard : status.shards) shards_.insert(shard.shard.shard);
 }
 
-void CoordinatorMetrics::Registered(const RegisterWorker&, uint32_t worker) {
-  const auto [known, is_new] = is_member_.try_emplace(worker, true);
-  if (!is_new) Depart(worker, departures_replaced_);
-  (is_new ? joins_new_ : joins_returned_).Add();
-  known->second = true;
-  paces_.erase(worker);
-  training_diverged_.erase(worker);
-  validation_diverged_.erase(worker);
+void CoordinatorMetrics::Registered(const RegisterWorker& request, uint32_t worker) {
+  const auto [place, is_new] = workers_.try_emplace(worker);
+  Known& known = place->second;
+  // The same process registers again if its answer was lost, or after it was lost itself.
+  if (is_new || known.incarnation != request.incarnation) {
+    if (!is_new) Depart(worker, departures_replaced_);
+    known.incarnation = request.incarnation;
+    paces_.erase(worker);
+    training_diverged_.erase(worker);
+    validation_diverged_.erase(worker);
+  }
+  if (!std::exchange(known.is_member, true)) (is_new ? joins_new_ : joins_returned_).Add();
 }
 
 void CoordinatorMetrics::Registered(const RegisterShard& request) {
@@ -161,8 +165,8 @@ void CoordinatorMetrics::Refused(const absl::Status& status) {
 void CoordinatorMetrics::Expelled(uint32_t worker) { Depart(worker, departures_expelled_); }
 
 void CoordinatorMetrics::Depart(uint32_t worker, Counter& reason) {
-  const auto known = is_member_.find(worker);
-  if (known == is_member_.end() || !std::exchange(known->second, false)) return;
+  const auto known = workers_.find(worker);
+  if (known == workers_.end() || !std::exchange(known->second.is_member, false)) return;
   reason.Add();
 }
 
@@ -190,13 +194,13 @@ void CoordinatorMetrics::TakeRecords(const RunStatus& status) {
 
 void CoordinatorMetrics::TakeMembers(const RunStatus& status) {
   for (const MemberStatus& member : status.members) {
-    const auto known = is_member_.find(member.member.worker);
-    if (known == is_member_.end()) continue;
+    const auto known = workers_.find(member.member.worker);
+    if (known == workers_.end()) continue;
     if (member.state.phase == WorkerPhase::kLost) {
       Depart(member.member.worker, departures_silent_);
-    } else if (!known->second && member.state.phase == WorkerPhase::kJoining) {
+    } else if (!known->second.is_member && member.state.phase == WorkerPhase::kJoining) {
       // It was only silent, and needs no registration.
-      known->second = true;
+      known->second.is_member = true;
       joins_returned_.Add();
     }
   }

@@ -129,7 +129,14 @@ class CoordinatorMetrics {
   // Sums over the records of steps · members and members.
   uint64_t member_steps_ = 0;
   uint64_t member_rounds_ = 0;
-  absl::flat_hash_map<uint32_t, bool> is_member_;  // of every worker ever; false: it has gone
+  // Every worker ever.
+  struct Known {
+    bool is_member = false;  // false: it has gone
+    // Of its process. None: it is known from before this process, and its next registration is
+    // taken for another one's.
+    std::optional<uint64_t> incarnation;
+  };
+  absl::flat_hash_map<uint32_t, Known> workers_;
   absl::flat_hash_map<uint32_t, WorkerPace> paces_;
   // Whose loss was not finite, since they registered.
   absl::flat_hash_set<uint32_t> training_diverged_;

@@ -56,6 +56,7 @@ class CoordinatorMetricsTest : public testing::Test {
                                                           : metrics_.gauge(name, labels).value();
   }
   void Refresh() { series_.Refresh(status_, refusals_); }
+  static RegisterWorker Process(uint64_t incarnation) { return {.incarnation = incarnation}; }
   // A member that trains for the round.
   void AddMember(uint32_t worker, uint32_t round, WorkerPhase phase = WorkerPhase::kTraining) {
     MemberStatus member;
@@ -158,14 +159,14 @@ TEST_F(CoordinatorMetricsTest, SumsAndSpreadsItsMembers) {
 }
 
 TEST_F(CoordinatorMetricsTest, CountsWhoJoinsAndWhoGoesAndWhy) {
-  for (const uint32_t worker : {0, 1, 2, 3}) series_.Registered(RegisterWorker(), worker);
+  for (const uint32_t worker : {0, 1, 2, 3}) series_.Registered(Process(1), worker);
   AddMember(0, 0, WorkerPhase::kLost);
   series_.Take(status_);
   series_.Take(status_);
   series_.Heard({.worker = 1, .failure = "the loss is nan"}, At(0));
   series_.Heard({.worker = 1, .failure = "the loss is nan"}, At(1));
   series_.Heard({.worker = 2, .leaving = true}, At(0));
-  series_.Registered(RegisterWorker(), 3);  // another process
+  series_.Registered(Process(2), 3);  // another process
   series_.Expelled(3);
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"new"}), 4);
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 1);
@@ -177,12 +178,34 @@ TEST_F(CoordinatorMetricsTest, CountsWhoJoinsAndWhoGoesAndWhy) {
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 2);
 }
 
+// The answer to a registration was lost, and the process asks again.
+TEST_F(CoordinatorMetricsTest, AProcessThatRegistersTwiceJoinsOnce) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  series_.Registered(Process(1), 0);
+  series_.Registered(Process(1), 0);
+  EXPECT_EQ(Value("longwave_coordinator_joins_total", {"new"}), 1);
+  EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 0);
+  EXPECT_EQ(Value("longwave_coordinator_departures_total", {"replaced"}), 0);
+  // Nor is what is known of it forgotten.
+  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(0));
+  series_.Registered(Process(1), 0);
+  series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(1));
+  EXPECT_EQ(Value("longwave_coordinator_losses_not_finite_total", {"training"}), 1);
+  // Lost and registered again, it has returned; it has taken nobody's place.
+  AddMember(0, 0, WorkerPhase::kLost);
+  series_.Take(status_);
+  series_.Registered(Process(1), 0);
+  EXPECT_EQ(Value("longwave_coordinator_departures_total", {"silent"}), 1);
+  EXPECT_EQ(Value("longwave_coordinator_departures_total", {"replaced"}), 0);
+  EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 1);
+}
+
 TEST_F(CoordinatorMetricsTest, CountsEachLossThatIsNotFiniteOnce) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto counted = [this](const char* loss) {
     return Value("longwave_coordinator_losses_not_finite_total", {loss});
   };
-  for (const uint32_t worker : {0, 1, 2, 3}) series_.Registered(RegisterWorker(), worker);
+  for (const uint32_t worker : {0, 1, 2, 3}) series_.Registered(Process(1), worker);
   series_.Heard({.worker = 0, .state = {.train_loss = 2}}, At(0));
   EXPECT_EQ(counted("training"), 0);
   series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(1));
@@ -195,7 +218,7 @@ TEST_F(CoordinatorMetricsTest, CountsEachLossThatIsNotFiniteOnce) {
   EXPECT_EQ(counted("training"), 1);
   EXPECT_EQ(counted("validation"), 2);
   // Its next process is another.
-  series_.Registered(RegisterWorker(), 0);
+  series_.Registered(Process(2), 0);
   series_.Heard({.worker = 0, .state = {.train_loss = HUGE_VAL}}, At(4));
   EXPECT_EQ(counted("training"), 2);
 }
