@@ -73,17 +73,20 @@ absl::Status Coordinator::CheckSettings(const std::string& who, const std::strin
 }
 
 // Of two processes of one folder the later has the place, whichever is heard first: what the one
-// before had sent can be heard after it, where the coordinator was stopped for a while say.
+// before had sent can be heard after it, where the coordinator was stopped for a while say. A
+// folder that was restored from a backup, or copied, counts from an earlier number, too, and is
+// rightly refused: what its residual holds has been sent since.
 absl::Status Coordinator::CheckOrder(const RegisterWorker& request) const {
   const Worker* const worker = FindWorker(request.name);
   if (worker == nullptr || request.identity == 0 || worker->identity != request.identity ||
       request.process == 0 || request.process >= worker->process) {
     return absl::OkStatus();
   }
-  return absl::AbortedError(absl::StrCat(Describe(worker->member), ": process ", request.process,
-                                         " of its folder asks for its place, ", "which process ",
-                                         worker->process,
-                                         " has; wanted a later one: it is to end"));
+  return absl::AbortedError(
+      absl::StrCat(Describe(worker->member), ": process ", request.process,
+                   " of its folder asks for its place, ", "which process ", worker->process,
+                   " has; wanted a later one: it is to end. A folder restored "
+                   "from a backup is to be set aside: start without one"));
 }
 
 // Whether there is a place for a worker of that name.

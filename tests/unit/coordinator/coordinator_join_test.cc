@@ -10,6 +10,7 @@
 namespace longwave {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -162,8 +163,10 @@ TEST_F(CoordinatorJoinTest, OfAFoldersProcessesTheLaterHasThePlaceWhicheverIsHea
   RegisterWorker third = Returning(1, 6);
   third.process = 3;
   Step(third);
+  // A folder that was restored from a backup counts like this, too, and is told what to do.
   EXPECT_THAT(Refusal(Step(second), absl::StatusCode::kAborted),
-              HasSubstr("process 2 of its folder asks for its place, which process 3 has"));
+              AllOf(HasSubstr("process 2 of its folder asks for its place, which process 3 has"),
+                    HasSubstr("restored from a backup is to be set aside: start without one")));
   // One that goes on from the record knows it too.
   coordinator_.emplace(Options(2, 1, 100), coordinator_->Export(absl::UnixEpoch()));
   Refusal(Step(second), absl::StatusCode::kAborted);
