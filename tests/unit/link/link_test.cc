@@ -203,10 +203,37 @@ TEST_F(LinkTest, AForgottenPeerCountsFromZero) {
   EXPECT_EQ(router_->counts(peer).received_by_kind[FrameKind::kPush].frames, 1u);
 }
 
+// A port that stays this test's while its router is away: a socket that does not listen has it, and
+// lets in whoever reuses addresses and names it, as routers do. Nobody is given it as any free one,
+// and who connects to it meanwhile is refused.
+class KeptPort {
+ public:
+  KeptPort() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    const int yes = 1;
+    EXPECT_EQ(setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    endpoint_ = absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port));
+  }
+  KeptPort(const KeptPort&) = delete;
+  KeptPort& operator=(const KeptPort&) = delete;
+  ~KeptPort() { close(fd_); }
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  const int fd_;
+  std::string endpoint_;
+};
+
 TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
-  auto router = Router::Bind(kAnyPort);
+  const KeptPort port;
+  const std::string endpoint = port.endpoint();
+  auto router = Router::Bind(endpoint);
   ASSERT_TRUE(router.ok()) << router.status();
-  const std::string endpoint = (*router)->endpoint();
   const auto dealer = Dealer::Connect(endpoint, {.only_while_connected = true});
   ASSERT_TRUE(dealer.ok()) << dealer.status();
   const auto send_until = [&](absl::StatusCode wanted) {
@@ -226,9 +253,11 @@ TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
     EXPECT_TRUE(absl::IsUnavailable((*dealer)->Send(Push(0, 0), RandomPayload(10, 1))));
   }
   EXPECT_EQ((*dealer)->counts().sent, sent);
+  const absl::Time give_up = absl::Now() + kWait;
   do {
     router = Router::Bind(endpoint);  // a closed socket's port is free a moment later
-  } while (absl::IsUnavailable(router.status()));
+  } while (absl::IsUnavailable(router.status()) && absl::Now() < give_up);
+  ASSERT_TRUE(router.ok()) << "not within " << kWait << ": " << router.status();
   send_until(absl::StatusCode::kOk);
   const auto first = (*router)->Receive(kWait);
   ASSERT_TRUE(first.ok() && first->has_value());
