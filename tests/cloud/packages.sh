@@ -10,9 +10,14 @@ set -euo pipefail
 folder=$1
 shift
 [ ! -e "$folder/complete" ] || exit 0
-for tool in apt-get dpkg-deb; do
+for tool in apt-get dpkg-deb flock; do
   command -v "$tool" >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
 done
+# One at a time: several build folders may want the same, and have one cache.
+mkdir -p "$(dirname "$folder")"
+exec {lock}>"$folder.lock"
+flock --timeout 300 "$lock" || { echo "skipped: somebody else has been unpacking $folder for 300 s"; exit 77; }
+[ ! -e "$folder/complete" ] || exit 0
 if ! plan=$(timeout 60 apt-get --simulate --no-install-recommends install "$@" 2>&1); then
   echo "skipped: no package $*: $(tail -n 1 <<<"$plan")"
   exit 77

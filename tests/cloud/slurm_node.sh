@@ -2,20 +2,22 @@
 # folder of the script's own, and root.
 # shellcheck shell=bash
 slurm_processes=()
+# in_background COMMAND…: $! is its process, which ends when this script does, even if that is killed and cleans nothing
+# up: all of this is root's.
+in_background() { exec setpriv --pdeathsig KILL "$@"; }
 
 # start_slurm ROOT: with what tests/cloud/packages.sh has unpacked to ROOT. Afterwards sbatch and its kin are in PATH.
 start_slurm() {
-  local root=$1 libraries node ports
+  local root=$1 libraries node ports held
   # shellcheck disable=SC2154
   node=$work/slurm
   libraries=$(echo "$root"/usr/lib/*-linux-gnu)
   export LD_LIBRARY_PATH=$libraries:$libraries/slurm-wlm PATH=$root/usr/bin:$PATH SLURM_CONF=$node/slurm.conf
   mkdir -p "$node/state" "$node/spool"
   chmod 755 "$work" "$node"
-  read -r -a ports < <(python3 -c '
-import socket
-sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-print(*[s.getsockname()[1] for s in sockets])')
+  exec {held}< <(exec python3 tests/support/held_ports.py 2)
+  slurm_processes+=($!)
+  read -r -a ports <&"$held"
   # More of everything than this machine may have, as the script asks for it; nothing of it is measured or bound.
   cat >"$SLURM_CONF" <<CONF
 ClusterName=test
@@ -49,15 +51,15 @@ CONF
   # A folder of our own: the machine's control groups are left alone.
   printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint=%s\n' "$node/cgroup" >"$node/cgroup.conf"
   (umask 077 && head -c 1024 /dev/urandom >"$node/key")
-  "$root/usr/sbin/munged" --foreground --key-file="$node/key" --socket="$node/munge" --pid-file="$node/munged.pid" \
+  in_background "$root/usr/sbin/munged" --foreground --key-file="$node/key" --socket="$node/munge" --pid-file="$node/munged.pid" \
     --log-file="$node/munged.log" --seed-file="$node/seed" >"$node/munged.out" 2>&1 &
   slurm_processes+=($!)
-  until_it_holds 20 test -S "$node/munge" || return
-  "$root/usr/sbin/slurmctld-wlm" -D -f "$SLURM_CONF" >"$node/slurmctld.log" 2>&1 &
+  until_it_holds 60 test -S "$node/munge" || { tail -n 3 "$node"/munged.*; return 1; }
+  in_background "$root/usr/sbin/slurmctld-wlm" -D -f "$SLURM_CONF" >"$node/slurmctld.log" 2>&1 &
   slurm_processes+=($!)
-  "$root/usr/sbin/slurmd-wlm" -D -f "$SLURM_CONF" -d "$root/usr/sbin/slurmstepd-wlm" >"$node/slurmd.log" 2>&1 &
+  in_background "$root/usr/sbin/slurmd-wlm" -D -f "$SLURM_CONF" -d "$root/usr/sbin/slurmstepd-wlm" >"$node/slurmd.log" 2>&1 &
   slurm_processes+=($!)
-  until_it_holds 40 node_is_idle || { tail -n 3 "$node"/*.log; return 1; }
+  until_it_holds 120 node_is_idle || { tail -n 3 "$node"/*.log; return 1; }
 }
 
 node_is_idle() { timeout 20 sinfo --noheader --format %T | grep -q idle; }

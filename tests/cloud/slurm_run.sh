@@ -20,14 +20,14 @@ stop_servers() { for server in "${servers[@]}"; do kill "$server" 2>/dev/null ||
 at_end+=(stop_servers)
 
 mkfifo "$work/real/said"
-"$programs/longwave-server" --role=coordinator --config "$work/real/config.yaml" --listen 127.0.0.1:0 --exit-when-done \
+in_background "$programs/longwave-server" --role=coordinator --config "$work/real/config.yaml" --listen 127.0.0.1:0 --exit-when-done \
   --state-dir "$work/real/coordinator" >"$work/real/said" 2>"$work/real/coordinator.log" &
 coordinator=$!
 servers+=("$coordinator")
 read -r _ address <"$work/real/said" || true
 "$programs/longwave" certificate make --authority "$work/real/coordinator/security" \
   --folder "$work/real/shard/security" --role shard/0 --dns localhost --ip 127.0.0.1 >/dev/null
-"$programs/longwave-server" --role=shard --shard=0 --config "$work/real/config.yaml" --coordinator "$address" \
+in_background "$programs/longwave-server" --role=shard --shard=0 --config "$work/real/config.yaml" --coordinator "$address" \
   --state-dir "$work/real/shard" >"$work/real/shard.log" 2>&1 &
 servers+=($!)
 (umask 077 && "$programs/longwave" token create "$address" --security "$operator" --uses 2 >"$work/real/token")
@@ -43,13 +43,14 @@ status_has() { "$programs/longwave" status "$address" --security "$operator" >"$
 log_has() { [ "$(grep -c "$2" "$work/real/job.log")" -ge "$1" ]; }
 job_is() { scontrol show job "$job" | grep -q "JobState=$1"; }
 in_time() { until_it_holds "$@" || { tail -n 20 "$work/real/status" "$work/real/job.log" "$work/slurm/slurmctld.log"; return 1; }; }
-trains() { give_the_job && in_time 60 status_has '^rounds +[1-9][0-9]' && status_has '^slurm-0 ' && status_has '^slurm-1 '; }
+trains() { give_the_job && in_time 180 status_has '^rounds +[1-9][0-9]' && status_has '^slurm-0 ' && status_has '^slurm-1 '; }
 # Slurm lets such a job wait for two minutes; whoever asks has it at once. The token's two uses are gone.
 comes_back_for_real() {
-  scontrol requeue "$job" && in_time 60 job_is PENDING &&
-    scontrol update "JobId=$job" StartTime=now && in_time 60 log_has 2 'resumed after round'
+  scontrol requeue "$job" && in_time 180 job_is PENDING &&
+    scontrol update "JobId=$job" StartTime=now && in_time 180 log_has 2 'resumed after round'
 }
-ends_with_the_run() { in_time 180 job_is COMPLETED && wait "$coordinator"; }
+coordinator_has_ended() { ! kill -0 "$coordinator" 2>/dev/null; }
+ends_with_the_run() { in_time 300 job_is COMPLETED && in_time 60 coordinator_has_ended && wait "$coordinator"; }
 
 check 'under a real Slurm every task of the job trains' trains
 # Of a job that does not there is nothing more to learn.

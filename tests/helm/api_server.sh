@@ -21,10 +21,9 @@ clean() {
   rm -rf "$work"
 }
 trap clean EXIT
-read -r client_port peer_port api_port < <(python3 -c '
-import socket
-sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-print(*[s.getsockname()[1] for s in sockets])')
+exec {held}< <(exec python3 tests/support/held_ports.py 3)
+servers+=($!)
+read -r client_port peer_port api_port <&"$held"
 
 etcd --data-dir "$work/etcd" --unsafe-no-fsync --listen-client-urls "http://127.0.0.1:$client_port" \
   --advertise-client-urls "http://127.0.0.1:$client_port" --listen-peer-urls "http://127.0.0.1:$peer_port" \

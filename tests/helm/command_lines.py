@@ -14,7 +14,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,8 @@ import urllib.request
 from schemas import yaml_to_json
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / 'tests/support'))
+import held_ports  # pylint: disable=wrong-import-position
 HELM = ROOT / '.tools/bin/helm'
 VALUES = {
     'shards.replicas': 2, 'workers.replicas': 2, 'workers.threads': 1,
@@ -31,25 +32,20 @@ VALUES = {
     'config.run.workers': 2, 'config.run.steps': 60, 'config.model.d_model': 32, 'config.model.layers': 1,
     'config.sync.inner_steps': 15, 'config.train.warmup_steps': 5, 'config.cluster.start_timeout_s': 60,
 }
-START_S, ROUND_S, END_S = 60, 120, 10
+# Far beyond what any of it takes, on a busy machine, too: only what hangs meets them.
+START_S, ROUND_S, END_S = 120, 240, 120
 
 
 class Ports:
-    """One free port of loopback for each port of each pod."""
+    """One port of loopback for each port of each pod, which nobody else gets."""
 
     def __init__(self):
-        self.of, self.sockets = {}, []
+        self.holders = {}
 
     def __call__(self, pod, port):
-        if (pod, port) not in self.of:
-            self.sockets.append(socket.create_server(('127.0.0.1', 0)))
-            self.of[pod, port] = self.sockets[-1].getsockname()[1]
-        return self.of[pod, port]
-
-    def free(self):
-        for taken in self.sockets:
-            taken.close()
-        self.sockets = []
+        if (pod, port) not in self.holders:
+            self.holders[pod, port] = held_ports.hold()
+        return self.holders[pod, port].getsockname()[1]
 
 
 def render():
@@ -150,8 +146,6 @@ def run(folder, programs):
     try:
         for pod in [*pods, operator]:
             pod.initialize()
-            pod.command(pod.spec['containers'][0])  # takes its ports
-        ports.free()
         for pod in pods:
             # The configuration names the folder that every pod has; here each has another.
             pod.spec = json.loads(json.dumps(pod.spec))
@@ -177,7 +171,11 @@ def run(folder, programs):
         for pod in reversed(pods):
             pod.process.send_signal(signal.SIGTERM)
         for pod in pods:
-            if pod.process.wait(END_S) != 0:
+            try:
+                pod.process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                raise SystemExit(f'FAIL  {pod.name} is still there {END_S} s after SIGTERM: {pod.log.read_text()[-1000:]}') from None
+            if pod.process.returncode != 0:
                 raise SystemExit(f'FAIL  {pod.name} ends with {pod.process.returncode}: {pod.log.read_text()[-1000:]}')
         print(f'ok    SIGTERM ends all {len(pods)} processes cleanly', flush=True)
     finally:

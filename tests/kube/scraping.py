@@ -3,20 +3,18 @@ reaches pods wherever the cluster is."""
 
 import base64
 import json
+import pathlib
 import shutil
-import socket
 import subprocess
+import sys
 import threading
 import urllib.parse
 import urllib.request
 
 from cluster import Failed, Namespace, Service, command, wait_until
 
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import held_ports  # pylint: disable=wrong-import-position
 
 
 class Queries:
@@ -62,14 +60,15 @@ class HostPrometheus(Queries):
             job["authorization"] = {"credentials": user["token"]}
         config = folder / "prometheus.yml"
         config.write_text(json.dumps({"scrape_configs": [job]}), encoding="utf-8")  # JSON is YAML
-        port = free_port()
+        self._held = held_ports.hold()
+        port = self._held.getsockname()[1]
         self.base = f"http://127.0.0.1:{port}"
         self.service = Service(folder / "log", "prometheus", f"--config.file={config}",
                                f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}")
         self._closing = threading.Event()
         self._finder = threading.Thread(target=self._find_targets, args=(folder, Namespace(namespace), server.netloc))
         self._finder.start()
-        wait_until("Prometheus", lambda: self.query("1"), 30)
+        wait_until("Prometheus", lambda: self.query("1"), 120)
 
     def _find_targets(self, folder, namespace, api_server):
         """Debian's Prometheus is built without Kubernetes' discovery: this thread is it."""
@@ -90,3 +89,4 @@ class HostPrometheus(Queries):
         self._closing.set()
         self._finder.join()
         self.service.close()
+        self._held.close()
