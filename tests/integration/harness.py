@@ -14,8 +14,8 @@ import time
 import unittest
 
 BIN = pathlib.Path(os.environ.get("LONGWAVE_BIN", pathlib.Path(__file__).parents[2] / "build/bin"))
-# Far beyond what anything here takes; a test that meets it has failed.
-DEADLINE_S = 60
+# Far beyond what anything here takes, on a machine with much else to do, too: a test that meets it hangs.
+DEADLINE_S = 240
 
 # A GPT that trains in moments, on few cores, with signs of life often enough not to wait for them.
 TINY = {

@@ -103,7 +103,7 @@ class BadInput(IntegrationTest):
         self.assertIn("; wanted ", errors)
 
     def test_a_run_on_gpus_where_there_are_none(self):
-        done = self.up(train__device="cuda", cluster__start_timeout_s=5)
+        done = self.up(train__device="cuda")
         if done.status == 0:
             self.skipTest("this machine has a GPU")
         self.assert_fails(done, "worker-", "train.device is cuda, got no GPU to compute on")

@@ -57,8 +57,8 @@ def samples(page):
 
 
 def total(page, name, **labels):
-    """The sum of the series of that name with these labels."""
-    return sum(value for (known, has), value in samples(page).items()
+    """The sum of the series of that name with these labels; 0 of no page."""
+    return sum(value for (known, has), value in samples(page or "").items()
                if known == name and set(labels.items()) <= has)
 
 
@@ -79,6 +79,12 @@ class Pages(IntegrationTest):
         while not condition():
             self.assertLess(time.monotonic(), end, "waited in vain")
 
+    def page(self, address):
+        """As soon as somebody answers: a process that is busy may not."""
+        got = []
+        self.await_that(lambda: got.append(scrape(address)) or got[-1] is not None)
+        return got[-1]
+
     def start_and_train(self, **settings):
         """An endless run of two shards and two workers, some rounds and a snapshot into it."""
         child = self.start_up(**{**ENDLESS, **settings})
@@ -88,7 +94,7 @@ class Pages(IntegrationTest):
         self.await_that(lambda: all(
             total(scrape(shard), "longwave_shard_snapshots_written_total", kind="model") > 0 for shard in shards))
         # The hub's first window of a worker is a second long.
-        self.await_that(lambda: "longwave_coordinator_worker_step_seconds" in scrape(targets["coordinator"]))
+        self.await_that(lambda: "longwave_coordinator_worker_step_seconds" in (scrape(targets["coordinator"]) or ""))
         return targets
 
     def test_every_row_of_the_table_is_on_the_page_of_a_live_process(self):
@@ -98,7 +104,7 @@ class Pages(IntegrationTest):
         seen = set()
         for process, address in targets.items():
             part = process.split("-")[0]
-            page = samples(scrape(address))
+            page = samples(self.page(address))
             names = {name for name, _ in page}
             for name, kind in {**rows[part], **rows["every"]}.items():
                 wanted = [f"{name}_bucket", f"{name}_sum", f"{name}_count"] if kind == "histogram" else [name]
@@ -113,7 +119,7 @@ class Pages(IntegrationTest):
                     self.assertIn(wanted, labels, name)
             known = set(rows[part]) | set(rows["every"])
             self.assertEqual({re.sub("_(bucket|sum|count)$", "", name) for name in names} - known, set())
-            self.assertEqual(scrape(address, "/healthz"), "ok\n")
+            self.await_that(lambda where=address: scrape(where, "/healthz") == "ok\n")
         self.assertEqual({name for names in rows.values() for name in names} - seen, ABSENT)
 
     def test_promtool_finds_nothing_to_say(self):
@@ -122,25 +128,27 @@ class Pages(IntegrationTest):
             self.skipTest("promtool (Debian's package prometheus) is not installed")
         targets = self.start_and_train()
         for process in ("coordinator", "shard-0", "worker-0", "worker-1"):
-            checked = subprocess.run([promtool, "check", "metrics"], input=scrape(targets[process]), text=True,
+            checked = subprocess.run([promtool, "check", "metrics"], input=self.page(targets[process]), text=True,
                                      capture_output=True, check=False)
             self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""), process)
 
     def test_they_agree_with_the_summary(self):
-        child = self.start_up(run__steps=240, sync__inner_steps=4, run__validate_every=10)
+        # Long enough that it is under way yet when everyone has said where its page is.
+        child = self.start_up(run__steps=1200, sync__inner_steps=4, run__validate_every=50)
         targets = self.targets(5)
-        # The coordinator stays for a moment when the run is over.
-        last = {}
-        finished = False
-        while not finished:
+        # The coordinator stays until `up` tells it to end: not before the end has been seen.
+        child.process.send_signal(signal.SIGSTOP)
+        last = {process: self.page(address) for process, address in targets.items()}
+
+        def is_finished():
             for process, address in targets.items():
-                last[process] = scrape(address) or last.get(process)
-            finished = total(last["coordinator"], "longwave_coordinator_phase", phase="finished") == 1
-            if child.process.poll() is not None:
-                break
+                last[process] = scrape(address) or last[process]
+            return total(last["coordinator"], "longwave_coordinator_phase", phase="finished") == 1
+
+        self.await_that(is_finished)
+        child.process.send_signal(signal.SIGCONT)
         status, output, errors = child.finish()
         self.assertEqual(status, 0, output + errors)
-        self.assertTrue(finished, "the end was not seen")
         summary = json.loads((self.root / "runs/test/summary.json").read_text(encoding="utf-8"))
         page = last["coordinator"]
         for name, labels, key in (
@@ -157,12 +165,12 @@ class Pages(IntegrationTest):
         self.assertEqual(total(page, "longwave_coordinator_departures_total"), 0)
         # Each worker's page is some moments older than its end.
         for worker in ("worker-0", "worker-1"):
-            self.assertLessEqual(total(last[worker], "longwave_worker_steps_total"), 240)
+            self.assertLessEqual(total(last[worker], "longwave_worker_steps_total"), 1200)
             self.assertGreater(total(last[worker], "longwave_worker_steps_total"), 0)
 
     def kill(self, address, *arguments):
         """The run's process with these arguments; waits until another one serves its pages."""
-        start = total(scrape(address), "process_start_time_seconds")
+        start = total(self.page(address), "process_start_time_seconds")
         command = "\0".join(arguments).encode()
         for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
             try:
@@ -179,8 +187,8 @@ class Pages(IntegrationTest):
         worker = targets["worker-0"]
         self.kill(worker, "--name", "worker-0")
         self.await_that(lambda: total(scrape(worker), "longwave_worker_steps_total") > 0)
-        page = scrape(worker)
-        steps = total(scrape(worker), "longwave_worker_steps_total")  # later, so that it is no less
+        page = self.page(worker)
+        steps = total(self.page(worker), "longwave_worker_steps_total")  # later, so that it is no less
         config = (self.root / "runs/test/config.yaml").read_text(encoding="utf-8")
         batch, context = (int(re.search(rf"^ +{key}: (\d+)", config, re.M).group(1)) for key in ("batch", "context"))
         # Tokens are shown with the state, some steps after they were counted.
@@ -202,11 +210,13 @@ class Pages(IntegrationTest):
         address = re.search("metrics http://([^/\\s]+)", coordinator.errors).group(1)
         counter = "longwave_coordinator_losses_not_finite_total"
         self.assertIn((counter, "training"), [(name, dict(labels).get("loss")) for name, labels
-                                              in samples(scrape(address))], "it is there before it counts")
+                                              in samples(self.page(address))], "it is there before it counts")
         status, _, errors = cluster.children["worker-0"].finish()
         self.assertEqual(status, 1, errors)
         self.assertIn("finite", errors)
-        page = scrape(address)
+        # Its last word may be read after it has gone.
+        self.await_that(lambda: total(scrape(address), counter, loss="training") > 0)
+        page = self.page(address)
         self.assertEqual((total(page, counter, loss="training"), total(page, counter, loss="validation")), (1, 0))
 
     def test_nothing_listens_if_told_so(self):

@@ -27,7 +27,8 @@ class Return(IntegrationTest):
         return cluster.end()
 
     def test_a_fifth_worker_joins_a_run_of_four(self):
-        cluster = self.cluster()
+        # A round waits for all who are due and for nobody else: none of them is late, however busy the machine.
+        cluster = self.cluster(sync__quorum=1, cluster__heartbeat_timeout_s=3600)
         begin = time.monotonic()
         cluster.start_worker("worker-4")
         cluster.children["worker-4"].await_line("ready ")
@@ -36,9 +37,9 @@ class Return(IntegrationTest):
         cluster.await_members(5)
         logs = self.end_equal(cluster)
         self.assertRegex(logs["worker-4"], r"caught up: at round \d+, after \d+ merged updates")
-        # The others never waited for a worker that was not ready.
+        # And no round closed without one who was due, as it would if the fifth counted for another.
         for name in ("worker-0", "worker-3"):
-            self.assertNotIn("late", logs[name])
+            self.assertNotIn("pushes were late", logs[name])
 
     def test_a_killed_worker_resumes_with_its_residual(self):
         cluster = self.cluster()
@@ -71,29 +72,24 @@ class Return(IntegrationTest):
             self.assertIn("resumed after round", logs[name])
 
     def test_a_frozen_worker_stops_nobody_and_ends_equal(self):
-        cluster = self.cluster(**QUICK_GRACE)
+        # A member it stays: it is by the grace alone that the others go on without it.
+        cluster = self.cluster(**QUICK_GRACE, cluster__heartbeat_timeout_s=3600)
         frozen, other = "worker-2", "worker-0"
         cluster.freeze(frozen)
-        begin = last = time.monotonic()
-        first = seen = cluster.worker_round(cluster.status(), other)
-        longest = 0.0
-        while seen < first + 15:
-            now_at = cluster.worker_round(cluster.status(), other)
-            now = time.monotonic()
-            if now_at > seen:
-                longest, last, seen = max(longest, now - last), now, now_at
-            self.assertLess(now - begin, 60, "the others stand still")
-        print(f"\n  the others stood still for at most {longest:.2f} s, with a grace of at most 0.5 s")
-        self.assertLess(longest, 10)  # without the grace: until the heartbeat's timeout
+        begin = time.monotonic()
+        first = cluster.worker_round(cluster.status(), other)
+        status = cluster.await_that(lambda status: cluster.worker_round(status, other) >= first + 15,
+                                    cluster.status, "the others, who stand still")
+        print(f"\n  15 rounds without it took {time.monotonic() - begin:.1f} s, with a grace of at most 0.5 s")
         cluster.thaw(frozen)
-        back = seen
+        back = cluster.worker_round(status, other)
         cluster.await_that(lambda status: cluster.worker_round(status, frozen) > back,
                            cluster.status, "the frozen worker's return")
         logs = self.end_equal(cluster)
         self.assertRegex(logs[frozen], r"caught up: at round \d+, after \d+ merged updates")
 
     def test_a_worker_that_was_lost_takes_part_again(self):
-        cluster = self.cluster(cluster__heartbeat_timeout_s=1)
+        cluster = self.cluster(cluster__heartbeat_timeout_s=5)  # who is merely slow is not lost
         cluster.freeze("worker-2")
         cluster.await_members(3)
         cluster.thaw("worker-2")

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "integration"))
-from harness import IntegrationTest, await_gone, processes_mentioning  # noqa: E402
+from harness import DEADLINE_S, IntegrationTest, await_gone, processes_mentioning  # noqa: E402
 
 CLONE_NEWNET = 0x40000000
 
@@ -132,7 +132,7 @@ class Link(IntegrationTest):
         child.process.send_signal(signal.SIGINT)
         status, _, errors = child.finish()
         self.assertEqual(status, 128 + signal.SIGINT, errors)
-        self.assertEqual(await_gone(processes_mentioning(str(self.root)), 5), [])
+        self.assertEqual(await_gone(processes_mentioning(str(self.root)), DEADLINE_S), [])
 
     def test_what_was_found_before_an_interrupt_is_written(self):
         figures = self.root / "figures.json"
