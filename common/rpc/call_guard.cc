@@ -1,9 +1,12 @@
 #include "common/rpc/call_guard.h"
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "grpcpp/support/server_interceptor.h"
 
 namespace longwave {
 namespace {
@@ -21,12 +24,47 @@ std::string ChainOf(const grpc::ServerContext& context) {
   return chain;
 }
 
+// Hears of calls where gRPC's own services do, which come by nothing else of ours.
+class Ear final : public grpc::experimental::Interceptor {
+ public:
+  Ear(std::shared_ptr<SilenceWatch> watch, const grpc::ServerContextBase* context)
+      : watch_(std::move(watch)), context_(context) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    using Hook = grpc::experimental::InterceptionHookPoints;
+    if (methods->QueryInterceptionHookPoint(Hook::POST_RECV_INITIAL_METADATA))
+      watch_->Heard(context_->peer());
+    methods->Proceed();
+  }
+
+ private:
+  const std::shared_ptr<SilenceWatch> watch_;
+  const grpc::ServerContextBase* const context_;
+};
+
+class EarFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit EarFactory(std::shared_ptr<SilenceWatch> watch) : watch_(std::move(watch)) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    return new Ear(watch_, info->server_context());
+  }
+
+ private:
+  const std::shared_ptr<SilenceWatch> watch_;
+};
+
 }  // namespace
+
+void HearCalls(std::shared_ptr<SilenceWatch> watch, grpc::ServerBuilder& builder) {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> ears;
+  ears.push_back(std::make_unique<EarFactory>(std::move(watch)));
+  builder.experimental().SetInterceptorCreators(std::move(ears));
+}
 
 absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_view call,
                               const CallRights& rights, CertificateInfo* caller) const {
   if (!is_on()) return absl::OkStatus();
-  watch_->Heard(context.peer());
   if (rights.kind == CallKind::kAnyone) return absl::OkStatus();
   CallerBook::Caller who = book_->Look(ChainOf(context), absl::Now());
   std::optional<CallRefusal> refusal = std::move(who.refusal);
@@ -51,7 +89,7 @@ absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_vi
 void CallGuard::Note(const grpc::ServerContext& context, Refusal reason,
                      absl::string_view sentence) const {
   if (refusals_ == nullptr) return;
-  refusals_->Note(reason, sentence, context.peer());
+  refusals_->Note(reason, sentence, PeerOfGrpc(context.peer()));
 }
 
 }  // namespace longwave

@@ -20,6 +20,10 @@
 
 namespace longwave {
 
+// Private to this folder. Has the watch hear of every call to a server, also of those of gRPC's own
+// services (health, reflection).
+void HearCalls(std::shared_ptr<SilenceWatch> watch, grpc::ServerBuilder& builder);
+
 // Private to this folder: who is calling, and whether he may. A guard without a book lets
 // everybody do everything. Thread-safe; copies share the book.
 class CallGuard {
@@ -35,9 +39,13 @@ class CallGuard {
 
   void SetAdmit(Admit admit) { admit_ = std::move(admit); }
   bool is_on() const { return book_ != nullptr; }
-  // From now on connections to this port that make no call are counted.
-  void WatchPort(uint16_t port) const {
-    if (watch_ != nullptr) watch_->Begin(port);
+  // From now on connections to this address that make no call are counted.
+  void WatchAddress(ListenAddress local) const {
+    if (watch_ != nullptr) watch_->Begin(std::move(local));
+  }
+  // Has the server tell of every call there is.
+  void HearCalls(grpc::ServerBuilder& builder) const {
+    if (watch_ != nullptr) longwave::HearCalls(watch_, builder);
   }
 
   // OK, and the caller's certificate if it is wanted; or why not, noted already.

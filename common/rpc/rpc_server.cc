@@ -48,7 +48,10 @@ class GrpcServer final : public RpcServer {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(address, ServerCredentials(options.credentials), &port);
-    if (!options.credentials.empty()) BoundStrangers(options, builder);
+    if (!options.credentials.empty()) {
+      BoundStrangers(options, builder);
+      guard.HearCalls(builder);
+    }
     // With it, two processes could listen on one port, each getting some of the calls.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMessageBytesMax);
@@ -64,7 +67,7 @@ class GrpcServer final : public RpcServer {
       return absl::UnavailableError(
           absl::StrCat("cannot listen on ", address, ": gRPC could not open the port"));
     }
-    guard.WatchPort(static_cast<uint16_t>(port));
+    guard.WatchAddress({HostsOf(address), static_cast<uint16_t>(port)});
     return std::unique_ptr<RpcServer>(new GrpcServer(
         absl::StrCat(host, ":", port), std::move(service), std::move(probe), std::move(server)));
   }

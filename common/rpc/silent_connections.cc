@@ -1,12 +1,16 @@
 #include "common/rpc/silent_connections.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -66,16 +70,23 @@ void SilentConnections::Heard(const std::string& peer, absl::Time now) {
 }
 
 std::vector<std::string> SilentConnections::Look(const std::vector<std::string>& connected,
-                                                 absl::Time now) {
+                                                 absl::Time asked, absl::Time now) {
   std::vector<std::string> silent;
+  const auto count = [&silent](const std::string& peer, Connection& connection) {
+    if (connection.heard || std::exchange(connection.counted, true)) return;
+    silent.push_back(peer);
+  };
   for (const std::string& peer : connected) {
     const auto [found, is_new] = connections_.try_emplace(peer);
     Connection& connection = found->second;
     connection.there = true;
+    connection.last = asked;
     if (is_new) connection.since = now;
-    if (connection.heard || connection.counted || now - connection.since < kSilenceMax) continue;
-    connection.counted = true;
-    silent.push_back(peer);
+    if (asked - connection.since >= kSilenceMax) count(peer, connection);
+  }
+  for (auto& [peer, connection] : connections_) {
+    if (!connection.there && connection.last - connection.since >= kSeenMin)
+      count(peer, connection);
   }
   // Somebody who was heard a moment ago may have come after the list was made.
   std::erase_if(connections_, [now](const auto& entry) {
@@ -89,10 +100,40 @@ std::vector<std::string> SilentConnections::Look(const std::vector<std::string>&
 std::string PeerOfGrpc(std::string_view peer) {
   absl::string_view rest(peer.data(), peer.size());
   if (!absl::ConsumePrefix(&rest, "ipv4:")) absl::ConsumePrefix(&rest, "ipv6:");
-  return absl::StrReplaceAll(rest, {{"%5B", "["}, {"%5D", "]"}});
+  std::string text = absl::StrReplaceAll(rest, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+  const size_t scope = text.find('%'), end = text.rfind(']');
+  if (scope < end && end != std::string::npos) text.erase(scope, end - scope);
+  return text;
 }
 
-std::vector<std::string> PeersAt(uint16_t port, std::string_view table) {
+std::set<std::string> HostsOf(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  const bool is_bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string name = is_bracketed ? host.substr(1, host.size() - 2) : host;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  std::set<std::string> hosts;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    char text[INET6_ADDRSTRLEN];
+    if (one->ai_family == AF_INET6) {
+      const in6_addr& wide = reinterpret_cast<const sockaddr_in6*>(one->ai_addr)->sin6_addr;
+      if (IN6_IS_ADDR_UNSPECIFIED(&wide)) return {};
+      inet_ntop(AF_INET6, &wide, text, sizeof text);
+      hosts.insert(absl::StrCat("[", text, "]"));
+    } else if (one->ai_family == AF_INET) {
+      const in_addr& narrow = reinterpret_cast<const sockaddr_in*>(one->ai_addr)->sin_addr;
+      if (narrow.s_addr == htonl(INADDR_ANY)) return {};
+      inet_ntop(AF_INET, &narrow, text, sizeof text);
+      hosts.insert(text);
+    }
+  }
+  return hosts;
+}
+
+std::vector<std::string> PeersAt(const ListenAddress& local, std::string_view table) {
   std::vector<std::string> peers;
   const absl::string_view lines(table.data(), table.size());
   for (const absl::string_view line : absl::StrSplit(lines, '\n')) {
@@ -100,8 +141,10 @@ std::vector<std::string> PeersAt(uint16_t port, std::string_view table) {
     const std::vector<absl::string_view> fields =
         absl::StrSplit(absl::StripAsciiWhitespace(line), ' ', absl::SkipEmpty());
     if (fields.size() < 4 || fields[3] != kEstablished) continue;
-    const std::optional<Address> local = ReadAddress(fields[1]), remote = ReadAddress(fields[2]);
-    if (!local || !remote || local->port != port) continue;
+    const std::optional<Address> own = ReadAddress(fields[1]), remote = ReadAddress(fields[2]);
+    if (!own || !remote || own->port != local.port) continue;
+    // Another process may listen on the same port of another address.
+    if (!local.hosts.empty() && !local.hosts.contains(own->host)) continue;
     peers.push_back(absl::StrCat(remote->host, ":", remote->port));
   }
   return peers;
@@ -112,8 +155,9 @@ SilenceWatch::~SilenceWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void SilenceWatch::Begin(uint16_t port) {
-  thread_ = std::jthread([this, port](std::stop_token stop) { Watch(std::move(stop), port); });
+void SilenceWatch::Begin(ListenAddress local) {
+  thread_ = std::jthread(
+      [this, local = std::move(local)](std::stop_token stop) { Watch(std::move(stop), local); });
 }
 
 void SilenceWatch::Heard(const std::string& grpc_peer) {
@@ -121,22 +165,34 @@ void SilenceWatch::Heard(const std::string& grpc_peer) {
   connections_.Heard(PeerOfGrpc(grpc_peer), MonotonicNow());
 }
 
-void SilenceWatch::Watch(std::stop_token stop, uint16_t port) {
-  std::unique_lock lock(mutex_);
+void SilenceWatch::Look(const std::vector<std::string>& connected, absl::Time asked,
+                        absl::Time now) {
+  std::vector<std::string> silent;
+  {
+    const std::lock_guard lock(mutex_);
+    silent = connections_.Look(connected, asked, now);
+  }
+  // Without the lock, which every call takes: a log may be slow.
+  if (refusals_ == nullptr) return;
+  for (const std::string& peer : silent) {
+    refusals_->Note(Refusal::kHalfOpen,
+                    "a connection to the control port that has stood for some seconds and made no "
+                    "call",
+                    peer);
+  }
+}
+
+void SilenceWatch::Watch(std::stop_token stop, const ListenAddress& local) {
   while (!stop.stop_requested()) {
-    wake_.wait_for(lock, stop, kLookInterval, [] { return false; });
-    lock.unlock();
-    std::vector<std::string> connected = PeersAt(port, Text("/proc/net/tcp"));
-    for (std::string& peer : PeersAt(port, Text("/proc/net/tcp6")))
-      connected.push_back(std::move(peer));
-    lock.lock();
-    for (const std::string& peer : connections_.Look(connected, MonotonicNow())) {
-      refusals_->Note(
-          Refusal::kHalfOpen,
-          "a connection to the control port that has stood for some seconds and made no "
-          "call",
-          peer);
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, stop, kLookInterval, [] { return false; });
     }
+    const absl::Time asked = MonotonicNow();
+    std::vector<std::string> connected = PeersAt(local, Text("/proc/net/tcp"));
+    for (std::string& peer : PeersAt(local, Text("/proc/net/tcp6")))
+      connected.push_back(std::move(peer));
+    Look(connected, asked, MonotonicNow());
   }
 }
 

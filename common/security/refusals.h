@@ -50,7 +50,7 @@ class Refusals {
     return counts_[static_cast<size_t>(refusal)].fetch_add(1, std::memory_order_relaxed) + 1;
   }
   // Counts it, and writes a line for the log the first, second, fourth, eighth … time; and each
-  // time that MayName says so. from: "ipv4:10.1.2.3:4567", as gRPC says it; "": nobody knows.
+  // time that MayName says so. from: "10.1.2.3:4567", "[::1]:4567"; "": nobody knows.
   void Note(Refusal refusal, absl::string_view sentence, const std::string& from = "");
   // Raises the count to what somebody else has counted. Whether it grew past a power of two.
   bool RaiseTo(Refusal refusal, uint64_t count);

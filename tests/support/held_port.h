@@ -17,7 +17,7 @@ namespace longwave {
 // connects is refused, until a server of the test's listens on it, and again between two of those.
 class HeldPort {
  public:
-  explicit HeldPort(bool listens) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit HeldPort(bool listens) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

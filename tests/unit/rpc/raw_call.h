@@ -2,6 +2,7 @@
 #define LONGWAVE_TESTS_UNIT_RPC_RAW_CALL_H_
 
 // gRPC as a stranger speaks it: a method's name and bytes.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,9 @@
 namespace longwave {
 
 // The bytes that `method` answers to the bytes `request`.
-inline std::string CallRaw(const std::string& address, const std::string& method,
+inline std::string CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                            const std::string& request) {
-  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
   const auto call = stub.PrepareCall(&context, method, &queue);
@@ -43,6 +44,11 @@ inline std::string CallRaw(const std::string& address, const std::string& method
     }
   }
   return bytes;
+}
+
+inline std::string CallRaw(const std::string& address, const std::string& method,
+                           const std::string& request) {
+  return CallRaw(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()), method, request);
 }
 
 // What a probe of `service` hears from the health service there: 1 serving, 2 not; 0 no answer.

@@ -215,17 +215,22 @@ TEST_F(CoordinatorRpc, PortInUseIsUnavailableAndSaysSo) {
                          ": the port is in use (wanted a free one; port 0 picks one)"));
 }
 
-TEST_F(CoordinatorRpc, PortIsFreeAgainAfterShutdown) {
-  const std::string address = server_->address();
-  ASSERT_TRUE(client_->GetStatus(0).ok());
-  server_.reset();
-  const auto second = RpcServer::Start(address, &handler_);
+TEST(RpcServer, ItsPortIsFreeAgainAfterShutdown) {
+  const HeldPort port(/*listens=*/false);
+  FakeCoordinator handler;
+  auto first = RpcServer::Start(port.address(), &handler);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto client = CoordinatorClient::Connect(port.address(), kWait);
+  ASSERT_TRUE(client->GetStatus(0).ok());
+  EXPECT_FALSE(RpcServer::Start(port.address(), &handler).ok()) << "not while it is used";
+  first->reset();
+  const auto second = RpcServer::Start(port.address(), &handler);
   ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ((*second)->address(), address);
+  EXPECT_EQ((*second)->address(), port.address());
   // The client finds the new server by itself; the attempts pace themselves.
   const absl::Time deadline = absl::Now() + kWait;
-  absl::Status status = client_->GetStatus(0).status();
-  while (!status.ok() && absl::Now() < deadline) status = client_->GetStatus(0).status();
+  absl::Status status = client->GetStatus(0).status();
+  while (!status.ok() && absl::Now() < deadline) status = client->GetStatus(0).status();
   EXPECT_TRUE(status.ok()) << status;
 }
 
@@ -250,11 +255,11 @@ TEST(CoordinatorClient, NobodyListeningIsUnavailable) {
 
 // Not by luck, when gRPC looks at its connections every five seconds.
 TEST(CoordinatorClient, AServerThatComesLateIsReachedByTheNextCalls) {
+  const HeldPort port(/*listens=*/false);
   FakeCoordinator handler;
-  auto first = RpcServer::Start(kAnyPort, &handler);
+  auto first = RpcServer::Start(port.address(), &handler);
   ASSERT_TRUE(first.ok()) << first.status();
-  const std::string address = (*first)->address();
-  const auto client = CoordinatorClient::Connect(address, kWait);
+  const auto client = CoordinatorClient::Connect(port.address(), kWait);
   ASSERT_TRUE(client->GetStatus(0).ok());
   for (int times = 0; times < 3; ++times) {
     (*first)->Shutdown();
@@ -262,7 +267,7 @@ TEST(CoordinatorClient, AServerThatComesLateIsReachedByTheNextCalls) {
     while (client->GetStatus(0).ok()) {
     }
     EXPECT_EQ(client->GetStatus(0).status().code(), absl::StatusCode::kUnavailable);
-    first = RpcServer::Start(address, &handler);
+    first = RpcServer::Start(port.address(), &handler);
     ASSERT_TRUE(first.ok()) << first.status();
     int calls = 1;
     while (!client->GetStatus(0).ok() && calls < 10) ++calls;

@@ -41,13 +41,13 @@ TEST(Refusals, AFloodDoesNotFillTheLog) {
 // What the count alone would keep quiet until it has doubled.
 TEST(Refusals, ANewPeerIsNamedHoweverManyWereRefusedBefore) {
   Refusals refusals;
-  for (int i = 0; i < 1025; ++i) refusals.Note(Refusal::kToken, "guesses", "ipv4:10.0.0.1:77");
+  for (int i = 0; i < 1025; ++i) refusals.Note(Refusal::kToken, "guesses", "10.0.0.1:77");
   testing::internal::CaptureStderr();
-  refusals.Note(Refusal::kToken, "guesses", "ipv4:10.0.0.1:78");
-  refusals.Note(Refusal::kToken, "guesses", "ipv4:10.0.0.2:79");
-  refusals.Note(Refusal::kToken, "guesses", "ipv4:10.0.0.2:80");
+  refusals.Note(Refusal::kToken, "guesses", "10.0.0.1:78");
+  refusals.Note(Refusal::kToken, "guesses", "10.0.0.2:79");
+  refusals.Note(Refusal::kToken, "guesses", "10.0.0.2:80");
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("refused (token, 1027 so far): guesses, from ipv4:10.0.0.2:79"), log.npos)
+  EXPECT_NE(log.find("refused (token, 1027 so far): guesses, from 10.0.0.2:79"), log.npos)
       << log;
   EXPECT_EQ(log.find("10.0.0.1"), log.npos) << log;
   EXPECT_EQ(log.find("1028 so far"), log.npos) << log;
