@@ -131,7 +131,9 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
     SettleLoss(header.segment, header.round);
     round.accepted[header.worker] = crc;
   }
-  if (!round.merged) return;
+  // After a lost folder the round may be another one of that number, closed without a word while
+  // the log was read: the update that follows a late answer says so.
+  if (!round.merged || segment.lost_folder) return;
   const bool counted = round.contributors.contains(header.worker);
   if (accepted != counted) {
     Violate(absl::StrCat(Which(header.worker, header.round, header.segment), " is answered ",
