@@ -112,8 +112,9 @@ absl::StatusOr<AdmissionBook> ReadBook(const std::string& file) {
 absl::StatusOr<std::unique_ptr<Admission>> Admission::Open(const Options& given) {
   Options options = given;
   if (options.authority.empty()) options.authority = options.credentials;
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<FollowedAuthority> authority,
-                            FollowedAuthority::Open(options.authority, options.credentials));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      std::unique_ptr<FollowedAuthority> authority,
+      FollowedAuthority::Open(options.authority, options.credentials, options.clock));
   LONGWAVE_ASSIGN_OR_RETURN(AdmissionBook book, ReadBook(options.book_file));
   std::unique_ptr<Admission> admission(
       new Admission(options, std::move(authority), std::move(book)));
@@ -319,8 +320,10 @@ std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) {
     for (const Identity& identity : caller.identities) {
       if (identity.role == Role::kWorker) workers.push_back(identity.worker);
     }
-    if (shared_.size() >= kSharedCertificatesMax) shared_.clear();
-    if (workers.size() > 1) shared_[caller.fingerprint] = std::move(workers);
+    if (workers.size() > 1) {
+      if (shared_.size() >= kSharedCertificatesMax) shared_.clear();
+      shared_[caller.fingerprint] = std::move(workers);
+    }
   }
   std::optional<CallRefusal> refusal = RefuseIfExpelled(
       caller.identities, [this](const std::string& name) { return book_.IsExpelled(name); });

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/random_word.h"
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
@@ -34,6 +35,7 @@ class Admission {
     std::string authority;    // folder of ca.crt and ca.key
     std::string book_file;    // empty: tokens last as long as this process
     std::string address;      // that the coordinator listens on, for its certificate
+    FollowedAuthority::Clock clock = MonotonicNow;  // by which its files are looked at
   };
   // Makes what is not there: the authority, unless ca.crt is there without ca.key; with it the
   // coordinator's own certificate, and an operator's in <credentials>/operator. FailedPrecondition:

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 
@@ -16,8 +15,8 @@ constexpr absl::Duration kLookInterval = absl::Seconds(1);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FollowedAuthority>> FollowedAuthority::Open(
-    const std::string& folder, const std::string& credentials) {
-  std::unique_ptr<FollowedAuthority> followed(new FollowedAuthority(folder));
+    const std::string& folder, const std::string& credentials, Clock clock) {
+  std::unique_ptr<FollowedAuthority> followed(new FollowedAuthority(folder, std::move(clock)));
   const bool has_key = FileIsThere(FileIn(folder, kAuthorityKeyFile));
   if (has_key || !(FileIsThere(FileIn(folder, kAuthorityFile)) ||
                    FileIsThere(FileIn(credentials, kAuthorityFile)))) {
@@ -39,7 +38,7 @@ std::shared_ptr<const Authority> FollowedAuthority::Get() {
 }
 
 void FollowedAuthority::Follow() {
-  const absl::Time now = MonotonicNow();
+  const absl::Time now = clock_();
   if (now - looked_ < kLookInterval) return;
   looked_ = now;
   const Stamps stamps = Look();

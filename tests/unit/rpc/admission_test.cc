@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/config/config.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
@@ -41,7 +42,8 @@ class AdmissionTest : public ::testing::Test {
     auto opened = Admission::Open({.config = config_,
                                    .credentials = folder(),
                                    .book_file = book_file(),
-                                   .address = "127.0.0.1:7070"});
+                                   .address = "127.0.0.1:7070",
+                                   .clock = [this] { return MonotonicNow() + later_; }});
     if (opened.ok()) admission_ = *std::move(opened);
     return opened.status();
   }
@@ -92,6 +94,7 @@ class AdmissionTest : public ::testing::Test {
   std::string book_file() const { return folder_.path() + "/admission"; }
 
   RunConfig config_;
+  absl::Duration later_;  // than it is
   TemporaryFolder folder_;
   std::unique_ptr<Admission> admission_;
 };
@@ -180,6 +183,23 @@ TEST_F(AdmissionTest, ACertificateOfSeveralIsRefusedWholeOnceOneIsExpelledAndTha
   ASSERT_TRUE(admission_->Expel("w1", true).ok());
   ASSERT_TRUE(admission_->Expel("w0", true).ok());
   EXPECT_FALSE(admission_->Admit(shared.certificate).has_value());
+}
+
+// What is shown of many does not put by what was shown of several workers.
+TEST_F(AdmissionTest, CertificatesOfOneWorkerDoNotHaveSharedOnesForgotten) {
+  Open();
+  uint32_t made = 0;
+  const auto show = [&](const std::vector<Identity>& identities) {
+    const CertificateInfo shown{.identities = identities,
+                                .fingerprint = Sha256(absl::StrCat("certificate ", ++made))};
+    EXPECT_FALSE(admission_->Admit(shown).has_value());
+  };
+  constexpr int kAsManyAsAreKept = 1024;
+  for (int i = 0; i < kAsManyAsAreKept; ++i) show({WorkerIdentity("w0"), WorkerIdentity("w1")});
+  show({WorkerIdentity("w2"), OperatorIdentity()});
+  const absl::Status warned = admission_->Expel("w0", false).status();
+  EXPECT_EQ(warned.code(), absl::StatusCode::kFailedPrecondition) << warned;
+  EXPECT_THAT(std::string(warned.message()), HasSubstr("names w1 too"));
 }
 
 TEST_F(AdmissionTest, ARenewalIsForTheCallersKeyAndKeepsItsHosts) {
@@ -302,11 +322,13 @@ TEST_F(AdmissionTest, FilesThatAreHalfExchangedLeaveTheAuthorityThatIsKnown) {
   Open();
   const std::string known = admission_->GetAuthority().value();
   const std::string key = ReadTextFile(folder() + "/ca.key").value();
-  absl::SleepFor(absl::Milliseconds(1100));
   Write("ca.key", key.substr(0, key.size() / 2));
+  later_ += absl::Seconds(2);  // the files are looked at again
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(admission_->GetAuthority().value(), known);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("cannot be used"));
   std::filesystem::remove(folder() + "/ca.key");
-  absl::SleepFor(absl::Milliseconds(1100));
+  later_ += absl::Seconds(2);
   EXPECT_EQ(admission_->GetAuthority().value(), known);
 }
 

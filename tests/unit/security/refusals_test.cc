@@ -47,8 +47,7 @@ TEST(Refusals, ANewPeerIsNamedHoweverManyWereRefusedBefore) {
   refusals.Note(Refusal::kToken, "guesses", "10.0.0.2:79");
   refusals.Note(Refusal::kToken, "guesses", "10.0.0.2:80");
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("refused (token, 1027 so far): guesses, from 10.0.0.2:79"), log.npos)
-      << log;
+  EXPECT_NE(log.find("refused (token, 1027 so far): guesses, from 10.0.0.2:79"), log.npos) << log;
   EXPECT_EQ(log.find("10.0.0.1"), log.npos) << log;
   EXPECT_EQ(log.find("1028 so far"), log.npos) << log;
 }
