@@ -131,9 +131,9 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
     SettleLoss(header.segment, header.round);
     round.accepted[header.worker] = crc;
   }
-  // After a lost folder the round may be another one of that number, of whose update nobody was told
-  // since the log's sync failed with it, and which was read from there again all the same. What
-  // follows a late answer tells it.
+  // After a lost folder the round may be another one of that number, of whose update nobody was
+  // told since the log's sync failed with it, and which was read from there again all the same.
+  // What follows a late answer tells it.
   if (!round.merged || segment.lost_folder) return;
   const bool counted = round.contributors.contains(header.worker);
   if (accepted != counted) {

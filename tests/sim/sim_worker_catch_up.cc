@@ -121,7 +121,8 @@ void SimWorker::TakeFetched(const FetchEvent& event) {
     last_news_ = now();
   } else {
     const uint32_t segment = std::get<UpToDate>(event).segment;
-    if (segment < heard_.size()) heard_[segment] = true;
+    // The end of an earlier fetch, not of the one that a repair waits for.
+    if (segment < heard_.size() && !anew_.contains(segment)) heard_[segment] = true;
   }
   if (stage_ == Stage::kRepairing && HeardAll()) return Repaired();
   if (stage_ == Stage::kHearing && HeardAll()) return Heard();
