@@ -48,6 +48,9 @@ class SimWorker final : public Process, public FrameTaker {
 
   std::string Describe() const;
 
+  // At the end of a run that is finished: what it has done is right, and was not only said to be.
+  void CheckEnd() const;
+
   // Rounds of the segment that are in its replica; nothing: it has none yet.
   std::optional<uint32_t> rounds_of(uint32_t segment) const;
   // It trains, so that a shard that has lost a segment can have it from here.
@@ -116,6 +119,7 @@ class SimWorker final : public Process, public FrameTaker {
   void Repaired();
   bool IsToldToRepairLast() const;
   void ReportLastAgain();
+  void ReportEndIfCaughtUp();
   // Repairs of the last round, and then the final report.
   void Conclude();
   void NextRound();
@@ -169,7 +173,9 @@ class SimWorker final : public Process, public FrameTaker {
   std::optional<longwave::Repair> repair_;
   std::vector<uint32_t> repaired_before_;  // by segment: rounds before need no repair any more
 
-  uint32_t round_ = 0;                     // the one that is trained or synced, or would be next
+  uint32_t round_ = 0;     // the one that is trained or synced, or would be next
+  uint32_t reported_ = 0;  // the round after the last one that it has reported
+  bool has_trained_ = false;
   std::vector<bool> heard_;                // by segment: it is up to date
   std::set<uint32_t> anew_;                // being repaired, and nothing has come yet
   std::vector<SegmentPush> posted_again_;  // what an earlier process encoded

@@ -16,6 +16,7 @@ constexpr uint64_t kSignalMax = 8;
 void SimWorker::NextRound() {
   if (round_ >= env_.settings->rounds) return Conclude();
   stage_ = Stage::kComputing;
+  has_trained_ = true;
   SetReadyRound(round_);
   absl::Duration time = env_.settings->round_computation[place_] * (0.9 + 0.2 * rng_.Uniform());
   if (scheduler_->now() < slow_until_) time *= slowness_;
@@ -200,7 +201,7 @@ void SimWorker::EndRound() {
   report.segment_hashes = *hashes;
   report.tokens = round_ + 1;
   unanswered_.push_back(std::move(report));
-  ++round_;
+  reported_ = ++round_;
   BeatNow();
 }
 
@@ -253,9 +254,26 @@ void SimWorker::ReportLastAgain() {
   env_.probes->Hit(Probe::kLastRoundRepaired);
 }
 
+// As Trainer::ReportEndIfCaughtUp.
+void SimWorker::ReportEndIfCaughtUp() {
+  const uint32_t rounds = env_.settings->rounds;
+  if (reported_ == rounds || !has_trained_ || first_round() >= rounds) return;
+  const auto hashes = pipeline_->Hashes();
+  if (!hashes.ok()) return Die(hashes.status(), "hashes the replica that it has caught up with");
+  RoundReport report;
+  report.round = rounds - 1;
+  report.step = rounds;
+  report.train_loss = 1;
+  report.segment_hashes = *hashes;
+  report.tokens = rounds;
+  unanswered_.push_back(std::move(report));
+  reported_ = rounds;
+}
+
 void SimWorker::Conclude() {
   stage_ = Stage::kDone;
   final_.reset();
+  ReportEndIfCaughtUp();
   if (IsToldToRepairLast()) {
     if (Repair()) return Pump();
     ReportLastAgain();
@@ -273,6 +291,12 @@ void SimWorker::CheckReplica() {
     if (damaged_.contains(s)) continue;
     env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));
   }
+}
+
+void SimWorker::CheckEnd() const {
+  if (!up() || stage_ != Stage::kDone) return;
+  for (uint32_t s = 0; s < env_.layout->segments().size(); ++s)
+    env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));
 }
 
 void SimWorker::CheckResidual() {

@@ -287,6 +287,7 @@ class World {
                                              settings_.rounds));
       }
     }
+    for (const auto& worker : workers_) worker->CheckEnd();
   }
 
   std::string Describe() const {

@@ -173,6 +173,7 @@ void Trainer::GoTo(uint32_t round) {
 
 absl::StatusOr<bool> Trainer::TrainRound(uint32_t round) {
   parts_.host->SetReadyRound(round);
+  has_trained_ = true;
   for (uint32_t fragment = 0; fragment < plan_.fragment_count(); ++fragment) {
     const SyncPoint point = plan_.At(round, fragment);
     LONGWAVE_RETURN_IF_ERROR(SyncFragment(point));
@@ -294,7 +295,24 @@ absl::Status Trainer::EndRound(uint32_t round) {
   report.seconds_computing = state_.seconds_computing;
   report.seconds_syncing = state_.seconds_syncing;
   parts_.host->Report(std::move(report));
+  reported_ = uint64_t{round} + 1;
   return validated;
+}
+
+absl::Status Trainer::ReportEndIfCaughtUp() {
+  if (reported_ == rounds_ || !has_trained_ || parts_.host->first_round() >= rounds_)
+    return absl::OkStatus();
+  RoundReport report{.round = static_cast<uint32_t>(rounds_ - 1),
+                     .step = state_.step,
+                     .train_loss = state_.train_loss,
+                     .tokens = state_.tokens,
+                     .bytes = state_.bytes,
+                     .seconds_computing = state_.seconds_computing,
+                     .seconds_syncing = state_.seconds_syncing};
+  LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
+  parts_.host->Report(std::move(report));
+  reported_ = rounds_;
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::ForwardBackward() {
@@ -380,6 +398,7 @@ absl::StatusOr<double> Trainer::ValidationLoss() {
 }
 
 absl::StatusOr<FinalReport> Trainer::Conclude() {
+  LONGWAVE_RETURN_IF_ERROR(ReportEndIfCaughtUp());
   for (;;) {
     LONGWAVE_RETURN_IF_ERROR(RepairLast());
     LONGWAVE_ASSIGN_OR_RETURN(FinalReport report, Finish());

@@ -59,8 +59,9 @@ struct TrainerParts {
 //
 // It begins with round 0, or catches up first (see CatchUp): who joins late, and who comes back
 // with a checkpoint. A worker that finds the run ahead of it, because it was away, leaves the
-// rounds in between out. Data and schedule follow the step, which is that of the round everywhere;
-// what it had learnt and could not push is in the residual.
+// rounds in between out; of the last one it reports the hashes all the same. Data and schedule
+// follow the step, which is that of the round everywhere; what it had learnt and could not push is
+// in the residual.
 //
 // What it computes depends on configuration, worker index, what the shards merge and which rounds
 // it takes part in, not on time.
@@ -100,6 +101,9 @@ class Trainer {
   void TellState();
   absl::Status KeepCheckpoint(uint32_t round, uint32_t fragment,
                               std::span<const SegmentPush> pushes);
+  // Where the others closed the last rounds without it: the hashes of the replica with which it has
+  // caught up. It is compared like theirs, and may be what the weights are written from.
+  absl::Status ReportEndIfCaughtUp();
   // The round to go on with, once the replica is at the present.
   absl::StatusOr<uint32_t> CatchUpWith(const std::optional<WorkerFolder::Found>& found);
   absl::Status RepairIfTold(uint32_t next);
@@ -131,6 +135,8 @@ class Trainer {
   double learning_rate_ = 0;               // of the last step
   double round_loss_sum_ = 0;              // over the steps of the round that is trained
   RoundReport round_end_;                  // of the last round of which all steps are done
+  uint64_t reported_ = 0;                  // the round after the last one that was reported
+  bool has_trained_ = false;               // this process
   std::optional<double> validation_loss_;  // of the last validation
   std::optional<uint32_t> validated_round_;
 };

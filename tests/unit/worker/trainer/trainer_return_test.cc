@@ -254,6 +254,28 @@ TEST_F(TrainerReturnTest, WhoWasAwayLeavesOutWhatTheOthersHaveClosed) {
   EXPECT_EQ(sleeper.host.reports[0].segment_hashes, other.host.reports[0].segment_hashes);
 }
 
+// A difference that its replica has is found by nobody else, and it may have to write the weights.
+TEST_F(TrainerReturnTest, WhoHasCaughtUpWithTheEndReportsItsHashes) {
+  Life other, sleeper;
+  Live(other);
+  shards_.on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
+    return Settled{.round = push.round,
+                   .segment = push.segment,
+                   .merged = shards_.logs[push.segment][push.round],
+                   .fate = Fate::kLate};
+  };
+  Live(sleeper);
+  ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
+  ASSERT_THAT(sleeper.rounds(), ElementsAre(0, 4));
+  EXPECT_EQ(sleeper.replica.batches.size(), 4u);
+  const RoundReport& end = sleeper.host.reports.back();
+  EXPECT_EQ(end.segment_hashes, other.host.reports.back().segment_hashes);
+  EXPECT_EQ(end.step, 18u);
+  EXPECT_EQ(end.tokens, 4u * 12);
+  EXPECT_EQ(end.train_loss, sleeper.host.reports.front().train_loss);
+  EXPECT_FALSE(end.again);
+}
+
 TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
   Life other, sleeper;
   Live(other);
