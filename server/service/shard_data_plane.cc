@@ -326,8 +326,7 @@ void ShardDataPlane::AskHello(Worker& worker, const PeerFrame& frame) {
   ask.epoch = membership_.epoch;
   ask.worker = index;
   ask.segment = kNoSegment;
-  if (const absl::Status sent = router_->Send(frame.peer, ask, Buffer()); !sent.ok())
-    NoteUnsent(index, ask, sent);
+  Answer(frame.peer, ask, "");
 }
 
 void ShardDataPlane::AnswerHello(const PeerFrame& frame) {

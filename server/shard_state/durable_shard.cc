@@ -196,7 +196,8 @@ void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
                         first_segment_, first_segment_ + segment_count_ - 1));
   }
   if (!aggregator_->IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
-  if (HearForRestore(header)) return PursueRestores(now);  // asked again later
+  // It is of no epoch, and may be a copy that is as old as a push can be; it comes again.
+  if (RestoreOf(header) != nullptr) return PursueRestores(now);
   Emit(AnswerFetch{header});
 }
 

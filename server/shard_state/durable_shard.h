@@ -210,8 +210,8 @@ class DurableShard {
   void ReopenLater(bool again, absl::Time now);
   // Of a member's frame for a segment that is restored; null: it is none.
   ReplicaRestore* RestoreOf(const FrameHeader& header);
-  // A question of this process's time says where its sender stands. True: it was for a restore.
-  bool HearForRestore(const FrameHeader& question);
+  // A pull of this process's time says where its sender stands. True: it was for a restore.
+  bool HearForRestore(const FrameHeader& pull);
   void PursueRestores(absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                      std::optional<SnapshotAsks::Held> model);

@@ -208,10 +208,10 @@ ReplicaRestore* DurableShard::RestoreOf(const FrameHeader& header) {
   return &restore->second;
 }
 
-bool DurableShard::HearForRestore(const FrameHeader& question) {
-  ReplicaRestore* const restore = RestoreOf(question);
+bool DurableShard::HearForRestore(const FrameHeader& pull) {
+  ReplicaRestore* const restore = RestoreOf(pull);
   if (restore == nullptr) return false;
-  if (question.epoch >= first_epoch_) restore->Heard(question.worker, question.round);
+  if (pull.epoch >= first_epoch_) restore->Heard(pull.worker, pull.round);
   return true;
 }
 

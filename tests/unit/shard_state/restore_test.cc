@@ -218,14 +218,17 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
   }
 }
 
-// After a cut all members have been lost and join again: they fetch, and push nothing.
-TEST(DurableShardRestore, MembersThatAllJoinAgainAreHeardByWhatTheyFetch) {
+// After a cut all members have been lost and join again: they fetch, and push nothing. Where they
+// stand they say when they are asked.
+TEST(DurableShardRestore, MembersThatAllJoinAgainAreAskedWhereTheyStand) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
-  const auto first = disk.Do({TestFetch(0, 6, 2)});
-  EXPECT_THAT(first, IsEmpty());
-  const auto asks = AllOf<AskSnapshot>(disk.Do({TestFetch(1, 0, 2)}));
+  EXPECT_THAT(disk.Do({TestFetch(0, 6, 2), TestFetch(1, 0, 2)}), IsEmpty());
+  disk.now = disk.shard().NextDue();
+  EXPECT_THAT(AllOf<AskSnapshot>(disk.Do({})), SizeIs(4)) << "two members, two segments";
+  EXPECT_THAT(disk.Do({TestPull(0, 6, 2)}), IsEmpty());
+  const auto asks = AllOf<AskSnapshot>(disk.Do({TestPull(1, 0, 2)}));
   ASSERT_THAT(asks, SizeIs(1));
   EXPECT_EQ(asks[0].worker, 0u);
   EXPECT_EQ(asks[0].header.round, 6u);
@@ -242,11 +245,11 @@ TEST(DurableShardRestore, JoinersAloneBeginNothingAnewBeforeTheOthersCanBeHeard)
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {5}, kRoundNever)}});
   const absl::Time decides_at = disk.now + absl::Seconds(30);
-  disk.Do({TestFetch(5, 0, 2), TestFetch(5, 0, 3)});
+  disk.Do({TestPull(5, 0, 2), TestPull(5, 0, 3)});
   EXPECT_TRUE(disk.shard().is_restoring());
   EXPECT_EQ(disk.shard().NextDue(), decides_at);
   disk.Do(
-      {MembershipChanged{Members(5, {0, 5}, kRoundNever)}, TestFetch(0, 6, 2), TestFetch(5, 0, 2)});
+      {MembershipChanged{Members(5, {0, 5}, kRoundNever)}, TestPull(0, 6, 2), TestPull(5, 0, 2)});
   disk.now = decides_at;
   const auto asks = AllOf<AskSnapshot>(disk.Do({}));
   ASSERT_FALSE(asks.empty());
@@ -254,7 +257,7 @@ TEST(DurableShardRestore, JoinersAloneBeginNothingAnewBeforeTheOthersCanBeHeard)
   EXPECT_EQ(asks[0].header.round, 6u);
   EXPECT_GT(disk.shard().NextDue(), disk.now);
   // Nobody but joiners has come for segment 3: it is theirs to begin anew.
-  disk.Do({TestFetch(0, 0, 3), TestFetch(5, 0, 3)});
+  disk.Do({TestPull(0, 0, 3), TestPull(5, 0, 3)});
   EXPECT_EQ(disk.shard().restoring_count(), 1u);
 }
 
@@ -396,7 +399,6 @@ TEST(DurableShardRestore, AQuestionFromBeforeItsTimeSaysNothingEither) {
   PullArrived old_pull = TestPull(0, 0, 2);
   FetchArrived old_fetch = TestFetch(0, 0, 2);
   old_pull.header.epoch = 3;
-  old_fetch.header.epoch = 0;
   EXPECT_THAT(disk.Do({MembershipChanged{Members(4, {0})}, old_pull, old_fetch}), IsEmpty());
   EXPECT_EQ(disk.shard().restoring_count(), 2u);
   disk.now += ReplicaRestore::kHearEvery;

@@ -54,7 +54,8 @@ inline FrameHeader TestHeader(FrameKind kind, uint32_t worker, uint32_t round, u
   FrameHeader header;
   header.kind = kind;
   header.run = kRun;
-  header.epoch = 100;  // of no time before the shard's
+  // Of no time before the shard's; what a worker asks to catch up is of no epoch.
+  header.epoch = kind == FrameKind::kFetch ? 0 : 100;
   header.worker = worker;
   header.round = round;
   header.segment = segment;
