@@ -48,13 +48,17 @@ void PreferHugePages(void* memory, size_t bytes) {
 
 void KeepFreedMemory() {
 #if defined(__GLIBC__)
-  for (const char* name : {"GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}) {
+  for (const char* name :
+       {"GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"}) {
     if (std::getenv(name) != nullptr) return;
   }
   // Larger ones, which are models' vectors and not frames, come from the system and go back to it:
   // 32 MiB is also the most that the allocator takes for this.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  // A thread's own arena is made of heaps of 64 MiB, and gives back each that is empty, whatever
+  // the threshold is, unless as much as that is to be left at its top.
+  mallopt(M_TOP_PAD, 64 << 20);
 #endif
 }
 
