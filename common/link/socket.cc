@@ -21,7 +21,7 @@ namespace {
 constexpr int kRefusalsPerReceiveMax = 256;
 
 // After which a path that silently died (a machine gone, a firewall's state lost) is noticed.
-constexpr absl::Duration kSilenceMax = absl::Seconds(40);
+constexpr absl::Duration kSilenceMax = absl::Seconds(60);
 
 // All sockets of a process share one context, that is one set of threads for input and output, as
 // long as there is a socket.
@@ -123,7 +123,7 @@ void LinkSocket::NoticeSilence() {
     socket_.set(zmq::sockopt::heartbeat_timeout, Milliseconds(kSilenceMax / 2));
     return;
   }
-  constexpr int kProbes = 4;
+  constexpr int kProbes = 3;
   const auto idle_seconds = static_cast<int>(absl::ToInt64Seconds(kSilenceMax / 2));
   socket_.set(zmq::sockopt::tcp_keepalive, 1);
   socket_.set(zmq::sockopt::tcp_keepalive_idle, idle_seconds);

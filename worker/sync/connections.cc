@@ -8,18 +8,17 @@ Connections::Connections(const LedgerOptions& options)
     : run_(options.run),
       worker_(options.worker),
       download_bytes_per_s_(options.download_bytes_per_s),
-      hello_every_(std::min(kHelloEvery, options.retry_after)),
+      hello_every_(options.hello_every),
       idle_hello_every_(kIdleHellos * hello_every_),
       states_(options.connection_count),
       due_(options.connection_count) {
   for (uint32_t c = 0; c < options.connection_count; ++c) Schedule(c);
 }
 
-void Connections::Schedule(uint32_t connection) {
-  const State& state = states_[connection];
-  if (!state.welcome) return due_.Set(connection, state.greeted + hello_every_);
-  if (state.outstanding == 0) return due_.Set(connection, state.greeted + idle_hello_every_);
-  due_.Set(connection, std::max(state.greeted, state.expecting_since) + hello_every_);
+absl::Time Connections::GreetingAt(const State& state) const {
+  if (!state.welcome) return state.greeted + hello_every_;
+  if (state.outstanding == 0) return std::max(state.greeted, state.heard) + idle_hello_every_;
+  return std::max(state.greeted, state.expecting_since) + hello_every_;
 }
 
 void Connections::Expect(uint32_t connection, absl::Time now) {
@@ -73,7 +72,9 @@ void Connections::Reconnected(uint32_t connection, absl::Time now) {
 std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
   while (due_.front_at() <= now) {
     const uint32_t connection = due_.front();
-    if (const absl::Time then = states_[connection].held_until; then > now) {
+    const State& state = states_[connection];
+    // Held; or heard of since, which moves an idle connection's hello when it would be due.
+    if (const absl::Time then = std::max(state.held_until, GreetingAt(state)); then > now) {
       due_.Set(connection, then);
       continue;
     }

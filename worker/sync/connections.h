@@ -13,11 +13,11 @@
 namespace longwave {
 
 // What a worker knows of its connections to the shards, pure: who is there, and since when. A hello
-// opens each connection, so that the shard knows the way back, and is said again every kHelloEvery
-// (or retry_after, if that is less) until it is welcome and for as long as something is
-// outstanding, and kIdleHellos times as seldom while nothing is: a shard that was started again,
-// and asks the members where they stand, knows the way to each of them, and a NAT between them does
-// not forget it; and at once when the shard asks for it. Its answer names the shard's incarnation:
+// opens each connection, so that the shard knows the way back, and is said again every hello_every
+// until it is welcome and for as long as something is outstanding; once kIdleHellos times as much
+// has passed without a word from the shard while nothing is (a shard that was started again, and
+// asks the members where they stand, knows the way to each of them, and a NAT between them does not
+// forget it); and at once when the shard asks for it. Its answer names the shard's incarnation:
 // another one has lost what its predecessor had not made durable.
 class Connections {
  public:
@@ -46,8 +46,7 @@ class Connections {
   void Sent(uint32_t connection, absl::Time now);
   absl::Time DueAt() const { return due_.front_at(); }
 
-  static constexpr absl::Duration kHelloEvery = absl::Seconds(2);
-  static constexpr int kIdleHellos = 10;
+  static constexpr int kIdleHellos = 15;
 
  private:
   struct State {
@@ -61,7 +60,8 @@ class Connections {
     bool welcome = false;
   };
 
-  void Schedule(uint32_t connection);
+  absl::Time GreetingAt(const State& state) const;
+  void Schedule(uint32_t connection) { due_.Set(connection, GreetingAt(states_[connection])); }
 
   const uint64_t run_;
   const uint32_t worker_;

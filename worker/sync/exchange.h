@@ -27,6 +27,7 @@ struct ExchangeOptions {
   double max_upload_mbit = 0;                     // over all shards, 10^6 bit/s; 0: no limit
   double max_download_mbit = 0;                   // likewise; the shards keep to it
   absl::Duration retry_after = absl::Seconds(3);  // silence after which a frame is sent again
+  absl::Duration hello_every = absl::Seconds(2);  // to who does not answer
 };
 
 // Carries contributions to the shards and merged updates back while the caller computes: what is

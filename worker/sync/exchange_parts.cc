@@ -32,6 +32,7 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
                        .connection_count = shards * options.connections,
                        .download_bytes_per_s = BytesPerSecond(options.max_download_mbit / shards),
                        .retry_after = options.retry_after,
+                       .hello_every = options.hello_every,
                        .snapshot_bytes = {}};
   for (uint32_t s = 0; s < layout.segments().size(); ++s) {
     const Segment& segment = layout.segments()[s];

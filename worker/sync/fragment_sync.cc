@@ -39,7 +39,8 @@ absl::Status FragmentSync::Send(uint32_t round, uint32_t fragment, double learni
     LONGWAVE_RETURN_IF_ERROR(pipeline_->BeginFragment(round, fragment, learning_rate));
   }
   std::vector<SegmentPush> held;  // until before_posting has seen them all
-  for (uint32_t s = fragment; s < segment_count_; s += pipeline_->fragment_count()) {
+  for (const uint32_t s : order_) {
+    if (s % pipeline_->fragment_count() != fragment) continue;
     LONGWAVE_ASSIGN_OR_RETURN(SyncPipeline::Push encoded, Encode(s));
     SegmentPush push = {.epoch = epoch,
                         .round = round,

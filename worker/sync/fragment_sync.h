@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,17 +43,14 @@ class FragmentSync {
   // a shard can have it. An error ends the sync before anything was posted.
   using BeforePosting = std::function<absl::Status(std::span<const SegmentPush>)>;
 
-  // All outlive this. observer: may be null.
-  FragmentSync(SyncPipeline* pipeline, Exchange* exchange, uint32_t segment_count,
+  // All outlive this. order: of all segments (SendOrder). observer: may be null.
+  FragmentSync(SyncPipeline* pipeline, Exchange* exchange, std::vector<uint32_t> order,
                SyncObserver* observer = nullptr)
-      : pipeline_(pipeline),
-        exchange_(exchange),
-        segment_count_(segment_count),
-        observer_(observer) {}
+      : pipeline_(pipeline), exchange_(exchange), order_(std::move(order)), observer_(observer) {}
 
-  // Encodes the fragment's segments and posts each as soon as it is encoded, or all of them once
-  // `before_posting` has seen them. epoch: of the membership; weight: tokens behind the signal.
-  // Errors: those of SyncPipeline::Encode.
+  // Encodes the fragment's segments in their order and posts each as soon as it is encoded, or all
+  // of them once `before_posting` has seen them. epoch: of the membership; weight: tokens behind
+  // the signal. Errors: those of SyncPipeline::Encode.
   absl::Status Send(uint32_t round, uint32_t fragment, double learning_rate, uint32_t epoch,
                     uint64_t weight, const BeforePosting& before_posting = nullptr);
 
@@ -80,7 +78,7 @@ class FragmentSync {
 
   SyncPipeline* const pipeline_;
   Exchange* const exchange_;
-  const uint32_t segment_count_;
+  const std::vector<uint32_t> order_;
   SyncObserver* const observer_;
   uint32_t round_ = 0;
   uint32_t awaited_ = 0;  // posted, and not applied yet

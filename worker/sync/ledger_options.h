@@ -18,6 +18,7 @@ struct LedgerOptions {
   uint32_t connection_count = 0;
   uint64_t download_bytes_per_s = 0;  // that each shard may send, told by hello; 0: no limit
   absl::Duration retry_after = absl::Seconds(3);  // silence after which a frame is sent again
+  absl::Duration hello_every = absl::Seconds(2);  // while it is not welcome, or is owed an answer
   // By segment: how large a snapshot of it may be, for how long one is waited for. Empty: nothing.
   std::vector<uint64_t> snapshot_bytes;
 };

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
+#include "worker/sync/send_order.h"
 #include "worker/sync/stopwatch.h"
 #include "worker/trainer/safetensors.h"
 
@@ -54,8 +55,7 @@ Trainer::Trainer(TrainerParts parts)
             config_.run.steps),
       rounds_(plan_.round_count()),
       metrics_(parts_.metrics, parts_.layout, config_.run.seed, parts_.host),
-      sync_(parts_.pipeline, parts_.exchange,
-            static_cast<uint32_t>(parts_.layout->segments().size()), &metrics_),
+      sync_(parts_.pipeline, parts_.exchange, SendOrder(*parts_.layout, parts_.worker), &metrics_),
       catch_up_(PartsOfCatchUp()),
       keeper_({.folder = parts_.folder,
                .layout = parts_.layout,

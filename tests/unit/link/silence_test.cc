@@ -37,7 +37,7 @@ int AcceptedAt(uint16_t port) {
   return -1;
 }
 
-TEST(LinkSilence, TcpAsksAnIdleConnectionOfARouterAndGivesItUpAfterFortySeconds) {
+TEST(LinkSilence, TcpAsksAnIdleConnectionOfARouterAndGivesItUpAfterAMinute) {
   auto router = Router::Bind("tcp://127.0.0.1:0");
   ASSERT_TRUE(router.ok()) << router.status();
   auto dealer = Dealer::Connect((*router)->endpoint());
@@ -58,8 +58,8 @@ TEST(LinkSilence, TcpAsksAnIdleConnectionOfARouterAndGivesItUpAfterFortySeconds)
   const int idle = OptionOf(fd, IPPROTO_TCP, TCP_KEEPIDLE);
   const int interval = OptionOf(fd, IPPROTO_TCP, TCP_KEEPINTVL);
   const int count = OptionOf(fd, IPPROTO_TCP, TCP_KEEPCNT);
-  EXPECT_EQ(idle + interval * count, 40) << idle << " + " << interval << " * " << count;
-  EXPECT_EQ(OptionOf(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 40'000);
+  EXPECT_EQ(idle + interval * count, 60) << idle << " + " << interval << " * " << count;
+  EXPECT_EQ(OptionOf(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 60'000);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace longwave {
 namespace {
 
-constexpr absl::Duration kEvery = Connections::kHelloEvery;
+const absl::Duration kEvery = LedgerOptions().hello_every;
 
 class ConnectionsTest : public ::testing::Test {
  protected:
@@ -68,6 +68,22 @@ TEST_F(ConnectionsTest, HelloIsSaidNowAndThenWhileNothingIsOutstanding) {
     EXPECT_TRUE(Greets());
     EXPECT_EQ(Answer(i < 2 ? 1 : 2), i == 2);
   }
+}
+
+// In rounds that are shorter than that, contributions and their updates are all that is sent.
+TEST_F(ConnectionsTest, AShardThatSpeaksIsNotGreetedMeanwhile) {
+  EXPECT_TRUE(Greets());
+  Answer(1);
+  const absl::Duration silence = Connections::kIdleHellos * kEvery;
+  for (int i = 0; i < 3; ++i) {
+    now_ += silence - absl::Milliseconds(1);
+    connections_.Take(0, {.kind = FrameKind::kMerged, .run = 5, .segment = 2}, now_);
+    EXPECT_FALSE(Greets());
+  }
+  now_ += silence - absl::Milliseconds(1);
+  EXPECT_FALSE(Greets());
+  now_ += absl::Milliseconds(1);
+  EXPECT_TRUE(Greets());
 }
 
 TEST_F(ConnectionsTest, HelloIsSaidForAsLongAsSomethingIsOutstanding) {

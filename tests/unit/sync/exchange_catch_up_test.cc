@@ -29,7 +29,7 @@ class ExchangeCatchUpTest : public ::testing::Test {
     shard_ = std::make_unique<ScriptedShard>(script);
     options.run = 99;
     options.shard_endpoints = {shard_->endpoint()};
-    options.retry_after = absl::Milliseconds(200);
+    options.retry_after = options.hello_every = retry_after_;
     exchange_ = Exchange::Connect(options, layout_).value();
   }
 
@@ -68,6 +68,8 @@ class ExchangeCatchUpTest : public ::testing::Test {
   const Layout layout_;
   std::unique_ptr<ScriptedShard> shard_;
   std::unique_ptr<Exchange> exchange_;
+  // Nothing is repeated, however long this machine takes, but where a test wants it.
+  absl::Duration retry_after_ = absl::Hours(1);
 };
 
 TEST_F(ExchangeCatchUpTest, FetchesEverySegmentsLogInOrder) {
@@ -188,6 +190,7 @@ TEST_F(ExchangeCatchUpTest, FollowsAShardToItsNewPort) {
 
 // The same port, another process: an answer to a hello tells.
 TEST_F(ExchangeCatchUpTest, SendsEverythingToAShardThatWasStartedAgain) {
+  retry_after_ = absl::Milliseconds(200);
   Start({.open = 4, .answers = false});
   Post(0, 4);
   Fetch(1, 2);
@@ -214,7 +217,7 @@ TEST_F(ExchangeCatchUpTest, AnswersAsksWithSnapshotsUnderTheUploadLimit) {
     ASSERT_TRUE(exchange_->PostSnapshot(s, 7, Bytes(std::string(kBytes, 's'))).ok());
   }
   shard_->Await(
-      [](const auto& seen) { return ScriptedShard::CountOf(seen, FrameKind::kSnapshot) == 2; });
+      [](const auto& seen) { return ScriptedShard::CountOf(seen, FrameKind::kSnapshot) >= 2; });
   // The second starts when the first is paid for, but for the burst of 50 ms.
   EXPECT_GE(absl::ToDoubleSeconds(MonotonicNow() - begin), kBytes / 1e6 - 0.05);
 }
@@ -226,7 +229,7 @@ TEST_F(ExchangeCatchUpTest, WhatAShardThatIsAwayCannotGetIsNotCountedAsSent) {
   ExchangeOptions options;
   options.run = 99;
   options.shard_endpoints = {endpoint};
-  options.retry_after = absl::Milliseconds(200);
+  options.hello_every = absl::Milliseconds(200);
   exchange_ = Exchange::Connect(options, layout_).value();
   Post(0, 5);
   const auto settled = exchange_->Next(absl::Milliseconds(200));

@@ -19,6 +19,7 @@
 #include "common/link/link.h"
 #include "server/shard/aggregator.h"
 #include "worker/sync/fragment_sync.h"
+#include "worker/sync/send_order.h"
 
 namespace longwave {
 namespace {
@@ -150,7 +151,7 @@ class Syncing {
  public:
   Syncing(const ExchangeOptions& options, SyncPipeline* pipeline, const Layout& layout)
       : exchange_(Exchange::Connect(options, layout).value()),
-        sync_(pipeline, exchange_.get(), static_cast<uint32_t>(layout.segments().size())) {}
+        sync_(pipeline, exchange_.get(), SendOrder(layout, options.worker)) {}
 
   absl::Status Send(uint32_t round, uint64_t weight = 512) {
     return sync_.Send(round, 0, 1e-3, 1, weight);
@@ -197,7 +198,7 @@ class ExchangeTest : public ::testing::Test {
   std::unique_ptr<Syncing> Connect(ExchangeOptions options = {}) {
     options.run = kRun;
     options.shard_endpoints = {shard_->endpoint()};
-    options.retry_after = absl::Milliseconds(200);
+    options.retry_after = options.hello_every = retry_after_;
     return std::make_unique<Syncing>(options, pipeline_.get(), *layout_);
   }
 
@@ -219,6 +220,8 @@ class ExchangeTest : public ::testing::Test {
   std::vector<float> theta_;
   std::unique_ptr<SyncPipeline> pipeline_;
   std::unique_ptr<TestShard> shard_;
+  // Nothing is repeated, however long this machine takes, but where a test loses something.
+  absl::Duration retry_after_ = absl::Hours(1);
 };
 
 TEST_F(ExchangeTest, BringsTheReplicaToTheMergedState) {
@@ -249,12 +252,14 @@ TEST_F(ExchangeTest, CountsEveryByteOfItsFrames) {
 }
 
 TEST_F(ExchangeTest, PushesAgainWhatWasLost) {
+  retry_after_ = absl::Milliseconds(200);
   auto syncing = Connect();
   shard_->LoseIncoming(2);
   EXPECT_TRUE(Sync(*syncing, 0).ok());
 }
 
 TEST_F(ExchangeTest, AsksAgainForAMergedUpdateThatWasLost) {
+  retry_after_ = absl::Milliseconds(200);
   auto syncing = Connect();
   shard_->LoseMerged(1);
   EXPECT_TRUE(Sync(*syncing, 0).ok());
@@ -323,7 +328,7 @@ TEST_F(ExchangeTest, SendsAndReceivesWhileTheCallerComputes) {
   auto syncing = Connect();
   Drift();
   ASSERT_TRUE(syncing->Send(0).ok());
-  shard_->Await([&](const auto& seen) { return seen.pushes == static_cast<int>(segment_count()); });
+  shard_->Await([&](const auto& seen) { return seen.pushes >= static_cast<int>(segment_count()); });
   EXPECT_TRUE(syncing->Apply().ok());
 }
 
@@ -350,7 +355,7 @@ TEST_F(ExchangeTest, OpensEveryConnectionAndSpreadsTheSegments) {
     const absl::Status synced = Sync(*syncing, round);
     ASSERT_TRUE(synced.ok()) << synced;
   }
-  shard_->Await([](const auto& seen) { return seen.hellos.size() == 2; });
+  shard_->Await([](const auto& seen) { return seen.hellos.size() >= 2; });
   const TestShard::Seen seen = shard_->seen();
   for (const FrameHeader& hello : seen.hellos) EXPECT_EQ(hello.weight, 1'000'000u);
   ASSERT_GE(segment_count(), 3u);
@@ -376,7 +381,7 @@ TEST_F(ExchangeTest, KeepsToItsUploadLimit) {
 
 // Ends though nothing is answered: a wait for the thread would hang the test.
 TEST_F(ExchangeTest, EndsWithPushesOnTheirWay) {
-  auto syncing = Connect({.max_upload_mbit = 0.001});
+  auto syncing = Connect({.max_upload_mbit = 1e-5});
   shard_->LoseIncoming(1 << 20);
   ASSERT_TRUE(syncing->Send(0).ok());
   syncing.reset();

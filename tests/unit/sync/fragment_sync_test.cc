@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "common/base/rng.h"
+#include "worker/sync/send_order.h"
 
 namespace longwave {
 namespace {
@@ -45,7 +46,7 @@ class FragmentSyncTest : public ::testing::Test {
           pipeline(SyncPipeline::Create(options, &layout, OpsFor(BackendKind::kCpu).value(), {},
                                         {.theta = theta.data()})
                        .value()),
-          sync(pipeline.get(), &exchange, static_cast<uint32_t>(layout.segments().size())) {}
+          sync(pipeline.get(), &exchange, SendOrder(layout, 0)) {}
 
     void Drift() {
       Rng rng(3);

@@ -60,7 +60,7 @@ class LedgerTest : public ::testing::Test {
   static constexpr uint64_t kRun = 7;
   static constexpr uint32_t kWorker = 3;
   static constexpr absl::Duration kRetryAfter = absl::Seconds(10);
-  static constexpr absl::Duration kHelloEvery = Connections::kHelloEvery;
+  static constexpr absl::Duration kHelloEvery = absl::Seconds(2);
   static constexpr uint64_t kIncarnation = 77;
 
   void SetUp() override {
@@ -164,6 +164,7 @@ class LedgerTest : public ::testing::Test {
                         .connection_count = 2,
                         .download_bytes_per_s = 4000,
                         .retry_after = kRetryAfter,
+                        .hello_every = kHelloEvery,
                         .snapshot_bytes = {}}};
 };
 

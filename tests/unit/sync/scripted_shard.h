@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/link/link.h"
 
 namespace longwave {
@@ -60,11 +61,13 @@ class ScriptedShard {
   }
 
  private:
-  // A port whose socket was closed is free a moment later.
+  // A port whose socket was closed is free a moment later, unless somebody else has taken it.
   static std::unique_ptr<Router> Bind(const std::string& endpoint) {
-    for (;;) {
+    for (const absl::Time begin = MonotonicNow();;) {
       absl::StatusOr<std::unique_ptr<Router>> router = Router::Bind(endpoint);
-      if (!absl::IsUnavailable(router.status())) return *std::move(router);
+      const bool may_be_closing = MonotonicNow() - begin < absl::Seconds(30);
+      if (!absl::IsUnavailable(router.status()) || !may_be_closing)
+        return std::move(router).value();
       std::this_thread::yield();
     }
   }
