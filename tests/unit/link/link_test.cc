@@ -18,6 +18,7 @@
 #include "common/link/endpoint.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/held_port.h"
 
 namespace longwave {
 namespace {
@@ -203,35 +204,10 @@ TEST_F(LinkTest, AForgottenPeerCountsFromZero) {
   EXPECT_EQ(router_->counts(peer).received_by_kind[FrameKind::kPush].frames, 1u);
 }
 
-// A port that stays this test's while its router is away: a socket that does not listen has it, and
-// lets in whoever reuses addresses and names it, as routers do. Nobody is given it as any free one,
-// and who connects to it meanwhile is refused.
-class KeptPort {
- public:
-  KeptPort() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    const int yes = 1;
-    EXPECT_EQ(setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    endpoint_ = absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port));
-  }
-  KeptPort(const KeptPort&) = delete;
-  KeptPort& operator=(const KeptPort&) = delete;
-  ~KeptPort() { close(fd_); }
-  const std::string& endpoint() const { return endpoint_; }
-
- private:
-  const int fd_;
-  std::string endpoint_;
-};
-
 TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
-  const KeptPort port;
-  const std::string endpoint = port.endpoint();
+  // Held, so that nobody is given it while the router is away.
+  const HeldPort port(false);
+  const std::string endpoint = absl::StrCat("tcp://", port.address());
   auto router = Router::Bind(endpoint);
   ASSERT_TRUE(router.ok()) << router.status();
   const auto dealer = Dealer::Connect(endpoint, {.only_while_connected = true});

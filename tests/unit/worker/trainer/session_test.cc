@@ -315,7 +315,7 @@ TEST_F(SessionTest, ALongBacklogIsToldInPartsAndTheEndWithTheLast) {
                                     .phase = RunPhase::kFinished};
       });
   const auto session = Join();
-  first_seen.get_future().wait();
+  EXPECT_EQ(first_seen.get_future().wait_for(kDeadline), std::future_status::ready);
   for (uint32_t round = 0; round < 2500; ++round) session->Report({.round = round});
   go_on.set_value();
   EXPECT_EQ(session->Finish({.model_file = "m"}, 2499).value(), true);
@@ -337,7 +337,7 @@ TEST_F(SessionTest, ABacklogIsToldWithoutWaitingForTheNextHeartbeat) {
     return Started();
   });
   const auto session = Join(absl::Hours(1));
-  first_seen.get_future().wait();
+  EXPECT_EQ(first_seen.get_future().wait_for(kDeadline), std::future_status::ready);
   for (uint32_t round = 0; round < 2500; ++round) session->Report({.round = round});
   go_on.set_value();
   const auto last = coordinator_.AwaitHeartbeat(
