@@ -10,6 +10,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/random_word.h"
+#include "common/base/status_macros.h"
 
 namespace longwave {
 namespace {
@@ -47,6 +49,16 @@ absl::Status Take(const std::string& path) {
   const std::string logs = path + "/logs";
   if (mkdir(logs.c_str(), 0777) != 0) return FileError("make the folder", logs, errno);
   return absl::OkStatus();
+}
+
+// A name that nobody else's file has.
+std::string TemporaryBeside(const std::string& path) {
+  return absl::StrCat(path, ".", absl::Hex(RandomWord(), absl::kZeroPad16), ".tmp");
+}
+absl::StatusOr<std::FILE*> MakeFile(const std::string& temporary, const std::string& path) {
+  std::FILE* const file = std::fopen(temporary.c_str(), "wbx");
+  if (file == nullptr) return FileError("write", path, errno);
+  return file;
 }
 
 }  // namespace
@@ -87,21 +99,25 @@ std::string RunFolder::state_folder(const std::string& process) const {
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  const std::string temporary = path + ".tmp";
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return FileError("write", temporary, errno);
+  const std::string temporary = TemporaryBeside(path);
+  LONGWAVE_ASSIGN_OR_RETURN(std::FILE* const file, MakeFile(temporary, path));
   const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
   const int write_error = errno;
   const bool closed = std::fclose(file) == 0;
-  if (!written || !closed) return FileError("write", temporary, written ? errno : write_error);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return FileError("write", path, errno);
-  return absl::OkStatus();
+  int error = written ? errno : write_error;
+  if (written && closed) {
+    if (std::rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
+    error = errno;
+  }
+  std::remove(temporary.c_str());
+  return FileError("write", path, error);
 }
 
 absl::Status CheckWritable(const std::string& path) {
-  const std::string temporary = path + ".tmp";
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return FileError("write", temporary, errno);
+  std::error_code error;
+  if (fs::is_directory(path, error)) return FileError("write", path, EISDIR);
+  const std::string temporary = TemporaryBeside(path);
+  LONGWAVE_ASSIGN_OR_RETURN(std::FILE* const file, MakeFile(temporary, path));
   std::fclose(file);
   std::remove(temporary.c_str());
   return absl::OkStatus();

@@ -52,7 +52,7 @@ std::string RunName(const RunConfig& config, absl::Time now);
 
 // Writes a file under a temporary name beside it and renames it: readers see all of it or nothing.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
-// Whether that can be expected to succeed: makes the temporary file, and removes it.
+// Whether that can be expected to succeed: path is no folder, and the temporary file can be made.
 absl::Status CheckWritable(const std::string& path);
 
 }  // namespace longwave

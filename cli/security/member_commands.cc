@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const OperatorOptions
 // As one word of a shell's: names may have blanks and quotes.
 std::string ForShell(const std::string& word) {
   const bool is_plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
-    return absl::ascii_isalnum(c) || absl::StrContains("-_./~", char(c));
+    return absl::ascii_isalnum(c) || absl::StrContains("-_./", char(c));
   });
   return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
@@ -123,8 +123,9 @@ std::string DescribeExpulsion(const OperatorOptions& options, const std::string&
                   "\nwith the same tokens others joined, who may be the same machine under other "
                   "names and take part still. To expel them too:");
   for (const std::string& name : expulsion.also_joined) {
-    absl::StrAppend(&text, "\n  longwave expel ", options.address, " ", ForShell(name),
-                    " --security ", ForShell(options.security));
+    // Behind "--" also a name that begins with "-" is one.
+    absl::StrAppend(&text, "\n  longwave expel ", options.address, " --security ",
+                    ForShell(options.security), " -- ", ForShell(name));
   }
   if (expulsion.also_joined.size() >= kAlsoJoinedMax)
     absl::StrAppend(&text, "\nand perhaps more: longwave token list shows who joined with what");

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/security/security_commands.h"
+
 namespace longwave {
 namespace {
 
@@ -19,14 +24,24 @@ TEST(DescribeExpulsion, SaysWhatBecameOfTheTokens) {
 }
 
 TEST(DescribeExpulsion, NamesWhoElseJoinedWithItsTokensAndHowToExpelThem) {
-  EXPECT_EQ(DescribeExpulsion(
-                kTarget, "w", false,
-                {.revoked = {{.id = "one", .uses = 4, .used = 3}}, .also_joined = {"b", "it's b"}}),
+  EXPECT_EQ(DescribeExpulsion(kTarget, "w", false,
+                              {.revoked = {{.id = "one", .uses = 4, .used = 3}},
+                               .also_joined = {"b", "it's b", "-b", "~"}}),
             "expelled w; token one, with 1 use left, is revoked\n"
             "with the same tokens others joined, who may be the same machine under other names and "
             "take part still. To expel them too:\n"
-            "  longwave expel hub:7070 b --security 'my keys'\n"
-            "  longwave expel hub:7070 'it'\\''s b' --security 'my keys'");
+            "  longwave expel hub:7070 --security 'my keys' -- b\n"
+            "  longwave expel hub:7070 --security 'my keys' -- 'it'\\''s b'\n"
+            "  longwave expel hub:7070 --security 'my keys' -- -b\n"
+            "  longwave expel hub:7070 --security 'my keys' -- '~'");
+}
+
+// As the last of those lines is typed.
+TEST(DescribeExpulsion, ANameThatBeginsAsAnOptionDoesIsOneBehindTwoDashes) {
+  CLI::App app;
+  const SecurityCommands commands(&app);
+  app.parse("expel hub:7070 --security keys -- -b");
+  EXPECT_EQ(app.get_subcommand("expel")->get_option("worker")->as<std::string>(), "-b");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cli/summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -129,7 +130,29 @@ TEST_F(RunFolderTest, WhereNoFileCanBeWrittenIsKnownBeforehand) {
   EXPECT_TRUE(std::filesystem::is_empty(root_)) << "it leaves nothing behind";
   const absl::Status refused = CheckWritable(root_ + "/missing/figures.json");
   EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("cannot write " + root_ + "/missing/figures.json: No such"));
   EXPECT_EQ(refused, WriteFileAtomically(root_ + "/missing/figures.json", "{}"));
+}
+
+TEST_F(RunFolderTest, AFolderIsNoFileToWrite) {
+  std::filesystem::create_directories(root_ + "/out");
+  const absl::Status refused = CheckWritable(root_ + "/out");
+  EXPECT_EQ(refused.message(), absl::StrCat("cannot write ", root_, "/out: Is a directory"));
+  EXPECT_EQ(refused, WriteFileAtomically(root_ + "/out", "{}"));
+  EXPECT_TRUE(std::filesystem::is_empty(root_ + "/out"));
+  std::filesystem::remove(root_ + "/out");
+  EXPECT_TRUE(std::filesystem::is_empty(root_)) << "nothing is left behind";
+}
+
+TEST_F(RunFolderTest, WhatSomebodyElseHasWrittenBesideItStays) {
+  const std::string path = root_ + "/figures.json";
+  std::ofstream(path + ".tmp") << "mine";
+  EXPECT_TRUE(CheckWritable(path).ok());
+  EXPECT_TRUE(WriteFileAtomically(path, "{}").ok());
+  std::string word;
+  EXPECT_TRUE(std::ifstream(path + ".tmp") >> word);
+  EXPECT_EQ(word, "mine");
 }
 
 TEST_F(RunFolderTest, TakesAnEmptyFolderAndRefusesAFullOne) {
