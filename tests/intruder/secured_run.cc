@@ -1,8 +1,5 @@
 #include "tests/intruder/secured_run.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,25 +14,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/tls.h"
 #include "common/security/credentials.h"
+#include "longwave/v1/coordinator.grpc.pb.h"
+#include "tests/support/tcp_client.h"
 
 namespace longwave {
 namespace {
 
 SecuredRun* the_run = nullptr;
-
-// A port that was free a moment ago.
-uint16_t FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return ntohs(address.sin_port);
-}
 
 uint64_t CountOf(const std::vector<RefusalCount>& refusals, const std::string& reason) {
   for (const RefusalCount& refusal : refusals) {
@@ -51,25 +39,13 @@ class StopTheRun final : public ::testing::Environment {
 
 }  // namespace
 
-int ConnectTo(const std::string& address) {
-  const std::string plain = address.substr(0, address.find('?'));
-  int port = 0;
-  EXPECT_TRUE(absl::SimpleAtoi(plain.substr(plain.rfind(':') + 1), &port));
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return fd;
-  close(fd);
-  return -1;
-}
-
 SecuredRun* SecuredRun::Get() {
-  static const bool started = [] {
+  // Of a repetition another one, as the one before has been stopped.
+  static bool started = false;
+  if (the_run == nullptr) {
     the_run = new SecuredRun;
-    return the_run->Start();
-  }();
+    started = the_run->Start();
+  }
   return started ? the_run : nullptr;
 }
 
@@ -96,11 +72,11 @@ bool SecuredRun::Start() {
     ADD_FAILURE() << "LONGWAVE_BIN: got nothing, wanted the folder of longwave";
     return false;
   }
-  root_ =
-      (std::filesystem::path(::testing::TempDir()) / absl::StrCat("longwave-intruder-", getpid()))
-          .string();
+  static int runs = 0;
+  root_ = (std::filesystem::path(::testing::TempDir()) /
+           absl::StrCat("longwave-intruder-", getpid(), "-", runs++))
+              .string();
   std::filesystem::create_directories(root_);
-  address_ = absl::StrCat("127.0.0.1:", FreePort());
   const std::string config = root_ + "/run.yaml";
   EXPECT_TRUE(
       WriteTextFile(config,
@@ -167,6 +143,16 @@ std::string SecuredRun::Forge(const Authority& authority, const Identity& identi
 
 RunStatus SecuredRun::Status() {
   return operator_->GetStatus(std::numeric_limits<uint64_t>::max()).value_or(RunStatus());
+}
+
+absl::Status SecuredRun::StopWithoutCertificate() {
+  const Channel channel("the coordinator", address_, absl::Seconds(20),
+                        JoiningCredentials(authority_->certificate(), Role::kCoordinator));
+  const auto stub = v1::Coordinator::NewStub(channel.grpc());
+  v1::StopRunResponse response;
+  return channel.Invoke([&](grpc::ClientContext* context) {
+    return stub->StopRun(context, v1::StopRunRequest(), &response);
+  });
 }
 
 std::unique_ptr<ShardClient> SecuredRun::ShardAs(uint32_t shard, const std::string& folder) {

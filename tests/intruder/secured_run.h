@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/process.h"
@@ -16,6 +18,7 @@
 #include "common/security/certificates.h"
 #include "common/security/identity.h"
 #include "gtest/gtest.h"
+#include "tests/support/held_port.h"
 
 namespace longwave {
 
@@ -33,8 +36,17 @@ template <typename IsSo>
          << "did not come within " << absl::FormatDuration(kPatience) << ": " << what;
 }
 
-// "127.0.0.1:port" or "tcp://127.0.0.1:port?key=…"; −1: nobody listens.
-int ConnectTo(const std::string& address);
+// What is answered to a call, by a new connection: on a busy machine that may not come to be in
+// time.
+template <typename Call>
+absl::Status Answer(const Call& call) {
+  absl::Status status;
+  EXPECT_TRUE(Eventually("an answer to a call", [&] {
+    status = call();
+    return !absl::IsUnavailable(status);
+  }));
+  return status;
+}
 
 // One tiny training run by `longwave up` with security.mode=on: one coordinator, two shards, two
 // workers, with a folder of its own. Every test takes its turn on it.
@@ -51,12 +63,21 @@ class SecuredRun {
   }
   // A new folder under the test's own.
   std::string NewFolder();
+  // A name that no worker has had, and an address of this machine that nobody has come from: so
+  // that a test may be repeated. What is said of an address is logged once a minute.
+  std::string NewName(const std::string& what) { return absl::StrCat(what, "-", names_++); }
+  std::string NewAddress() {
+    const int number = addresses_++;
+    return absl::StrCat("127.1.", number / 250, ".", number % 250 + 1);
+  }
   // In the run's own name: its authority, for certificates that are wrong on purpose.
   const Authority& authority() const { return *authority_; }
   // Credentials by an authority, in a new folder that trusts the run.
   std::string Forge(const Authority& authority, const Identity& identity, const Validity& validity);
 
   CoordinatorClient& as_operator() { return *operator_; }
+  // A call to the coordinator that only trusts the run.
+  absl::Status StopWithoutCertificate();
   std::unique_ptr<CoordinatorClient> As(const std::string& folder) const {
     return CoordinatorClient::Connect(address_, absl::Seconds(20), folder);
   }
@@ -82,11 +103,14 @@ class SecuredRun {
   bool Start();
 
   std::string root_;
-  std::string address_;
+  const HeldPort port_{/*listens=*/false};  // until the coordinator does
+  const std::string address_ = port_.address();
   std::unique_ptr<Process> up_;
   std::unique_ptr<Authority> authority_;
   std::unique_ptr<CoordinatorClient> operator_;
   int folders_ = 0;
+  int names_ = 0;
+  int addresses_ = 0;
 };
 
 }  // namespace longwave
