@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -105,7 +106,9 @@ TEST_F(GroupCommitTest, OneWriteIsForAllThatCameWhileTheLastOneWasWritten) {
   {
     // All of them have been decided while the first one's write is under way.
     std::unique_lock lock(mutex_);
-    stepped_.wait(lock, [&] { return steps_ == kWorkers; });
+    EXPECT_TRUE(
+        stepped_.wait_for(lock, std::chrono::minutes(1), [&] { return steps_ == kWorkers; }))
+        << "wanted the steps of " << kWorkers << " workers within a minute, got " << steps_;
     EXPECT_EQ(commit_->durable_rounds(), 0u);
   }
   store_->Hold(false);
