@@ -12,7 +12,7 @@
 {{- $given := .Values.config -}}
 {{- $managed := dict
       "run" (dict "shards" (int .Values.shards.replicas))
-      "cluster" (dict "coordinator" (printf "%s:7070" (include "longwave.coordinatorHost" .)) "shard_host" "0.0.0.0")
+      "cluster" (dict "coordinator" (printf "%s:7070" (include "longwave.coordinatorHost" .)) "shard_host" (include "longwave.anyHost" .))
       "security" (dict "mode" (include "longwave.securityMode" .) "folder" "/etc/longwave/security") -}}
 {{- range $section, $unused := $given -}}
 {{- range $key := concat (get $managed $section | default dict | keys) (get $elsewhere $section | default list) -}}

@@ -112,6 +112,11 @@ annotations:
 {{- include "longwave.serviceHost" (dict "root" . "service" $service) -}}
 {{- end -}}
 
+{{/* What stands before the port where a pod listens on all of its addresses. */}}
+{{- define "longwave.anyHost" -}}
+{{- if eq .Values.ipFamily "IPv6" }}[::]{{ else }}0.0.0.0{{ end -}}
+{{- end -}}
+
 {{/* A host as it stands before a port: an IPv6 address in brackets. */}}
 {{- define "longwave.hostBeforePort" -}}
 {{- if regexMatch "^[^\\[]*:.*:" . }}[{{ . }}]{{ else }}{{ . }}{{ end -}}

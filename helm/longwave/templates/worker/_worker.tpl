@@ -56,7 +56,7 @@ spec:
       args:
         - --config=/etc/longwave/config.yaml
         - --name=$(WORKER_NAME)
-        - --metrics=0.0.0.0:9464
+        - --metrics={{ include "longwave.anyHost" .root }}:9464
         - --run-dir=/var/lib/longwave/run
         - --state-dir=/var/lib/longwave/state
         {{- if eq $part.kind "StatefulSet" }}
