@@ -34,7 +34,16 @@ std::string PortOf(const std::string& address) {
   return address.substr(std::min(address.rfind(':'), address.size()));
 }
 
-std::optional<Doorkeeper::Peer> ReadAddress(const sockaddr_storage& address, socklen_t size) {
+// An IPv4 address as such, too, where the port is one of both families.
+std::optional<Doorkeeper::Peer> ReadAddress(sockaddr_storage address, socklen_t size) {
+  if (const auto& wide = reinterpret_cast<const sockaddr_in6&>(address);
+      address.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&wide.sin6_addr)) {
+    sockaddr_in narrow{};
+    narrow.sin_family = AF_INET;
+    narrow.sin_port = wide.sin6_port;
+    std::memcpy(&narrow.sin_addr, &wide.sin6_addr.s6_addr[12], sizeof narrow.sin_addr);
+    std::memcpy(&address, &narrow, size = sizeof narrow);
+  }
   char host[NI_MAXHOST], port[NI_MAXSERV];
   if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port,
                   sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)

@@ -197,7 +197,8 @@ RoundReport Read(const v1::RoundReport& message, Checks& checks) {
       .bytes = Read(message.bytes()),
       .seconds_computing = checks.Duration("seconds_computing", message.seconds_computing()),
       .seconds_syncing = checks.Duration("seconds_syncing", message.seconds_syncing()),
-      .again = message.again()};
+      .again = message.again(),
+      .caught_up = message.caught_up()};
   if (checks.AtMost("segment_hashes", message.segment_hashes_size(), kSegmentsMax)) {
     value.segment_hashes.assign(message.segment_hashes().begin(), message.segment_hashes().end());
   }

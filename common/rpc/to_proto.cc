@@ -112,6 +112,7 @@ void Fill(const RoundReport& value, v1::RoundReport* message) {
   message->set_seconds_computing(value.seconds_computing);
   message->set_seconds_syncing(value.seconds_syncing);
   message->set_again(value.again);
+  message->set_caught_up(value.caught_up);
 }
 
 void Fill(const RoundRecord& value, v1::RoundRecord* message) {

@@ -130,6 +130,9 @@ struct RoundReport {
   double seconds_syncing = 0;
   // Of the run's last round, reported before: the hashes after what a Repair wanted was fetched.
   bool again = false;
+  // Of the run's last round: its sender has caught up with it and had no part in it. Its hashes are
+  // compared, its training loss is none of the round's.
+  bool caught_up = false;
   bool operator==(const RoundReport&) const = default;
 };
 

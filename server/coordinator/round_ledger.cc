@@ -11,10 +11,11 @@ namespace {
 // contradicted it. Whoever is the only one to say what its replica is proves nothing by that.
 bool IsUnwitnessed(const std::map<uint32_t, OpenReport>& reports, std::span<const Member> members) {
   if (reports.size() != 1) return false;
-  const uint32_t only = reports.begin()->first;
-  return std::ranges::any_of(members, [&](const Member& member) {
-    return member.worker != only && member.first_round != kRoundNever;
-  });
+  const auto& [only, open] = *reports.begin();
+  return std::ranges::any_of(members,
+                             [only = only, round = open.report.round](const Member& member) {
+                               return member.worker != only && member.first_round <= round;
+                             });
 }
 
 }  // namespace
@@ -208,13 +209,17 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
   FinishedRound finished;
   RoundRecord& record = finished.record;
   record.round = round;
-  record.members = static_cast<uint32_t>(reports.size());
+  // Who has only caught up with it had no part in it, and has no loss of it.
+  const auto had_part = [](const auto& each) { return !each.second.report.caught_up; };
+  const auto parts = std::ranges::count_if(reports, had_part);
+  record.members = static_cast<uint32_t>(parts);
+  if (parts == 0 && !rounds_.empty()) record.train_loss = rounds_.back().record.train_loss;
   double computing = 0;
   double syncing = 0;
   for (const auto& [worker, open] : reports) {
     const RoundReport& report = open.report;
     record.step = std::max(record.step, report.step);
-    record.train_loss += report.train_loss / static_cast<double>(reports.size());
+    if (!report.caught_up) record.train_loss += report.train_loss / static_cast<double>(parts);
     if (worker == validator) record.validation_loss = report.validation_loss;
     WorkTotals& counted = workers_[worker].counted;
     computing += std::max(0.0, report.seconds_computing - counted.seconds_computing);

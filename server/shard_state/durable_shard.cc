@@ -250,7 +250,8 @@ void DurableShard::OnVerdicts(const VerdictsArrived& verdicts, absl::Time now) {
       confirmed_.push_back(*std::move(held));
     } else if (!verdict.equal && IsMine(verdict.segment)) {
       notices_.push_back(absl::StrCat("snapshot of segment ", verdict.segment, " before round ",
-                                      verdict.round, " is not what the members have: forgotten"));
+                                      verdict.round,
+                                      " is not confirmed as what the members have: forgotten"));
     }
   }
 }

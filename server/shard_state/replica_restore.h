@@ -12,7 +12,7 @@
 namespace longwave {
 
 // How a shard that has lost its folder finds out where a segment stands: the members know. A pull
-// or fetch names the round that its sender waits for, so that the sender has all rounds before. Who
+// names the round that its sender waits for, so that the sender has all rounds before. Who
 // says nothing is asked where it stands: it may wait for another segment, which waits
 // for somebody who says nothing of that one. When all those were heard who take part, the largest
 // of those rounds is the one to open, and one of the members that named it is asked for its state
@@ -32,7 +32,7 @@ class ReplicaRestore {
   explicit ReplicaRestore(uint32_t turn = 0, uint32_t at_least = 0)
       : turn_(turn), at_least_(at_least) {}
 
-  // A pull or fetch of `round` came from a member.
+  // A pull of `round` came from a member.
   void Heard(uint32_t worker, uint32_t round);
   // Forgets what all others said: nobody can ask them any more, or they are to say it again.
   void KeepOnly(const std::vector<uint32_t>& workers);

@@ -170,7 +170,7 @@ void Fields(Coder& code, Value& v) {
         v.newest_round, v.closed_by_quorum, v.log_bytes, v.snapshot_bytes);
   } else if constexpr (std::is_same_v<T, RoundReport>) {
     all(v.round, v.step, v.train_loss, v.validation_loss, v.segment_hashes, v.tokens, v.bytes,
-        v.seconds_computing, v.seconds_syncing, v.again);
+        v.seconds_computing, v.seconds_syncing, v.again, v.caught_up);
   } else if constexpr (std::is_same_v<T, RoundRecord>) {
     all(v.round, v.step, v.train_loss, v.validation_loss, v.tokens, v.bytes, v.seconds,
         v.tokens_per_second, v.replicas_equal, v.state_hash, v.members, v.compute_share);

@@ -263,7 +263,7 @@ void SimWorker::ReportEndIfCaughtUp() {
   RoundReport report;
   report.round = rounds - 1;
   report.step = rounds;
-  report.train_loss = 1;
+  report.caught_up = true;
   report.segment_hashes = *hashes;
   report.tokens = rounds;
   unanswered_.push_back(std::move(report));

@@ -304,11 +304,11 @@ absl::Status Trainer::ReportEndIfCaughtUp() {
     return absl::OkStatus();
   RoundReport report{.round = static_cast<uint32_t>(rounds_ - 1),
                      .step = state_.step,
-                     .train_loss = state_.train_loss,
                      .tokens = state_.tokens,
                      .bytes = state_.bytes,
                      .seconds_computing = state_.seconds_computing,
-                     .seconds_syncing = state_.seconds_syncing};
+                     .seconds_syncing = state_.seconds_syncing,
+                     .caught_up = true};
   LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
   parts_.host->Report(std::move(report));
   reported_ = rounds_;

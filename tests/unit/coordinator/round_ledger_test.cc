@@ -51,6 +51,40 @@ TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
   EXPECT_DOUBLE_EQ(record.compute_share, 9.0 / 15);
 }
 
+TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedAndHasNoLossOfIt) {
+  RoundLedger ledger(2);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  for (const Member& member : two) {
+    RoundReport first = Report(0, {1});
+    first.train_loss = 10;
+    Add(ledger, member, {first});
+  }
+  ASSERT_EQ(ledger.Finish(two, 0, 1).size(), 1u);
+  RoundReport trained = Report(1, {2}), caught_up = Report(1, {3});
+  trained.train_loss = 2;
+  caught_up.caught_up = true;
+  Add(ledger, two[0], {trained});
+  Add(ledger, two[1], {caught_up});
+  const auto outcomes = ledger.Finish(two, 0, 2);
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].record.members, 1u);
+  EXPECT_EQ(outcomes[0].record.train_loss, 2);
+  EXPECT_FALSE(outcomes[0].record.replicas_equal);
+}
+
+TEST(RoundLedger, ALastRoundThatNobodyTrainedKeepsTheLossOfTheOneBefore) {
+  RoundLedger ledger(2);
+  const std::vector<Member> one = {kThree[0]};
+  RoundReport first = Report(0, {1}), caught_up = Report(1, {2});
+  first.train_loss = 3;
+  caught_up.caught_up = true;
+  Add(ledger, one[0], {first, caught_up});
+  const auto outcomes = ledger.Finish(one, 0, 1);
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[1].record.train_loss, 3);
+  EXPECT_EQ(outcomes[1].record.members, 0u);
+}
+
 TEST(RoundLedger, RatesAreOverTheTimeSinceTheRecordBefore) {
   RoundLedger ledger(5);
   const std::vector<Member> one = {kThree[0]};
@@ -176,11 +210,13 @@ TEST(RoundLedger, ARoundThatOneOfSeveralReportsConfirmsNoSnapshot) {
 }
 
 TEST(RoundLedger, WhereNobodyElseTakesPartOneReportConfirmsASnapshot) {
-  RoundLedger ledger(9);
-  const std::vector<Member> one_and_a_joiner = {kThree[0], {1, "b", kRoundNever}};
-  Add(ledger, kThree[0], {Report(0, {1})});
-  ASSERT_EQ(ledger.Finish(one_and_a_joiner, 0, 1).size(), 1u);
-  EXPECT_EQ(ledger.Judge({0, 1, 1}), true);
+  for (const uint32_t first_round : {kRoundNever, 1u}) {
+    RoundLedger ledger(9);
+    const std::vector<Member> one_and_a_joiner = {kThree[0], {1, "b", first_round}};
+    Add(ledger, kThree[0], {Report(0, {1})});
+    ASSERT_EQ(ledger.Finish(one_and_a_joiner, 0, 1).size(), 1u);
+    EXPECT_EQ(ledger.Judge({0, 1, 1}), true) << first_round;
+  }
 }
 
 TEST(RoundLedger, WhoReportsARoundHasSkippedTheOnesBefore) {

@@ -128,6 +128,24 @@ TEST_F(DoorTest, WrongWordsAreAStrangersWhoseAddressIsKnown) {
   for (const int fd : {bystander, plain, forged}) close(fd);
 }
 
+// On a port of both families, as a pod's may be. The other ports call the same client the same.
+TEST_F(DoorTest, AnAddressOfIPv4IsSaidAsSuch) {
+  router_->set(zmq::sockopt::ipv6, true);
+  try {
+    router_->bind("tcp://[::]:*");
+  } catch (const zmq::error_t& error) {
+    GTEST_SKIP() << "this machine has no IPv6: " << error.what();
+  }
+  endpoint_ = router_->get(zmq::sockopt::last_endpoint);
+  const int plain = Connect();
+  SayUntilTheEnd(plain, ZmtpGreeting("NULL"));
+  const std::vector<Knock> all = knocks();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].peer, "127.0.0.1");
+  EXPECT_EQ(all[0].from, AddressOf(plain));
+  close(plain);
+}
+
 // As health checks do, scans of ports, and `longwave doctor` with each join.
 TEST_F(DoorTest, WhoClosesItsConnectionItselfIsCountedApart) {
   Listen();
