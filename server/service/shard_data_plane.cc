@@ -475,7 +475,8 @@ ShardDataPlane::Worker* ShardDataPlane::FindMember(uint32_t worker) {
 
 void ShardDataPlane::NoteDoor() const {
   if (refusals_ == nullptr) return;
-  const DoorCounts door = router_->door();
+  const std::vector<Knock> knocks = router_->TakeKnocks();
+  const DoorCounts door = router_->door();  // after them, so that it has counted each
   const LinkCounts& counts = router_->counts();
   const auto tell = [](Refusal reason, uint64_t count, const std::string& last) {
     Log(LogLevel::kWarning,
@@ -484,7 +485,7 @@ void ShardDataPlane::NoteDoor() const {
   const auto note = [&](Refusal reason, uint64_t count, const std::string& last) {
     if (refusals_->RaiseTo(reason, count)) tell(reason, count, last);
   };
-  for (const Knock& knock : router_->TakeKnocks()) {
+  for (const Knock& knock : knocks) {
     const Refusal reason = knock.counted == &DoorCounts::keys     ? Refusal::kDataKey
                            : knock.counted == &DoorCounts::closed ? Refusal::kDataClosed
                                                                   : Refusal::kDataHandshake;
