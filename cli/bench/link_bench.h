@@ -23,6 +23,7 @@ struct BenchLinkOptions {
   std::vector<double> rates = {10, 100};  // Mbit/s
   double delay_ms = 0;                    // of every byte, either way; ours alone, not PyTorch's
   uint32_t mtu = 9000;                    // of the data links
+  bool no_loss_probes = false;            // of TCP, on every node
   uint32_t rounds = 8;                    // of every run of the preset, the unshaped one too
   double target_loss = 0;                 // 0: that at the end of the runs
   std::vector<std::string> baselines = {"torch-ddp", "ddp", "diloco"};

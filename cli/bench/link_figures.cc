@@ -32,10 +32,10 @@ LinkBar ShareBar(const LinkFigures& figures, const LinkRun& run) {
 
 LinkBar BytesBar(const LinkFigures& figures, bool up) {
   const SyncSection& sync = figures.config.sync;
-  LinkBar bar{
-      .name = absl::StrCat("bytes ", up ? "up" : "down", " at the interface, MTU ", figures.mtu),
-      .wanted = absl::StrFormat("within 3 %% of %.4f B/parameter/round",
-                                PayloadBytesPerParameter(up ? sync.up : sync.down))};
+  LinkBar bar{.name = absl::StrCat("bytes ", up ? "up" : "down", " at the interface, MTU ",
+                                   figures.mtu, figures.loss_probes ? "" : ", no loss probes"),
+              .wanted = absl::StrFormat("within 3 %% of %.4f B/parameter/round",
+                                        PayloadBytesPerParameter(up ? sync.up : sync.down))};
   if (figures.runs.empty()) return bar;
   // The worst worker of all runs, and what of its distance is packets' headers: acknowledgements of
   // what comes the other way are packets too.

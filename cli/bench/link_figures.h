@@ -73,7 +73,8 @@ struct LinkFigures {
   RunConfig config;
   uint64_t parameters = 0;
   absl::Duration delay;
-  uint32_t mtu = 0;  // of the data links
+  uint32_t mtu = 0;         // of the data links
+  bool loss_probes = true;  // of TCP
   bool keeps_state = false;
   absl::Time begun;
   std::vector<LinkRun> runs;  // of config's preset, all of the same length, in the order they ran

@@ -110,18 +110,19 @@ absl::Status LinkNetwork::Check() {
 }
 
 absl::StatusOr<std::unique_ptr<LinkNetwork>> LinkNetwork::Create(
-    const std::vector<std::string>& nodes, uint32_t mtu, const std::string& work_folder) {
+    const std::vector<std::string>& nodes, const Settings& settings,
+    const std::string& work_folder) {
   LONGWAVE_RETURN_IF_ERROR(Check());
   LONGWAVE_ASSIGN_OR_RETURN(std::string nsenter, FindProgram("nsenter", "util-linux"));
   LONGWAVE_ASSIGN_OR_RETURN(std::string ip, FindProgram("ip", "iproute2"));
   LONGWAVE_ASSIGN_OR_RETURN(std::string tc, FindProgram("tc", "iproute2"));
   std::unique_ptr<LinkNetwork> network(
       new LinkNetwork(work_folder, std::move(nsenter), std::move(ip), std::move(tc)));
-  LONGWAVE_RETURN_IF_ERROR(network->Build(nodes, mtu));
+  LONGWAVE_RETURN_IF_ERROR(network->Build(nodes, settings));
   return network;
 }
 
-absl::Status LinkNetwork::Build(const std::vector<std::string>& names, uint32_t mtu) {
+absl::Status LinkNetwork::Build(const std::vector<std::string>& names, const Settings& settings) {
   LONGWAVE_ASSIGN_OR_RETURN(hub_, NetNamespace::Create());
   std::string script;
   for (const std::string_view bridge : {kData, kControl}) {
@@ -133,7 +134,7 @@ absl::Status LinkNetwork::Build(const std::vector<std::string>& names, uint32_t 
   LONGWAVE_RETURN_IF_ERROR(AddNode(std::string(kCoordinator), number++, &script));
   for (const std::string& name : names) LONGWAVE_RETURN_IF_ERROR(AddNode(name, number++, &script));
   for (uint32_t end = 2; end < number; ++end) {
-    absl::StrAppend(&script, "link set data", end, " mtu ", mtu, "\n");
+    absl::StrAppend(&script, "link set data", end, " mtu ", settings.mtu, "\n");
   }
   LONGWAVE_RETURN_IF_ERROR(Batch(*hub_, ip_, script));
   for (const auto& [name, node] : nodes_) {
@@ -142,9 +143,16 @@ absl::Status LinkNetwork::Build(const std::vector<std::string>& names, uint32_t 
       if (name == kCoordinator && interface == kData) continue;
       const std::string link(interface);
       absl::StrAppend(&own, "addr add ", Address(name, interface), "/16 dev ", link, "\nlink set ",
-                      link, interface == kData ? absl::StrCat(" mtu ", mtu) : "", " up\n");
+                      link, interface == kData ? absl::StrCat(" mtu ", settings.mtu) : "", " up\n");
     }
     LONGWAVE_RETURN_IF_ERROR(Batch(*node.space, ip_, own));
+    if (!settings.loss_probes) {
+      LONGWAVE_RETURN_IF_ERROR(node.space->Do([] {
+        constexpr char kSetting[] = "/proc/sys/net/ipv4/tcp_early_retrans";
+        if (std::ofstream(kSetting) << 0 << std::flush) return absl::OkStatus();
+        return absl::UnavailableError(absl::StrCat("cannot write ", kSetting));
+      }));
+    }
   }
   return absl::OkStatus();
 }

@@ -54,11 +54,14 @@ class LinkNetwork {
   // missing, and which package has it.
   static absl::Status Check();
 
-  // nodes: names; each gets both links. mtu: of the data links. work_folder: for the commands'
-  // scripts and complaints. PermissionDenied: not root. Unavailable: ip, tc or nsenter is missing,
-  // or the kernel refused.
+  struct Settings {
+    uint32_t mtu = 9000;      // of the data links
+    bool loss_probes = true;  // TCP's, at all nodes (the kernel's net.ipv4.tcp_early_retrans)
+  };
+  // nodes: names; each gets both links. work_folder: for the commands' scripts and complaints.
+  // PermissionDenied: not root. Unavailable: ip, tc or nsenter is missing, or the kernel refused.
   static absl::StatusOr<std::unique_ptr<LinkNetwork>> Create(const std::vector<std::string>& nodes,
-                                                             uint32_t mtu,
+                                                             const Settings& settings,
                                                              const std::string& work_folder);
 
   // Of every data link, both directions; 0: not shaped.
@@ -86,7 +89,7 @@ class LinkNetwork {
         tc_(std::move(tc)) {}
   // A file of /proc/net as the node sees it.
   absl::StatusOr<std::string> ReadNet(std::string_view node, const char* file) const;
-  absl::Status Build(const std::vector<std::string>& names, uint32_t mtu);
+  absl::Status Build(const std::vector<std::string>& names, const Settings& settings);
   absl::Status AddNode(const std::string& name, uint32_t number, std::string* hub_script);
   // Runs `program -batch` of the script in a namespace.
   absl::Status Batch(const NetNamespace& space, const std::string& program,

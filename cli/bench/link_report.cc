@@ -214,6 +214,7 @@ std::string LinkJson(const LinkFigures& figures) {
       {"context", config.model.context},
       {"delay_ms", absl::ToDoubleMilliseconds(figures.delay)},
       {"mtu", figures.mtu},
+      {"loss_probes", figures.loss_probes},
       {"state_kept", figures.keeps_state},
       {"offload_bytes_max", LinkNetwork::kOffloadBytesMax},
       {"formula",

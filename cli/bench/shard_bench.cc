@@ -132,6 +132,9 @@ void AddBenchShardFlags(CLI::App* command, BenchShardOptions* options) {
   command->add_flag("--check-bytes", options->check_bytes,
                     "A few rounds each with 2 to 64 workers, for the bytes alone");
   command->add_flag("--no-pin", options->no_pin, "Bind no process to a processor");
+  command->add_flag("--state", options->keep_state,
+                    "Shards keep state: pushes are on the disk of --log-dir before they are "
+                    "answered, as `longwave up` has it");
   command->add_flag("--no-raw", options->no_raw, "Leave out the raw ZeroMQ to compare with");
   command->add_option("--server", options->server, "Another longwave-server to measure");
   command->add_option("--log-dir", options->log_dir, "Folder that keeps the processes' logs");

@@ -26,7 +26,8 @@ struct BenchShardOptions {
   bool check_bytes = false;            // few rounds for 2 to 64 workers, held against the design
   bool no_pin = false;                 // shards and generators run anywhere
   bool no_raw = false;                 // no raw ZeroMQ beside it
-  std::string server;                  // longwave-server; empty: the one beside this program
+  bool keep_state = false;  // shards write their log to a folder, and answer once it is durable
+  std::string server;       // longwave-server; empty: the one beside this program
   std::string log_dir;      // keeps configuration and logs; empty: they go with the bench
   std::string json_file;    // where the figures go as JSON; empty: nowhere
   uint32_t raw_router = 0;  // be the raw router for so many peers, nothing else: for itself alone

@@ -127,14 +127,18 @@ absl::Status BenchCluster::StartProcesses() {
       processors.push_back(all[shard % all.size()]);
     }
     const ScopedProcessors bound(processors);
+    const std::string name = absl::StrCat("shard-", shard);
+    std::vector<std::string> command = {
+        options_.server, "--role=shard",  "--shard", absl::StrCat(shard), "--config",
+        config_file,     "--coordinator", address,   "--listen",          "tcp://127.0.0.1:0"};
+    if (options_.keep_state) {
+      command.insert(command.end(),
+                     {"--state-dir", absl::StrCat(options_.folder, "/state/", name)});
+    }
     std::string endpoint;
     LONGWAVE_ASSIGN_OR_RETURN(
         std::unique_ptr<Process> process,
-        StartAndAwaitReady(
-            absl::StrCat("shard-", shard),
-            {options_.server, "--role=shard", "--shard", absl::StrCat(shard), "--config",
-             config_file, "--coordinator", address, "--listen", "tcp://127.0.0.1:0"},
-            options_.folder, &endpoint));
+        StartAndAwaitReady(name, std::move(command), options_.folder, &endpoint));
     shards_.push_back(std::move(process));
   }
   return absl::OkStatus();

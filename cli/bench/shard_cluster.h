@@ -47,6 +47,7 @@ struct BenchClusterOptions {
   RunConfig config;                   // of workers, shards and all else
   Manifest manifest;                  // of the workers' model
   std::vector<int> shard_processors;  // shard i runs on the (i mod their number)th; empty: anywhere
+  bool keep_state = false;            // each shard has a folder under `folder`
 };
 
 // A coordinator and its shards, each a real process; and the control plane of synthetic workers:

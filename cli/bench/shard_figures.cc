@@ -232,6 +232,7 @@ std::string FiguresAsJson(const BenchShardOptions& options, const std::vector<in
                          {"bits", options.bits},
                          {"shards", options.shards},
                          {"overrides", options.overrides},
+                         {"state_kept", options.keep_state},
                          {"shard_processors", processors},
                          {"generator_threads", generators},
                          {"runs", nlohmann::json::array()},

@@ -43,7 +43,9 @@ absl::StatusOr<RunConfig> ConfigOf(const BenchShardOptions& options, uint32_t wo
       absl::StrCat("sync.up.codec=", std::string(Name(codec))),
       // More than any bench does, and signs of life that hundreds of workers in one process can
       // give on one processor.
-      "run.steps=1000000000", "cluster.heartbeat_interval_s=2", "cluster.heartbeat_timeout_s=60"};
+      "run.steps=1000000000", "cluster.heartbeat_interval_s=2", "cluster.heartbeat_timeout_s=60",
+      // They have no parameters to give.
+      "cluster.snapshot_rounds=1000000"};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   return ParseConfig("{}", "bench", overrides);
 }
@@ -119,7 +121,8 @@ class Measurement {
                              .folder = folder,
                              .config = config_,
                              .manifest = {{{"synthetic", {static_cast<int64_t>(options_.params)}}}},
-                             .shard_processors = placement_.shards}));
+                             .shard_processors = placement_.shards,
+                             .keep_state = options_.keep_state}));
     const absl::StatusOr<ShardFigures> figures = Measure(folder);
     if (!figures.ok()) {
       // A process that has ended says more than a load that waits for it in vain.

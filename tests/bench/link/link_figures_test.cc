@@ -153,6 +153,8 @@ TEST(LinkBars, NameTheMtuThatBytesWereCountedAt) {
   LinkFigures figures = FiguresOf(0.9);
   figures.mtu = 1500;
   EXPECT_EQ(Bars(figures)[2].name, "bytes up at the interface, MTU 1500");
+  figures.loss_probes = false;
+  EXPECT_EQ(Bars(figures)[2].name, "bytes up at the interface, MTU 1500, no loss probes");
 }
 
 TEST(LinkBars, StandWhereALaterRunFailed) {

@@ -94,6 +94,7 @@ class Link(IntegrationTest):
         self.assertRegex(figures["date"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertEqual(figures["failure"], "")
         self.assertIs(figures["state_kept"], False)
+        self.assertIs(figures["loss_probes"], True)
         self.assertEqual(list(self.root.glob("runs/**/state/worker-0")), [])
         ddp, diloco, torch = figures["baselines"]
         for baseline in (ddp, diloco):
@@ -109,9 +110,10 @@ class Link(IntegrationTest):
 
     def test_delay_and_state_reach_the_run(self):
         figures, _, _ = self.bench(*SMALL, "--set", "run.workers=2", "--rates", "400", "--rounds", "3",
-                                   "--delay-ms", "150", "--baselines", "none", "--state",
+                                   "--delay-ms", "150", "--baselines", "none", "--state", "--no-loss-probes",
                                    "--set", "sync.overlap=0", "--set", "sync.fragments=1")
         self.assertIs(figures["state_kept"], True)
+        self.assertIs(figures["loss_probes"], False)
         self.assertEqual(len(list(self.root.glob("runs/**/state/worker-0"))), len(figures["runs"]))
         for run in figures["runs"]:
             self.assertTrue(run["replicas_equal"])

@@ -134,10 +134,18 @@ def attempt(program):
                 continue
             raise Failure(f"{wrong} was taken for right")
 
-        # Segments on two shards, workers on two threads, several numbers of workers.
+        # Segments on two shards that keep state, workers on two threads, several numbers of workers.
+        kept = pathlib.Path(folder, "kept")
         figures = measured("--sweep", "3,2", "--shards", "2", "--params", "3000000", "--rounds",
-                           "2", "--generators", "2", "--no-raw", "--no-pin")
+                           "2", "--generators", "2", "--no-raw", "--no-pin", "--state", "--log-dir", str(kept))
         expect("runs", [run["workers"] for run in figures["runs"]], [2, 3])
+        expect("state_kept", figures["state_kept"], True)
+        for run in figures["runs"]:
+            for shard in (0, 1):
+                logged = sum(file.stat().st_size for file in
+                             kept.glob(f"{run['workers']}/state/shard-{shard}/**/*") if file.is_file())
+                if logged < run["shard"]["payload_bytes_in"] / 4:
+                    raise Failure(f"shard {shard} of {run['workers']} workers has {logged} bytes on its disk")
 
         for arguments, status, sentence in (
                 (["--workers", "513"], 1, "--workers"),

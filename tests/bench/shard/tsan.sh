@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 export TSAN_OPTIONS="suppressions=$here/tsan.supp log_path=$work/report halt_on_error=0 exitcode=66"
 status=0
 "$bench" bench shard --server "$bin/longwave-server" --log-dir "$work" --workers 64 \
-  --params 1500000 --rounds 8 --no-raw --no-pin --set cluster.shard_threads=2 --set sync.clip=4 || status=$?
+  --params 1500000 --rounds 8 --no-raw --no-pin --state --set cluster.shard_threads=2 --set sync.clip=4 || status=$?
 
 reports=0
 for report in "$work"/report*; do
