@@ -51,9 +51,13 @@ int main(int argc, char** argv) {
   CLI::App* replay_command = app.add_subcommand(
       "replay", "Audit what a run's shards have kept, and make its model again from it.");
   replay_command->add_option("run", replay.run_folder, "The run's folder, as in runs/")->required();
+  replay_command->add_option("--config", replay.config,
+                             "The run's configuration [config.yaml of its folder]");
   replay_command->add_option("--initial", replay.initial,
                              "The weights before round 0, as safetensors, instead of having "
                              "longwave-worker make them");
+  replay_command->add_option("--weights", replay.weights,
+                             "Safetensors file that gets the model that was made again");
 
   CLI::App* bench_command = app.add_subcommand("bench", "Measure a part under load.");
   bench_command->require_subcommand(1);

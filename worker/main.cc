@@ -51,6 +51,7 @@
 #include "worker/models/replica.h"
 #include "worker/sync/exchange.h"
 #include "worker/sync/pipeline.h"
+#include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
 #include "worker/trainer/session.h"
 #include "worker/trainer/sync_options.h"
@@ -129,11 +130,7 @@ absl::Status WriteInitial(const Flags& flags) {
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta, InitialWeights(config));
   return WriteSafetensors(flags.write_initial, manifest, layout, theta.data(),
-                          {{"format", "pt"},
-                           {"longwave.preset", config.run.preset},
-                           {"longwave.model", config.model.kind},
-                           {"longwave.heads", absl::StrCat(config.model.heads)},
-                           {"longwave.steps", "0"}});
+                          ModelMetadata(config, /*steps=*/0));
 }
 
 // For `longwave doctor`: all libraries are loaded, and this is where it would compute.
@@ -187,6 +184,7 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
       Exchange::Connect({.run = start.run,
                          .worker = session.worker(),
                          .shard_endpoints = start.shard_endpoints,
+                         .workers = config.run.workers,
                          .keys = keys,
                          .connections = config.cluster.connections,
                          .max_upload_mbit = config.cluster.max_upload_mbit,

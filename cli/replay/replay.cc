@@ -20,6 +20,8 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "worker/models/gpt_shape.h"
+#include "worker/trainer/model_metadata.h"
+#include "worker/trainer/safetensors.h"
 
 namespace longwave {
 namespace {
@@ -117,8 +119,24 @@ void PrintAudit(const RunReplayReport& report) {
   }
 }
 
+// The model as a worker writes it at the end.
+absl::Status WriteModel(const std::string& path, const RunReplayReport& report,
+                        const RunConfig& config, const Manifest& manifest, const Layout& layout) {
+  if (!report.state_hash.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no weights for ", path, ": ", report.why_no_state));
+  }
+  const uint64_t steps =
+      std::min<uint64_t>(config.run.steps, uint64_t{report.rounds} * config.sync.inner_steps);
+  LONGWAVE_RETURN_IF_ERROR(WriteSafetensors(path, manifest, layout, report.parameters.data(),
+                                            ModelMetadata(config, steps)));
+  Row("weights", path);
+  return absl::OkStatus();
+}
+
 absl::Status Replay(const ReplayOptions& options) {
-  const std::string config_file = options.run_folder + "/config.yaml";
+  const std::string config_file =
+      options.config.empty() ? options.run_folder + "/config.yaml" : options.config;
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(config_file));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
@@ -164,6 +182,9 @@ absl::Status Replay(const ReplayOptions& options) {
                               ", ", verdict));
   } else {
     Row("model", absl::StrCat("not made again: ", report.why_no_state));
+  }
+  if (!options.weights.empty()) {
+    LONGWAVE_RETURN_IF_ERROR(WriteModel(options.weights, report, config, manifest, layout));
   }
   if (report.problem_count() > 0) {
     return absl::DataLossError(absl::StrCat(report.problem_count(), " promises were broken"));

@@ -103,6 +103,7 @@ absl::StatusOr<RunReplayReport> ReplayRun(const RunReplayInput& input) {
   if (result.ok()) {
     report.state_hash = result->state_hash;
     report.rounds = result->rounds;
+    report.parameters = model->theta();
   } else if (absl::IsFailedPrecondition(result.status())) {
     report.why_no_state = std::string(result.status().message());
   } else {

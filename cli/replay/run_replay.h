@@ -35,6 +35,7 @@ struct RunReplayReport {
   // What all replicas share after the last round; nothing, and why: it cannot be made again.
   std::optional<uint64_t> state_hash;
   uint32_t rounds = 0;
+  std::vector<float> parameters;  // flat, as the layout orders them; empty without state_hash
   std::string why_no_state;
 
   uint64_t problem_count() const;

@@ -29,6 +29,8 @@ class Presets(IntegrationTest):
         summary = done.summary
         self.assertLessEqual(FIELDS, set(summary))
         self.check_weights(done, summary)
+        if equal and preset != "ddp":  # whose model is a function of the merged updates alone
+            self.check_replay(done)
         config = formulae.read_config(done.folder / "config.yaml")
         rounds = STEPS // inner_steps
         self.assertEqual((summary["outcome"], summary["failure"]), ("finished", ""))
@@ -45,6 +47,14 @@ class Presets(IntegrationTest):
         self.check_bytes(summary, config, rounds)
         self.check_metrics(done, rounds, summary)
         return summary
+
+    def check_replay(self, done):
+        """What the shards have kept makes the very weights that the worker wrote."""
+        again = self.root / "again.safetensors"
+        status, output, errors = self.start("longwave", "replay", done.folder, "--weights", again).finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn("as the run's summary has it", output)
+        self.assertEqual(again.read_bytes(), (done.folder / "model.safetensors").read_bytes())
 
     def check_weights(self, done, summary):
         tensors = formulae.read_safetensors(done.folder / "model.safetensors")

@@ -12,6 +12,7 @@
 #include "common/log/log.h"
 #include "worker/sync/send_order.h"
 #include "worker/sync/stopwatch.h"
+#include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
 
 namespace longwave {
@@ -436,13 +437,9 @@ absl::StatusOr<FinalReport> Trainer::Finish() {
     report.model_file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
     std::vector<float> copy;
     LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
-    LONGWAVE_RETURN_IF_ERROR(
-        WriteSafetensors(report.model_file, parts_.replica->manifest(), *parts_.layout, theta,
-                         {{"format", "pt"},
-                          {"longwave.preset", config_.run.preset},
-                          {"longwave.model", config_.model.kind},
-                          {"longwave.heads", absl::StrCat(config_.model.heads)},
-                          {"longwave.steps", absl::StrCat(config_.run.steps)}}));
+    LONGWAVE_RETURN_IF_ERROR(WriteSafetensors(report.model_file, parts_.replica->manifest(),
+                                              *parts_.layout, theta,
+                                              ModelMetadata(config_, config_.run.steps)));
     Log(LogLevel::kInfo, absl::StrCat("wrote ", report.model_file));
   }
   SetPhase(WorkerPhase::kDone);
