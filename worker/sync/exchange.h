@@ -22,6 +22,7 @@ struct ExchangeOptions {
   uint64_t run = 0;
   uint32_t worker = 0;
   std::vector<std::string> shard_endpoints;       // by shard index, "tcp://host:port"
+  uint32_t workers = 1;                           // of the run: they share the shards' links
   CurveKeys keys = {};                            // of this worker, if data is encrypted
   uint32_t connections = 1;                       // to each shard
   double max_upload_mbit = 0;                     // over all shards, 10^6 bit/s; 0: no limit

@@ -30,6 +30,7 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
                        .worker = options.worker,
                        .connections = {},
                        .connection_count = shards * options.connections,
+                       .workers = options.workers,
                        .download_bytes_per_s = BytesPerSecond(options.max_download_mbit / shards),
                        .retry_after = options.retry_after,
                        .hello_every = options.hello_every,

@@ -11,6 +11,14 @@ absl::Duration Silence(const LedgerOptions& options, int repetitions, uint64_t o
          absl::Seconds(static_cast<int64_t>(outstanding_bytes / kBytesPerSecondMin));
 }
 
+absl::Duration RoundSilence(const LedgerOptions& options, int repetitions,
+                            uint64_t outstanding_bytes) {
+  const uint64_t others = (options.workers - 1) * outstanding_bytes;
+  const absl::Duration shared =
+      absl::Seconds(static_cast<int64_t>(others / kShardBytesPerSecondMin));
+  return Silence(options, repetitions, outstanding_bytes) + std::min(shared, kSharedLinkMax);
+}
+
 absl::Duration BusyBackoff(const LedgerOptions& options, uint32_t segment, int refusals) {
   const absl::Duration longest =
       std::min(kBusyBackoffMin * (1 << std::min(refusals, 10)), kBusyBackoffMax);

@@ -101,7 +101,7 @@ std::optional<OutgoingFrame> PushLedger::Due(absl::Time now) {
     if (entry.repetitions == 0) return FrameFor(entry);
     if (!entry.overdue) {
       const absl::Time silent_at =
-          state.told + Silence(options_, entry.repetitions - 1, state.outstanding_bytes);
+          state.told + RoundSilence(options_, entry.repetitions - 1, state.outstanding_bytes);
       if (silent_at > now) {
         due_.Set(segment, silent_at);
         continue;
@@ -124,8 +124,8 @@ void PushLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
   }
   entry.overdue = false;
   entry.sent_at = now;
-  Schedule(entry, now + Silence(options_, entry.repetitions++,
-                                ConnectionOf(entry.push.segment).outstanding_bytes));
+  Schedule(entry, now + RoundSilence(options_, entry.repetitions++,
+                                     ConnectionOf(entry.push.segment).outstanding_bytes));
 }
 
 void PushLedger::Heard(uint32_t connection, absl::Time now) {
@@ -221,7 +221,8 @@ void PushLedger::WaitForUpdate(Entry& entry, const FrameHeader& header, Stage st
   entry.refusals = 0;
   entry.overdue = false;
   entry.sent_at = now;
-  Schedule(entry, now + Silence(options_, 0, ConnectionOf(entry.push.segment).outstanding_bytes));
+  Schedule(entry,
+           now + RoundSilence(options_, 0, ConnectionOf(entry.push.segment).outstanding_bytes));
   SettleIfKnown(entry);
 }
 

@@ -72,7 +72,8 @@ struct Settled {
 // A silence is counted by connection: as long as answers and updates for what is open come in on
 // it, what is missing may be on its way. (`busy`, `not a member`, the answer to a hello and rounds
 // to come say nothing of that.) It lasts retry_after and the time that what is outstanding on the
-// connection takes at kBytesPerSecondMin, there and back; a slower link carries some frames twice.
+// connection takes at kBytesPerSecondMin, there and back, and as much of every other worker's takes
+// on the shard's link (RoundSilence); slower links carry some frames twice.
 // Then all that waits on the connection is sent again, as soon as anything was heard since it was
 // sent last: to a peer that is away nothing is repeated but the hello, since what waits in queues
 // would all arrive. Each repetition for one contribution waits twice as long as the one before,

@@ -57,6 +57,18 @@ inline std::string Say(const FetchEvent& event) {
 // shards have answered the first hello.
 class LedgerTest : public ::testing::Test {
  protected:
+  // workers: of the run.
+  explicit LedgerTest(uint32_t workers = 1)
+      : ledger_({.run = kRun,
+                 .worker = kWorker,
+                 .connections = {0, 1, 0},
+                 .connection_count = 2,
+                 .workers = workers,
+                 .download_bytes_per_s = 4000,
+                 .retry_after = kRetryAfter,
+                 .hello_every = kHelloEvery,
+                 .snapshot_bytes = {}}) {}
+
   static constexpr uint64_t kRun = 7;
   static constexpr uint32_t kWorker = 3;
   static constexpr absl::Duration kRetryAfter = absl::Seconds(10);
@@ -158,14 +170,7 @@ class LedgerTest : public ::testing::Test {
 
   uint32_t duplicate_crc_ = Crc32c(Bytes("up").bytes());
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(5);
-  WorkerLedger ledger_{{.run = kRun,
-                        .worker = kWorker,
-                        .connections = {0, 1, 0},
-                        .connection_count = 2,
-                        .download_bytes_per_s = 4000,
-                        .retry_after = kRetryAfter,
-                        .hello_every = kHelloEvery,
-                        .snapshot_bytes = {}}};
+  WorkerLedger ledger_;
 };
 
 }  // namespace longwave

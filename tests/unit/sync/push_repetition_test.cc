@@ -194,6 +194,37 @@ TEST_F(PushRepetitionTest, ALargePushIsGivenTheTimeOfASlowLink) {
   EXPECT_THAT(PassAlive(absl::Seconds(1)), ElementsAre("push 0/0"));
 }
 
+// Eleven workers, on the links of the same shards.
+class SharedLinkTest : public LedgerTest {
+ protected:
+  SharedLinkTest() : LedgerTest(11) {}
+  // Until when nothing is repeated, of a push of so many bytes whose update is as large.
+  absl::Duration PauseAfter(uint64_t bytes) {
+    const SegmentPush push{.payload = Bytes(std::string(bytes, 'x')), .norm = 2, .weight = 9};
+    EXPECT_TRUE(ledger_.Post(push, now_).ok());
+    SendAll();
+    const absl::Time sent = now_;
+    std::vector<std::string> again;
+    while (again.empty() && now_ < sent + absl::Minutes(10)) {
+      again = PassAlive(absl::Seconds(1));
+    }
+    EXPECT_THAT(again, ElementsAre("push 0/0"));
+    return now_ - sent;
+  }
+};
+
+// Of a shard's link the others' updates take ten times as long as the own one.
+TEST_F(SharedLinkTest, APushIsGivenTheTimeThatTheOthersTake) {
+  const uint64_t bytes =
+      kShardBytesPerSecondMin / 5;  // 2 s there and 2 s back, of this worker's link
+  EXPECT_EQ(PauseAfter(bytes), kRetryAfter + absl::Seconds(4) + absl::Seconds(4));
+}
+
+TEST_F(SharedLinkTest, ALostPushIsNotWaitedForForEver) {
+  const uint64_t bytes = 4 * kShardBytesPerSecondMin;
+  EXPECT_EQ(PauseAfter(bytes), kRetryAfter + absl::Seconds(80) + kSharedLinkMax);
+}
+
 TEST_F(PushRepetitionTest, ABusyShardGetsThePushAgainAfterABackoffThatGrows) {
   Post(0, 0);
   SendAll();
