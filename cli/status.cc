@@ -47,14 +47,15 @@ int RunStatusCommand(const std::string& address, const std::string& security) {
                  std::string(status.status().message()).c_str());
     return 1;
   }
-  Print({absl::StrCat("run        ", std::string(Name(status->phase)),
-                      status->failure.empty() ? "" : ": ", status->failure),
-         absl::StrCat("rounds     ", status->record_count, ", epoch ", status->epoch, ", ",
-                      FormatDuration(status->seconds)),
-         absl::StrCat("validation ", FormatLoss(status->validation_loss.value_or(
-                                         std::numeric_limits<double>::quiet_NaN()))),
-         absl::StrCat("replicas   ", ReplicasLine(*status),
-                      status->repairs > 0 ? absl::StrCat(", repaired ", status->repairs) : "")});
+  const std::string& why = status->phase == RunPhase::kWaiting ? status->trouble : status->failure;
+  Print(
+      {absl::StrCat("run        ", std::string(Name(status->phase)), why.empty() ? "" : ": ", why),
+       absl::StrCat("rounds     ", status->record_count, ", epoch ", status->epoch, ", ",
+                    FormatDuration(status->seconds)),
+       absl::StrCat("validation ", FormatLoss(status->validation_loss.value_or(
+                                       std::numeric_limits<double>::quiet_NaN()))),
+       absl::StrCat("replicas   ", ReplicasLine(*status),
+                    status->repairs > 0 ? absl::StrCat(", repaired ", status->repairs) : "")});
   for (const std::string& line : TroubleLines(*status)) {
     Print({absl::StrCat("trouble    ", line)});
   }

@@ -217,7 +217,10 @@ std::vector<std::string> ShardLines(const RunStatus& status) {
 
 std::vector<std::string> TroubleLines(const RunStatus& status) {
   std::vector<std::string> lines;
-  if (!status.trouble.empty()) lines.push_back(status.trouble);
+  // Before a run begins, who is there stands where its progress will.
+  if (!status.trouble.empty() && status.phase != RunPhase::kWaiting) {
+    lines.push_back(status.trouble);
+  }
   for (const ShardStatus& shard : status.shards) {
     if (shard.trouble.empty()) continue;
     lines.push_back(absl::StrCat("shard-", shard.shard.shard, " takes no pushes: ", shard.trouble));

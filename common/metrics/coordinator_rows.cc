@@ -10,8 +10,8 @@ Rows RunRows() {
                "1 for the phase that the run is in, 0 for the others."),
       GaugeRow(
           "longwave_coordinator_waiting",
-          "1 while the run waits for something beyond its rounds (a silent shard, a full disk, a "
-          "run without members), 0 otherwise; `longwave status` says for what."),
+          "1 while the run waits for something beyond its rounds (workers to begin with, a silent "
+          "shard, a full disk), 0 otherwise; `longwave status` says for what."),
       GaugeRow("longwave_coordinator_epoch", "The epoch of the membership."),
       GaugeRow("longwave_coordinator_round",
                "The oldest round that is not finished, counted from 0."),

@@ -259,15 +259,9 @@ void Coordinator::On(const Tick&, absl::Time now, Effects& effects) {
   if (phase_ == RunPhase::kWaiting) {
     DropSilentBeforeStart(now, effects);
     if (now - *first_step_ <= options_.start_timeout) return;
-    std::string names;
-    for (const auto& [index, worker] : workers_) {
-      absl::StrAppend(&names, names.empty() ? " (" : ", ", worker.member.name);
-    }
-    if (!names.empty()) names += ")";
     End(RunPhase::kFailed,
         absl::StrCat("the run did not start within ", Seconds(options_.start_timeout), ": ",
-                     workers_.size(), " of ", options_.workers_wanted, " workers", names, " and ",
-                     shards_.size(), " of ", options_.shards_wanted, " shards are registered"),
+                     WhoIsRegistered()),
         now, effects);
   } else if (phase_ == RunPhase::kTraining) {
     WatchShards(now, effects);

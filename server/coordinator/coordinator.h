@@ -113,6 +113,7 @@ using CoordinatorEffect =
 //
 // What the run waits for, beyond its rounds, stands in RunStatus::trouble, and ends the run only
 // after start_timeout:
+//   - a worker or a shard that it needs to begin;
 //   - a shard that is silent for heartbeat_timeout. It may come back with other endpoints and
 //     another incarnation: the new process takes the place once the one before is silent for
 //     replace_after, and if it has lost its folder it is told to restore its range. From then on
@@ -291,6 +292,7 @@ class Coordinator {
   // --- coordinator_status.cc: what is told
   WorkerHeartbeatReply ReplyTo(const WorkerHeartbeat& heartbeat) const;
   ShardHeartbeatReply ReplyTo(const ShardHeartbeat& heartbeat) const;
+  std::string WhoIsRegistered() const;
   std::string Trouble() const;
   std::string OverSentence() const;  // "the run is over (failed: …)"
   bool EveryShardKnows(uint32_t epoch) const;

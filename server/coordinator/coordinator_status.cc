@@ -117,7 +117,17 @@ std::span<const FinishedRound> Coordinator::RoundsFrom(uint32_t round) const {
   return std::span(rounds).subspan(static_cast<size_t>(first - rounds.begin()));
 }
 
+std::string Coordinator::WhoIsRegistered() const {
+  std::vector<std::string> names;
+  for (const auto& [index, worker] : workers_) names.push_back(worker.member.name);
+  return absl::StrCat(workers_.size(), " of ", options_.workers_wanted, " workers",
+                      names.empty() ? "" : absl::StrCat(" (", absl::StrJoin(names, ", "), ")"),
+                      " and ", shards_.size(), " of ", options_.shards_wanted,
+                      " shards are registered");
+}
+
 std::string Coordinator::Trouble() const {
+  if (phase_ == RunPhase::kWaiting) return WhoIsRegistered();
   if (phase_ != RunPhase::kTraining) return "";
   std::vector<std::string> sentences;
   for (const auto& [index, shard] : shards_) {

@@ -113,6 +113,15 @@ TEST(LiveLines, SayWhatWasMendedAndWhatTheTroubleIs) {
   EXPECT_THAT(text, HasSubstr("worker-1  joining"));
 }
 
+TEST(TroubleLines, SayNothingOfWhoIsAwaitedBeforeTheRunBegins) {
+  RunStatus status = Status();
+  status.phase = RunPhase::kTraining;
+  status.trouble = "1 of 2 workers (worker-0) and 1 of 1 shards are registered";
+  EXPECT_THAT(TroubleLines(status), ElementsAre(status.trouble));
+  status.phase = RunPhase::kWaiting;  // the views have a line of their own for that
+  EXPECT_TRUE(TroubleLines(status).empty());
+}
+
 TEST(TroubleLines, NameTheShardThatTakesNoPushes) {
   RunStatus status = Status();
   EXPECT_TRUE(TroubleLines(status).empty());

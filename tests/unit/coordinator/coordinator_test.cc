@@ -218,6 +218,8 @@ TEST_F(CoordinatorTest, FailsWhenTheStartTakesTooLong) {
     Step(Shard(0));
     EXPECT_THAT(All<PhaseChanged>(Step(Tick{})), IsEmpty());
   }
+  EXPECT_EQ(Status().trouble,
+            "2 of 3 workers (worker-0, worker-1) and 1 of 2 shards are registered");
   now_ = 300.5;
   const PhaseChanged change = Only<PhaseChanged>(Step(Tick{}));
   EXPECT_EQ(change.phase, RunPhase::kFailed);
