@@ -36,26 +36,16 @@ class Failure(Exception):
     """Ends the program with one sentence."""
 
 
-def find_data(given):
-    if given:
-        if not pathlib.Path(given).exists():
-            raise Failure(f"--data: got {given}, which does not exist")
-        return given
-    shared = ROOT.parent / "shared" / "data" / "tinyshakespeare.txt"
-    if shared.exists():
-        return str(shared)
-    raise Failure("no text to train on: give one with --data PATH (make compare DATA=PATH), such as "
-                  "tinyshakespeare.txt")
-
-
-def run_once(options, data, preset, seed):
+def run_once(options, preset, seed):
     """Runs one preset with one seed; returns its summary."""
     name = f"{preset}-seed{seed}"
     folder = options.runs_dir / name
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier comparison
-    command = [options.binary, "up", options.config, "--plain", "--no-state", "--data", data,
-               "--name", name, "--runs-dir", options.runs_dir, "--set", f"run.preset={preset}",
+    command = [options.binary, "up", options.config, "--plain", "--no-state", "--name", name,
+               "--runs-dir", options.runs_dir, "--set", f"run.preset={preset}",
                "--set", f"run.seed={seed}"]
+    if options.data:
+        command += ["--data", options.data]
     if preset in PSEUDO_GRADIENT:
         command += ["--set", f"sync.inner_steps={INNER_STEPS}"]
     for setting in options.extra:
@@ -137,7 +127,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--presets", default=",".join(PRESETS), help="comma-separated")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each preset, seeds 1, 2, ...")
-    parser.add_argument("--data", default="", help="text to train on")
+    parser.add_argument("--data", default="", help="text to train on [the headers of this machine's compiler]")
     parser.add_argument("--extra", action="append", default=[], metavar="KEY=VALUE",
                         help="a setting for every run; may be given again")
     parser.add_argument("--config", type=pathlib.Path, default=ROOT / "configs" / "compare.yaml")
@@ -156,7 +146,8 @@ def parse_arguments():
 
 
 def compare(options):
-    data = find_data(options.data)
+    if options.data and not pathlib.Path(options.data).exists():
+        raise Failure(f"--data: got {options.data}, which does not exist")
     if not options.binary.exists():
         raise Failure(f"{options.binary} is not there: build it first (make build)")
     options.csv.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +157,7 @@ def compare(options):
         writer.writeheader()
         for seed in range(1, options.seeds + 1):
             for preset in options.presets:
-                summary = run_once(options, data, preset, seed)
+                summary = run_once(options, preset, seed)
                 results[preset].append(summary)
                 writer.writerow(summary)
                 file.flush()
