@@ -187,6 +187,7 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
                          .workers = config.run.workers,
                          .keys = keys,
                          .connections = config.cluster.connections,
+                         .fragments = config.sync.fragments,
                          .max_upload_mbit = config.cluster.max_upload_mbit,
                          .max_download_mbit = config.cluster.max_download_mbit},
                         layout));

@@ -229,4 +229,8 @@ std::vector<uint32_t> Layout::TileSizes(uint32_t segment) const {
   return sizes;
 }
 
+uint32_t FragmentCount(uint32_t wanted, const Layout& layout) {
+  return std::clamp(wanted, 1u, static_cast<uint32_t>(layout.segments().size()));
+}
+
 }  // namespace longwave

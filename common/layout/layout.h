@@ -106,6 +106,11 @@ class Layout {
   uint64_t hash_ = 0;
 };
 
+// A fragment is a part of the model that is synced at its own step of the H: the segments whose
+// index is `fragment` modulo their number. As many fragments as are wanted, but no more than there
+// are segments to share among them; the same number in every process.
+uint32_t FragmentCount(uint32_t wanted, const Layout& layout);
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_LAYOUT_LAYOUT_H_

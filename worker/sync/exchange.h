@@ -25,6 +25,7 @@ struct ExchangeOptions {
   uint32_t workers = 1;                           // of the run: they share the shards' links
   CurveKeys keys = {};                            // of this worker, if data is encrypted
   uint32_t connections = 1;                       // to each shard
+  uint32_t fragments = 1;                         // wanted; see FragmentCount
   double max_upload_mbit = 0;                     // over all shards, 10^6 bit/s; 0: no limit
   double max_download_mbit = 0;                   // likewise; the shards keep to it
   absl::Duration retry_after = absl::Seconds(3);  // silence after which a frame is sent again

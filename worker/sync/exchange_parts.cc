@@ -35,9 +35,12 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
                        .retry_after = options.retry_after,
                        .hello_every = options.hello_every,
                        .snapshot_bytes = {}};
+  // A fragment is synced by itself, and it, too, is to fill all connections.
+  const uint32_t fragments = FragmentCount(options.fragments, layout);
   for (uint32_t s = 0; s < layout.segments().size(); ++s) {
     const Segment& segment = layout.segments()[s];
-    ledger.connections.push_back(segment.shard * options.connections + s % options.connections);
+    ledger.connections.push_back(segment.shard * options.connections +
+                                 s / fragments % options.connections);
     ledger.snapshot_bytes.push_back(segment.coefficient_count * sizeof(float));
   }
   return ledger;

@@ -5,9 +5,6 @@
 #include "common/base/check.h"
 
 namespace longwave {
-uint32_t FragmentCount(uint32_t wanted, const Layout& layout) {
-  return std::clamp(wanted, 1u, static_cast<uint32_t>(layout.segments().size()));
-}
 
 std::vector<ElementRange> FragmentElements(const Layout& layout, uint32_t fragment,
                                            uint32_t fragment_count) {

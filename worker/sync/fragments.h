@@ -9,11 +9,7 @@
 
 namespace longwave {
 
-// A fragment is a part of the model that is synced at its own step of the H: the segments whose
-// index is `fragment` modulo their number.
-
-// As many fragments as are wanted, but no more than there are segments to share among them.
-uint32_t FragmentCount(uint32_t wanted, const Layout& layout);
+// When the fragments of a model (see FragmentCount) are synced, and what they hold.
 
 // The elements of a fragment's segments, each once (see SegmentElements).
 std::vector<ElementRange> FragmentElements(const Layout& layout, uint32_t fragment,

@@ -277,5 +277,14 @@ TEST(LayoutHash, TellsManifestsAndOptionsApart) {
   EXPECT_EQ(hash(manifest, {}), hash(manifest, {.block = 32}));
 }
 
+TEST(FragmentCount, IsAtMostThatOfTheSegmentsAndAtLeastOne) {
+  const Layout layout = Create(OddManifest(), {.tiling = Tiling::kFlat, .segment_tiles = 1});
+  const auto segments = static_cast<uint32_t>(layout.segments().size());
+  ASSERT_GT(segments, 2u);
+  EXPECT_EQ(FragmentCount(2, layout), 2u);
+  EXPECT_EQ(FragmentCount(segments + 1, layout), segments);
+  EXPECT_EQ(FragmentCount(0, layout), 1u);
+}
+
 }  // namespace
 }  // namespace longwave

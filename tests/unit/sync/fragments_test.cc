@@ -64,13 +64,6 @@ TEST(FragmentElements, AreOneRangeForAWholeModelAndForRunsEndToEnd) {
   EXPECT_EQ(ranges[1].begin, 6u * 4096);
 }
 
-TEST(FragmentCount, IsAtMostThatOfTheSegments) {
-  const Layout layout = Make(Tiling::kFlat, 4096);
-  ASSERT_EQ(layout.segments().size(), 1u);
-  EXPECT_EQ(FragmentCount(5, layout), 1u);
-  EXPECT_EQ(FragmentCount(2, Make(Tiling::kFlat, 1)), 2u);
-}
-
 TEST(SyncPlan, WithoutOverlapAndFragmentsIsOneSyncARound) {
   const SyncPlan plan(4, 1, 0, 10);
   EXPECT_EQ(plan.round_count(), 3u);
