@@ -109,7 +109,9 @@ std::vector<ConfigKey> SyncKeys() {
                 "inner, where it is g itself, so that clipping and AdamW see the merged gradient."),
       WholeKey(LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
                "H: inner steps between syncs; 1 with the gradient as the signal."),
-      NumberKey(LONGWAVE_KEY(sync.beta), 0.9, 0, kMomentumMax, "β of the momentum m ← β·m + s."),
+      NumberKey(LONGWAVE_KEY(sync.beta), 0.9, 0, kMomentumMax,
+                "β of the momentum m ← β·m + s. With 0 nothing is left of a signal that was sent; "
+                "one whose push was late is added whole to the next."),
       NumberKey(LONGWAVE_KEY(sync.alpha), 1, 0, 1,
                 "α: share of what was sent that leaves the momentum, m ← m − α·T⁻¹(q̂)."),
       ChoiceKey(LONGWAVE_KEY(sync.transform),
@@ -188,9 +190,9 @@ std::vector<ConfigKey> SyncKeys() {
                 "What is clipped off is lost, not returned to its worker. 0: not clipped."),
       NumberKey(LONGWAVE_KEY(sync.quorum), 0.5, 0, 1,
                 "Share of the members whose pushes a round needs to close without the others, once "
-                "the grace (cluster.grace_min_s) has passed. What comes later goes with a later "
-                "round. 1: a round waits for every member until the coordinator counts it as "
-                "lost."),
+                "the grace (cluster.grace_min_s) has passed. What comes later goes back into "
+                "its worker's momentum and goes with a later round (see `sync.beta`). 1: a round "
+                "waits for every member until the coordinator counts it as lost."),
   };
 }
 

@@ -30,12 +30,15 @@ std::string Checker::Which(uint32_t worker, uint32_t round, uint32_t segment) {
 
 Account Checker::NewAccount() {
   return {.line = ++lines_,
-          .owed = std::vector<double>(uint64_t{world_.segments} * kSegmentElements)};
+          .owed = std::vector<double>(uint64_t{world_.segments} * kSegmentElements),
+          .late = std::vector<bool>(world_.segments)};
 }
 
 void Checker::Encoded(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
                       std::span<const float> signal, const Buffer& payload) {
   double* const owed = account->owed.data() + uint64_t{segment} * kSegmentElements;
+  if (world_.beta == 0 && !account->late[segment]) std::fill_n(owed, signal.size(), 0.0);
+  account->late[segment] = false;
   for (size_t c = 0; c < signal.size(); ++c) owed[c] += double{signal[c]};
   // The encoder writes over its buffer once nobody else holds it, which this does.
   segments_[segment].rounds[round].pushes[worker].push_back(
@@ -51,6 +54,7 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
     return Violate(absl::StrCat(Which(worker, round, segment), " was settled, and never made"));
   }
   push->fate = fate;
+  account->late[segment] = fate == Fate::kLate;
   if (fate == Fate::kUnknown) ++unknown_fates_;
   if (fate != Fate::kLate) {
     const Coefficients sent = ReadCoefficients(push->payload.bytes());

@@ -21,11 +21,13 @@
 namespace longwave::sim {
 
 // What a worker owes the others: all that its signals were, less what was accepted of them. It must
-// be what its residual holds. Kept beside the worker, and with its checkpoint; who comes back
-// without one begins another line of contributions, with nothing.
+// be what its residual holds. With β = 0 what was not chosen of an accepted contribution is
+// forgiven with the next signal; what was late never is. Kept beside the worker, and with its
+// checkpoint; who comes back without one begins another line of contributions, with nothing.
 struct Account {
   uint64_t line = 0;
   std::vector<double> owed;  // by coefficient, over all segments
+  std::vector<bool> late;    // by segment: its last contribution was
 };
 
 // Knows everything that happens in a world, and says at each step whether it may:

@@ -253,6 +253,9 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   DrawWorkers(options, rng, world);
   DrawMethod(options, rng, world);
   DrawTimes(rng, world);
+  // Of a stream of its own, so that seeds from before it was drawn have the world that they had.
+  Rng beta_rng(options.seed, 4);
+  world.beta = Chance(beta_rng, 0.4) ? 0 : 1;
   if (options.faults) DrawFaults(options, rng, world);
   return world;
 }
@@ -299,7 +302,7 @@ LayoutOptions WorldSettings::MakeLayoutOptions() const {
 SyncOptions WorldSettings::MakeSyncOptions() const {
   SyncOptions options;
   options.up = up();
-  options.beta = 1;  // nothing of a signal fades
+  options.beta = beta;
   options.run_seed = 1;
   return options;
 }
@@ -353,9 +356,9 @@ std::string WorldSettings::Describe() const {
   std::string text = absl::StrCat(
       "seed ", seed, ": ", workers, " workers (", workers_wanted, " at the start), ", shards,
       " shards", shards_have_disks ? "" : " without disks", ", ", segments, " segments, ", rounds,
-      " rounds, ", std::string(Name(method)), ", rho ", rho, ", quorum ", quorum, ", grace ",
-      absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max), ", snapshots ",
-      state_rounds, " and ", snapshot_rounds);
+      " rounds, ", std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ", quorum,
+      ", grace ", absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max),
+      ", snapshots ", state_rounds, " and ", snapshot_rounds);
   for (const Fault& fault : faults) {
     absl::StrAppend(&text, "\n  at ", absl::FormatDuration(fault.at), " for ",
                     absl::FormatDuration(fault.duration), ": ", std::string(Name(fault.kind)));

@@ -78,6 +78,7 @@ struct WorldSettings {
   uint32_t segments = 0;
   uint32_t rounds = 0;
   Method method = Method::kDense;
+  float beta = 1;  // 1: nothing of a signal fades; 0: nothing is kept but what was given back
   double rho = 0;
   double quorum = 1;
   absl::Duration grace_min;

@@ -46,7 +46,10 @@ bool SimWorker::ReadCheckpoint() {
   }
   if (!found->has_value() || (*found)->stale) return false;
   Checkpoint& checkpoint = (*found)->checkpoint;
-  if (const absl::Status loaded = pipeline_->LoadMomentum(checkpoint.momentum); !loaded.ok())
+  std::vector<uint32_t> unsettled;
+  for (const UnsettledPush& push : checkpoint.pushes) unsettled.push_back(push.segment);
+  if (const absl::Status loaded = pipeline_->LoadMomentum(checkpoint.momentum, unsettled);
+      !loaded.ok())
     Die(loaded, "takes its residual back");
   env_.probes->Hit(Probe::kWorkerReturned);
   account_ = kept_account_;

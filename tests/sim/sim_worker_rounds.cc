@@ -146,12 +146,9 @@ absl::Status SimWorker::TakeBack(const Settled& settled) {
   const Canary canary = env_.settings->canary;
   if (settled.fate == Fate::kUnknown && stage_ == Stage::kResuming) {
     // The residual may tell of what others have already.
-    auto momentum = pipeline_->ExportMomentum();
-    if (!momentum.ok()) return momentum.status();
     const auto begin = static_cast<std::ptrdiff_t>(size_t{s} * kSegmentElements);
-    std::fill_n(momentum->begin() + begin, kSegmentElements, 0.0f);
     std::fill_n(account_.owed.begin() + begin, kSegmentElements, 0.0);
-    return pipeline_->LoadMomentum(*momentum);
+    return pipeline_->DropResidual(s);
   }
   const bool takes_back = (settled.fate == Fate::kLate && canary != Canary::kKeptLatePush) ||
                           (settled.fate == Fate::kAccepted && canary == Canary::kRestoredAccepted);

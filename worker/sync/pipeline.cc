@@ -129,7 +129,7 @@ absl::Status SyncPipeline::State::Begin(uint32_t index) {
                            .segment = index,
                            .signal = MakeSignal(),
                            .transform = options.transform,
-                           .beta = options.beta,
+                           .beta = Decay(segment),
                            .alpha = options.alpha,
                            .run_seed = options.run_seed,
                            .round = round,
@@ -165,6 +165,7 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
         ": the signal has a NaN or an infinity, wanted finite numbers"));
   }
   segment.taken = true;
+  segment.given_back = false;
   const double norm = std::sqrt(segment.report.sent_square_sum);
   if (norm > double{std::numeric_limits<float>::max()}) {
     return absl::DataLossError(absl::StrCat("round ", state.round, ", segment ", index,
@@ -176,10 +177,12 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index) {
-  return Restore(index, segments[index].round, *segments[index].payload);
+  const Segment& segment = segments[index];
+  return Restore(index, segment.round, segment.up, *segment.payload);
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index, uint32_t of_round,
+                                          const PayloadLayout& form,
                                           std::span<const std::byte> payload) {
   const RestoreArgs args = {.layout = layout,
                             .segment = index,
@@ -187,9 +190,11 @@ absl::Status SyncPipeline::State::Restore(uint32_t index, uint32_t of_round,
                             .run_seed = options.run_seed,
                             .round = of_round,
                             .momentum = momentum.get(),
-                            .payload_layout = &segments[index].up,
+                            .payload_layout = &form,
                             .payload = payload};
-  return ops->restore(exec, args);
+  LONGWAVE_RETURN_IF_ERROR(ops->restore(exec, args));
+  segments[index].given_back = true;
+  return absl::OkStatus();
 }
 
 absl::Status SyncPipeline::Restore(uint32_t index) {

@@ -91,7 +91,8 @@ class SyncPipeline {
   absl::StatusOr<Push> Encode(uint32_t segment);
 
   // Puts what the segment's last Encode took from the residual back, once: the push was late or
-  // rejected. The payload must be as Encode gave it.
+  // rejected. The payload must be as Encode gave it. The next Encode takes it along: times β, as
+  // all of the residual; with β = 0, which keeps nothing of a residual otherwise, whole this once.
   absl::Status Restore(uint32_t segment);
 
   // Applies a segment's merged update to the anchor. FailedPrecondition: the anchor stands at
@@ -130,13 +131,20 @@ class SyncPipeline {
   uint64_t segment_elements(uint32_t segment) const;
 
   // The whole residual momentum in the transform's domain, [coefficient_count], in host memory.
-  // FailedPrecondition: a fragment is half encoded.
+  // Zeros where the next Encode forgets it (β = 0), but for segments whose contribution to this
+  // fragment may be given back. FailedPrecondition: a fragment is half encoded.
   absl::StatusOr<std::vector<float>> ExportMomentum();
-  // InvalidArgument: the number of coefficients, one that is not finite.
-  absl::Status LoadMomentum(std::span<const float> momentum);
-  // Puts what an earlier process took from the residual back: `payload` is one that its Encode gave
-  // for the segment and round. InvalidArgument: a payload that does not fit.
+  // Sets it to what an earlier process exported. `unsettled`: segments of which that process had
+  // encoded a contribution, and nobody knows what became of it; with β = 0 the next Encode of all
+  // others takes along what is loaded. InvalidArgument: the number of coefficients, one that is not
+  // finite.
+  absl::Status LoadMomentum(std::span<const float> momentum,
+                            std::span<const uint32_t> unsettled = {});
+  // Puts what an earlier process took from the residual back, as Restore does: `payload` is one
+  // that its Encode gave for the segment and round. InvalidArgument: a payload that does not fit.
   absl::Status RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload);
+  // Makes nothing of the segment's residual: what is in it may be in a merge.
+  absl::Status DropResidual(uint32_t segment);
 
   // Exchanges θ and the anchor between two fragments, so that a model sees what all replicas share:
   // before an evaluation, and again after it. Nothing where θ is the anchor anyway.

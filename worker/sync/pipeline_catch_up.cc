@@ -138,10 +138,17 @@ absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum() {
   LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, momentum.data(), state.momentum.get(),
                                            momentum.size() * sizeof(float)));
   LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
+  for (uint32_t s = 0; s < state.segments.size(); ++s) {
+    if (state.KeepsResidual(s)) continue;
+    const Segment& segment = state.layout->segments()[s];
+    std::fill_n(momentum.begin() + static_cast<ptrdiff_t>(segment.coefficient_begin),
+                segment.coefficient_count, 0.0f);
+  }
   return momentum;
 }
 
-absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum) {
+absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
+                                        std::span<const uint32_t> unsettled) {
   State& state = *state_;
   if (momentum.size() != state.layout->coefficient_count()) {
     return absl::InvalidArgumentError(absl::StrCat("momentum: got ", momentum.size(),
@@ -156,14 +163,32 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum) {
   }
   LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.momentum.get(), momentum.data(),
                                            momentum.size() * sizeof(float)));
+  // Which of them were given back is in no checkpoint: those that were not are zeros in it.
+  for (State::Segment& segment : state.segments) segment.given_back = true;
+  for (const uint32_t segment : unsettled) {
+    LONGWAVE_CHECK(segment < state.segments.size());
+    state.segments[segment].given_back = false;
+  }
   return state.ops->wait(state.exec);
 }
 
 absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload) {
   State& state = *state_;
   LONGWAVE_CHECK(segment < state.segments.size());
-  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(state.segments[segment].up, payload.bytes()));
-  return state.Restore(segment, round, payload.bytes());
+  const PayloadLayout& up = state.segments[segment].up;
+  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(up, payload.bytes()));
+  return state.Restore(segment, round, up, payload.bytes());
+}
+
+absl::Status SyncPipeline::DropResidual(uint32_t index) {
+  State& state = *state_;
+  LONGWAVE_CHECK(index < state.segments.size());
+  const Segment& segment = state.layout->segments()[index];
+  const std::vector<float> nothing(segment.coefficient_count);
+  LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec,
+                                           state.momentum.get() + segment.coefficient_begin,
+                                           nothing.data(), nothing.size() * sizeof(float)));
+  return state.ops->wait(state.exec);
 }
 
 }  // namespace longwave

@@ -34,6 +34,7 @@ struct SyncPipeline::State {
     uint32_t round = 0;         // of the payload
     bool begun = false;         // its encoding was, and how that went is not told yet
     bool taken = false;         // the residual has lost what the payload holds
+    bool given_back = false;    // the residual has it again, or more: see Decay
     bool applied = false;       // this round's merged update is in the anchor
     uint32_t anchor_round = 0;  // first round that the anchor has not
   };
@@ -81,6 +82,19 @@ struct SyncPipeline::State {
     return ops->finish(exec, slot);
   }
 
+  // What the segment's next encoding makes of m. With β = 0 it forgets what was left of the signal
+  // before, which a contribution that was given back must survive: then it is kept once, whole, as
+  // if the two rounds were one. With any other β it decays as whatever was not sent does.
+  float Decay(const Segment& segment) const {
+    return options.beta == 0 && segment.given_back ? 1.0f : options.beta;
+  }
+  // Whether the segment's residual means anything: to its next encoding, or to whoever gives back
+  // what the last one took, which is not settled.
+  bool KeepsResidual(uint32_t index) const {
+    const bool unsettled = segments[index].taken && index % fragment_count() == fragment;
+    return options.beta != 0 || segments[index].given_back || unsettled;
+  }
+
   // Enqueues the segment's encoding.
   absl::Status Begin(uint32_t index);
   // Takes back one that was begun and will not be sent.
@@ -93,8 +107,9 @@ struct SyncPipeline::State {
   // Applies the update of that round to the segment's anchor.
   absl::Status Update(uint32_t index, uint32_t at_round, double at_learning_rate,
                       const Buffer& update);
-  // Puts back what `payload` took from the residual in that round.
-  absl::Status Restore(uint32_t index, uint32_t of_round, std::span<const std::byte> payload);
+  // Puts back what `payload`, of that form, took from the residual in that round.
+  absl::Status Restore(uint32_t index, uint32_t of_round, const PayloadLayout& form,
+                       std::span<const std::byte> payload);
   // FailedPrecondition where an anchor is more than a function of the updates.
   absl::Status CheckCatchesUp() const;
   // What the state of a segment's anchor is part of, each [parameter_count].

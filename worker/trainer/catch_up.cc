@@ -228,17 +228,19 @@ absl::Status CatchUp::PostAndSettle(const std::vector<SegmentPush>& pushes, cons
 absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
   LONGWAVE_RETURN_IF_ERROR(CheckPossible());
   LONGWAVE_RETURN_IF_ERROR(Hear());
-  LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->LoadMomentum(checkpoint.momentum));
+  std::vector<uint32_t> unsettled;
+  for (const UnsettledPush& push : checkpoint.pushes) unsettled.push_back(push.segment);
+  LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->LoadMomentum(checkpoint.momentum, unsettled));
   parts_.host->SetReadyRound(LowestRound());
   uint32_t late_count = 0;
-  std::vector<uint32_t> unknown_segments;
+  uint32_t unknown_count = 0;
   const Undo late = [&](const SegmentPush& push) {
     ++late_count;
     return parts_.pipeline->RestoreFrom(push.segment, push.round, push.payload);
   };
   const Undo unknown = [&](const SegmentPush& push) {
-    unknown_segments.push_back(push.segment);
-    return absl::OkStatus();
+    ++unknown_count;
+    return parts_.pipeline->DropResidual(push.segment);
   };
   std::vector<SegmentPush> pushes;
   for (const UnsettledPush& push : checkpoint.pushes) {
@@ -257,21 +259,12 @@ absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
     }
   }
   LONGWAVE_RETURN_IF_ERROR(PostAndSettle(pushes, late, unknown));
-  if (!unknown_segments.empty()) {
-    LONGWAVE_ASSIGN_OR_RETURN(std::vector<float> momentum, parts_.pipeline->ExportMomentum());
-    for (const uint32_t s : unknown_segments) {
-      const Segment& segment = parts_.layout->segments()[s];
-      std::fill_n(momentum.begin() + static_cast<ptrdiff_t>(segment.coefficient_begin),
-                  segment.coefficient_count, 0.0f);
-    }
-    LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->LoadMomentum(momentum));
-  }
-  const size_t accepted = checkpoint.pushes.size() - late_count - unknown_segments.size();
+  const size_t accepted = checkpoint.pushes.size() - late_count - unknown_count;
   Log(LogLevel::kInfo, absl::StrCat("resumed after round ", checkpoint.round, ": of ",
                                     checkpoint.pushes.size(), " pushes ", accepted,
                                     " had been accepted, ", late_count, " go with a later round"));
-  if (!unknown_segments.empty()) {
-    Log(LogLevel::kWarning, absl::StrCat("no shard knows what became of ", unknown_segments.size(),
+  if (unknown_count > 0) {
+    Log(LogLevel::kWarning, absl::StrCat("no shard knows what became of ", unknown_count,
                                          " pushes: the residual of their segments is dropped"));
   }
   return Follow();

@@ -193,6 +193,30 @@ TEST_F(CatchUpTest, WhatWasLateGoesBackIntoTheResidualAndWhatIsForgottenIsDroppe
   EXPECT_THAT(Part(momentum, 2), ::testing::Each(0.0f));
 }
 
+// β = 0 keeps nothing of a residual, except of what was late.
+TEST_F(CatchUpTest, WhatWasLateGoesWithTheNextPushThoughTheResidualIsForgotten) {
+  options_.beta = 0;
+  Make();
+  const Checkpoint checkpoint = Crash(0);
+  CloseRounds(2);
+  shards_->on_settle = [&](const SegmentPush& push) {
+    return Settled{.round = push.round,
+                   .segment = push.segment,
+                   .merged = shards_->logs[push.segment][0],
+                   .fate = push.segment == 1 ? Fate::kLate : Fate::kAccepted};
+  };
+  CatchUp catch_up(Parts());
+  ASSERT_EQ(*catch_up.Resume(checkpoint), 2u);
+  SyncPipeline& pipeline = *worker_->pipeline;
+  ASSERT_TRUE(pipeline.BeginFragment(2, 0, LearningRate(2)).ok());
+  for (uint32_t s = 0; s < segments(); ++s) {
+    // With nothing learnt since, it is the same contribution once more.
+    const SyncPipeline::Push push = pipeline.Encode(s).value();
+    EXPECT_EQ(push.norm, s == 1 ? checkpoint.pushes[1].norm : 0.0f) << "segment " << s;
+  }
+  EXPECT_NE(checkpoint.pushes[1].norm, 0.0f);
+}
+
 TEST_F(CatchUpTest, AnOpenRoundIsClosedByThePushThatIsPostedAgain) {
   CloseRounds(2);
   ASSERT_EQ(*Join(), 2u);

@@ -1,0 +1,192 @@
+// What becomes of contributions that were late: nothing of them is lost, whatever the method keeps
+// of a residual otherwise.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "worker/sync/pipeline.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::Each;
+
+constexpr uint32_t kElements = 4 * 4096;
+
+// Runs of 4096 end to end: coefficient i is element i.
+Layout MakeLayout() {
+  return Layout::Create({.tensors = {{"w", {kElements}}}},
+                        {.tiling = Tiling::kFlat, .segment_tiles = 1})
+      .value();
+}
+
+// What some inner steps learnt, as small whole numbers, which fp32 adds without rounding.
+std::vector<float> Signal(uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> signal(kElements);
+  for (float& value : signal) value = static_cast<float>(rng.Below(201)) - 100;
+  return signal;
+}
+
+// One life of a worker.
+class Worker {
+ public:
+  Worker(const SyncOptions& options, const Layout& layout)
+      : theta_(kElements),
+        segments_(static_cast<uint32_t>(layout.segments().size())),
+        pipeline_(SyncPipeline::Create(options, &layout, OpsFor(BackendKind::kCpu).value(), {},
+                                       {.theta = theta_.data()})
+                      .value()) {}
+
+  SyncPipeline& pipeline() { return *pipeline_; }
+  std::vector<float> momentum() const {
+    return {pipeline_->momentum(), pipeline_->momentum() + kElements};
+  }
+
+  // The contributions of a fragment, in order of their segments.
+  std::vector<Buffer> Encode(uint32_t round, uint32_t fragment, const std::vector<float>& signal) {
+    for (uint32_t e = 0; e < kElements; ++e) theta_[e] = pipeline_->anchor()[e] - signal[e];
+    EXPECT_TRUE(pipeline_->BeginFragment(round, fragment, 1e-3).ok());
+    std::vector<Buffer> payloads;
+    for (uint32_t s = fragment; s < segments_; s += pipeline_->fragment_count()) {
+      payloads.push_back(pipeline_->Encode(s).value().payload);
+    }
+    return payloads;
+  }
+
+  void GiveBackAll() {
+    for (uint32_t s = 0; s < segments_; ++s) ASSERT_TRUE(pipeline_->Restore(s).ok());
+  }
+
+ private:
+  std::vector<float> theta_;
+  uint32_t segments_;
+  std::unique_ptr<SyncPipeline> pipeline_;
+};
+
+// What payloads hold, as the residual that they would be put back into.
+std::vector<float> Sum(const SyncOptions& options, const Layout& layout, uint32_t round,
+                       const std::vector<Buffer>& payloads) {
+  Worker books(options, layout);
+  for (uint32_t s = 0; s < payloads.size(); ++s) {
+    EXPECT_TRUE(books.pipeline().RestoreFrom(s, round, payloads[s]).ok());
+  }
+  return books.momentum();
+}
+
+std::vector<float> Plus(std::vector<float> a, const std::vector<float>& b, float factor = 1) {
+  for (uint32_t e = 0; e < kElements; ++e) a[e] += factor * b[e];
+  return a;
+}
+
+struct Method {
+  const char* name;
+  SyncOptions sync;
+  float tolerance;  // of a residual, which the rounding of what was sent leaves
+};
+
+std::vector<Method> Forgetful() {
+  return {
+      {"all", {.up = {Selection::kAll, ValueCodec::kFp32, 0}}, 0},
+      {"all, int4", {.up = {Selection::kAll, ValueCodec::kInt4, 0}}, 1e-3f},
+      {"topk", {.up = {Selection::kTopK, ValueCodec::kFp32, 64}}, 0},
+      {"topk, sign", {.up = {Selection::kTopK, ValueCodec::kSign, 64}}, 1e-3f},
+      {"random", {.up = {Selection::kRandom, ValueCodec::kFp32, 64}, .run_seed = 3}, 0},
+      {"all, alpha", {.up = {Selection::kAll, ValueCodec::kFp32, 0}, .alpha = 0.5f}, 0},
+  };
+}
+
+void ExpectNear(const std::vector<float>& got, const std::vector<float>& wanted, float tolerance) {
+  for (uint32_t e = 0; e < kElements; ++e) {
+    ASSERT_LE(std::abs(got[e] - wanted[e]), tolerance)
+        << "element " << e << ": got " << got[e] << ", wanted " << wanted[e];
+  }
+}
+
+// β = 0 forgets what was left of a signal, and never what was late: it goes with the next push, and
+// with the one after it if that is late as well.
+TEST(LateContribution, GoesWholeWithTheNextPushWhereTheResidualIsForgotten) {
+  const Layout layout = MakeLayout();
+  for (const Method& method : Forgetful()) {
+    SCOPED_TRACE(method.name);
+    Worker worker(method.sync, layout);
+    std::vector<float> learnt(kElements);
+    for (const uint32_t round : {0u, 1u}) {
+      learnt = Plus(learnt, Signal(round));
+      worker.Encode(round, 0, Signal(round));
+      worker.GiveBackAll();
+    }
+    learnt = Plus(learnt, Signal(2));
+    std::vector<float> merged = Sum(method.sync, layout, 2, worker.Encode(2, 0, Signal(2)));
+    ExpectNear(Plus(merged, worker.momentum()), learnt, method.tolerance);
+    if (method.tolerance == 0 && method.sync.up.selection == Selection::kAll &&
+        method.sync.alpha == 1) {
+      EXPECT_EQ(merged, learnt);
+    }
+    // That one was not late: of it nothing is kept any more.
+    merged = Sum(method.sync, layout, 3, worker.Encode(3, 0, Signal(3)));
+    ExpectNear(Plus(merged, worker.momentum()), Signal(3), method.tolerance);
+  }
+}
+
+// With any other β it is as if it had not been chosen.
+TEST(LateContribution, DecaysAsTheRestOfTheResidual) {
+  const Layout layout = MakeLayout();
+  for (Method method : Forgetful()) {
+    SCOPED_TRACE(method.name);
+    method.sync.beta = 0.5f;
+    Worker worker(method.sync, layout);
+    worker.Encode(0, 0, Signal(0));
+    worker.GiveBackAll();
+    const std::vector<float> merged = Sum(method.sync, layout, 1, worker.Encode(1, 0, Signal(1)));
+    ExpectNear(Plus(merged, worker.momentum()), Plus(Signal(1), Signal(0), 0.5f), method.tolerance);
+  }
+}
+
+// A checkpoint of one fragment, with a contribution of the other one given back before it: whoever
+// goes on from it encodes the same bytes.
+TEST(LateContribution, SurvivesACheckpoint) {
+  const Layout layout = MakeLayout();
+  for (Method method : Forgetful()) {
+    SCOPED_TRACE(method.name);
+    method.sync.fragments = 2;
+    Worker before(method.sync, layout), after(method.sync, layout);
+    before.Encode(0, 0, Signal(0));
+    ASSERT_TRUE(before.pipeline().Restore(2).ok());
+    const std::vector<Buffer> unsettled = before.Encode(0, 1, Signal(1));
+    const std::vector<float> kept = before.pipeline().ExportMomentum().value();
+    EXPECT_THAT(std::vector<float>(kept.begin(), kept.begin() + 4096), Each(0.0f))
+        << "segment 0 was accepted";
+    ASSERT_TRUE(after.pipeline().LoadMomentum(kept, std::vector<uint32_t>{1, 3}).ok());
+    // Segment 3 is late, segment 1 is not.
+    ASSERT_TRUE(before.pipeline().Restore(3).ok());
+    ASSERT_TRUE(after.pipeline().RestoreFrom(3, 0, unsettled[1]).ok());
+    for (const uint32_t fragment : {0u, 1u}) {
+      const auto wanted = before.Encode(1, fragment, Signal(2 + fragment));
+      const auto got = after.Encode(1, fragment, Signal(2 + fragment));
+      for (uint32_t i = 0; i < wanted.size(); ++i) {
+        EXPECT_TRUE(std::ranges::equal(got[i].bytes(), wanted[i].bytes()))
+            << "segment " << 2 * i + fragment;
+      }
+    }
+  }
+}
+
+TEST(LateContribution, AResidualThatIsDroppedIsNothing) {
+  const Layout layout = MakeLayout();
+  Worker worker({.up = {Selection::kTopK, ValueCodec::kFp32, 64}, .beta = 0.5f}, layout);
+  worker.Encode(0, 0, Signal(0));
+  std::vector<float> wanted = worker.momentum();
+  ASSERT_TRUE(worker.pipeline().DropResidual(2).ok());
+  std::fill_n(wanted.begin() + 2 * 4096, 4096, 0.0f);
+  EXPECT_EQ(worker.momentum(), wanted);
+}
+
+}  // namespace
+}  // namespace longwave
