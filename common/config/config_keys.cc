@@ -143,7 +143,7 @@ std::vector<ConfigKey> SyncKeys() {
       WholeKey(LONGWAVE_KEY(sync.up.k), 64, 1, kTileSizeMax,
                "Coefficients of a tile that a worker sends, unless it sends all; with stride, a "
                "divisor of 4096. Smaller tiles are sent whole. With topk each worker may have its "
-               "own `k` and `codec`."),
+               "own `k` and `codec`, and come back with others."),
       ChoiceKey(
           LONGWAVE_KEY(sync.up.codec), codecs, "sign",
           "Q: how a worker writes a value: 32, 16, 8, 4, 2 bits, or 1 (sign); the integer ones "

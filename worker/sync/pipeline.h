@@ -141,7 +141,8 @@ class SyncPipeline {
   absl::Status LoadMomentum(std::span<const float> momentum,
                             std::span<const uint32_t> unsettled = {});
   // Puts what an earlier process took from the residual back, as Restore does: `payload` is one
-  // that its Encode gave for the segment and round. InvalidArgument: a payload that does not fit.
+  // that its Encode gave for the segment and round, in whatever format its options had: the head
+  // says which. InvalidArgument: a payload that does not fit the segment.
   absl::Status RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload);
   // Makes nothing of the segment's residual: what is in it may be in a merge.
   absl::Status DropResidual(uint32_t segment);

@@ -175,9 +175,12 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
 absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload) {
   State& state = *state_;
   LONGWAVE_CHECK(segment < state.segments.size());
-  const PayloadLayout& up = state.segments[segment].up;
-  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(up, payload.bytes()));
-  return state.Restore(segment, round, up, payload.bytes());
+  // With topk a worker may come back with another k and codec than what it had encoded with.
+  LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload.bytes()));
+  LONGWAVE_ASSIGN_OR_RETURN(const PayloadLayout form,
+                            PayloadLayout::Create(format, state.layout->TileSizes(segment)));
+  LONGWAVE_RETURN_IF_ERROR(ValidatePayload(form, payload.bytes()));
+  return state.Restore(segment, round, form, payload.bytes());
 }
 
 absl::Status SyncPipeline::DropResidual(uint32_t index) {

@@ -178,6 +178,57 @@ TEST(LateContribution, SurvivesACheckpoint) {
   }
 }
 
+// With topk each worker has a k and a codec of its own, and may come back with others.
+TEST(LateContribution, OfAnotherFormatIsGivenBackAsItWasTaken) {
+  const Layout layout = MakeLayout();
+  SyncOptions options = {.up = {Selection::kTopK, ValueCodec::kInt2, 64}, .beta = 0.5f};
+  Worker before(options, layout);
+  const std::vector<Buffer> payloads = before.Encode(3, 0, Signal(0));
+  const std::vector<float> taken = before.pipeline().ExportMomentum().value();
+  before.GiveBackAll();
+  for (const PayloadFormat other : {PayloadFormat{Selection::kTopK, ValueCodec::kInt2, 128},
+                                    PayloadFormat{Selection::kTopK, ValueCodec::kFp32, 64},
+                                    PayloadFormat{Selection::kTopK, ValueCodec::kSign, 8}}) {
+    options.up = other;
+    Worker after(options, layout);
+    ASSERT_TRUE(after.pipeline().LoadMomentum(taken, std::vector<uint32_t>{0, 1, 2, 3}).ok());
+    for (uint32_t s = 0; s < payloads.size(); ++s) {
+      const absl::Status restored = after.pipeline().RestoreFrom(s, 3, payloads[s]);
+      ASSERT_TRUE(restored.ok()) << restored;
+    }
+    EXPECT_EQ(after.momentum(), before.momentum());
+    // And it pushes in its own from then on.
+    EXPECT_EQ(DecodePayloadHead(after.Encode(4, 0, Signal(1))[0].bytes()).value(), other);
+  }
+}
+
+TEST(LateContribution, ThatDoesNotFitItsSegmentIsRefused) {
+  const Layout layout = MakeLayout();
+  const Layout coarse = Layout::Create({.tensors = {{"w", {kElements}}}},
+                                       {.tiling = Tiling::kFlat, .segment_tiles = 2})
+                            .value();
+  const SyncOptions options = {.up = {Selection::kTopK, ValueCodec::kInt2, 64}, .beta = 0.5f};
+  Worker worker(options, layout), other(options, coarse);
+  const Buffer whole = worker.Encode(0, 0, Signal(0))[0];
+  const std::vector<std::byte> good(whole.bytes().begin(), whole.bytes().end());
+  const auto refused = [&](std::vector<std::byte> bytes) {
+    return worker.pipeline().RestoreFrom(0, 0, Buffer(std::move(bytes))).code() ==
+           absl::StatusCode::kInvalidArgument;
+  };
+  const std::vector<float> before = worker.momentum();
+  EXPECT_TRUE(refused({}));
+  EXPECT_TRUE(refused({good.begin(), good.end() - 1}));
+  const Buffer of_two_tiles = other.Encode(0, 0, Signal(0))[0];
+  EXPECT_TRUE(refused({of_two_tiles.bytes().begin(), of_two_tiles.bytes().end()}));
+  for (const size_t at :
+       {0u, 1u, 2u, 3u, 4u, 5u, 8u}) {  // version, selection, codec, zero, k, tiles
+    std::vector<std::byte> bad = good;
+    bad[at] ^= std::byte{0xff};
+    EXPECT_TRUE(refused(bad)) << "byte " << at;
+  }
+  EXPECT_EQ(worker.momentum(), before);
+}
+
 TEST(LateContribution, AResidualThatIsDroppedIsNothing) {
   const Layout layout = MakeLayout();
   Worker worker({.up = {Selection::kTopK, ValueCodec::kFp32, 64}, .beta = 0.5f}, layout);

@@ -217,6 +217,40 @@ TEST_F(CatchUpTest, WhatWasLateGoesWithTheNextPushThoughTheResidualIsForgotten) 
   EXPECT_NE(checkpoint.pushes[1].norm, 0.0f);
 }
 
+// With topk a worker may be started again with another k and codec than it had.
+TEST_F(CatchUpTest, ResumesWithWhatItHadEncodedInAnotherFormat) {
+  CloseRounds(2);
+  ASSERT_EQ(*Join(), 2u);
+  const Checkpoint checkpoint = Crash(2);
+  shards_->posts.clear();
+  CloseRounds(1);
+  const std::vector<float> late = MomentumBefore(checkpoint, 1);
+  // Segment 1 was late, the round of segment 2 is open, and segment 0 was accepted.
+  shards_->logs[2].pop_back();
+  shards_->on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
+    auto& log = shards_->logs[push.segment];
+    if (push.round == log.size()) log.push_back(push.payload);
+    return Settled{.round = push.round,
+                   .segment = push.segment,
+                   .merged = log[push.round],
+                   .fate = push.segment == 1 ? Fate::kLate : Fate::kAccepted};
+  };
+  options_.up = {.selection = Selection::kTopK, .codec = ValueCodec::kInt2, .k = 7};
+  worker_ = std::make_unique<Worker>(options_, layout_, start_);
+  CatchUp catch_up(Parts());
+  const absl::StatusOr<uint32_t> resumed = catch_up.Resume(checkpoint);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(*resumed, 3u);
+  EXPECT_EQ(Part(worker_->momentum(), 0), Part(checkpoint.momentum, 0));
+  EXPECT_EQ(Part(worker_->momentum(), 1), late);
+  ASSERT_EQ(shards_->posts.size(), segments());
+  for (uint32_t s = 0; s < segments(); ++s) {
+    EXPECT_TRUE(
+        std::ranges::equal(shards_->posts[s].payload.bytes(), checkpoint.pushes[s].payload.bytes()))
+        << s;
+  }
+}
+
 TEST_F(CatchUpTest, AnOpenRoundIsClosedByThePushThatIsPostedAgain) {
   CloseRounds(2);
   ASSERT_EQ(*Join(), 2u);
