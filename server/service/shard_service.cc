@@ -317,6 +317,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                        .available_bytes = BytesForShard(config, machine),
                        .workers = config.run.workers,
                        .clip = config.sync.clip,
+                       .fragments = config.sync.fragments,
                        .open_bytes_max = open_bytes_max_,
                        .quorum = config.sync.quorum,
                        .grace_min = absl::Seconds(config.cluster.grace_min_s),

@@ -18,6 +18,7 @@ Aggregator::Aggregator(const AggregatorOptions& options, Layout layout)
     : options_(options),
       layout_(std::make_unique<const Layout>(std::move(layout))),
       merger_(std::make_unique<Merger>(MergeOptionsOf(options), options.runner)) {
+  fragment_count_ = FragmentCount(options.fragments, *layout_);
   const bool keeps_residual = KeepsResidual(MergeOptionsOf(options));
   const Grace grace(options.grace_min, options.grace_max);
   const auto segments = layout_->segments();
@@ -226,8 +227,7 @@ bool Aggregator::IsBusyFor(const SegmentState& segment, size_t bytes) const {
   if (options_.open_bytes_max == 0 || open_bytes_ + bytes <= options_.open_bytes_max) return false;
   // A segment that is to be restored closes nothing that would make room.
   return std::ranges::any_of(segments_, [&](const SegmentState& other) {
-    return !other.awaits_restore && std::pair(other.open_round, other.segment) <
-                                        std::pair(segment.open_round, segment.segment);
+    return !other.awaits_restore && PlaceInTime(other) < PlaceInTime(segment);
   });
 }
 
@@ -314,7 +314,7 @@ Aggregator::OpenFigures Aggregator::open_figures() const {
   const SegmentState* oldest = &segments_.front();
   for (const SegmentState& segment : segments_) {
     figures.segments += segment.accepted.empty() ? 0 : 1;
-    if (segment.open_round < oldest->open_round) oldest = &segment;
+    if (PlaceInTime(segment) < PlaceInTime(*oldest)) oldest = &segment;
   }
   figures.waited_for = static_cast<uint32_t>(WaitingFor(*oldest).size());
   return figures;

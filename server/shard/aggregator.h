@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -48,6 +49,9 @@ struct AggregatorOptions {
   // A contribution to a segment counts at most as this multiple of the median norm of the segment's
   // contributions (ClipFactors); 0: as it is.
   double clip = 0;
+  // Of the run, as wanted (see FragmentCount): workers push one fragment of a round after the
+  // other, and in this order segments are open (see Aggregator).
+  uint32_t fragments = 1;
   // Bytes of pushes that are kept for open rounds, of all segments together; 0: no limit. What
   // would exceed it is answered busy.
   uint64_t open_bytes_max = 0;
@@ -140,10 +144,12 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 //               be another one
 //   late        its round is the last closed one and its push was not in it: the merged update is
 //               sent. (Of an older round: AskLog.)
-//   busy        open rounds hold open_bytes_max already and its segment is not the oldest open one
-//               (lowest round, then lowest index): nothing is kept of it, its worker pushes it
-//               again. Pushes to the oldest one are always taken, so that it closes and makes room
-//               (one that awaits its Restore is none: it takes nothing)
+//   busy        open rounds hold open_bytes_max already and its segment is not the oldest open one:
+//               nothing is kept of it, its worker pushes it again. The oldest is the one of the
+//               lowest round, in it of the lowest fragment (index modulo their number), in that of
+//               the lowest index: the one that a worker needs first, since it takes no fragment
+//               before the one before is applied. Pushes to it are always taken, so that it closes
+//               and makes room (one that awaits its Restore is none: it takes nothing)
 //   not member  its sender is no member, or it is of the open round and its member joins at a later
 //               one: nothing is kept of it either
 //   rejected    it names another run or segment, or a round not yet open, its weight is not
@@ -317,6 +323,10 @@ class Aggregator {
 
   void Accept(SegmentState& segment, const FrameHeader& header,
               std::shared_ptr<const PayloadLayout> layout, const Buffer& payload);
+  // By which the oldest open segment is the lowest: round, fragment, index.
+  std::tuple<uint32_t, uint32_t, uint32_t> PlaceInTime(const SegmentState& segment) const {
+    return {segment.open_round, segment.segment % fragment_count_, segment.segment};
+  }
   // Whether so many bytes more would exceed what open rounds may hold.
   bool IsBusyFor(const SegmentState& segment, size_t bytes) const;
   // Run and segment of a frame; the reason if one does not fit, else empty.
@@ -344,6 +354,7 @@ class Aggregator {
   Membership membership_;
   std::unordered_map<uint32_t, uint32_t> member_places_;  // in membership_, by worker
   std::vector<uint32_t> first_rounds_;                    // of the members, ascending
+  uint32_t fragment_count_ = 1;
   uint32_t first_segment_ = 0;
   std::vector<SegmentState> segments_;
   uint64_t open_bytes_ = 0;  // of all segments

@@ -42,6 +42,7 @@ void PrintViolation(const Command& command, const WorldSettings& settings,
   if (command.options.workers > 0) absl::StrAppend(&again, " --workers ", command.options.workers);
   if (command.options.shards > 0) absl::StrAppend(&again, " --shards ", command.options.shards);
   if (command.options.rounds > 0) absl::StrAppend(&again, " --rounds ", command.options.rounds);
+  if (command.options.fragments) absl::StrAppend(&again, " --fragments");
   if (command.calm) absl::StrAppend(&again, " --calm");
   if (!command.only.empty()) absl::StrAppend(&again, " --only '", command.only, "'");
   if (settings.canary != Canary::kNone)
@@ -154,6 +155,8 @@ int Main(int argc, char** argv) {
   app.add_option("--canary", canary, "a bug to plant, which is to be found");
   app.add_option("--only", only, "kinds of faults that may be drawn: crash,freeze,…");
   app.add_option("--violations", command.violations_max, "end after so many");
+  app.add_flag("--fragments", command.options.fragments,
+               "several fragments a round, and little memory for their pushes");
   app.add_flag("--calm", command.calm, "without faults");
   app.add_flag("--twice", command.twice, "each seed twice, which must give the same trace");
   app.add_flag("--verbose", command.verbose, "print every step");

@@ -48,6 +48,13 @@ void DrawWorkers(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   world.unit = UnitFor(world.workers);
 }
 
+// Several segments of each fragment at a shard, and room for a few of their pushes at most.
+void DrawFragments(Rng& rng, WorldSettings& world) {
+  world.segments = world.shards * static_cast<uint32_t>(3 + rng.Below(4));
+  world.fragments = static_cast<uint32_t>(2 + rng.Below(3));
+  world.open_bytes_max = 1 + rng.Below(1200);
+}
+
 void DrawMethod(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   const bool small = world.workers <= kSmallWorldMax;
   world.method = static_cast<Method>(rng.Below(3));
@@ -67,6 +74,7 @@ void DrawMethod(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   // The payload of one dense push is 272 bytes.
   world.open_bytes_max = small && Chance(rng, 0.3) ? 300 + rng.Below(2000) : 0;
   world.log_file_bytes = small ? 1024 + rng.Below(6000) : 4u << 20;
+  if (options.fragments) DrawFragments(rng, world);
 }
 
 void DrawTimes(Rng& rng, WorldSettings& world) {
@@ -304,6 +312,7 @@ SyncOptions WorldSettings::MakeSyncOptions() const {
   options.up = up();
   options.beta = beta;
   options.run_seed = 1;
+  options.fragments = fragments;
   return options;
 }
 
@@ -326,6 +335,7 @@ DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run
                         .rho = rho,
                         .down = down(),
                         .workers = workers,
+                        .fragments = fragments,
                         .open_bytes_max = open_bytes_max,
                         .quorum = quorum,
                         .grace_min = grace_min,
@@ -355,10 +365,11 @@ std::string WorldSettings::NodeName(uint32_t node) const {
 std::string WorldSettings::Describe() const {
   std::string text = absl::StrCat(
       "seed ", seed, ": ", workers, " workers (", workers_wanted, " at the start), ", shards,
-      " shards", shards_have_disks ? "" : " without disks", ", ", segments, " segments, ", rounds,
-      " rounds, ", std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ", quorum,
-      ", grace ", absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max),
-      ", snapshots ", state_rounds, " and ", snapshot_rounds);
+      " shards", shards_have_disks ? "" : " without disks", ", ", segments, " segments in ",
+      fragments, fragments == 1 ? " fragment, " : " fragments, ", rounds, " rounds, ",
+      std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ", quorum, ", grace ",
+      absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max), ", snapshots ",
+      state_rounds, " and ", snapshot_rounds);
   for (const Fault& fault : faults) {
     absl::StrAppend(&text, "\n  at ", absl::FormatDuration(fault.at), " for ",
                     absl::FormatDuration(fault.duration), ": ", std::string(Name(fault.kind)));

@@ -46,6 +46,7 @@ struct WorldOptions {
   uint32_t shards = 0;
   uint32_t rounds = 0;
   bool faults = true;
+  bool fragments = false;       // several a round, and little memory for their pushes
   std::vector<FaultKind> only;  // the kinds that may be drawn; empty: all
   Canary canary = Canary::kNone;
 };
@@ -76,6 +77,7 @@ struct WorldSettings {
   uint32_t workers_wanted = 0;  // by the coordinator; the others join late
   uint32_t shards = 0;
   uint32_t segments = 0;
+  uint32_t fragments = 1;
   uint32_t rounds = 0;
   Method method = Method::kDense;
   float beta = 1;  // 1: nothing of a signal fades; 0: nothing is kept but what was given back

@@ -99,9 +99,11 @@ class SimWorker final : public Process, public FrameTaker {
   void FollowForEver(uint64_t which);
   void Follow();
   void Fill(uint32_t round);
+  void FillFragment();
   void PostAgain();
   bool IsBehind(uint32_t next) const;
   uint32_t LowestRound() const;
+  uint32_t HighestAnchor() const;
   uint32_t HighestRound() const;
 
   // Rounds.
@@ -174,6 +176,7 @@ class SimWorker final : public Process, public FrameTaker {
   std::vector<uint32_t> repaired_before_;  // by segment: rounds before need no repair any more
 
   uint32_t round_ = 0;     // the one that is trained or synced, or would be next
+  uint32_t fragment_ = 0;  // likewise, of this round
   uint32_t reported_ = 0;  // the round after the last one that it has reported
   bool has_trained_ = false;
   std::vector<bool> heard_;                // by segment: it is up to date

@@ -73,16 +73,23 @@ uint32_t SimWorker::LowestRound() const {
   return lowest;
 }
 
-uint32_t SimWorker::HighestRound() const {
-  uint32_t highest = ledger_->newest_open_round();
+uint32_t SimWorker::HighestAnchor() const {
+  uint32_t highest = 0;
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s)
     highest = std::max(highest, pipeline_->anchor_round(s));
   return highest;
 }
 
+uint32_t SimWorker::HighestRound() const {
+  return std::max(ledger_->newest_open_round(), HighestAnchor());
+}
+
 bool SimWorker::IsBehind(uint32_t next) const {
   if (next >= env_.settings->rounds) return false;
-  return ledger_->newest_open_round() > next || first_round() > next || LowestRound() != next;
+  // With fragments the first of the next round may close before the last of this.
+  const uint32_t ahead = pipeline_->fragment_count() > 1 ? 1 : 0;
+  return ledger_->newest_open_round() > next + ahead || first_round() > next ||
+         LowestRound() != next || HighestAnchor() != next;
 }
 
 void SimWorker::SetReadyRound(uint32_t round) {
@@ -222,13 +229,21 @@ void SimWorker::Fill(uint32_t round) {
     if (const absl::Status retired = folder_->Retire(); !retired.ok())
       return Die(retired, "retires its checkpoint");
   }
-  absl::Status begun = pipeline_->AdoptAnchor();
-  if (begun.ok()) begun = pipeline_->BeginFragment(round, 0, 1);
-  if (!begun.ok()) return Die(begun, "begins to fill a round");
   round_ = round;
+  fragment_ = 0;
+  FillFragment();
+}
+
+// The first fragment from fragment_ on that has something to be filled.
+void SimWorker::FillFragment() {
+  const uint32_t round = round_;
+  absl::Status begun = pipeline_->AdoptAnchor();
+  if (begun.ok()) begun = pipeline_->BeginFragment(round, fragment_, 1);
+  if (!begun.ok()) return Die(begun, "begins to fill a round");
   std::vector<SegmentPush> pushes;
   const std::vector<float> nothing(kSegmentElements);
-  for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
+  const uint32_t fragments = pipeline_->fragment_count();
+  for (uint32_t s = fragment_; s < env_.layout->segments().size(); s += fragments) {
     if (pipeline_->anchor_round(s) != round) continue;
     auto push = pipeline_->Encode(s);
     if (!push.ok()) return Die(push.status(), "encodes");
@@ -241,6 +256,7 @@ void SimWorker::Fill(uint32_t round) {
                       .weight = 1});
   }
   stage_ = Stage::kFilling;
+  if (pushes.empty()) return EndPosting();
   Post(std::move(pushes));
 }
 

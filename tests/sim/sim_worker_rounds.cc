@@ -15,22 +15,30 @@ constexpr uint64_t kSignalMax = 8;
 
 void SimWorker::NextRound() {
   if (round_ >= env_.settings->rounds) return Conclude();
-  stage_ = Stage::kComputing;
   has_trained_ = true;
   SetReadyRound(round_);
+  fragment_ = 0;
+  Compute();
+}
+
+// The steps before the signal of the next fragment.
+void SimWorker::Compute() {
+  stage_ = Stage::kComputing;
   absl::Duration time = env_.settings->round_computation[place_] * (0.9 + 0.2 * rng_.Uniform());
+  time /= env_.settings->fragments;
   if (scheduler_->now() < slow_until_) time *= slowness_;
   After(time, [this] { Send(); });
 }
 
 void SimWorker::Send() {
   stage_ = Stage::kSyncing;
-  if (const absl::Status begun = pipeline_->BeginFragment(round_, 0, 1); !begun.ok())
-    return Die(begun, "begins a round");
+  if (const absl::Status begun = pipeline_->BeginFragment(round_, fragment_, 1); !begun.ok())
+    return Die(begun, "begins a fragment");
   std::vector<SegmentPush> pushes;
   std::vector<float> signal(kSegmentElements);
   const float* const anchor = pipeline_->anchor();
-  for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
+  const uint32_t fragments = pipeline_->fragment_count();
+  for (uint32_t s = fragment_; s < env_.layout->segments().size(); s += fragments) {
     const size_t begin = size_t{s} * kSegmentElements;
     for (size_t e = 0; e < kSegmentElements; ++e) {
       const auto drawn =
@@ -49,7 +57,8 @@ void SimWorker::Send() {
                       .norm = push->norm,
                       .weight = 1});
   }
-  env_.trace->Tell([&] { return absl::StrCat(name(), " pushes round ", round_); });
+  env_.trace->Tell(
+      [&] { return absl::StrCat(name(), " pushes round ", round_, ", fragment ", fragment_); });
   if (folder_ != nullptr && !WriteCheckpoint(pushes)) return;
   Post(std::move(pushes));
 }
@@ -66,6 +75,7 @@ bool SimWorker::WriteCheckpoint(const std::vector<SegmentPush>& pushes) {
   checkpoint.name = name();
   checkpoint.worker = worker_;
   checkpoint.round = round_;
+  checkpoint.fragment = fragment_;
   checkpoint.step = round_;
   checkpoint.m.resize(theta_.size());
   checkpoint.v.resize(theta_.size());
@@ -165,6 +175,7 @@ void SimWorker::EndPosting() {
   if (const absl::Status adopted = pipeline_->AdoptAnchor(); !adopted.ok())
     return Die(adopted, "takes its anchor");
   CheckReplica();
+  if (stage_ == Stage::kFilling && ++fragment_ < pipeline_->fragment_count()) return FillFragment();
   BeginToFollow();
 }
 
@@ -174,9 +185,10 @@ void SimWorker::EndSync() {
     return Join();
   }
   if (const absl::Status ended = pipeline_->EndFragment(); !ended.ok())
-    return Die(ended, "ends a round");
+    return Die(ended, "ends a fragment");
   CheckReplica();
   CheckResidual();
+  if (++fragment_ < pipeline_->fragment_count()) return Compute();
   EndRound();
   if (!Repair()) GoOn();
 }

@@ -63,6 +63,18 @@ TEST(SimWorld, SeedsThatFailedHold) {
   }
 }
 
+// Whoever needs memory first gets it, however little there is.
+TEST(SimWorld, FragmentsCloseInLittleMemory) {
+  uint64_t busy = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    const WorldSettings settings = DrawSettings({.seed = seed, .fragments = true});
+    const WorldResult result = RunWorld(settings);
+    ASSERT_EQ(result.violation, "") << settings.Describe();
+    busy += result.probes.count(Probe::kPushBusy);
+  }
+  EXPECT_GT(busy, 0u);
+}
+
 // Who is late and damaged is seen by the others' hashes last of all.
 TEST(SimWorld, WhoIsDamagedAndLateIsMended) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
