@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/key_types.h"
+#include "common/wire/frame.h"
 
 namespace longwave {
 namespace {
@@ -81,6 +82,19 @@ std::optional<Contradiction> InOverlap(const SyncSection& sync) {
   return std::nullopt;
 }
 
+// A push weighs as many tokens as are behind it.
+std::optional<Contradiction> InWeights(const RunConfig& config) {
+  const uint64_t steps = ContributionStepsMax(config);
+  const uint64_t tokens_a_step = uint64_t{config.train.batch} * config.model.context;
+  if (steps * tokens_a_step <= kWeightMax) return std::nullopt;
+  return Contradiction{
+      {"sync.inner_steps", "train.batch", "model.context", "sync.fragments", "run.steps"},
+      absl::StrCat("sync.inner_steps: got ", config.sync.inner_steps,
+                   ", with which a contribution is of up to ", steps, " steps of ", tokens_a_step,
+                   " tokens (train.batch times model.context), ", steps * tokens_a_step,
+                   " in all, wanted at most ", kWeightMax)};
+}
+
 std::optional<Contradiction> InTiles(const SyncSection& sync) {
   if (sync.tiling != Tiling::kTensor && sync.block != 64) {
     return Contradiction{
@@ -122,6 +136,7 @@ std::optional<Contradiction> FindContradiction(const RunConfig& config) {
   if (auto found = InModelAndTraining(config)) return found;
   if (auto found = InSignalAndUpdate(config.sync)) return found;
   if (auto found = InOverlap(config.sync)) return found;
+  if (auto found = InWeights(config)) return found;
   if (auto found = InTiles(config.sync)) return found;
   return InCluster(config.cluster);
 }

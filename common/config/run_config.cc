@@ -41,6 +41,17 @@ uint64_t RoundCount(const RunConfig& config) {
   return CeilDivide(config.run.steps, std::max<uint64_t>(1, config.sync.inner_steps));
 }
 
+uint64_t ContributionStepsMax(const RunConfig& config) {
+  const uint64_t inner_steps = config.sync.inner_steps;
+  const uint64_t rounds = RoundCount(config);
+  if (rounds <= 1) return config.run.steps;
+  if (config.sync.fragments == 1) return inner_steps;
+  // The first fragment waits longest for the end: since ⌈H / F⌉ steps into the round before the
+  // last. Where the model has fewer fragments than are wanted it waits less.
+  const uint64_t last = (rounds - 2) * inner_steps + CeilDivide(inner_steps, config.sync.fragments);
+  return std::max(inner_steps, config.run.steps - last);
+}
+
 LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest) {
   LayoutOptions options{.tiling = config.sync.tiling,
                         .block = config.sync.block,

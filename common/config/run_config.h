@@ -142,6 +142,11 @@ std::string_view Name(UpdateRule update);  // "sgd", "sign", "nesterov", "inner"
 // Rounds of a run: ceil(steps / H).
 uint64_t RoundCount(const RunConfig& config);
 
+// The most inner steps that one contribution covers: H, or all that there are where those are
+// fewer. With fragments those of the last round cover more, whose signals are all taken at its end:
+// up to 2·H − ⌈H / F⌉.
+uint64_t ContributionStepsMax(const RunConfig& config);
+
 // θ is promised to be equal on all replicas for every update but `local`.
 inline bool PromisesEqualReplicas(const RunConfig& config) {
   return config.sync.update != UpdateRule::kLocal;

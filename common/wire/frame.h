@@ -49,6 +49,9 @@ inline constexpr uint16_t kFrameVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 64;
 // No payload is larger: 64 MiB is sixteen times a fp32 segment of a million parameters.
 inline constexpr uint32_t kPayloadBytesMax = 64u << 20;
+// The largest weight of one push: where it is merged, w · scale stays exact in double, and the sum
+// of 2^30 weights fits int64.
+inline constexpr uint64_t kWeightMax = uint64_t{1} << 32;
 
 // A segment of no model: in a hello, so that its answer is no push's.
 inline constexpr uint32_t kNoSegment = ~uint32_t{0};

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "common/layout/layout.h"
 #include "common/wire/codec.h"
+#include "common/wire/frame.h"
 #include "common/wire/payload.h"
 #include "server/shard/tile_merger.h"
 #include "server/shard/tile_runner.h"
@@ -43,10 +44,6 @@ namespace longwave {
 //
 // G and E + G saturate at ±kMergedMax, so no hostile contribution brings an infinity about.
 inline constexpr float kMergedMax = 0x1p120f;
-
-// The largest weight of one contribution: w · scale stays exact in double, and the sum of 2^30
-// weights fits int64.
-inline constexpr uint64_t kWeightMax = uint64_t{1} << 32;
 
 struct MergeOptions {
   uint64_t run_seed = 0;  // what random and stride selection draw from

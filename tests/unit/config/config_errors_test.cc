@@ -148,6 +148,15 @@ INSTANTIATE_TEST_SUITE_P(Contradictions, BadConfig, testing::Values(
     Case{"DecayOfInner", "run: {preset: ddp}\nsync: {weight_decay: 0.5}", {},
          "configs/x.yaml:2: sync.weight_decay: got 0.5, wanted 0 with sync.update inner, "
          "which has train.weight_decay"},
+    Case{"WeightOfAContribution", "model: {context: 65536}\ntrain: {batch: 65536}\nsync: {inner_steps: 2}\n", {},
+         "configs/x.yaml:3: sync.inner_steps: got 2, with which a contribution is of up to 2 steps of "
+         "4294967296 tokens (train.batch times model.context), 8589934592 in all, wanted at most 4294967296"},
+    Case{"WeightOfALastRoundWithFragments",
+         "run: {steps: 2000}\nmodel: {context: 65536}\ntrain: {batch: 100}\n"
+         "sync: {inner_steps: 500}", {"sync.fragments=4"},
+         "--set sync.fragments=4: sync.inner_steps: got 500, with which a contribution is of up to 875 "
+         "steps of 6553600 tokens (train.batch times model.context), 5734400000 in all, wanted at most "
+         "4294967296"},
     Case{"BlockOfTheModel", "sync: {block: 32}", {},
          "configs/x.yaml:1: sync.block: got 32, wanted 64 without sync.tiling tensor"},
     Case{"Stride", "sync: {up: {selection: stride, k: 48}}", {},

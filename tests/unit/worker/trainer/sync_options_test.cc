@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "common/config/run_config.h"
+#include "worker/sync/fragments.h"
+
 namespace longwave {
 namespace {
 
@@ -44,6 +49,30 @@ TEST(SyncOptions, ScalesAGradientUnlessTheInnerOptimizerWantsIt) {
   EXPECT_FALSE(SyncOptionsOf(sync, 0).scale_by_learning_rate);
   sync = {.signal = SignalKind::kPseudoGradient, .update = UpdateRule::kSgd};
   EXPECT_FALSE(SyncOptionsOf(sync, 0).scale_by_learning_rate);
+}
+
+// What the configuration is held against, and what the plan of syncs makes of it.
+TEST(ContributionStepsMax, IsThatOfTheLongestSync) {
+  for (const uint32_t inner_steps : {1, 2, 7, 10}) {
+    for (const uint32_t fragments : {1, 2, 3, 7}) {
+      if (fragments > inner_steps) continue;
+      for (uint64_t steps = 1; steps <= 35; ++steps) {
+        RunConfig config;
+        config.run.steps = steps;
+        config.sync.inner_steps = inner_steps;
+        config.sync.fragments = fragments;
+        const SyncPlan plan(inner_steps, fragments, 0, steps);
+        uint64_t most = 0;
+        for (uint32_t round = 0; round < plan.round_count(); ++round) {
+          for (uint32_t fragment = 0; fragment < fragments; ++fragment) {
+            most = std::max(most, plan.At(round, fragment).steps);
+          }
+        }
+        EXPECT_EQ(ContributionStepsMax(config), most)
+            << steps << " steps, H = " << inner_steps << ", F = " << fragments;
+      }
+    }
+  }
 }
 
 }  // namespace
