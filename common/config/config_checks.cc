@@ -112,7 +112,14 @@ std::optional<Contradiction> InTiles(const SyncSection& sync) {
   return std::nullopt;
 }
 
-std::optional<Contradiction> InCluster(const ClusterSection& cluster) {
+std::optional<Contradiction> InCluster(const RunConfig& config) {
+  const ClusterSection& cluster = config.cluster;
+  if (WorkersMax(config) < config.run.workers) {
+    return Contradiction{
+        {"cluster.workers_max", "run.workers"},
+        absl::StrCat("cluster.workers_max: got ", cluster.workers_max,
+                     ", wanted at least run.workers (", config.run.workers, "), or 0")};
+  }
   if (cluster.heartbeat_timeout_s < 2 * cluster.heartbeat_interval_s) {
     return Contradiction{
         {"cluster.heartbeat_timeout_s", "cluster.heartbeat_interval_s"},
@@ -138,7 +145,7 @@ std::optional<Contradiction> FindContradiction(const RunConfig& config) {
   if (auto found = InOverlap(config.sync)) return found;
   if (auto found = InWeights(config)) return found;
   if (auto found = InTiles(config.sync)) return found;
-  return InCluster(config.cluster);
+  return InCluster(config);
 }
 
 }  // namespace longwave

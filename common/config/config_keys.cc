@@ -211,6 +211,11 @@ std::vector<ConfigKey> ClusterKeys() {
                 "Seconds of silence after which a member counts as lost."),
       NumberKey(LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
                 "Seconds that a process waits for the others at the start."),
+      WholeKey(LONGWAVE_KEY(cluster.workers_max), 0, 0, 65536,
+               "Members that the coordinator lets in at once, those that the run waits for "
+               "(`run.workers`) and those that join late. By it shards size their queues and say "
+               "at their start whether they have the memory for so many: they and the coordinator "
+               "want the same. 0: the larger of 64 and twice `run.workers`."),
       NumberKey(LONGWAVE_KEY(cluster.max_upload_mbit), 0, 0, 1e6,
                 "What a worker sends at most, in Mbit/s (10⁶ bit), over all shards; an average "
                 "over frames, which leave whole; 0: no limit."),
@@ -224,8 +229,9 @@ std::vector<ConfigKey> ClusterKeys() {
       WholeKey(
           LONGWAVE_KEY(cluster.shard_memory_mb), 0, 0, 1'000'000'000,
           "Megabytes (10⁶ bytes) of pushes that a shard keeps for rounds that are open; beyond "
-          "it pushes are answered `busy` and come again. 0: half of what is available at the "
-          "start, shared by all shards where cluster.shard_host is a loopback address."),
+          "it pushes are answered `busy` and come again. Its queues may take half as much beside. "
+          "0: half of what is available at the start, shared by all shards where "
+          "cluster.shard_host is a loopback address."),
       NumberKey(LONGWAVE_KEY(cluster.grace_min_s), 10, 0, 86400,
                 "Seconds that the rest of the members have at least, once a quorum (sync.quorum) "
                 "has pushed a segment. Between this and grace_max_s a shard takes the median of "

@@ -41,6 +41,11 @@ uint64_t RoundCount(const RunConfig& config) {
   return CeilDivide(config.run.steps, std::max<uint64_t>(1, config.sync.inner_steps));
 }
 
+uint32_t WorkersMax(const RunConfig& config) {
+  if (config.cluster.workers_max > 0) return config.cluster.workers_max;
+  return std::max(64u, 2 * config.run.workers);
+}
+
 uint64_t ContributionStepsMax(const RunConfig& config) {
   const uint64_t inner_steps = config.sync.inner_steps;
   const uint64_t rounds = RoundCount(config);

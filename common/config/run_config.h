@@ -92,6 +92,7 @@ struct ClusterSection {
   double heartbeat_interval_s = 0;
   double heartbeat_timeout_s = 0;  // a member silent for longer is dead
   double start_timeout_s = 0;      // how long a process waits for the others at the start
+  uint32_t workers_max = 0;        // members at once; 0: see WorkersMax
   double max_upload_mbit = 0;      // of a worker, 10^6 bit/s; 0: no limit
   double max_download_mbit = 0;
   uint32_t connections = 1;        // of a worker to each shard
@@ -141,6 +142,10 @@ std::string_view Name(UpdateRule update);  // "sgd", "sign", "nesterov", "inner"
 
 // Rounds of a run: ceil(steps / H).
 uint64_t RoundCount(const RunConfig& config);
+
+// Members that a run takes at once: cluster.workers_max, or else the larger of 64 and twice
+// run.workers.
+uint32_t WorkersMax(const RunConfig& config);
 
 // The most inner steps that one contribution covers: H, or all that there are where those are
 // fewer. With fragments those of the last round cover more, whose signals are all taken at its end:

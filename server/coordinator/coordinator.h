@@ -22,6 +22,7 @@ namespace longwave {
 
 struct CoordinatorOptions {
   uint32_t workers_wanted = 1;
+  uint32_t workers_max = 1 << 16;  // members at once
   uint32_t shards_wanted = 1;
   uint64_t rounds = 1;
   bool promises_equal_replicas = true;
@@ -153,7 +154,8 @@ using CoordinatorEffect =
 //                       that has its range any more
 //   Unavailable         not now, ask again: the places before the first round are taken, or the
 //                       shard's place is
-//   ResourceExhausted   more than kWorkersMax names
+//   ResourceExhausted   more than workers_max members at once, or kWorkersMax names in all. A name
+//                       that was a member keeps its place: it comes back beyond that number, too
 //   NotFound            a heartbeat of somebody who is not registered
 //   Aborted             a heartbeat or registration of an incarnation whose place was taken, or a
 //                       registration of an earlier process than the folder's that has the place

@@ -105,6 +105,11 @@ absl::Status Coordinator::CheckPlace(const RegisterWorker& request, absl::Time n
         "worker ", request.name, " asks to join, but all ", options_.workers_wanted,
         " workers that the run begins with are registered; it may join once training has begun"));
   }
+  if (membership_.members.size() >= options_.workers_max) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "worker ", request.name, " asks to join, but the run has ", membership_.members.size(),
+        " members, wanted fewer than ", options_.workers_max, " (cluster.workers_max)"));
+  }
   if (workers_.size() >= kWorkersMax) {
     return absl::ResourceExhaustedError(absl::StrCat("worker ", request.name, ": the run has had ",
                                                      kWorkersMax, " names, and takes no more"));

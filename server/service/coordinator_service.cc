@@ -52,6 +52,7 @@ constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
 CoordinatorOptions OptionsOf(const RunConfig& config) {
   return {.workers_wanted = config.run.workers,
+          .workers_max = WorkersMax(config),
           .shards_wanted = config.run.shards,
           .rounds = RoundCount(config),
           .promises_equal_replicas = PromisesEqualReplicas(config),

@@ -13,6 +13,16 @@ namespace {
 
 constexpr uint64_t kBytesPerMegabyte = 1'000'000;
 
+// 0: too large for any frame, as the aggregator will say.
+uint64_t BytesOf(const PayloadFormat& format, const std::vector<uint32_t>& tile_sizes) {
+  const absl::StatusOr<PayloadLayout> form = PayloadLayout::Create(format, tile_sizes);
+  return form.ok() ? form->bytes() : 0;
+}
+
+uint64_t ConnectionsMax(const RunConfig& config) {
+  return uint64_t{WorkersMax(config)} * config.cluster.connections;
+}
+
 }  // namespace
 
 uint32_t ShardsHere(const RunConfig& config) {
@@ -35,17 +45,30 @@ uint64_t BytesForShard(const RunConfig& config, const MachineMemory& machine) {
 }
 
 LinkOptions QueuesWithin(uint64_t open_bytes_max, const RunConfig& config) {
+  const std::vector<uint32_t> tiles(config.sync.segment_tiles, kTileSizeMax);
   const auto frames = [&](const PayloadFormat& format, uint64_t connections, int min, int max) {
-    const std::vector<uint32_t> tiles(config.sync.segment_tiles, kTileSizeMax);
-    const absl::StatusOr<PayloadLayout> form = PayloadLayout::Create(format, tiles);
-    // Too large for any frame: the aggregator will say so.
-    if (!form.ok()) return min;
-    const uint64_t fit = open_bytes_max / 4 / (form->bytes() * connections);
+    const uint64_t bytes = BytesOf(format, tiles);
+    if (bytes == 0) return min;
+    const uint64_t fit = open_bytes_max / 4 / (bytes * connections);
     return static_cast<int>(std::clamp<uint64_t>(fit, min, max));
   };
-  const uint64_t connections = uint64_t{config.run.workers} * config.cluster.connections;
-  return {.receive_queue_frames = frames(config.sync.up, connections, 2, kReceiveQueueFramesMax),
+  return {.receive_queue_frames =
+              frames(config.sync.up, ConnectionsMax(config), 2, kReceiveQueueFramesMax),
           .send_queue_frames = frames(config.sync.down, 1, 64, kSendQueueFramesMax)};
+}
+
+uint64_t QueueBytes(const LinkOptions& queues, const RunConfig& config, const Layout& layout,
+                    uint32_t shard) {
+  uint64_t up_bytes = 0;
+  uint64_t down_bytes = 0;
+  for (uint32_t s = 0; s < layout.segments().size(); ++s) {
+    if (layout.segments()[s].shard != shard) continue;
+    const std::vector<uint32_t> tiles = layout.TileSizes(s);
+    up_bytes = std::max(up_bytes, BytesOf(config.sync.up, tiles));
+    down_bytes = std::max(down_bytes, BytesOf(config.sync.down, tiles));
+  }
+  return static_cast<uint64_t>(queues.receive_queue_frames) * ConnectionsMax(config) * up_bytes +
+         static_cast<uint64_t>(queues.send_queue_frames) * down_bytes;
 }
 
 }  // namespace longwave

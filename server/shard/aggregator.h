@@ -44,8 +44,13 @@ struct AggregatorOptions {
   // What the machine can give; 0: not asked. The caller has read it, since nothing here reads
   // files.
   uint64_t available_bytes = 0;
-  // Of the run: as many pushes to a segment can be open at once. For the estimate alone.
+  // For the estimate of what the shard wants alone. Members at once at most: as many pushes to a
+  // segment can be open.
   uint32_t workers = 1;
+  // Likewise: what else of available_bytes the process may hold beside the aggregator, in model
+  // snapshots and in its socket's queues.
+  uint64_t snapshot_bytes = 0;
+  uint64_t queue_bytes = 0;
   // A contribution to a segment counts at most as this multiple of the median norm of the segment's
   // contributions (ClipFactors); 0: as it is.
   double clip = 0;
@@ -179,19 +184,21 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 //   open pushes       M + N·P at most: M of any segments and, beyond it, the oldest one's;
 //                     without a limit N·P a segment. While segments are restored, N·P for each
 //                     that takes the place of the oldest one
-//   closed payloads   one a segment, the last merged update: 0.063·c in topk 256 and int2
+//   closed payloads   one a segment, the last merged update: 0.063·c in topk 256 and int2, 4·c in
+//                     "all in fp32"
 //   E                 4·c a segment if it is kept
 //   tables            kPushFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a
 //                     segment. An open push keeps its layout even when others have taken its place:
 //                     where one round has more formats than that, 28 bytes a tile for each push
 //                     more
 //   a merge           some 130 KB a slot of the runner; 4·c once under "all of topk" in fp32
+// Who has it keeps snapshots (durable_shard.h) and queues (shard_memory.h) beside it. Create holds
+// all of this but the merge against available_bytes, pushes and updates in the configured formats.
 class Aggregator {
  public:
   // InvalidArgument: an option out of range, a shard without segments in `layout`, a segment whose
   // payload would be larger than a frame carries. ResourceExhausted, before anything is allocated:
-  // E, the tables and the pushes that can be open at once, those of all workers as far as
-  // open_bytes_max lets them, are more than available_bytes.
+  // what the shard may come to hold (see Memory above) is more than available_bytes.
   static absl::StatusOr<Aggregator> Create(const AggregatorOptions& options, Layout layout);
 
   std::vector<AggregatorEffect> Step(const AggregatorEvent& event, absl::Time now);

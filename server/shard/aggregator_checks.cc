@@ -18,51 +18,86 @@ namespace {
 constexpr double kNormTolerance = 1e-3;
 constexpr double kNormToleranceBeyond = FLT_MIN;
 
-// That every segment's payloads fit into frames, and all that the shard keeps into memory.
-absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layout) {
+// The largest form in which a merged update may go down (see MergeOptions).
+PayloadFormat LargestDown(const AggregatorOptions& options) {
+  const PayloadFormat& down = options.down;
+  if (down.selection != Selection::kAll || options.up.selection == Selection::kAll) return down;
+  if (options.up.selection != Selection::kTopK) {
+    return {options.up.selection, down.codec, options.up.k};
+  }
+  return HasScale(down.codec) ? PayloadFormat{Selection::kTopK, down.codec, kTileSizeMax} : down;
+}
+
+// What a shard's process keeps, in bytes: the bounds that Aggregator's header states, in the
+// configured formats, and what options say of the rest.
+struct Need {
+  double coefficients = 0;
+  double state = 0;   // E and tables
+  double merged = 0;  // the segments' last closed rounds
+  double open = 0;    // pushes
+
+  double total(const AggregatorOptions& options) const {
+    return state + merged + open + static_cast<double>(options.snapshot_bytes) +
+           static_cast<double>(options.queue_bytes);
+  }
+};
+
+// InvalidArgument: a segment whose payload would be larger than a frame carries.
+absl::StatusOr<Need> NeedOf(const AggregatorOptions& options, const Layout& layout) {
   constexpr double kTileTableBytes =
       sizeof(uint32_t) + 2 * (sizeof(TileOffsets) + sizeof(uint32_t));
   const double residual_bytes = KeepsResidual(MergeOptionsOf(options)) ? sizeof(float) : 0;
-  double coefficients = 0;
-  double wanted_bytes = 0;
+  Need need;
   double round_bytes = 0;  // one push to each segment
   double largest_bytes = 0;
   for (uint32_t i = 0; i < layout.segments().size(); ++i) {
     const Segment& segment = layout.segments()[i];
     if (segment.shard != options.shard) continue;
-    coefficients += static_cast<double>(segment.coefficient_count);
-    wanted_bytes += static_cast<double>(segment.coefficient_count) * residual_bytes +
-                    segment.tile_count * kTileTableBytes;
     const std::vector<uint32_t> tile_sizes = layout.TileSizes(i);
-    double push_bytes = 0;
-    // All of topk goes down as one of the last, or as topk in an integer codec, which always fits.
-    for (const PayloadFormat& format :
-         {options.up, options.down, PayloadFormat{Selection::kAll, options.down.codec, 0}}) {
+    const auto bytes_as = [&](const PayloadFormat& format) -> absl::StatusOr<double> {
       const auto form = PayloadLayout::Create(format, tile_sizes);
-      if (!form.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("segment ", i, " as ", Describe(format), ": ", form.status().message()));
-      }
-      if (format == options.up) push_bytes = static_cast<double>(form->bytes());
+      if (form.ok()) return static_cast<double>(form->bytes());
+      return absl::InvalidArgumentError(
+          absl::StrCat("segment ", i, " as ", Describe(format), ": ", form.status().message()));
+    };
+    // All of topk goes down as one of these, or as topk in an integer codec, which always fits.
+    const PayloadFormat all{Selection::kAll, options.down.codec, 0};
+    LONGWAVE_ASSIGN_OR_RETURN(const double push_bytes, bytes_as(options.up));
+    for (const PayloadFormat& format : {options.down, all}) {
+      LONGWAVE_RETURN_IF_ERROR(bytes_as(format).status());
     }
+    LONGWAVE_ASSIGN_OR_RETURN(const double merged_bytes, bytes_as(LargestDown(options)));
+    need.coefficients += static_cast<double>(segment.coefficient_count);
+    need.state += static_cast<double>(segment.coefficient_count) * residual_bytes +
+                  segment.tile_count * kTileTableBytes;
+    need.merged += merged_bytes;
     round_bytes += push_bytes;
     largest_bytes = std::max(largest_bytes, push_bytes);
   }
-  double open_bytes = options.workers * round_bytes;
+  need.open = options.workers * round_bytes;
   if (options.open_bytes_max > 0) {
     // The oldest segment's pushes are taken whatever the limit.
-    open_bytes = std::min(
-        open_bytes, static_cast<double>(options.open_bytes_max) + options.workers * largest_bytes);
+    need.open = std::min(
+        need.open, static_cast<double>(options.open_bytes_max) + options.workers * largest_bytes);
   }
-  wanted_bytes += open_bytes;
-  if (options.available_bytes == 0 ||
-      wanted_bytes <= static_cast<double>(options.available_bytes)) {
-    return absl::OkStatus();
-  }
+  return need;
+}
+
+// That every segment's payloads fit into frames, and all that the shard keeps into memory.
+absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layout) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Need need, NeedOf(options, layout));
+  const double total = need.total(options);
+  const auto available = static_cast<double>(options.available_bytes);
+  if (options.available_bytes == 0 || total <= available) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "shard ", options.shard, ": ", CountText(coefficients), " coefficients want about ",
-      BytesText(wanted_bytes), " of memory, ", BytesText(open_bytes), " of it for open pushes; ",
-      BytesText(static_cast<double>(options.available_bytes)), " are available"));
+      "shard ", options.shard, ": ", CountText(need.coefficients), " coefficients and up to ",
+      options.workers, " workers want about ", BytesText(total), " of memory (",
+      BytesText(need.state), " of state, ", BytesText(need.merged), " of merged rounds, ",
+      BytesText(need.open), " of open pushes, ",
+      BytesText(static_cast<double>(options.snapshot_bytes)), " of snapshots, ",
+      BytesText(static_cast<double>(options.queue_bytes)), " of queues), ", BytesText(available),
+      " are available; more shards, a smaller cluster.shard_memory_mb or a smaller "
+      "cluster.workers_max want less"));
 }
 
 absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {

@@ -121,6 +121,11 @@ struct ShardEffect {
 //
 // Without a folder nothing is asked for or kept, a pull of what the aggregator does not have is
 // answered `gone`, and so is such a push.
+//
+// Memory: the aggregator's, and beside it a model snapshot a segment that waits for its verdict or
+// to be written (without a folder: that was restored), as it came: at most 4 bytes a parameter, 8
+// with two arrays; all segments are asked for theirs at about the same time. While a snapshot is
+// written or read, some copies of one segment more.
 class DurableShard {
  public:
   static constexpr absl::Duration kReopenMin = absl::Seconds(2);
@@ -200,6 +205,7 @@ class DurableShard {
 
   // Opening, failing, and what comes from replicas (durable_shard_recovery.cc).
   absl::Status OpenAll();
+  uint64_t SnapshotBytes() const;  // of a model snapshot of every segment, at most
   absl::StatusOr<bool> Recover();  // whether segments without a state are to be restored
   absl::Status RestoreSegment(uint32_t segment);
   void WantMissingModels();

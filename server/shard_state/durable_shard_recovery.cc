@@ -26,6 +26,9 @@ Buffer Copied(const Buffer& payload) {
 absl::Status DurableShard::OpenAll() {
   AggregatorOptions options = options_.aggregator;
   options.logs = open_store_ != nullptr;
+  if (options_.can_catch_up && (options.logs || options_.restore)) {
+    options.snapshot_bytes += SnapshotBytes();
+  }
   LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator, Aggregator::Create(options, layout_));
   aggregator_ = std::make_unique<Aggregator>(std::move(aggregator));
   progress_.assign(segment_count_, {});
@@ -47,6 +50,16 @@ absl::Status DurableShard::OpenAll() {
                                     " segments are to be restored from the members' replicas"));
   }
   return absl::OkStatus();
+}
+
+uint64_t DurableShard::SnapshotBytes() const {
+  uint64_t elements = 0;
+  for (uint32_t i = 0; i < segment_count_; ++i) {
+    for (const Tile& tile : layout_.tiles(layout_.segments()[first_segment_ + i])) {
+      elements += uint64_t{tile.rows_valid} * tile.cols_valid;
+    }
+  }
+  return elements * sizeof(float) * options_.model_arrays;
 }
 
 absl::StatusOr<bool> DurableShard::Recover() {

@@ -164,6 +164,8 @@ INSTANTIATE_TEST_SUITE_P(Contradictions, BadConfig, testing::Values(
     Case{"Heartbeat", "cluster: {heartbeat_timeout_s: 1, heartbeat_interval_s: 0.75}", {},
          "configs/x.yaml:1: cluster.heartbeat_timeout_s: got 1, wanted at least two of "
          "cluster.heartbeat_interval_s (0.75)"},
+    Case{"WorkersMax", "run: {workers: 5}\ncluster: {workers_max: 4}", {},
+         "configs/x.yaml:2: cluster.workers_max: got 4, wanted at least run.workers (5), or 0"},
     Case{"Grace", "cluster: {grace_max_s: 5}", {},
          "configs/x.yaml:1: cluster.grace_max_s: got 5, wanted at least cluster.grace_min_s (10)"}),
     NameOf);

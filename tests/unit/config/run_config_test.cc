@@ -32,6 +32,15 @@ RunConfig WithShards(uint32_t shards) {
   return config;
 }
 
+TEST(WorkersMax, IsWhatIsConfiguredOrRoomForAsManyAgain) {
+  RunConfig config = DefaultConfig();
+  EXPECT_EQ(WorkersMax(config), 64u);
+  config.run.workers = 500;
+  EXPECT_EQ(WorkersMax(config), 1000u);
+  config.cluster.workers_max = 512;
+  EXPECT_EQ(WorkersMax(config), 512u);
+}
+
 TEST(LayoutOptionsFor, KeepsTheConfiguredSegmentsOfALargeModel) {
   const LayoutOptions options = LayoutOptionsFor(WithShards(2), OfTiles(1000));
   EXPECT_EQ(options,

@@ -49,6 +49,33 @@ TEST_F(CoordinatorJoinTest, ANewNameJoinsTheRunWithoutAFirstRound) {
   EXPECT_EQ(reply.shards.size(), 1u);
 }
 
+TEST_F(CoordinatorJoinTest, ANewNameIsRefusedWhereTheRunHasAllTheMembersThatItTakes) {
+  CoordinatorOptions options = Options(2, 1);
+  options.workers_max = 3;
+  Begin(options);
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(2))).worker, 2u);
+  const uint32_t epoch = Status().epoch;
+  EXPECT_EQ(Refusal(Step(Worker(3)), absl::StatusCode::kResourceExhausted),
+            "worker worker-3 asks to join, but the run has 3 members, wanted fewer than 3 "
+            "(cluster.workers_max)");
+  EXPECT_EQ(Status().epoch, epoch);
+  EXPECT_EQ(Status().members.size(), 3u);
+
+  // Another process of a member, and one whose first answer was lost, have its place.
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(1, 901))).worker, 1u);
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(2))).worker, 2u);
+
+  // Who is lost leaves room, and comes back to a run that is full.
+  Pass(now_ + 60, {0, 2});
+  EXPECT_EQ(Phase(1), WorkerPhase::kLost);
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(3))).worker, 3u);
+  Refusal(Step(Worker(4)), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(1, 902))).worker, 1u);
+  EXPECT_EQ(Refusal(Step(Worker(4)), absl::StatusCode::kResourceExhausted),
+            "worker worker-4 asks to join, but the run has 4 members, wanted fewer than 3 "
+            "(cluster.workers_max)");
+}
+
 TEST_F(CoordinatorJoinTest, AJoinerBeginsAfterTheNewestRoundOfAnyShard) {
   Begin(Options(1, 2, 100));
   Step(Worker(1));

@@ -60,11 +60,35 @@ TEST(QueuesWithin, AllShardsOfAMachineFit) {
     const uint64_t open = OpenBytesMax(config, machine);
     const LinkOptions queues = QueuesWithin(open, config);
     constexpr uint64_t kUpBytes = 16 + 256 * 74, kDownBytes = 16 + 256 * (2 + 192 + 64);
-    const double taken = static_cast<double>(open) + 4.0 * queues.receive_queue_frames * kUpBytes +
+    const double taken = static_cast<double>(open) +
+                         1.0 * WorkersMax(config) * queues.receive_queue_frames * kUpBytes +
                          1.0 * queues.send_queue_frames * kDownBytes;
     EXPECT_LE(shards * taken, machine.available_bytes);
     EXPECT_GT(queues.receive_queue_frames, 2);
   }
+}
+
+TEST(QueueBytes, AreThoseOfTheShardsLargestSegment) {
+  RunConfig config = ConfigOf(2, "127.0.0.1");
+  config.cluster.workers_max = 10;
+  config.cluster.connections = 3;
+  // Of 300 tiles the first shard has a segment of 256 and the other one of 44.
+  const Layout layout = *Layout::Create({{{"w", {64, 64 * 300}}}}, {.shard_count = 2});
+  const LinkOptions queues = {.receive_queue_frames = 5, .send_queue_frames = 70};
+  EXPECT_EQ(QueueBytes(queues, config, layout, 0),
+            5u * 30 * (16 + 256 * 74) + 70 * (16 + 256 * 258));
+  EXPECT_EQ(QueueBytes(queues, config, layout, 1), 5u * 30 * (16 + 44 * 74) + 70 * (16 + 44 * 258));
+}
+
+// But two frames of each connection have room, and 64 out, however little there is.
+TEST(QueueBytes, AreAtMostHalfOfWhatPushesMayTake) {
+  const RunConfig config = ConfigOf(1, "10.0.0.7");
+  const Layout layout = *Layout::Create({{{"w", {64, 64 * 256}}}}, {});
+  for (const uint64_t open : {30'000'000u, 1'000'000'000u}) {
+    EXPECT_LE(QueueBytes(QueuesWithin(open, config), config, layout, 0), open / 2);
+  }
+  EXPECT_EQ(QueueBytes(QueuesWithin(1, config), config, layout, 0),
+            2u * 64 * (16 + 256 * 74) + 64 * (16 + 256 * 258));
 }
 
 }  // namespace

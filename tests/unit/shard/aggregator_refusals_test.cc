@@ -156,28 +156,71 @@ TEST(AggregatorCreate, RefusesWhatDoesNotFitIntoMemory) {
   AggregatorOptions options = DenseOptions();
   options.shard = 0;
   options.up = {Selection::kTopK, ValueCodec::kSign, 64};
-  options.down = {Selection::kAll, ValueCodec::kBf16, 0};  // which keeps E: 16.4 MB
+  // Which keeps E, 16.4 MB, and a merged round of at most 8.2 MB.
+  options.down = {Selection::kAll, ValueCodec::kBf16, 0};
   options.available_bytes = 10'000'000;
   const auto created = Aggregator::Create(options, *layout);
   EXPECT_EQ(created.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(created.status().message()),
-            "shard 0: 4.1 M coefficients want about 16.5 MB of memory, 74.1 KB of it for open "
-            "pushes; 10.0 MB are available");
+            "shard 0: 4.1 M coefficients and up to 1 workers want about 24.7 MB of memory (16.4 MB "
+            "of state, 8.2 MB of merged rounds, 74.1 KB of open pushes, 0 B of snapshots, 0 B of "
+            "queues), 10.0 MB are available; more shards, a smaller cluster.shard_memory_mb or a "
+            "smaller cluster.workers_max want less");
 
-  options.available_bytes = 17'000'000;
-  EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
+  const auto fits = [&](uint64_t available_bytes) {
+    options.available_bytes = available_bytes;
+    return Aggregator::Create(options, *layout).ok();
+  };
+  EXPECT_FALSE(fits(24'000'000));
+  EXPECT_TRUE(fits(25'000'000));
   // The pushes of all workers, of which each is 74 KB, as far as the limit lets them: all of the
   // largest segment's, which are 1.9 MB, and as much of others as it names.
   options.workers = 100;
-  EXPECT_FALSE(Aggregator::Create(options, *layout).ok());
-  options.available_bytes = 24'500'000;
-  EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
-  options.available_bytes = 19'500'000;
-  EXPECT_FALSE(Aggregator::Create(options, *layout).ok());
+  EXPECT_FALSE(fits(31'000'000));
+  EXPECT_TRUE(fits(32'500'000));
   options.open_bytes_max = 500'000;
-  EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
-  options.available_bytes = 0;
-  EXPECT_TRUE(Aggregator::Create(options, *layout).ok());
+  EXPECT_FALSE(fits(26'500'000));
+  EXPECT_TRUE(fits(27'500'000));
+  // What is held beside.
+  options.snapshot_bytes = 3'000'000;
+  EXPECT_FALSE(fits(29'500'000));
+  EXPECT_TRUE(fits(30'500'000));
+  options.queue_bytes = 5'000'000;
+  EXPECT_FALSE(fits(34'500'000));
+  EXPECT_TRUE(fits(35'500'000));
+  EXPECT_TRUE(fits(0));  // not asked
+}
+
+TEST(AggregatorCreate, WantsMemoryForTheLastMergedRound) {
+  auto layout = Layout::Create({{{"w", {6400, 640}}}}, {});
+  ASSERT_TRUE(layout.ok());
+  // What is wanted with these forms, pushes not counted.
+  const auto wanted = [&](const PayloadFormat& up, const PayloadFormat& down) {
+    AggregatorOptions options = DenseOptions();
+    options.shard = 0;
+    options.up = up;
+    options.down = down;
+    options.workers = 0;
+    uint64_t low = 1, high = 100'000'000;
+    while (low < high) {
+      options.available_bytes = (low + high) / 2;
+      const bool fits = Aggregator::Create(options, *layout).ok();
+      (fits ? high : low) = options.available_bytes + (fits ? 0 : 1);
+    }
+    return static_cast<double>(low);
+  };
+  constexpr double kCoefficients = 4'096'000;
+  constexpr double kNear = 100'000;  // tables
+  const PayloadFormat topk{Selection::kTopK, ValueCodec::kFp32, 64};
+  const PayloadFormat random{Selection::kRandom, ValueCodec::kFp32, 64};
+  // As diloco and ddp have it: 4 bytes a coefficient and no E.
+  EXPECT_NEAR(wanted(kAllFp32, kAllFp32), 4 * kCoefficients, kNear);
+  // What many workers have chosen may be all there is.
+  EXPECT_NEAR(wanted(topk, kAllFp32), 4 * kCoefficients, kNear);
+  EXPECT_NEAR(wanted(random, kAllFp32), 4 * kCoefficients / 64, kNear);
+  // E, and the k that goes down.
+  EXPECT_NEAR(wanted(topk, {Selection::kTopK, ValueCodec::kInt2, 256}), (4 + 0.063) * kCoefficients,
+              kNear);
 }
 
 }  // namespace

@@ -215,5 +215,28 @@ TEST(DurableShard, RefusesOptionsOutOfRange) {
       absl::IsInvalidArgument(DurableShard::Open(options, FourSegments(), nullptr).status()));
 }
 
+// Until the coordinator has judged them the parameters of all segments may be held at once.
+TEST(DurableShard, WantsMemoryForASnapshotOfEverySegment) {
+  const auto wanted = [](uint32_t arrays, bool can_catch_up) {
+    uint64_t low = 1, high = 1'000'000;
+    while (low < high) {
+      const uint64_t available = (low + high) / 2;
+      DurableShardOptions options = TestOptions();
+      options.aggregator.available_bytes = available;
+      options.model_arrays = arrays;
+      options.can_catch_up = can_catch_up;
+      ShardOnDisk disk(1, options);
+      const absl::Status opened = disk.Open();
+      EXPECT_TRUE(opened.ok() || absl::IsResourceExhausted(opened)) << opened;
+      (opened.ok() ? high : low) = available + (opened.ok() ? 0 : 1);
+    }
+    return low;
+  };
+  const uint64_t without = wanted(1, false);
+  constexpr uint64_t kSnapshotBytes = 2 * kTileSize * sizeof(float);
+  EXPECT_EQ(wanted(1, true), without + kSnapshotBytes);
+  EXPECT_EQ(wanted(2, true), without + 2 * kSnapshotBytes);
+}
+
 }  // namespace
 }  // namespace longwave
