@@ -105,11 +105,12 @@ std::string FormatConfig(const RunConfig& config) {
 }
 
 std::string BindingSettings(const RunConfig& config) {
-  // A payload of topk names its k and codec, and the merge takes any beside any.
-  const bool own_payloads = config.sync.up.selection == Selection::kTopK;
+  // A payload names its codec, and the merge takes any beside any. So it is with the k of topk;
+  // under random and stride it is part of what the round draws.
+  const bool own_k = config.sync.up.selection == Selection::kTopK;
   std::string text;
   for (const ConfigKey& key : ConfigKeys()) {
-    if (own_payloads && (key.name == "sync.up.k" || key.name == "sync.up.codec")) continue;
+    if (key.name == "sync.up.codec" || (own_k && key.name == "sync.up.k")) continue;
     if (key.binds) absl::StrAppend(&text, key.name, ": ", Written(key, key.get(config)), "\n");
   }
   absl::StrAppend(&text, "arithmetic version: ", kArithmeticVersion, "\n");

@@ -143,11 +143,12 @@ std::vector<ConfigKey> SyncKeys() {
       WholeKey(LONGWAVE_KEY(sync.up.k), 64, 1, kTileSizeMax,
                "Coefficients of a tile that a worker sends, unless it sends all; with stride, a "
                "divisor of 4096. Smaller tiles are sent whole. With topk each worker may have its "
-               "own `k` and `codec`, and come back with others."),
+               "own `k`, and come back with another."),
       ChoiceKey(
           LONGWAVE_KEY(sync.up.codec), codecs, "sign",
           "Q: how a worker writes a value: 32, 16, 8, 4, 2 bits, or 1 (sign); the integer ones "
-          "with one scale a tile."),
+          "with one scale a tile. Each worker may have its own, and come "
+          "back with another."),
       NumberKey(LONGWAVE_KEY(sync.rho), 0.25, 0, 1,
                 "ρ of the merge Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w): 0 is the mean over those that "
                 "sent a coefficient, 1 the mean over all."),

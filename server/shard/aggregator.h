@@ -33,9 +33,9 @@ struct AggregatorOptions {
   uint64_t run = 0;
   uint64_t run_seed = 0;  // what random and stride selection draw from
   uint32_t shard = 0;
-  // What pushes must be. Under topk the selection alone is binding: codec and k are each worker's
-  // own, since a payload names both in its head and the merge takes any. Under all, random and
-  // stride the codec and (random, stride) the k must be these.
+  // What pushes must be. The codec is each worker's own, since a payload names it in its head and
+  // the merge takes any; so is the k under topk. Under random and stride, where the round's draw
+  // gives the indices, the k must be this one.
   PayloadFormat up;
   double rho = 0;  // G = Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w), per coefficient
   // kTopK: the top k of E + G goes down, the rest stays in E. kAll: all that was merged does, on

@@ -102,14 +102,12 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
 
 absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {
   bool fits = format.selection == up.selection;
-  if (up.selection != Selection::kTopK) fits = fits && format.codec == up.codec;
-  if (up.selection == Selection::kRandom || up.selection == Selection::kStride) {
-    fits = fits && format.k == up.k;
-  }
+  const bool has_k = up.selection == Selection::kRandom || up.selection == Selection::kStride;
+  if (has_k) fits = fits && format.k == up.k;
   if (fits) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("payload is ", Describe(format), ", wanted ",
-                   up.selection == Selection::kTopK ? "topk in any codec" : Describe(up)));
+      absl::StrCat("payload is ", Describe(format), ", wanted ", std::string(Name(up.selection)),
+                   has_k ? absl::StrCat(" ", up.k) : "", " in any codec"));
 }
 
 }  // namespace

@@ -220,15 +220,19 @@ TEST(BindingSettings, AreEqualOnlyIfTheSettingsAre) {
   EXPECT_NE(BindingSettings(config), BindingSettings(DefaultConfig()));
 }
 
-TEST(BindingSettings, LeaveThePayloadToTheWorkerOnlyWhereItNamesItsOwnIndices) {
+TEST(BindingSettings, LeaveTheCodecToTheWorkerAndTheKWhereItNamesItsOwnIndices) {
   RunConfig config = DefaultConfig();
   config.sync.up.k = 32;
   config.sync.up.codec = ValueCodec::kInt4;
   EXPECT_EQ(BindingSettings(config), BindingSettings(DefaultConfig()));
-  config.sync.up.selection = Selection::kRandom;
-  RunConfig other = config;
-  other.sync.up.k = 64;
-  EXPECT_NE(BindingSettings(config), BindingSettings(other));
+  for (const Selection selection : {Selection::kRandom, Selection::kStride}) {
+    config.sync.up.selection = selection;
+    RunConfig other = config;
+    other.sync.up.codec = ValueCodec::kBf16;
+    EXPECT_EQ(BindingSettings(config), BindingSettings(other));
+    other.sync.up.k = 64;
+    EXPECT_NE(BindingSettings(config), BindingSettings(other));
+  }
 }
 
 TEST(LoadConfig, SaysWhichFileIsMissing) {

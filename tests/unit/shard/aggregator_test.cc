@@ -131,6 +131,35 @@ TEST_F(AggregatorTest, TakesAnyCodecAndKOfTopk) {
   }
 }
 
+// Fp32 beside one bit, in one merge: each worker names its own codec.
+TEST_F(AggregatorTest, TakesAnyCodecOfTheOtherSelections) {
+  for (const Selection selection : {Selection::kAll, Selection::kRandom, Selection::kStride}) {
+    const auto k = static_cast<uint16_t>(selection == Selection::kAll ? 0 : 4);
+    AggregatorOptions options = DenseOptions();
+    options.up = {selection, ValueCodec::kInt4, k};
+    Start(options, Members(1, {0, 1, 2, 3, 4, 5}));
+    std::vector<float> dense(kTileSize, 1.0f);
+    std::vector<float> sum(kTileSize);
+    for (uint32_t worker = 0; worker < 6; ++worker) {
+      const PayloadFormat format{selection, static_cast<ValueCodec>(worker), k};
+      for (float& v : dense) v = -2 * v;
+      const Buffer payload(EncodeDense(format, layout_, 2, dense));
+      const std::vector<float> sent = DecodeDense(payload.bytes(), layout_, 2);
+      for (uint32_t i = 0; i < kTileSize; ++i) sum[i] += sent[i];
+      const auto effects = Step(PushArrived{Header(FrameKind::kPush, worker, 0, 2), payload});
+      if (worker < 5) {
+        Only(effects, Outcome::kAccepted);
+        continue;
+      }
+      const auto merged = Merged(effects);
+      ASSERT_TRUE(merged);
+      EXPECT_EQ(merged->header.contributions, 6u);
+      const std::vector<float> g = DecodeDense(merged->payload.bytes(), layout_, 2);
+      for (uint32_t i = 0; i < kTileSize; ++i) EXPECT_NEAR(g[i], sum[i] / 6, 1e-5) << i;
+    }
+  }
+}
+
 TEST_F(AggregatorTest, APullIsAnsweredByTheRoundItAsksFor) {
   Start(DenseOptions(), Members(1, {0, 1}));
   EXPECT_THAT(Step(Pull(0, 0, 2)), IsEmpty());  // open: the close will send it

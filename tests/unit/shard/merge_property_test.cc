@@ -48,9 +48,10 @@ std::vector<Sent> Mix(const Layout& layout, const PayloadFormat& up, size_t coun
   std::vector<Sent> all;
   for (size_t i = 0; i < count; ++i) {
     PayloadFormat format = up;
-    if (up.selection == Selection::kTopK && rng.Below(2) == 0) {
+    // Each worker may have a codec of its own, and under topk a k.
+    if (rng.Below(2) == 0) {
       format.codec = static_cast<ValueCodec>(rng.Below(6));
-      format.k = static_cast<uint16_t>(1 + rng.Below(300));
+      if (up.selection == Selection::kTopK) format.k = static_cast<uint16_t>(1 + rng.Below(300));
     }
     const uint64_t weights[] = {61440, 1 + rng.Below(200), 1 + rng.Below(1u << 20),
                                 1 + rng.Below(kWeightMax)};
