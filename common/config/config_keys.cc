@@ -243,10 +243,10 @@ std::vector<ConfigKey> ClusterKeys() {
           LONGWAVE_KEY(cluster.state_rounds), 16, 1, 1'000'000,
           "Rounds between two snapshots of what a shard alone holds of a segment. A shard that "
           "comes back merges at most twice as many again."),
-      WholeKey(
-          LONGWAVE_KEY(cluster.snapshot_rounds), 500, 1, 1'000'000,
-          "Rounds between two snapshots of the parameters, which members send to the shards in "
-          "turns. The log before is dropped; who joins fetches the cheaper of the two."),
+      WholeKey(LONGWAVE_KEY(cluster.snapshot_rounds), 500, 1, 1'000'000,
+               "Rounds between two snapshots of a segment's parameters, which members send to the "
+               "shards in turns; segments are spread over these rounds. Log is dropped that is "
+               "older than two of each; who joins fetches the cheaper of snapshot and log."),
       WholeKey(LONGWAVE_KEY(cluster.checkpoint_rounds), 1, 0, 1'000'000,
                "Rounds between two checkpoints of a worker that has a folder (--state-dir): its "
                "residual momentum and its optimizer's state. 0: none."),

@@ -16,7 +16,7 @@ namespace longwave {
 enum class FrameKind : uint8_t {
   kHello = 1,   // worker to shard: opens the route back; answered by kAnswer
   kPush = 2,    // worker to shard: one segment's contribution to one round
-  kAnswer = 3,  // shard to worker: what became of a push (see Outcome)
+  kAnswer = 3,  // shard to worker: what became of a push (see Outcome), or that a snapshot came
   kMerged = 4,  // shard to worker: one segment's merged update of one round
   kPull = 5,    // worker to shard: send the merged update of (round, segment) again
   // Worker to shard: its anchor of the segment has all rounds before `round`; how does it get to
@@ -24,7 +24,7 @@ enum class FrameKind : uint8_t {
   // there.
   kFetch = 6,
   // A segment's state before `round`, both ways (snapshot_payload.h): shard to worker as an answer
-  // to kFetch, worker to shard as an answer to kAsk.
+  // to kFetch, worker to shard as an answer to kAsk, of which kAnswer says that it has come.
   kSnapshot = 7,
   // Shard to worker: send the segment's state before `round`; of round 0: a pull of the round that
   // the segment waits for; of kNoSegment: a hello.

@@ -47,7 +47,7 @@ DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, Op
     : options_(options),
       layout_(std::move(layout)),
       open_store_(std::move(open_store)),
-      asks_(kAskPatience, kVerdictPatience) {
+      asks_(kVerdictPatience, options_.snapshot_rounds) {
   const auto segments = layout_.segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (segments[i].shard != options_.aggregator.shard) continue;
@@ -63,7 +63,7 @@ uint64_t DurableShard::Step(const ShardEvent& event, absl::Time now) {
                         [&](const TimePassed&) { PassTime(now); },
                         [&](const FetchArrived& fetch) { OnFetch(fetch.header, now); },
                         [&](const SnapshotArrived& snapshot) { OnSnapshot(snapshot, now); },
-                        [&](const VerdictsArrived& verdicts) { OnVerdicts(verdicts, now); }},
+                        [&](const VerdictsArrived& verdicts) { OnVerdicts(verdicts); }},
              event);
   current_event_ = 0;
   return events_;
@@ -121,7 +121,7 @@ void DurableShard::StepAggregator(const AggregatorEvent& event, bool is_push, ab
                           },
                           [&](KeepMerged& merged) {
                             const FrameHeader header = merged.record.header;
-                            NoteClosed(header, Keep(std::move(merged.record)), now);
+                            NoteClosed(header, Keep(std::move(merged.record)));
                           },
                           [&](AskLog& ask) {
                             Emit(AnswerFromLog{ask.header}, ask.header.kind == FrameKind::kPush);
@@ -141,17 +141,16 @@ std::optional<uint64_t> DurableShard::Keep(const LogRecord& record) {
   return std::nullopt;
 }
 
-void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence,
-                              absl::Time now) {
-  const uint32_t round = merged.round;
+void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence) {
+  const uint32_t open_round = merged.round + 1;
   Progress& progress = ProgressOf(merged.segment);
-  progress.open_round = round + 1;
+  progress.open_round = open_round;
   if (!sequence.has_value()) return;  // the commit fails
   progress.replay_from = *sequence + 1;
   progress.state_is_due |= StateIsDueAfter(merged);
-  if (options_.can_catch_up && (uint64_t{round} + 1) % options_.snapshot_rounds == 0) {
-    asks_.Want(merged.segment, uint64_t{merged.segment} + round / options_.snapshot_rounds, now);
-  }
+  if (!options_.can_catch_up) return;
+  if (LastModelRound(merged.segment, open_round) == open_round) WantModel(merged.segment);
+  asks_.RoundOpened(merged.segment, open_round);
 }
 
 void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
@@ -172,6 +171,7 @@ void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now)
   if (change.membership.epoch <= membership_.epoch) return;  // one that was overtaken on its way
   membership_ = change.membership;
   if (first_epoch_ == 0) first_epoch_ = membership_.epoch;
+  asks_.MembersChanged();
   if (!trouble_.empty()) return;  // taken when the folder is open again
   KeepMembership();
   StepAggregator(change, false, now);
@@ -203,10 +203,10 @@ void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
 
 void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
   const FrameHeader& header = snapshot.header;
-  if (!trouble_.empty() || header.run != options_.aggregator.run || !IsMine(header.segment) ||
-      !aggregator_->IsMember(header.worker)) {
-    return;
-  }
+  if (header.run != options_.aggregator.run || !IsMine(header.segment)) return;
+  // Whatever it is good for: what its sender is to know is that it has come.
+  Answer(header, Outcome::kAccepted, "");
+  if (!trouble_.empty() || !aggregator_->IsMember(header.worker)) return;
   const auto restore = restores_.find(header.segment);
   // Of any member that has it: the one before may answer after another was asked.
   const bool restores = restore != restores_.end() && restore->second.choice().has_value() &&
@@ -225,7 +225,9 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
                                       header.worker, ": ", fits.message(), " (", snapshots_refused_,
                                       " refused so far)"));
     }
-    if (!restores) return asks_.Refuse(header.segment, now);
+    if (!restores) {
+      return asks_.Refuse({header.segment, header.round, header.worker}, OpenRound(header.segment));
+    }
     restore->second.Refuse();
     return PursueRestores(now);
   }
@@ -244,11 +246,12 @@ absl::Status DurableShard::CheckModelRound(const FrameHeader& header) const {
       absl::StrCat("its round is ", header.round, ", wanted ", above + 1, " to ", open_round));
 }
 
-void DurableShard::OnVerdicts(const VerdictsArrived& verdicts, absl::Time now) {
+void DurableShard::OnVerdicts(const VerdictsArrived& verdicts) {
   for (const SnapshotVerdict& verdict : verdicts.verdicts) {
-    if (auto held = asks_.Judge(verdict, now)) {
+    if (!IsMine(verdict.segment)) continue;
+    if (auto held = asks_.Judge(verdict, OpenRound(verdict.segment))) {
       confirmed_.push_back(*std::move(held));
-    } else if (!verdict.equal && IsMine(verdict.segment)) {
+    } else if (!verdict.equal) {
       notices_.push_back(absl::StrCat("snapshot of segment ", verdict.segment, " before round ",
                                       verdict.round,
                                       " is not confirmed as what the members have: forgotten"));

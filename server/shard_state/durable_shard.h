@@ -29,7 +29,8 @@ struct DurableShardOptions {
   AggregatorOptions aggregator;
   // Rounds between two state snapshots of a segment (E); at least 1.
   uint32_t state_rounds = 16;
-  // Rounds between two model snapshots of a segment; at least 1.
+  // Rounds between two model snapshots of a segment; at least 1. The run's segments take turns in
+  // between.
   uint32_t snapshot_rounds = 500;
   // Whether members can catch up by merged updates and snapshots (CanCatchUp(config)). If not,
   // nobody is asked for snapshots, and log is kept for the shard's own recovery alone.
@@ -103,11 +104,14 @@ struct ShardEffect {
 //               that: each time all of its log is read. One that lacks what was durable is another
 //               folder, and trouble too.
 // Snapshots     A segment's own state is written when it closes a round r with (r + segment) a
-//               multiple of state_rounds. Before round r, a multiple of snapshot_rounds, a member
-//               is asked for the segment's parameters (another one after kAskPatience, for those
-//               before the round that is open by then); so it is after a start that finds none of
-//               the last snapshot_rounds rounds. They are held in memory as unconfirmed until the
-//               coordinator says that their hash is that of the majority, and then written.
+//               multiple of state_rounds. Every snapshot_rounds rounds, segment i of the run's n at
+//               i / n of them, a member is asked for the segment's parameters (SnapshotAsks: few at
+//               a time, and another one after AskPatience, for those before the round that is open
+//               by then); so it is after a start that does not find those that were due last.
+//               Nothing needs snapshots of one round: who catches up, a replay, and the log, go by
+//               segment. They are held in memory as unconfirmed until the coordinator says that
+//               their hash is that of the majority, and then written. Each that comes is answered
+//               at once, so that its sender knows that its link is free of it.
 // Log           is removed up to what the older of the two state snapshots, and of the two model
 //               snapshots, of every segment still needs. While one has less than two, all is kept.
 // Fetch         A member that has all rounds before r0 gets the cheaper of the merged updates from
@@ -130,7 +134,11 @@ class DurableShard {
  public:
   static constexpr absl::Duration kReopenMin = absl::Seconds(2);
   static constexpr absl::Duration kReopenMax = absl::Seconds(30);
+  // Of who is asked for a snapshot, beside the time that it takes on a slow link: a worker sends
+  // what is more urgent before, for 30 s at most (WorkerLedger), and looks up between inner steps.
   static constexpr absl::Duration kAskPatience = absl::Seconds(60);
+  // A link that is given the time for a snapshot, of which pushes take half.
+  static constexpr uint64_t kSlowLinkBytesPerSecond = 125'000;  // 1 Mbit/s
   // A verdict takes until the slowest member has reported the round.
   static constexpr absl::Duration kVerdictPatience = absl::Minutes(10);
 
@@ -160,6 +168,8 @@ class DurableShard {
   const std::string& trouble() const { return trouble_; }
   // For the coordinator's verdict, by segment.
   std::vector<SnapshotHash> UnconfirmedSnapshots() const { return asks_.Unconfirmed(); }
+  // How long a member that is asked for this segment's parameters may take to answer.
+  absl::Duration AskPatience(uint32_t segment) const;
   // Sentences for the log of the process, since the last call: what recovery has found, what could
   // not be kept, what was restored.
   std::vector<std::string> TakeNotices() { return std::exchange(notices_, {}); }
@@ -209,6 +219,10 @@ class DurableShard {
   absl::StatusOr<bool> Recover();  // whether segments without a state are to be restored
   absl::Status RestoreSegment(uint32_t segment);
   void WantMissingModels();
+  // The last round, not after open_round, before which a model snapshot of the segment is due; 0:
+  // there was none yet.
+  uint32_t LastModelRound(uint32_t segment, uint32_t open_round) const;
+  void WantModel(uint32_t segment);
   absl::StatusOr<std::vector<SegmentSnapshot>> ReadState(const SnapshotHeader& header);
   absl::Status ReplayRecord(uint64_t sequence, const LogRecord& record);
   void Fail(const absl::Status& status, absl::Time now);
@@ -228,12 +242,12 @@ class DurableShard {
   void OnMembership(const MembershipChanged& change, absl::Time now);
   void OnFetch(const FrameHeader& header, absl::Time now);
   void OnSnapshot(const SnapshotArrived& snapshot, absl::Time now);
-  void OnVerdicts(const VerdictsArrived& verdicts, absl::Time now);
+  void OnVerdicts(const VerdictsArrived& verdicts);
   void PassTime(absl::Time now);
   void StepAggregator(const AggregatorEvent& event, bool is_push, absl::Time now);
   std::optional<uint64_t> Keep(const LogRecord& record);
   void KeepMembership();
-  void NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence, absl::Time now);
+  void NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence);
   absl::Status CheckModelRound(const FrameHeader& header) const;
   void Emit(decltype(Outgoing::what) what, bool answers_push = false);
   void EmitAsk(uint32_t worker, uint32_t segment, uint32_t round);

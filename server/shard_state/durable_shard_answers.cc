@@ -135,7 +135,9 @@ void DurableShard::TurnBack() {
     if (answer == nullptr) return true;
     answer->header.weight = 0;  // a round may be open again that was closed just now
     Outcome& outcome = answer->header.outcome;
-    if (outcome == Outcome::kRejected || outcome == Outcome::kNotMember ||
+    const bool of_snapshot =
+        answer->header.contributions == static_cast<uint32_t>(FrameKind::kSnapshot);
+    if (of_snapshot || outcome == Outcome::kRejected || outcome == Outcome::kNotMember ||
         outcome == Outcome::kBusy || outcome == Outcome::kGone) {
       return false;  // true whatever the disk has
     }

@@ -114,12 +114,9 @@ absl::StatusOr<bool> DurableShard::Recover() {
 void DurableShard::WantMissingModels() {
   if (!options_.can_catch_up) return;
   for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
-    const uint32_t open_round = OpenRound(segment);
     const auto latest = store_->snapshots().Latest(SnapshotKind::kModel, segment);
     const uint32_t have = latest.has_value() ? latest->key.round : 0;
-    if (open_round < uint64_t{have} + options_.snapshot_rounds) continue;
-    asks_.Want(segment, uint64_t{segment} + open_round / options_.snapshot_rounds,
-               absl::InfinitePast());
+    if (have < LastModelRound(segment, OpenRound(segment))) WantModel(segment);
   }
 }
 

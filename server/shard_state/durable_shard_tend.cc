@@ -39,6 +39,29 @@ bool DurableShard::StateIsDueAfter(const FrameHeader& merged) const {
   return (uint64_t{merged.round} + merged.segment) % options_.state_rounds == 0;
 }
 
+// All of a run's segments and not this shard's alone: the links that carry them are the members',
+// who are asked in turns whatever the shard.
+uint32_t DurableShard::LastModelRound(uint32_t segment, uint32_t open_round) const {
+  const uint64_t rounds = options_.snapshot_rounds;
+  const auto first = static_cast<uint32_t>(segment * rounds / layout_.segments().size());
+  if (open_round < first) return 0;
+  return open_round - static_cast<uint32_t>((open_round - first) % rounds);
+}
+
+void DurableShard::WantModel(uint32_t segment) {
+  const uint32_t open_round = OpenRound(segment);
+  asks_.Want(segment, open_round, uint64_t{segment} + open_round / options_.snapshot_rounds,
+             AskPatience(segment));
+}
+
+absl::Duration DurableShard::AskPatience(uint32_t segment) const {
+  const uint64_t bytes =
+      ElementCount(SegmentElements(layout_, segment)) * sizeof(float) * options_.model_arrays;
+  // Each of the shards may have asked it for one, and it sends them one after the other.
+  const uint64_t shards = layout_.options().shard_count;
+  return kAskPatience + absl::Seconds(2 * shards * bytes / kSlowLinkBytesPerSecond);
+}
+
 absl::Status DurableShard::WriteState(uint32_t segment) {
   const SegmentSnapshot snapshot = aggregator_->Export(segment);
   LONGWAVE_ASSIGN_OR_RETURN(Buffer content, EncodeStateContent(std::span(&snapshot, 1)));

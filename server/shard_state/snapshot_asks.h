@@ -16,15 +16,28 @@ namespace longwave {
 // Which members a shard asks for its segments' parameters, and what they sent that nobody has
 // confirmed yet. One snapshot a segment is under way at most. Pure.
 //
-//   wanted       a member is asked for the state before the open round; after a while without an
-//                answer, or when its answer is refused, the next member.
-//   unconfirmed  an answer is held until its verdict; what is wanted meanwhile is not. Without a
-//                verdict for a while it is forgotten, and the next member asked.
+// A snapshot is hundreds of times a push, on links that are busy with pushes. So a few are asked
+// for at a time, of a worker one, and who was asked is given the time that it may take:
+//
+//   waiting      for its turn, or for the round that it is put off to. Those that wait are asked
+//                for in the order in which they came to wait.
+//   asked        a member is asked for the state before the open round. It waits for its turn again
+//                when that member is gone, or has not answered within its patience; the next member
+//                is asked then. What the one before sends all the same is taken.
+//   unconfirmed  an answer is held until its verdict, for a while.
+//
+// What came and is of no use (it cannot be read, it differs, or there was no verdict on it) costs
+// as much as one that is. So the segment's next ask is put off by a round, and each time by twice
+// as many as the time before, until one is confirmed: never by more than put_off_max, nor beyond
+// the round at which it is wanted anew.
 class SnapshotAsks {
  public:
-  // How long an answer and a verdict are waited for.
-  SnapshotAsks(absl::Duration answer_patience, absl::Duration verdict_patience)
-      : answer_patience_(answer_patience), verdict_patience_(verdict_patience) {}
+  // Asks of a shard that are not answered.
+  static constexpr uint32_t kAsksAtOnce = 2;
+
+  // verdict_patience: how long a verdict is waited for. put_off_max: rounds, at least 1.
+  SnapshotAsks(absl::Duration verdict_patience, uint32_t put_off_max)
+      : verdict_patience_(verdict_patience), put_off_max_(put_off_max) {}
 
   struct Ask {
     uint32_t segment = 0;
@@ -38,23 +51,27 @@ class SnapshotAsks {
     Buffer payload;     // as it came, compressed (snapshot_payload.h)
   };
 
-  // The segment's state is wanted; `turn` modulo the members says of whom first.
-  void Want(uint32_t segment, uint64_t turn, absl::Time now);
+  // The segment's state is wanted, from its open round on; `turn` modulo the members says of whom
+  // first, and `patience` how long a member may take to answer. One that is under way goes on.
+  void Want(uint32_t segment, uint32_t open_round, uint64_t turn, absl::Duration patience);
   // What to ask the members now. Each call returns an ask once, for the state before the round that
   // is open: of earlier ones no member can tell any more.
   std::vector<Ask> Due(const std::vector<uint32_t>& members,
                        absl::FunctionRef<uint32_t(uint32_t segment)> open_round, absl::Time now);
   absl::Time NextDue() const;
+  // Due may have something to say: the members are others, or the segment's round is open.
+  void MembersChanged() { look_again_ = true; }
+  void RoundOpened(uint32_t segment, uint32_t round);
 
-  // Whether an answer of this segment is of use: one is wanted and none is held.
+  // Whether an answer of this segment is of use: one was asked for and none is held.
   bool IsOpen(uint32_t segment) const;
   // IsOpen is true.
   void Hold(Held held, absl::Time now);
-  // What came is of no use: the next member is asked.
-  void Refuse(uint32_t segment, absl::Time now);
+  // What the worker sent is of no use. Nothing, if that is not what was asked for: a copy, say.
+  void Refuse(const Ask& what, uint32_t open_round);
   // The snapshot that the verdict confirms, which is no longer held here. One that differs is
-  // forgotten, and the next member asked.
-  std::optional<Held> Judge(const SnapshotVerdict& verdict, absl::Time now);
+  // forgotten.
+  std::optional<Held> Judge(const SnapshotVerdict& verdict, uint32_t open_round);
 
   std::vector<SnapshotHash> Unconfirmed() const;
   void Clear() { wanted_.clear(); }
@@ -62,13 +79,31 @@ class SnapshotAsks {
  private:
   struct Wanted {
     uint64_t turn = 0;
-    absl::Time due = absl::InfinitePast();
+    absl::Duration patience;
+    uint64_t place = 0;       // among those that wait
+    uint32_t from_round = 0;  // before it nobody is asked
+    uint32_t failures = 0;    // since one was confirmed
+    std::optional<Ask> asked;
+    bool expects = false;                       // something that was asked for may still come
+    absl::Time until = absl::InfiniteFuture();  // of who is asked, or of the verdict
     std::optional<Held> held;
   };
 
-  const absl::Duration answer_patience_;
+  static bool Waits(const Wanted& wanted) {
+    return !wanted.asked.has_value() && !wanted.held.has_value();
+  }
+  void WaitAgain(Wanted& wanted);
+  void PutOff(Wanted& wanted, uint32_t open_round);
+  void Expire(const std::vector<uint32_t>& members,
+              absl::FunctionRef<uint32_t(uint32_t segment)> open_round, absl::Time now);
+  // Of those that wait the one whose turn it is; null: none.
+  Wanted* Next(absl::FunctionRef<uint32_t(uint32_t segment)> open_round, uint32_t* segment);
+
   const absl::Duration verdict_patience_;
+  const uint32_t put_off_max_;
   std::map<uint32_t, Wanted> wanted_;  // by segment
+  uint64_t places_ = 0;
+  bool look_again_ = false;  // something has changed since Due
 };
 
 }  // namespace longwave

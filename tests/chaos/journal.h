@@ -74,6 +74,9 @@ class JournalingExchange final : public Exchange {
   }
   uint32_t NewestOpenRound() const override { return exchange_->NewestOpenRound(); }
   std::optional<SnapshotAsk> NextAsk() override { return exchange_->NextAsk(); }
+  bool HasSnapshotRoom(uint32_t segment) const override {
+    return exchange_->HasSnapshotRoom(segment);
+  }
   absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) override {
     return exchange_->PostSnapshot(segment, round, std::move(payload));
   }

@@ -61,6 +61,7 @@ void SimWorker::ServeAsks() {
     if (anew_.contains(ask.segment)) return false;
     const uint32_t round = pipeline_->anchor_round(ask.segment);
     if (round != ask.round) return round > ask.round;
+    if (!ledger_->HasSnapshotRoom(ask.segment)) return false;
     const auto arrays = pipeline_->ExportSegment(ask.segment);
     if (!arrays.ok()) {
       Die(arrays.status(), "gives a segment away");

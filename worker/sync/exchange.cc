@@ -58,6 +58,7 @@ class ZmqExchange final : public Exchange {
         open_(layout.segments().size()),
         fetching_(layout.segments().size()),
         posts_(layout.segments().size()),
+        waiting_snapshots_(dealers.size()),
         dealers_(std::move(dealers)),
         ledger_(LedgerOptionsFor(options, layout)),
         posts_done_(layout.segments().size()),
@@ -163,6 +164,12 @@ class ZmqExchange final : public Exchange {
     return ask;
   }
 
+  bool HasSnapshotRoom(uint32_t segment) const override {
+    const std::lock_guard lock(mutex_);
+    if (segment >= open_.size()) return false;
+    return waiting_snapshots_[ledger_.connection(segment)].value_or(segment) == segment;
+  }
+
   absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) override {
     if (payload.size() > kPayloadBytesMax) {
       return absl::InvalidArgumentError(absl::StrCat("got a snapshot of segment ", segment, " of ",
@@ -172,6 +179,13 @@ class ZmqExchange final : public Exchange {
     {
       const std::lock_guard lock(mutex_);
       LONGWAVE_RETURN_IF_ERROR(CheckSegment("snapshot", segment));
+      std::optional<uint32_t>& waits = waiting_snapshots_[ledger_.connection(segment)];
+      if (waits.value_or(segment) != segment) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("got a snapshot of segment ", segment, ", wanted that the one of segment ",
+                         *waits, " on its connection is sent before"));
+      }
+      waits = segment;
       commands_.push_back(SnapshotAnswer{segment, round, std::move(payload)});
     }
     waiter_->Wake();
@@ -224,6 +238,14 @@ class ZmqExchange final : public Exchange {
     counts_ = retired_;
     for (const auto& dealer : dealers_) Add(dealer->counts(), &counts_);
     newest_open_round_ = ledger_.newest_open_round();
+    for (uint32_t c = 0; c < dealers_.size(); ++c) {
+      waiting_snapshots_[c] = ledger_.waiting_snapshot(c);
+    }
+    for (const Command& command : commands_) {
+      const auto* answer = std::get_if<SnapshotAnswer>(&command);
+      if (answer != nullptr)
+        waiting_snapshots_[ledger_.connection(answer->segment)] = answer->segment;
+    }
     for (Settled& settled : ledger_.TakeSettled()) settled_.push_back(std::move(settled));
     while (ledger_.has_fetched() && fetched_.size() < kFetchedMax) {
       FetchEvent event = *ledger_.TakeFetched();
@@ -323,6 +345,7 @@ class ZmqExchange final : public Exchange {
   std::vector<bool> open_;        // by segment: posted, and not returned by Next yet
   std::vector<bool> fetching_;    // by segment: no end of it was returned by NextFetched yet
   std::vector<uint64_t> posts_;   // by segment: each ends the fetch before it
+  std::vector<std::optional<uint32_t>> waiting_snapshots_;  // by connection: the segment
   absl::Status failure_;
   uint32_t newest_open_round_ = 0;
   ByteCounts counts_;

@@ -66,8 +66,11 @@ class Exchange {
 
   // A shard's wish for a snapshot of a segment, if there is one. The latest of each segment.
   virtual std::optional<SnapshotAsk> NextAsk() { return std::nullopt; }
-  // Answers one (common/wire/snapshot_payload.h); sent when nothing that is more urgent waits.
-  // InvalidArgument: no such segment.
+  // Whether PostSnapshot takes one of this segment now: no other segment's waits to be sent on its
+  // connection. What waits is memory, and out of date by the time that it leaves.
+  virtual bool HasSnapshotRoom(uint32_t) const { return true; }
+  // Answers one (common/wire/snapshot_payload.h); sent when nothing that is more urgent waits, and
+  // the one before has come. InvalidArgument: no such segment. FailedPrecondition: no room.
   virtual absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload);
 
   // Where the shards are now, by index. Connections to those that have moved are made anew, and

@@ -13,6 +13,7 @@ WorkerLedger::WorkerLedger(const LedgerOptions& options)
       connections_(options),
       pushes_(options, &connections_),
       fetches_(options, &connections_),
+      snapshots_(options, &connections_),
       open_rounds_(options.connections.size()) {}
 
 absl::Status WorkerLedger::Post(SegmentPush push, absl::Time now) {
@@ -31,22 +32,7 @@ absl::Status WorkerLedger::Fetch(uint32_t segment, uint32_t from_round, uint32_t
 
 absl::Status WorkerLedger::PostSnapshot(uint32_t segment, uint32_t round, Buffer payload,
                                         absl::Time now) {
-  if (segment >= options_.connections.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got a snapshot of segment ", segment, " of ", options_.connections.size()));
-  }
-  std::erase_if(snapshots_, [segment](const WaitingSnapshot& waiting) {
-    return waiting.frame.header.segment == segment;
-  });
-  snapshots_.push_back({.frame = {.connection = options_.connections[segment],
-                                  .header = {.kind = FrameKind::kSnapshot,
-                                             .run = options_.run,
-                                             .round = round,
-                                             .worker = options_.worker,
-                                             .segment = segment},
-                                  .payload = std::move(payload)},
-                        .since = now});
-  return absl::OkStatus();
+  return snapshots_.Post(segment, round, std::move(payload), now);
 }
 
 void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Buffer& payload,
@@ -59,6 +45,7 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
   if (header.segment >= open_rounds_.size()) return;
   NoteOpenRound(header);
   if (header.kind == FrameKind::kAsk) return TakeAskFrame(header);
+  if (header.kind == FrameKind::kAnswer) snapshots_.Take(header, now);
   if (!fetches_.Take(header, payload, now)) pushes_.Take(header, payload, now);
 }
 
@@ -89,6 +76,7 @@ void WorkerLedger::Reconnected(uint32_t connection, absl::Time now) {
 void WorkerLedger::SendAgain(uint32_t connection, absl::Time now) {
   pushes_.Again(connection, now);
   fetches_.Again(connection, now);
+  snapshots_.Again(connection);
 }
 
 size_t WorkerLedger::ForgetPosition(uint32_t segment) {
@@ -117,22 +105,13 @@ std::optional<OutgoingFrame> WorkerLedger::PositionDue(absl::Time now) const {
   return std::nullopt;
 }
 
-std::optional<OutgoingFrame> WorkerLedger::SnapshotDue(absl::Time now,
-                                                       absl::Duration patience) const {
-  for (const WaitingSnapshot& waiting : snapshots_) {
-    if (now < waiting.since + patience) break;  // and those behind it came later
-    if (connections_.held_until(waiting.frame.connection) <= now) return waiting.frame;
-  }
-  return std::nullopt;
-}
-
 std::optional<OutgoingFrame> WorkerLedger::Due(absl::Time now) {
   if (auto hello = connections_.Due(now); hello.has_value()) return hello;
   if (auto position = PositionDue(now); position.has_value()) return position;
   if (auto request = fetches_.Due(now); request.has_value()) return request;
-  if (auto snapshot = SnapshotDue(now, kSnapshotPatience); snapshot.has_value()) return snapshot;
+  if (auto snapshot = snapshots_.Due(now, kSnapshotPatience); snapshot.has_value()) return snapshot;
   if (auto push = pushes_.Due(now); push.has_value()) return push;
-  return SnapshotDue(now, absl::ZeroDuration());
+  return snapshots_.Due(now, absl::ZeroDuration());
 }
 
 void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
@@ -141,10 +120,7 @@ void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
     case FrameKind::kHello:
       return connections_.Sent(frame.connection, now);
     case FrameKind::kSnapshot:
-      std::erase_if(snapshots_, [segment](const WaitingSnapshot& waiting) {
-        return waiting.frame.header.segment == segment;
-      });
-      return;
+      return snapshots_.Sent(frame, now);
     case FrameKind::kFetch:
       return fetches_.Sent(frame, now);
     default:
@@ -159,10 +135,8 @@ void WorkerLedger::Held(const OutgoingFrame& frame, absl::Time then) {
 }
 
 absl::Time WorkerLedger::DueAt() const {
-  absl::Time at = std::min({connections_.DueAt(), fetches_.DueAt(), pushes_.DueAt()});
-  for (const WaitingSnapshot& waiting : snapshots_) {
-    at = std::min(at, connections_.held_until(waiting.frame.connection));
-  }
+  absl::Time at =
+      std::min({connections_.DueAt(), fetches_.DueAt(), pushes_.DueAt(), snapshots_.DueAt()});
   for (const Position& position : positions_) {
     at = std::min(at, connections_.held_until(options_.connections[position.segment]));
   }

@@ -14,6 +14,7 @@
 #include "worker/sync/fetch_ledger.h"
 #include "worker/sync/ledger_options.h"
 #include "worker/sync/push_ledger.h"
+#include "worker/sync/snapshot_queue.h"
 
 namespace longwave {
 
@@ -25,17 +26,18 @@ struct SnapshotAsk {
 };
 
 // A worker's decisions on the data plane, pure: contributions (PushLedger), catching up
-// (FetchLedger), snapshots for the shards, and the connections that they share. No socket, thread
-// or clock inside; times are arguments: the exchange and the simulator drive the same object. Not
-// thread-safe.
+// (FetchLedger), snapshots for the shards (SnapshotQueue), and the connections that they share. No
+// socket, thread or clock inside; times are arguments: the exchange and the simulator drive the
+// same object. Not thread-safe.
 //
 // A shard that has lost its folder asks where the worker stands (an ask for round 0), also of
 // segments of which nothing is outstanding here: it is told with a pull of the round that is next,
 // of the ask's epoch, by which the shard knows it from pulls that waited for it in queues.
 //
 // What goes first where several frames are due: hellos, requests (they are small, and somebody
-// waits for them), pushes, snapshots. A snapshot that has waited for kSnapshotPatience goes before
-// pushes, so that a link that is never idle sends it too.
+// waits for them), pushes, snapshots. A snapshot that has waited for kSnapshotPatience, with none
+// under way, goes before pushes, so that a link that is never idle sends it too; and then pushes
+// have as much time again.
 class WorkerLedger {
  public:
   explicit WorkerLedger(const LedgerOptions& options);
@@ -44,11 +46,20 @@ class WorkerLedger {
 
   // See PushLedger::Post. A fetch of the segment ends: who contributes is up to date.
   absl::Status Post(SegmentPush push, absl::Time now);
+  // That a segment's frames take.
+  uint32_t connection(uint32_t segment) const { return options_.connections[segment]; }
+
   // See FetchLedger::Want.
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
   // An answer to a SnapshotAsk, sent once: who misses it asks again. A segment's earlier one that
-  // was not sent yet is dropped. InvalidArgument: no such segment.
+  // was not sent yet is dropped. InvalidArgument: no such segment. FailedPrecondition: another
+  // segment's waits on its connection (see HasSnapshotRoom).
   absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload, absl::Time now);
+  bool HasSnapshotRoom(uint32_t segment) const { return snapshots_.HasRoom(segment); }
+  // The segment whose snapshot waits to be sent there.
+  std::optional<uint32_t> waiting_snapshot(uint32_t connection) const {
+    return snapshots_.waiting(connection);
+  }
 
   // A verified frame that came in on `connection`.
   void Take(uint32_t connection, const FrameHeader& header, const Buffer& payload, absl::Time now);
@@ -80,11 +91,6 @@ class WorkerLedger {
   static constexpr absl::Duration kSnapshotPatience = absl::Seconds(30);
 
  private:
-  struct WaitingSnapshot {
-    OutgoingFrame frame;
-    absl::Time since;
-  };
-
   struct Position {
     uint32_t segment = 0;
     uint32_t epoch = 0;  // of the ask
@@ -97,17 +103,15 @@ class WorkerLedger {
   // What the frame says of its segment's open round.
   void NoteOpenRound(const FrameHeader& header);
   void SendAgain(uint32_t connection, absl::Time now);
-  // One that waits at least as long.
-  std::optional<OutgoingFrame> SnapshotDue(absl::Time now, absl::Duration patience) const;
 
   const LedgerOptions options_;
   Connections connections_;
   PushLedger pushes_;
   FetchLedger fetches_;
-  std::deque<WaitingSnapshot> snapshots_;  // at most one a segment
-  std::deque<SnapshotAsk> asks_;           // likewise
-  std::deque<Position> positions_;         // that a shard asks for; at most one a segment
-  std::vector<uint32_t> open_rounds_;      // by segment, as far as is known
+  SnapshotQueue snapshots_;
+  std::deque<SnapshotAsk> asks_;       // at most one a segment
+  std::deque<Position> positions_;     // that a shard asks for; likewise
+  std::vector<uint32_t> open_rounds_;  // by segment, as far as is known
   uint32_t newest_open_round_ = 0;
 };
 

@@ -358,8 +358,9 @@ absl::Status CatchUp::Attend() {
     const auto [segment, round] = *ask;
     const uint32_t here =
         segment < SegmentCount() ? parts_.pipeline->anchor_round(segment) : kRoundNever;
-    // One that is ahead of this replica waits for it.
-    if (here < round || anew_.contains(segment)) {
+    // One that is ahead of this replica waits for it; and each for its turn on the link.
+    const bool has_room = here != round || parts_.exchange->HasSnapshotRoom(segment);
+    if (here < round || anew_.contains(segment) || !has_room) {
       ++ask;
       continue;
     }

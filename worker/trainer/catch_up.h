@@ -84,7 +84,7 @@ class CatchUp {
   absl::Status RepairIfTold(uint32_t next);
 
   // From time to time, on the trainer's thread: shards that have moved, and snapshots that they ask
-  // for (one a call).
+  // for (one a call, and none while the one before waits to be sent).
   absl::Status Attend();
 
   // Since it was made.

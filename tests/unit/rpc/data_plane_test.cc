@@ -68,7 +68,7 @@ class DataPlaneTest : public ::testing::Test {
     DurableShardOptions options;
     options.aggregator = {
         .run = kRun, .up = config_.sync.up, .rho = config_.sync.rho, .down = config_.sync.down};
-    options.snapshot_rounds = 1;
+    options.snapshot_rounds = snapshot_rounds_;
     auto shard = DurableShard::Open(options, layout_, std::move(open_store));
     ASSERT_TRUE(shard.ok()) << shard.status();
     if (disk_is_full_) files_.faults.capacity_bytes = 1;
@@ -107,7 +107,7 @@ class DataPlaneTest : public ::testing::Test {
     EXPECT_EQ(frame.header.round, round);
   }
 
-  // The merged update, and then the ask for the snapshot that follows each round.
+  // The merged update, and then the ask for a snapshot: the first time, with snapshot_rounds_ 1.
   static void ExpectAsked(Dealer& at, uint32_t segment, uint32_t round) {
     ExpectMerged(at, segment, round);
     const Frame ask = MustReceive(at);
@@ -119,6 +119,7 @@ class DataPlaneTest : public ::testing::Test {
   const Layout layout_;
   SimFileSystem files_{1};  // the serving thread's, once it serves
   bool disk_is_full_ = false;
+  uint32_t snapshot_rounds_ = 1'000;
   std::string shard_key_;  // empty: plain connections
   CurveKeys keys_;
   std::unique_ptr<ShardDataPlane> plane_;
@@ -443,7 +444,7 @@ TEST_F(DataPlaneTest, PulledRoundsDoNotTakeEachOthersPlace) {
   Begin({{0, "a", 0}, {1, "b", kRoundNever}}, Folder());
   for (uint32_t round = 0; round < 3; ++round) {
     Push(*dealer_, 0, 1, round);
-    ExpectAsked(*dealer_, 1, round);
+    ExpectMerged(*dealer_, 1, round);
   }
   const auto joining = NewDealer();
   Hello(*joining, 1, 1);
@@ -460,7 +461,7 @@ TEST_F(DataPlaneTest, WithAFolderAllIsDurableThatIsAnswered) {
   Begin({{0, "a", 0}}, Folder());
   for (uint32_t round = 0; round < 5; ++round) {
     Push(*dealer_, 0, 1, round);
-    ExpectAsked(*dealer_, 1, round);
+    ExpectMerged(*dealer_, 1, round);
   }
   plane_->Stop();
   ASSERT_TRUE(serving_.get().ok());
@@ -475,6 +476,7 @@ TEST_F(DataPlaneTest, WithAFolderAllIsDurableThatIsAnswered) {
 }
 
 TEST_F(DataPlaneTest, AsksForSnapshotsShowsThemAndServesThem) {
+  snapshot_rounds_ = 1;
   Begin({{0, "a", 0}}, Folder());
   Push(*dealer_, 0, 1);
   ExpectAsked(*dealer_, 1, 0);
@@ -484,7 +486,9 @@ TEST_F(DataPlaneTest, AsksForSnapshotsShowsThemAndServesThem) {
   const std::vector<float> values(64 * 64, 0.5f);
   const std::span<const float> arrays[] = {values};
   ASSERT_TRUE(dealer_->Send(snapshot, EncodeSnapshotPayload(arrays)).ok());
-  // An answer to what is sent behind it says that it has come.
+  const FrameHeader answer = MustReceive(*dealer_).header;
+  EXPECT_EQ(answer.outcome, Outcome::kAccepted);
+  EXPECT_EQ(answer.contributions, static_cast<uint32_t>(FrameKind::kSnapshot)) << "it has come";
   FrameHeader fetch = Header(FrameKind::kFetch, kRun, 0);
   fetch.segment = 1;
   ASSERT_TRUE(dealer_->Send(fetch, Buffer()).ok());

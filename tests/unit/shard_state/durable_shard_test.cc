@@ -29,6 +29,7 @@ TEST(DurableShard, NothingIsToldBeforeTheCommit) {
 
 TEST(DurableShard, EffectsNameTheEventTheyFollowFrom) {
   ShardOnDisk disk;
+  disk.options.snapshot_rounds = 100;  // none is asked for here
   ASSERT_TRUE(disk.Open().ok());
   disk.shard().Step(MembershipChanged{Members(1, {0, 1})}, disk.now);
   const uint64_t first = disk.shard().Step(TestPush(0, 0, 2), disk.now);

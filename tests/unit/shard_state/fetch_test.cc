@@ -23,32 +23,90 @@ class Fetch : public ::testing::Test {
   ShardOnDisk disk_;
 };
 
-TEST_F(Fetch, AsksMembersInTurnsBeforeEachSnapshotRound) {
-  Start(4);
-  for (uint32_t round = 0; round < 3; ++round)
-    EXPECT_THAT(AllOf<AskSnapshot>(Close(round)), IsEmpty());
-  auto asks = AllOf<AskSnapshot>(Close(3));
+TEST_F(Fetch, TheSegmentsOfTheRunTakeTurnsThroughTheSnapshotRounds) {
+  Start(8);
+  std::vector<std::string> asked;
+  for (uint32_t round = 0; round < 24; ++round) {
+    const auto effects = Close(round);
+    for (const AskSnapshot& ask : AllOf<AskSnapshot>(effects)) {
+      EXPECT_EQ(ask.header.kind, FrameKind::kAsk);
+      asked.push_back(std::to_string(ask.header.segment) + " before " +
+                      std::to_string(ask.header.round) + " of " + std::to_string(ask.worker));
+    }
+    disk_.AnswerAsks(effects);
+  }
+  // Segments 2 and 3 of four, at 2/4 and 3/4 of eight rounds; of (segment + round / 8) mod 2.
+  EXPECT_THAT(asked, ElementsAre("2 before 4 of 0", "3 before 6 of 1", "2 before 12 of 1",
+                                 "3 before 14 of 0", "2 before 20 of 0", "3 before 22 of 1"));
+}
+
+TEST_F(Fetch, WhoeverDoesNotAnswerIsFollowedByTheNextMember) {
+  Start(2);
+  auto asks = AllOf<AskSnapshot>(Close(0));
   ASSERT_THAT(asks, SizeIs(2));
-  EXPECT_EQ(asks[0].header.kind, FrameKind::kAsk);
-  EXPECT_EQ(asks[0].header.round, 4u);
-  EXPECT_EQ(asks[0].header.segment, 2u);
-  EXPECT_EQ(asks[0].worker, 0u);  // (2 + 3 / 4) mod 2
-  EXPECT_EQ(asks[1].worker, 1u);  // (3 + 3 / 4) mod 2
-  // No answer: the other one, and not before.
-  EXPECT_EQ(disk_.shard().NextDue(), disk_.now + DurableShard::kAskPatience);
+  EXPECT_EQ(asks[0].worker, 0u);
+  EXPECT_EQ(asks[1].worker, 1u);
+  const absl::Duration patience = disk_.shard().AskPatience(2);
+  EXPECT_EQ(disk_.shard().NextDue(), disk_.now + patience);
+  disk_.now += patience - absl::Nanoseconds(1);
   EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty());
-  disk_.now += DurableShard::kAskPatience;
+  disk_.now += absl::Nanoseconds(1);
   asks = AllOf<AskSnapshot>(disk_.Do({}));
   ASSERT_THAT(asks, SizeIs(2));
   EXPECT_EQ(asks[0].worker, 1u);
   EXPECT_EQ(asks[1].worker, 0u);
 }
 
+TEST_F(Fetch, WhoeverIsGoneIsFollowedByTheNextMemberAtOnce) {
+  Start(8);
+  for (uint32_t round = 0; round < 3; ++round) Close(round);
+  ASSERT_THAT(AllOf<AskSnapshot>(Close(3)), SizeIs(1));  // of worker 0
+  const auto asks = AllOf<AskSnapshot>(disk_.Do({MembershipChanged{Members(2, {1, 2})}}));
+  ASSERT_THAT(asks, SizeIs(1));
+  EXPECT_EQ(asks[0].header.segment, 2u);
+  EXPECT_NE(asks[0].worker, 0u);
+}
+
+// Each shard asks a worker for one at a time, and pushes have half of its link.
+TEST(AskPatience, IsWhatASnapshotTakesOnASlowLink) {
+  DurableShardOptions options = TestOptions();
+  options.aggregator.shard = 0;
+  const auto patience = [&](uint32_t shards) {
+    // A million parameters a segment: 4 MiB, 33.6 s at 1 Mbit/s.
+    auto layout = Layout::Create({{{"w", {64, int64_t{64} * 256 * shards}}}},
+                                 {.segment_tiles = 256, .shard_count = shards});
+    EXPECT_TRUE(layout.ok()) << layout.status();
+    const auto shard = DurableShard::Open(options, *std::move(layout), nullptr);
+    EXPECT_TRUE(shard.ok()) << shard.status();
+    return (*shard)->AskPatience(0) - DurableShard::kAskPatience;
+  };
+  EXPECT_EQ(patience(1), absl::Seconds(67));
+  EXPECT_EQ(patience(3), absl::Seconds(201));
+  options.model_arrays = 2;
+  EXPECT_EQ(patience(1), absl::Seconds(134));
+}
+
+TEST_F(Fetch, ASnapshotIsAnsweredWhateverItIsGoodFor) {
+  Start(8);
+  Close(0);
+  SnapshotArrived stranger = TestSnapshot(1, 1, 2);
+  stranger.header.run = kRun + 1;
+  // Nobody has asked for it; of no segment of this shard; of no run of this shard.
+  const auto effects = disk_.Do({TestSnapshot(1, 1, 2), TestSnapshot(1, 1, 1), stranger});
+  ASSERT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted));
+  const FrameHeader answer = AllOf<AnswerPush>(effects)[0].header;
+  EXPECT_EQ(answer.contributions, static_cast<uint32_t>(FrameKind::kSnapshot));
+  EXPECT_EQ(answer.worker, 1u);
+  EXPECT_EQ(answer.segment, 2u);
+  EXPECT_EQ(answer.round, 1u);
+  EXPECT_EQ(disk_.shard().state().pushes_accepted, 4u) << "no push";
+}
+
 // Of the round that was asked for first no member can tell any more.
 TEST_F(Fetch, WhoeverIsAskedLaterIsAskedForTheRoundThatIsOpenThen) {
   Start(4);
   for (uint32_t round = 0; round < 6; ++round) Close(round);
-  disk_.now += DurableShard::kAskPatience;
+  disk_.now += disk_.shard().AskPatience(2);
   const auto asks = AllOf<AskSnapshot>(disk_.Do({}));
   ASSERT_THAT(asks, SizeIs(2));
   EXPECT_EQ(asks[0].header.round, 6u);
@@ -56,10 +114,10 @@ TEST_F(Fetch, WhoeverIsAskedLaterIsAskedForTheRoundThatIsOpenThen) {
 
 TEST_F(Fetch, AStartThatFindsNoRecentSnapshotAsksForOne) {
   Start(4);
-  for (uint32_t round = 0; round < 3; ++round) Close(round);
+  Close(0);
   ASSERT_TRUE(disk_.Open().ok());
   EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty()) << "none was due yet";
-  for (uint32_t round = 3; round < 5; ++round) Close(round);
+  for (uint32_t round = 1; round < 5; ++round) Close(round);
   ASSERT_TRUE(disk_.Open().ok());  // before anybody has answered
   const auto asks = disk_.Do({});
   ASSERT_THAT(AllOf<AskSnapshot>(asks), SizeIs(2));
@@ -67,6 +125,11 @@ TEST_F(Fetch, AStartThatFindsNoRecentSnapshotAsksForOne) {
   disk_.AnswerAsks(asks);
   ASSERT_TRUE(disk_.Open().ok());
   EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty());
+  Close(5);  // before round 6 segment 2 is due again, and segment 3 is not
+  ASSERT_TRUE(disk_.Open().ok());
+  const auto due = AllOf<AskSnapshot>(disk_.Do({}));
+  ASSERT_THAT(due, SizeIs(1));
+  EXPECT_EQ(due[0].header.segment, 2u);
 }
 
 TEST_F(Fetch, OfSnapshotsThatAreConfirmedTogetherEachTendWritesOne) {
@@ -88,9 +151,8 @@ TEST_F(Fetch, OfSnapshotsThatAreConfirmedTogetherEachTendWritesOne) {
 
 TEST_F(Fetch, ASnapshotCountsOnceItIsConfirmed) {
   Start(2);
-  Close(0);
-  const auto asks = AllOf<AskSnapshot>(Close(1));
-  ASSERT_THAT(asks, SizeIs(2));
+  ASSERT_THAT(AllOf<AskSnapshot>(Close(0)), SizeIs(2));
+  Close(1);
   disk_.Do({TestSnapshot(0, 2, 2)});
   const Layout layout = FourSegments();
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(),
@@ -106,14 +168,31 @@ TEST_F(Fetch, ASnapshotCountsOnceItIsConfirmed) {
 }
 
 TEST_F(Fetch, ASnapshotThatDiffersIsForgottenAndTheNextMemberAsked) {
-  Start(2);
-  Close(0);
-  Close(1);
-  disk_.Do({TestSnapshot(0, 2, 2)});
-  const auto asks = AllOf<AskSnapshot>(disk_.Do({VerdictsArrived{{{2, 2, false}}}}));
+  Start(8);
+  for (uint32_t round = 0; round < 4; ++round) Close(round);
+  disk_.Do({TestSnapshot(0, 4, 2)});
+  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({VerdictsArrived{{{2, 4, false}}}})), IsEmpty());
+  const auto asks = AllOf<AskSnapshot>(Close(4));
   ASSERT_THAT(asks, SizeIs(1));
   EXPECT_EQ(asks[0].worker, 1u);
+  EXPECT_EQ(asks[0].header.round, 5u);
   EXPECT_FALSE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
+}
+
+// Two members, one of whom skips every round: no snapshot is ever confirmed.
+TEST_F(Fetch, WhereNoneIsConfirmedFewAreAskedFor) {
+  Start(64);
+  std::vector<uint32_t> rounds;
+  for (uint32_t round = 0; round < 32 + 64; ++round) {
+    for (auto effects = Close(round); !AllOf<AskSnapshot>(effects).empty();) {
+      const AskSnapshot ask = AllOf<AskSnapshot>(effects)[0];
+      if (ask.header.segment == 2) rounds.push_back(ask.header.round);
+      disk_.Do({TestSnapshot(ask.worker, ask.header.round, ask.header.segment)});
+      effects = disk_.Do({VerdictsArrived{{{ask.header.segment, ask.header.round, false}}}});
+    }
+  }
+  // From 32 on, 1, 2, 4, … rounds later; and when it is due anew.
+  EXPECT_THAT(rounds, ElementsAre(32u, 33u, 35u, 39u, 47u, 63u, 95u, 96u));
 }
 
 TEST_F(Fetch, WithoutAVerdictASnapshotIsForgottenAfterAWhile) {
@@ -123,12 +202,13 @@ TEST_F(Fetch, WithoutAVerdictASnapshotIsForgottenAfterAWhile) {
   disk_.Do({TestSnapshot(0, 2, 2), TestSnapshot(1, 2, 3)});
   EXPECT_EQ(disk_.shard().NextDue(), disk_.now + DurableShard::kVerdictPatience);
   disk_.now = disk_.shard().NextDue();
-  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), SizeIs(2));
+  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty());
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
+  EXPECT_THAT(AllOf<AskSnapshot>(Close(2)), SizeIs(2));
 }
 
 TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
-  Start(2);
+  Start(4);
   Close(0);
   disk_.Do({TestSnapshot(0, 1, 2)});  // nobody has asked
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
@@ -136,9 +216,9 @@ TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
   SnapshotArrived cut = TestSnapshot(0, 2, 2);
   cut.payload =
       Buffer(std::vector<std::byte>(cut.payload.bytes().begin(), cut.payload.bytes().end() - 1));
-  disk_.Do({cut});
   disk_.Do({TestSnapshot(1, 3, 2)});  // of a round that is not open yet
   disk_.Do({TestSnapshot(7, 2, 2)});  // no member
+  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({cut})), IsEmpty());
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   EXPECT_THAT(disk_.shard().TakeNotices(),
               ::testing::Contains(HasSubstr("its round is 3, wanted 1 to 2")));
@@ -146,33 +226,33 @@ TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
 
 TEST_F(Fetch, OfTheTwoWaysTheCheaperIsTaken) {
   Start(10);
-  for (uint32_t round = 0; round < 24; ++round) {
+  for (uint32_t round = 0; round < 29; ++round) {
     const auto effects = Close(round);
     disk_.AnswerAsks(effects);
   }
   const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
   ASSERT_TRUE(kept.has_value());
-  ASSERT_EQ(kept->key.round, 20u);
-  const uint64_t update = disk_.shard().store()->log().MergedPayloadBytes(2, 23, 23).value();
-  for (uint32_t from = 0; from <= 24; ++from) {
+  ASSERT_EQ(kept->key.round, 25u);
+  const uint64_t update = disk_.shard().store()->log().MergedPayloadBytes(2, 28, 28).value();
+  for (uint32_t from = 0; from <= 29; ++from) {
     const auto effects = disk_.Do({TestFetch(1, from, 2)});
     ASSERT_THAT(effects, SizeIs(1)) << from;
     const bool is_snapshot = !AllOf<SendSnapshot>(effects).empty();
-    EXPECT_EQ(is_snapshot, from < 20 && (24 - from) * update > kept->stored_bytes + 4 * update)
+    EXPECT_EQ(is_snapshot, from < 25 && (29 - from) * update > kept->stored_bytes + 4 * update)
         << from;
     if (!is_snapshot) {
       EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted));
-      EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.weight, 24u);
+      EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.weight, 29u);
       EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.round, from);
       continue;
     }
     const SendSnapshot sent = AllOf<SendSnapshot>(effects)[0];
     EXPECT_EQ(sent.worker, 1u);
     EXPECT_EQ(sent.header.kind, FrameKind::kSnapshot);
-    EXPECT_EQ(sent.header.round, 20u);
+    EXPECT_EQ(sent.header.round, 25u);
     const auto arrays = DecodeSnapshotPayload(sent.payload.bytes(), 1, kTileSize);
     ASSERT_TRUE(arrays.ok()) << arrays.status();
-    EXPECT_EQ(arrays->front(), TestParameters(2, 20));
+    EXPECT_EQ(arrays->front(), TestParameters(2, 25));
   }
 }
 
@@ -180,11 +260,11 @@ TEST_F(Fetch, ADamagedSnapshotGivesWayToTheOneBefore) {
   Start(4);
   for (uint32_t round = 0; round < 40; ++round) disk_.AnswerAsks(Close(round));
   const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
-  ASSERT_EQ(kept->key.round, 40u);
+  ASSERT_EQ(kept->key.round, 38u);
   disk_.files.Corrupt("state/snap/" + SnapshotName(kept->key), 95, std::byte{4});
   const auto sent = AllOf<SendSnapshot>(disk_.Do({TestFetch(1, 0, 2)}));
   ASSERT_THAT(sent, SizeIs(1));
-  EXPECT_EQ(sent[0].header.round, 36u);
+  EXPECT_EQ(sent[0].header.round, 34u);
   EXPECT_THAT(disk_.shard().TakeNotices(), ::testing::Contains(HasSubstr("hash")));
 }
 

@@ -214,6 +214,9 @@ TEST_F(ExchangeCatchUpTest, AnswersAsksWithSnapshotsUnderTheUploadLimit) {
   const absl::Time begin = MonotonicNow();
   for (uint32_t s = 0; s < 2; ++s) {
     EXPECT_EQ(NextAsk(), (SnapshotAsk{.segment = s, .round = 7}));
+    while (!exchange_->HasSnapshotRoom(s)) {
+      EXPECT_TRUE(exchange_->NextFetched(absl::Milliseconds(1)).ok());
+    }
     ASSERT_TRUE(exchange_->PostSnapshot(s, 7, Bytes(std::string(kBytes, 's'))).ok());
   }
   shard_->Await(

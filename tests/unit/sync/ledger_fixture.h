@@ -128,6 +128,11 @@ class LedgerTest : public ::testing::Test {
     ASSERT_TRUE(wanted.ok()) << wanted;
   }
 
+  void PostSnapshot(uint32_t segment, uint32_t round, const std::string& payload = "state") {
+    const absl::Status posted = ledger_.PostSnapshot(segment, round, Bytes(payload), now_);
+    ASSERT_TRUE(posted.ok()) << posted;
+  }
+
   void Take(FrameKind kind, uint32_t round, uint32_t segment, Outcome outcome = Outcome::kNone,
             const std::string& payload = "", uint64_t weight = 0) {
     FrameHeader header{.kind = kind, .outcome = outcome, .run = kRun, .round = round};
@@ -152,6 +157,17 @@ class LedgerTest : public ::testing::Test {
   }
   void Answer(uint32_t round, uint32_t segment, Outcome outcome, uint64_t open_round = 0) {
     Take(FrameKind::kAnswer, round, segment, outcome, "", open_round);
+  }
+  // It has come.
+  void AnswerSnapshot(uint32_t round, uint32_t segment) {
+    ledger_.Take(segment % 2,
+                 {.kind = FrameKind::kAnswer,
+                  .outcome = Outcome::kAccepted,
+                  .run = kRun,
+                  .round = round,
+                  .segment = segment,
+                  .contributions = static_cast<uint32_t>(FrameKind::kSnapshot)},
+                 Buffer(), now_);
   }
   void Merged(uint32_t round, uint32_t segment, const std::string& payload = "down") {
     Take(FrameKind::kMerged, round, segment, Outcome::kNone, payload);

@@ -114,6 +114,11 @@ class ScriptedShard {
                      .round = script_.kept_from,
                      .segment = header.segment},
                     "state");
+      case FrameKind::kSnapshot: {
+        FrameHeader answer = header;
+        answer.contributions = static_cast<uint32_t>(header.kind);
+        return Answer(peer, answer, Outcome::kAccepted, script_.open);
+      }
       default:
         return;
     }

@@ -134,6 +134,22 @@ TEST_F(CatchUpTest, GivesSnapshotsOfTheRoundThatItIsAt) {
   EXPECT_EQ(Given(1), *peer_->pipeline->ExportSegment(2));
 }
 
+// What waits to be sent is memory, and older with every round.
+TEST_F(CatchUpTest, MakesNoSnapshotWhileAnotherWaitsToBeSent) {
+  CloseRounds(2);
+  CatchUp catch_up(Parts());
+  ASSERT_EQ(*catch_up.Join(), 2u);
+  shards_->asks = {{1, 2}, {2, 1}};  // the latter is too late whether there is room or not
+  shards_->has_snapshot_room = false;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
+  EXPECT_TRUE(shards_->given.empty());
+  EXPECT_EQ(catch_up.snapshots_sent(), 0u);
+  shards_->has_snapshot_room = true;
+  ASSERT_TRUE(catch_up.Attend().ok());
+  ASSERT_EQ(shards_->given.size(), 1u);
+  EXPECT_EQ(shards_->given[0].first, (SnapshotAsk{1, 2}));
+}
+
 TEST_F(CatchUpTest, FollowsShardsThatHaveMoved) {
   CatchUp catch_up(Parts());
   ASSERT_TRUE(catch_up.Attend().ok());

@@ -132,6 +132,7 @@ class FakeShards final : public Exchange {
     asks.pop_front();
     return ask;
   }
+  bool HasSnapshotRoom(uint32_t) const override { return has_snapshot_room; }
   absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) override {
     given.push_back({SnapshotAsk{segment, round}, std::move(payload)});
     return absl::OkStatus();
@@ -160,6 +161,7 @@ class FakeShards final : public Exchange {
   std::function<void()> on_post;
 
   std::deque<SnapshotAsk> asks;
+  bool has_snapshot_room = true;
   std::vector<std::pair<SnapshotAsk, Buffer>> given;
   std::vector<std::string> endpoints;
   std::vector<SegmentPush> posts;
