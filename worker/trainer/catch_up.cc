@@ -214,6 +214,7 @@ absl::Status CatchUp::PostAndSettle(const std::vector<SegmentPush>& pushes, cons
     const auto push = std::ranges::find(pushes, settled->segment, &SegmentPush::segment);
     if (push == pushes.end()) continue;
     --open;
+    parts_.on_fate(settled->fate);
     if (settled->fate == Fate::kLate) LONGWAVE_RETURN_IF_ERROR(late(*push));
     if (settled->fate == Fate::kUnknown) LONGWAVE_RETURN_IF_ERROR(unknown(*push));
     const bool is_next = parts_.pipeline->anchor_round(push->segment) == settled->round;
@@ -253,6 +254,7 @@ absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
                       .sent_before = true};
     // A shard that stands before its round has never seen it.
     if (parts_.pipeline->anchor_round(push.segment) < checkpoint.round) {
+      parts_.on_fate(Fate::kLate);
       LONGWAVE_RETURN_IF_ERROR(late(again));
     } else {
       pushes.push_back(std::move(again));
@@ -275,9 +277,12 @@ absl::Status CatchUp::Fill(uint32_t round) {
   LONGWAVE_RETURN_IF_ERROR(parts_.clear_gradient());
   // Without inner steps the signal is nothing: what goes out is the residual's.
   LONGWAVE_RETURN_IF_ERROR(pipeline.AdoptAnchor());
-  const Undo undo = [&](const SegmentPush& push) { return pipeline.Restore(push.segment); };
+  uint32_t filled = 0, late_count = 0;
+  const Undo undo = [&](const SegmentPush& push) {
+    ++late_count;
+    return pipeline.Restore(push.segment);
+  };
   const Undo nothing = [](const SegmentPush&) { return absl::OkStatus(); };
-  uint32_t filled = 0;
   for (uint32_t fragment = 0; fragment < pipeline.fragment_count(); ++fragment) {
     std::vector<uint32_t> behind;
     for (uint32_t s = fragment; s < SegmentCount(); s += pipeline.fragment_count()) {
@@ -304,9 +309,13 @@ absl::Status CatchUp::Fill(uint32_t round) {
     LONGWAVE_RETURN_IF_ERROR(PostAndSettle(pushes, undo, nothing));
     LONGWAVE_RETURN_IF_ERROR(pipeline.AdoptAnchor());
   }
-  Log(LogLevel::kInfo, absl::StrCat("round ", round, ": ", filled,
-                                    " segments that nobody closed were pushed without inner "
-                                    "steps"));
+  Log(LogLevel::kInfo,
+      absl::StrCat("round ", round, ": ", filled,
+                   " segments that nobody closed were pushed without inner steps",
+                   late_count == 0 ? ""
+                                   : absl::StrCat("; ", late_count,
+                                                  " of these pushes were late, and go with a later "
+                                                  "round")));
   return absl::OkStatus();
 }
 

@@ -37,6 +37,9 @@ struct CatchUpParts {
   // Sees what fills segments of a fragment before any of it is posted, as FragmentSync has it.
   std::function<absl::Status(uint32_t round, uint32_t fragment, std::span<const SegmentPush>)>
       before_fill;
+  // Is told what became of each contribution that goes out from here, or went out in an earlier
+  // process and is settled here.
+  std::function<void(Fate)> on_fate = [](Fate) {};
   // How long the oldest open rounds may stand still until this worker fills them.
   absl::Duration fill_patience = absl::Seconds(2);
 };

@@ -89,7 +89,8 @@ CatchUpParts Trainer::PartsOfCatchUp() {
           .before_fill =
               [this](uint32_t round, uint32_t fragment, std::span<const SegmentPush> pushes) {
                 return KeepCheckpoint(round, fragment, pushes);
-              }};
+              },
+          .on_fate = [this](Fate fate) { metrics_.CountFate(fate); }};
 }
 
 absl::StatusOr<FinalReport> Trainer::Run() {

@@ -133,11 +133,12 @@ void WorkerMetrics::OnPush(const SegmentPush& push, const EncodeReport& report) 
   if (measures_ && push.segment == sampled_) sent_ = push.payload;
 }
 
+void WorkerMetrics::CountFate(Fate fate) {
+  (fate == Fate::kAccepted ? accepted_ : fate == Fate::kLate ? late_ : unknown_).Add();
+}
+
 void WorkerMetrics::OnApplied(const Settled& settled) {
-  (settled.fate == Fate::kAccepted ? accepted_
-   : settled.fate == Fate::kLate   ? late_
-                                   : unknown_)
-      .Add();
+  CountFate(settled.fate);
   if (measures_ && !settled.gone) Measure(settled);
 }
 

@@ -59,6 +59,8 @@ class WorkerMetrics final : public SyncObserver {
   void SyncBegins();
   void OnPush(const SegmentPush& push, const EncodeReport& report) override;
   void OnApplied(const Settled& settled) override;
+  // Of a contribution that OnApplied does not see: it is settled while the replica catches up.
+  void CountFate(Fate fate);
   // blocked: the time that it kept the trainer from computing.
   void SyncDone(const SyncSeconds& seconds, absl::Duration blocked);
 

@@ -191,6 +191,9 @@ TEST_F(CatchUpTest, WhatWasLateGoesBackIntoTheResidualAndWhatIsForgottenIsDroppe
   EXPECT_EQ(Part(momentum, 1), late);
   EXPECT_NE(late, Part(checkpoint.momentum, 1));
   EXPECT_THAT(Part(momentum, 2), ::testing::Each(0.0f));
+  EXPECT_EQ(fates_.size(), segments());
+  EXPECT_EQ(std::ranges::count(fates_, Fate::kAccepted), 1);
+  EXPECT_EQ(std::ranges::count(fates_, Fate::kLate), 1);
 }
 
 // β = 0 keeps nothing of a residual, except of what was late.
@@ -278,6 +281,7 @@ TEST_F(CatchUpTest, APushOfARoundThatNoShardHasBegunGoesBackIntoTheResidual) {
   ASSERT_EQ(*catch_up.Resume(checkpoint), 2u);
   EXPECT_EQ(Part(worker_->momentum(), 2), late);
   EXPECT_TRUE(shards_->posts.empty());
+  EXPECT_EQ(fates_, std::vector<Fate>(segments(), Fate::kLate));
 }
 
 TEST_F(CatchUpTest, SegmentsThatNobodyClosesAreFilledByWhoMayPush) {
@@ -316,6 +320,8 @@ TEST_F(CatchUpTest, WhatWasKeptOfAFillIsResumed) {
   const std::vector<float> momentum = worker_->momentum();
   const std::vector<uint64_t> hashes = worker_->hashes();
   EXPECT_NE(momentum, before_fill_[0].momentum);  // what was late is in it again
+  EXPECT_EQ(fates_.size(), segments() + before_fill_[0].pushes.size());
+  EXPECT_EQ(std::ranges::count(fates_, Fate::kLate), 2);  // of the crash, and of the fill
 
   worker_ = std::make_unique<Worker>(options_, layout_, start_);
   ASSERT_EQ(*CatchUp(Parts()).Resume(before_fill_[0]), 2u);

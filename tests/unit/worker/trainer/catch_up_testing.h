@@ -111,6 +111,7 @@ class CatchUpTest : public testing::Test {
                                           .pushes = Copies(pushes)});
                   return absl::OkStatus();
                 },
+            .on_fate = [this](Fate fate) { fates_.push_back(fate); },
             .fill_patience = absl::ZeroDuration()};
   }
   absl::StatusOr<uint32_t> Join() {
@@ -191,6 +192,7 @@ class CatchUpTest : public testing::Test {
   std::vector<std::vector<uint64_t>> hashes_;  // of the peer, before each round
   int initial_made_ = 0;
   std::vector<Checkpoint> before_fill_;
+  std::vector<Fate> fates_;  // of contributions, as they were told
 };
 
 }  // namespace longwave

@@ -59,6 +59,7 @@ class SquareReplica final : public Replica {
 struct Life {
   SquareReplica replica;
   RecordingHost host;
+  Metrics metrics = Metrics(MetricPart::kWorker);
   absl::Status end;
   std::vector<uint64_t> hashes;  // of the anchor, at the end
   std::vector<float> momentum;   // likewise
@@ -105,22 +106,22 @@ class TrainerReturnTest : public testing::Test {
                              {life.replica.theta(), life.replica.gradient()});
     ASSERT_TRUE(pipeline.ok()) << pipeline.status();
     pipeline_ = pipeline->get();
-    Trainer trainer({.config = &config_,
-                     .layout = &layout_,
-                     .corpus = &corpus_,
-                     .replica = &life.replica,
-                     .ops = &Cpu(),
-                     .pipeline = pipeline->get(),
-                     .exchange = &shards_,
-                     .host = &life.host,
-                     .run = 77,
-                     .name = "worker-2",
-                     .worker = 2,
-                     .run_dir = run_dir_,
-                     .folder = folder.get(),
-                     .initial_weights = [&life] {
-                       return std::vector<float>(life.replica.parameter_count());
-                     }});
+    Trainer trainer(
+        {.config = &config_,
+         .layout = &layout_,
+         .corpus = &corpus_,
+         .replica = &life.replica,
+         .ops = &Cpu(),
+         .pipeline = pipeline->get(),
+         .exchange = &shards_,
+         .host = &life.host,
+         .run = 77,
+         .name = "worker-2",
+         .worker = 2,
+         .run_dir = run_dir_,
+         .folder = folder.get(),
+         .initial_weights = [&life] { return std::vector<float>(life.replica.parameter_count()); },
+         .metrics = &life.metrics});
     life.end = trainer.Run().status();
     life.hashes = *(*pipeline)->Hashes();
     life.momentum = *(*pipeline)->ExportMomentum();
@@ -370,6 +371,27 @@ TEST_F(TrainerCrashTest, ARunWithACrashEndsWithTheBitsOfOneWithout) {
     disk_ = SimFileSystem(1);
     KeepRounds(0);
   }
+}
+
+TEST_F(TrainerCrashTest, CountsWhatBecameOfEveryContribution) {
+  CrashIn(2, true);
+  Life back;
+  shards_.on_settle = [&](const SegmentPush& push) -> std::optional<Settled> {
+    auto& log = shards_.logs[push.segment];
+    if (push.round == log.size()) log.push_back(push.payload);
+    const bool late = push.segment == 0 && push.round < 4;
+    return Settled{.round = push.round,
+                   .segment = push.segment,
+                   .merged = log[push.round],
+                   .fate = late ? Fate::kLate : Fate::kAccepted};
+  };
+  Live(back, true);
+  ASSERT_TRUE(back.end.ok()) << back.end;
+  // Those of the round of the crash, which it hears of while it resumes, and of the two after it.
+  const auto segments = static_cast<double>(layout_.segments().size());
+  EXPECT_EQ(back.metrics.counter("longwave_worker_pushes_total", {"late"}).value(), 2);
+  EXPECT_EQ(back.metrics.counter("longwave_worker_pushes_total", {"accepted"}).value(),
+            3 * segments - 2);
 }
 
 TEST_F(TrainerReturnTest, ARepairAfterTheLastRoundIsReportedAndTheEndToldAgain) {
