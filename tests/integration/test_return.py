@@ -51,6 +51,18 @@ class Return(IntegrationTest):
                          r"accepted, \d+ go with a later round")
         self.assertNotIn("dropped", logs["worker-1"])
 
+    def test_a_killed_worker_comes_back_with_another_k_and_codec(self):
+        # Its checkpoint holds payloads of the ones before, whatever became of them.
+        cluster = self.cluster(**QUICK_GRACE)
+        for k, codec in ((24, "int2"), (48, "fp32")):
+            cluster.kill("worker-1")
+            cluster.arguments["worker-1"] += ["--set", f"sync.up.k={k}", "--set", f"sync.up.codec={codec}"]
+            cluster.start_again("worker-1")
+            cluster.children["worker-1"].await_log("caught up: at round")
+            cluster.await_rounds(len(cluster.rounds()) + 3)
+        logs = self.end_equal(cluster)
+        self.assertRegex(logs["worker-1"], r"resumed after round \d+: of \d+ pushes \d+ had been accepted")
+
     def test_all_workers_are_killed_and_come_back(self):
         self.check_all_killed()
 
