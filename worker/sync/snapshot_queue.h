@@ -68,7 +68,7 @@ class SnapshotQueue {
 
   const LedgerOptions options_;
   const Connections* const connections_;
-  std::vector<Lane> lanes_;  // by connection
+  std::vector<Lane> lanes_;                    // by connection
   absl::Time came_at_ = absl::InfinitePast();  // the last one, as its shard has said
 };
 

@@ -187,6 +187,7 @@ TEST_F(Fetch, WhereNoneIsConfirmedFewAreAskedFor) {
     for (auto effects = Close(round); !AllOf<AskSnapshot>(effects).empty();) {
       const AskSnapshot ask = AllOf<AskSnapshot>(effects)[0];
       if (ask.header.segment == 2) rounds.push_back(ask.header.round);
+      ASSERT_LT(rounds.size(), 50u) << "again and again";
       disk_.Do({TestSnapshot(ask.worker, ask.header.round, ask.header.segment)});
       effects = disk_.Do({VerdictsArrived{{{ask.header.segment, ask.header.round, false}}}});
     }

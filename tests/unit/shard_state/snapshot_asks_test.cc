@@ -16,9 +16,7 @@ constexpr absl::Duration kVerdictPatience = absl::Minutes(10);
 
 class SnapshotAsksTest : public ::testing::Test {
  protected:
-  void Want(uint32_t segment, uint64_t turn = 0) {
-    asks_.Want(segment, round_, turn, kPatience);
-  }
+  void Want(uint32_t segment, uint64_t turn = 0) { asks_.Want(segment, round_, turn, kPatience); }
   // "segment before round of worker"
   std::vector<std::string> Due() {
     std::vector<std::string> due;
