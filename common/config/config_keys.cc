@@ -231,7 +231,7 @@ std::vector<ConfigKey> ClusterKeys() {
           LONGWAVE_KEY(cluster.shard_memory_mb), 0, 0, 1'000'000'000,
           "Megabytes (10⁶ bytes) of pushes that a shard keeps for rounds that are open; beyond "
           "it pushes are answered `busy` and come again. Its queues may take half as much beside. "
-          "0: half of what is available at the start, shared by all shards where "
+          "0: a third of what is available at the start, shared by all shards where "
           "cluster.shard_host is a loopback address."),
       NumberKey(LONGWAVE_KEY(cluster.grace_min_s), 10, 0, 86400,
                 "Seconds that the rest of the members have at least, once a quorum (sync.quorum) "

@@ -36,7 +36,7 @@ uint64_t OpenBytesMax(const RunConfig& config, const MachineMemory& machine) {
   if (config.cluster.shard_memory_mb > 0) return config.cluster.shard_memory_mb * kBytesPerMegabyte;
   // 0 would be no limit.
   return std::max<uint64_t>(
-      1, static_cast<uint64_t>(machine.available_bytes / 2) / ShardsHere(config));
+      1, static_cast<uint64_t>(machine.available_bytes / 3) / ShardsHere(config));
 }
 
 uint64_t BytesForShard(const RunConfig& config, const MachineMemory& machine) {

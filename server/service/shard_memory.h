@@ -17,7 +17,8 @@ namespace longwave {
 uint32_t ShardsHere(const RunConfig& config);
 
 // Bytes of pushes that open rounds may keep: cluster.shard_memory_mb, or else this shard's part of
-// half of what is available, which is read before any shard has taken its own.
+// a third of what is available, which is read before any shard has taken its own: with the queues
+// half of it, and the other half for what the model wants.
 uint64_t OpenBytesMax(const RunConfig& config, const MachineMemory& machine);
 
 // What all that the shard holds has to fit in, asked when others may have taken theirs already:

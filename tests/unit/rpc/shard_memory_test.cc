@@ -7,7 +7,7 @@
 namespace longwave {
 namespace {
 
-constexpr MachineMemory kMachine = {.available_bytes = 16e9, .total_bytes = 20e9};
+constexpr MachineMemory kMachine = {.available_bytes = 18e9, .total_bytes = 20e9};
 
 RunConfig ConfigOf(uint32_t shards, const char* host) {
   RunConfig config;
@@ -30,10 +30,10 @@ TEST(ShardsHere, AreAllWhenTheyBindALoopbackAddress) {
   }
 }
 
-TEST(OpenBytesMax, OfAllShardsOfAMachineIsHalfOfWhatIsAvailable) {
-  EXPECT_EQ(OpenBytesMax(ConfigOf(1, "127.0.0.1"), kMachine), 8'000'000'000u);
-  EXPECT_EQ(OpenBytesMax(ConfigOf(2, "127.0.0.1"), kMachine), 4'000'000'000u);
-  EXPECT_EQ(OpenBytesMax(ConfigOf(2, "10.0.0.7"), kMachine), 8'000'000'000u);
+TEST(OpenBytesMax, OfAllShardsOfAMachineIsAThirdOfWhatIsAvailable) {
+  EXPECT_EQ(OpenBytesMax(ConfigOf(1, "127.0.0.1"), kMachine), 6'000'000'000u);
+  EXPECT_EQ(OpenBytesMax(ConfigOf(2, "127.0.0.1"), kMachine), 3'000'000'000u);
+  EXPECT_EQ(OpenBytesMax(ConfigOf(2, "10.0.0.7"), kMachine), 6'000'000'000u);
 }
 
 TEST(OpenBytesMax, IsWhatIsConfigured) {
@@ -47,9 +47,9 @@ TEST(OpenBytesMax, OfAMachineWithoutMemoryIsALimitStill) {
 }
 
 TEST(BytesForShard, AreAPartOfTheMachineAndNoMoreThanAreAvailable) {
-  EXPECT_EQ(BytesForShard(ConfigOf(1, "127.0.0.1"), kMachine), 16'000'000'000u);
+  EXPECT_EQ(BytesForShard(ConfigOf(1, "127.0.0.1"), kMachine), 18'000'000'000u);
   EXPECT_EQ(BytesForShard(ConfigOf(2, "127.0.0.1"), kMachine), 10'000'000'000u);
-  EXPECT_EQ(BytesForShard(ConfigOf(2, "10.0.0.7"), kMachine), 16'000'000'000u);
+  EXPECT_EQ(BytesForShard(ConfigOf(2, "10.0.0.7"), kMachine), 18'000'000'000u);
 }
 
 // Whatever the number of shards, pushes and both directions' queues fit into what is available.
