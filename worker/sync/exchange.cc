@@ -117,6 +117,7 @@ class ZmqExchange final : public Exchange {
                          open_[segment] ? "push is settled" : "fetch has ended", " before"));
       }
       fetching_[segment] = true;
+      ++posts_[segment];
       commands_.push_back(FetchWish{segment, from_round, until_round});
     }
     waiter_->Wake();
@@ -128,7 +129,7 @@ class ZmqExchange final : public Exchange {
     bool was_full = false;
     const auto is_something_there = [&] {
       was_full = was_full || fetched_.size() >= kFetchedMax;
-      // What a fetch had brought that a push has ended since says nothing of the next one.
+      // What a fetch had brought before a push or another fetch says nothing of that.
       while (!fetched_.empty() &&
              fetched_.front().posts != posts_[SegmentOf(fetched_.front().event)]) {
         fetched_.pop_front();
@@ -293,6 +294,7 @@ class ZmqExchange final : public Exchange {
       return ledger_.Post(std::move(*push), now);
     }
     if (const auto* wish = std::get_if<FetchWish>(&command)) {
+      ++posts_done_[wish->segment];
       return ledger_.Fetch(wish->segment, wish->from_round, wish->until_round, now);
     }
     if (auto* answer = std::get_if<SnapshotAnswer>(&command)) {
@@ -337,14 +339,14 @@ class ZmqExchange final : public Exchange {
   std::vector<Command> commands_;
   std::deque<Settled> settled_;
   struct Numbered {
-    uint64_t posts = 0;  // to the segment, before the fetch that brought it
+    uint64_t posts = 0;  // to the segment, with fetches, up to the one that brought it
     FetchEvent event;
   };
   std::deque<Numbered> fetched_;
   std::deque<SnapshotAsk> asks_;  // at most one a segment
   std::vector<bool> open_;        // by segment: posted, and not returned by Next yet
   std::vector<bool> fetching_;    // by segment: no end of it was returned by NextFetched yet
-  std::vector<uint64_t> posts_;   // by segment: each ends the fetch before it
+  std::vector<uint64_t> posts_;   // by segment, and fetches: each ends the fetch before it
   std::vector<std::optional<uint32_t>> waiting_snapshots_;  // by connection: the segment
   absl::Status failure_;
   uint32_t newest_open_round_ = 0;
@@ -354,7 +356,7 @@ class ZmqExchange final : public Exchange {
   Dealers dealers_;     // shard by shard
   ByteCounts retired_;  // of connections that were replaced
   WorkerLedger ledger_;
-  std::vector<uint64_t> posts_done_;  // by segment: that the ledger knows of
+  std::vector<uint64_t> posts_done_;  // by segment, likewise: that the ledger knows of
   TokenBucket upload_;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -47,6 +47,12 @@ absl::Status FetchLedger::Want(uint32_t segment, uint32_t from_round, uint32_t u
         absl::StrCat("got a fetch of segment ", segment, " of ", entries_.size()));
   }
   Entry& entry = entries_[segment];
+  // Its end would be taken for that of what is wanted now.
+  if (entry.by_itself) {
+    std::map<uint32_t, Buffer> ahead = std::exchange(entry.kept, {});
+    Stop(segment, now);
+    entry.kept = std::move(ahead);
+  }
   if (entry.stage != Stage::kIdle && entry.stage != Stage::kFollowing) {
     return absl::FailedPreconditionError(
         absl::StrCat("got a fetch of segment ", segment, " from round ", from_round,
@@ -91,6 +97,7 @@ void FetchLedger::Stop(uint32_t segment, absl::Time now) {
   if (entry.stage == Stage::kWaiting) std::erase(waiting_[options_.connections[segment]], segment);
   const bool active = IsActive(entry);
   entry.kept.clear();
+  entry.by_itself = false;
   entry.stage = Stage::kIdle;
   entry.next = 0;
   // Whoever fetches the segment next is told what that fetch brings, and nothing of this one.
@@ -229,6 +236,7 @@ void FetchLedger::Again(uint32_t connection, absl::Time now) {
     const Entry& entry = entries_[segment];
     if (options_.connections[segment] != connection || entry.stage != Stage::kFollowing) continue;
     Want(segment, entry.next, kRoundNever, now).IgnoreError();  // of one that is followed it goes
+    entries_[segment].by_itself = true;
   }
 }
 

@@ -70,7 +70,8 @@ class FetchLedger {
 
   // Wants what leads a segment whose rounds before `from_round` are there to `until_round`
   // (exclusive), or to the present. A shard that has nothing as old may lead beyond until_round:
-  // see UpToDate. InvalidArgument: no such segment. FailedPrecondition: it is being fetched.
+  // see UpToDate. InvalidArgument: no such segment. FailedPrecondition: it is being fetched, as
+  // somebody wanted; what this ledger fetches by itself (Again) ends with all that it has brought.
   absl::Status Want(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
   // Forgets the segment, and what was kept of it.
   void Stop(uint32_t segment, absl::Time now);
@@ -106,6 +107,7 @@ class FetchLedger {
     uint32_t open = 0;                // as far as is known
     uint32_t asked = 0;               // pulls were sent for rounds before this one
     std::map<uint32_t, Buffer> kept;  // by round; those from `next` on
+    bool by_itself = false;           // nobody wants it
     bool fetch_sent = false;
     int repetitions = 0;  // of what is missing, since something came
     int refusals = 0;     // likewise

@@ -112,6 +112,31 @@ TEST_F(FetchLedgerTest, ASnapshotComesFirstAndWhatLeadsOnFromItIsAskedFor) {
               ElementsAre("snapshot 40/0 state", "40/0 down", "41/0 down", "up to 42/0"));
 }
 
+// Found by the chaos test: a shard was started again while a worker followed it, and was asked by
+// the ledger and by the worker at the same time.
+TEST_F(FetchLedgerTest, WhatIsWantedTakesThePlaceOfWhatIsFetchedUnasked) {
+  Pull(4);
+  SendAll();
+  Merged(3, 0);
+  EXPECT_THAT(TakeFetched(), ElementsAre("3/0 down", "up to 4/0"));
+  AnswerHello(0, kIncarnation + 1);
+  Fetch(0, 4);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 4/0"));
+  AnswerHello(0, kIncarnation + 2);
+  EXPECT_EQ(ledger_.Fetch(0, 4, kRoundNever, now_).code(), absl::StatusCode::kFailedPrecondition)
+      << "it is wanted, though it is sent again";
+  SendAll();
+  Answer(4, 0, Outcome::kAccepted, 4);
+  EXPECT_THAT(TakeFetched(), ElementsAre("up to 4/0"));
+  // What was there before is not the end of what is wanted now.
+  AnswerHello(0, kIncarnation + 3);
+  SendAll();
+  Answer(4, 0, Outcome::kAccepted, 4);
+  Fetch(0, 4);
+  EXPECT_THAT(TakeFetched(), IsEmpty());
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 4/0"));
+}
+
 TEST_F(FetchLedgerTest, GoneIsFetchedAgain) {
   Pull(9);
   SendAll();
