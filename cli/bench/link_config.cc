@@ -32,7 +32,8 @@ absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
   // A file has the last word over what this command presets, the command line over the file.
   Overrides overrides;
   if (options.config_file.empty()) {
-    overrides = {"run.workers=4", "model.context=64"};
+    // Of the model's snapshots a short run would have some or none, by its model's size.
+    overrides = {"run.workers=4", "model.context=64", "cluster.snapshot_rounds=1000000"};
     if (options.quick) {
       overrides.insert(overrides.end(), std::begin(kQuick), std::end(kQuick));
     } else {

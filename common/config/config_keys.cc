@@ -147,8 +147,8 @@ std::vector<ConfigKey> SyncKeys() {
       ChoiceKey(
           LONGWAVE_KEY(sync.up.codec), codecs, "sign",
           "Q: how a worker writes a value: 32, 16, 8, 4, 2 bits, or 1 (sign); the integer ones "
-          "with one scale a tile. Each worker may have its own, and come "
-          "back with another."),
+          "with one scale a tile. Each worker may have its own, and come back with "
+          "another; shards reckon their memory by theirs, which should be the largest."),
       NumberKey(LONGWAVE_KEY(sync.rho), 0.25, 0, 1,
                 "ρ of the merge Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w): 0 is the mean over those that "
                 "sent a coefficient, 1 the mean over all."),
@@ -231,7 +231,8 @@ std::vector<ConfigKey> ClusterKeys() {
           LONGWAVE_KEY(cluster.shard_memory_mb), 0, 0, 1'000'000'000,
           "Megabytes (10⁶ bytes) of pushes that a shard keeps for rounds that are open; beyond "
           "it pushes are answered `busy` and come again. Its queues may take half as much beside. "
-          "0: a third of what is available at the start, shared by all shards where "
+          "0: a third of what is available at the start, or what the model leaves of it, shared by "
+          "all shards where "
           "cluster.shard_host is a loopback address."),
       NumberKey(LONGWAVE_KEY(cluster.grace_min_s), 10, 0, 86400,
                 "Seconds that the rest of the members have at least, once a quorum (sync.quorum) "

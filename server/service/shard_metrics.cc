@@ -53,7 +53,11 @@ ShardMetrics::ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_d
       states_{.written = 0, .at = MonotonicNow()},
       models_{.written = 0, .at = MonotonicNow()} {
   metrics->SetLabel("shard", absl::StrCat(shard));
-  metrics->gauge("longwave_shard_memory_limit_bytes").Set(static_cast<double>(open_bytes_max));
+  SetMemoryLimit(open_bytes_max);
+}
+
+void ShardMetrics::SetMemoryLimit(uint64_t open_bytes_max) {
+  metrics_->gauge("longwave_shard_memory_limit_bytes").Set(static_cast<double>(open_bytes_max));
 }
 
 void ShardMetrics::SetRun(uint64_t run) {

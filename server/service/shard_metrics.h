@@ -47,6 +47,7 @@ class ShardMetrics {
   ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_dir, uint64_t open_bytes_max);
 
   void SetRun(uint64_t run);  // for the label, if the run has no name
+  void SetMemoryLimit(uint64_t open_bytes_max);
   // Once the layout is known.
   void SetSegments(uint32_t first, uint32_t count);
 

@@ -327,6 +327,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .state_rounds = config.cluster.state_rounds,
         .snapshot_rounds = config.cluster.snapshot_rounds,
         .can_catch_up = CanCatchUp(config),
+        .lowers_open_bytes = config.cluster.shard_memory_mb == 0,
         .model_arrays = config.sync.update == UpdateRule::kNesterov ? 2u : 1u,
         .restore = restore_,
         .rounds = rounds_,
@@ -339,6 +340,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     LONGWAVE_ASSIGN_OR_RETURN(
         std::unique_ptr<DurableShard> shard,
         DurableShard::Open(options, layout, options_.state_dir.empty() ? nullptr : Opener(layout)));
+    metrics_.SetMemoryLimit(shard->open_bytes_max());
     data_.Begin(run_, incarnation_, std::move(shard));
     return absl::OkStatus();
   }

@@ -35,6 +35,7 @@ struct Need {
   double state = 0;   // E and tables
   double merged = 0;  // the segments' last closed rounds
   double open = 0;    // pushes
+  double oldest = 0;  // of them, those to the oldest segment, which are taken beyond any limit
 
   double total(const AggregatorOptions& options) const {
     return state + merged + open + static_cast<double>(options.snapshot_bytes) +
@@ -75,10 +76,9 @@ absl::StatusOr<Need> NeedOf(const AggregatorOptions& options, const Layout& layo
     largest_bytes = std::max(largest_bytes, push_bytes);
   }
   need.open = options.workers * round_bytes;
+  need.oldest = options.workers * largest_bytes;
   if (options.open_bytes_max > 0) {
-    // The oldest segment's pushes are taken whatever the limit.
-    need.open = std::min(
-        need.open, static_cast<double>(options.open_bytes_max) + options.workers * largest_bytes);
+    need.open = std::min(need.open, static_cast<double>(options.open_bytes_max) + need.oldest);
   }
   return need;
 }
@@ -111,6 +111,13 @@ absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {
 }
 
 }  // namespace
+
+absl::StatusOr<uint64_t> OpenBytesLeft(const AggregatorOptions& options, const Layout& layout) {
+  LONGWAVE_ASSIGN_OR_RETURN(Need need, NeedOf(options, layout));
+  need.open = need.oldest;
+  const double left = static_cast<double>(options.available_bytes) - need.total(options);
+  return static_cast<uint64_t>(std::max(1.0, left));  // 0 would be no limit
+}
 
 std::string PlaceOf(const FrameHeader& header) {
   const std::string place = absl::StrCat("round ", header.round, ", segment ", header.segment);

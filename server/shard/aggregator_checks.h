@@ -31,6 +31,10 @@ MergeOptions MergeOptionsOf(const AggregatorOptions& options);
 // The errors of Aggregator::Create.
 absl::Status CheckOptions(const AggregatorOptions& options, const Layout& layout);
 
+// The largest open_bytes_max with which Create would find that available_bytes is enough; 1 where
+// none is. InvalidArgument: a segment whose payload would be larger than a frame carries.
+absl::StatusOr<uint64_t> OpenBytesLeft(const AggregatorOptions& options, const Layout& layout);
+
 // Byte layouts that a segment remembers; a worker that makes up formats can't fill the memory.
 inline constexpr size_t kPushFormatsMax = 16;
 

@@ -35,6 +35,9 @@ struct DurableShardOptions {
   // Whether members can catch up by merged updates and snapshots (CanCatchUp(config)). If not,
   // nobody is asked for snapshots, and log is kept for the shard's own recovery alone.
   bool can_catch_up = true;
+  // aggregator.open_bytes_max is nobody's wish: it is lowered to what aggregator.available_bytes
+  // leaves for it.
+  bool lowers_open_bytes = false;
   // Arrays of a model snapshot: θ, and with update nesterov the velocity: 1 or 2.
   uint32_t model_arrays = 1;
   // The run is beyond its first round and this shard's folder is empty or there is none: what it
@@ -177,6 +180,7 @@ class DurableShard {
   bool is_durable() const { return open_store_ != nullptr; }
   uint32_t first_segment() const { return first_segment_; }
   uint32_t segment_count() const { return segment_count_; }
+  uint64_t open_bytes_max() const { return open_bytes_max_; }  // of the aggregator
   bool is_restoring() const { return !restores_.empty(); }
   size_t restoring_count() const { return restores_.size(); }  // segments
   // Snapshots of segments that this process has written.
@@ -283,6 +287,7 @@ class DurableShard {
   const OpenStore open_store_;
   uint32_t first_segment_ = 0;
   uint32_t segment_count_ = 0;
+  uint64_t open_bytes_max_ = 0;
 
   std::unique_ptr<ShardStore> store_;       // null: in memory, or there is trouble
   std::unique_ptr<Aggregator> aggregator_;  // null: there is trouble

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "server/shard/aggregator_checks.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/snapshot_content.h"
 
@@ -29,6 +30,11 @@ absl::Status DurableShard::OpenAll() {
   if (options_.can_catch_up && (options.logs || options_.restore)) {
     options.snapshot_bytes += SnapshotBytes();
   }
+  if (options_.lowers_open_bytes) {
+    LONGWAVE_ASSIGN_OR_RETURN(const uint64_t left, OpenBytesLeft(options, layout_));
+    options.open_bytes_max = std::min(options.open_bytes_max, left);
+  }
+  open_bytes_max_ = options.open_bytes_max;
   LONGWAVE_ASSIGN_OR_RETURN(Aggregator aggregator, Aggregator::Create(options, layout_));
   aggregator_ = std::make_unique<Aggregator>(std::move(aggregator));
   progress_.assign(segment_count_, {});

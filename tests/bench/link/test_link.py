@@ -109,11 +109,14 @@ class Link(IntegrationTest):
         self.assertIn(f"\n{bar['verdict']}: {bar['name']}: {bar['measured']}", output)
 
     def test_delay_and_state_reach_the_run(self):
+        # In some containers nobody may change the kernel's settings, of a namespace of its own neither.
+        settable = os.access("/proc/sys/net/ipv4/tcp_early_retrans", os.W_OK)
         figures, _, _ = self.bench(*SMALL, "--set", "run.workers=2", "--rates", "400", "--rounds", "3",
-                                   "--delay-ms", "150", "--baselines", "none", "--state", "--no-loss-probes",
+                                   "--delay-ms", "150", "--baselines", "none", "--state",
+                                   *(["--no-loss-probes"] if settable else []),
                                    "--set", "sync.overlap=0", "--set", "sync.fragments=1")
         self.assertIs(figures["state_kept"], True)
-        self.assertIs(figures["loss_probes"], False)
+        self.assertIs(figures["loss_probes"], not settable)
         self.assertEqual(len(list(self.root.glob("runs/**/state/worker-0"))), len(figures["runs"]))
         for run in figures["runs"]:
             self.assertTrue(run["replicas_equal"])

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/layout/layout.h"
+#include "server/shard/aggregator_checks.h"
 #include "tests/unit/shard/aggregator_testing.h"
 
 namespace longwave {
@@ -186,6 +187,17 @@ TEST(AggregatorCreate, RefusesWhatDoesNotFitIntoMemory) {
   EXPECT_FALSE(fits(34'500'000));
   EXPECT_TRUE(fits(35'500'000));
   EXPECT_TRUE(fits(0));  // not asked
+  // A limit that nobody has asked for makes room for all of that.
+  options.available_bytes = 35'100'000;
+  options.open_bytes_max = 30'000'000;
+  ASSERT_FALSE(Aggregator::Create(options, *layout).ok());
+  const uint64_t left = OpenBytesLeft(options, *layout).value();
+  options.open_bytes_max = left;
+  EXPECT_TRUE(Aggregator::Create(options, *layout).ok()) << left;
+  options.open_bytes_max = left + 2;
+  EXPECT_FALSE(Aggregator::Create(options, *layout).ok()) << left;
+  options.available_bytes = 1'000'000;
+  EXPECT_EQ(OpenBytesLeft(options, *layout).value(), 1u);
 }
 
 TEST(AggregatorCreate, WantsMemoryForTheLastMergedRound) {

@@ -239,5 +239,31 @@ TEST(DurableShard, WantsMemoryForASnapshotOfEverySegment) {
   EXPECT_EQ(wanted(2, true), without + 2 * kSnapshotBytes);
 }
 
+TEST(DurableShard, LowersALimitOfPushesThatNobodyAskedFor) {
+  DurableShardOptions options = TestOptions();
+  options.aggregator.workers = 1000;
+  options.aggregator.open_bytes_max = 1'000'000'000;
+  options.aggregator.available_bytes = 1'000'000'000;
+  {
+    ShardOnDisk disk(1, options);
+    ASSERT_TRUE(disk.Open().ok());
+    EXPECT_EQ(disk.shard().open_bytes_max(), 1'000'000'000u);
+  }
+  // What all pushes of two segments want, and a little less than that.
+  uint64_t low = 1, high = 1'000'000'000;
+  while (low < high) {
+    options.aggregator.available_bytes = (low + high) / 2;
+    const bool opens = ShardOnDisk(1, options).Open().ok();
+    (opens ? high : low) = options.aggregator.available_bytes + (opens ? 0 : 1);
+  }
+  options.aggregator.available_bytes = low - 10;
+  EXPECT_TRUE(absl::IsResourceExhausted(ShardOnDisk(1, options).Open()));
+  options.lowers_open_bytes = true;
+  ShardOnDisk disk(1, options);
+  ASSERT_TRUE(disk.Open().ok());
+  EXPECT_LT(disk.shard().open_bytes_max(), low);
+  EXPECT_GT(disk.shard().open_bytes_max(), 1u);
+}
+
 }  // namespace
 }  // namespace longwave
