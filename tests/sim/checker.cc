@@ -92,6 +92,8 @@ void Checker::HoldsResidual(uint32_t worker, const Account& account,
   const double tolerance = world_.method == Method::kQuantized ? kQuantizedTolerance : 0;
   for (size_t c = 0; c < residual.size(); ++c) {
     if (std::abs(double{residual[c]} - account.owed[c]) <= tolerance) continue;
+    // With β = 0 the next signal would forget it, and a checkpoint may have done so already.
+    if (world_.beta == 0 && !account.late[c / kSegmentElements] && residual[c] == 0) continue;
     return Violate(absl::StrCat("worker ", worker, "'s residual of segment ", c / kSegmentElements,
                                 ", coefficient ", c % kSegmentElements, " is ", residual[c],
                                 ", wanted its signals less what was accepted, ", account.owed[c]));
