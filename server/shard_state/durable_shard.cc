@@ -235,6 +235,7 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
                           SegmentStateHash(layout_, header.segment, *arrays), snapshot.payload};
   if (!restores) return asks_.Hold(std::move(held), now);
   FinishRestore(header.segment, header.round, header.worker, std::move(held));
+  HastenRestores(header.worker, now);
 }
 
 absl::Status DurableShard::CheckModelRound(const FrameHeader& header) const {

@@ -131,8 +131,9 @@ struct ShardEffect {
 //
 // Memory: the aggregator's, and beside it a model snapshot a segment that waits for its verdict or
 // to be written (without a folder: that was restored), as it came: at most 4 bytes a parameter, 8
-// with two arrays; all segments are asked for theirs at about the same time. While a snapshot is
-// written or read, some copies of one segment more.
+// with two arrays. They come one by one, but all of them may be held: what is due when a shard
+// starts comes in a row, and a verdict may take kVerdictPatience. While a snapshot is written or
+// read, some copies of one segment more.
 class DurableShard {
  public:
   static constexpr absl::Duration kReopenMin = absl::Seconds(2);
@@ -237,6 +238,10 @@ class DurableShard {
   // A pull of this process's time says where its sender stands. True: it was for a restore.
   bool HearForRestore(const FrameHeader& pull);
   void PursueRestores(absl::Time now);
+  // Of who was asked for this segment, with what else it was asked for to restore.
+  absl::Duration RestorePatience(uint32_t segment, uint32_t worker) const;
+  // It has sent one: what it has still to send takes less than when all was asked for.
+  void HastenRestores(uint32_t worker, absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
                      std::optional<SnapshotAsks::Held> model);
 
@@ -270,6 +275,8 @@ class DurableShard {
 
   // Snapshots and the removal of log (durable_shard_tend.cc).
   bool StateIsDueAfter(const FrameHeader& merged) const;
+  uint64_t ModelBytes(uint32_t segment) const;  // of a model snapshot, at most
+  static absl::Duration TimeOnSlowLink(uint64_t bytes);
   absl::Status WriteState(uint32_t segment);
   absl::Status WriteModel(const SnapshotAsks::Held& held);
   std::optional<uint64_t> LogNeededFrom() const;  // nothing: all of it

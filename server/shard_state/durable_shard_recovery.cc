@@ -256,10 +256,31 @@ void DurableShard::PursueRestores(absl::Time now) {
       known.push_back({segment, choice->round, choice->worker});
     } else {
       EmitAsk(choice->worker, segment, choice->round);
+      restore.GiveUntil(now + RestorePatience(segment, choice->worker));
     }
   }
   for (const SnapshotAsks::Ask& each : known) {
     FinishRestore(each.segment, each.round, each.worker, std::nullopt);
+  }
+}
+
+// The member sends one after the other, and whoever is asked for the same meanwhile sends it as
+// well.
+absl::Duration DurableShard::RestorePatience(uint32_t segment, uint32_t worker) const {
+  // Each of the other shards may have asked it for one.
+  uint64_t bytes = (layout_.options().shard_count - 1) * ModelBytes(segment);
+  for (const auto& [each, restore] : restores_) {
+    if (restore.choice().has_value() && restore.choice()->worker == worker) {
+      bytes += ModelBytes(each);
+    }
+  }
+  return ReplicaRestore::kPatience + TimeOnSlowLink(bytes);
+}
+
+void DurableShard::HastenRestores(uint32_t worker, absl::Time now) {
+  for (auto& [segment, restore] : restores_) {
+    if (!restore.choice().has_value() || restore.choice()->worker != worker) continue;
+    restore.GiveAtMostUntil(now + RestorePatience(segment, worker));
   }
 }
 

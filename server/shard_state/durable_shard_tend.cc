@@ -54,12 +54,18 @@ void DurableShard::WantModel(uint32_t segment) {
              AskPatience(segment));
 }
 
+uint64_t DurableShard::ModelBytes(uint32_t segment) const {
+  return ElementCount(SegmentElements(layout_, segment)) * sizeof(float) * options_.model_arrays;
+}
+
+absl::Duration DurableShard::TimeOnSlowLink(uint64_t bytes) {
+  return absl::Seconds(2 * bytes / kSlowLinkBytesPerSecond);
+}
+
 absl::Duration DurableShard::AskPatience(uint32_t segment) const {
-  const uint64_t bytes =
-      ElementCount(SegmentElements(layout_, segment)) * sizeof(float) * options_.model_arrays;
   // Each of the shards may have asked it for one, and it sends them one after the other.
   const uint64_t shards = layout_.options().shard_count;
-  return kAskPatience + absl::Seconds(2 * shards * bytes / kSlowLinkBytesPerSecond);
+  return kAskPatience + TimeOnSlowLink(shards * ModelBytes(segment));
 }
 
 absl::Status DurableShard::WriteState(uint32_t segment) {

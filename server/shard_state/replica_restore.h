@@ -22,7 +22,7 @@ namespace longwave {
 // nor be led back. Who is dead is waited for until the coordinator says so. Pure.
 class ReplicaRestore {
  public:
-  // Of a member that was asked, before another one is.
+  // Of a member that was asked, before another one is, beside the time that sending takes.
   static constexpr absl::Duration kPatience = absl::Seconds(10);
   // Before a member that says nothing is asked where it stands, and again.
   static constexpr absl::Duration kHearEvery = absl::Seconds(2);
@@ -44,11 +44,15 @@ class ReplicaRestore {
   // Those of `awaited` to be asked now where they stand; each call returns an ask once.
   std::vector<uint32_t> Silent(const std::vector<uint32_t>& awaited, absl::Time now);
   // Whom to ask for its state now; each call returns an ask once. Another member of the round
-  // follows kPatience later, or at once after Refuse, and so on. `awaited`: members that take part,
-  // or while there are none (all have been lost and are joining again) all members.
+  // follows kPatience later (or GiveUntil), or at once after Refuse, and so on. `awaited`: members
+  // that take part, or while there are none (all have been lost and are joining again) all members.
   std::optional<Choice> Due(const std::vector<uint32_t>& awaited, absl::Time now);
   // Who was asked last; nothing: nobody yet.
   const std::optional<Choice>& choice() const { return choice_; }
+  // How long who was asked last may take, instead of kPatience; and how long at most, whatever it
+  // was given. There is a choice.
+  void GiveUntil(absl::Time until) { due_ = until; }
+  void GiveAtMostUntil(absl::Time until) { due_ = std::min(due_, until); }
   // What the member has sent is of no use.
   void Refuse() { due_ = absl::InfinitePast(); }
 

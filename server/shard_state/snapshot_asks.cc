@@ -126,7 +126,7 @@ void SnapshotAsks::Refuse(const Ask& what, uint32_t open_round) {
   const auto found = wanted_.find(what.segment);
   if (found == wanted_.end() || !found->second.asked.has_value()) return;
   const Ask& asked = *found->second.asked;
-  if (asked.worker != what.worker || asked.round != what.round) return;
+  if (asked.worker != what.worker || what.round < asked.round) return;
   PutOff(found->second, open_round);
 }
 

@@ -23,7 +23,8 @@ namespace longwave {
 //                for in the order in which they came to wait.
 //   asked        a member is asked for the state before the open round. It waits for its turn again
 //                when that member is gone, or has not answered within its patience; the next member
-//                is asked then. What the one before sends all the same is taken.
+//                is asked then. What the one before sends all the same is taken, and so
+//                is a later round than was asked for: who was asked too late has that one.
 //   unconfirmed  an answer is held until its verdict, for a while.
 //
 // What came and is of no use (it cannot be read, it differs, or there was no verdict on it) costs
@@ -67,7 +68,7 @@ class SnapshotAsks {
   bool IsOpen(uint32_t segment) const;
   // IsOpen is true.
   void Hold(Held held, absl::Time now);
-  // What the worker sent is of no use. Nothing, if that is not what was asked for: a copy, say.
+  // What the worker sent is of no use. Nothing, if it is of before what was asked for: a copy, say.
   void Refuse(const Ask& what, uint32_t open_round);
   // The snapshot that the verdict confirms, which is no longer held here. One that differs is
   // forgotten.

@@ -2,6 +2,7 @@
 #define LONGWAVE_TESTS_SIM_SIM_WORKER_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -187,7 +188,7 @@ class SimWorker final : public Process, public FrameTaker {
   absl::Time last_news_;
   absl::Time last_asked_;
   uint64_t follows_ = 0;
-  std::vector<SnapshotAsk> asks_;
+  std::deque<SnapshotAsk> asks_;
   absl::Time wakes_at_ = absl::InfiniteFuture();
   std::set<uint32_t> damaged_;  // segments
   bool pumping_ = false;

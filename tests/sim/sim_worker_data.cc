@@ -45,8 +45,7 @@ void SimWorker::Pump() {
       more = true;
     }
     while (const std::optional<SnapshotAsk> ask = ledger_->TakeAsk()) {
-      std::erase_if(asks_, [&](const SnapshotAsk& a) { return a.segment == ask->segment; });
-      asks_.push_back(*ask);
+      AddAsk(*ask, asks_);
     }
     ServeAsks();
   }
@@ -60,7 +59,8 @@ void SimWorker::ServeAsks() {
   std::erase_if(asks_, [&](const SnapshotAsk& ask) {
     if (anew_.contains(ask.segment)) return false;
     const uint32_t round = pipeline_->anchor_round(ask.segment);
-    if (round != ask.round) return round > ask.round;
+    if (round < ask.round) return false;
+    if (round > ask.round && !ask.or_later) return true;
     if (!ledger_->HasSnapshotRoom(ask.segment)) return false;
     const auto arrays = pipeline_->ExportSegment(ask.segment);
     if (!arrays.ok()) {

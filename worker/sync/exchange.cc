@@ -253,8 +253,7 @@ class ZmqExchange final : public Exchange {
       fetched_.push_back({.posts = posts_done_[SegmentOf(event)], .event = std::move(event)});
     }
     while (const std::optional<SnapshotAsk> ask = ledger_.TakeAsk()) {
-      std::erase_if(asks_, [&](const SnapshotAsk& old) { return old.segment == ask->segment; });
-      asks_.push_back(*ask);
+      AddAsk(*ask, asks_);
     }
     return !settled_.empty() || !fetched_.empty();
   }

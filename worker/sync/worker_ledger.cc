@@ -49,14 +49,23 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
   if (!fetches_.Take(header, payload, now)) pushes_.Take(header, payload, now);
 }
 
+void AddAsk(const SnapshotAsk& ask, std::deque<SnapshotAsk>& waiting) {
+  if (std::ranges::find(waiting, ask) != waiting.end()) return;
+  std::erase_if(waiting, [&](const SnapshotAsk& old) { return old.segment == ask.segment; });
+  waiting.push_back(ask);
+}
+
 void WorkerLedger::TakeAskFrame(const FrameHeader& header) {
   if (header.round == 0) {
     ForgetPosition(header.segment);
     positions_.push_back({.segment = header.segment, .epoch = header.epoch});
     return;
   }
-  std::erase_if(asks_, [&](const SnapshotAsk& ask) { return ask.segment == header.segment; });
-  asks_.push_back({.segment = header.segment, .round = header.round});
+  // The round is open at a shard that wants something to keep. At one that restores the segment it
+  // is not: nothing else leads there.
+  AddAsk(
+      {.segment = header.segment, .round = header.round, .or_later = header.weight >= header.round},
+      asks_);
 }
 
 void WorkerLedger::NoteOpenRound(const FrameHeader& header) {

@@ -18,12 +18,18 @@
 
 namespace longwave {
 
-// A shard wants the segment's parameters as they are with all rounds before `round`, and no more.
+// A shard wants the segment's parameters as they are with all rounds before `round`, and no more;
+// or_later: or before a later round, which is as good as this one.
 struct SnapshotAsk {
   uint32_t segment = 0;
   uint32_t round = 0;
+  bool or_later = false;
   bool operator==(const SnapshotAsk&) const = default;
 };
+
+// To those that wait, in the order in which they came: a segment's latest takes the place of the
+// one before, but one that is repeated keeps its own.
+void AddAsk(const SnapshotAsk& ask, std::deque<SnapshotAsk>& waiting);
 
 // A worker's decisions on the data plane, pure: contributions (PushLedger), catching up
 // (FetchLedger), snapshots for the shards (SnapshotQueue), and the connections that they share. No

@@ -361,25 +361,28 @@ absl::Status CatchUp::Attend() {
     LONGWAVE_RETURN_IF_ERROR(parts_.exchange->SetEndpoints(*endpoints));
   }
   while (const std::optional<SnapshotAsk> ask = parts_.exchange->NextAsk()) {
-    asks_[ask->segment] = ask->round;
+    AddAsk(*ask, asks_);
   }
   for (auto ask = asks_.begin(); ask != asks_.end();) {
-    const auto [segment, round] = *ask;
-    const uint32_t here =
-        segment < SegmentCount() ? parts_.pipeline->anchor_round(segment) : kRoundNever;
+    const auto [segment, round, or_later] = *ask;
+    const bool exists = segment < SegmentCount();
+    const uint32_t here = exists ? parts_.pipeline->anchor_round(segment) : 0;
+    // Too late: the shard asks somebody else.
+    if (!exists || (here > round && !or_later)) {
+      ask = asks_.erase(ask);
+      continue;
+    }
     // One that is ahead of this replica waits for it; and each for its turn on the link.
-    const bool has_room = here != round || parts_.exchange->HasSnapshotRoom(segment);
-    if (here < round || anew_.contains(segment) || !has_room) {
+    if (here < round || anew_.contains(segment) || !parts_.exchange->HasSnapshotRoom(segment)) {
       ++ask;
       continue;
     }
-    ask = asks_.erase(ask);
-    if (here != round) continue;  // too late: the shard asks somebody else
+    asks_.erase(ask);
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::vector<float>> arrays,
                               parts_.pipeline->ExportSegment(segment));
     const std::vector<std::span<const float>> views(arrays.begin(), arrays.end());
     ++snapshots_sent_;
-    return parts_.exchange->PostSnapshot(segment, round, EncodeSnapshotPayload(views));
+    return parts_.exchange->PostSnapshot(segment, here, EncodeSnapshotPayload(views));
   }
   return absl::OkStatus();
 }

@@ -2,8 +2,8 @@
 #define LONGWAVE_WORKER_TRAINER_CATCH_UP_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <map>
 #include <set>
 #include <span>
 #include <vector>
@@ -87,7 +87,7 @@ class CatchUp {
   absl::Status RepairIfTold(uint32_t next);
 
   // From time to time, on the trainer's thread: shards that have moved, and snapshots that they ask
-  // for (one a call, and none while the one before waits to be sent).
+  // for (one a call, in the order of the asks, and none while the one before waits to be sent).
   absl::Status Attend();
 
   // Since it was made.
@@ -131,7 +131,7 @@ class CatchUp {
   bool refused_repair_ = false;            // was said
   uint64_t repairs_ = 0;
   uint64_t snapshots_sent_ = 0;
-  std::map<uint32_t, uint32_t> asks_;  // of shards for snapshots: round by segment
+  std::deque<SnapshotAsk> asks_;  // of shards for snapshots, as they came
 
   // Of one Join, for the log.
   struct Taken {

@@ -112,6 +112,24 @@ TEST_F(Fetch, WhoeverIsAskedLaterIsAskedForTheRoundThatIsOpenThen) {
   EXPECT_EQ(asks[0].header.round, 6u);
 }
 
+// Rounds may be shorter than an ask's way. Its frame says that a later round will do.
+TEST_F(Fetch, OfWhoeverWasAskedTooLateItTakesALaterRound) {
+  Start(4);
+  Close(0);
+  const auto asks = AllOf<AskSnapshot>(Close(1));
+  ASSERT_THAT(asks, SizeIs(1));
+  const FrameHeader& ask = asks[0].header;
+  EXPECT_EQ(ask.round, 2u);
+  EXPECT_EQ(ask.weight, 2u);
+  for (uint32_t round = 2; round < 4; ++round) Close(round);
+  disk_.Do({TestSnapshot(asks[0].worker, 4, ask.segment)});
+  disk_.Do({VerdictsArrived{{{ask.segment, 4, true}}}});
+  disk_.Do({});
+  const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, ask.segment);
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(kept->key.round, 4u);
+}
+
 TEST_F(Fetch, AStartThatFindsNoRecentSnapshotAsksForOne) {
   Start(4);
   Close(0);

@@ -186,6 +186,16 @@ TEST_F(SnapshotAsksTest, PutsOffWhatCannotBeReadIfItIsWhatWasAskedFor) {
   EXPECT_THAT(NextRound({0}), SizeIs(1));
 }
 
+// Who was asked too late sends what it has. Where that is of no use, nothing else will come.
+TEST_F(SnapshotAsksTest, PutsOffWhatCannotBeReadOfALaterRoundThanItAskedFor) {
+  Want(0);
+  Due();
+  round_ = 12;
+  asks_.Refuse({.segment = 0, .round = 12, .worker = 0}, round_);
+  EXPECT_FALSE(asks_.IsOpen(0));
+  EXPECT_THAT(NextRound({0}), ElementsAre("0 before 13 of 1"));
+}
+
 // With few rounds and many segments more are wanted than can be asked for.
 TEST_F(SnapshotAsksTest, EachHasItsTurnWhereMoreAreWantedThanComeThrough) {
   std::vector<int> asked(6);

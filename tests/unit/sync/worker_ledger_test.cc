@@ -64,6 +64,23 @@ TEST_F(WorkerLedgerTest, TellsTheLatestAskOfEachSegment) {
   EXPECT_FALSE(ledger_.has_ask());
 }
 
+TEST_F(WorkerLedgerTest, AnAskThatIsRepeatedKeepsItsPlace) {
+  for (const uint32_t segment : {1u, 0u, 1u}) Take(FrameKind::kAsk, 4, segment);
+  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 1, .round = 4}));
+  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 0, .round = 4}));
+  EXPECT_FALSE(ledger_.has_ask());
+}
+
+// A shard that has the round open wants something to keep; one that restores has not.
+TEST_F(WorkerLedgerTest, ALaterRoundWillDoWhereTheShardHasOpenedTheOneThatItAsksFor) {
+  for (const uint32_t open : {0u, 3u, 4u, 5u}) {
+    const FrameHeader ask{
+        .kind = FrameKind::kAsk, .run = kRun, .round = 4, .segment = 1, .weight = open};
+    ledger_.Take(0, ask, Buffer(), now_);
+    EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 1, .round = 4, .or_later = open >= 4}));
+  }
+}
+
 // By a pull of the round that is next, of whatever segment, and once for each ask.
 TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
   Post(4, 0);

@@ -134,6 +134,41 @@ TEST_F(CatchUpTest, GivesSnapshotsOfTheRoundThatItIsAt) {
   EXPECT_EQ(Given(1), *peer_->pipeline->ExportSegment(2));
 }
 
+// Whoever served the lowest segment first would, where others were asked for the same, send what
+// they send.
+TEST_F(CatchUpTest, GivesSnapshotsInTheOrderInWhichTheyWereAskedFor) {
+  CloseRounds(2);
+  CatchUp catch_up(Parts());
+  ASSERT_EQ(*catch_up.Join(), 2u);
+  shards_->asks = {{2, 2}, {0, 2}, {1, 2}};
+  ASSERT_TRUE(catch_up.Attend().ok());
+  shards_->asks = {{0, 2}};  // again
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
+  std::vector<uint32_t> segments;
+  for (const auto& [ask, payload] : shards_->given) segments.push_back(ask.segment);
+  EXPECT_THAT(segments, ElementsAre(2, 0, 1));
+}
+
+TEST_F(CatchUpTest, GivesWhatItHasWhereALaterRoundWillDo) {
+  CloseRounds(2);
+  CatchUp catch_up(Parts());
+  ASSERT_EQ(*catch_up.Join(), 2u);
+  shards_->asks = {{0, 1, /*or_later=*/true}, {2, 3, /*or_later=*/true}};
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
+  ASSERT_EQ(shards_->given.size(), 1u);
+  EXPECT_EQ(shards_->given[0].first, (SnapshotAsk{0, 2}));
+  EXPECT_EQ(Given(0), *peer_->pipeline->ExportSegment(0));
+}
+
+TEST_F(CatchUpTest, AnswersNoAskForASegmentThatIsNotThere) {
+  CloseRounds(1);
+  CatchUp catch_up(Parts());
+  ASSERT_EQ(*catch_up.Join(), 1u);
+  shards_->asks = {{static_cast<uint32_t>(layout_.segments().size()), 1, /*or_later=*/true}};
+  ASSERT_TRUE(catch_up.Attend().ok());
+  EXPECT_TRUE(shards_->given.empty());
+}
+
 // What waits to be sent is memory, and older with every round.
 TEST_F(CatchUpTest, MakesNoSnapshotWhileAnotherWaitsToBeSent) {
   CloseRounds(2);
