@@ -238,8 +238,9 @@ class DurableShard {
   // A pull of this process's time says where its sender stands. True: it was for a restore.
   bool HearForRestore(const FrameHeader& pull);
   void PursueRestores(absl::Time now);
-  // Of who was asked for this segment, with what else it was asked for to restore.
-  absl::Duration RestorePatience(uint32_t segment, uint32_t worker) const;
+  uint64_t AwaitedBytes(uint32_t worker) const;  // of all snapshots that restores wait for from it
+  // Of who was asked for this segment, of whom that many bytes are awaited.
+  absl::Duration RestorePatience(uint32_t segment, uint64_t awaited_bytes) const;
   // It has sent one: what it has still to send takes less than when all was asked for.
   void HastenRestores(uint32_t worker, absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,

@@ -59,13 +59,9 @@ absl::Status DurableShard::OpenAll() {
 }
 
 uint64_t DurableShard::SnapshotBytes() const {
-  uint64_t elements = 0;
-  for (uint32_t i = 0; i < segment_count_; ++i) {
-    for (const Tile& tile : layout_.tiles(layout_.segments()[first_segment_ + i])) {
-      elements += uint64_t{tile.rows_valid} * tile.cols_valid;
-    }
-  }
-  return elements * sizeof(float) * options_.model_arrays;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < segment_count_; ++i) bytes += ModelBytes(first_segment_ + i);
+  return bytes;
 }
 
 absl::StatusOr<bool> DurableShard::Recover() {
@@ -256,7 +252,7 @@ void DurableShard::PursueRestores(absl::Time now) {
       known.push_back({segment, choice->round, choice->worker});
     } else {
       EmitAsk(choice->worker, segment, choice->round);
-      restore.GiveUntil(now + RestorePatience(segment, choice->worker));
+      restore.GiveUntil(now + RestorePatience(segment, AwaitedBytes(choice->worker)));
     }
   }
   for (const SnapshotAsks::Ask& each : known) {
@@ -264,23 +260,29 @@ void DurableShard::PursueRestores(absl::Time now) {
   }
 }
 
-// The member sends one after the other, and whoever is asked for the same meanwhile sends it as
-// well.
-absl::Duration DurableShard::RestorePatience(uint32_t segment, uint32_t worker) const {
-  // Each of the other shards may have asked it for one.
-  uint64_t bytes = (layout_.options().shard_count - 1) * ModelBytes(segment);
-  for (const auto& [each, restore] : restores_) {
+uint64_t DurableShard::AwaitedBytes(uint32_t worker) const {
+  uint64_t bytes = 0;
+  for (const auto& [segment, restore] : restores_) {
     if (restore.choice().has_value() && restore.choice()->worker == worker) {
-      bytes += ModelBytes(each);
+      bytes += ModelBytes(segment);
     }
   }
-  return ReplicaRestore::kPatience + TimeOnSlowLink(bytes);
+  return bytes;
+}
+
+// The member sends one after the other, and whoever is asked for the same meanwhile sends it as
+// well.
+absl::Duration DurableShard::RestorePatience(uint32_t segment, uint64_t awaited_bytes) const {
+  // Each of the other shards may have asked it for one.
+  const uint64_t others = layout_.options().shard_count - 1;
+  return ReplicaRestore::kPatience + TimeOnSlowLink(others * ModelBytes(segment) + awaited_bytes);
 }
 
 void DurableShard::HastenRestores(uint32_t worker, absl::Time now) {
+  const uint64_t awaited_bytes = AwaitedBytes(worker);
   for (auto& [segment, restore] : restores_) {
     if (!restore.choice().has_value() || restore.choice()->worker != worker) continue;
-    restore.GiveAtMostUntil(now + RestorePatience(segment, worker));
+    restore.GiveAtMostUntil(now + RestorePatience(segment, awaited_bytes));
   }
 }
 

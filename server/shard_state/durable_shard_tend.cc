@@ -55,7 +55,11 @@ void DurableShard::WantModel(uint32_t segment) {
 }
 
 uint64_t DurableShard::ModelBytes(uint32_t segment) const {
-  return ElementCount(SegmentElements(layout_, segment)) * sizeof(float) * options_.model_arrays;
+  uint64_t elements = 0;
+  for (const Tile& tile : layout_.tiles(layout_.segments()[segment])) {
+    elements += uint64_t{tile.rows_valid} * tile.cols_valid;
+  }
+  return elements * sizeof(float) * options_.model_arrays;
 }
 
 absl::Duration DurableShard::TimeOnSlowLink(uint64_t bytes) {
