@@ -94,6 +94,9 @@ Rows SyncRows() {
                  "process began."),
       CounterRow("longwave_worker_snapshots_sent_total",
                  "Snapshots of segments that shards have asked it for, since this process began."),
+      CounterRow("longwave_worker_connections_renewed_total",
+                 "Connections to shards that it has made anew because they had no answer, since "
+                 "this process began."),
       CounterRow("longwave_worker_checkpoints_total",
                  "Checkpoints that it has written, since this process began."),
       CounterRow("longwave_worker_checkpoint_failures_total",

@@ -90,6 +90,10 @@ std::string_view Name(Probe probe) {
       return "process frozen";
     case Probe::kLogDropped:
       return "log dropped";
+    case Probe::kConnectionDied:
+      return "connection died without being seen";
+    case Probe::kConnectionRenewed:
+      return "dead connection made anew";
     case Probe::kCount:
       break;
   }

@@ -53,6 +53,8 @@ enum class Probe : uint8_t {
   kClockJumped,
   kProcessFrozen,
   kLogDropped,
+  kConnectionDied,
+  kConnectionRenewed,
   kCount,
 };
 inline constexpr size_t kProbeCount = static_cast<size_t>(Probe::kCount);

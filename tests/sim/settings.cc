@@ -99,6 +99,7 @@ FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& wor
   FaultMix mix;
   for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i) {
     const auto kind = static_cast<FaultKind>(i);
+    if (kind == FaultKind::kDeadLink) continue;  // see DrawDeadLinks
     const bool drawn = Chance(rng, 0.35);
     const bool may_be = options.only.empty() || std::ranges::count(options.only, kind) > 0;
     if (may_be && (drawn || options.only.size() == 1)) mix.kinds.push_back(kind);
@@ -184,19 +185,37 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
     case FaultKind::kWeather:
       DrawWeather(rng, fault);
       break;
+    case FaultKind::kDeadLink:
     case FaultKind::kCount:
       LONGWAVE_CHECK(false);
   }
   return fault;
 }
 
+// Of a stream of its own, so that seeds from before it was drawn have the world that they had, or
+// that one with dead links.
+void DrawDeadLinks(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
+  Rng rng(options.seed, 5);
+  const bool drawn = options.only.empty() ? Chance(rng, 0.25)
+                                          : std::ranges::count(options.only, FaultKind::kDeadLink);
+  // Such damage comes alone.
+  if (!drawn || std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) return;
+  for (uint64_t i = 1 + rng.Below(6); i > 0; --i) {
+    world.faults.push_back({.at = Between(rng, absl::ZeroDuration(), mix.window),
+                            .kind = FaultKind::kDeadLink,
+                            .target = DrawWorkerNode(rng, world),
+                            .other = DrawShardNode(rng, world),
+                            .amount = Chance(rng, 0.5) ? 1.0 : 0.0,
+                            .weather = {}});
+  }
+}
+
 void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   const FaultMix mix = DrawMix(options, rng, world);
-  for (uint32_t i = 0; i < mix.count; ++i) {
-    world.faults.push_back(DrawFault(rng, world, mix));
-    world.calm_after =
-        std::max(world.calm_after, world.faults.back().at + world.faults.back().duration);
-  }
+  for (uint32_t i = 0; i < mix.count; ++i) world.faults.push_back(DrawFault(rng, world, mix));
+  DrawDeadLinks(options, mix, world);
+  for (const Fault& fault : world.faults)
+    world.calm_after = std::max(world.calm_after, fault.at + fault.duration);
   std::stable_sort(world.faults.begin(), world.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
 }
@@ -247,6 +266,8 @@ std::string_view Name(FaultKind kind) {
       return "damage";
     case FaultKind::kWeather:
       return "weather";
+    case FaultKind::kDeadLink:
+      return "dead link";
     case FaultKind::kCount:
       break;
   }
@@ -379,7 +400,8 @@ std::string WorldSettings::Describe() const {
     } else {
       absl::StrAppend(&text, ", ", NodeName(fault.target));
     }
-    if (fault.kind == FaultKind::kCutLink) absl::StrAppend(&text, " to ", NodeName(fault.other));
+    if (fault.kind == FaultKind::kCutLink || fault.kind == FaultKind::kDeadLink)
+      absl::StrAppend(&text, " to ", NodeName(fault.other));
     if (fault.amount > 0) absl::StrAppend(&text, ", ", fault.amount);
   }
   return text;

@@ -35,6 +35,7 @@ enum class FaultKind : uint8_t {
   kFailedAppend,  // likewise, once
   kDamage,        // a number in a worker's replica changes
   kWeather,       // messages are lost, doubled and overtaken
+  kDeadLink,      // a worker's connection to a shard dies unseen; one way if `amount` is not 0
   kCount,
 };
 std::string_view Name(FaultKind kind);

@@ -18,17 +18,19 @@
 
 namespace longwave::sim {
 
-// Whoever sent a frame: a process, which may be gone when the answer comes.
+// Whoever sent a frame: a process, which may be gone when the answer comes, and the number of its
+// connection, likewise.
 struct Peer {
   Process* process = nullptr;
   uint64_t generation = 0;
+  uint64_t connection = 0;
 };
 
 // Takes frames from shards: a worker.
 class FrameTaker {
  public:
   virtual ~FrameTaker() = default;
-  virtual void TakeFrame(uint32_t shard, const WireFrame& frame) = 0;
+  virtual void TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) = 0;
 };
 
 // The real DurableShard on simulated time, network and disk, driven as the server's data plane and

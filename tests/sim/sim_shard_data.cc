@@ -216,12 +216,12 @@ void SimShard::SendTo(const Asker& to, const FrameHeader& header, const Buffer& 
   Process* const process = to.peer.process;
   env_.network->Send(node(), *process, frame.bytes(), Network::Kind::kDatagram,
                      [this, process, generation = to.peer.generation, own = generation(),
-                      taker = to.taker, frame] {
+                      connection = to.peer.connection, taker = to.taker, frame] {
                        // A connection ends with either of its processes; what the shard's last one
                        // had sent may come until the next one is there.
                        const bool is_open =
                            process->generation() == generation && this->generation() <= own + 1;
-                       if (is_open) taker->TakeFrame(index_, frame);
+                       if (is_open) taker->TakeFrame(index_, connection, frame);
                      });
 }
 

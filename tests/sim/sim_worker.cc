@@ -74,6 +74,7 @@ void SimWorker::OnCrash() {
   membership_ = {};
   addresses_.clear();
   ports_.clear();
+  connections_.clear();
   unanswered_.clear();
   ready_round_ = kRoundNever;
   final_.reset();
@@ -109,6 +110,13 @@ void SimWorker::Damage(uint64_t element) {
   damaged_.insert(static_cast<uint32_t>(at / kSegmentElements));
   env_.probes->Hit(Probe::kReplicaDamaged);
   env_.trace->Tell([&] { return absl::StrCat("the replica of ", name(), " is damaged"); });
+}
+
+void SimWorker::KillConnection(uint32_t shard, bool one_way) {
+  if (!up() || shard >= connections_.size()) return;
+  connections_[shard].is_heard = false;
+  connections_[shard].hears = one_way && connections_[shard].hears;
+  env_.probes->Hit(Probe::kConnectionDied);
 }
 
 std::optional<uint32_t> SimWorker::rounds_of(uint32_t segment) const {
@@ -253,10 +261,17 @@ void SimWorker::ConnectShards() {
   std::vector<uint64_t> ports(shards_.size());
   for (const ShardAddress& address : addresses_)
     ports[address.shard] = PortOf(address.data_endpoint);
+  connections_.resize(ports.size());
   for (uint32_t s = 0; s < ports.size() && ledger_ != nullptr; ++s) {
-    if (ports[s] != ports_[s]) ledger_->Reconnected(s, now());
+    if (ports[s] == ports_[s]) continue;
+    Reconnect(s);
+    ledger_->Reconnected(s, now());
   }
   ports_ = std::move(ports);
+}
+
+void SimWorker::Reconnect(uint32_t shard) {
+  connections_[shard] = {.number = connections_[shard].number + 1};
 }
 
 }  // namespace longwave::sim

@@ -40,12 +40,15 @@ class SimWorker final : public Process, public FrameTaker {
   SimWorker(const Environment& env, const KernelOps* ops, SimCoordinator* coordinator,
             std::vector<SimShard*> shards, uint32_t place);
 
-  void TakeFrame(uint32_t shard, const WireFrame& frame) override;
+  void TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) override;
 
   // Faults.
   void Slow(double factor, absl::Time until);
   void LoseFolder();
   void Damage(uint64_t element);
+  // Its connection to the shard dies without being seen: what is sent on it vanishes, from the
+  // shard, too, unless one_way, until it is made anew.
+  void KillConnection(uint32_t shard, bool one_way);
 
   std::string Describe() const;
 
@@ -129,6 +132,8 @@ class SimWorker final : public Process, public FrameTaker {
 
   // Data.
   void Pump();
+  void Reconnect(uint32_t shard);
+  void RenewLost();
   void SendDue();
   void ServeAsks();
   void WakeWhenDue();
@@ -165,6 +170,12 @@ class SimWorker final : public Process, public FrameTaker {
   Membership membership_;
   std::vector<ShardAddress> addresses_;
   std::vector<uint64_t> ports_;  // by shard
+  struct Connection {
+    uint64_t number = 0;
+    bool is_heard = true;  // by the shard
+    bool hears = true;
+  };
+  std::vector<Connection> connections_;  // by shard
   std::vector<RoundReport> unanswered_;
   uint32_t ready_round_ = kRoundNever;
   std::optional<FinalReport> final_;

@@ -8,8 +8,10 @@
 
 namespace longwave::sim {
 
-void SimWorker::TakeFrame(uint32_t shard, const WireFrame& frame) {
+void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) {
   if (ledger_ == nullptr || stopped_) return;
+  if (connection != connections_[shard].number || !connections_[shard].hears)
+    return env_.probes->Hit(Probe::kFrameLost);
   const FrameHeader header = Open(frame, env_.checker);
   env_.trace->Add(static_cast<uint64_t>(Mark::kFrameToWorker),
                   {node(), static_cast<uint64_t>(header.kind), header.round, header.segment,
@@ -75,7 +77,21 @@ void SimWorker::ServeAsks() {
   });
 }
 
+void SimWorker::RenewLost() {
+  if (env_.settings->canary == Canary::kStaleConnection) return;
+  while (const std::optional<Connections::Lost> lost = ledger_->TakeLost(now())) {
+    env_.trace->Tell([&] {
+      return absl::StrCat(name(), " connects to shard ", lost->connection,
+                          " anew: it has not answered for ",
+                          absl::FormatDuration(lost->unanswered));
+    });
+    if (!connections_[lost->connection].is_heard) env_.probes->Hit(Probe::kConnectionRenewed);
+    Reconnect(lost->connection);
+  }
+}
+
 void SimWorker::SendDue() {
+  RenewLost();
   while (const std::optional<OutgoingFrame> frame = ledger_->Due(now())) {
     ledger_->Sent(*frame, now());
     SendFrame(*frame);
@@ -103,11 +119,12 @@ void SimWorker::SendFrame(const OutgoingFrame& outgoing) {
   }
   const WireFrame frame = Seal(header, outgoing.payload);
   SimShard* const shard = shards_[outgoing.connection];
+  const Connection& connection = connections_[outgoing.connection];
+  if (!connection.is_heard) return env_.probes->Hit(Probe::kFrameLost);
   env_.network->Send(
       node(), *shard, frame.bytes(), Network::Kind::kDatagram,
-      [this, shard, frame, from = Peer{this, generation()}, port = ports_[outgoing.connection]] {
-        shard->TakeFrame(frame, from, this, port);
-      });
+      [this, shard, frame, from = Peer{this, generation(), connection.number},
+       port = ports_[outgoing.connection]] { shard->TakeFrame(frame, from, this, port); });
 }
 
 }  // namespace longwave::sim

@@ -205,6 +205,8 @@ class World {
         network_.set_weather(fault.weather);
         scheduler_.At(until, [this] { network_.set_weather({}); });
         return;
+      case FaultKind::kDeadLink:
+        return worker->KillConnection(fault.other - 1, fault.amount > 0);
       case FaultKind::kCount:
         break;
     }

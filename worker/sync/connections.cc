@@ -1,6 +1,7 @@
 #include "worker/sync/connections.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace longwave {
 
@@ -16,7 +17,8 @@ Connections::Connections(const LedgerOptions& options)
 }
 
 absl::Time Connections::GreetingAt(const State& state) const {
-  if (!state.welcome) return state.greeted + hello_every_;
+  if (!state.welcome || state.unanswered_since != absl::InfiniteFuture())
+    return state.greeted + hello_every_;
   if (state.outstanding == 0) return std::max(state.greeted, state.heard) + idle_hello_every_;
   return std::max(state.greeted, state.expecting_since) + hello_every_;
 }
@@ -32,22 +34,28 @@ void Connections::Relieve(uint32_t connection) {
   if (--states_[connection].outstanding == 0) Schedule(connection);
 }
 
-bool Connections::Take(uint32_t connection, const FrameHeader& header, absl::Time now) {
+Connections::News Connections::Take(uint32_t connection, const FrameHeader& header,
+                                    absl::Time now) {
   State& state = states_[connection];
   state.heard = now;
+  const bool was_awaited = state.unanswered_since != absl::InfiniteFuture();
+  if (header.kind == FrameKind::kAnswer && was_awaited) {
+    state.unanswered_since = absl::InfiniteFuture();
+    Schedule(connection);
+  }
   // It does not know this worker's limit yet: a new process at the other end.
   if (header.kind == FrameKind::kAsk && header.segment == kNoSegment) {
     state.greeted = absl::InfinitePast();
     state.welcome = false;
     Schedule(connection);
-    return false;
+    return News::kNone;
   }
   if (header.kind != FrameKind::kAnswer || header.segment != kNoSegment) {
     state.spoke |= state.incarnation == 0;
-    return false;
+    return News::kNone;
   }
   // Refused: the shard does not know this worker yet. It will be told by the coordinator.
-  if (header.outcome != Outcome::kAccepted) return false;
+  if (header.outcome != Outcome::kAccepted) return News::kNone;
   // What it had answered before may have been another one's word: the answer to a hello was lost.
   const bool another =
       header.weight != state.incarnation && (state.incarnation != 0 || state.spoke);
@@ -55,17 +63,42 @@ bool Connections::Take(uint32_t connection, const FrameHeader& header, absl::Tim
   state.spoke = false;
   state.welcome = true;
   Schedule(connection);
-  return another;
+  state.silent_connections = 0;
+  const bool renewed = std::exchange(state.renewed, false);
+  return another ? News::kAnother : renewed ? News::kResumed : News::kNone;
+}
+
+std::optional<Connections::Lost> Connections::TakeLost(
+    absl::Time now, absl::FunctionRef<absl::Duration(uint32_t connection)> on_the_way) {
+  for (uint32_t c = 0; c < states_.size(); ++c) {
+    State& state = states_[c];
+    const int doublings = std::clamp(state.silent_connections - 1, 0, kPatienceDoublings);
+    const absl::Time until = std::max(state.unanswered_since, state.renewed_at) +
+                             (1 << doublings) * kUnansweredHellos * hello_every_;
+    if (until > now || until + on_the_way(c) > now) continue;
+    const Lost lost{.connection = c,
+                    .unanswered = now - state.unanswered_since,
+                    .is_first = !std::exchange(state.renewed, true)};
+    if (state.greeted != absl::InfinitePast()) ++state.silent_connections;
+    state.renewed_at = now;
+    state.greeted = absl::InfinitePast();
+    state.held_until = absl::InfinitePast();
+    Schedule(c);
+    return lost;
+  }
+  return std::nullopt;
+}
+
+void Connections::Hold(uint32_t connection, absl::Time then) {
+  State& state = states_[connection];
+  state.held_until = then;
+  state.unanswered_since = std::min(state.unanswered_since, then);
 }
 
 void Connections::Reconnected(uint32_t connection, absl::Time now) {
   State& state = states_[connection];
-  state.heard = now;
-  state.greeted = absl::InfinitePast();
-  state.held_until = absl::InfinitePast();
-  state.incarnation = 0;
-  state.spoke = false;
-  state.welcome = false;
+  state = {
+      .heard = now, .expecting_since = state.expecting_since, .outstanding = state.outstanding};
   Schedule(connection);
 }
 
@@ -90,7 +123,9 @@ std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
 }
 
 void Connections::Sent(uint32_t connection, absl::Time now) {
-  states_[connection].greeted = now;
+  State& state = states_[connection];
+  state.greeted = now;
+  state.unanswered_since = std::min(state.unanswered_since, now);
   Schedule(connection);
 }
 

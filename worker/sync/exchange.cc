@@ -9,12 +9,14 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/base/token_bucket.h"
 #include "common/link/link.h"
 #include "common/link/waiter.h"
+#include "common/log/log.h"
 #include "worker/sync/exchange_parts.h"
 
 namespace longwave {
@@ -24,6 +26,10 @@ namespace {
 constexpr size_t kFetchedMax = 16;
 // How long a connection rests whose queue is full.
 constexpr absl::Duration kQueuePause = absl::Milliseconds(50);
+
+std::string Seconds(absl::Duration time) {
+  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(time));
+}
 
 uint32_t SegmentOf(const FetchEvent& event) {
   return std::visit([](const auto& each) { return each.segment; }, event);
@@ -60,6 +66,7 @@ class ZmqExchange final : public Exchange {
         posts_(layout.segments().size()),
         waiting_snapshots_(dealers.size()),
         dealers_(std::move(dealers)),
+        lost_at_(dealers_.size()),
         ledger_(LedgerOptionsFor(options, layout)),
         posts_done_(layout.segments().size()),
         upload_(BucketFor(options.max_upload_mbit)),
@@ -217,6 +224,11 @@ class ZmqExchange final : public Exchange {
     return counts_;
   }
 
+  uint64_t renewals() const override {
+    const std::lock_guard lock(mutex_);
+    return renewals_;
+  }
+
  private:
   absl::Status CheckSegment(absl::string_view what, uint32_t segment) const {
     if (segment < open_.size()) return absl::OkStatus();
@@ -269,6 +281,7 @@ class ZmqExchange final : public Exchange {
       if (closing_) return absl::OkStatus();
     }
     for (Command& command : commands) LONGWAVE_RETURN_IF_ERROR(Do(std::move(command)));
+    LONGWAVE_RETURN_IF_ERROR(RenewLost());
     LONGWAVE_RETURN_IF_ERROR(SendDue());
     const absl::Time now = MonotonicNow();
     const absl::Duration wait = std::max(ledger_.DueAt() - now, upload_.WaitAt(now));
@@ -280,6 +293,7 @@ class ZmqExchange final : public Exchange {
         LONGWAVE_ASSIGN_OR_RETURN(const std::optional<Frame> frame,
                                   dealers_[c]->Receive(absl::ZeroDuration()));
         if (!frame.has_value()) break;
+        NoteFound(c);
         ledger_.Take(c, frame->header, frame->payload, MonotonicNow());
       }
     }
@@ -301,12 +315,43 @@ class ZmqExchange final : public Exchange {
     }
     auto& connections = std::get<NewConnections>(command);
     for (uint32_t c = 0; c < connections.dealers.size(); ++c) {
-      std::unique_ptr<Dealer>& dealer = dealers_[connections.first + c];
-      Add(dealer->counts(), &retired_);
-      dealer = std::move(connections.dealers[c]);
+      Replace(connections.first + c, std::move(connections.dealers[c]));
       ledger_.Reconnected(connections.first + c, now);
     }
     return absl::OkStatus();
+  }
+
+  void Replace(uint32_t connection, std::unique_ptr<Dealer> by) {
+    Add(dealers_[connection]->counts(), &retired_);
+    dealers_[connection] = std::move(by);
+  }
+
+  // Makes the connections anew that the ledger counts as lost.
+  absl::Status RenewLost() {
+    const absl::Time now = MonotonicNow();
+    while (const std::optional<Connections::Lost> lost = ledger_.TakeLost(now)) {
+      const uint32_t shard = lost->connection / connections_;
+      Dealers fresh;
+      {
+        const std::lock_guard lock(mutex_);
+        LONGWAVE_RETURN_IF_ERROR(ConnectShard(endpoints_[shard], 1, keys_, &fresh));
+        ++renewals_;
+      }
+      Replace(lost->connection, std::move(fresh.front()));
+      if (!lost->is_first) continue;
+      lost_at_[lost->connection] = now - lost->unanswered;
+      Log(LogLevel::kWarning,
+          absl::StrCat("shard ", shard, " has not answered for ", Seconds(lost->unanswered),
+                       ": its connection is made anew, until it answers"));
+    }
+    return absl::OkStatus();
+  }
+
+  void NoteFound(uint32_t connection) {
+    const std::optional<absl::Time> lost_at = std::exchange(lost_at_[connection], std::nullopt);
+    if (!lost_at.has_value()) return;
+    Log(LogLevel::kInfo, absl::StrCat("shard ", connection / connections_, " answers again, after ",
+                                      Seconds(MonotonicNow() - *lost_at)));
   }
 
   absl::Status SendDue() {
@@ -350,10 +395,12 @@ class ZmqExchange final : public Exchange {
   absl::Status failure_;
   uint32_t newest_open_round_ = 0;
   ByteCounts counts_;
+  uint64_t renewals_ = 0;
 
   // The thread's own.
-  Dealers dealers_;     // shard by shard
-  ByteCounts retired_;  // of connections that were replaced
+  Dealers dealers_;                                 // shard by shard
+  ByteCounts retired_;                              // of connections that were replaced
+  std::vector<std::optional<absl::Time>> lost_at_;  // by connection, until it has an answer
   WorkerLedger ledger_;
   std::vector<uint64_t> posts_done_;  // by segment, likewise: that the ledger knows of
   TokenBucket upload_;

@@ -35,8 +35,9 @@ struct ExchangeOptions {
 // Carries contributions to the shards and merged updates back while the caller computes: what is
 // posted is sent, paced, repeated and received by whoever implements it. Bounded: of a segment one
 // contribution is open at a time, and each is settled once. What a replica has missed is fetched on
-// the same connections. One caller at a time. An implementation without shards that keep anything
-// leaves out all that has to do with catching up.
+// the same connections. A connection that has no answer for long is made anew
+// (Connections::TakeLost), which is logged once until it has one. One caller at a time. An
+// implementation without shards that keep anything leaves out all that has to do with catching up.
 class Exchange {
  public:
   // The one over ZeroMQ, with a thread of its own. InvalidArgument: the endpoints.
@@ -79,6 +80,8 @@ class Exchange {
 
   // Since the start, over all shards, at the sockets; what Next has returned is in it.
   virtual ByteCounts counts() const = 0;
+  // Connections that were made anew since the start, for want of an answer.
+  virtual uint64_t renewals() const { return 0; }
 };
 
 }  // namespace longwave

@@ -226,17 +226,21 @@ void FetchLedger::Again(uint32_t connection, absl::Time now) {
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     if (options_.connections[segment] == connection) entries_[segment].kept.clear();
   }
-  for (const uint32_t segment : active_[connection]) {
-    entries_[segment].repetitions = 0;
-    entries_[segment].parked = false;
-    AskAgain(segment, now);
-  }
+  for (const uint32_t segment : active_[connection]) entries_[segment].repetitions = 0;
+  Resume(connection, now);
   // A shard that has lost its folder waits to hear of each of its segments how far its members are.
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     const Entry& entry = entries_[segment];
     if (options_.connections[segment] != connection || entry.stage != Stage::kFollowing) continue;
     Want(segment, entry.next, kRoundNever, now).IgnoreError();  // of one that is followed it goes
     entries_[segment].by_itself = true;
+  }
+}
+
+void FetchLedger::Resume(uint32_t connection, absl::Time now) {
+  for (const uint32_t segment : active_[connection]) {
+    entries_[segment].parked = false;
+    AskAgain(segment, now);
   }
 }
 

@@ -83,6 +83,8 @@ class FetchLedger {
   // As PushLedger has them.
   void Heard(uint32_t connection, absl::Time now);
   void Again(uint32_t connection, absl::Time now);
+  void Resume(uint32_t connection, absl::Time now);
+  uint64_t OutstandingBytes(uint32_t connection) const;
 
   // The frame to be sent next, if one is due: the same until it is Sent or its connection held.
   std::optional<OutgoingFrame> Due(absl::Time now);
@@ -132,7 +134,6 @@ class FetchLedger {
   std::optional<uint32_t> NextPull(const Entry& entry) const;
   // What an active segment has not asked for yet.
   std::optional<OutgoingFrame> FrameFor(uint32_t segment) const;
-  uint64_t OutstandingBytes(uint32_t connection) const;
   // Now if there is something to ask for, else after a silence from now on.
   void ScheduleNext(uint32_t segment, absl::Time now);
   // Something that was missing has come.

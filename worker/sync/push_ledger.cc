@@ -153,6 +153,15 @@ void PushLedger::Again(uint32_t connection, absl::Time now) {
   }
 }
 
+void PushLedger::Resume(uint32_t connection, absl::Time now) {
+  for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
+    Entry& entry = entries_[segment];
+    if (options_.connections[segment] != connection || !IsOutstanding(entry)) continue;
+    entry.overdue = true;
+    due_.Set(segment, now);
+  }
+}
+
 std::vector<Settled> PushLedger::TakeSettled() { return std::exchange(settled_, {}); }
 
 void PushLedger::Take(const FrameHeader& header, const Buffer& payload, absl::Time now) {

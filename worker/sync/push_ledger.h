@@ -98,8 +98,14 @@ class PushLedger {
   void Take(const FrameHeader& header, const Buffer& payload, absl::Time now);
   // Something came in on the connection: what waited for a sign of life may be repeated.
   void Heard(uint32_t connection, absl::Time now);
-  // All that is outstanding on the connection is due now.
+  // All that is outstanding on the connection is due now, as the shard may have lost what it had.
   void Again(uint32_t connection, absl::Time now);
+  // All that waits there for an answer or an update is due now: both may be lost, and nothing else.
+  void Resume(uint32_t connection, absl::Time now);
+  // Of pushes and updates that are not settled.
+  uint64_t outstanding_bytes(uint32_t connection) const {
+    return states_[connection].outstanding_bytes;
+  }
 
   // The frame to be sent next, if one is due: the same until it is Sent or its connection held.
   std::optional<OutgoingFrame> Due(absl::Time now);

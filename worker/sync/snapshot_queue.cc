@@ -61,6 +61,11 @@ void SnapshotQueue::Again(uint32_t connection) {
   lanes_[connection].unanswered = 0;
 }
 
+uint64_t SnapshotQueue::OutstandingBytes(uint32_t connection, absl::Time now) const {
+  const std::optional<UnderWay>& under_way = lanes_[connection].under_way;
+  return under_way.has_value() && under_way->until > now ? under_way->bytes : 0;
+}
+
 absl::Time SnapshotQueue::FreeAt() const {
   absl::Time at = came_at_;
   for (const Lane& lane : lanes_) {
@@ -96,7 +101,8 @@ void SnapshotQueue::Sent(const OutgoingFrame& frame, absl::Time now) {
   lane.under_way = UnderWay{.segment = frame.header.segment,
                             .round = frame.header.round,
                             .sent_at = now,
-                            .until = now + patience};
+                            .until = now + patience,
+                            .bytes = frame.payload.size()};
   lane.waiting.reset();
 }
 

@@ -39,6 +39,8 @@ class SnapshotQueue {
   void Take(const FrameHeader& answer, absl::Time now);
   // What was sent on the connection may be lost.
   void Again(uint32_t connection);
+  // Of the one that is under way there, for as long as it may take.
+  uint64_t OutstandingBytes(uint32_t connection, absl::Time now) const;
 
   // One that may be sent now, and has waited for as long, since it was posted and since the one
   // before was under way: the same until it is Sent or its connection held.
@@ -53,6 +55,7 @@ class SnapshotQueue {
     uint32_t round = 0;
     absl::Time sent_at;
     absl::Time until;
+    uint64_t bytes = 0;
   };
   struct Lane {  // of a connection
     std::optional<OutgoingFrame> waiting;

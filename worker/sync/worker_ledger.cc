@@ -38,10 +38,15 @@ absl::Status WorkerLedger::PostSnapshot(uint32_t segment, uint32_t round, Buffer
 void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Buffer& payload,
                         absl::Time now) {
   if (header.run != options_.run) return;
-  const bool another_incarnation = connections_.Take(connection, header, now);
+  const Connections::News news = connections_.Take(connection, header, now);
   pushes_.Heard(connection, now);
   fetches_.Heard(connection, now);
-  if (another_incarnation) SendAgain(connection, now);
+  if (news == Connections::News::kAnother) SendAgain(connection, now);
+  if (news == Connections::News::kResumed) {
+    pushes_.Resume(connection, now);
+    fetches_.Resume(connection, now);
+    snapshots_.Again(connection);
+  }
   if (header.segment >= open_rounds_.size()) return;
   NoteOpenRound(header);
   if (header.kind == FrameKind::kAsk) return TakeAskFrame(header);
@@ -75,6 +80,15 @@ void WorkerLedger::NoteOpenRound(const FrameHeader& header) {
   const auto round = static_cast<uint32_t>(std::min<uint64_t>(open, kRoundNever - 1));
   open_rounds_[header.segment] = std::max(open_rounds_[header.segment], round);
   newest_open_round_ = std::max(newest_open_round_, round);
+}
+
+std::optional<Connections::Lost> WorkerLedger::TakeLost(absl::Time now) {
+  return connections_.TakeLost(now, [&](uint32_t connection) {
+    const uint64_t bytes = pushes_.outstanding_bytes(connection) +
+                           fetches_.OutstandingBytes(connection) +
+                           snapshots_.OutstandingBytes(connection, now);
+    return RoundSilence(options_, 0, bytes) - options_.retry_after;
+  });
 }
 
 void WorkerLedger::Reconnected(uint32_t connection, absl::Time now) {

@@ -69,6 +69,9 @@ class WorkerLedger {
 
   // A verified frame that came in on `connection`.
   void Take(uint32_t connection, const FrameHeader& header, const Buffer& payload, absl::Time now);
+  // See Connections::TakeLost. What is outstanding on it waits until the shard answers a hello: the
+  // other end may be a shard that is busy, where copies would wait in queues.
+  std::optional<Connections::Lost> TakeLost(absl::Time now);
   // The connection is a new one: all that is outstanding on it is sent again, after a hello.
   void Reconnected(uint32_t connection, absl::Time now);
 

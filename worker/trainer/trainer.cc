@@ -292,6 +292,7 @@ absl::Status Trainer::EndRound(uint32_t round) {
   metrics_.ShowDevice(*parts_.ops);
   metrics_.ShowRepairs(catch_up_.repairs());
   metrics_.ShowSnapshotsSent(catch_up_.snapshots_sent());
+  metrics_.ShowRenewals(parts_.exchange->renewals());
   if (validated_round_ == round) report.validation_loss = validation_loss_;
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;

@@ -50,6 +50,7 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, uint64_t ru
       catch_ups_(metrics_.counter("longwave_worker_catch_ups_total")),
       repairs_(metrics_.counter("longwave_worker_repairs_total")),
       snapshots_sent_(metrics_.counter("longwave_worker_snapshots_sent_total")),
+      renewals_(metrics_.counter("longwave_worker_connections_renewed_total")),
       checkpoints_(metrics_.counter("longwave_worker_checkpoints_total")),
       checkpoint_failures_(metrics_.counter("longwave_worker_checkpoint_failures_total")),
       step_seconds_(metrics_.histogram("longwave_worker_step_seconds")),

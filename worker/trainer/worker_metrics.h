@@ -68,6 +68,7 @@ class WorkerMetrics final : public SyncObserver {
   // Totals since the process began.
   void ShowRepairs(uint64_t count) { repairs_.Show(static_cast<double>(count)); }
   void ShowSnapshotsSent(uint64_t count) { snapshots_sent_.Show(static_cast<double>(count)); }
+  void ShowRenewals(uint64_t count) { renewals_.Show(static_cast<double>(count)); }
   void ShowCheckpoints(uint64_t written, uint64_t failed);
 
  private:
@@ -109,6 +110,7 @@ class WorkerMetrics final : public SyncObserver {
   Counter& catch_ups_;
   Counter& repairs_;
   Counter& snapshots_sent_;
+  Counter& renewals_;
   Counter& checkpoints_;
   Counter& checkpoint_failures_;
   Histogram& step_seconds_;

@@ -15,7 +15,7 @@ class ConnectionsTest : public ::testing::Test {
     if (hello.has_value()) connections_.Sent(hello->connection, now_);
     return hello.has_value();
   }
-  bool Answer(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
+  Connections::News Hear(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
     return connections_.Take(0,
                              {.kind = FrameKind::kAnswer,
                               .outcome = outcome,
@@ -23,6 +23,16 @@ class ConnectionsTest : public ::testing::Test {
                               .segment = kNoSegment,
                               .weight = incarnation},
                              now_);
+  }
+  // True: of another incarnation.
+  bool Answer(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
+    return Hear(incarnation, outcome) == Connections::News::kAnother;
+  }
+  void HearMerged() {
+    connections_.Take(0, {.kind = FrameKind::kMerged, .run = 5, .segment = 2}, now_);
+  }
+  std::optional<Connections::Lost> TakeLost(absl::Duration on_the_way = absl::ZeroDuration()) {
+    return connections_.TakeLost(now_, [&](uint32_t) { return on_the_way; });
   }
 
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
@@ -77,7 +87,7 @@ TEST_F(ConnectionsTest, AShardThatSpeaksIsNotGreetedMeanwhile) {
   const absl::Duration silence = Connections::kIdleHellos * kEvery;
   for (int i = 0; i < 3; ++i) {
     now_ += silence - absl::Milliseconds(1);
-    connections_.Take(0, {.kind = FrameKind::kMerged, .run = 5, .segment = 2}, now_);
+    HearMerged();
     EXPECT_FALSE(Greets());
   }
   now_ += silence - absl::Milliseconds(1);
@@ -101,9 +111,98 @@ TEST_F(ConnectionsTest, HelloIsSaidForAsLongAsSomethingIsOutstanding) {
   connections_.Relieve(0);
   now_ += kEvery;
   EXPECT_TRUE(Greets());
+  Answer(1);
   connections_.Relieve(0);
   now_ += kEvery;
   EXPECT_FALSE(Greets());
+}
+
+// ZeroMQ does not connect again after a protocol error: whoever waits for it waits for ever.
+TEST_F(ConnectionsTest, AConnectionWithoutAnAnswerIsLostOnceAPeriod) {
+  EXPECT_TRUE(Greets());
+  Answer(1);
+  connections_.Expect(0, now_);
+  now_ += kEvery;
+  EXPECT_TRUE(Greets());
+  const absl::Duration patience = Connections::kUnansweredHellos * kEvery;
+  now_ += patience - absl::Milliseconds(1);
+  EXPECT_FALSE(TakeLost().has_value());
+  now_ += absl::Milliseconds(1);
+  EXPECT_FALSE(TakeLost(absl::Milliseconds(1)).has_value()) << "something is still on its way";
+  int patiences = 1;
+  for (const int next : {1, 2, 4, 8, 16, 16}) {
+    const auto lost = TakeLost();
+    ASSERT_TRUE(lost.has_value());
+    EXPECT_EQ(lost->connection, 0u);
+    EXPECT_EQ(lost->unanswered, patiences * patience);
+    EXPECT_EQ(lost->is_first, patiences == 1);
+    EXPECT_TRUE(Greets()) << "at once";
+    now_ += next * patience - absl::Milliseconds(1);
+    EXPECT_FALSE(TakeLost().has_value()) << "the new one has its time, too";
+    now_ += absl::Milliseconds(1);
+    patiences += next;
+  }
+  EXPECT_EQ(Hear(1), Connections::News::kResumed);
+  EXPECT_EQ(Hear(1), Connections::News::kNone);
+  EXPECT_FALSE(TakeLost().has_value());
+  now_ += kEvery;
+  EXPECT_TRUE(Greets());
+  now_ += patience;
+  EXPECT_TRUE(TakeLost()->is_first) << "it was welcome meanwhile";
+  EXPECT_TRUE(Answer(2)) << "another incarnation is more than a resumed one";
+}
+
+// What the worker sends can be lost where what the others have made of the round still comes.
+TEST_F(ConnectionsTest, UpdatesAreNoAnswer) {
+  EXPECT_TRUE(Greets());
+  Answer(1);
+  connections_.Expect(0, now_);
+  for (int i = 0; i <= Connections::kUnansweredHellos; ++i) {
+    EXPECT_FALSE(TakeLost().has_value());
+    now_ += kEvery;
+    EXPECT_TRUE(Greets());
+    HearMerged();
+  }
+  EXPECT_TRUE(TakeLost().has_value());
+}
+
+// Before it is needed again.
+TEST_F(ConnectionsTest, AnIdleConnectionIsFoundLostAfterItsHello) {
+  EXPECT_TRUE(Greets());
+  Answer(1);
+  now_ += Connections::kIdleHellos * kEvery;
+  for (int i = 0; i < Connections::kUnansweredHellos; ++i) {
+    EXPECT_FALSE(TakeLost().has_value());
+    EXPECT_TRUE(Greets());
+    now_ += kEvery;
+  }
+  EXPECT_TRUE(TakeLost().has_value());
+}
+
+// The socket of a connection that ZeroMQ has given up takes nothing, not even a hello.
+// Nothing of it is anywhere, so that a new one costs nobody anything.
+TEST_F(ConnectionsTest, AConnectionThatTakesNothingIsLostAgainAndAgain) {
+  connections_.Hold(0, now_);
+  for (int lost = 0; lost < 5; ++lost) {
+    for (int i = 0; i < Connections::kUnansweredHellos; ++i) {
+      EXPECT_FALSE(TakeLost().has_value());
+      EXPECT_TRUE(connections_.Due(now_).has_value()) << "a new one is not held";
+      now_ += kEvery;
+      connections_.Hold(0, now_);
+    }
+    EXPECT_TRUE(TakeLost().has_value());
+  }
+}
+
+TEST_F(ConnectionsTest, AnAnswerOfAnyKindKeepsAConnection) {
+  EXPECT_TRUE(Greets());
+  for (int i = 0; i < 10; ++i) {
+    now_ += kEvery;
+    connections_.Take(
+        0, {.kind = FrameKind::kAnswer, .outcome = Outcome::kBusy, .run = 5, .segment = 2}, now_);
+    EXPECT_FALSE(TakeLost().has_value());
+    EXPECT_TRUE(Greets()) << "it was not welcome yet";
+  }
 }
 
 TEST_F(ConnectionsTest, TellsOneIncarnationFromAnother) {
@@ -132,7 +231,7 @@ TEST_F(ConnectionsTest, HelloIsSaidAtOnceToAShardThatAsksForIt) {
   for (const bool outstanding : {false, true}) {
     if (outstanding) connections_.Expect(0, now_);
     EXPECT_FALSE(Greets());
-    EXPECT_FALSE(connections_.Take(0, ask, now_));
+    EXPECT_EQ(connections_.Take(0, ask, now_), Connections::News::kNone);
     EXPECT_TRUE(Greets());
     EXPECT_FALSE(Greets());
     EXPECT_EQ(Answer(outstanding ? 2 : 1), outstanding) << "another incarnation is told as ever";

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
@@ -186,6 +187,26 @@ TEST_F(ExchangeCatchUpTest, FollowsAShardToItsNewPort) {
               ::testing::UnorderedElementsAre("4/0 accepted 4", "4/1 accepted 4"));
   EXPECT_GE(exchange_->counts().pushed, before.pushed);  // what went to the old port counts
   EXPECT_GT(exchange_->counts().payload_pushed, before.payload_pushed);
+}
+
+// ZeroMQ connects again where a connection breaks, but not where the other end speaks another
+// protocol: a server that has the port while the shard is started again.
+TEST_F(ExchangeCatchUpTest, ComesBackFromAForeignServerOnAShardsPort) {
+  retry_after_ = absl::Milliseconds(200);
+  auto foreign = Router::Bind("tcp://127.0.0.1:0", {.keys = *MakeCurveKeys()}).value();
+  const std::string endpoint = foreign->endpoint();
+  exchange_ = Exchange::Connect({.run = 99,
+                                 .shard_endpoints = {endpoint},
+                                 .retry_after = retry_after_,
+                                 .hello_every = retry_after_},
+                                layout_)
+                  .value();
+  Post(0, 4);
+  while (foreign->door().handshakes + foreign->door().closed == 0) std::this_thread::yield();
+  foreign.reset();
+  shard_ = std::make_unique<ScriptedShard>(ScriptedShard::Script{.open = 4}, endpoint);
+  EXPECT_EQ(NextSettled(), "4/0 accepted 4");
+  EXPECT_GE(exchange_->renewals(), 1u);
 }
 
 // The same port, another process: an answer to a hello tells.

@@ -81,6 +81,55 @@ TEST_F(WorkerLedgerTest, ALaterRoundWillDoWhereTheShardHasOpenedTheOneThatItAsks
   }
 }
 
+// What waits in the queue of a shard that is busy would come as often as it was sent.
+TEST_F(WorkerLedgerTest, ARenewedConnectionCarriesHellosUntilOneIsAnswered) {
+  Post(4, 0);
+  Post(4, 2);
+  Fetch(1, 2);
+  SendAll();
+  Answer(4, 2, Outcome::kAccepted, 4);
+  EXPECT_FALSE(ledger_.TakeLost(now_).has_value());
+  Pass(kHelloEvery);
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0", "hello 1"));
+  Pass(Connections::kUnansweredHellos * kHelloEvery);
+  EXPECT_EQ(ledger_.TakeLost(now_)->connection, 0u);
+  EXPECT_EQ(ledger_.TakeLost(now_)->connection, 1u);
+  EXPECT_FALSE(ledger_.TakeLost(now_).has_value());
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0", "hello 1"));
+  // Nothing but what had no answer, or no update, is asked for again.
+  AnswerHello(0, kIncarnation);
+  EXPECT_THAT(SendAll(), ElementsAre("push 4/0", "pull 4/2"));
+  AnswerHello(1, kIncarnation);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 2/1"));
+}
+
+TEST_F(WorkerLedgerTest, ARenewedConnectionToAnotherIncarnationCarriesEverythingAgain) {
+  Post(4, 0);
+  SendAll();
+  Answer(4, 0, Outcome::kAccepted, 4);
+  Pass(kHelloEvery);
+  SendAll();
+  Pass(Connections::kUnansweredHellos * kHelloEvery);
+  ASSERT_TRUE(ledger_.TakeLost(now_).has_value());
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
+  AnswerHello(0, kIncarnation + 1);
+  EXPECT_THAT(SendAll(), ElementsAre("push 4/0"));
+}
+
+// A megabyte takes eight seconds on the slowest link that is reckoned with.
+TEST_F(WorkerLedgerTest, WhatIsOnItsWayPutsTheEndOfPatienceOff) {
+  const size_t megabyte = 8 * kBytesPerSecondMin;
+  PostSnapshot(0, 4, std::string(megabyte, 'x'));
+  SendAll();
+  Post(4, 0);
+  Pass(kHelloEvery);
+  SendAll();
+  Pass(Connections::kUnansweredHellos * kHelloEvery + absl::Seconds(7));
+  EXPECT_FALSE(ledger_.TakeLost(now_).has_value());
+  Pass(absl::Seconds(1));
+  EXPECT_TRUE(ledger_.TakeLost(now_).has_value());
+}
+
 // By a pull of the round that is next, of whatever segment, and once for each ask.
 TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
   Post(4, 0);
