@@ -23,9 +23,10 @@ std::shared_ptr<grpc::Channel> NewChannel(
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // A machine that is gone says nothing: without this a connection to it would last for a quarter
-  // of an hour, and an address by which another machine has taken its place would not be tried.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  // of an hour, and an address by which another machine has taken its place would not be tried. So
+  // would one on which a changed length makes an end wait for bytes that never come.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 6'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 4'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // A cluster's own addresses are not for a proxy that the environment happens to name.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
