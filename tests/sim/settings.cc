@@ -14,6 +14,8 @@ namespace {
 
 // With so many workers at most, means of signals are whole numbers.
 constexpr uint32_t kSmallWorldMax = 8;
+// With so many workers at most, the coordinator's record is written with each of their reports.
+constexpr uint32_t kDurableWorldMax = 64;
 
 absl::Duration Between(Rng& rng, absl::Duration min, absl::Duration max) {
   return min + (max - min) * rng.Uniform();
@@ -69,7 +71,7 @@ void DrawMethod(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   world.grace_max = world.grace_min + Between(rng, absl::ZeroDuration(), absl::Seconds(8));
   world.state_rounds = static_cast<uint32_t>(1 + rng.Below(4));
   world.snapshot_rounds = static_cast<uint32_t>(1 + rng.Below(4));
-  world.coordinator_is_durable = small;
+  world.coordinator_is_durable = world.workers <= kDurableWorldMax;
   world.shards_move = Chance(rng, 0.5);
   // The payload of one dense push is 272 bytes.
   world.open_bytes_max = small && Chance(rng, 0.3) ? 300 + rng.Below(2000) : 0;
@@ -101,10 +103,13 @@ FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& wor
     const auto kind = static_cast<FaultKind>(i);
     if (kind == FaultKind::kDeadLink) continue;  // see DrawDeadLinks
     const bool drawn = Chance(rng, 0.35);
-    const bool may_be = options.only.empty() || std::ranges::count(options.only, kind) > 0;
+    // A replica is mended by others.
+    const bool has_whom_it_needs = kind != FaultKind::kDamage || world.workers > 1;
+    const bool may_be =
+        has_whom_it_needs && (options.only.empty() || std::ranges::count(options.only, kind) > 0);
     if (may_be && (drawn || options.only.size() == 1)) mix.kinds.push_back(kind);
   }
-  // A replica is mended by the others, who must be there: such damage comes alone.
+  // The others must be there all the time: such damage comes alone.
   if (options.only.empty() && std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) {
     if (Chance(rng, 0.3)) {
       mix.kinds = {FaultKind::kDamage};
@@ -148,6 +153,9 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
     case FaultKind::kCut:
     case FaultKind::kClog:
       fault.target = DrawNode(rng, world);
+      // What the coordinator of a large world knows is nowhere else.
+      if (fault.kind == FaultKind::kCrash && fault.target == 0 && !world.coordinator_is_durable)
+        fault.target = DrawShardNode(rng, world);
       // Mostly short; sometimes long enough to be counted as lost.
       if (Chance(rng, 0.3)) fault.duration = Between(rng, absl::Seconds(5), absl::Seconds(40));
       break;
@@ -368,13 +376,12 @@ DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run
   return options;
 }
 
-uint64_t WorldSettings::OpenBytesBound() const {
+uint64_t WorldSettings::OpenBytesBound(bool was_restored) const {
   constexpr uint64_t kPushBytesMax = kPayloadHeadBytes + 4 * kSegmentElements + 16;
   const uint64_t of_one_segment = workers * kPushBytesMax;
-  const bool restores = std::ranges::count(faults, FaultKind::kLoseFolder, &Fault::kind) > 0;
   if (open_bytes_max == 0) return of_one_segment * segments;
   // One that is restored may be the oldest in place of another, which is over the limit already.
-  return open_bytes_max + of_one_segment * (restores ? segments : 1);
+  return open_bytes_max + of_one_segment * (was_restored ? segments : 1);
 }
 
 std::string WorldSettings::NodeName(uint32_t node) const {

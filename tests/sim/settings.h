@@ -121,8 +121,8 @@ struct WorldSettings {
   SyncOptions MakeSyncOptions() const;
   CoordinatorOptions MakeCoordinatorOptions() const;
   DurableShardOptions MakeShardOptions(uint32_t shard, uint64_t run) const;
-  // Of the pushes to open rounds that a shard may hold.
-  uint64_t OpenBytesBound() const;
+  // Of the pushes to open rounds that a shard may hold. was_restored: from replicas, at some time.
+  uint64_t OpenBytesBound(bool was_restored) const;
   std::string Describe() const;
   std::string NodeName(uint32_t node) const;
 };

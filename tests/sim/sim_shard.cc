@@ -224,6 +224,8 @@ void SimShard::OpenShard(const Manifest&) {
   if (folder_run_ != 0) env_.probes->Hit(Probe::kShardRecovered);
   folder_is_new_ = !env_.settings->shards_have_disks;
   was_restoring_ = shard_->is_restoring();
+  // A folder may be empty although none was lost: of a process that ended in its first write, say.
+  if (was_restoring_) was_ever_restoring_ = true;
   CommitSoon();
 }
 

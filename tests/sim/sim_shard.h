@@ -104,6 +104,7 @@ class SimShard final : public Process {
   uint64_t folder_run_ = 0;    // that its folder holds, at the start of the process
   uint64_t folder_ = 0;        // its random word; 0: without a folder
   bool folder_is_new_ = true;  // nothing of a run was ever in it
+  bool was_ever_restoring_ = false;
   uint64_t port_ = 0;
 
   // Of the process.

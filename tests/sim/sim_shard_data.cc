@@ -250,10 +250,11 @@ void SimShard::Observe() {
   }
   uint64_t open_bytes = 0;
   for (const auto& open : shard_->OpenSegments()) open_bytes += open.open_bytes;
-  if (open_bytes > env_.settings->OpenBytesBound()) {
+  const uint64_t open_bytes_max = env_.settings->OpenBytesBound(was_ever_restoring_);
+  if (open_bytes > open_bytes_max) {
     env_.checker->Violate(absl::StrCat("shard ", index_, " holds ", open_bytes,
-                                       " bytes of open pushes, wanted ",
-                                       env_.settings->OpenBytesBound(), " at most"));
+                                       " bytes of open pushes, wanted ", open_bytes_max,
+                                       " at most"));
   }
   // Every byte on the disk is one that the shard knows of, but for its catalog and a temporary.
   if (trouble) return;

@@ -135,7 +135,7 @@ class World {
       return absl::StrCat("fault: ", std::string(Name(fault.kind)), ", ",
                           settings_.NodeName(fault.target));
     });
-    if (HoldsWhatIsLost(fault.target) && EndsAHolder(fault.kind)) return;
+    if (HoldsWhatIsLost(fault.target) && EndsAHolder(fault)) return;
     Process* const process = ProcessAt(fault.target);
     SimShard* const shard =
         settings_.IsShard(fault.target) ? shards_[fault.target - 1].get() : nullptr;
@@ -220,9 +220,11 @@ class World {
 
   // What a shard's folder had, and the replicas have too, is lost only with the last of them: for
   // each of its segments one worker that has all rounds that anybody has, and whom the coordinator
-  // counts as a member until the range is restored. Nothing: there is not one for each; or the last
-  // round was told, with which they finish and give nothing away any more.
+  // counts as a member until the range is restored: a coordinator that is cut off takes everybody
+  // for lost. Nothing: there is not one for each; or the last round was told, with which they
+  // finish and give nothing away any more.
   std::optional<std::vector<uint32_t>> HoldersOf(uint32_t shard) const {
+    if (IsDisturbed(0)) return std::nullopt;
     std::vector<uint32_t> holders;
     for (uint32_t s = 0; s < settings_.segments; ++s) {
       if (layout_.segments()[s].shard != shard) continue;
@@ -233,9 +235,8 @@ class World {
         most = std::max({most, joins, worker->rounds_of(s).value_or(0)});
       }
       const auto holder = std::ranges::find_if(workers_, [&](const auto& worker) {
-        const auto disturbed = disturbed_until_.find(worker->node());
         return worker->trains() && worker->rounds_of(s) == most && !worker->frozen() &&
-               (disturbed == disturbed_until_.end() || disturbed->second < scheduler_.now());
+               !IsDisturbed(worker->node());
       });
       const bool may_finish = checker_.rounds_merged(s) >= settings_.rounds;
       if (holder == workers_.end() || may_finish) return std::nullopt;
@@ -248,17 +249,24 @@ class World {
       const DurableShard* const shard = shards_[lost.first]->durable();
       return shard != nullptr && shard->trouble().empty() && !shard->is_restoring();
     });
-    return std::ranges::any_of(
-        holders_, [&](const auto& lost) { return std::ranges::count(lost.second, node) > 0; });
+    return std::ranges::any_of(holders_, [&](const auto& lost) {
+      return node == 0 || std::ranges::count(lost.second, node) > 0;
+    });
   }
-  // What may cost a member its place, or its replica.
-  static bool EndsAHolder(FaultKind kind) {
-    return kind == FaultKind::kCrash || kind == FaultKind::kLoseFolder ||
-           kind == FaultKind::kFreeze || kind == FaultKind::kCut || kind == FaultKind::kCutLink ||
-           kind == FaultKind::kClog;
+  // What may cost a member its place, or its replica. One that ends or stops itself costs the
+  // coordinator's members nothing.
+  static bool EndsAHolder(const Fault& fault) {
+    if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kClog) return true;
+    return fault.target != 0 &&
+           (fault.kind == FaultKind::kCrash || fault.kind == FaultKind::kLoseFolder ||
+            fault.kind == FaultKind::kFreeze || fault.kind == FaultKind::kCutLink);
   }
   void Disturb(uint32_t node, absl::Time until) {
     disturbed_until_[node] = std::max(disturbed_until_[node], until);
+  }
+  bool IsDisturbed(uint32_t node) const {
+    const auto disturbed = disturbed_until_.find(node);
+    return disturbed != disturbed_until_.end() && disturbed->second >= scheduler_.now();
   }
 
   // Nothing goes wrong any more.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/canary.h"
@@ -60,6 +61,23 @@ TEST(SimWorld, SeedsThatFailedHold) {
                               121454, 153803, 173115, 187204, 190709}) {
     const WorldSettings settings = DrawSettings({.seed = seed});
     EXPECT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+  }
+}
+
+TEST(SimWorld, SeedsThatFailedWithFragmentsHold) {
+  for (const uint64_t seed : {700604, 717804}) {
+    const WorldSettings settings = DrawSettings({.seed = seed, .fragments = true});
+    EXPECT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+  }
+}
+
+// The rules hold for any number of workers, also where nobody can mend a replica.
+TEST(SimWorld, AnyNumberOfWorkersHoldsWithFaults) {
+  for (const auto& [workers, seeds] : {std::pair(1u, 100u), {12u, 100u}, {40u, 40u}, {100u, 10u}}) {
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      const WorldSettings settings = DrawSettings({.seed = seed, .workers = workers});
+      ASSERT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+    }
   }
 }
 
