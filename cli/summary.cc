@@ -35,6 +35,10 @@ uint64_t StepsDone(const RunStatus& status) {
   return std::max(steps.value_or(0), recorded);
 }
 
+uint64_t RoundsDone(const RunStatus& status) {
+  return status.records.empty() ? 0 : uint64_t{status.records.back().round} + 1;
+}
+
 ByteCounts TotalBytes(const RunStatus& status) {
   ByteCounts total;
   for (const MemberStatus& member : status.members) {
@@ -57,7 +61,7 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
   summary.shards = config.run.shards;
   summary.params = status.parameters;
   summary.steps = StepsDone(status);
-  summary.rounds = status.record_count;
+  summary.rounds = RoundsDone(status);
   for (const MemberStatus& member : status.members) summary.tokens += member.state.tokens;
   if (!status.records.empty()) summary.train_loss = status.records.back().train_loss;
   summary.val_loss = status.validation_loss.value_or(summary.val_loss);

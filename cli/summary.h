@@ -50,6 +50,9 @@ struct Summary {
 Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome outcome,
                   std::string failure, double total_seconds);
 
+// The run's finished rounds, those that every worker has skipped too.
+uint64_t RoundsDone(const RunStatus& status);
+
 // Inner steps that all live workers have done: how far the run is.
 uint64_t StepsDone(const RunStatus& status);
 // Sums over workers, lost ones included.

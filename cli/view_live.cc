@@ -121,7 +121,7 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
       config.run.steps > 0 ? static_cast<double>(steps) / static_cast<double>(config.run.steps) : 0;
   const std::string progress =
       absl::StrFormat(" %3.0f %%  step %d/%d  round %d/%d", std::floor(100 * share), steps,
-                      config.run.steps, status.record_count, RoundCount(config));
+                      config.run.steps, RoundsDone(status), RoundCount(config));
   const size_t bar_width =
       style.width > DisplayWidth(progress) + 10 ? style.width - DisplayWidth(progress) : 10;
   lines.push_back(

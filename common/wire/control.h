@@ -156,7 +156,7 @@ struct WorkerHeartbeat {
   bool leaving = false;  // it leaves the run on purpose and pushes nothing more
 };
 
-// Segments of a member's replica that differ from what the others have, to be fetched anew.
+// Segments of a replica that differ from the others', to be fetched anew; none: to report anew.
 struct Repair {
   uint32_t round = 0;  // after which they differed
   std::vector<uint32_t> segments;

@@ -190,7 +190,14 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
 }
 
 void Coordinator::TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects) {
+  const bool ends = !ledger_.HasReportedEnd(worker.member.worker);
   if (ledger_.Add(worker.member, heartbeat.rounds)) worker.begun = unsaved_ = true;
+  if (options_.promises_equal_replicas && ends &&
+      std::ranges::any_of(heartbeat.rounds, [&](const RoundReport& report) {
+        return ledger_.ContradictsEnd(report);
+      })) {
+    return Leave(worker, "has another replica than the run ended with", effects);
+  }
   if (IsAwaitedRepair(worker) && std::ranges::any_of(heartbeat.rounds, &RoundReport::again)) {
     worker.repair.reset();
     worker.final.reset();  // a later one tells what was made of the repaired state
@@ -201,6 +208,12 @@ void Coordinator::TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, 
   const bool behind = !worker.final && ledger_.IsBehind(worker.member, options_.rounds_behind_max);
   if (!behind || heartbeat.rounds.empty()) SetBehind(worker, behind, effects);
   if (!heartbeat.final) return;
+  // Whatever became of its report: what a worker ends with is compared before its end counts.
+  if (options_.promises_equal_replicas && !ledger_.HasReportedEnd(worker.member.worker)) {
+    worker.repair = Repair{static_cast<uint32_t>(options_.rounds - 1), {}};
+    unsaved_ = true;
+    return;
+  }
   // The duty of writing the weights may have come to it after its final report.
   const bool writes_now =
       worker.final && worker.final->model_file.empty() && !heartbeat.final->model_file.empty();

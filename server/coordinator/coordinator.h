@@ -83,13 +83,16 @@ using CoordinatorEffect =
 //
 // training: entered with epoch 1, whose members are all workers, from round 0 on. A round is
 // finished when every member whose first round has come has reported it, or a later one (then it
-// has skipped it); hashes are compared then. Left for finished when every member with a first round
-// has sent its final report and one of them names the weights that it wrote; for failed when a
-// shard reports a failure, or the last active member with rounds to do reports one or a loss that
-// is not finite (while there are others it leaves the run, as if it had been killed), when replicas
-// that were promised to be equal differ after the last round and its repair, or something below was
-// waited for in vain. Every change of the members or of a shard's address begins an epoch. In it a
-// worker is one of
+// has skipped it); hashes are compared then. The last round is reported by every active member,
+// with what it has caught up with if it joined too late to train it: a final report is not taken
+// from one that has not (the report was lost, say), whose answers have a Repair of that round
+// without segments, to report its hashes. Who reports other hashes when the last round is finished
+// leaves the run. Left for finished when every member with a first round has sent its final report
+// and one of them names the weights that it wrote; for failed when a shard reports a failure, or
+// the last active member with rounds to do reports one or a loss that is not finite (while there
+// are others it leaves the run, as if it had been killed), when replicas that were promised to be
+// equal differ after the last round and its repair, or something below was waited for in vain.
+// Every change of the members or of a shard's address begins an epoch. In it a worker is one of
 //
 //   joining  a member without a first round (kRoundNever): it fetches and pulls, pushes nothing,
 //            and nobody waits for it. So begins a new name, a name that comes back in another
@@ -277,9 +280,10 @@ class Coordinator {
   void FinishRounds(absl::Time now, Effects& effects);
   void TakeRepairs(const RoundOutcome& outcome, Effects& effects);
   void FinishRunIfDone(absl::Time now, Effects& effects);
-  // Every active member that is waited for, and there is one, has sent its final report.
+  // Every active member that is waited for, and there is one, has sent its final report, which may
+  // be wanted again.
   bool AllAreDone() const;
-  // Of a last round that is kept open: its repairs are not all reported.
+  // Somebody is to report the last round's hashes, again or at all.
   bool AwaitsRepairs() const;
   bool IsAwaitedRepair(const Worker& worker) const;
   // Why the run, all of whose members are done, is not finished; empty if it is.

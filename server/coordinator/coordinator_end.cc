@@ -40,8 +40,10 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
 void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
   for (const auto& [index, segments] : outcome.suspects) {
     Worker& worker = workers_.at(index);
+    const bool is_last = outcome.record.round + 1 == options_.rounds;
     // What a process that is gone had, or one that makes its replica anew, is nobody's any more.
-    if (!worker.is_active() || outcome.record.round < worker.member.first_round) continue;
+    if (!worker.is_active() || (!is_last && outcome.record.round < worker.member.first_round))
+      continue;
     if (segments.empty()) {
       if (!worker.repair) continue;
       worker.repair.reset();
@@ -50,7 +52,6 @@ void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
                               outcome.record.round)});
       continue;
     }
-    const bool is_last = outcome.record.round + 1 == options_.rounds;
     if (is_last && !outcome.is_open) continue;  // it was repaired, in vain
     if (is_last) worker.final.reset();          // what it may have written is not the others' state
     if (!worker.repair) {
@@ -68,7 +69,7 @@ bool Coordinator::AllAreDone() const {
   bool any = false;
   for (const auto& [index, worker] : workers_) {
     if (!worker.is_active() || worker.behind) continue;
-    if (!worker.final) return false;
+    if (!worker.final && !IsAwaitedRepair(worker)) return false;
     any = true;
   }
   return any;
@@ -77,7 +78,7 @@ bool Coordinator::AllAreDone() const {
 void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
   const bool awaits_repairs = AwaitsRepairs();
-  if (!AllAreDone() && !awaits_repairs) {
+  if (!AllAreDone() && !(looks_again_ && awaits_repairs)) {
     lacking_since_.reset();
     return;
   }
@@ -97,8 +98,7 @@ void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
 }
 
 bool Coordinator::IsAwaitedRepair(const Worker& worker) const {
-  return looks_again_ && ledger_.next_round() < options_.rounds && worker.is_active() &&
-         worker.repair && worker.repair->round + 1 == options_.rounds;
+  return worker.is_active() && worker.repair && worker.repair->round + 1 == options_.rounds;
 }
 
 bool Coordinator::AwaitsRepairs() const {
@@ -109,6 +109,11 @@ bool Coordinator::AwaitsRepairs() const {
 std::string Coordinator::WhatIsMissing() const {
   for (const auto& [index, worker] : workers_) {
     if (!IsAwaitedRepair(worker)) continue;
+    if (worker.repair->segments.empty()) {
+      return absl::StrCat(Describe(worker.member),
+                          " sent its final report, and no hashes of its replica after round ",
+                          worker.repair->round);
+    }
     return absl::StrCat("replicas differ: ", ledger_.inequality(), "; ", Describe(worker.member),
                         " is to repair its own and has not reported that round again");
   }

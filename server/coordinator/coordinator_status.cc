@@ -29,7 +29,7 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
   }
   reply.validates = &worker == Validator();
   if (phase_ != RunPhase::kTraining) return reply;
-  reply.repair = worker.repair;
+  if (worker.is_active()) reply.repair = worker.repair;
   if (EveryShardKnows(worker.member_epoch)) {
     if (heartbeat.known_epoch != membership_.epoch) {
       reply.membership = membership_;

@@ -1,6 +1,7 @@
 #include "server/coordinator/round_ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -37,7 +38,8 @@ RoundLedger::RoundLedger(uint64_t round_count, const CoordinatorRecord& record)
 
 uint32_t RoundLedger::NextOf(const Member& member) const {
   const auto found = workers_.find(member.worker);
-  return std::max(found == workers_.end() ? 0 : found->second.next_round, member.first_round);
+  return std::max(found == workers_.end() ? 0 : found->second.next_round,
+                  std::min(member.first_round, last_round()));
 }
 
 absl::Status RoundLedger::Check(const Member& member, std::span<const RoundReport> reports) const {
@@ -70,11 +72,13 @@ absl::Status RoundLedger::Check(const Member& member, std::span<const RoundRepor
 bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports) {
   bool is_new = false;
   for (const RoundReport& report : reports) {
-    if (report.again) {
-      is_new |= TakeAgain(member, report);
+    const bool is_last = report.round == last_round();
+    const bool is_known = report.round < NextOf(member);
+    if (is_last && (report.again || !is_known) && TakeAgain(member, report)) {
+      is_new = true;
       continue;
     }
-    if (report.round < NextOf(member)) continue;
+    if (is_known || (report.again && !is_last)) continue;
     is_new = true;
     LedgerWorker& worker = workers_[member.worker];
     worker.next_round = report.round + 1;
@@ -83,6 +87,8 @@ bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports
     if (report.round < next_round_) continue;  // finished without it; its work counts all the same
     OpenReport& open = open_[report.round][member.worker];
     open = {member, report};
+    // The one before was lost.
+    open.report.caught_up |= std::exchange(open.report.again, false);
     open.report.tokens = worker.newest.tokens;
     open.report.bytes = worker.newest.bytes;
     open.report.seconds_computing = worker.newest.seconds_computing;
@@ -97,10 +103,11 @@ bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports
 
 bool RoundLedger::TakeAgain(const Member& member, const RoundReport& report) {
   const auto reports = open_.find(report.round);
-  if (uint64_t{report.round} + 1 != round_count_ || reports == open_.end()) return false;
+  if (reports == open_.end()) return false;
   const auto open = reports->second.find(member.worker);
   if (open == reports->second.end()) return false;
   open->second.report.segment_hashes = report.segment_hashes;
+  workers_[member.worker].next_round = report.round + 1;
   unsaved_reports_.emplace_back(report.round, member.worker);
   return true;
 }
@@ -129,7 +136,21 @@ bool RoundLedger::IsBehind(const Member& member, uint32_t rounds) const {
 void RoundLedger::Restart(uint32_t worker) {
   if (const auto found = workers_.find(worker); found != workers_.end()) {
     found->second.former = found->second.newest;
+    // It ends with another replica than the process before.
+    found->second.next_round = std::min(found->second.next_round, last_round());
   }
+}
+
+bool RoundLedger::HasReportedEnd(uint32_t worker) const {
+  const auto found = workers_.find(worker);
+  return found != workers_.end() && found->second.next_round > last_round();
+}
+
+bool RoundLedger::ContradictsEnd(const RoundReport& report) const {
+  if (report.round != last_round() || next_round_ <= report.round || rounds_.empty()) return false;
+  const FinishedRound& newest = rounds_.back();
+  return newest.record.round == report.round && !newest.hashes.empty() &&
+         report.segment_hashes != newest.hashes;
 }
 
 void RoundLedger::SkipRest(uint32_t worker) {
@@ -196,7 +217,9 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
 }
 
 bool RoundLedger::IsOver(uint32_t round, std::span<const Member> members) {
-  const auto is_past = [&](const Member& member) { return NextOf(member) > round; };
+  const auto is_past = [&](const Member& member) {
+    return member.first_round == kRoundNever || NextOf(member) > round;
+  };
   // Whoever was waited for the last time is asked first: with many members most calls end here.
   if (waits_for_ < members.size() && !is_past(members[waits_for_])) return false;
   const auto late = std::ranges::find_if_not(members, is_past);

@@ -48,9 +48,11 @@ class RoundLedger {
   // not ascend or are out of the run, a number of segments that is not that of the reports before.
   absl::Status Check(const Member& member, std::span<const RoundReport> reports) const;
 
-  // Takes checked reports in; true if any of them was new.
+  // Takes checked reports in; true if any of them was new. Who joined too late for the last round
+  // reports it, too: what it has caught up with is compared.
   bool Add(const Member& member, std::span<const RoundReport> reports);
-  // Another process goes on as this worker: its counts begin at zero and go on top of what was.
+  // Another process goes on as this worker: its counts begin at zero and go on top of what was, and
+  // it is to report the last round itself.
   void Restart(uint32_t worker);
   // The worker will report no more.
   void SkipRest(uint32_t worker);
@@ -68,6 +70,11 @@ class RoundLedger {
   // Of the round that is to be finished next: forgets the reports of those who are gone and differ
   // from the others, unless nobody's would be left.
   void DropSuspects(const std::function<bool(uint32_t worker)>& is_gone);
+
+  // Whether the worker has reported the last round.
+  bool HasReportedEnd(uint32_t worker) const;
+  // Whether the report is of the last round, came after that was finished, and has other hashes.
+  bool ContradictsEnd(const RoundReport& report) const;
 
   // Whether the newest report of a member that is due is more than `rounds` behind the newest one.
   bool IsBehind(const Member& member, uint32_t rounds) const;
@@ -96,9 +103,10 @@ class RoundLedger {
  private:
   using Reports = std::map<uint32_t, OpenReport>;  // of a round, by worker
 
+  uint32_t last_round() const { return static_cast<uint32_t>(round_count_ - 1); }
   bool IsOver(uint32_t round, std::span<const Member> members);
   bool TakeAgain(const Member& member, const RoundReport& report);
-  // The worker's next round, were it a member with that first round.
+  // The worker's next round to report, were it a member with that first round.
   uint32_t NextOf(const Member& member) const;
   FinishedRound MakeRecord(uint32_t round, const Reports& reports,
                            std::optional<uint32_t> validator);

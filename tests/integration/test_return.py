@@ -1,5 +1,6 @@
 """Workers that come late, come back or were frozen, and servers that are killed and started again."""
 
+import json
 import time
 import unittest
 
@@ -126,6 +127,35 @@ class Return(IntegrationTest):
         print(f"\n  the next round was there {time.monotonic() - begin:.1f} s after the restart")
         cluster.await_rounds(done + 10)
         return self.end_equal(cluster)
+
+    def test_everyone_killed_at_the_end_is_compared(self):
+        # The coordinator sees the first rounds alone; what the workers had to report of the rest is lost with them.
+        cluster = HandCluster(self, **{**LONGWAVE, "run__steps": 400})
+        cluster.await_rounds(3)
+        cluster.freeze("worker-0")  # nobody ends without it
+        cluster.kill("coordinator")
+        cluster.thaw("worker-0")
+        workers = [f"worker-{i}" for i in range(4)]
+        for name in workers:
+            cluster.children[name].await_log("computed for")
+        for name in workers:
+            cluster.kill(name)
+        recorded = len(cluster.rounds())
+        self.assertLess(recorded, 100)
+        for name in ("coordinator", *workers):
+            cluster.start_again(name)
+        for name in workers:
+            status, _, errors = cluster.children.pop(name).finish()
+            self.assertEqual(status, 0, errors)
+        cluster.end()
+        last = cluster.rounds()[-1]
+        self.assertEqual((last["round"], last["replicas_equal"]), (199, True))
+        self.assertEqual(len(cluster.rounds()), recorded + 1)
+        (self.root / "summary.json").write_text(json.dumps(
+            {"rounds": last["round"] + 1, "state_hash": last["state_hash"]}), encoding="utf-8")
+        status, output, errors = self.start("longwave", "replay", self.root, "--config", cluster.config).finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn("as the run's summary has it", output)
 
     def test_a_killed_coordinator_is_started_again(self):
         self.check_restart("coordinator")

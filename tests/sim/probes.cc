@@ -82,6 +82,8 @@ std::string_view Name(Probe probe) {
       return "replica repaired";
     case Probe::kLastRoundRepaired:
       return "last round repaired and reported again";
+    case Probe::kEndReportWanted:
+      return "report of the last round lost and wanted";
     case Probe::kDutyCameLate:
       return "duty of writing came after the final report";
     case Probe::kClockJumped:

@@ -49,6 +49,7 @@ enum class Probe : uint8_t {
   kReplicaDamaged,
   kReplicaRepaired,
   kLastRoundRepaired,
+  kEndReportWanted,
   kDutyCameLate,
   kClockJumped,
   kProcessFrozen,

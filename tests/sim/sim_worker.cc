@@ -84,7 +84,7 @@ void SimWorker::OnCrash() {
   sent_.clear();
   heard_.clear();
   anew_.clear();
-  beating_ = urgent_ = stopped_ = validates_ = missing_ = pumping_ = has_trained_ = false;
+  beating_ = urgent_ = stopped_ = validates_ = missing_ = pumping_ = false;
   damaged_.clear();
   round_ = awaited_ = reported_ = 0;
   wakes_at_ = absl::InfiniteFuture();

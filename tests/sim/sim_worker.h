@@ -187,10 +187,9 @@ class SimWorker final : public Process, public FrameTaker {
   std::optional<longwave::Repair> repair_;
   std::vector<uint32_t> repaired_before_;  // by segment: rounds before need no repair any more
 
-  uint32_t round_ = 0;     // the one that is trained or synced, or would be next
-  uint32_t fragment_ = 0;  // likewise, of this round
-  uint32_t reported_ = 0;  // the round after the last one that it has reported
-  bool has_trained_ = false;
+  uint32_t round_ = 0;                     // the one that is trained or synced, or would be next
+  uint32_t fragment_ = 0;                  // likewise, of this round
+  uint32_t reported_ = 0;                  // the round after the last one that it has reported
   std::vector<bool> heard_;                // by segment: it is up to date
   std::set<uint32_t> anew_;                // being repaired, and nothing has come yet
   std::vector<SegmentPush> posted_again_;  // what an earlier process encoded

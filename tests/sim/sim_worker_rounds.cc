@@ -15,7 +15,6 @@ constexpr uint64_t kSignalMax = 8;
 
 void SimWorker::NextRound() {
   if (round_ >= env_.settings->rounds) return Conclude();
-  has_trained_ = true;
   SetReadyRound(round_);
   fragment_ = 0;
   Compute();
@@ -260,13 +259,13 @@ void SimWorker::ReportLastAgain() {
   report.train_loss = 1;
   report.segment_hashes = *hashes;
   unanswered_.push_back(std::move(report));
-  env_.probes->Hit(Probe::kLastRoundRepaired);
+  env_.probes->Hit(repair_->segments.empty() ? Probe::kEndReportWanted : Probe::kLastRoundRepaired);
 }
 
 // As Trainer::ReportEndIfCaughtUp.
 void SimWorker::ReportEndIfCaughtUp() {
   const uint32_t rounds = env_.settings->rounds;
-  if (reported_ == rounds || !has_trained_ || first_round() >= rounds) return;
+  if (reported_ == rounds) return;
   const auto hashes = pipeline_->Hashes();
   if (!hashes.ok()) return Die(hashes.status(), "hashes the replica that it has caught up with");
   RoundReport report;

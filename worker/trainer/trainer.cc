@@ -175,7 +175,6 @@ void Trainer::GoTo(uint32_t round) {
 
 absl::StatusOr<bool> Trainer::TrainRound(uint32_t round) {
   parts_.host->SetReadyRound(round);
-  has_trained_ = true;
   for (uint32_t fragment = 0; fragment < plan_.fragment_count(); ++fragment) {
     const SyncPoint point = plan_.At(round, fragment);
     LONGWAVE_RETURN_IF_ERROR(SyncFragment(point));
@@ -303,19 +302,23 @@ absl::Status Trainer::EndRound(uint32_t round) {
 }
 
 absl::Status Trainer::ReportEndIfCaughtUp() {
-  if (reported_ == rounds_ || !has_trained_ || parts_.host->first_round() >= rounds_)
-    return absl::OkStatus();
+  if (reported_ == rounds_) return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(RoundReport report, EndReport());
+  report.caught_up = true;
+  parts_.host->Report(std::move(report));
+  reported_ = rounds_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RoundReport> Trainer::EndReport() {
   RoundReport report{.round = static_cast<uint32_t>(rounds_ - 1),
                      .step = state_.step,
                      .tokens = state_.tokens,
                      .bytes = state_.bytes,
                      .seconds_computing = state_.seconds_computing,
-                     .seconds_syncing = state_.seconds_syncing,
-                     .caught_up = true};
+                     .seconds_syncing = state_.seconds_syncing};
   LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
-  parts_.host->Report(std::move(report));
-  reported_ = rounds_;
-  return absl::OkStatus();
+  return report;
 }
 
 absl::Status Trainer::ForwardBackward() {
@@ -415,9 +418,8 @@ absl::Status Trainer::RepairLast() {
   const std::optional<Repair> repair = parts_.host->repair();
   if (!repair.has_value() || uint64_t{repair->round} + 1 != rounds_) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(RepairIfTold(static_cast<uint32_t>(rounds_)));
-  RoundReport report{.round = repair->round, .step = state_.step, .again = true};
-  report.train_loss = state_.train_loss;
-  LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, parts_.pipeline->Hashes());
+  LONGWAVE_ASSIGN_OR_RETURN(RoundReport report, EndReport());
+  report.again = true;
   parts_.host->Report(std::move(report));
   validated_round_.reset();  // that was of another state
   return absl::OkStatus();

@@ -101,9 +101,11 @@ class Trainer {
   void TellState();
   absl::Status KeepCheckpoint(uint32_t round, uint32_t fragment,
                               std::span<const SegmentPush> pushes);
-  // Where the others closed the last rounds without it: the hashes of the replica with which it has
-  // caught up. It is compared like theirs, and may be what the weights are written from.
+  // Where this process has not trained the last round: the hashes of the replica with which it has
+  // caught up. They are compared like the others', and the weights may be written from it.
   absl::Status ReportEndIfCaughtUp();
+  // Of the last round, with what the replica is now.
+  absl::StatusOr<RoundReport> EndReport();
   // The round to go on with, once the replica is at the present.
   absl::StatusOr<uint32_t> CatchUpWith(const std::optional<WorkerFolder::Found>& found);
   absl::Status RepairIfTold(uint32_t next);
@@ -136,7 +138,6 @@ class Trainer {
   double round_loss_sum_ = 0;              // over the steps of the round that is trained
   RoundReport round_end_;                  // of the last round of which all steps are done
   uint64_t reported_ = 0;                  // the round after the last one that was reported
-  bool has_trained_ = false;               // this process
   std::optional<double> validation_loss_;  // of the last validation
   std::optional<uint32_t> validated_round_;
 };

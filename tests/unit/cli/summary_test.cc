@@ -33,6 +33,7 @@ RunStatus Status() {
     member.state.bytes = {100, 200, 80, 160};
   }
   status.records.resize(2);
+  status.records[1].round = 1;
   status.records[1].step = 20;
   status.record_count = 2;
   status.replicas_equal = true;
@@ -40,6 +41,14 @@ RunStatus Status() {
   status.validation_loss = 2.5;
   status.seconds = 4;
   return status;
+}
+
+TEST(Summary, CountsRoundsWithoutARecordToo) {
+  RunStatus status = Status();
+  status.records[1].round = 59;  // everybody skipped those between
+  EXPECT_EQ(Summarize(Config(), status, RunOutcome::kFinished, "", 5).rounds, 60u);
+  status.records.clear();
+  EXPECT_EQ(Summarize(Config(), status, RunOutcome::kStopped, "", 5).rounds, 0u);
 }
 
 TEST(Summary, CountsOverAllWorkersWhatWasSentAndWhatOthersWouldHave) {

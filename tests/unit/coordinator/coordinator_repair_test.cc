@@ -208,5 +208,102 @@ TEST_F(CoordinatorRepairTest, ShardsGetAVerdictOnTheirSnapshotsOnceTheRoundIsFin
             (std::vector<SnapshotVerdict>{{0, 1, true}, {1, 1, false}}));
 }
 
+// --- who ends without having been compared -------------------------------------------------------
+
+class UncomparedEndTest : public LastRoundTest {
+ protected:
+  // As the process `incarnation` says it.
+  static WorkerHeartbeat As(uint64_t incarnation, WorkerHeartbeat heartbeat) {
+    heartbeat.incarnation = incarnation;
+    return heartbeat;
+  }
+  // Both have done some of ten rounds, all shards have closed them all, and both come back in other
+  // processes, which have nothing to train.
+  void RestartAtTheEnd() {
+    Begin(Options(2, 1));
+    Round(0, {{1, 2}, {1, 2}});
+    Step(ShardAt(0, 10));
+    for (const uint32_t worker : {0, 1}) Step(Returning(worker, 5 + worker));
+    Step(ShardAt(0, 10, Status().epoch));
+    for (const uint32_t worker : {0, 1}) Step(Ready(worker, 5 + worker, 10, Status().epoch));
+    ASSERT_EQ(FirstRound(0), 10u);
+    ASSERT_EQ(FirstRound(1), 10u);
+  }
+};
+
+TEST_F(UncomparedEndTest, ProcessesThatHaveTrainedNothingAreCompared) {
+  RestartAtTheEnd();
+  RoundReport end = Report(9, {7, 8});
+  end.caught_up = true;
+  for (const uint32_t worker : {0, 1}) {
+    WorkerHeartbeat heartbeat = As(5 + worker, FinalBeat(worker));
+    heartbeat.rounds = {end};
+    Step(heartbeat);
+  }
+  EXPECT_EQ(Status().phase, RunPhase::kFinished);
+  ASSERT_EQ(Status().records.back().round, 9u);
+  EXPECT_EQ(Status().state_hash, CombineHashes({7, 8}));
+}
+
+TEST_F(UncomparedEndTest, AFinalReportWithoutTheHashesIsNotTaken) {
+  RestartAtTheEnd();
+  for (const uint32_t worker : {0, 1}) {
+    const auto effects = Step(As(5 + worker, FinalBeat(worker)));
+    EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).repair, (Repair{9, {}}));
+  }
+  EXPECT_EQ(Status().phase, RunPhase::kTraining);
+  for (const uint32_t worker : {0, 1}) {
+    WorkerHeartbeat heartbeat = As(5 + worker, Again(worker, 9, {7, 8}));
+    heartbeat.final = FinalBeat(worker).final;
+    EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(heartbeat)).repair, std::nullopt);
+  }
+  EXPECT_EQ(Status().phase, RunPhase::kFinished);
+  EXPECT_EQ(Status().records.back().round, 9u);
+  EXPECT_EQ(Status().repairs, 0u);
+}
+
+TEST_F(UncomparedEndTest, WhereReplicasAreNotPromisedToBeEqualAFinalReportIsEnough) {
+  CoordinatorOptions options = Options(1, 1, 1);
+  options.promises_equal_replicas = false;
+  Begin(options);
+  Step(ShardAt(0, 1));
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
+}
+
+TEST_F(UncomparedEndTest, WhatDiffersInAProcessThatHasTrainedNothingIsRepaired) {
+  RestartAtTheEnd();
+  const std::vector<std::vector<uint64_t>> hashes = {{7, 8}, {7, 9}};
+  for (const uint32_t worker : {0, 1})
+    Step(As(5 + worker, Beat(worker, {Report(9, hashes[worker])})));
+  for (const uint32_t worker : {0, 1}) {
+    const auto effects = Step(As(5 + worker, FinalBeat(worker)));
+    EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).repair, (Repair{9, {1}}));
+  }
+  for (const uint32_t worker : {0, 1}) {
+    Step(As(5 + worker, Again(worker, 9, {7, 8})));
+    Step(As(5 + worker, FinalBeat(worker)));
+  }
+  EXPECT_EQ(Status().phase, RunPhase::kFinished);
+  EXPECT_TRUE(Status().replicas_equal);
+}
+
+TEST_F(UncomparedEndTest, WhoComesBackWithAnotherReplicaThanTheRunEndedWithLeaves) {
+  Begin(Options(2, 1, 1));
+  Round(0, {{1, 2}, {1, 2}});
+  ASSERT_EQ(Status().record_count, 1u);
+  Step(Returning(0, 5));
+  Step(ShardAt(0, 1, Status().epoch));
+  Step(As(5, Ready(0, 5, 1, Status().epoch)));
+  WorkerHeartbeat heartbeat = As(5, FinalBeat(0));
+  heartbeat.rounds = {Report(0, {1, 3})};
+  const auto effects = Step(heartbeat);
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  EXPECT_THAT(Notices(effects), HasSubstr("worker 0 (worker-0) has another replica"));
+  // The duty of writing is the other's now.
+  WorkerHeartbeat other = FinalBeat(1);
+  other.final->model_file = "model.safetensors";
+  EXPECT_EQ(Only<PhaseChanged>(Step(other)).phase, RunPhase::kFinished);
+}
+
 }  // namespace
 }  // namespace longwave

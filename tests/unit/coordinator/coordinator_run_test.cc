@@ -74,6 +74,7 @@ TEST_F(CoordinatorTest, FailsWithTheSentenceOfAShardThatFails) {
 
 TEST_F(CoordinatorTest, AFailureAfterTheOthersAreDoneFailsTheRun) {
   Begin(Options(2, 1));
+  Step(Beat(1, {Report(9)}));
   Step(FinalBeat(1));
   WorkerHeartbeat heartbeat = Beat(0);
   heartbeat.failure = "no room for the weights";
@@ -85,6 +86,7 @@ TEST_F(CoordinatorTest, AFailureAfterTheOthersAreDoneFailsTheRun) {
 TEST_F(CoordinatorTest, ShardsSeeWhoIsDoneAsOneThatPushesNoMore) {
   Begin(Options(2, 1));
   ShardsKnow(1);
+  Step(Beat(0, {Report(9)}));
   Step(FinalBeat(0));
   const auto reply = Only<ShardHeartbeatReply>(Step(ShardBeat(0, 1, true)));
   ASSERT_TRUE(reply.membership);
@@ -258,6 +260,7 @@ TEST_F(CoordinatorTest, WaitsForTheOneThatWasToWriteTheWeights) {
       EXPECT_EQ(Status().trouble, "");
       WorkerHeartbeat last = FinalBeat(0);
       last.incarnation = 5;
+      last.rounds = {Report(0)};
       EXPECT_EQ(Only<PhaseChanged>(Step(last)).phase, RunPhase::kFinished);
     } else {
       const PhaseChanged change = Only<PhaseChanged>(Pass(332, {1}));
@@ -361,15 +364,24 @@ TEST_F(CoordinatorTest, DoesNotTellTheOnesThatWereLost) {
 }
 
 TEST_F(CoordinatorTest, FailsWhenWorkersAreDoneBeforeTheRoundsAre) {
-  Begin(Options(1, 1, 3));
-  Step(Beat(0, {Report(0)}));
-  Step(FinalBeat(0));
-  EXPECT_EQ(Only<PhaseChanged>(Pass(302, {0})).reason,
-            "every worker sent its final report after 1 finished rounds, wanted 3");
+  for (const bool promises : {true, false}) {
+    now_ = 0;
+    CoordinatorOptions options = Options(1, 1, 3);
+    options.promises_equal_replicas = promises;
+    Begin(options);
+    Step(Beat(0, {Report(0)}));
+    Step(FinalBeat(0));
+    EXPECT_EQ(Only<PhaseChanged>(Pass(302, {0})).reason,
+              promises ? "worker 0 (worker-0) sent its final report, and no hashes of its replica "
+                         "after round 2"
+                       : "every worker sent its final report after 1 finished rounds, wanted 3");
+  }
 }
 
 TEST_F(CoordinatorTest, FinishesWhenEveryoneSkippedTheLastRoundsThatShardsHaveClosed) {
-  Begin(Options(1, 1, 3));
+  CoordinatorOptions options = Options(1, 1, 3);
+  options.promises_equal_replicas = false;  // what is promised is compared
+  Begin(options);
   Step(Beat(0, {Report(0)}));
   Step(FinalBeat(0));
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);

@@ -85,6 +85,68 @@ TEST(RoundLedger, ALastRoundThatNobodyTrainedKeepsTheLossOfTheOneBefore) {
   EXPECT_EQ(outcomes[1].record.members, 0u);
 }
 
+TEST(RoundLedger, WhoJoinedTooLateForTheLastRoundIsComparedAfterIt) {
+  RoundLedger ledger(3);
+  const std::vector<Member> members = {{0, "a", 0}, {1, "b", 3}, {2, "c", kRoundNever}};
+  Add(ledger, members[0], {Report(0, {1}), Report(2, {2})});
+  // Round 0 is over; the last one waits for whoever has caught up with it, not for who joins.
+  ASSERT_EQ(ledger.Finish(members, 0, 1).size(), 1u);
+  EXPECT_EQ(ledger.next_round(), 2u);
+  EXPECT_FALSE(ledger.HasReportedEnd(1));
+  RoundReport caught_up = Report(2, {3});
+  caught_up.caught_up = true;
+  Add(ledger, members[1], {Report(1, {9}), caught_up});
+  EXPECT_TRUE(ledger.HasReportedEnd(1));
+  const auto outcomes = ledger.Finish(members, 0, 2);
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].record.round, 2u);
+  EXPECT_FALSE(outcomes[0].record.replicas_equal);
+}
+
+TEST(RoundLedger, AnotherProcessReportsTheLastRoundItself) {
+  RoundLedger ledger(1);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  RoundReport trained = Report(0, {1}), caught_up = Report(0, {2});
+  trained.train_loss = 5;
+  caught_up.caught_up = true;
+  Add(ledger, two[0], {trained});
+  ledger.Restart(0);
+  EXPECT_FALSE(ledger.HasReportedEnd(0));
+  Add(ledger, two[1], {Report(0, {1})});
+  EXPECT_TRUE(ledger.Finish(two, 0, 1).empty());
+  Add(ledger, two[0], {caught_up});
+  const auto outcomes = ledger.Finish(two, 0, 1);
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_FALSE(outcomes[0].record.replicas_equal);
+  EXPECT_EQ(outcomes[0].record.members, 2u);  // what the process before has trained counts
+  EXPECT_EQ(outcomes[0].record.train_loss, 2.5);
+}
+
+TEST(RoundLedger, AReportAgainTakesThePlaceOfOneThatWasLost) {
+  RoundLedger ledger(2);
+  const std::vector<Member> one = {kThree[0]};
+  RoundReport first = Report(0, {1}), again = Report(1, {2});
+  first.again = again.again = true;
+  Add(ledger, one[0], {first});  // there is none of it before the last round
+  EXPECT_TRUE(ledger.Finish(one, 0, 1).empty());
+  Add(ledger, one[0], {again});
+  const auto outcomes = ledger.Finish(one, 0, 1);
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].record.state_hash, CombineHashes({2}));
+  EXPECT_EQ(outcomes[0].record.members, 0u);
+}
+
+TEST(RoundLedger, SaysWhoContradictsTheEnd) {
+  RoundLedger ledger(2);
+  const std::vector<Member> one = {kThree[0]};
+  Add(ledger, one[0], {Report(0, {1}), Report(1, {2})});
+  EXPECT_FALSE(ledger.ContradictsEnd(Report(1, {3})));  // it is still open
+  ASSERT_EQ(ledger.Finish(one, 0, 1).size(), 2u);
+  EXPECT_TRUE(ledger.ContradictsEnd(Report(1, {3})));
+  EXPECT_FALSE(ledger.ContradictsEnd(Report(1, {2})));
+  EXPECT_FALSE(ledger.ContradictsEnd(Report(0, {3})));
+}
+
 TEST(RoundLedger, RatesAreOverTheTimeSinceTheRecordBefore) {
   RoundLedger ledger(5);
   const std::vector<Member> one = {kThree[0]};
