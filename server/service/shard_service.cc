@@ -243,6 +243,16 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                                  .trouble = std::move(condition.trouble),
                                                  .snapshots = std::move(condition.snapshots),
                                                  .expelled_version = expelled_.version()});
+      // Before the run began its place was given up, since it was silent (stopped, say).
+      if (absl::IsNotFound(reply.status()) && known_epoch_ == 0) {
+        Log(LogLevel::kWarning,
+            absl::StrCat("has lost its place before the run began, and registers again: ",
+                         std::string(reply.status().message())));
+        SetReady(false);
+        LONGWAVE_RETURN_IF_ERROR(Register(stop));
+        answered_at = MonotonicNow();
+        continue;
+      }
       if (!reply.ok() && !absl::IsUnavailable(reply.status())) return reply.status();
       // Once the coordinator has been told, and after a while also if it cannot be.
       const bool gave_up = MonotonicNow() - answered_at > kCallDeadline * 3;

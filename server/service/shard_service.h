@@ -72,10 +72,11 @@ class ShardService {
   virtual std::string advertised_control() const = 0;
   virtual std::string health_address() const = 0;  // empty: none
 
-  // Registers with the coordinator, calls `ready`, and serves until the coordinator says stop or
-  // `stop` is requested (OK); with stay_when_done until the latter. Errors: the coordinator refused
-  // this shard or cannot be reached for cluster.start_timeout_s while no worker is heard either;
-  // the manifest does not fit; the socket failed. Call it once.
+  // Registers with the coordinator (again, where it has lost its place before the run began: it was
+  // stopped for longer than the heartbeat timeout, say), calls `ready`, and serves until the
+  // coordinator says stop or `stop` is requested (OK); with stay_when_done until the latter.
+  // Errors: the coordinator refused this shard or cannot be reached for cluster.start_timeout_s
+  // while no worker is heard either; the manifest does not fit; the socket failed. Call it once.
   virtual absl::Status Run(std::stop_token stop, const std::function<void()>& ready) = 0;
 };
 

@@ -12,7 +12,8 @@ class HandCluster:
     """Coordinator, shards and workers of `test` (an IntegrationTest), each with a state folder. A
     process that is started again gets the arguments and the port that it had before."""
 
-    def __init__(self, test, workers=4, shards=2, **settings):
+    def __init__(self, test, workers=4, shards=2, started=None, **settings):
+        """started: how many of the workers are started at once; None: all."""
         self.test, self.root = test, test.root
         self.config = test.write_config(run__workers=workers, run__shards=shards, **settings)
         self.children, self.arguments = {}, {}
@@ -25,7 +26,7 @@ class HandCluster:
                        "--coordinator", self.address, "--listen", "tcp://127.0.0.1:0")
         for shard in range(shards):
             self.await_ready(f"shard-{shard}")
-        for worker in range(workers):
+        for worker in range(workers if started is None else started):
             self.start_worker(f"worker-{worker}")
 
     def start_worker(self, name):

@@ -157,6 +157,21 @@ class Return(IntegrationTest):
         self.assertEqual(status, 0, output + errors)
         self.assertIn("as the run's summary has it", output)
 
+    def test_who_is_stopped_before_the_run_begins_registers_again(self):
+        cluster = HandCluster(self, workers=2, started=1, cluster__heartbeat_timeout_s=3, **LONGWAVE)
+        cluster.children["worker-0"].await_line("ready ")
+        stopped = {"worker-0": "worker 0 (worker-0)", "shard-0": "shard 0"}
+        for name in stopped:
+            cluster.freeze(name)
+        for place in stopped.values():
+            cluster.children["coordinator"].await_log(f"{place} was not heard for")
+        for name in stopped:
+            cluster.thaw(name)
+            cluster.children[name].await_log("registers again")
+        cluster.start_worker("worker-1")
+        cluster.await_members(2)
+        self.end_equal(cluster)
+
     def test_a_killed_coordinator_is_started_again(self):
         self.check_restart("coordinator")
 

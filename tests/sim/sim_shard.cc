@@ -161,7 +161,8 @@ void SimShard::Beat() {
     }
     if (absl::IsUnavailable(answer.status())) return After(kBackoff, [this] { Beat(); });
     if (coordinator_->is_over()) return;
-    if (known_epoch_ == 0) return StartAgain();  // it had no place yet, and lost it
+    // It had no place yet, and lost it.
+    if (known_epoch_ == 0 && absl::IsNotFound(answer.status())) return Register();
     env_.checker->Violate(absl::StrCat(
         "shard ", index_, "'s heartbeat is refused: ", std::string(answer.status().message())));
   });

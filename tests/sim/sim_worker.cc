@@ -18,7 +18,6 @@ constexpr char kFolder[] = "worker";
 constexpr absl::Duration kBackoff = absl::Milliseconds(300);
 constexpr absl::Duration kEarlyInterval = absl::Milliseconds(200);
 constexpr absl::Duration kNameTakenBackoff = absl::Seconds(1);
-constexpr absl::Duration kStartAgain = absl::Seconds(1);
 
 uint64_t PortOf(const std::string& endpoint) {
   const char* const colon = endpoint.data() + endpoint.rfind(':');
@@ -202,9 +201,8 @@ void SimWorker::Beat() {
                          if (urgent_ || !unanswered_.empty()) pause = absl::ZeroDuration();
                        } else if (!absl::IsUnavailable(answer.status())) {
                          if (coordinator_->is_over()) return;
-                         // It had no place in the run yet, and lost it: whoever starts workers
-                         // tries again.
-                         if (membership_.epoch == 0) return StartAgain();
+                         // It had no place in the run yet, and lost it.
+                         if (membership_.epoch == 0) return Register();
                          return Die(answer.status(), "may not say how it is");
                        }
                        if (beating_) return;  // what the answer brought about was told at once
@@ -239,11 +237,6 @@ void SimWorker::TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatRepl
     BeginWithShards();
   if (stage_ == Stage::kFollowing) Follow();
   Pump();
-}
-
-void SimWorker::StartAgain() {
-  Crash();
-  scheduler_->After(kStartAgain, [this] { Start(); });
 }
 
 const Member* SimWorker::Self() const {

@@ -87,7 +87,6 @@ class SimWorker final : public Process, public FrameTaker {
   const Member* Self() const;
   uint32_t first_round() const;
   void ConnectShards();
-  void StartAgain();
 
   // Catching up.
   void BeginWithShards();

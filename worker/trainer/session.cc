@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
     const absl::StatusOr<uint32_t> worker = client->Register(request);
     if (worker.ok()) {
       return std::unique_ptr<Session>(
-          new Session(client, std::move(options), stop, *worker, request.incarnation));
+          new Session(client, std::move(options), request, stop, *worker));
     }
     if (!IsSilence(worker.status())) {
       return absl::Status(worker.status().code(),
@@ -91,13 +91,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
   }
 }
 
-Session::Session(CoordinatorClient* client, SessionOptions options, StopSignal* stop,
-                 uint32_t worker, uint64_t incarnation)
+Session::Session(CoordinatorClient* client, SessionOptions options, RegisterWorker registration,
+                 StopSignal* stop, uint32_t worker)
     : client_(client),
       options_(std::move(options)),
+      registration_(std::move(registration)),
       stop_(stop),
       worker_(worker),
-      incarnation_(incarnation),
       last_answer_(MonotonicNow()),
       thread_([this] { BeatUntilClosed(); }) {}
 
@@ -115,18 +115,13 @@ void Session::BeatUntilClosed() {
   std::unique_lock lock(mutex_);
   while (!closing_) {
     urgent_ = false;
-    const WorkerHeartbeat heartbeat = NextHeartbeat();
-    lock.unlock();
-    absl::StatusOr<WorkerHeartbeatReply> answer = client_->Heartbeat(heartbeat);
-    lock.lock();
     absl::Duration pause;
-    if (answer.ok()) {
-      TakeAnswer(heartbeat, *std::move(answer));
+    if (const absl::Status answered = Call(lock); answered.ok()) {
       backoff = absl::ZeroDuration();
       pause = TakesPart() ? options_.heartbeat_interval
                           : std::min(kStartInterval, options_.heartbeat_interval);
     } else {
-      TakeFailure(answer.status());
+      TakeFailure(answered);
       // What is urgent stays so, but a coordinator that is away is not asked in a tight loop.
       urgent_ = false;
       backoff = NextBackoff(backoff, options_.heartbeat_interval);
@@ -135,6 +130,25 @@ void Session::BeatUntilClosed() {
     changed_.notify_all();
     wake_.wait_for(lock, absl::ToChronoMilliseconds(pause), [this] { return urgent_ || closing_; });
   }
+}
+
+absl::Status Session::Call(std::unique_lock<std::mutex>& lock) {
+  if (!has_place_) {
+    lock.unlock();
+    const absl::StatusOr<uint32_t> worker = client_->Register(registration_);
+    lock.lock();
+    if (!worker.ok()) return worker.status();
+    worker_ = *worker;
+    has_place_ = true;
+    NoteAnswer();
+    return absl::OkStatus();
+  }
+  const WorkerHeartbeat heartbeat = NextHeartbeat();
+  lock.unlock();
+  absl::StatusOr<WorkerHeartbeatReply> answer = client_->Heartbeat(heartbeat);
+  lock.lock();
+  if (answer.ok()) TakeAnswer(heartbeat, *std::move(answer));
+  return answer.status();
 }
 
 WorkerHeartbeat Session::NextHeartbeat() {
@@ -146,7 +160,7 @@ WorkerHeartbeat Session::NextHeartbeat() {
     if (hashes > kHashesMax && end != unanswered_.begin()) break;
   }
   return {.worker = worker_,
-          .incarnation = incarnation_,
+          .incarnation = registration_.incarnation,
           .state = state_,
           .rounds = {unanswered_.begin(), end},
           .known_epoch = membership_.epoch,
@@ -156,10 +170,14 @@ WorkerHeartbeat Session::NextHeartbeat() {
           .leaving = leaving_};
 }
 
-void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer) {
+void Session::NoteAnswer() {
   if (!reachable_) Log(LogLevel::kInfo, "the coordinator answers again");
   reachable_ = true;
   last_answer_ = MonotonicNow();
+}
+
+void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer) {
+  NoteAnswer();
   // Reports are only ever added at the end while a heartbeat is under way.
   unanswered_.erase(unanswered_.begin(),
                     unanswered_.begin() + static_cast<std::ptrdiff_t>(sent.rounds.size()));
@@ -190,10 +208,23 @@ void Session::TakeFailure(const absl::Status& status) {
     reachable_ = false;
     return;
   }
+  // The run has not begun, and the place was given up. Its index may be another worker's by now,
+  // whose incarnation was wanted. Where another process has taken the place, the registration is
+  // refused.
+  if (has_place_ && membership_.epoch == 0 &&
+      (absl::IsNotFound(status) || absl::IsAborted(status))) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("has lost its place before the run began, and registers again: ",
+                     std::string(status.message())));
+    has_place_ = false;
+    NoteAnswer();
+    return;
+  }
   // It answered, and knows nothing of this worker: a coordinator of another run, or a new one.
   if (!ended_.has_value()) {
     ended_ = Ending{.phase = RunPhase::kFailed,
-                    .reason = absl::StrCat("the coordinator refused a heartbeat: ",
+                    .reason = absl::StrCat("the coordinator refused a ",
+                                           has_place_ ? "heartbeat" : "registration", ": ",
                                            std::string(status.message()))};
     stop_->Request();
   }
@@ -280,6 +311,11 @@ void Session::AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patie
   while (!told_ && !ended_.has_value() && MonotonicNow() < give_up) {
     changed_.wait_for(lock, kPatience);
   }
+}
+
+uint32_t Session::worker() const {
+  std::lock_guard lock(mutex_);
+  return worker_;
 }
 
 std::optional<Session::Ending> Session::ended() const {

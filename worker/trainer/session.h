@@ -41,7 +41,8 @@ absl::Duration NextBackoff(absl::Duration backoff, absl::Duration interval);
 
 // A worker's membership of a run, kept alive by a thread of its own that tells the coordinator how
 // the worker is and takes in what it answers. During training the coordinator may be away: reports
-// wait until it answers. Thread-safe.
+// wait until it answers. A worker that has lost its place before it heard of a run's beginning,
+// since it was stopped for longer than the heartbeat timeout say, registers again. Thread-safe.
 class Session final : public TrainerHost {
  public:
   // Registers, again and again while nobody answers. `client` and `stop` outlive the session;
@@ -51,7 +52,8 @@ class Session final : public TrainerHost {
                                                        SessionOptions options, StopSignal* stop);
   ~Session() override;
 
-  uint32_t worker() const { return worker_; }
+  // Its index. It may be another one until AwaitStart returns, after a lost place.
+  uint32_t worker() const;
 
   struct Start {
     uint64_t run = 0;
@@ -95,11 +97,15 @@ class Session final : public TrainerHost {
   absl::StatusOr<bool> Finish(const FinalReport& report, uint32_t last_round) override;
 
  private:
-  Session(CoordinatorClient* client, SessionOptions options, StopSignal* stop, uint32_t worker,
-          uint64_t incarnation);
+  Session(CoordinatorClient* client, SessionOptions options, RegisterWorker registration,
+          StopSignal* stop, uint32_t worker);
 
   void BeatUntilClosed();
+  // One heartbeat, or registration where the place is lost, without the lock meanwhile; and what
+  // comes of it.
+  absl::Status Call(std::unique_lock<std::mutex>& lock);
   WorkerHeartbeat NextHeartbeat();
+  void NoteAnswer();
   void TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer);
   void TakeFailure(const absl::Status& status);
   // Of this worker in membership_; null if it is no member.
@@ -116,13 +122,14 @@ class Session final : public TrainerHost {
 
   CoordinatorClient* const client_;
   const SessionOptions options_;
+  const RegisterWorker registration_;
   StopSignal* const stop_;
-  const uint32_t worker_;
-  const uint64_t incarnation_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;     // the thread: something is to be told now
   std::condition_variable changed_;  // everyone else: something was answered
+  uint32_t worker_;
+  bool has_place_ = true;
   WorkerState state_;
   std::vector<RoundReport> unanswered_;
   std::optional<FinalReport> final_;

@@ -436,11 +436,52 @@ TEST_F(SessionTest, LeavingIsToldOnceTheAnswerIsThere) {
 }
 
 TEST_F(SessionTest, ARefusedHeartbeatEndsTheRun) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) {
+    return heartbeat.known_epoch == 0 ? absl::StatusOr<WorkerHeartbeatReply>(Started())
+                                      : absl::NotFoundError("no worker 3");
+  });
+  const auto session = Join();
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  while (!stop_.requested()) std::this_thread::yield();
+  EXPECT_EQ(session->ended()->phase, RunPhase::kFailed);
+  EXPECT_THAT(session->ended()->reason, HasSubstr("no worker 3"));
+  EXPECT_EQ(coordinator_.registrations.size(), 1u);
+}
+
+TEST_F(SessionTest, WhoLosesItsPlaceBeforeTheRunBeginsRegistersAgain) {
+  // Its index is another's by the second time.
+  int calls = 0;
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    if (++calls == 2) return absl::UnavailableError("nobody there");
+    return calls == 4 ? 3 : calls;
+  };
+  coordinator_.SetAnswer(
+      [](const WorkerHeartbeat& heartbeat) -> absl::StatusOr<WorkerHeartbeatReply> {
+        if (heartbeat.worker == 1) return absl::NotFoundError("no worker 1");
+        if (heartbeat.known_epoch == 0 && heartbeat.ready_round != 7)
+          return absl::AbortedError("another incarnation");
+        return Started();
+      });
+  const auto session = Join();
+  while (session->worker() != 3) std::this_thread::yield();
+  session->SetReadyRound(7);
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  EXPECT_EQ(session->worker(), 3u);
+  for (const RegisterWorker& request : coordinator_.registrations)
+    EXPECT_EQ(request.incarnation, coordinator_.registrations[0].incarnation);
+}
+
+TEST_F(SessionTest, WhosePlaceIsTakenForGoodEndsWithTheReason) {
+  int calls = 0;
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    if (++calls > 1) return absl::AbortedError("another process has the place");
+    return 3;
+  };
   coordinator_.SetAnswer([](const WorkerHeartbeat&) { return absl::NotFoundError("no worker 3"); });
   const auto session = Join();
   EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
   EXPECT_EQ(session->ended()->phase, RunPhase::kFailed);
-  EXPECT_THAT(session->ended()->reason, HasSubstr("no worker 3"));
+  EXPECT_THAT(session->ended()->reason, HasSubstr("another process has the place"));
 }
 
 }  // namespace
