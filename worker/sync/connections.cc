@@ -75,7 +75,9 @@ std::optional<Connections::Lost> Connections::TakeLost(
     const int doublings = std::clamp(state.silent_connections - 1, 0, kPatienceDoublings);
     const absl::Time until = std::max(state.unanswered_since, state.renewed_at) +
                              (1 << doublings) * kUnansweredHellos * hello_every_;
-    if (until > now || until + on_the_way(c) > now) continue;
+    if (until > now) continue;
+    const bool takes_nothing = state.refused_since + kUnansweredHellos * hello_every_ <= now;
+    if (!takes_nothing && until + on_the_way(c) > now) continue;
     const Lost lost{.connection = c,
                     .unanswered = now - state.unanswered_since,
                     .is_first = !std::exchange(state.renewed, true)};
@@ -83,6 +85,7 @@ std::optional<Connections::Lost> Connections::TakeLost(
     state.renewed_at = now;
     state.greeted = absl::InfinitePast();
     state.held_until = absl::InfinitePast();
+    state.refused_since = absl::InfiniteFuture();
     Schedule(c);
     return lost;
   }
@@ -93,6 +96,7 @@ void Connections::Hold(uint32_t connection, absl::Time then) {
   State& state = states_[connection];
   state.held_until = then;
   state.unanswered_since = std::min(state.unanswered_since, then);
+  state.refused_since = std::min(state.refused_since, then);
 }
 
 void Connections::Reconnected(uint32_t connection, absl::Time now) {

@@ -24,11 +24,11 @@ namespace longwave {
 // A connection can be dead while both processes live: ZeroMQ does not connect again after bytes
 // that break its protocol, and a damaged length makes an end wait for bytes that never come. So a
 // connection on which the shard has answered nothing for kUnansweredHellos hellos, and for what is
-// on its way, is to be made anew (TakeLost). Only an answer counts: merged updates also come where
-// nothing gets through to the shard. From
-// the third connection in a row on that took a hello and had no answer, each has twice the time of
-// the one before, kPatienceDoublings times: a shard that takes nothing from its socket keeps
-// something of each.
+// on its way, is to be made anew (TakeLost); of one that takes nothing meanwhile nothing is. Only
+// an answer counts: merged updates also come where nothing gets through to the shard. From the
+// third connection in a row on that took a hello and had no answer, each has twice the time of the
+// one before, kPatienceDoublings times: a shard that takes nothing from its socket keeps something
+// of each.
 class Connections {
  public:
   explicit Connections(const LedgerOptions& options);
@@ -70,6 +70,8 @@ class Connections {
   // The next hello that is due.
   std::optional<OutgoingFrame> Due(absl::Time now);
   void Sent(uint32_t connection, absl::Time now);
+  // It took a frame of whatever kind.
+  void Took(uint32_t connection) { states_[connection].refused_since = absl::InfiniteFuture(); }
   absl::Time DueAt() const { return due_.front_at(); }
 
   static constexpr int kIdleHellos = 15;
@@ -84,6 +86,7 @@ class Connections {
     absl::Time held_until = absl::InfinitePast();
     // The first hello that had no answer, or what the connection did not take.
     absl::Time unanswered_since = absl::InfiniteFuture();
+    absl::Time refused_since = absl::InfiniteFuture();  // it took nothing
     absl::Time renewed_at = absl::InfinitePast();
     uint32_t outstanding = 0;
     uint64_t incarnation = 0;  // 0: not heard of yet

@@ -139,6 +139,7 @@ std::optional<OutgoingFrame> WorkerLedger::Due(absl::Time now) {
 
 void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
   const uint32_t segment = frame.header.segment;
+  connections_.Took(frame.connection);
   switch (frame.header.kind) {
     case FrameKind::kHello:
       return connections_.Sent(frame.connection, now);
