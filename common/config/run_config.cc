@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/statusor.h"
+#include "common/layout/tile_count.h"
 
 namespace longwave {
 namespace {
@@ -62,13 +63,13 @@ LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest
                         .block = config.sync.block,
                         .segment_tiles = config.sync.segment_tiles,
                         .shard_count = 1};
-  const absl::StatusOr<Layout> whole = Layout::Create(manifest, options);
+  const absl::StatusOr<uint64_t> counted = CountTiles(manifest, options);
   options.shard_count = config.run.shards;
-  if (!whole.ok()) return options;
+  if (!counted.ok()) return options;
 
   // An even share balances the shards best; rounded up, it may leave the last one without a
   // segment.
-  const uint64_t tiles = whole->tiles().size();
+  const uint64_t tiles = *counted;
   const uint64_t shards = std::max<uint64_t>(1, config.run.shards);
   uint64_t share = std::max<uint64_t>(1, CeilDivide(tiles, shards));
   if (CeilDivide(tiles, share) < shards) share = std::max<uint64_t>(1, tiles / shards);

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/layout/tile_count.h"
 
 namespace longwave {
 namespace {
@@ -161,39 +163,58 @@ uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-}  // namespace
+// What is cut, and how; and in how many tiles all of it.
+struct Plan {
+  std::vector<uint64_t> flat_offsets;
+  std::vector<Plane> planes;
+  std::vector<Cut> cuts;  // of the planes
+  uint64_t tile_count = 0;
+};
 
-absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOptions& options) {
+absl::StatusOr<Plan> PlanOf(const Manifest& manifest, const LayoutOptions& options) {
   LONGWAVE_RETURN_IF_ERROR(ValidateOptions(options));
   LONGWAVE_RETURN_IF_ERROR(Validate(manifest));
-
-  Layout layout;
-  layout.options_ = options;
-  layout.parameter_count_ = static_cast<uint64_t>(ParameterCount(manifest));
-  layout.hash_ = LayoutHash(manifest, options);
-  std::vector<Plane> planes = FlatPlanes(manifest, layout.flat_offsets_);
-  if (options.tiling == Tiling::kModel) JoinVectors(planes);
-  if (options.tiling == Tiling::kFlat) planes = {{.rows = 0, .cols = layout.parameter_count_}};
-
-  // Counted before anything is reserved: a thin matrix has many more tiles than its size suggests.
-  std::vector<Cut> cuts;
-  uint64_t tile_count = 0;
-  for (const Plane& plane : planes) {
+  Plan plan;
+  plan.planes = FlatPlanes(manifest, plan.flat_offsets);
+  if (options.tiling == Tiling::kModel) JoinVectors(plan.planes);
+  if (options.tiling == Tiling::kFlat) {
+    plan.planes = {{.rows = 0, .cols = static_cast<uint64_t>(ParameterCount(manifest))}};
+  }
+  for (const Plane& plane : plan.planes) {
     if (plane.is_matrix() && plane.cols > std::numeric_limits<uint32_t>::max()) {
       return absl::InvalidArgumentError(absl::StrCat("layout: got a matrix of ", plane.cols,
                                                      " columns, wanted at most ",
                                                      std::numeric_limits<uint32_t>::max()));
     }
-    cuts.push_back(CutOf(plane, options));
-    tile_count += cuts.back().tile_count();
+    plan.cuts.push_back(CutOf(plane, options));
+    plan.tile_count += plan.cuts.back().tile_count();
   }
-  if (tile_count > kLayoutTilesMax) {
+  if (plan.tile_count > kLayoutTilesMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat("layout: got ", tile_count, " tiles, wanted at most ", kLayoutTilesMax));
+        absl::StrCat("layout: got ", plan.tile_count, " tiles, wanted at most ", kLayoutTilesMax));
   }
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> CountTiles(const Manifest& manifest, const LayoutOptions& options) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(manifest, options));
+  return plan.tile_count;
+}
+
+absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOptions& options) {
+  LONGWAVE_ASSIGN_OR_RETURN(Plan plan, PlanOf(manifest, options));
+  const uint64_t tile_count = plan.tile_count;
+  Layout layout;
+  layout.options_ = options;
+  layout.parameter_count_ = static_cast<uint64_t>(ParameterCount(manifest));
+  layout.hash_ = LayoutHash(manifest, options);
+  layout.flat_offsets_ = std::move(plan.flat_offsets);
+  // Counted before anything is reserved: a thin matrix has many more tiles than its size suggests.
   layout.tiles_.reserve(tile_count);
-  for (size_t i = 0; i < planes.size(); ++i) {
-    AppendTiles(planes[i], cuts[i], layout.coefficient_count_, layout.tiles_);
+  for (size_t i = 0; i < plan.planes.size(); ++i) {
+    AppendTiles(plan.planes[i], plan.cuts[i], layout.coefficient_count_, layout.tiles_);
   }
   LONGWAVE_CHECK(layout.tiles_.size() == tile_count);
 

@@ -63,6 +63,14 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     }
     return;
   }
+  if (!manifest_) {
+    absl::StatusOr<uint64_t> segments = options_.segment_count(request.manifest);
+    if (!segments.ok()) {
+      effects.push_back(Refused{std::move(segments).status()});
+      return;
+    }
+    ledger_.SetSegmentCount(*segments);
+  }
   uint32_t index = 0;
   while (workers_.contains(index)) ++index;
   Worker& worker = workers_[index];
@@ -138,6 +146,8 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
 
 void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects) {
   if (absl::Status status = CheckHeartbeat(heartbeat); !status.ok()) {
+    // Who is to ask again lives.
+    if (absl::IsUnavailable(status)) workers_.at(heartbeat.worker).heard = now;
     effects.push_back(Refused{std::move(status)});
     return;
   }
@@ -147,9 +157,12 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
     effects.push_back(ReplyTo(heartbeat));
     return;
   }
-  if (!is_over() && heartbeat.leaving && phase_ == RunPhase::kWaiting) {
-    effects.push_back(
-        Notice{absl::StrCat(Describe(found->second.member), " leaves and gives its place up")});
+  const bool failed = !heartbeat.failure.empty();
+  if (phase_ == RunPhase::kWaiting && (heartbeat.leaving || failed)) {
+    const std::string who = Describe(found->second.member);
+    if (failed) last_loss_ = absl::StrCat(who, ": ", heartbeat.failure);
+    effects.push_back(Notice{absl::StrCat(failed ? last_loss_ : absl::StrCat(who, " leaves"),
+                                          failed ? "; it gives" : " and gives", " its place up")});
     DropBeforeStart(heartbeat.worker);
     effects.push_back(
         WorkerHeartbeatReply{.instruction = Instruction::kStop,
@@ -176,7 +189,7 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
          effects);
   }
   if (std::string failure = FailureIn(heartbeat); !failure.empty()) {
-    return Fail(worker, failure, heartbeat.final.has_value(), now, effects);
+    return Fail(worker, failure, now, effects);
   }
   if (worker.is_active()) TakeReports(worker, heartbeat, effects);
   if (heartbeat.ready_round != kRoundNever && heartbeat.known_epoch >= worker.joined_epoch &&
@@ -251,8 +264,11 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
       End(RunPhase::kFailed, absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.failure), now,
           effects);
     }
-    // What a shard says of its rounds may be what the end waited for.
-    if (lacking_since_) FinishRunIfDone(now, effects);
+    // Workers may have reported what the shards say now.
+    if (HearOfClosedRounds()) {
+      FinishRounds(now, effects);
+      FinishRunIfDone(now, effects);
+    }
     if (is_over()) shard.told = true;
   }
   effects.push_back(ReplyTo(heartbeat));

@@ -2,6 +2,7 @@
 #define LONGWAVE_SERVER_COORDINATOR_COORDINATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -27,6 +28,8 @@ struct CoordinatorOptions {
   uint64_t rounds = 1;
   bool promises_equal_replicas = true;
   std::string settings;  // lines "key: value" that everybody who registers must have too
+  // How many segments the run's layout has of a model, which is a valid one.
+  std::function<absl::StatusOr<uint64_t>(const Manifest&)> segment_count;
   absl::Duration heartbeat_timeout = absl::Seconds(30);
   absl::Duration start_timeout = absl::Seconds(300);
   // A shard's new process takes the place of one that was silent for this long.
@@ -82,17 +85,27 @@ using CoordinatorEffect =
 // shards_wanted shards are registered; for failed after start_timeout.
 //
 // training: entered with epoch 1, whose members are all workers, from round 0 on. A round is
-// finished when every member whose first round has come has reported it, or a later one (then it
-// has skipped it); hashes are compared then. The last round is reported by every active member,
-// with what it has caught up with if it joined too late to train it: a final report is not taken
-// from one that has not (the report was lost, say), whose answers have a Repair of that round
-// without segments, to report its hashes. Who reports other hashes when the last round is finished
-// leaves the run. Left for finished when every member with a first round has sent its final report
-// and one of them names the weights that it wrote; for failed when a shard reports a failure, or
-// the last active member with rounds to do reports one or a loss that is not finite (while there
-// are others it leaves the run, as if it had been killed), when replicas that were promised to be
-// equal differ after the last round and its repair, or something below was waited for in vain.
-// Every change of the members or of a shard's address begins an epoch. In it a worker is one of
+// finished when the shards say that they have closed it and every member whose first round has come
+// has reported it, or a later one (then it has skipped it); hashes are compared then. The last
+// round is reported by every active member, with what it has caught up with if it joined too late
+// to train it: a final report is not taken from one that has not (the report was lost, say), whose
+// answers have a Repair of that round without segments, to report its hashes. Left for finished
+// when the shards have closed all rounds, every member with a first round has sent its final report
+// and one of them names the weights that it wrote; for failed when a shard reports a failure, when
+// the last worker that could go on reports one or a loss that is not finite (while there are
+// others, it leaves the run, as if it had been killed), when replicas that were promised to be
+// equal differ after the last round and its repair without a majority, or something below was
+// waited for in vain. Every change of the members or of a shard's address begins an epoch.
+//
+// A member's word counts for its own part. What it reports of rounds that no shard has closed
+// finishes nothing; hashes are as many as the layout has segments, and the majority's are right; a
+// failure takes out the member that reports it. One that holds up the end is left out, as if it
+// had failed, and the weights that it names are nobody's: one that reports other hashes when the
+// last round is finished; one that a majority contradicts after the last round, or that has not
+// reported it although others have, and does neither repair nor report it within heartbeat_timeout;
+// and one that has sent no final report start_timeout (or a tenth of the training, if that is
+// longer) after the last round was closed and another one's report had come. The duty to write the
+// weights passes on after heartbeat_timeout. In an epoch a worker is one of
 //
 //   joining  a member without a first round (kRoundNever): it fetches and pulls, pushes nothing,
 //            and nobody waits for it. So begins a new name, a name that comes back in another
@@ -125,7 +138,8 @@ using CoordinatorEffect =
 //   - a run without members;
 //   - a run that is done, but whose weights a worker was to write that is lost: the duty passes to
 //     the next member that is heard, whose final report comes once more;
-//   - members that are to repair what differed after the last round.
+//   - members that are to repair what differed after the last round where no majority says who is
+//     right.
 // A shard that says itself that it takes no pushes for now is trouble too, and waited for.
 //
 // Replicas that differ are repaired where they were promised to be equal: after a finished round
@@ -156,7 +170,7 @@ using CoordinatorEffect =
 //   FailedPrecondition  the run is over, or the shard's folder is another run's, or not the one
 //                       that has its range any more
 //   Unavailable         not now, ask again: the places before the first round are taken, or the
-//                       shard's place is
+//                       shard's place is, or a report is far ahead of what shards have said
 //   ResourceExhausted   more than workers_max members at once, or kWorkersMax names in all. A name
 //                       that was a member keeps its place: it comes back beyond that number, too
 //   NotFound            a heartbeat of somebody who is not registered
@@ -212,7 +226,8 @@ class Coordinator {
  private:
   struct Worker : WorkerRecord {
     absl::Time heard;
-    bool told = false;  // that the run is over
+    bool told = false;    // that the run is over
+    bool shirks = false;  // it had the duty to write the weights for long enough
 
     bool is_active() const { return !lost && member.first_round != kRoundNever; }
     bool is_joining() const { return !lost && member.first_round == kRoundNever; }
@@ -258,10 +273,10 @@ class Coordinator {
   void Activate(Worker& worker, Effects& effects);
   // It is no member again by being heard. why: for the notice.
   void Leave(Worker& worker, const std::string& why, Effects& effects);
-  // It reports that it can't go on: the others do, if there are any. is_final: in its final report,
-  // which is about the weights that all have.
-  void Fail(Worker& worker, const std::string& failure, bool is_final, absl::Time now,
-            Effects& effects);
+  // It reports that it can't go on: the others do, if there are any.
+  void Fail(Worker& worker, const std::string& failure, absl::Time now, Effects& effects);
+  // It holds the others up. why: for the notice.
+  void LeaveOut(Worker& worker, const std::string& why, Effects& effects);
   void LoseSilentWorkers(absl::Time now, Effects& effects);
   // Where nobody else pushes any more, those who wait for their first round are not to wait.
   void LowerFirstRounds();
@@ -279,6 +294,16 @@ class Coordinator {
   // --- coordinator_end.cc: rounds, what is waited for, the end
   void FinishRounds(absl::Time now, Effects& effects);
   void TakeRepairs(const RoundOutcome& outcome, Effects& effects);
+  RoundLedger::IsGone NotActive() const {
+    return [this](uint32_t worker) { return !workers_.at(worker).is_active(); };
+  }
+  // Of a last round that is kept open: those whom the majority contradicts.
+  void LeaveOutOutvoted(Effects& effects);
+  // Those who are to report the last round's hashes and have not, while others have.
+  void LeaveOutUncompared(Effects& effects);
+  // Those who hold up the end.
+  void LeaveOutOverdue(absl::Time now, Effects& effects);
+  void PassDutyOn(absl::Time now, Effects& effects);
   void FinishRunIfDone(absl::Time now, Effects& effects);
   // Every active member that is waited for, and there is one, has sent its final report, which may
   // be wanted again.
@@ -286,14 +311,20 @@ class Coordinator {
   // Somebody is to report the last round's hashes, again or at all.
   bool AwaitsRepairs() const;
   bool IsAwaitedRepair(const Worker& worker) const;
+  // The shards have closed all rounds, as far as was heard.
+  bool AllAreClosed() const { return ledger_.closed_rounds() >= options_.rounds; }
   // Why the run, all of whose members are done, is not finished; empty if it is.
   std::string WhatIsMissing() const;
+  // Whose weights count as the run's; null if nobody's.
+  const Worker* Writer() const;
   void WatchShards(absl::Time now, Effects& effects);
   // Ends a run that waits in vain.
   void WatchPatience(absl::Time now, Effects& effects);
   void ForgiveOwnPause(absl::Time now);
   void End(RunPhase phase, std::string reason, absl::Time now, Effects& effects);
   uint32_t NewestRound() const;  // open at any shard
+  // True: the shards have closed more rounds than was known.
+  bool HearOfClosedRounds();
 
   // --- coordinator_status.cc: what is told
   WorkerHeartbeatReply ReplyTo(const WorkerHeartbeat& heartbeat) const;
@@ -302,8 +333,8 @@ class Coordinator {
   std::string Trouble() const;
   std::string OverSentence() const;  // "the run is over (failed: …)"
   bool EveryShardKnows(uint32_t epoch) const;
-  // The active member of lowest index, of those that are waited for if there are any; null if there
-  // is none.
+  // The active member of lowest index, of those that are waited for and do this duty if there are
+  // any; null if there is none.
   const Worker* Validator() const;
   double SecondsOfTraining(absl::Time now) const;
 
@@ -335,7 +366,12 @@ class Coordinator {
   double seconds_before_ = 0;                // of training, of the record that this was made from
   std::optional<absl::Time> alone_since_;    // there are no members
   std::optional<absl::Time> lacking_since_;  // all members are done, and something is missing
-  std::string last_loss_;                    // who was lost last, and why
+  std::string lacking_;                      // what, as it was said
+  std::optional<absl::Time> repairs_since_;  // the last round is kept open for repairs
+  std::optional<absl::Time> done_since_;     // some are done with a last round that is closed
+  std::optional<absl::Time> duty_since_;     // nothing but the weights is missing, of duty_of_
+  uint32_t duty_of_ = 0;
+  std::string last_loss_;  // who was lost last, and why
 
   bool unsaved_ = false;
   bool manifest_unsaved_ = false;

@@ -11,17 +11,20 @@ namespace longwave {
 
 void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
+  if (looks_again_) {
+    if (AwaitsRepairs()) return;
+    LeaveOutOutvoted(effects);
+  }
   const Worker* const validator = Validator();
   if (validator == nullptr) return;  // nobody goes on; who comes back may have more to report
   const bool promised = options_.promises_equal_replicas;
-  if (looks_again_) {
-    if (AwaitsRepairs()) return;
-    ledger_.DropSuspects([&](uint32_t worker) { return !workers_.at(worker).is_active(); });
-  }
+  if (looks_again_) ledger_.DropSuspects(NotActive());
   const bool were_equal = ledger_.replicas_equal();
+  const uint32_t next_round = ledger_.next_round();
   std::vector<RoundOutcome> outcomes =
       ledger_.Finish(MembersWaitedFor(), validator->member.worker, SecondsOfTraining(now),
                      promised && !looks_again_);
+  if (ledger_.next_round() != next_round) unsaved_ = true;  // also by rounds that all have skipped
   if (outcomes.empty()) return;
   unsaved_ = true;
   const bool is_kept = outcomes.back().is_open;
@@ -35,6 +38,28 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (!is_kept) return;
   looks_again_ = true;
   FinishRounds(now, effects);  // if nobody is left who could repair anything
+}
+
+void Coordinator::LeaveOutOutvoted(Effects& effects) {
+  for (;;) {
+    const std::vector<uint32_t> outvoted = ledger_.Outvoted(NotActive());
+    if (outvoted.empty()) return;
+    for (const uint32_t worker : outvoted) {
+      LeaveOut(workers_.at(worker),
+               "has another state after the last round than the majority, and has not repaired it",
+               effects);
+    }
+  }
+}
+
+void Coordinator::LeaveOutUncompared(Effects& effects) {
+  const bool others_are = std::ranges::any_of(workers_, [&](const auto& entry) {
+    return entry.second.is_active() && ledger_.HasReportedEnd(entry.first);
+  });
+  for (auto& [index, worker] : workers_) {
+    if (!others_are || !IsAwaitedRepair(worker) || ledger_.HasReportedEnd(index)) continue;
+    LeaveOut(worker, "has reported no hashes of its replica after the last round", effects);
+  }
 }
 
 void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
@@ -80,21 +105,25 @@ void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
   const bool awaits_repairs = AwaitsRepairs();
   if (!AllAreDone() && !(looks_again_ && awaits_repairs)) {
     lacking_since_.reset();
+    lacking_.clear();
     return;
   }
-  if (options_.promises_equal_replicas && !ledger_.replicas_equal() && !awaits_repairs) {
+  if (options_.promises_equal_replicas && AllAreClosed() && !ledger_.replicas_equal() &&
+      !awaits_repairs) {
     return End(RunPhase::kFailed, absl::StrCat("replicas differ: ", ledger_.inequality()), now,
                effects);
   }
-  const std::string missing = WhatIsMissing();
+  std::string missing = WhatIsMissing();
   if (missing.empty()) {
     return End(RunPhase::kFinished, absl::StrCat("all ", options_.rounds, " rounds are done"), now,
                effects);
   }
-  if (lacking_since_) return;
-  lacking_since_ = now;
+  if (!lacking_since_) lacking_since_ = now;
+  // That all is closed, the shards' next heartbeats say as a rule.
+  if (!AllAreClosed() || missing == lacking_) return;
+  lacking_ = std::move(missing);
   effects.push_back(Notice{
-      absl::StrCat(missing, "; the run waits for it for ", Seconds(options_.start_timeout))});
+      absl::StrCat(lacking_, "; the run waits for it for ", Seconds(options_.start_timeout))});
 }
 
 bool Coordinator::IsAwaitedRepair(const Worker& worker) const {
@@ -117,21 +146,25 @@ std::string Coordinator::WhatIsMissing() const {
     return absl::StrCat("replicas differ: ", ledger_.inequality(), "; ", Describe(worker.member),
                         " is to repair its own and has not reported that round again");
   }
-  // Rounds that everybody skipped are done all the same: their segments are closed.
-  if (ledger_.next_round() < options_.rounds) {
-    for (const auto& [index, shard] : shards_) {
-      if (shard.state.open_round >= options_.rounds) continue;
-      return absl::StrCat("every worker sent its final report after ", ledger_.next_round(),
-                          " finished rounds, wanted ", options_.rounds);
-    }
+  // Rounds that everybody skipped are done all the same.
+  if (!AllAreClosed()) {
+    return absl::StrCat("every worker sent its final report after ", ledger_.next_round(),
+                        " finished rounds, wanted ", options_.rounds);
   }
+  if (Writer() != nullptr) return "";
   std::string lost;
   for (const auto& [index, worker] : workers_) {
-    if (worker.final && !worker.final->model_file.empty()) return "";
     if (worker.lost) absl::StrAppend(&lost, lost.empty() ? "" : ", ", Describe(worker.member));
   }
   return absl::StrCat("all rounds are done, but no worker that is left has written the weights",
                       lost.empty() ? "" : "; lost: ", lost);
+}
+
+const Coordinator::Worker* Coordinator::Writer() const {
+  for (const auto& [index, worker] : workers_) {
+    if (!worker.left && worker.final && !worker.final->model_file.empty()) return &worker;
+  }
+  return nullptr;
 }
 
 void Coordinator::WatchShards(absl::Time now, Effects& effects) {
@@ -162,10 +195,58 @@ void Coordinator::WatchPatience(absl::Time now, Effects& effects) {
                absl::StrCat("no worker is left", last_loss_.empty() ? "" : ": ", last_loss_), now,
                effects);
   }
+  LeaveOutOverdue(now, effects);
   FinishRunIfDone(now, effects);
+  if (phase_ != RunPhase::kTraining) return;
+  PassDutyOn(now, effects);
   if (lacking_since_ && now - *lacking_since_ > options_.start_timeout) {
     End(RunPhase::kFailed, WhatIsMissing(), now, effects);
   }
+}
+
+void Coordinator::LeaveOutOverdue(absl::Time now, Effects& effects) {
+  const auto lasts = [now](bool holds, std::optional<absl::Time>& since) {
+    if (!holds) since.reset();
+    if (holds && !since) since = now;
+    return holds ? now - *since : absl::ZeroDuration();
+  };
+  const uint32_t epoch = membership_.epoch;
+  const bool holds_up = lacking_since_ && AllAreClosed() && AwaitsRepairs();
+  if (lasts(holds_up, repairs_since_) > options_.heartbeat_timeout) {
+    LeaveOutOutvoted(effects);
+    LeaveOutUncompared(effects);
+  }
+
+  const bool anyone_is_done = std::ranges::any_of(
+      workers_, [](const auto& entry) { return entry.second.is_active() && entry.second.final; });
+  const absl::Duration held = lasts(AllAreClosed() && anyone_is_done, done_since_);
+  // What comes after the last round, a validation say, may take longer where rounds are long.
+  const absl::Duration patience =
+      std::max(options_.start_timeout, absl::Seconds(SecondsOfTraining(now)) / 10);
+  for (auto& [index, worker] : workers_) {
+    if (held <= patience || !worker.is_active() || worker.final || IsAwaitedRepair(worker))
+      continue;
+    LeaveOut(worker,
+             absl::StrCat("has sent no final report for ", Seconds(held),
+                          " after the last round was closed"),
+             effects);
+  }
+  if (membership_.epoch != epoch) FinishRounds(now, effects);
+}
+
+void Coordinator::PassDutyOn(absl::Time now, Effects& effects) {
+  const Worker* const writer = Validator();
+  const bool waits = lacking_since_ && AllAreClosed() && !AwaitsRepairs() && writer != nullptr;
+  if (!waits || writer->member.worker != duty_of_) duty_since_.reset();
+  if (!waits) return;
+  duty_of_ = writer->member.worker;
+  if (!duty_since_) duty_since_ = now;
+  if (now - *duty_since_ <= options_.heartbeat_timeout) return;
+  workers_.at(duty_of_).shirks = true;
+  if (Validator()->member.worker == duty_of_) return;
+  effects.push_back(Notice{absl::StrCat(
+      Describe(writer->member), " has not written the weights for ", Seconds(now - *duty_since_),
+      "; ", Describe(Validator()->member), " is to do it")});
 }
 
 void Coordinator::ForgiveOwnPause(absl::Time now) {
@@ -175,8 +256,10 @@ void Coordinator::ForgiveOwnPause(absl::Time now) {
   const auto forgive = [&](absl::Time& since) { since = std::min(now, since + pause); };
   for (auto& [index, worker] : workers_) forgive(worker.heard);
   for (auto& [index, shard] : shards_) forgive(shard.heard);
-  if (alone_since_) forgive(*alone_since_);
-  if (lacking_since_) forgive(*lacking_since_);
+  for (auto* since :
+       {&alone_since_, &lacking_since_, &repairs_since_, &done_since_, &duty_since_}) {
+    if (*since) forgive(**since);
+  }
 }
 
 void Coordinator::End(RunPhase phase, std::string reason, absl::Time now, Effects& effects) {
@@ -185,6 +268,13 @@ void Coordinator::End(RunPhase phase, std::string reason, absl::Time now, Effect
   ended_ = now;
   unsaved_ = true;
   effects.push_back(PhaseChanged{phase_, reason_});
+}
+
+bool Coordinator::HearOfClosedRounds() {
+  if (shards_.size() < options_.shards_wanted) return false;
+  uint32_t closed = kRoundNever;
+  for (const auto& [index, shard] : shards_) closed = std::min(closed, shard.state.open_round);
+  return ledger_.SetClosedRounds(closed);
 }
 
 uint32_t Coordinator::NewestRound() const {

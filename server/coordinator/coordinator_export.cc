@@ -68,7 +68,7 @@ absl::Status CheckRounds(const CoordinatorOptions& options, const CoordinatorRec
           absl::StrCat("a report of worker ", open.member.worker, ", who is not in the record"));
     }
     const size_t hashes = open.report.segment_hashes.size();
-    if (hashes != 0 && hashes != state.segment_count) {
+    if (hashes != state.segment_count) {
       return Damaged(
           absl::StrCat("a report with ", hashes, " segment hashes, wanted ", state.segment_count));
     }
@@ -115,6 +115,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
     static_cast<ShardRecord&>(shard) = std::move(one);
   }
   membership_.epoch = record.state.epoch;
+  HearOfClosedRounds();
 }
 
 CoordinatorState Coordinator::ExportState(absl::Time now) const {

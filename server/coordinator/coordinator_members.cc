@@ -88,26 +88,30 @@ void Coordinator::Leave(Worker& worker, const std::string& why, Effects& effects
   effects.push_back(Notice{absl::StrCat(last_loss_, "; ", Members())});
 }
 
-void Coordinator::Fail(Worker& worker, const std::string& failure, bool is_final, absl::Time now,
+void Coordinator::Fail(Worker& worker, const std::string& failure, absl::Time now,
                        Effects& effects) {
-  worker.state.phase = WorkerPhase::kFailed;
-  if (phase_ == RunPhase::kTraining && worker.is_joining()) {
-    return Leave(worker, absl::StrCat("could not join: ", failure), effects);
+  if (worker.is_joining()) {
+    return LeaveOut(worker, absl::StrCat("could not join: ", failure), effects);
   }
-  const bool others_go_on = std::ranges::any_of(workers_, [&](const auto& entry) {
-    const Worker& other = entry.second;
-    return &other != &worker && other.is_active() && !other.final;
-  });
-  if (phase_ != RunPhase::kTraining || is_final || !others_go_on) {
+  // Also those who are done, or silent for now: they have the model, or may come back to it.
+  const bool others_go_on = std::ranges::any_of(
+      workers_, [&](const auto& entry) { return &entry.second != &worker && !entry.second.left; });
+  worker.state.phase = WorkerPhase::kFailed;
+  if (!others_go_on) {
     return End(RunPhase::kFailed, absl::StrCat(Describe(worker.member), ": ", failure), now,
                effects);
   }
   const auto failed = std::ranges::count_if(
       workers_, [](const auto& entry) { return entry.second.state.phase == WorkerPhase::kFailed; });
-  Leave(worker, absl::StrCat("failed (", failed, " of ", workers_.size(), " have): ", failure),
-        effects);
+  LeaveOut(worker, absl::StrCat("failed (", failed, " of ", workers_.size(), " have): ", failure),
+           effects);
   FinishRounds(now, effects);
   FinishRunIfDone(now, effects);
+}
+
+void Coordinator::LeaveOut(Worker& worker, const std::string& why, Effects& effects) {
+  worker.state.phase = WorkerPhase::kFailed;
+  Leave(worker, why, effects);
 }
 
 void Coordinator::On(const WorkerExpelled& expelled, absl::Time now, Effects& effects) {
@@ -127,7 +131,7 @@ void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
   std::vector<std::string> losses;
   for (auto& [index, worker] : workers_) {
     const absl::Duration silence = now - worker.heard;
-    const bool may_be_silent = worker.final && !lacking_since_;
+    const bool may_be_silent = worker.final && !(lacking_since_ && AllAreClosed());
     if (worker.lost || may_be_silent || silence <= options_.heartbeat_timeout) continue;
     worker.lost = true;
     SetMember(worker);

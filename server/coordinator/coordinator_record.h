@@ -106,7 +106,7 @@ struct CoordinatorState {
   // The ledger's.
   uint32_t next_round = 0;                                        // the oldest that is not finished
   std::vector<std::pair<uint32_t, LedgerWorker>> ledger_workers;  // by index
-  uint64_t segment_count = 0;                                     // 0: not known yet
+  uint64_t segment_count = 0;                                     // 0: no model is known yet
   std::string inequality;
   double rate_seconds = 0;
   uint64_t rate_tokens = 0;

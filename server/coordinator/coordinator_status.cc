@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -96,12 +97,10 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
     status.validation_loss = round->record.validation_loss;
     break;
   }
-  // A final report is later than any round's; among several the validating worker's comes first.
-  for (auto worker = workers_.rbegin(); worker != workers_.rend(); ++worker) {
-    const auto& final = worker->second.final;
-    if (!final) continue;
-    if (final->validation_loss) status.validation_loss = final->validation_loss;
-    if (!final->model_file.empty()) status.model_file = final->model_file;
+  // A final report is later than any round's.
+  if (const Worker* const writer = Writer(); writer != nullptr && AllAreClosed()) {
+    if (writer->final->validation_loss) status.validation_loss = writer->final->validation_loss;
+    status.model_file = writer->final->model_file;
   }
   status.workers_wanted = options_.workers_wanted;
   status.shards_wanted = options_.shards_wanted;
@@ -123,7 +122,7 @@ std::string Coordinator::WhoIsRegistered() const {
   return absl::StrCat(workers_.size(), " of ", options_.workers_wanted, " workers",
                       names.empty() ? "" : absl::StrCat(" (", absl::StrJoin(names, ", "), ")"),
                       " and ", shards_.size(), " of ", options_.shards_wanted,
-                      " shards are registered");
+                      " shards are registered", last_loss_.empty() ? "" : "; ", last_loss_);
 }
 
 std::string Coordinator::Trouble() const {
@@ -149,13 +148,13 @@ std::string Coordinator::OverSentence() const {
 }
 
 const Coordinator::Worker* Coordinator::Validator() const {
-  const Worker* behind = nullptr;
+  const auto rank = [](const Worker& worker) { return std::pair(worker.behind, worker.shirks); };
+  const Worker* first = nullptr;
   for (const auto& [index, worker] : workers_) {
     if (!worker.is_active()) continue;
-    if (!worker.behind) return &worker;
-    if (behind == nullptr) behind = &worker;
+    if (first == nullptr || rank(worker) < rank(*first)) first = &worker;
   }
-  return behind;
+  return first;
 }
 
 bool Coordinator::EveryShardKnows(uint32_t epoch) const {

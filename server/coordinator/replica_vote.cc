@@ -11,12 +11,6 @@ std::string Describe(const Member& member) {
 
 ReplicaVote CompareReplicas(const std::map<uint32_t, OpenReport>& reports) {
   ReplicaVote vote;
-  for (const auto& [worker, open] : reports) {
-    if (!open.report.segment_hashes.empty()) continue;
-    vote.difference = absl::StrCat("round ", open.report.round, ": ", Describe(open.member),
-                                   " reported no hashes, wanted one for each segment");
-    return vote;
-  }
   for (const auto& [worker, open] : reports) vote.suspects[worker];
   const auto segment_count =
       static_cast<uint32_t>(reports.begin()->second.report.segment_hashes.size());

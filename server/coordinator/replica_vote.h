@@ -25,8 +25,7 @@ struct ReplicaVote {
   std::string difference;  // the first, in a sentence; empty: all are equal
 };
 
-// reports: of one round, by worker; not empty. Those with hashes have equally many. If one has
-// none, nothing is proved, so nothing is claimed: the sentence says who, the rest is empty.
+// reports: of one round, by worker; not empty. All have equally many hashes.
 ReplicaVote CompareReplicas(const std::map<uint32_t, OpenReport>& reports);
 
 }  // namespace longwave

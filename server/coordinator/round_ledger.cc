@@ -24,13 +24,14 @@ bool IsUnwitnessed(const std::map<uint32_t, OpenReport>& reports, std::span<cons
 RoundLedger::RoundLedger(uint64_t round_count, const CoordinatorRecord& record)
     : round_count_(round_count),
       next_round_(record.state.next_round),
+      closed_rounds_(record.state.next_round),
       workers_(record.state.ledger_workers.begin(), record.state.ledger_workers.end()),
+      segment_count_(record.state.segment_count),
       rounds_(record.rounds),
       inequality_(record.state.inequality),
       rate_seconds_(record.state.rate_seconds),
       rate_tokens_(record.state.rate_tokens),
       saved_rounds_(record.rounds.size()) {
-  if (record.state.segment_count != 0) segment_count_ = record.state.segment_count;
   for (const OpenReport& open : record.reports) {
     open_[open.report.round].emplace(open.member.worker, open);
   }
@@ -42,9 +43,14 @@ uint32_t RoundLedger::NextOf(const Member& member) const {
                   std::min(member.first_round, last_round()));
 }
 
+bool RoundLedger::SetClosedRounds(uint32_t rounds) {
+  if (rounds <= closed_rounds_) return false;
+  closed_rounds_ = rounds;
+  return true;
+}
+
 absl::Status RoundLedger::Check(const Member& member, std::span<const RoundReport> reports) const {
   const uint32_t next = NextOf(member);
-  std::optional<size_t> segment_count = segment_count_;
   const RoundReport* before = nullptr;
   for (const RoundReport& report : reports) {
     if (report.round >= round_count_) {
@@ -58,12 +64,17 @@ absl::Status RoundLedger::Check(const Member& member, std::span<const RoundRepor
                                                      ", wanted them in order"));
     }
     before = &report;
-    if ((report.round < next && !report.again) || report.segment_hashes.empty()) continue;
-    if (!segment_count) segment_count = report.segment_hashes.size();
-    if (report.segment_hashes.size() != *segment_count) {
+    if (report.round < next && !report.again) continue;
+    if (report.segment_hashes.size() != segment_count_) {
       return absl::InvalidArgumentError(absl::StrCat(
           Describe(member), ", round ", report.round, ": ", report.segment_hashes.size(),
-          " segment hashes, wanted ", *segment_count, " as the other reports have"));
+          " segment hashes, wanted ", segment_count_, ", one for each segment"));
+    }
+    if (report.round >= uint64_t{closed_rounds_} + kRoundsAheadMax) {
+      return absl::UnavailableError(absl::StrCat(Describe(member), " reported round ", report.round,
+                                                 ", the shards have closed ", closed_rounds_,
+                                                 " rounds as far as was heard; wanted at most ",
+                                                 kRoundsAheadMax, " more"));
     }
   }
   return absl::OkStatus();
@@ -94,9 +105,6 @@ bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports
     open.report.seconds_computing = worker.newest.seconds_computing;
     open.report.seconds_syncing = worker.newest.seconds_syncing;
     unsaved_reports_.emplace_back(report.round, member.worker);
-    if (!segment_count_ && !report.segment_hashes.empty()) {
-      segment_count_ = report.segment_hashes.size();
-    }
   }
   return is_new;
 }
@@ -112,24 +120,42 @@ bool RoundLedger::TakeAgain(const Member& member, const RoundReport& report) {
   return true;
 }
 
-void RoundLedger::DropSuspects(const std::function<bool(uint32_t worker)>& is_gone) {
+RoundLedger::Reports RoundLedger::WithoutSuspects(const IsGone& is_gone) const {
   const auto found = open_.find(next_round_);
-  if (found == open_.end()) return;
+  if (found == open_.end()) return {};
   Reports left = found->second;
   for (const auto& [worker, segments] : CompareReplicas(left).suspects) {
     if (!segments.empty() && is_gone(worker)) left.erase(worker);
   }
+  return left.empty() ? found->second : left;
+}
+
+void RoundLedger::DropSuspects(const IsGone& is_gone) {
+  Reports left = WithoutSuspects(is_gone);
   if (left.empty()) return;
-  found->second = std::move(left);
+  Reports& reports = open_.at(next_round_);
+  reports = std::move(left);
   std::erase_if(unsaved_reports_, [&](const auto& key) {
-    return key.first == next_round_ && !found->second.contains(key.second);
+    return key.first == next_round_ && !reports.contains(key.second);
   });
+}
+
+std::vector<uint32_t> RoundLedger::Outvoted(const IsGone& is_gone) const {
+  std::vector<uint32_t> outvoted;
+  const Reports left = WithoutSuspects(is_gone);
+  if (left.empty()) return outvoted;
+  const ReplicaVote vote = CompareReplicas(left);
+  for (const auto& [worker, segments] : vote.suspects) {
+    // Whoever reported is a suspect in each undecided segment.
+    if (segments.size() > vote.undecided.size() && !is_gone(worker)) outvoted.push_back(worker);
+  }
+  return outvoted;
 }
 
 bool RoundLedger::IsBehind(const Member& member, uint32_t rounds) const {
   if (member.first_round == kRoundNever) return false;
-  const uint64_t end =
-      std::max<uint64_t>(next_round_, open_.empty() ? 0 : uint64_t{open_.rbegin()->first} + 1);
+  const uint64_t newest = open_.empty() ? 0 : uint64_t{open_.rbegin()->first} + 1;
+  const uint64_t end = std::max<uint64_t>(next_round_, std::min<uint64_t>(newest, closed_rounds_));
   return end > uint64_t{NextOf(member)} + rounds;
 }
 
@@ -162,7 +188,7 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
                                               bool keeps_last) {
   std::vector<RoundOutcome> outcomes;
   std::optional<RoundOutcome> kept;
-  while (!open_.empty() && IsOver(next_round_, members)) {
+  while (!open_.empty() && next_round_ < closed_rounds_ && IsOver(next_round_, members)) {
     const auto first = open_.begin();
     if (first->first == next_round_) {
       ReplicaVote vote = CompareReplicas(first->second);
@@ -272,7 +298,7 @@ std::optional<bool> RoundLedger::Judge(const SnapshotHash& snapshot) const {
 void RoundLedger::ExportState(CoordinatorState* state) const {
   state->next_round = next_round_;
   state->ledger_workers.assign(workers_.begin(), workers_.end());
-  state->segment_count = segment_count_.value_or(0);
+  state->segment_count = segment_count_;
   state->inequality = inequality_;
   state->rate_seconds = rate_seconds_;
   state->rate_tokens = rate_tokens_;

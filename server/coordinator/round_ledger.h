@@ -32,20 +32,31 @@ struct RoundOutcome {
 // The rounds of a run: takes each worker's reports in, and once nobody who is due can report a
 // round any more makes one record of it, comparing the replicas' hashes. Rounds finish in order. A
 // worker that reports a round has skipped those before that it did not report; of a round that all
-// have skipped there is no record.
+// have skipped there is no record. A worker may report a round before the shards have said that it
+// is closed (their heartbeats come apart): its report is kept, and the round is not finished before
+// they have.
 //
 // Memory: a record of about 150 bytes for each finished round, the hashes of the last
-// kRoundsWithHashes, and the reports (8 bytes a segment and worker) of those that are not finished;
-// the members of a run are at most a few rounds apart.
+// kRoundsWithHashes, and the reports (8 bytes a segment and worker) of those that are not finished:
+// at most kRoundsAheadMax rounds of each worker.
 class RoundLedger {
  public:
   explicit RoundLedger(uint64_t round_count) : round_count_(round_count) {}
   // Goes on from a record that was checked (Coordinator::CheckRecord).
   RoundLedger(uint64_t round_count, const CoordinatorRecord& record);
 
+  // Of the model's layout: how many hashes a report has.
+  void SetSegmentCount(uint64_t count) { segment_count_ = count; }
+  // The shards have closed the rounds before this one, all segments of them. True: more than
+  // before.
+  bool SetClosedRounds(uint32_t rounds);
+  uint32_t closed_rounds() const { return closed_rounds_; }
+
   // Whether `reports` can be taken in; changes nothing. A report that is already here, or of a
   // round before the worker's first, is fine: it says nothing new. InvalidArgument: rounds that do
-  // not ascend or are out of the run, a number of segments that is not that of the reports before.
+  // not ascend or are out of the run, a number of hashes that is not that of the segments.
+  // Unavailable: a round kRoundsAheadMax or more beyond those that the shards have closed, as far
+  // as was heard.
   absl::Status Check(const Member& member, std::span<const RoundReport> reports) const;
 
   // Takes checked reports in; true if any of them was new. Who joined too late for the last round
@@ -57,7 +68,7 @@ class RoundLedger {
   // The worker will report no more.
   void SkipRest(uint32_t worker);
 
-  // Finishes every round that all of `members` who are due (whose first_round has come) have
+  // Finishes every closed round that all of `members` who are due (whose first_round has come) have
   // reported or skipped, as long as there are reports of it or a later one; reports of workers that
   // have left since still count. validator: the worker whose validation loss is the record's.
   // seconds: since training began. Rounds that finish in one call share one rate of tokens, over
@@ -69,14 +80,19 @@ class RoundLedger {
                                    bool keeps_last = false);
   // Of the round that is to be finished next: forgets the reports of those who are gone and differ
   // from the others, unless nobody's would be left.
-  void DropSuspects(const std::function<bool(uint32_t worker)>& is_gone);
+  using IsGone = std::function<bool(uint32_t worker)>;
+  void DropSuspects(const IsGone& is_gone);
+  // Of the same round: the workers that are there and that a majority of the reports that would be
+  // left contradicts in a segment.
+  std::vector<uint32_t> Outvoted(const IsGone& is_gone) const;
 
   // Whether the worker has reported the last round.
   bool HasReportedEnd(uint32_t worker) const;
   // Whether the report is of the last round, came after that was finished, and has other hashes.
   bool ContradictsEnd(const RoundReport& report) const;
 
-  // Whether the newest report of a member that is due is more than `rounds` behind the newest one.
+  // Whether the newest report of a member that is due is more than `rounds` behind the newest one
+  // of a closed round.
   bool IsBehind(const Member& member, uint32_t rounds) const;
 
   // Finished rounds, each with what is known of its hashes.
@@ -100,10 +116,13 @@ class RoundLedger {
   void ExportUnsaved(CoordinatorChanges* changes) const;
   void Saved();
 
+  static constexpr uint32_t kRoundsAheadMax = 1024;
+
  private:
   using Reports = std::map<uint32_t, OpenReport>;  // of a round, by worker
 
   uint32_t last_round() const { return static_cast<uint32_t>(round_count_ - 1); }
+  Reports WithoutSuspects(const IsGone& is_gone) const;  // empty: there are no reports
   bool IsOver(uint32_t round, std::span<const Member> members);
   bool TakeAgain(const Member& member, const RoundReport& report);
   // The worker's next round to report, were it a member with that first round.
@@ -113,9 +132,10 @@ class RoundLedger {
 
   uint64_t round_count_;
   uint32_t next_round_ = 0;
+  uint32_t closed_rounds_ = 0;
   std::map<uint32_t, LedgerWorker> workers_;
-  std::map<uint32_t, Reports> open_;     // by round
-  std::optional<size_t> segment_count_;  // of the first report that had hashes
+  std::map<uint32_t, Reports> open_;  // by round
+  uint64_t segment_count_ = 0;
   std::vector<FinishedRound> rounds_;
   std::string inequality_;
   double rate_seconds_ = 0;  // where the last rate of tokens ended

@@ -18,6 +18,7 @@
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
+#include "common/layout/tile_count.h"
 #include "common/log/log.h"
 #include "common/rpc/certificate_keeper.h"
 #include "common/rpc/health_server.h"
@@ -50,6 +51,12 @@ constexpr uint32_t kRoundsBehindMin = 8;
 // Between reports of a disk that goes on failing.
 constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
+absl::StatusOr<uint64_t> SegmentCount(const RunConfig& config, const Manifest& manifest) {
+  const LayoutOptions options = LayoutOptionsFor(config, manifest);
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t tiles, CountTiles(manifest, options));
+  return (tiles + options.segment_tiles - 1) / options.segment_tiles;
+}
+
 CoordinatorOptions OptionsOf(const RunConfig& config) {
   return {.workers_wanted = config.run.workers,
           .workers_max = WorkersMax(config),
@@ -57,6 +64,8 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
           .rounds = RoundCount(config),
           .promises_equal_replicas = PromisesEqualReplicas(config),
           .settings = BindingSettings(config),
+          .segment_count =
+              [config](const Manifest& manifest) { return SegmentCount(config, manifest); },
           .heartbeat_timeout = absl::Seconds(config.cluster.heartbeat_timeout_s),
           .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
           // A live shard is heard several times in this time.

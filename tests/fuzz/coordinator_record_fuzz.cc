@@ -22,6 +22,7 @@ void GoOn(CoordinatorRecord record) {
   CoordinatorOptions options;
   options.settings = record.state.settings;
   options.rounds = 100;
+  options.segment_count = [](const Manifest&) { return 1; };
   options.shards_wanted = std::max<uint32_t>(1, static_cast<uint32_t>(record.state.shards.size()));
   if (!record.state.workers.empty()) record.manifest = Manifest{{{"w", {8, 8}}}};
   if (!Coordinator::CheckRecord(options, record).ok()) return;
@@ -30,10 +31,13 @@ void GoOn(CoordinatorRecord record) {
   absl::Time now = absl::UnixEpoch();
   for (int i = 0; i < 3; ++i, now += absl::Seconds(31)) coordinator.Step(Tick{}, now, rng);
   for (const WorkerRecord& worker : record.state.workers) {
-    coordinator.Step(WorkerHeartbeat{.worker = worker.member.worker,
-                                     .incarnation = worker.incarnation,
-                                     .rounds = {{.round = record.state.next_round}}},
-                     now, rng);
+    coordinator.Step(
+        WorkerHeartbeat{
+            .worker = worker.member.worker,
+            .incarnation = worker.incarnation,
+            .rounds = {{.round = record.state.next_round,
+                        .segment_hashes = std::vector<uint64_t>(record.state.segment_count % 64)}}},
+        now, rng);
   }
   const CoordinatorRecord again = coordinator.Export(now);
   LONGWAVE_CHECK(Coordinator::CheckRecord(options, again).ok());

@@ -352,6 +352,7 @@ CoordinatorOptions WorldSettings::MakeCoordinatorOptions() const {
   options.rounds = rounds;
   options.heartbeat_timeout = heartbeat_timeout;
   options.start_timeout = start_timeout;
+  options.segment_count = [count = segments](const Manifest&) { return count; };
   return options;
 }
 

@@ -58,7 +58,10 @@ class ManyMembers {
  public:
   ManyMembers(uint32_t members, Metrics* metrics)
       : members_(members),
-        core_({.workers_wanted = members, .shards_wanted = kShards, .rounds = kRounds + 1}),
+        core_({.workers_wanted = members,
+               .shards_wanted = kShards,
+               .rounds = kRounds + 1,
+               .segment_count = [](const Manifest&) { return 1; }}),
         series_(metrics, kRounds + 1) {
     for (uint32_t w = 0; w < members; ++w) {
       const RegisterWorker request = {.name = absl::StrFormat("worker-%d", w),
@@ -93,8 +96,11 @@ class ManyMembers {
     // Who knows the epoch is not sent the membership.
     const uint32_t epoch = core_.Status(series_.next_record(), now_).epoch;
     for (uint32_t s = 0; s < kShards; ++s) {
-      const ShardHeartbeat heartbeat = {
-          .shard = s, .incarnation = s + 1, .known_epoch = epoch, .knows_manifest = true};
+      const ShardHeartbeat heartbeat = {.shard = s,
+                                        .incarnation = s + 1,
+                                        .known_epoch = epoch,
+                                        .knows_manifest = true,
+                                        .state = {.open_round = round + 1}};
       Step(heartbeat);
       series_.Heard(heartbeat);
     }
@@ -110,7 +116,10 @@ class ManyMembers {
                          .bytes = {.pushed = 1000 * (round + 1)},
                          .seconds_computing = (8 + noise) * (round + 1),
                          .seconds_syncing = 1.0 * (round + 1)};
-      heartbeat.rounds = {{.round = round, .step = 30 * (round + 1), .train_loss = 3 + noise}};
+      heartbeat.rounds = {{.round = round,
+                           .step = 30 * (round + 1),
+                           .train_loss = 3 + noise,
+                           .segment_hashes = {round}}};
       Step(heartbeat);
       series_.Heard(heartbeat, now_);
     }

@@ -60,7 +60,17 @@ TEST_F(CoordinatorTest, WhoeverFailsLeavesAndTheLastOnesSentenceEndsTheRun) {
   EXPECT_THAT(All<PhaseChanged>(Step(heartbeat)), IsEmpty());
   heartbeat = Beat(1);
   heartbeat.failure = "the loss at step 4 is nan";
-  effects = Step(heartbeat);  // who joins has nobody to catch up with
+  EXPECT_THAT(All<PhaseChanged>(Step(heartbeat)), IsEmpty());  // worker 2 joins again
+  heartbeat = Beat(2);
+  heartbeat.incarnation = 5;
+  heartbeat.leaving = true;
+  Step(heartbeat);
+  Step(Returning(1, 6));
+  Step(Ready(1, 6, 1, Status().epoch));
+  heartbeat = Beat(1);
+  heartbeat.incarnation = 6;
+  heartbeat.failure = "the loss at step 4 is nan";
+  effects = Step(heartbeat);
   EXPECT_EQ(Only<PhaseChanged>(effects).reason, "worker 1 (worker-1): the loss at step 4 is nan");
   EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
 }
@@ -72,14 +82,17 @@ TEST_F(CoordinatorTest, FailsWithTheSentenceOfAShardThatFails) {
   EXPECT_EQ(Only<PhaseChanged>(Step(shard)).reason, "shard 1: disk full");
 }
 
-TEST_F(CoordinatorTest, AFailureAfterTheOthersAreDoneFailsTheRun) {
-  Begin(Options(2, 1));
-  Step(Beat(1, {Report(9)}));
+TEST_F(CoordinatorTest, AFailureAfterTheOthersAreDoneLeavesTheWeightsToThem) {
+  Begin(Options(2, 1, 1));
+  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
   Step(FinalBeat(1));
   WorkerHeartbeat heartbeat = Beat(0);
   heartbeat.failure = "no room for the weights";
-  EXPECT_EQ(Only<PhaseChanged>(Step(heartbeat)).reason,
-            "worker 0 (worker-0): no room for the weights");
+  EXPECT_THAT(All<PhaseChanged>(Step(heartbeat)), IsEmpty());
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(FinalBeat(1))).validates);
+  heartbeat = FinalBeat(1);
+  heartbeat.final->model_file = "model.safetensors";
+  EXPECT_EQ(Only<PhaseChanged>(Step(heartbeat)).phase, RunPhase::kFinished);
 }
 
 // Nobody is to wait for its pushes: a shard that restores would do so for ever.
@@ -115,8 +128,12 @@ TEST_F(CoordinatorTest, FailsOnLossesThatAreNotFinite) {
   WorkerHeartbeat last = FinalBeat(0);
   last.state.step = 600;
   last.final->validation_loss = nan;
+  EXPECT_THAT(Only<Notice>(Step(last)).text, HasSubstr("worker 0 (worker-0) failed (1 of 2 have)"));
+  last = FinalBeat(1);
+  last.state.step = 600;
+  last.final->validation_loss = nan;
   EXPECT_EQ(Only<PhaseChanged>(Step(last)).reason,
-            "worker 0 (worker-0): the final validation loss at step 600 is nan, wanted a finite "
+            "worker 1 (worker-1): the final validation loss at step 600 is nan, wanted a finite "
             "number");
 }
 
@@ -368,7 +385,7 @@ TEST_F(CoordinatorTest, FailsWhenWorkersAreDoneBeforeTheRoundsAre) {
     now_ = 0;
     CoordinatorOptions options = Options(1, 1, 3);
     options.promises_equal_replicas = promises;
-    Begin(options);
+    Begin(options, 1);
     Step(Beat(0, {Report(0)}));
     Step(FinalBeat(0));
     EXPECT_EQ(Only<PhaseChanged>(Pass(302, {0})).reason,
@@ -381,7 +398,7 @@ TEST_F(CoordinatorTest, FailsWhenWorkersAreDoneBeforeTheRoundsAre) {
 TEST_F(CoordinatorTest, FinishesWhenEveryoneSkippedTheLastRoundsThatShardsHaveClosed) {
   CoordinatorOptions options = Options(1, 1, 3);
   options.promises_equal_replicas = false;  // what is promised is compared
-  Begin(options);
+  Begin(options, 1);
   Step(Beat(0, {Report(0)}));
   Step(FinalBeat(0));
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);

@@ -238,12 +238,21 @@ TEST_F(CoordinatorTest, RefusesRoundsBeforeTheRunBegins) {
               HasSubstr("the run has not begun"));
 }
 
-TEST_F(CoordinatorTest, AFailureBeforeTheStartFailsTheRun) {
+TEST_F(CoordinatorTest, WhoFailsBeforeTheStartGivesItsPlaceUp) {
   Make(Options(2, 1));
   Step(Worker(0));
   WorkerHeartbeat heartbeat = Beat(0);
   heartbeat.failure = "no data at /nowhere";
-  EXPECT_EQ(Only<PhaseChanged>(Step(heartbeat)).reason, "worker 0 (worker-0): no data at /nowhere");
+  heartbeat.final = FinalReport{};
+  const auto effects = Step(heartbeat);
+  EXPECT_EQ(Notices(effects), "worker 0 (worker-0): no data at /nowhere; it gives its place up\n");
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  EXPECT_EQ(Status().trouble,
+            "0 of 2 workers and 0 of 1 shards are registered; worker 0 (worker-0): no data at "
+            "/nowhere");
+  Step(Shard(0));
+  for (const uint32_t worker : {1, 2}) Step(Worker(worker));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
 }
 
 // --- heartbeats ------------------------------------------------------------------------------

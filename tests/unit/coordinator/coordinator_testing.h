@@ -100,11 +100,17 @@ class CoordinatorTest : public testing::Test {
     return report;
   }
 
-  // Registers everyone.
-  void Begin(const CoordinatorOptions& options) {
+  // Registers everyone. The shards have closed `closed` rounds as far as reports are concerned,
+  // while the newest open round is 0, from which first rounds count.
+  void Begin(const CoordinatorOptions& options, std::optional<uint32_t> closed = std::nullopt) {
     Make(options);
     for (uint32_t i = 0; i < options.shards_wanted; ++i) Step(Shard(i));
     for (uint32_t i = 0; i < options.workers_wanted; ++i) Step(Worker(i));
+    for (uint32_t i = 0; i < options.shards_wanted; ++i) {
+      ShardHeartbeat heartbeat = ShardBeat(i);
+      heartbeat.state.open_round = closed.value_or(static_cast<uint32_t>(options.rounds));
+      Step(heartbeat);
+    }
     ASSERT_EQ(coordinator_->phase(), RunPhase::kTraining);
   }
   void ShardsKnow(uint32_t epoch, uint32_t shards = 1) {
@@ -175,6 +181,7 @@ inline CoordinatorOptions Options(uint32_t workers, uint32_t shards, uint64_t ro
   options.shards_wanted = shards;
   options.rounds = rounds;
   options.settings = kSettings;
+  options.segment_count = [](const Manifest&) { return 2; };
   return options;
 }
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
+
 namespace longwave {
 namespace {
 
@@ -23,8 +25,16 @@ void Add(RoundLedger& ledger, const Member& member, const std::vector<RoundRepor
   ledger.Add(member, reports);
 }
 
+// All of whose rounds are closed.
+RoundLedger ClosedRounds(uint32_t count, uint64_t segments = 1) {
+  RoundLedger ledger(count);
+  ledger.SetSegmentCount(segments);
+  ledger.SetClosedRounds(count);
+  return ledger;
+}
+
 TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5, 2);
   for (uint32_t i = 0; i < 3; ++i) {
     RoundReport report = Report(0, {4, 5}, 100 * (i + 1));
     report.step = 30;
@@ -52,7 +62,7 @@ TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
 }
 
 TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedAndHasNoLossOfIt) {
-  RoundLedger ledger(2);
+  RoundLedger ledger = ClosedRounds(2);
   const std::vector<Member> two = {kThree[0], kThree[1]};
   for (const Member& member : two) {
     RoundReport first = Report(0, {1});
@@ -73,7 +83,7 @@ TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedAndHasNoLossOfIt) {
 }
 
 TEST(RoundLedger, ALastRoundThatNobodyTrainedKeepsTheLossOfTheOneBefore) {
-  RoundLedger ledger(2);
+  RoundLedger ledger = ClosedRounds(2);
   const std::vector<Member> one = {kThree[0]};
   RoundReport first = Report(0, {1}), caught_up = Report(1, {2});
   first.train_loss = 3;
@@ -86,7 +96,7 @@ TEST(RoundLedger, ALastRoundThatNobodyTrainedKeepsTheLossOfTheOneBefore) {
 }
 
 TEST(RoundLedger, WhoJoinedTooLateForTheLastRoundIsComparedAfterIt) {
-  RoundLedger ledger(3);
+  RoundLedger ledger = ClosedRounds(3);
   const std::vector<Member> members = {{0, "a", 0}, {1, "b", 3}, {2, "c", kRoundNever}};
   Add(ledger, members[0], {Report(0, {1}), Report(2, {2})});
   // Round 0 is over; the last one waits for whoever has caught up with it, not for who joins.
@@ -104,7 +114,7 @@ TEST(RoundLedger, WhoJoinedTooLateForTheLastRoundIsComparedAfterIt) {
 }
 
 TEST(RoundLedger, AnotherProcessReportsTheLastRoundItself) {
-  RoundLedger ledger(1);
+  RoundLedger ledger = ClosedRounds(1);
   const std::vector<Member> two = {kThree[0], kThree[1]};
   RoundReport trained = Report(0, {1}), caught_up = Report(0, {2});
   trained.train_loss = 5;
@@ -123,7 +133,7 @@ TEST(RoundLedger, AnotherProcessReportsTheLastRoundItself) {
 }
 
 TEST(RoundLedger, AReportAgainTakesThePlaceOfOneThatWasLost) {
-  RoundLedger ledger(2);
+  RoundLedger ledger = ClosedRounds(2);
   const std::vector<Member> one = {kThree[0]};
   RoundReport first = Report(0, {1}), again = Report(1, {2});
   first.again = again.again = true;
@@ -137,7 +147,7 @@ TEST(RoundLedger, AReportAgainTakesThePlaceOfOneThatWasLost) {
 }
 
 TEST(RoundLedger, SaysWhoContradictsTheEnd) {
-  RoundLedger ledger(2);
+  RoundLedger ledger = ClosedRounds(2);
   const std::vector<Member> one = {kThree[0]};
   Add(ledger, one[0], {Report(0, {1}), Report(1, {2})});
   EXPECT_FALSE(ledger.ContradictsEnd(Report(1, {3})));  // it is still open
@@ -148,7 +158,7 @@ TEST(RoundLedger, SaysWhoContradictsTheEnd) {
 }
 
 TEST(RoundLedger, RatesAreOverTheTimeSinceTheRecordBefore) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5);
   const std::vector<Member> one = {kThree[0]};
   RoundReport first = Report(0, {1}, 100);
   first.seconds_computing = 4;
@@ -165,7 +175,7 @@ TEST(RoundLedger, RatesAreOverTheTimeSinceTheRecordBefore) {
 }
 
 TEST(RoundLedger, RoundsThatFinishTogetherShareOneRate) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5);
   const std::vector<Member> one = {kThree[0]};
   Add(ledger, one[0], {Report(0, {1}, 100), Report(1, {1}, 200), Report(2, {1}, 300)});
   const auto records = ledger.Finish(one, 0, 3);
@@ -176,7 +186,7 @@ TEST(RoundLedger, RoundsThatFinishTogetherShareOneRate) {
 }
 
 TEST(RoundLedger, WhatALostWorkerHasDoneStaysInTheSums) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5);
   for (const Member& member : kThree) Add(ledger, member, {Report(0, {1}, 100)});
   ledger.Finish(kThree, 0, 1);
   const std::vector<Member> two = {kThree[0], kThree[2]};
@@ -187,7 +197,7 @@ TEST(RoundLedger, WhatALostWorkerHasDoneStaysInTheSums) {
 }
 
 TEST(RoundLedger, TheMajorityOfEachSegmentIsWanted) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5, 2);
   Add(ledger, kThree[0], {Report(0, {7, 2})});
   Add(ledger, kThree[1], {Report(0, {1, 2})});
   Add(ledger, kThree[2], {Report(0, {1, 8})});
@@ -200,7 +210,7 @@ TEST(RoundLedger, TheMajorityOfEachSegmentIsWanted) {
 }
 
 TEST(RoundLedger, OnATieTheLowestWorkersHashIsWanted) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5);
   Add(ledger, kThree[1], {Report(0, {9})});
   Add(ledger, kThree[2], {Report(0, {1})});
   const std::vector<Member> two = {kThree[1], kThree[2]};
@@ -211,7 +221,7 @@ TEST(RoundLedger, OnATieTheLowestWorkersHashIsWanted) {
 }
 
 TEST(RoundLedger, NamesTheFirstInequalityUntilThereIsNone) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5);
   const std::vector<Member> two = {kThree[0], kThree[1]};
   Add(ledger, two[0], {Report(0, {1}), Report(1, {1}), Report(2, {1})});
   Add(ledger, two[1], {Report(0, {1}), Report(1, {2}), Report(2, {3})});
@@ -228,7 +238,7 @@ TEST(RoundLedger, NamesTheFirstInequalityUntilThereIsNone) {
 }
 
 TEST(RoundLedger, SuspectsTheMinorityOfASegmentAndEveryoneWhereThereIsNone) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5, 3);
   Add(ledger, kThree[0], {Report(0, {7, 2, 1})});
   Add(ledger, kThree[1], {Report(0, {1, 2, 2})});
   Add(ledger, kThree[2], {Report(0, {1, 2, 3})});
@@ -237,7 +247,7 @@ TEST(RoundLedger, SuspectsTheMinorityOfASegmentAndEveryoneWhereThereIsNone) {
 }
 
 TEST(RoundLedger, JudgesSnapshotsByTheMajorityAfterTheRoundBefore) {
-  RoundLedger ledger(200);
+  RoundLedger ledger = ClosedRounds(200, 2);
   const std::vector<Member> two = {kThree[0], kThree[1]};
   Add(ledger, two[0], {Report(0, {1, 5})});
   EXPECT_EQ(ledger.Judge({0, 1, 1}), std::nullopt);  // worker 1 has yet to report
@@ -259,7 +269,7 @@ TEST(RoundLedger, JudgesSnapshotsByTheMajorityAfterTheRoundBefore) {
 
 // Whoever gave the snapshot away would confirm it, damaged or not.
 TEST(RoundLedger, ARoundThatOneOfSeveralReportsConfirmsNoSnapshot) {
-  RoundLedger ledger(9);
+  RoundLedger ledger = ClosedRounds(9);
   const std::vector<Member> two = {kThree[0], kThree[1]};
   Add(ledger, two[0], {Report(0, {1}), Report(1, {1})});
   Add(ledger, two[1], {Report(1, {1})});
@@ -273,7 +283,7 @@ TEST(RoundLedger, ARoundThatOneOfSeveralReportsConfirmsNoSnapshot) {
 
 TEST(RoundLedger, WhereNobodyElseTakesPartOneReportConfirmsASnapshot) {
   for (const uint32_t first_round : {kRoundNever, 1u}) {
-    RoundLedger ledger(9);
+    RoundLedger ledger = ClosedRounds(9);
     const std::vector<Member> one_and_a_joiner = {kThree[0], {1, "b", first_round}};
     Add(ledger, kThree[0], {Report(0, {1})});
     ASSERT_EQ(ledger.Finish(one_and_a_joiner, 0, 1).size(), 1u);
@@ -282,7 +292,7 @@ TEST(RoundLedger, WhereNobodyElseTakesPartOneReportConfirmsASnapshot) {
 }
 
 TEST(RoundLedger, WhoReportsARoundHasSkippedTheOnesBefore) {
-  RoundLedger ledger(9);
+  RoundLedger ledger = ClosedRounds(9);
   const std::vector<Member> two = {kThree[0], kThree[1]};
   for (const Member& member : two) Add(ledger, member, {Report(0, {1})});
   EXPECT_EQ(ledger.Finish(two, 0, 1).size(), 1u);
@@ -298,7 +308,7 @@ TEST(RoundLedger, WhoReportsARoundHasSkippedTheOnesBefore) {
 }
 
 TEST(RoundLedger, ThereIsNoRecordOfARoundThatAllHaveSkipped) {
-  RoundLedger ledger(9);
+  RoundLedger ledger = ClosedRounds(9);
   const std::vector<Member> one = {kThree[0]};
   Add(ledger, one[0], {Report(0, {1})});
   Add(ledger, one[0], {Report(3, {1})});
@@ -310,7 +320,7 @@ TEST(RoundLedger, ThereIsNoRecordOfARoundThatAllHaveSkipped) {
 }
 
 TEST(RoundLedger, WhoReportsNoMoreIsNotWaitedFor) {
-  RoundLedger ledger(3);
+  RoundLedger ledger = ClosedRounds(3);
   const std::vector<Member> two = {kThree[0], kThree[1]};
   Add(ledger, two[0], {Report(0, {1}), Report(1, {1})});
   ledger.SkipRest(1);
@@ -318,7 +328,7 @@ TEST(RoundLedger, WhoReportsNoMoreIsNotWaitedFor) {
 }
 
 TEST(RoundLedger, AnotherProcessCountsOnTopOfTheOneBefore) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5);
   const std::vector<Member> one = {kThree[0]};
   Add(ledger, one[0], {Report(0, {1}, 100)});
   ledger.Finish(one, 0, 1);
@@ -331,33 +341,57 @@ TEST(RoundLedger, AnotherProcessCountsOnTopOfTheOneBefore) {
 }
 
 TEST(RoundLedger, AJoiningMemberIsNotWaitedForAndSaysNothing) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5);
   const std::vector<Member> members = {{0, "a", 0}, {1, "b", kRoundNever}};
   EXPECT_FALSE(ledger.Add(members[1], std::vector<RoundReport>{Report(0, {2})}));
   Add(ledger, members[0], {Report(0, {1})});
   EXPECT_EQ(ledger.Finish(members, 0, 1).at(0).record.members, 1u);
 }
 
-TEST(RoundLedger, ClaimsNothingWithoutHashes) {
-  RoundLedger ledger(5);
-  const std::vector<Member> two = {kThree[0], kThree[1]};
-  Add(ledger, two[0], {Report(0, {1})});
-  Add(ledger, two[1], {Report(0, {})});
-  EXPECT_FALSE(ledger.Finish(two, 0, 1).at(0).record.replicas_equal);
-  EXPECT_EQ(ledger.inequality(),
-            "round 0: worker 1 (b) reported no hashes, wanted one for each segment");
+TEST(RoundLedger, RefusesAnotherNumberOfHashesThanOfSegments) {
+  RoundLedger ledger = ClosedRounds(5, 2);
+  for (const std::vector<uint64_t>& hashes : {std::vector<uint64_t>{1, 2, 3}, {}}) {
+    EXPECT_EQ(ledger.Check(kThree[1], std::vector<RoundReport>{Report(0, hashes)}).message(),
+              absl::StrCat("worker 1 (b), round 0: ", hashes.size(),
+                           " segment hashes, wanted 2, one for each segment"));
+  }
+  EXPECT_TRUE(ledger.Check(kThree[0], std::vector<RoundReport>{Report(0, {1, 2})}).ok());
 }
 
-TEST(RoundLedger, RefusesAnotherNumberOfSegments) {
+TEST(RoundLedger, ARoundIsFinishedOnceTheShardsHaveClosedIt) {
   RoundLedger ledger(5);
-  Add(ledger, kThree[0], {Report(0, {1, 2})});
-  const std::vector<RoundReport> three = {Report(0, {1, 2, 3})};
-  EXPECT_EQ(ledger.Check(kThree[1], three).message(),
-            "worker 1 (b), round 0: 3 segment hashes, wanted 2 as the other reports have");
+  ledger.SetSegmentCount(1);
+  for (const Member& member : kThree) Add(ledger, member, {Report(0, {1}), Report(1, {1})});
+  EXPECT_TRUE(ledger.Finish(kThree, 0, 1).empty());
+  EXPECT_TRUE(ledger.SetClosedRounds(1));
+  EXPECT_FALSE(ledger.SetClosedRounds(0));  // of a shard that makes its range again
+  EXPECT_EQ(ledger.Finish(kThree, 0, 1).size(), 1u);
+  EXPECT_TRUE(ledger.SetClosedRounds(5));
+  EXPECT_EQ(ledger.Finish(kThree, 0, 1).size(), 1u);
+}
+
+TEST(RoundLedger, NobodyIsBehindARoundThatIsNotClosed) {
+  RoundLedger ledger(100);
+  ledger.SetSegmentCount(1);
+  ledger.SetClosedRounds(1);
+  Add(ledger, kThree[0], {Report(99, {1})});
+  EXPECT_FALSE(ledger.IsBehind(kThree[1], 8));
+  ledger.SetClosedRounds(9);
+  EXPECT_TRUE(ledger.IsBehind(kThree[1], 8));
+}
+
+TEST(RoundLedger, ReportsFarAheadOfWhatIsClosedAreToComeAgain) {
+  RoundLedger ledger(RoundLedger::kRoundsAheadMax * 2);
+  ledger.SetSegmentCount(1);
+  ledger.SetClosedRounds(10);
+  const std::vector<RoundReport> far = {Report(RoundLedger::kRoundsAheadMax + 10, {1})};
+  EXPECT_EQ(ledger.Check(kThree[0], far).code(), absl::StatusCode::kUnavailable);
+  ledger.SetClosedRounds(11);
+  EXPECT_TRUE(ledger.Check(kThree[0], far).ok());
 }
 
 TEST(RoundLedger, AJoinerIsWaitedForFromItsFirstRoundOn) {
-  RoundLedger ledger(5);
+  RoundLedger ledger = ClosedRounds(5);
   const std::vector<Member> members = {{0, "a", 0}, {1, "late", 1}};
   Add(ledger, members[0], {Report(0, {1}), Report(1, {1})});
   EXPECT_EQ(ledger.Finish(members, 0, 1).size(), 1u);

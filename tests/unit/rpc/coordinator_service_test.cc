@@ -78,8 +78,11 @@ class CoordinatorServiceTest : public ::testing::Test {
   }
   absl::Status KnowEpoch(uint32_t epoch) {
     return client_
-        ->Heartbeat(ShardHeartbeat{
-            .shard = 0, .incarnation = 2, .known_epoch = epoch, .knows_manifest = true})
+        ->Heartbeat(ShardHeartbeat{.shard = 0,
+                                   .incarnation = 2,
+                                   .known_epoch = epoch,
+                                   .knows_manifest = true,
+                                   .state = {.open_round = 5}})  // all that are reported
         .status();
   }
   absl::StatusOr<WorkerHeartbeatReply> Report(uint32_t round) {

@@ -1,0 +1,19 @@
+#ifndef LONGWAVE_COMMON_LAYOUT_TILE_COUNT_H_
+#define LONGWAVE_COMMON_LAYOUT_TILE_COUNT_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "common/layout/layout.h"
+#include "common/layout/manifest.h"
+
+namespace longwave {
+
+// How many tiles Layout::Create would make, by arithmetic alone: a model that somebody else has
+// named costs no memory. InvalidArgument: the manifest, an option out of its range, more than
+// kLayoutTilesMax tiles, a matrix of 2^32 columns or more.
+absl::StatusOr<uint64_t> CountTiles(const Manifest& manifest, const LayoutOptions& options);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_LAYOUT_TILE_COUNT_H_

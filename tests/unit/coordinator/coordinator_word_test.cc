@@ -1,0 +1,233 @@
+// A member's word counts for its own part: what one of them says cannot end the run for the others,
+// nor hold it up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/coordinator/coordinator_testing.h"
+
+namespace longwave {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class CoordinatorWordTest : public CoordinatorTest {
+ protected:
+  static RoundReport Again(uint32_t round, std::vector<uint64_t> hashes) {
+    RoundReport report = Report(round, std::move(hashes));
+    report.again = true;
+    return report;
+  }
+  static WorkerHeartbeat Writes(uint32_t worker) {
+    WorkerHeartbeat heartbeat = FinalBeat(worker);
+    heartbeat.final->model_file = "model.safetensors";
+    return heartbeat;
+  }
+  // All but one of the run's workers report the round, with the same hashes.
+  void OthersReport(uint32_t round, uint32_t workers, uint32_t but) {
+    for (uint32_t i = 0; i < workers; ++i) {
+      if (i != but) Step(Beat(i, {Report(round)}));
+    }
+  }
+};
+
+// --- rounds --------------------------------------------------------------------------------------
+
+TEST_F(CoordinatorWordTest, AReportOfARoundThatNoShardHasOpenedFinishesNothing) {
+  CoordinatorOptions options = Options(3, 1, 100);
+  options.rounds_behind_max = 8;
+  Begin(options, 0);
+  WorkerHeartbeat liar = Writes(0);
+  liar.rounds = {Report(99)};
+  EXPECT_THAT(All<PhaseChanged>(Step(liar)), IsEmpty());
+  for (const uint32_t worker : {1, 2}) EXPECT_EQ(Notices(Step(Beat(worker))), "");
+  Step(ShardAt(0, 1));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Status().record_count, 0u);
+  EXPECT_EQ(Status().model_file, "");
+  // The others' rounds are finished without it.
+  for (const uint32_t worker : {1, 2}) Step(Beat(worker, {Report(0)}));
+  EXPECT_EQ(Status().records.at(0).members, 2u);
+}
+
+TEST_F(CoordinatorWordTest, ARoundThatIsReportedBeforeTheShardSaysSoIsFinishedThen) {
+  Begin(Options(1, 2, 1), 0);
+  EXPECT_THAT(All<RoundFinished>(Step(Beat(0, {Report(0)}))), IsEmpty());
+  EXPECT_EQ(Notices(Step(FinalBeat(0))), "");
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_THAT(All<RoundFinished>(Step(ShardAt(0, 1))), IsEmpty());  // one of two
+  const auto effects = Step(ShardAt(1, 1));
+  EXPECT_EQ(Only<RoundFinished>(effects).record.round, 0u);
+  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorWordTest, WhatIsReportedFarAheadOfTheShardsIsToComeAgain) {
+  Begin(Options(1, 1, 5000), 0);
+  now_ = 29;
+  EXPECT_THAT(
+      Refusal(Step(Beat(0, {Report(2000)})), absl::StatusCode::kUnavailable),
+      HasSubstr("worker 0 (worker-0) reported round 2000, the shards have closed 0 rounds"));
+  now_ = 31;
+  Step(ShardAt(0, 2000));
+  Step(Tick{});
+  EXPECT_NE(Status().members[0].state.phase, WorkerPhase::kLost);  // who asks again lives
+  Step(Beat(0, {Report(2000)}));
+}
+
+TEST_F(CoordinatorWordTest, ACoordinatorThatIsStartedAgainFinishesWhatTheShardsSayNext) {
+  Begin(Options(1, 1, 3), 1);
+  Step(Beat(0, {Report(0), Report(1)}));
+  ASSERT_EQ(Status().record_count, 1u);
+  coordinator_.emplace(Options(1, 1, 3), coordinator_->Export(absl::UnixEpoch()));
+  EXPECT_EQ(Only<RoundFinished>(Step(ShardAt(0, 2))).record.round, 1u);
+}
+
+// A shard that makes its range again stands before round 0 for a moment.
+TEST_F(CoordinatorWordTest, WhatIsClosedStaysClosed) {
+  Begin(Options(1, 1, 3), 1);
+  Step(ShardAt(0, 0));
+  EXPECT_EQ(Only<RoundFinished>(Step(Beat(0, {Report(0)}))).record.round, 0u);
+}
+
+// --- hashes --------------------------------------------------------------------------------------
+
+TEST_F(CoordinatorWordTest, WhoReportsAnotherNumberOfHashesThanOfSegmentsIsRefusedAndNobodyElse) {
+  Begin(Options(2, 1));
+  EXPECT_THAT(Refusal(Step(Beat(1, {Report(0, {1, 2, 3})})), absl::StatusCode::kInvalidArgument),
+              HasSubstr("3 segment hashes, wanted 2, one for each segment"));
+  EXPECT_THAT(Refusal(Step(Beat(1, {Report(0, {})})), absl::StatusCode::kInvalidArgument),
+              HasSubstr("0 segment hashes"));
+  Step(Beat(0, {Report(0)}));
+  EXPECT_EQ(Only<RoundFinished>(Step(Beat(1, {Report(0)}))).record.round, 0u);
+}
+
+TEST_F(CoordinatorWordTest, AModelThatHasNoLayoutIsRefused) {
+  CoordinatorOptions options = Options(1, 1);
+  options.segment_count = [](const Manifest&) { return absl::InvalidArgumentError("too large"); };
+  Make(options);
+  EXPECT_EQ(Refusal(Step(Worker(0)), absl::StatusCode::kInvalidArgument), "too large");
+  EXPECT_FALSE(coordinator_->manifest());
+}
+
+TEST_F(CoordinatorWordTest, OneThatDiffersAfterTheLastRoundAndRepairsNothingIsLeftOutInTime) {
+  Begin(Options(4, 1, 1));
+  OthersReport(0, 4, 2);
+  Step(Beat(2, {Report(0, {1, 3})}));
+  for (const uint32_t worker : {0, 1, 3}) Step(FinalBeat(worker));
+  // It lives, and says what it likes.
+  const auto effects = Pass(32, {0, 1, 2, 3});
+  EXPECT_THAT(Notices(effects),
+              HasSubstr("worker 2 (worker-2) has another state after the last round than the "
+                        "majority, and has not repaired it; epoch"));
+  EXPECT_TRUE(Only<RoundFinished>(effects).record.replicas_equal);
+  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
+  EXPECT_EQ(Status().members[2].state.phase, WorkerPhase::kFailed);
+}
+
+TEST_F(CoordinatorWordTest, OneThatReportsAWrongHashAgainIsLeftOutAtOnce) {
+  Begin(Options(4, 1, 1));
+  OthersReport(0, 4, 0);
+  Step(Beat(0, {Report(0, {1, 3})}));
+  for (const uint32_t worker : {1, 2, 3}) Step(FinalBeat(worker));
+  WorkerHeartbeat liar = Writes(0);
+  liar.rounds = {Again(0, {1, 4})};
+  const auto effects = Step(liar);
+  EXPECT_TRUE(Only<RoundFinished>(effects).record.replicas_equal);
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  // The weights that it names are nobody's.
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Status().model_file, "");
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
+  EXPECT_EQ(Only<PhaseChanged>(Step(Writes(1))).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorWordTest, WhoHasRepairedItselfMeanwhileStays) {
+  Begin(Options(4, 1, 1));
+  OthersReport(0, 4, 2);
+  Step(Beat(2, {Report(0, {1, 3})}));
+  for (const uint32_t worker : {0, 1, 3}) Step(FinalBeat(worker));
+  Pass(29, {0, 1, 2, 3});
+  Step(Beat(2, {Again(0, {1, 2})}));
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(2))).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorWordTest, OneThatNamesWeightsAndReportsNoHashesIsLeftOutInTime) {
+  Begin(Options(3, 1, 2));
+  Step(Writes(0));
+  for (const uint32_t round : {0, 1}) OthersReport(round, 3, 0);
+  Step(FinalBeat(2));
+  Step(FinalBeat(1));
+  EXPECT_EQ(Status().model_file, "");
+  EXPECT_THAT(Notices(Pass(33, {0, 1, 2})),
+              HasSubstr("worker 0 (worker-0) has reported no hashes of its replica after the last "
+                        "round; epoch"));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Only<PhaseChanged>(Step(Writes(1))).phase, RunPhase::kFinished);
+}
+
+// --- failures ------------------------------------------------------------------------------------
+
+TEST_F(CoordinatorWordTest, AFailureInAFinalReportTakesOutItsMemberAlone) {
+  Begin(Options(3, 1, 2));
+  WorkerHeartbeat liar = FinalBeat(1);
+  liar.failure = "all is lost";
+  const auto effects = Step(liar);
+  EXPECT_THAT(All<PhaseChanged>(effects), IsEmpty());
+  EXPECT_THAT(Notices(effects), HasSubstr("worker 1 (worker-1) failed (1 of 3 have): all is lost"));
+  for (const uint32_t round : {0, 1}) OthersReport(round, 3, 1);
+  Step(FinalBeat(2));
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorWordTest, AFailureAfterTheOthersWeightsAreWrittenChangesNothing) {
+  Begin(Options(2, 1, 1));
+  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+  Step(FinalBeat(0));
+  WorkerHeartbeat liar = Beat(1);
+  liar.failure = "all is lost";
+  EXPECT_EQ(Only<PhaseChanged>(Step(liar)).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorWordTest, AFailureDoesNotEndARunToWhichOthersMayComeBack) {
+  Begin(Options(2, 1));
+  Pass(31, {1});
+  ASSERT_EQ(Status().members[0].state.phase, WorkerPhase::kLost);
+  WorkerHeartbeat liar = Beat(1);
+  liar.failure = "all is lost";
+  EXPECT_THAT(All<PhaseChanged>(Step(liar)), IsEmpty());
+  Step(Beat(0));
+  EXPECT_THAT(All<PhaseChanged>(Pass(400, {0})), IsEmpty());
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+TEST_F(CoordinatorWordTest, TheDutyToWriteTheWeightsPassesOnFromOneThatDoesNot) {
+  Begin(Options(3, 1, 1));
+  OthersReport(0, 3, 3);
+  WorkerHeartbeat idle = FinalBeat(0);
+  idle.final->model_file.clear();
+  Step(idle);
+  for (const uint32_t worker : {1, 2}) Step(FinalBeat(worker));
+  EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
+  EXPECT_THAT(Notices(Pass(32, {0, 1, 2})),
+              HasSubstr("worker 0 (worker-0) has not written the weights for 31.0 s; worker 1 "
+                        "(worker-1) is to do it"));
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
+  EXPECT_EQ(Only<PhaseChanged>(Step(Writes(1))).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorWordTest, OneThatSendsNoFinalReportIsLeftOutInTime) {
+  Begin(Options(3, 1, 1));
+  OthersReport(0, 3, 3);
+  for (const uint32_t worker : {0, 1}) Step(FinalBeat(worker));
+  EXPECT_THAT(All<PhaseChanged>(Pass(300, {0, 1, 2})), IsEmpty());
+  const auto effects = Pass(303, {0, 1, 2});
+  EXPECT_THAT(Notices(effects), HasSubstr("worker 2 (worker-2) has sent no final report for"));
+  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
+}
+
+}  // namespace
+}  // namespace longwave
