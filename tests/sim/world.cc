@@ -228,7 +228,8 @@ class World {
     std::vector<uint32_t> holders;
     for (uint32_t s = 0; s < settings_.segments; ++s) {
       if (layout_.segments()[s].shard != shard) continue;
-      uint32_t most = 0;
+      // No replica is taken that lacks a round which the run has finished.
+      uint32_t most = coordinator_->rounds_finished();
       for (const auto& worker : workers_) {
         // One that joins may keep what it was told ahead.
         const uint32_t joins = worker->catches_up() ? checker_.rounds_merged(s) : 0;
