@@ -48,8 +48,8 @@ struct RegisterWorker {
   uint64_t layout_hash = 0;
   uint64_t incarnation = 0;
   std::string settings;
-  // Which of the processes that have opened that folder it is, counted from 1: what an earlier one
-  // had sent may be heard after a later one. 0: without a folder.
+  // Which of the processes that have opened that folder it is, counted from 1, plus 2^32 times the
+  // rounds that the residual in it accounts for (0: there is none). 0: without a folder.
   uint64_t process = 0;
   std::string data_key;  // 32 bytes: the public CURVE key of its data connections; empty: none
 };

@@ -70,8 +70,8 @@ struct FrameHeader {
   uint64_t weight = 0;
   // Push: L2 norm of the dequantized contribution; merged: of the update.
   float norm = 0;
-  // Merged: pushes that went into it. Answer: the kind of the frame that it answers, so that what
-  // is said of a fetch is not taken for what is said of a push of the same round.
+  // Merged: pushes that went into it. Push: rounds that its residual accounts for (WIRE.md, 3).
+  // Answer: the kind of the frame that it answers: what is said of a fetch is not said of a push.
   uint32_t contributions = 0;
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;  // CRC32C

@@ -63,6 +63,14 @@ absl::Status ShardAudit::OnPush(uint64_t sequence, const PushRecord& push) {
                          *segment->open_round, " was open"));
     return absl::OkStatus();
   }
+  const auto [newest, is_first] = segment->newest.try_emplace(header.worker, header.round);
+  if (!is_first && header.contributions != 0 && newest->second >= header.contributions) {
+    Problem(sequence, header,
+            absl::StrCat("accepted from worker ", header.worker, ", whose residual accounts for ",
+                         header.contributions, " rounds, while its push of round ", newest->second,
+                         " is merged: what that had counts twice"));
+  }
+  newest->second = header.round;
   if (!segment->pushes.emplace(header.worker, push).second) {
     Problem(sequence, header, absl::StrCat("accepted from worker ", header.worker, " twice"));
   }

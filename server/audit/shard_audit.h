@@ -52,6 +52,8 @@ struct ShardFindings {
 //   - a segment's rounds close one after the other, without a gap;
 //   - every accepted push is in exactly one merge, that of its round, with its weight, and nothing
 //     else is;
+//   - no push was accepted whose residual does not account for its worker's push before: what is in
+//     that would count again;
 //   - a merge is what merge.h says of its pushes and of what the shard had held back, bit for bit:
 //     update, weight, norm, what clipping left of each, and what is held back afterwards;
 //   - a snapshot of what is held back is that.
@@ -86,6 +88,7 @@ class ShardAudit {
     std::optional<uint32_t> open_round;
     bool has_all_pushes = false;  // of the open round
     std::map<uint32_t, PushRecord> pushes;
+    std::map<uint32_t, uint32_t> newest;         // by worker, the round of its last push
     std::optional<std::vector<float>> residual;  // E; nothing: not known
     std::vector<uint32_t> tile_sizes;
     std::vector<std::unique_ptr<const PayloadLayout>> formats;

@@ -73,20 +73,33 @@ absl::Status Coordinator::CheckSettings(const std::string& who, const std::strin
 }
 
 // Of two processes of one folder the later has the place, whichever is heard first: what the one
-// before had sent can be heard after it, where the coordinator was stopped for a while say. A
-// folder that was restored from a backup, or copied, counts from an earlier number, too, and is
-// rightly refused: what its residual holds has been sent since.
+// before had sent can be heard after it, where the coordinator was stopped for a while say. But a
+// folder that was restored from a backup, or copied, counts its processes, too. It is known by its
+// residual, which does not account for the rounds that this name has taken part in since: what it
+// holds was sent then. (What nobody has reported yet the shards know, with the first push.)
 absl::Status Coordinator::CheckOrder(const RegisterWorker& request) const {
   const Worker* const worker = FindWorker(request.name);
-  if (worker == nullptr || request.identity == 0 || worker->identity != request.identity ||
-      request.process == 0 || request.process >= worker->process) {
+  if (worker == nullptr || request.incarnation == worker->incarnation) return absl::OkStatus();
+  constexpr char kSetAside[] =
+      "; a folder that was restored from a backup, or copied, is to be set aside: start without "
+      "one";
+  const uint64_t accounted = request.process >> 32;
+  const uint32_t taken_part = ledger_.TakenPart(worker->member.worker);
+  if (accounted != 0 && accounted < taken_part) {
+    return absl::AbortedError(absl::StrCat(
+        Describe(worker->member), ": the residual in its folder accounts for ", accounted,
+        " rounds, wanted the ", taken_part, " that it has taken part in", kSetAside));
+  }
+  const auto process = static_cast<uint32_t>(request.process);
+  const auto newest = static_cast<uint32_t>(worker->process);
+  if (request.identity == 0 || worker->identity != request.identity || process == 0 ||
+      process >= newest) {
     return absl::OkStatus();
   }
-  return absl::AbortedError(
-      absl::StrCat(Describe(worker->member), ": process ", request.process,
-                   " of its folder asks for its place, ", "which process ", worker->process,
-                   " has; wanted a later one: it is to end. A folder restored "
-                   "from a backup is to be set aside: start without one"));
+  return absl::AbortedError(absl::StrCat(Describe(worker->member), ": process ", process,
+                                         " of its folder asks for its place, which process ",
+                                         newest, " has; wanted a later one: it is to end",
+                                         kSetAside));
 }
 
 // Whether there is a place for a worker of that name.

@@ -64,6 +64,7 @@ struct WorkTotals {
 // What the ledger keeps of a worker, apart from reports.
 struct LedgerWorker {
   uint32_t next_round = 0;  // the rounds before were reported or skipped
+  uint32_t taken_part = 0;  // the round after the last one that it reported to have had a part in
   WorkTotals former;        // of the incarnations before this one
   WorkTotals newest;        // up to its last report
   WorkTotals counted;       // up to its last report in a finished round

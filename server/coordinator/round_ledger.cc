@@ -93,6 +93,7 @@ bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports
     is_new = true;
     LedgerWorker& worker = workers_[member.worker];
     worker.next_round = report.round + 1;
+    if (!report.caught_up && !report.again) worker.taken_part = report.round + 1;
     worker.newest = {report.tokens, report.bytes, report.seconds_computing, report.seconds_syncing};
     worker.newest += worker.former;
     if (report.round < next_round_) continue;  // finished without it; its work counts all the same
@@ -165,6 +166,11 @@ void RoundLedger::Restart(uint32_t worker) {
     // It ends with another replica than the process before.
     found->second.next_round = std::min(found->second.next_round, last_round());
   }
+}
+
+uint32_t RoundLedger::TakenPart(uint32_t worker) const {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? 0 : found->second.taken_part;
 }
 
 bool RoundLedger::HasReportedEnd(uint32_t worker) const {

@@ -86,6 +86,8 @@ class RoundLedger {
   // left contradicts in a segment.
   std::vector<uint32_t> Outvoted(const IsGone& is_gone) const;
 
+  // The round after the last one that the worker has reported to have had a part in.
+  uint32_t TakenPart(uint32_t worker) const;
   // Whether the worker has reported the last round.
   bool HasReportedEnd(uint32_t worker) const;
   // Whether the report is of the last round, came after that was finished, and has other hashes.

@@ -68,6 +68,17 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
   if (header.round < member->first_round) {
     return Answer(header, Outcome::kNotMember, "", effects);
   }
+  if (const auto newest = segment.newest.find(header.worker);
+      header.contributions != 0 && newest != segment.newest.end() &&
+      newest->second >= header.contributions) {
+    return Answer(
+        header, Outcome::kRejected,
+        absl::StrCat("push of ", PlaceOf(header), ": its residual accounts for ",
+                     header.contributions, " rounds, wanted at least ", newest->second + 1,
+                     ", as a push of the round before is merged: the worker's folder is a "
+                     "copy of an older time, which is to be set aside"),
+        effects, Rejection::kRound);
+  }
   if (header.weight < 1 || header.weight > kWeightMax) {
     return Answer(header, Outcome::kRejected,
                   absl::StrCat("push of ", PlaceOf(header), ": weight ", header.weight,
@@ -219,6 +230,7 @@ void Aggregator::Accept(SegmentState& segment, const FrameHeader& header,
                         std::shared_ptr<const PayloadLayout> layout, const Buffer& payload) {
   segment.accepted.emplace(header.worker, Accepted{header.weight, header.norm, header.payload_crc,
                                                    std::move(layout), payload});
+  segment.newest[header.worker] = header.round;
   segment.open_bytes += payload.size();
   open_bytes_ += payload.size();
 }

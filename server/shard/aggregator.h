@@ -159,8 +159,10 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 //               one: nothing is kept of it either
 //   rejected    it names another run or segment, or a round not yet open, its weight is not
 //               1 … kWeightMax, its norm is negative, its payload does not fit, or (where
-//               contributions are clipped by it) its norm is not its payload's; the reason says
-//               what was got and what was wanted
+//               contributions are clipped by it) its norm is not its payload's; or a later push of
+//               its worker was accepted than its residual accounts for, which would count again
+//               what is in that: it comes from a copy of the worker's folder. The reason says what
+//               was got and what was wanted
 // The frame's epoch is not looked at: a push is as good under the membership before.
 //
 // A pull by any member, whatever its first_round: of the last closed round it is answered with its
@@ -176,7 +178,8 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 // After a crash the same object comes about from what is durable: Create, then Restore of each
 // segment that there is a snapshot of, then Replay of the log's records in their order, then
 // Step(TimePassed), which closes what had come whole. Who was given up and what the grace was is
-// not durable and begins anew.
+// not durable and begins anew. Whose pushes were accepted when is known as far back as the records
+// go: who was away for longer, its registration is held against (Coordinator).
 //
 // Memory, with M = open_bytes_max, N members and a payload of at most P bytes a segment (P is that
 // of the dearest format accepted: 4·c + 16 for a segment of c coefficients, or some 5.2·c for topk
@@ -187,6 +190,7 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 //   closed payloads   one a segment, the last merged update: 0.063·c in topk 256 and int2, 4·c in
 //                     "all in fp32"
 //   E                 4·c a segment if it is kept
+//   newest pushes     48 bytes a segment and worker that has ever pushed to it
 //   tables            kPushFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a
 //                     segment. An open push keeps its layout even when others have taken its place:
 //                     where one round has more formats than that, 28 bytes a tile for each push
@@ -285,7 +289,8 @@ class Aggregator {
     // Of the payloads that went into it, in the order of its contributors; empty after a restart
     // from a snapshot of it.
     std::vector<uint32_t> closed_crcs;
-    std::vector<float> residual;  // E; empty unless KeepsResidual
+    std::map<uint32_t, uint32_t> newest;  // by worker, the last round with an accepted push of it
+    std::vector<float> residual;          // E; empty unless KeepsResidual
     std::vector<uint32_t> tile_sizes;
     std::vector<std::shared_ptr<const PayloadLayout>> formats;
 

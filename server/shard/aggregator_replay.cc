@@ -136,6 +136,11 @@ absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   state.awaits_restore = false;
   state.open_round = snapshot.open_round;
   state.closed = std::move(snapshot.closed);
+  if (state.closed) {
+    for (const uint32_t worker : state.closed->contributors) {
+      state.newest[worker] = state.closed->header.round;
+    }
+  }
   state.closed_crcs.clear();
   if (snapshot.residual.empty()) {
     std::ranges::fill(state.residual, 0.0f);
@@ -175,8 +180,12 @@ absl::StatusOr<bool> Aggregator::IsOfTheOpenRound(const FrameHeader& header) con
 absl::Status Aggregator::ReplayPush(const PushRecord& record) {
   const FrameHeader& header = record.header;
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_open, IsOfTheOpenRound(header));
-  if (!is_open) return absl::OkStatus();
   SegmentState& segment = StateOf(header.segment);
+  if (!is_open) {
+    uint32_t& newest = segment.newest.try_emplace(header.worker, header.round).first->second;
+    newest = std::max(newest, header.round);
+    return absl::OkStatus();
+  }
   if (segment.accepted.contains(header.worker)) {
     return Loss(header, absl::StrCat("worker ", header.worker, " is accepted for a second time"));
   }

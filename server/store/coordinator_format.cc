@@ -179,7 +179,7 @@ void Fields(Coder& code, Value& v) {
   } else if constexpr (std::is_same_v<T, WorkTotals>) {
     all(v.tokens, v.bytes, v.seconds_computing, v.seconds_syncing);
   } else if constexpr (std::is_same_v<T, LedgerWorker>) {
-    all(v.next_round, v.former, v.newest, v.counted);
+    all(v.next_round, v.taken_part, v.former, v.newest, v.counted);
   } else if constexpr (std::is_same_v<T, WorkerRecord>) {
     all(v.member, v.identity, v.process, v.incarnation, v.former, v.joined_epoch, v.member_epoch,
         v.ready_round, v.begun, v.lost, v.left, v.behind, v.final, v.repair, v.state);

@@ -1,6 +1,7 @@
 """Workers that come late, come back or were frozen, and servers that are killed and started again."""
 
 import json
+import shutil
 import time
 import unittest
 
@@ -83,6 +84,43 @@ class Return(IntegrationTest):
         logs = self.end_equal(cluster)
         for name in workers:
             self.assertIn("resumed after round", logs[name])
+
+    def test_a_folder_from_a_backup_is_refused(self):
+        cluster = self.cluster()
+        name = "worker-1"
+        folder, backup = self.root / "state" / name, self.root / "backup"
+        cluster.freeze(name)
+        shutil.copytree(folder, backup)
+        cluster.thaw(name)
+        # Longer than a round that nobody has reported yet.
+        cluster.await_rounds(len(cluster.rounds()) + 5)
+
+        def assert_refused(state_dir):
+            # However often it is started: a copy counts on from what it was.
+            for _ in range(3):
+                arguments = list(cluster.arguments[name])
+                arguments[arguments.index("--state-dir") + 1] = state_dir
+                status, _, errors = self.start(*arguments).finish()
+                self.assertEqual(status, 1, errors)
+                self.assertRegex(errors, r"the residual in its folder accounts for \d+ rounds, wanted the \d+ "
+                                 r"that it has taken part in; a folder that was restored from a backup, or "
+                                 r"copied, is to be set aside")
+
+        copy = self.root / "copy"
+        shutil.copytree(backup, copy)
+        assert_refused(copy)  # beside the one that it is a copy of, which goes on
+        self.assertIsNone(cluster.children[name].process.poll())
+        cluster.kill(name)
+        shutil.rmtree(folder)
+        shutil.copytree(backup, folder)
+        assert_refused(folder)
+        shutil.rmtree(folder)
+        cluster.start_again(name)
+        cluster.await_members(4)
+        self.end_equal(cluster)
+        status, output, errors = self.start("longwave", "replay", self.root, "--config",
+                                            cluster.config).finish()
+        self.assertEqual(status, 0, output + errors)
 
     def test_a_frozen_worker_stops_nobody_and_ends_equal(self):
         # A member it stays: it is by the grace alone that the others go on without it.

@@ -31,7 +31,8 @@ std::string Checker::Which(uint32_t worker, uint32_t round, uint32_t segment) {
 Account Checker::NewAccount() {
   return {.line = ++lines_,
           .owed = std::vector<double>(uint64_t{world_.segments} * kSegmentElements),
-          .late = std::vector<bool>(world_.segments)};
+          .late = std::vector<bool>(world_.segments),
+          .counted = std::vector<std::set<uint32_t>>(world_.segments)};
 }
 
 void Checker::Encoded(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
@@ -62,7 +63,22 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
     for (size_t i = 0; i < sent.indices.size(); ++i)
       owed[sent.indices[i]] -= double{sent.values[i]};
   }
+  if (fate != Fate::kLate) CheckCountedOnce(account, round, segment, worker);
   if (in.merged) CheckFate(in, worker, *push, Which(worker, round, segment));
+}
+
+// A worker that goes on from a folder of an older time owes again what was accepted since.
+void Checker::CheckCountedOnce(Account* account, uint32_t round, uint32_t segment,
+                               uint32_t worker) {
+  std::set<uint32_t>& counted = counted_[{account->line, segment}];
+  counted.insert(round);
+  account->counted[segment].insert(round);
+  for (const uint32_t before : counted) {
+    if (before >= round || account->counted[segment].contains(before)) continue;
+    return Violate(absl::StrCat(Which(worker, round, segment),
+                                " is made of a residual from before its contribution to round ",
+                                before, ", which counts twice"));
+  }
 }
 
 // Whether what the worker was told and what was merged agree.

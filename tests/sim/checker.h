@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,12 +29,15 @@ struct Account {
   uint64_t line = 0;
   std::vector<double> owed;  // by coefficient, over all segments
   std::vector<bool> late;    // by segment: its last contribution was
+  // By segment, the rounds whose merge has a contribution of it that `owed` knows of.
+  std::vector<std::set<uint32_t>> counted;
 };
 
 // Knows everything that happens in a world, and says at each step whether it may:
 //
 //   once         an accepted push is in exactly one merge, that of its round, whole and unchanged;
-//                one that its worker took back is in none
+//                one that its worker took back is in none; and none is made of what an earlier one
+//                has sent
 //   conserved    signals = accepted contributions + residuals, worker by worker; and merges = what
 //                was told + the shard's residual, segment by segment (MergeOracle)
 //   told once    a merged update is the same bytes whenever and by whichever process it is told
@@ -112,6 +116,7 @@ class Checker {
                                             const std::vector<Contributor>* logged);
   const Push* PushOf(const Round& round, uint32_t worker, const AcceptedCrc& accepted_crc) const;
   void CheckFate(const Round& round, uint32_t worker, const Push& push, const std::string& which);
+  void CheckCountedOnce(Account* account, uint32_t round, uint32_t segment, uint32_t worker);
   static bool WasLost(const Round& round, uint32_t worker, const Push& push);
   void SettleLoss(uint32_t segment, uint32_t round);
   void Rewind(uint32_t segment, uint32_t round);
@@ -121,6 +126,8 @@ class Checker {
   MergeOracle oracle_;
   std::vector<Segment> segments_;
   uint64_t lines_ = 0;
+  // By line and segment, what Account::counted has of whichever process goes on from it.
+  std::map<std::pair<uint64_t, uint32_t>, std::set<uint32_t>> counted_;
   uint64_t pushes_merged_ = 0;
   uint64_t unknown_fates_ = 0;
   uint64_t pushes_lost_ = 0;

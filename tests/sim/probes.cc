@@ -76,6 +76,8 @@ std::string_view Name(Probe probe) {
       return "coordinator crashed";
     case Probe::kCoordinatorRecovered:
       return "coordinator recovered";
+    case Probe::kOldFolderRefused:
+      return "folder of an older time refused";
     case Probe::kReplicaDamaged:
       return "replica damaged";
     case Probe::kReplicaRepaired:

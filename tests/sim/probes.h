@@ -46,6 +46,7 @@ enum class Probe : uint8_t {
   kShardRestoredByReplicas,
   kCoordinatorCrashed,
   kCoordinatorRecovered,
+  kOldFolderRefused,
   kReplicaDamaged,
   kReplicaRepaired,
   kLastRoundRepaired,

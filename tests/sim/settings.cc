@@ -101,7 +101,8 @@ FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& wor
   FaultMix mix;
   for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i) {
     const auto kind = static_cast<FaultKind>(i);
-    if (kind == FaultKind::kDeadLink) continue;  // see DrawDeadLinks
+    // See DrawDeadLinks and DrawOldFolders.
+    if (kind == FaultKind::kDeadLink || kind == FaultKind::kOldFolder) continue;
     const bool drawn = Chance(rng, 0.35);
     // A replica is mended by others.
     const bool has_whom_it_needs = kind != FaultKind::kDamage || world.workers > 1;
@@ -194,6 +195,7 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
       DrawWeather(rng, fault);
       break;
     case FaultKind::kDeadLink:
+    case FaultKind::kOldFolder:
     case FaultKind::kCount:
       LONGWAVE_CHECK(false);
   }
@@ -218,10 +220,29 @@ void DrawDeadLinks(const WorldOptions& options, const FaultMix& mix, WorldSettin
   }
 }
 
+// Likewise. A shard that has lost its folder has forgotten who had pushed.
+void DrawOldFolders(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
+  Rng rng(options.seed, 6);
+  const bool drawn = options.only.empty() ? Chance(rng, 0.25)
+                                          : std::ranges::count(options.only, FaultKind::kOldFolder);
+  if (!drawn || std::ranges::count(mix.kinds, FaultKind::kDamage) > 0 ||
+      std::ranges::count(mix.kinds, FaultKind::kLoseFolder) > 0) {
+    return;
+  }
+  for (uint64_t i = 1 + rng.Below(4); i > 0; --i) {
+    world.faults.push_back({.at = Between(rng, absl::ZeroDuration(), mix.window),
+                            .kind = FaultKind::kOldFolder,
+                            .target = DrawWorkerNode(rng, world),
+                            .duration = Between(rng, absl::Milliseconds(100), absl::Seconds(20)),
+                            .weather = {}});
+  }
+}
+
 void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   const FaultMix mix = DrawMix(options, rng, world);
   for (uint32_t i = 0; i < mix.count; ++i) world.faults.push_back(DrawFault(rng, world, mix));
   DrawDeadLinks(options, mix, world);
+  DrawOldFolders(options, mix, world);
   for (const Fault& fault : world.faults)
     world.calm_after = std::max(world.calm_after, fault.at + fault.duration);
   std::stable_sort(world.faults.begin(), world.faults.end(),
@@ -276,6 +297,8 @@ std::string_view Name(FaultKind kind) {
       return "weather";
     case FaultKind::kDeadLink:
       return "dead link";
+    case FaultKind::kOldFolder:
+      return "old folder";
     case FaultKind::kCount:
       break;
   }

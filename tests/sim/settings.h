@@ -36,6 +36,7 @@ enum class FaultKind : uint8_t {
   kDamage,        // a number in a worker's replica changes
   kWeather,       // messages are lost, doubled and overtaken
   kDeadLink,      // a worker's connection to a shard dies unseen; one way if `amount` is not 0
+  kOldFolder,     // a worker comes back after `duration` with its folder as it is now
   kCount,
 };
 std::string_view Name(FaultKind kind);

@@ -2,8 +2,10 @@
 #include "tests/sim/sim_worker.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -17,6 +19,7 @@ namespace {
 constexpr char kFolder[] = "worker";
 constexpr absl::Duration kBackoff = absl::Milliseconds(300);
 constexpr absl::Duration kEarlyInterval = absl::Milliseconds(200);
+constexpr absl::Duration kSetAsideAfter = absl::Seconds(1);
 constexpr absl::Duration kNameTakenBackoff = absl::Seconds(1);
 
 uint64_t PortOf(const std::string& endpoint) {
@@ -100,6 +103,40 @@ void SimWorker::LoseFolder() {
   if (disk_ != nullptr) disk_ = std::make_unique<SimFileSystem>(rng_.Next());
 }
 
+void SimWorker::BackUp() {
+  if (!up() || disk_ == nullptr) return;
+  auto copy = std::make_unique<SimFileSystem>(rng_.Next());
+  const auto names = disk_->List(kFolder);
+  if (!names.ok() || !copy->CreateFolder(kFolder).ok()) return;
+  for (const std::string& name : *names) {
+    const auto bytes = ReadWhole(*disk_, JoinPath(kFolder, name), uint64_t{1} << 30);
+    if (!bytes.ok() || bytes->size() == 0) continue;  // the lock
+    const std::array<std::span<const std::byte>, 1> pieces = {bytes->bytes()};
+    if (!Publish(*copy, kFolder, name, pieces).ok()) return;
+  }
+  backup_ = std::move(copy);
+  backup_account_ = kept_account_;
+}
+
+bool SimWorker::ComeBackFromBackUp() {
+  if (!up() || backup_ == nullptr) return false;
+  Crash();
+  disk_ = std::move(backup_);
+  kept_account_ = backup_account_;
+  is_from_backup_ = true;
+  env_.trace->Tell([&] { return absl::StrCat(name(), " has its folder from an older time"); });
+  return true;
+}
+
+// As a person does who reads why it ended.
+void SimWorker::SetFolderAside() {
+  env_.probes->Hit(Probe::kOldFolderRefused);
+  is_from_backup_ = false;
+  Crash();
+  disk_ = std::make_unique<SimFileSystem>(rng_.Next());
+  scheduler_->After(kSetAsideAfter, [this] { Start(); });
+}
+
 void SimWorker::Damage(uint64_t element) {
   if (!up() || stage_ != Stage::kComputing) return;
   // The anchor is the pipeline's own; a cosmic ray asks nobody.
@@ -146,13 +183,14 @@ std::string SimWorker::Describe() const {
 // Control.
 
 void SimWorker::Register() {
-  const RegisterWorker request{.name = name(),
-                               .identity = identity_,
-                               .manifest = env_.settings->MakeManifest(),
-                               .layout_hash = env_.layout->hash(),
-                               .incarnation = incarnation_,
-                               .settings = "",
-                               .process = folder_ == nullptr ? 0 : folder_->process()};
+  RegisterWorker request{.name = name(),
+                         .identity = identity_,
+                         .manifest = env_.settings->MakeManifest(),
+                         .layout_hash = env_.layout->hash(),
+                         .incarnation = incarnation_,
+                         .settings = "",
+                         .process = folder_ == nullptr ? 0 : folder_->process()};
+  if (env_.settings->canary == Canary::kUnaccountedResidual) request.process &= 0xffffffffu;
   coordinator_->Call(*this, request, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
     if (answer.ok()) {
       worker_ = std::get<WorkerRegistered>(*answer).worker;
@@ -163,6 +201,7 @@ void SimWorker::Register() {
     if (absl::IsAlreadyExists(answer.status()))
       return After(kNameTakenBackoff, [this] { Register(); });
     if (coordinator_->is_over()) return;
+    if (is_from_backup_ && absl::IsAborted(answer.status())) return SetFolderAside();
     Die(answer.status(), "may not register");
   });
 }

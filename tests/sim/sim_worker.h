@@ -45,6 +45,9 @@ class SimWorker final : public Process, public FrameTaker {
   // Faults.
   void Slow(double factor, absl::Time until);
   void LoseFolder();
+  void BackUp();
+  // False: there is nothing to come back with, or it is down. It is to be started.
+  bool ComeBackFromBackUp();
   void Damage(uint64_t element);
   // Its connection to the shard dies without being seen: what is sent on it vanishes, from the
   // shard, too, unless one_way, until it is made anew.
@@ -81,6 +84,7 @@ class SimWorker final : public Process, public FrameTaker {
 
   // Control.
   void Register();
+  void SetFolderAside();
   void Beat();
   void BeatNow();
   void TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatReply& reply);
@@ -151,6 +155,9 @@ class SimWorker final : public Process, public FrameTaker {
   Rng rng_;
   std::unique_ptr<SimFileSystem> disk_;
   Account kept_account_;  // of the checkpoint on the disk
+  std::unique_ptr<SimFileSystem> backup_;
+  Account backup_account_;
+  bool is_from_backup_ = false;  // and no round was ended since
   double slowness_ = 1;
   absl::Time slow_until_ = absl::InfinitePast();
 

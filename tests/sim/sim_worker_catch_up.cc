@@ -48,7 +48,10 @@ bool SimWorker::ReadCheckpoint() {
   Checkpoint& checkpoint = (*found)->checkpoint;
   std::vector<uint32_t> unsettled;
   for (const UnsettledPush& push : checkpoint.pushes) unsettled.push_back(push.segment);
-  if (const absl::Status loaded = pipeline_->LoadMomentum(checkpoint.momentum, unsettled);
+  std::vector<uint32_t> accounted = checkpoint.accounted;
+  for (const uint32_t s : unsettled) accounted[s] = checkpoint.round + 1;
+  if (const absl::Status loaded =
+          pipeline_->LoadMomentum(checkpoint.momentum, unsettled, accounted);
       !loaded.ok())
     Die(loaded, "takes its residual back");
   env_.probes->Hit(Probe::kWorkerReturned);
@@ -61,7 +64,8 @@ bool SimWorker::ReadCheckpoint() {
                              .payload = std::move(push.payload),
                              .norm = push.norm,
                              .weight = push.weight,
-                             .sent_before = true});
+                             .sent_before = true,
+                             .accounted = checkpoint.accounted[push.segment]});
   }
   return true;
 }
@@ -253,7 +257,8 @@ void SimWorker::FillFragment() {
                       .segment = s,
                       .payload = std::move(push->payload),
                       .norm = push->norm,
-                      .weight = 1});
+                      .weight = 1,
+                      .accounted = push->accounted});
   }
   stage_ = Stage::kFilling;
   if (pushes.empty()) return EndPosting();

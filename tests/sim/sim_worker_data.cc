@@ -51,7 +51,10 @@ void SimWorker::Pump() {
     }
     ServeAsks();
   }
-  if (!ledger_->failure().ok()) Die(ledger_->failure(), "is refused");
+  if (!ledger_->failure().ok()) {
+    if (is_from_backup_) return SetFolderAside();
+    Die(ledger_->failure(), "is refused");
+  }
   SendDue();
   pumping_ = false;
 }

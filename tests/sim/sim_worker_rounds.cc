@@ -54,7 +54,8 @@ void SimWorker::Send() {
                       .segment = s,
                       .payload = std::move(push->payload),
                       .norm = push->norm,
-                      .weight = 1});
+                      .weight = 1,
+                      .accounted = push->accounted});
   }
   env_.trace->Tell(
       [&] { return absl::StrCat(name(), " pushes round ", round_, ", fragment ", fragment_); });
@@ -79,8 +80,11 @@ bool SimWorker::WriteCheckpoint(const std::vector<SegmentPush>& pushes) {
   checkpoint.m.resize(theta_.size());
   checkpoint.v.resize(theta_.size());
   checkpoint.momentum = *std::move(momentum);
-  for (const SegmentPush& push : pushes)
+  checkpoint.accounted = pipeline_->Accounted();
+  for (const SegmentPush& push : pushes) {
+    checkpoint.accounted[push.segment] = push.accounted;
     checkpoint.pushes.push_back({push.segment, push.norm, push.weight, push.payload});
+  }
   if (const absl::Status written = folder_->Write(checkpoint); !written.ok()) {
     Die(written, "writes its checkpoint");
     return false;
@@ -114,6 +118,9 @@ void SimWorker::PostAgain() {
 }
 
 void SimWorker::Post(std::vector<SegmentPush> pushes) {
+  if (env_.settings->canary == Canary::kUnaccountedResidual) {
+    for (SegmentPush& push : pushes) push.accounted = 0;
+  }
   missing_ = false;
   awaited_ = static_cast<uint32_t>(pushes.size());
   for (SegmentPush& push : pushes) {
@@ -188,6 +195,7 @@ void SimWorker::EndSync() {
   CheckReplica();
   CheckResidual();
   if (++fragment_ < pipeline_->fragment_count()) return Compute();
+  is_from_backup_ = false;
   EndRound();
   if (!Repair()) GoOn();
 }

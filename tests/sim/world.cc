@@ -205,6 +205,13 @@ class World {
         network_.set_weather(fault.weather);
         scheduler_.At(until, [this] { network_.set_weather({}); });
         return;
+      case FaultKind::kOldFolder:
+        worker->BackUp();
+        scheduler_.At(until, [this, worker, node = fault.target] {
+          if (coordinator_->is_over() || HoldsWhatIsLost(node)) return;
+          if (worker->ComeBackFromBackUp()) StartLater(worker, absl::Seconds(1));
+        });
+        return;
       case FaultKind::kDeadLink:
         return worker->KillConnection(fault.other - 1, fault.amount > 0);
       case FaultKind::kCount:

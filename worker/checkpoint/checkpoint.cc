@@ -193,11 +193,17 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
   ByteWriter table;
   table.PutText(checkpoint.name);
   table.Align();
+  for (const uint32_t accounted : checkpoint.accounted) table.Put(accounted);
+  table.Align();
   const UnsettledPush* before = nullptr;
   for (const UnsettledPush& push : checkpoint.pushes) {
     if (before != nullptr && before->segment >= push.segment) {
       return absl::InvalidArgumentError(absl::StrCat(
           "checkpoint: got a push of segment ", push.segment, " after one of ", before->segment));
+    }
+    if (push.segment >= checkpoint.accounted.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "checkpoint: got a push of segment ", push.segment, " of ", checkpoint.accounted.size()));
     }
     before = &push;
     table.Put(push.segment);
@@ -252,9 +258,14 @@ CheckpointShape ShapeOf(const Layout& layout) {
 
 uint64_t CheckpointBytesMax(const CheckpointShape& shape) {
   return kCheckpointHeaderBytes + kCheckpointNameBytesMax +
-         shape.segment_count * (kPushEntryBytes + kPayloadBytesBeside) +
+         shape.segment_count * (sizeof(uint32_t) + kPushEntryBytes + kPayloadBytesBeside) +
          (2 * shape.parameter_count + shape.coefficient_count) * sizeof(float) +
-         3 * kFileAlignment + shape.coefficient_count * kPayloadCoefficientBytesMax;
+         4 * kFileAlignment + shape.coefficient_count * kPayloadCoefficientBytesMax;
+}
+
+absl::StatusOr<uint32_t> DecodeCheckpointRound(std::span<const std::byte> bytes) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Header header, DecodeHeader(bytes));
+  return header.round;
 }
 
 absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const CheckpointShape& shape) {
@@ -281,6 +292,10 @@ absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const Checkpoint
                         .beta2_power = header.beta2_power};
   ByteReader in(body);
   checkpoint.name = in.GetText(header.name_bytes);
+  in.Align();
+  for (uint32_t s = 0; s < shape.segment_count && in.ok(); ++s) {
+    checkpoint.accounted.push_back(in.Get<uint32_t>());
+  }
   in.Align();
   std::vector<uint64_t> sizes;
   for (uint32_t i = 0; i < header.push_count && in.ok(); ++i) {

@@ -50,6 +50,8 @@ struct Checkpoint {
 
   // The residual, [coefficient_count], without what `pushes` took from it.
   std::vector<float> momentum;
+  // Of it, by segment, before `pushes`: see SyncPipeline::Push.
+  std::vector<uint32_t> accounted;
   std::vector<UnsettledPush> pushes;  // in order of their segments
 
   bool operator==(const Checkpoint&) const = default;
@@ -67,11 +69,12 @@ struct Checkpoint {
 //      56  f64 seconds computing, syncing        144  u64 bytes after the header   u64 their hash
 //                                                160  u64 hash of the 160 bytes before
 //   name
+//   accounted  u32 a segment
 //   pushes     of each: u32 segment   f32 norm   u64 weight   u64 bytes of its payload
 //   arrays     f32: m, v, momentum
 //   payloads   in the order of the pushes
 inline constexpr uint32_t kCheckpointMagic = 0x3143574c;  // "LWC1" read as bytes
-inline constexpr uint16_t kCheckpointVersion = 1;
+inline constexpr uint16_t kCheckpointVersion = 2;
 inline constexpr size_t kCheckpointHeaderBytes = 168;
 inline constexpr size_t kCheckpointNameBytesMax = 128;
 
@@ -82,7 +85,7 @@ struct EncodedCheckpoint {
   std::vector<std::span<const std::byte>> pieces;  // `front` first
   uint64_t bytes = 0;                              // of all pieces
 };
-// InvalidArgument: a name that is too long, pushes out of order.
+// InvalidArgument: a name that is too long, pushes out of order or of no segment.
 absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint);
 
 // What a file's arrays must fit; a file that tells of others is none of ours.
@@ -96,6 +99,9 @@ CheckpointShape ShapeOf(const Layout& layout);
 
 // No file of that shape is larger.
 uint64_t CheckpointBytesMax(const CheckpointShape& shape);
+
+// Of a file's header alone.
+absl::StatusOr<uint32_t> DecodeCheckpointRound(std::span<const std::byte> header);
 
 // Payloads share `file`. InvalidArgument: magic or version; DataLoss: a hash, or whatever no
 // writer writes; FailedPrecondition: another layout's. Nothing in a header is believed before its

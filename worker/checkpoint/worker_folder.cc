@@ -51,6 +51,15 @@ absl::StatusOr<uint64_t> MakeIdentity(FileSystem& files, const std::string& fold
   return identity;
 }
 
+// Of the residual in a checkpoint. 0: the file is one that Read will not take, either.
+uint64_t AccountedRounds(FileSystem& files, const std::string& file) {
+  std::array<std::byte, kCheckpointHeaderBytes> header;
+  const auto opened = files.OpenToRead(file);
+  if (!opened.ok() || !(*opened)->ReadAt(0, header).ok()) return 0;
+  const absl::StatusOr<uint32_t> round = DecodeCheckpointRound(header);
+  return round.ok() ? uint64_t{*round} + 1 : 0;
+}
+
 // Durable before the coordinator hears of this process: a later one has a larger number.
 absl::StatusOr<uint64_t> CountProcess(FileSystem& files, const std::string& folder) {
   absl::StatusOr<uint64_t> before = ReadWord(files, JoinPath(folder, kProcesses), "a count");
@@ -73,8 +82,9 @@ absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* fil
   LONGWAVE_ASSIGN_OR_RETURN(const uint64_t process, CountProcess(*files, path));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files->List(path));
   const bool current = std::ranges::find(names, kCheckpoint) != names.end();
-  return std::unique_ptr<WorkerFolder>(
-      new WorkerFolder(files, std::move(path), std::move(lock), *identity, process, current));
+  const uint64_t accounted = current ? AccountedRounds(*files, JoinPath(path, kCheckpoint)) : 0;
+  return std::unique_ptr<WorkerFolder>(new WorkerFolder(
+      files, std::move(path), std::move(lock), *identity, accounted << 32 | process, current));
 }
 
 absl::Status WorkerFolder::Write(const Checkpoint& checkpoint) {

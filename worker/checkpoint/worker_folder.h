@@ -30,7 +30,9 @@ class WorkerFolder {
 
   const std::string& path() const { return path_; }
   uint64_t identity() const { return identity_; }
-  // Which of the processes that have opened the folder this one is, counted from 1.
+  // Which of the processes that have opened the folder this one is, counted from 1, plus 2^32 times
+  // the rounds that the residual in `checkpoint` accounts for: 0 where there is none, since a
+  // process without one begins with nothing.
   uint64_t process() const { return process_; }
 
   // Durable when it returns OK. After an error the last one, or this one, may be there: see Retire.

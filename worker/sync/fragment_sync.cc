@@ -47,7 +47,8 @@ absl::Status FragmentSync::Send(uint32_t round, uint32_t fragment, double learni
                         .segment = s,
                         .payload = std::move(encoded.payload),
                         .norm = encoded.norm,
-                        .weight = weight};
+                        .weight = weight,
+                        .accounted = encoded.accounted};
     if (observer_ != nullptr) observer_->OnPush(push, pipeline_->report(s));
     if (before_posting != nullptr) {
       held.push_back(std::move(push));

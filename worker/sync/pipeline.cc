@@ -173,7 +173,8 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
                                             ", wanted at most that of the largest fp32"));
   }
   return Push{.payload = Buffer(*segment.payload, segment.payload),
-              .norm = static_cast<float>(norm)};
+              .norm = static_cast<float>(norm),
+              .accounted = std::exchange(segment.accounted, state.round + 1)};
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index) {

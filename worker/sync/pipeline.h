@@ -84,6 +84,10 @@ class SyncPipeline {
   struct Push {
     Buffer payload;
     float norm = 0;  // L2 norm of what is sent, as dequantized
+    // Rounds, from the first: what this worker contributed to the segment in them is not in the
+    // residual that this was taken from. 0: what it ever contributed is not, since the residual
+    // began with nothing. A shard that knows of a later contribution takes it for a copy's.
+    uint32_t accounted = 0;
   };
   // Segments are best taken in order: on a device the next one is encoded while this one's payload
   // is sent. DataLoss: the signal or the momentum is not finite; says which tile. Nothing of the
@@ -136,10 +140,13 @@ class SyncPipeline {
   absl::StatusOr<std::vector<float>> ExportMomentum();
   // Sets it to what an earlier process exported. `unsettled`: segments of which that process had
   // encoded a contribution, and nobody knows what became of it; with β = 0 the next Encode of all
-  // others takes along what is loaded. InvalidArgument: the number of coefficients, one that is not
-  // finite.
+  // others takes along what is loaded. accounted: as that process's were, by segment.
+  // InvalidArgument: the number of coefficients, one that is not finite.
   absl::Status LoadMomentum(std::span<const float> momentum,
-                            std::span<const uint32_t> unsettled = {});
+                            std::span<const uint32_t> unsettled = {},
+                            std::span<const uint32_t> accounted = {});
+  // By segment, of the next Encode.
+  std::vector<uint32_t> Accounted() const;
   // Puts what an earlier process took from the residual back, as Restore does: `payload` is one
   // that its Encode gave for the segment and round, in whatever format its options had: the head
   // says which. InvalidArgument: a payload that does not fit the segment.

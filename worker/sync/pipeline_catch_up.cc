@@ -148,7 +148,8 @@ absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum() {
 }
 
 absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
-                                        std::span<const uint32_t> unsettled) {
+                                        std::span<const uint32_t> unsettled,
+                                        std::span<const uint32_t> accounted) {
   State& state = *state_;
   if (momentum.size() != state.layout->coefficient_count()) {
     return absl::InvalidArgumentError(absl::StrCat("momentum: got ", momentum.size(),
@@ -169,7 +170,15 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
     LONGWAVE_CHECK(segment < state.segments.size());
     state.segments[segment].given_back = false;
   }
+  LONGWAVE_CHECK(accounted.empty() || accounted.size() == state.segments.size());
+  for (size_t s = 0; s < accounted.size(); ++s) state.segments[s].accounted = accounted[s];
   return state.ops->wait(state.exec);
+}
+
+std::vector<uint32_t> SyncPipeline::Accounted() const {
+  std::vector<uint32_t> accounted;
+  for (const State::Segment& segment : state_->segments) accounted.push_back(segment.accounted);
+  return accounted;
 }
 
 absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload) {
@@ -187,6 +196,7 @@ absl::Status SyncPipeline::DropResidual(uint32_t index) {
   State& state = *state_;
   LONGWAVE_CHECK(index < state.segments.size());
   const Segment& segment = state.layout->segments()[index];
+  state.segments[index].accounted = 0;
   const std::vector<float> nothing(segment.coefficient_count);
   LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec,
                                            state.momentum.get() + segment.coefficient_begin,

@@ -37,6 +37,7 @@ struct SyncPipeline::State {
     bool given_back = false;    // the residual has it again, or more: see Decay
     bool applied = false;       // this round's merged update is in the anchor
     uint32_t anchor_round = 0;  // first round that the anchor has not
+    uint32_t accounted = 0;     // see Push
   };
 
   // What is under way writes into the segments' payloads.

@@ -74,6 +74,7 @@ OutgoingFrame PushLedger::FrameFor(const Entry& entry) const {
   if (pushes) {
     header.weight = push.weight;
     header.norm = push.norm;
+    header.contributions = push.accounted;
   }
   return {.connection = options_.connections[push.segment],
           .header = header,
@@ -198,8 +199,16 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
       return;
     case Outcome::kAccepted:
       return WaitForUpdate(entry, header, Stage::kAccepted, now);
-    case Outcome::kDuplicate:
-      return WaitForUpdate(entry, header, StageOfDuplicate(entry, header), now);
+    case Outcome::kDuplicate: {
+      const Stage stage = StageOfDuplicate(entry, header);
+      if (stage == Stage::kLate && entry.push.accounted > 0 && IsUntaken(entry)) {
+        failure_ = absl::FailedPreconditionError(absl::StrCat(
+            "the shard of segment ", header.segment, " has another push of this worker to round ",
+            header.round, ": another process goes on from a copy of its folder"));
+        return;
+      }
+      return WaitForUpdate(entry, header, stage, now);
+    }
     case Outcome::kLate:
       return WaitForUpdate(entry, header, Stage::kLate, now);
     case Outcome::kBusy:

@@ -25,6 +25,7 @@ struct SegmentPush {
   uint64_t weight = 0;  // tokens behind it
   // An earlier process may have sent it: only its shard can say what became of it.
   bool sent_before = false;
+  uint32_t accounted = 0;  // see SyncPipeline::Push
 };
 
 // What became of a contribution.
@@ -60,7 +61,8 @@ struct Settled {
 //   late      The shard has closed the round without it, and sends its update. Waits like accepted.
 //             So is one whose place another contribution of this worker has: that of an earlier
 //             process, whose residual is lost. The answer `duplicate` tells them by their payload's
-//             CRC.
+//             CRC. Where the residual is not lost (`accounted`), another process goes on from a
+//             copy of it: a failure.
 //   unknown   The shard does not remember which of two such it has. Waits like accepted.
 //   settled   Once its fate is known and the update is there, or is gone: see TakeSettled. Of a
 //             segment one contribution is open at a time.

@@ -230,8 +230,13 @@ absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
   LONGWAVE_RETURN_IF_ERROR(CheckPossible());
   LONGWAVE_RETURN_IF_ERROR(Hear());
   std::vector<uint32_t> unsettled;
-  for (const UnsettledPush& push : checkpoint.pushes) unsettled.push_back(push.segment);
-  LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->LoadMomentum(checkpoint.momentum, unsettled));
+  std::vector<uint32_t> accounted = checkpoint.accounted;
+  for (const UnsettledPush& push : checkpoint.pushes) {
+    unsettled.push_back(push.segment);
+    accounted[push.segment] = checkpoint.round + 1;
+  }
+  LONGWAVE_RETURN_IF_ERROR(
+      parts_.pipeline->LoadMomentum(checkpoint.momentum, unsettled, accounted));
   parts_.host->SetReadyRound(LowestRound());
   uint32_t late_count = 0;
   uint32_t unknown_count = 0;
@@ -251,7 +256,8 @@ absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
                       .payload = push.payload,
                       .norm = push.norm,
                       .weight = push.weight,
-                      .sent_before = true};
+                      .sent_before = true,
+                      .accounted = checkpoint.accounted[push.segment]};
     // A shard that stands before its round has never seen it.
     if (parts_.pipeline->anchor_round(push.segment) < checkpoint.round) {
       parts_.on_fate(Fate::kLate);
@@ -299,7 +305,8 @@ absl::Status CatchUp::Fill(uint32_t round) {
                         .segment = s,
                         .payload = std::move(push.payload),
                         .norm = push.norm,
-                        .weight = 1});
+                        .weight = 1,
+                        .accounted = push.accounted});
     }
     filled += static_cast<uint32_t>(pushes.size());
     // On a device the next segment was begun, which may not be among those behind: given up here,

@@ -56,7 +56,9 @@ absl::Status CheckpointKeeper::Write(uint32_t round, uint32_t fragment, const Wo
                         .beta1_power = moments.beta1_power,
                         .beta2_power = moments.beta2_power};
   LONGWAVE_ASSIGN_OR_RETURN(checkpoint.momentum, pipeline.ExportMomentum());
+  checkpoint.accounted = pipeline.Accounted();
   for (const SegmentPush& push : pushes) {
+    checkpoint.accounted[push.segment] = push.accounted;
     checkpoint.pushes.push_back({.segment = push.segment,
                                  .norm = push.norm,
                                  .weight = push.weight,

@@ -124,6 +124,22 @@ TEST_F(ShardAuditTest, FindsAPushThatWasNeverAccepted) {
               testing::Contains(HasSubstr("merged with a push of worker 1 that was never")));
 }
 
+// A folder from a backup, let in by a shard that did not know better.
+TEST_F(ShardAuditTest, FindsAPushOfAResidualFromBeforeItsWorkersLastPush) {
+  auto push = Find<PushRecord>(2);
+  std::get<PushRecord>(push->second).header.contributions = 1;
+  EXPECT_THAT(Problems(), IsEmpty());  // of round 1, after that of round 0
+  for (auto it = records_.begin(); it != records_.end(); ++it) {
+    auto* const later = std::get_if<PushRecord>(&it->second);
+    if (later == nullptr || later->header.segment != 2 || later->header.round != 4) continue;
+    later->header.contributions = later->header.worker == 2 ? 2 : 4;
+  }
+  EXPECT_THAT(Problems(), ElementsAre(HasSubstr(
+                              "round 4: accepted from worker 2, whose residual accounts for 2 "
+                              "rounds, while its push of round 3 is merged: what that had "
+                              "counts twice")));
+}
+
 TEST_F(ShardAuditTest, FindsAPushThatWasAcceptedTwice) {
   const auto push = Find<PushRecord>();
   records_.insert(push, *push);

@@ -191,9 +191,11 @@ TEST_F(CoordinatorJoinTest, OfAFoldersProcessesTheLaterHasThePlaceWhicheverIsHea
   third.process = 3;
   Step(third);
   // A folder that was restored from a backup counts like this, too, and is told what to do.
-  EXPECT_THAT(Refusal(Step(second), absl::StatusCode::kAborted),
-              AllOf(HasSubstr("process 2 of its folder asks for its place, which process 3 has"),
-                    HasSubstr("restored from a backup is to be set aside: start without one")));
+  EXPECT_THAT(
+      Refusal(Step(second), absl::StatusCode::kAborted),
+      AllOf(HasSubstr("process 2 of its folder asks for its place, which process 3 has"),
+            HasSubstr("restored from a backup, or copied, is to be set aside: start without "
+                      "one")));
   // One that goes on from the record knows it too.
   coordinator_.emplace(Options(2, 1, 100), coordinator_->Export(absl::UnixEpoch()));
   Refusal(Step(second), absl::StatusCode::kAborted);
@@ -208,6 +210,51 @@ TEST_F(CoordinatorJoinTest, OfAFoldersProcessesTheLaterHasThePlaceWhicheverIsHea
   other.identity = 999;
   other.process = 1;
   EXPECT_EQ(Only<WorkerRegistered>(Step(other)).worker, 1u);
+}
+
+// However often it was opened: what its residual holds has been sent since.
+TEST_F(CoordinatorJoinTest, AFolderFromBeforeTheLastRoundThatItsNameReportedIsRefused) {
+  Begin(Options(2, 1, 100));
+  const auto of_round = [](uint32_t round, uint64_t process, uint64_t incarnation) {
+    RegisterWorker request = Returning(1, incarnation);
+    request.process = (uint64_t{round} + 1) << 32 | process;
+    return request;
+  };
+  Step(Beat(0, {Report(0), Report(1), Report(2)}));
+  Step(Beat(1, {Report(0), Report(1), Report(2)}));
+  // The one that it is a copy of lives, and goes on.
+  EXPECT_EQ(Refusal(Step(of_round(1, 7, 5)), absl::StatusCode::kAborted),
+            "worker 1 (worker-1): the residual in its folder accounts for 2 rounds, wanted the 3 "
+            "that it has taken part in; a folder that was restored from a backup, or copied, is to "
+            "be set aside: start without one");
+  Step(Beat(1, {Report(3)}));
+  // It is dead, and its last checkpoint is of the round that it reported last, or of the next one.
+  EXPECT_EQ(Only<WorkerRegistered>(Step(of_round(3, 2, 6))).worker, 1u);
+  Refusal(Step(of_round(2, 9, 7)), absl::StatusCode::kAborted);
+  EXPECT_EQ(Only<WorkerRegistered>(Step(of_round(4, 3, 8))).worker, 1u);
+  // A coordinator that goes on from the record knows it, too.
+  coordinator_.emplace(Options(2, 1, 100), coordinator_->Export(absl::UnixEpoch()));
+  Refusal(Step(of_round(2, 10, 9)), absl::StatusCode::kAborted);
+  // So it is with a folder of before the one that the name has now.
+  RegisterWorker other = of_round(2, 1, 10);
+  other.identity = 999;
+  Pass(31, {0});
+  Refusal(Step(other), absl::StatusCode::kAborted);
+  // One without a residual has nothing that was sent.
+  other.process = 1;
+  EXPECT_EQ(Only<WorkerRegistered>(Step(other)).worker, 1u);
+}
+
+// It has only caught up with the end, or ended: nothing of that was taken from its residual.
+TEST_F(CoordinatorJoinTest, ARoundThatItHadNoPartInIsNotAskedOfItsFolder) {
+  Begin(Options(2, 1, 10));
+  RoundReport last = Report(9);
+  last.caught_up = true;
+  Step(Beat(1, {Report(0), last}));
+  Step(FinalBeat(1));
+  RegisterWorker back = Returning(1, 5);
+  back.process = uint64_t{1} << 32 | 2;
+  EXPECT_EQ(Only<WorkerRegistered>(Step(back)).worker, 1u);
 }
 
 TEST_F(CoordinatorJoinTest, AnotherFolderTakesThePlaceOfALostOneOnly) {

@@ -13,6 +13,7 @@
 namespace longwave {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 class AggregatorLog : public AggregatorTest {
@@ -52,6 +53,37 @@ TEST_F(AggregatorLog, KeepsAPushBeforeItsAnswerAndACloseBeforeItsUpdate) {
   EXPECT_EQ(record.contributors, (std::vector<Contributor>{{0, 1, 1}, {1, 1, 1}}));
   EXPECT_EQ(record.residual_hash, 0u);  // all in fp32 goes down: there is no E
   EXPECT_TRUE(EncodeLogBody(record).ok()) << EncodeLogBody(record).status();
+}
+
+TEST_F(AggregatorLog, KnowsAfterARestartWhosePushesWereAcceptedWhen) {
+  Start(Logged(), Members(1, {0, 1}));
+  std::vector<LogRecord> log = {MembershipRecord{Members(1, {0, 1})}};
+  const auto take = [&](const std::vector<AggregatorEffect>& effects) {
+    for (const AggregatorEffect& effect : effects) {
+      if (const auto* push = std::get_if<KeepPush>(&effect))
+        log.push_back(PushRecord{push->header, push->payload});
+      if (const auto* merged = std::get_if<KeepMerged>(&effect)) log.push_back(merged->record);
+    }
+  };
+  for (uint32_t round = 0; round < 3; ++round) {
+    if (round == 2) take(Step(MembershipChanged{Members(2, {0})}));
+    take(Step(Push(0, round, 2)));
+    if (round < 2) take(Step(Push(1, round, 2)));
+  }
+  // From a snapshot of before round 2 the records of rounds 0 and 1 only say who pushed.
+  const SegmentSnapshot snapshot{.open_round = 2};
+  auto again = Aggregator::Create(Logged(), FourSegments());
+  ASSERT_TRUE(again.ok());
+  ASSERT_TRUE(again->Restore(2, snapshot).ok());
+  for (const LogRecord& record : log) ASSERT_TRUE(again->Replay(record).ok());
+  again->Step(MembershipChanged{Members(3, {0, 1})}, now_);
+  PushArrived old = Push(1, 3, 2);
+  old.header.contributions = 1;
+  EXPECT_THAT(Only(again->Step(old, now_), Outcome::kRejected), HasSubstr("wanted at least 2"));
+  old.header.contributions = 2;
+  const auto effects = again->Step(old, now_);
+  ASSERT_GE(effects.size(), 2u);
+  EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
 }
 
 TEST_F(AggregatorLog, KeepsClosesByMembershipAndByTime) {

@@ -43,6 +43,30 @@ TEST_F(AggregatorTest, TellsWhoIsNotAMember) {
   Only(Step(Push(9, 0, 2)), Outcome::kAccepted);
 }
 
+// What is in it was sent with the later ones, and would be merged twice.
+TEST_F(AggregatorTest, RejectsAPushOfAResidualFromBeforeItsWorkersLastPush) {
+  Start(DenseOptions(), Members(1, {0}));
+  const auto push = [this](uint32_t round, uint32_t accounted) {
+    PushArrived push = Push(0, round, 2);
+    push.header.contributions = accounted;
+    return push;
+  };
+  Merged(Step(push(0, 0)));
+  Merged(Step(push(1, 1)));
+  EXPECT_EQ(Only(Step(push(2, 1)), Outcome::kRejected),
+            "push of worker 0, round 2, segment 2: its residual accounts for 1 rounds, wanted at "
+            "least 2, as a push of the round before is merged: the worker's folder is a copy of an "
+            "older time, which is to be set aside");
+  EXPECT_TRUE(Merged(Step(push(2, 2))));
+  // One that begins with nothing has nothing that was sent.
+  EXPECT_TRUE(Merged(Step(push(3, 0))));
+  // Nor is it asked for rounds that it was away from.
+  Step(MembershipChanged{Members(2, {1})});
+  EXPECT_TRUE(Merged(Step(Push(1, 4, 2))));
+  Step(MembershipChanged{Members(3, {0})});
+  EXPECT_TRUE(Merged(Step(push(5, 4))));
+}
+
 TEST_F(AggregatorTest, RejectsARoundThatIsNotOpenYet) {
   Start(DenseOptions(), Members(1, {0}));
   EXPECT_EQ(Only(Step(Push(0, 1, 2)), Outcome::kRejected),

@@ -57,6 +57,20 @@ TEST_F(PushLedgerTest, ADuplicateOfAnotherPushIsLate) {
   EXPECT_THAT(Settle(), ElementsAre("0/0 late down"));
 }
 
+// Its residual is not lost: another process goes on from a copy of the folder, and both have it.
+TEST_F(PushLedgerTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
+  ++duplicate_crc_;
+  ASSERT_TRUE(
+      ledger_.Post({.round = 6, .payload = Bytes("up"), .weight = 9, .accounted = 4}, now_).ok());
+  EXPECT_EQ(ledger_.Due(now_)->header.contributions, 4u);
+  SendAll();
+  Answer(6, 0, Outcome::kDuplicate);
+  EXPECT_THAT(
+      std::string(ledger_.failure().message()),
+      HasSubstr("has another push of this worker to round 6: another process goes on from a "
+                "copy of its folder"));
+}
+
 TEST_F(PushLedgerTest, ADuplicateOfNobodyKnowsWhatIsUnknownToTheFirstPushAlone) {
   duplicate_crc_ = 0;
   for (const auto& [round, fate] : {std::pair{0, "0/0 unknown down"}, {1, "1/0 accepted down"}}) {

@@ -77,8 +77,8 @@ TEST(Checkpoint, RejectsWhatGoesOnAfterItsEnd) {
 
 TEST(Checkpoint, RejectsAnotherVersionByItsNumber) {
   std::vector<std::byte> file = FileOf(TestCheckpoint());
-  StoreLe<uint16_t>(2, file.data() + 4);
-  EXPECT_EQ(Decode(file), absl::InvalidArgumentError("checkpoint: got version 2, wanted 1"));
+  StoreLe<uint16_t>(1, file.data() + 4);
+  EXPECT_EQ(Decode(file), absl::InvalidArgumentError("checkpoint: got version 1, wanted 2"));
 }
 
 TEST(Checkpoint, AnotherLayoutsIsToldApart) {
@@ -96,7 +96,7 @@ TEST(Checkpoint, RejectsArraysOfOtherLengths) {
 }
 
 TEST(Checkpoint, RejectsPushesThatNobodyCouldHavePosted) {
-  const size_t table = kCheckpointHeaderBytes + 8;  // the name has eight bytes
+  const size_t table = kCheckpointHeaderBytes + 8 + 16;  // the name has eight bytes
   const struct {
     size_t at;
     uint32_t value;
@@ -115,7 +115,7 @@ TEST(Checkpoint, RejectsPushesThatNobodyCouldHavePosted) {
 
 TEST(Checkpoint, RejectsPayloadsLongerThanTheFile) {
   std::vector<std::byte> file = FileOf(TestCheckpoint());
-  StoreLe<uint64_t>(1000, file.data() + kCheckpointHeaderBytes + 8 + 16);
+  StoreLe<uint64_t>(1000, file.data() + kCheckpointHeaderBytes + 8 + 16 + 16);
   EXPECT_THAT(std::string(Decode(Rehashed(file)).message()), HasSubstr("not as long as the file"));
 }
 
@@ -140,6 +140,9 @@ TEST(Checkpoint, IsNotWrittenWithPushesOutOfOrderOrALongName) {
   EXPECT_EQ(EncodeCheckpoint(checkpoint).status().code(), absl::StatusCode::kInvalidArgument);
   checkpoint = TestCheckpoint();
   checkpoint.name.assign(kCheckpointNameBytesMax + 1, 'x');
+  EXPECT_EQ(EncodeCheckpoint(checkpoint).status().code(), absl::StatusCode::kInvalidArgument);
+  checkpoint = TestCheckpoint();
+  checkpoint.accounted.pop_back();  // of a segment that has a push
   EXPECT_EQ(EncodeCheckpoint(checkpoint).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

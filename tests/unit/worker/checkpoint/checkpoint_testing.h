@@ -39,6 +39,7 @@ inline Checkpoint TestCheckpoint() {
           .beta1_power = 0.5,
           .beta2_power = 0.75,
           .momentum = {0, -1, 1, 0, 2, 0, -3},
+          .accounted = {12, 12, 0, 7},
           .pushes = {{.segment = 1, .norm = 2.5f, .weight = 9, .payload = BytesOf({1, 2, 3})},
                      {.segment = 3, .norm = 0, .weight = 1, .payload = Buffer()}}};
 }

@@ -53,6 +53,17 @@ TEST(WorkerFolder, RefusesAnIdentityThatIsNone) {
   EXPECT_THAT(std::string(folder.status().message()), HasSubstr("state/worker-3/identity"));
 }
 
+TEST(WorkerFolder, SaysHowManyRoundsItsResidualAccountsFor) {
+  SimFileSystem files(1);
+  {
+    const auto folder = Open(files);
+    ASSERT_TRUE(folder->Write(OfRound(41)).ok());
+  }
+  EXPECT_EQ(Open(files)->process(), (uint64_t{42} << 32) + 2);
+  ASSERT_TRUE(Open(files)->Retire().ok());
+  EXPECT_EQ(Open(files)->process(), 4u);  // nothing of it is used any more
+}
+
 TEST(WorkerFolder, CountsItsProcesses) {
   SimFileSystem files(1);
   EXPECT_EQ(Open(files)->process(), 1u);

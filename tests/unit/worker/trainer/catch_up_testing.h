@@ -138,7 +138,7 @@ class CatchUpTest : public testing::Test {
       worker_->theta[i] += std::cos(static_cast<float>(3 * i + round));
     }
     EXPECT_TRUE(pipeline.BeginFragment(round, 0, LearningRate(round)).ok());
-    Checkpoint checkpoint{.round = round};
+    Checkpoint checkpoint{.round = round, .accounted = pipeline.Accounted()};
     for (uint32_t s = 0; s < segments(); s += pipeline.fragment_count()) {
       auto push = pipeline.Encode(s);
       EXPECT_TRUE(push.ok()) << push.status();
