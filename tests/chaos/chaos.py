@@ -8,6 +8,12 @@ One process in about a second is killed (SIGKILL) or frozen (SIGSTOP) and comes 
 After the time is over the run may end in peace. Then the shards' logs are audited: every accepted push
 in exactly one merge, every merge what its pushes make, all replicas equal, and with integer workers
 every single value as it was written down beforehand. Exit status 0: nothing is wrong.
+
+    tests/chaos/chaos.py --minutes 10 --links --secured    links are damaged as well (proxy.py)
+    tests/chaos/chaos.py --minutes 5 --flip-every 10 --spare-processes    they alone, each so often
+
+In a run that is not secured nothing is changed or doubled on control links, but they stall and break:
+gRPC has no checksum, so that a changed bit may be another number there. TLS finds it.
 """
 
 import argparse
@@ -16,17 +22,23 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-from cluster import Cluster, Failure, now
+from cluster import CONTROL, Cluster, Failure, now
+from proxy import Proxies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TICK_S = 0.02
 # Until a run that is left in peace must have ended.
 END_S = 180
+LINKS_END_S = 90  # where no process was harmed
+# Rounds for longer than a link may be down: whoever has lost one takes part again before the end.
+PEACE_ROUNDS = 120
+ROUNDS_A_MINUTE, FLIPPED_ROUNDS_A_MINUTE = 100, 30
 # A worker that came back counts as away until it has finished a round, or for so long.
 RECOVERING_S = 6
 # So many of the workers may be away at once: the others are a quorum.
@@ -37,6 +49,12 @@ Act = collections.namedtuple("Act", "what whom count seconds")
 ACTS = [Act("kill", "worker", 8, 3.0), Act("freeze", "worker", 5, 3.0),
         Act("kill", "shard", 3, 1.0), Act("freeze", "shard", 1, 1.0),
         Act("kill", "coordinator", 2, 2.0), Act("freeze", "coordinator", 1, 2.0)]
+LINK_ACTS = [Act("flip", "data link", 6, 0), Act("duplicate", "data link", 2, 2.0),
+             Act("stall", "data link", 2, 3.0), Act("cut", "data link", 2, 0),
+             Act("stall", "control link", 2, 3.0), Act("cut", "control link", 2, 0)]
+SECURED_LINK_ACTS = [Act("flip", "control link", 3, 0), Act("duplicate", "control link", 1, 1.0)]
+# In which a worker that lost a link must have it back, and so has finished a round again.
+LINK_BAR_S = 15
 # Fewer disturbances than one in so many intervals, and the test has tested nothing.
 INTERVALS_MAX = 3
 
@@ -58,6 +76,8 @@ def configuration(options, rounds, text):
                     "grace_min_s": GRACE_MIN_S, "grace_max_s": GRACE_MAX_S, "state_rounds": 8,
                     "snapshot_rounds": 50, "checkpoint_rounds": 1},
     }
+    if options.secured:
+        tree["security"] = {"mode": "on"}
     if options.mode == "integer":
         # Integers stay integers: no optimizer, no transform, fp32 both ways, a mean, and η = 1. (The
         # worker itself makes β 1: what is not sent is kept whole.)
@@ -95,6 +115,8 @@ class Progress:
         self.cluster, self.has_journals = cluster, has_journals
         self.offsets = {worker.name: 0 for worker in cluster.workers}
         self.last = {worker.name: 0.0 for worker in cluster.workers}  # when it finished a round
+        self.times = {worker.name: [] for worker in cluster.workers}  # of all of them
+        self.done = {}  # the last round of each
         self.newest, self.steps = -1, []  # (time, round): each the first to finish a newer round
         self.metrics_size = 0
 
@@ -114,7 +136,8 @@ class Progress:
                 word, *rest = line.split()
                 if word == "round":
                     events.append((int(rest[1]) / 1e9, int(rest[0])))
-                    self.last[name] = events[-1][0]
+                    self.last[name], self.done[name] = events[-1]
+                    self.times[name].append(self.last[name])
         for time, done in sorted(events):
             self._take(time, done)
 
@@ -136,9 +159,14 @@ class Progress:
 class Chaos:
     """The disturbances of one run."""
 
-    def __init__(self, cluster, progress, rng, interval):
-        self.cluster, self.progress, self.rng, self.interval = cluster, progress, rng, interval
+    def __init__(self, cluster, progress, rng, options):
+        self.cluster, self.progress, self.rng = cluster, progress, rng
+        self.interval = options.interval
+        self.acts = [] if options.spare_processes else list(ACTS)
+        if options.links:
+            self.acts += LINK_ACTS + (SECURED_LINK_ACTS if options.secured else [])
         self.counts = collections.Counter()
+        self.harmed = {}  # when a link of the worker was, and the newest round then
         self.events = []  # (begin, end, "worker" | "shard" | "coordinator", name)
         self.next = None
         self.deck = []  # of acts: each kind comes as often as it says, in an order of chance
@@ -147,7 +175,14 @@ class Chaos:
         return [worker for worker in self.cluster.workers if worker.state in ("down", "frozen") or
                 (worker.lives > 1 or worker.name in self.touched()) and
                 self.progress.last[worker.name] < worker.up_since and
-                now() < worker.up_since + RECOVERING_S]
+                now() < worker.up_since + RECOVERING_S or self._has_harmed_link(worker)]
+
+    def _has_harmed_link(self, worker):
+        """And is not with the others since. What it had sent before may end one more round."""
+        harmed, newest = self.harmed.get(worker.name, (-LINK_BAR_S, 0))
+        done = self.progress.done.get(worker.name, -1)
+        is_with_them = done >= newest + 2 and done >= self.progress.newest - 1
+        return now() < harmed + LINK_BAR_S and not is_with_them
 
     def touched(self):
         return {name for _, _, _, name in self.events}
@@ -167,12 +202,14 @@ class Chaos:
                     break
 
     def act(self):
+        if not self.acts:
+            return
         if self.next is None:
             self.next = now() + self.interval
         if now() < self.next:
             return
         if not self.deck:
-            self.deck = [act for act in ACTS for _ in range(act.count)]
+            self.deck = [act for act in self.acts for _ in range(act.count)]
             self.rng.shuffle(self.deck)
         group = self._targets(self.deck[-1])
         if not group:
@@ -180,20 +217,31 @@ class Chaos:
         act = self.deck.pop()
         self.next = now() + self.rng.uniform(0.5, 1.5) * self.interval
         target = self.rng.choice(group)
+        self.counts[f"{act.what} {act.whom}"] += 1
+        if act.whom.endswith("link"):
+            return self._harm(act, target)
         if act.what == "kill":
             target.kill()
         else:
             target.freeze()
         target.due = now() + self.rng.uniform(0.05, act.seconds)
-        self.counts[f"{act.what} {act.whom}"] += 1
         self.events.append((now(), None, act.whom, target.name))
+
+    def _harm(self, act, target):
+        seconds = self.rng.uniform(0.05, act.seconds) if act.seconds else 0
+        end = CONTROL if act.whom == "control link" else self.rng.choice(self.cluster.shards).name
+        self.cluster.proxies.harm(f"{target.name} {end}", act.what, seconds)
+        self.events.append((now(), now() + seconds + LINK_BAR_S, "link", target.name))
+        if target in self.cluster.workers:
+            self.harmed[target.name] = (now(), self.progress.newest)
 
     def _targets(self, act):
         """Whom it may hit now: all but two of the workers are there, and all the shards."""
         away = self.away()
         group = {"worker": self.cluster.workers, "shard": self.cluster.shards,
-                 "coordinator": [self.cluster.coordinator]}[act.whom]
-        if act.whom == "worker" and len(away) >= AWAY_MAX:
+                 "coordinator": [self.cluster.coordinator], "data link": self.cluster.workers,
+                 "control link": self.cluster.workers + self.cluster.shards}[act.whom]
+        if act.whom in ("worker", "data link", "control link") and len(away) >= AWAY_MAX:
             return []
         if act.whom == "shard" and any(shard.state != "up" for shard in group):
             return []
@@ -203,13 +251,14 @@ class Chaos:
 def pauses(progress, chaos, begin, end):
     """The longest pause between two finished rounds, by what had happened: {kind: (seconds, when)}.
     Of workers: the whole pause. Of servers: from when the last of them was back."""
-    longest = {"nothing": (0, 0), "worker": (0, 0), "shard": (0, 0), "coordinator": (0, 0)}
+    longest = {kind: (0, 0) for kind in ("nothing", "worker", "link", "shard", "coordinator")}
     times = [time for time, _ in progress.steps if begin <= time <= end]
     for first, last in zip(times, times[1:]):
         there = [event for event in chaos.events
                  if event[0] < last and (event[1] or end) > first]
         kinds = {event[2] for event in there}
-        kind = next((kind for kind in ("shard", "coordinator", "worker") if kind in kinds), "nothing")
+        kind = next((kind for kind in ("shard", "coordinator", "worker", "link") if kind in kinds),
+                    "nothing")
         seconds = last - first
         if kind in ("shard", "coordinator"):
             back = max(event[1] or last for event in there if event[2] in ("shard", "coordinator"))
@@ -238,20 +287,28 @@ def run_once(options, folder, rounds, chaos_seconds, rng):
         return command + (["--run-folder", folder, "--step-ms", options.step_ms] if integer else
                           ["--run-dir", folder, "--threads", 1])
 
-    cluster = Cluster(folder, options.bin, worker_command, options.workers, options.shards)
+    proxies = Proxies(options.seed) if options.links or options.flip_every else None
+    cluster = Cluster(folder, options.bin, worker_command, options.workers, options.shards, proxies,
+                      options.secured)
     progress = Progress(cluster, integer)
-    chaos = Chaos(cluster, progress, rng, options.interval)
+    chaos = Chaos(cluster, progress, rng, options)
+    if options.flip_every:
+        proxies.flip_every(lambda link: options.secured or not link.endswith(CONTROL),
+                           options.flip_every)
     try:
         cluster.start()
-        watch(cluster, progress, chaos, chaos_seconds)
+        watch(cluster, progress, chaos, chaos_seconds,
+              LINKS_END_S if options.spare_processes else END_S)
     finally:
         cluster.archive()
         cluster.stop()
+        if proxies is not None:
+            proxies.close()
     progress.look()
     return cluster, progress, chaos
 
 
-def watch(cluster, progress, chaos, chaos_seconds):
+def watch(cluster, progress, chaos, chaos_seconds, end_s):
     """Until the run has ended: chaos from its first round on, for a time, then peace."""
     began = peace = None
     while True:
@@ -267,6 +324,8 @@ def watch(cluster, progress, chaos, chaos_seconds):
         if peace is None and (ended or began is not None and now() > began + chaos_seconds):
             peace = now()
             chaos.come_back(everybody=True)
+            if cluster.proxies is not None:
+                cluster.proxies.heal()
         if peace is None:
             chaos.come_back()
             if began is not None:
@@ -274,9 +333,9 @@ def watch(cluster, progress, chaos, chaos_seconds):
         elif len(ended) == len(cluster.workers):
             chaos.began, chaos.ended = began, peace
             return
-        elif now() > peace + END_S:
+        elif now() > peace + end_s:
             states = ", ".join(f"{process.name} {process.state}" for process in cluster.all())
-            raise Failure(f"the run did not end within {END_S} s of peace: round "
+            raise Failure(f"the run did not end within {end_s} s of peace: round "
                           f"{progress.newest}; {states}")
         if began is None and now() > cluster.workers[0].up_since + END_S:
             raise Failure("the run did not begin")
@@ -343,12 +402,13 @@ def report(options, summary, progress, chaos, good):
           f"{sum(chaos.counts.values())} times: {acts or 'nothing'}")
     if not good:
         wrong.append("the audit has found something")
-    if sum(chaos.counts.values()) < seconds / options.interval / INTERVALS_MAX:
+    if chaos.acts and sum(chaos.counts.values()) < seconds / options.interval / INTERVALS_MAX:
         wrong.append(f"only {sum(chaos.counts.values())} disturbances in {seconds:.0f} s")
     if under == 0:
         wrong.append("no round was finished under chaos")
     if not summary["replicas_equal"]:
         wrong.append("replicas differ at the end")
+    wrong += report_links(options, progress, chaos)
     if not progress.has_journals:
         return wrong  # the coordinator's records come when it does, and say nothing of pauses
     longest = pauses(progress, chaos, chaos.began, chaos.ended)
@@ -357,11 +417,57 @@ def report(options, summary, progress, chaos, good):
     print(f"chaos: bars: after a worker {WORKER_BAR_S:.1f} s (grace {GRACE_MIN_S} to "
           f"{GRACE_MAX_S} s), after a server is back {SERVER_BAR_S:.1f} s")
     if options.bars:
-        if longest["worker"][0] > WORKER_BAR_S:
-            wrong.append(f"{longest['worker'][0]:.2f} s without progress after a worker")
+        for kind in ("worker", "link"):
+            if longest[kind][0] > WORKER_BAR_S:
+                wrong.append(f"{longest[kind][0]:.2f} s without progress after a {kind}")
         for kind in ("shard", "coordinator"):
             if longest[kind][0] > SERVER_BAR_S:
                 wrong.append(f"{longest[kind][0]:.2f} s without progress after a {kind}")
+    return wrong
+
+
+def report_links(options, progress, chaos):
+    """What was done to links, and for how long any of them was down."""
+    cluster = chaos.cluster
+    if cluster.proxies is None:
+        return []
+    wrong, harms = [], cluster.proxies.harms
+    flips = collections.Counter(harm.link for harm in harms if harm.what == "flip")
+    counts = collections.Counter(harm.what for harm in harms)
+    print("chaos: links: " + ", ".join(f"{what} {count}" for what, count in sorted(counts.items())))
+    seconds = chaos.ended - chaos.began
+    if options.flip_every:
+        idle = [name for name, link in cluster.proxies.links.items() if link.flip_every is not None and
+                flips[name] < seconds / options.flip_every / INTERVALS_MAX and "nobody" not in name]
+        if not flips or idle:
+            wrong.append(f"no flips, or too few, on {', '.join(idle) or 'any link'}")
+    downs = []
+    for worker in cluster.workers:
+        log = (cluster.folder / "logs" / f"{worker.name}.log").read_text(errors="replace")
+        downs += [float(found) for found in re.findall(r"answers again, after ([0-9.]+) s", log)]
+    print(f"chaos: links made anew and found again: {len(downs)}, after {max(downs, default=0):.1f} s "
+          "at most")
+    # From a harm to the next round of its worker, where no process was harmed meanwhile.
+    away = [event for event in chaos.events if event[2] != "link"]
+    longest = (0, None)
+    for harm in harms:
+        after = [time for time in progress.times.get(harm.link.split()[0], []) if time > harm.time]
+        if not after or any(begin < after[0] and (end or after[0]) > harm.time - RECOVERING_S
+                            for begin, end, _, _ in away):
+            continue
+        longest = max(longest, (after[0] - harm.time, f"{harm.what} on {harm.link}"))
+    if longest[1] is not None:
+        print(f"chaos: from a harm to its worker's next round: {longest[0]:.1f} s at most "
+              f"({longest[1]})")
+    if options.spare_processes:
+        for name, times in progress.times.items():
+            pauses_of_worker = [b - a for a, b in zip([chaos.began] + times, times)]
+            print(f"chaos: {name}: {len(times)} rounds, {max(pauses_of_worker, default=0):.1f} s without "
+                  "one at most")
+            if not times or times[-1] < chaos.ended:
+                wrong.append(f"{name} has finished no round since nothing is damaged any more")
+    if options.spare_processes and max(downs, default=0) > LINK_BAR_S:
+        wrong.append(f"a link was down for {max(downs):.1f} s, wanted {LINK_BAR_S} s at most")
     return wrong
 
 
@@ -373,13 +479,18 @@ def quiet_loss(options, folder, rounds):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--rounds", type=int, help="of a run; by default 100 a minute")
+    parser.add_argument("--rounds", type=int, help="of a run; by default 100 a minute, or 30 with --flip-every")
     parser.add_argument("--mode", choices=["integer", "training"], default="integer")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between disturbances")
     parser.add_argument("--step-ms", type=int, default=100, help="of an integer worker's step")
+    parser.add_argument("--links", action="store_true", help="damage links beside processes")
+    parser.add_argument("--flip-every", type=float, metavar="S",
+                        help="flip a bit on each link every S seconds")
+    parser.add_argument("--spare-processes", action="store_true", help="kill and freeze nobody")
+    parser.add_argument("--secured", action="store_true", help="with certificates, TLS and CURVE")
     parser.add_argument("--k", type=int, default=256,
                         help="of 4096, up, and twice that down: how fast the logs grow")
     parser.add_argument("--loss-margin", type=float, default=0.05)
@@ -394,7 +505,10 @@ def parse(arguments):
 
 def main(arguments):
     options = parse(arguments)
-    rounds = min(options.rounds or max(20, round(100 * options.minutes)), 2000)
+    a_minute = ROUNDS_A_MINUTE if options.flip_every is None else FLIPPED_ROUNDS_A_MINUTE
+    rounds = min(options.rounds or max(20, round(a_minute * options.minutes)), 2000)
+    if options.spare_processes:
+        rounds += PEACE_ROUNDS
     folder = options.folder or pathlib.Path(tempfile.mkdtemp(prefix="longwave-chaos-"))
     rng = random.Random(options.seed)
     left, number, wrong = options.minutes * 60, 0, []

@@ -9,9 +9,12 @@ import signal
 import subprocess
 import time
 
+from proxy import owner_of
+
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 READY_S = 60
+CONTROL = "control"  # the other end of a link to the coordinator
 
 
 class Failure(Exception):
@@ -56,6 +59,9 @@ class Process:
     def listen_at(self, address):
         """Where it listens from its next start on."""
         self.command[self.command.index("--listen") + 1] = address
+
+    def address(self):
+        return self.command[self.command.index("--listen") + 1]
 
     def signal(self, number):
         os.kill(self.popen.pid, number)
@@ -103,10 +109,12 @@ class Process:
 
 
 class Cluster:
-    """Coordinator, shards and workers over one run folder."""
+    """Coordinator, shards and workers over one run folder. proxies: on every link, where they are given.
+    secured: each process has a certificate, of the authority that the coordinator makes."""
 
-    def __init__(self, folder, binaries, worker_command, workers, shards):
+    def __init__(self, folder, binaries, worker_command, workers, shards, proxies=None, secured=False):
         self.folder, self.binaries = folder, binaries
+        self.proxies, self.secured = proxies, secured
         for part in ("logs", "state", "archive", "journal", "final"):
             (folder / part).mkdir(parents=True)
         self.coordinator = self._server("coordinator", "--run-dir", folder, "--listen",
@@ -132,13 +140,43 @@ class Cluster:
         address = self.coordinator.await_ready()
         self.coordinator.listen_at(address)
         for process in self.shards + self.workers:
-            process.command += ["--coordinator", address]
+            if self.secured:
+                self._certify(process)
+            process.command += ["--coordinator", self._through_proxy(process, address)]
+        data_ports = {}
+        if self.proxies is not None:
+            for shard in self.shards:
+                set_target, announced = self.proxies.listen(
+                    lambda port, shard=shard: f"{owner_of(port, self._worker_pids())} {shard.name}")
+                data_ports[shard.name] = set_target
+                shard.command += ["--advertise", announced]
         for shard in self.shards:
             shard.start()
         for shard in self.shards:
             shard.listen_at(shard.await_ready())
+            if self.proxies is not None:
+                data_ports[shard.name](shard.address().removeprefix("tcp://"))
         for worker in self.workers:
             worker.start()
+
+    def _through_proxy(self, process, address):
+        """Where the process finds the coordinator."""
+        if self.proxies is None:
+            return address
+        set_target, proxy = self.proxies.listen(lambda _: f"{process.name} {CONTROL}")
+        set_target(address)
+        return proxy
+
+    def _worker_pids(self):
+        return {worker.name: worker.popen.pid for worker in self.workers if worker.popen is not None}
+
+    def _certify(self, process):
+        role, _, place = process.name.partition("-")
+        subprocess.run([str(self.binaries / "longwave"), "certificate", "make", "--authority",
+                        str(self.folder / "state" / "coordinator" / "security"), "--folder",
+                        str(self.folder / "state" / process.name / "security"), "--role",
+                        f"shard/{place}" if role == "shard" else f"worker/{process.name}"],
+                       check=True, stdout=subprocess.DEVNULL)
 
     def archive(self):
         """Keeps every log file that a shard has, also after the shard has dropped it: a second name for

@@ -22,6 +22,7 @@
 #include "common/layout/layout.h"
 #include "common/log/log.h"
 #include "common/rpc/coordinator_client.h"
+#include "common/security/security_mode.h"
 #include "kernels/ops.h"
 #include "server/store/posix_file_system.h"
 #include "tests/chaos/integer_signal.h"
@@ -133,7 +134,7 @@ absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint
 }
 
 absl::Status Train(const Flags& flags, const Model& model, Session& session, WorkerFolder* folder,
-                   Journal* journal) {
+                   const CurveKeys& keys, Journal* journal) {
   const RunConfig& config = model.config;
   const Layout& layout = model.layout;
   LONGWAVE_ASSIGN_OR_RETURN(const Corpus corpus, Corpus::Load(config.data, config.model.context));
@@ -153,11 +154,12 @@ absl::Status Train(const Flags& flags, const Model& model, Session& session, Wor
       const std::unique_ptr<SyncPipeline> pipeline,
       SyncPipeline::Create(options, &layout, ops, Exec{.threads = 1},
                            {.theta = replica.theta(), .gradient = replica.gradient()}));
-  LONGWAVE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Exchange> connected,
-      Exchange::Connect(
-          {.run = start.run, .worker = session.worker(), .shard_endpoints = start.shard_endpoints},
-          layout));
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Exchange> connected,
+                            Exchange::Connect({.run = start.run,
+                                               .worker = session.worker(),
+                                               .shard_endpoints = start.shard_endpoints,
+                                               .keys = keys},
+                                              layout));
   JournalingExchange exchange(std::move(connected), journal);
   JournalingHost host(&session, journal);
   replica.Follow(&host);
@@ -192,8 +194,15 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerFolder> folder,
                             WorkerFolder::Open(files.get(), flags.state_dir));
-  const auto client = CoordinatorClient::Connect(flags.coordinator, kCallDeadline);
   const RunConfig& config = model.config;
+  const bool is_secured = IsSecured(config.security.mode, {flags.coordinator});
+  CurveKeys keys;
+  if (is_secured) {
+    LONGWAVE_ASSIGN_OR_RETURN(keys, MakeCurveKeys());
+  }
+  const auto client = CoordinatorClient::Connect(
+      flags.coordinator, kCallDeadline,
+      is_secured ? absl::StrCat(flags.state_dir, "/security") : std::string());
   absl::StatusOr<std::unique_ptr<Session>> session =
       Session::Join(client.get(),
                     {.name = flags.name,
@@ -203,6 +212,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
                      .manifest = model.manifest,
                      .layout_hash = model.layout.hash(),
                      .settings = BindingSettings(config),
+                     .data_key = keys.public_key,
                      .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
                      .start_timeout = absl::Seconds(config.cluster.start_timeout_s)},
                     stop);
@@ -210,7 +220,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   LONGWAVE_RETURN_IF_ERROR(session.status());
   std::printf("ready %u\n", (*session)->worker());
   std::fflush(stdout);
-  const absl::Status trained = Train(flags, model, **session, folder.get(), &journal);
+  const absl::Status trained = Train(flags, model, **session, folder.get(), keys, &journal);
   if (!trained.ok() && !absl::IsCancelled(trained)) {
     (*session)->Fail(std::string(trained.message()));
     return trained;
