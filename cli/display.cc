@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/screen.h"
+#include "common/base/print.h"
 
 namespace longwave {
 namespace {
@@ -27,40 +28,35 @@ class LogDisplay : public Display {
   void Update(const ViewInput& input) override {
     if (!header_shown_) {
       header_shown_ = true;
-      for (const std::string& line : HeaderLines(input, TextStyle{.width = 1000})) Print(line);
+      for (const std::string& line : HeaderLines(input, TextStyle{.width = 1000}))
+        PrintLine(stdout, line);
     }
     if (input.note != note_) {
       note_ = input.note;
-      if (!note_.empty()) Print(note_);
+      if (!note_.empty()) PrintLine(stdout, note_);
     }
     if (!training_shown_ && input.status->phase != RunPhase::kWaiting &&
         input.status->parameters > 0) {
       training_shown_ = true;
-      Print(absl::StrCat("training ", input.status->parameters, " parameters, coordinator at ",
-                         input.coordinator_address));
+      PrintLine(stdout, absl::StrCat("training ", input.status->parameters,
+                                     " parameters, coordinator at ", input.coordinator_address));
     }
     std::vector<std::string> troubles = TroubleLines(*input.status);
     if (troubles != troubles_) {
       troubles_ = std::move(troubles);
-      for (const std::string& trouble : troubles_) Print(trouble);
+      for (const std::string& trouble : troubles_) PrintLine(stdout, trouble);
     }
     const auto& records = input.status->records;
     for (; rounds_seen_ < records.size(); ++rounds_seen_) {
       const RoundRecord& record = records[rounds_seen_];
       if (record.validation_loss) validation_loss_ = record.validation_loss;
       if (ShowsRound(*input.config, static_cast<uint32_t>(rounds_seen_ + 1))) {
-        Print(RoundLine(*input.config, record, validation_loss_));
+        PrintLine(stdout, RoundLine(*input.config, record, validation_loss_));
       }
     }
   }
 
  private:
-  // A log is read while it grows.
-  static void Print(const std::string& line) {
-    std::printf("%s\n", line.c_str());
-    std::fflush(stdout);
-  }
-
   bool header_shown_ = false;
   bool training_shown_ = false;
   std::string note_;
@@ -72,8 +68,7 @@ class LogDisplay : public Display {
 }  // namespace
 
 std::unique_ptr<Display> Display::Create(bool plain) {
-  if (plain || isatty(STDOUT_FILENO) == 0 || !Screen::HasRoom(STDOUT_FILENO))
-    return std::make_unique<LogDisplay>();
+  if (plain || !Screen::MayDraw(STDOUT_FILENO)) return std::make_unique<LogDisplay>();
   return std::make_unique<LiveDisplay>();
 }
 

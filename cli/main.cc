@@ -1,6 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -12,14 +10,15 @@
 #include "cli/status.h"
 #include "cli/up.h"
 #include "common/base/memory.h"
+#include "common/command_line/command_line.h"
+#include "common/log/log.h"
 
 int main(int argc, char** argv) {
   longwave::KeepFreedMemory();
-  // gRPC would write lines of its own beside the sentence that says the same.
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  // A command closes with a sentence of its own: gRPC's lines would only repeat it.
+  longwave::SetLogLevel(longwave::LogLevel::kError);
   CLI::App app("Longwave trains one model on machines that are far apart.", "longwave");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "longwave " LONGWAVE_VERSION);
 
   longwave::UpOptions up;
   CLI::App* up_command = app.add_subcommand(
@@ -70,13 +69,8 @@ int main(int argc, char** argv) {
       "link", "A real training run over slow links: compute share, bytes, time to a loss.");
   longwave::AddBenchLinkFlags(bench_link_command, &bench_link);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::fprintf(stderr, "longwave: %s\n", error.what());
-    return 1;
-  }
+  if (const auto status = longwave::ParseCommandLine(&app, argc, argv, "longwave: "))
+    return *status;
   // An empty path was given all the same, and is refused.
   if (data_option->count() > 0) up.data = data;
   if (up_command->parsed()) return longwave::RunUp(up);

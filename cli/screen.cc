@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <clocale>
+#include <cstdlib>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -50,7 +51,10 @@ Screen::Screen(int fd) : fd_(fd) {
 
 Screen::~Screen() { WriteAll(fd_, "\033[?25h"); }
 
-bool Screen::HasRoom(int fd) {
+bool Screen::MayDraw(int fd) {
+  const char* const term = std::getenv("TERM");
+  const std::string_view kind = term == nullptr ? "" : term;
+  if (isatty(fd) == 0 || kind.empty() || kind == "dumb") return false;
   const winsize size = SizeOf(fd);
   return (size.ws_col == 0 || size.ws_col >= kWidthMin) &&
          (size.ws_row == 0 || size.ws_row >= kHeightMin);

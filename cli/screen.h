@@ -17,9 +17,9 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // Whether a terminal is wide and high enough for a live view to say something. One that does not
-  // tell its size is.
-  static bool HasRoom(int fd);
+  // Whether `fd` is a terminal that escape sequences redraw (TERM names it, and is not "dumb"), and
+  // wide and high enough for a live view to say something. One that does not tell its size is.
+  static bool MayDraw(int fd);
 
   // Size of the terminal now, less the cursor's own line, and whether its locale has UTF-8.
   TextStyle style() const;

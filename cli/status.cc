@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/view.h"
+#include "common/base/print.h"
 #include "common/base/utf8.h"
 #include "common/config/key_types.h"
 #include "common/rpc/coordinator_client.h"
@@ -13,7 +14,7 @@ namespace longwave {
 namespace {
 
 void Print(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) std::printf("%s\n", line.c_str());
+  for (const std::string& line : lines) PrintLine(stdout, line);
 }
 
 // Nothing is known of them before a round has ended.
@@ -35,7 +36,8 @@ std::string RefusalsLine(const RunStatus& status) {
 
 int RunStatusCommand(const std::string& address, const std::string& security) {
   if (!IsHostPort(address)) {
-    std::fprintf(stderr, "longwave status: got %s, wanted host:port\n", Quotable(address).c_str());
+    PrintLine(stderr,
+              absl::StrCat("longwave status: got ", Quotable(address), ", wanted host:port"));
     return 1;
   }
   // No records are wanted: a long run has many.
@@ -43,8 +45,7 @@ int RunStatusCommand(const std::string& address, const std::string& security) {
       CoordinatorClient::Connect(address, absl::Seconds(5), security)
           ->GetStatus(std::numeric_limits<uint64_t>::max());
   if (!status.ok()) {
-    std::fprintf(stderr, "longwave status: failed: %s\n",
-                 std::string(status.status().message()).c_str());
+    PrintLine(stderr, absl::StrCat("longwave status: failed: ", status.status().message()));
     return 1;
   }
   const std::string& why = status->phase == RunPhase::kWaiting ? status->trouble : status->failure;

@@ -110,8 +110,11 @@ std::string FormatSummaryJson(const Summary& summary) {
       {"repairs", summary.repairs},
       {"restarts", summary.restarts},
   };
-  // A sentence may quote bytes of the outside world that are no UTF-8.
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  // A sentence may quote bytes of the outside world that are no UTF-8, or that a terminal obeys: as
+  // ASCII all of them are escaped.
+  return json.dump(2, ' ', /*ensure_ascii=*/true,
+                   nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
 }
 
 absl::Status WriteSummary(const Summary& summary, const std::string& path) {

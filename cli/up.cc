@@ -27,7 +27,9 @@
 #include "cli/summary.h"
 #include "cli/view.h"
 #include "common/base/clock.h"
+#include "common/base/print.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/config/config.h"
 #include "common/security/security_mode.h"
 #include "worker/data/corpus.h"
@@ -56,8 +58,8 @@ absl::StatusOr<std::string> OwnFolder() {
 
 // In a terminal, lines are broken between words.
 void Print(std::FILE* file, const std::string& line, size_t indent) {
-  for (const std::string& part : WrapWords(line, ColumnsOf(fileno(file)), indent)) {
-    std::fprintf(file, "%s\n", part.c_str());
+  for (const std::string& part : WrapWords(Printable(line), ColumnsOf(fileno(file)), indent)) {
+    PrintLine(file, part);
   }
 }
 
@@ -264,20 +266,18 @@ int RunUp(const UpOptions& options) {
   const absl::StatusOr<Summary> summary =
       interrupts.ok() ? Execute(options, interrupts->fd(), &run_folder) : interrupts.status();
   if (!summary.ok()) {
-    std::fprintf(stderr, "longwave up: failed: %s\n",
-                 std::string(summary.status().message()).c_str());
+    PrintLine(stderr, absl::StrCat("longwave up: failed: ", summary.status().message()));
     return 1;
   }
   if (summary->rounds > 0) {
-    std::printf("\n");
+    PrintLine(stdout, "");
     for (const std::string& line : FinalLines(*summary, run_folder)) {
       Print(stdout, line, kFinalNameColumns);
     }
-    std::fflush(stdout);
   }
   const bool failed = summary->outcome == RunOutcome::kFailed;
   Print(failed ? stderr : stdout, ClosingLine(*summary, run_folder), 0);
-  if (failed) std::fprintf(stderr, "logs are in %s/logs\n", run_folder.c_str());
+  if (failed) PrintLine(stderr, absl::StrCat("logs are in ", run_folder, "/logs"));
   if (summary->outcome == RunOutcome::kFinished) return 0;
   const std::optional<int> signal = interrupts->Take();
   return signal && !failed ? 128 + *signal : 1;

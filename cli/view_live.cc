@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/view.h"
+#include "common/base/utf8.h"
 
 namespace longwave {
 namespace {
@@ -170,7 +171,7 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
   for (const auto* part : {&workers, &shards, &notes}) {
     lines.insert(lines.end(), part->begin(), part->end());
   }
-  for (std::string& line : lines) line = FitWidth(line, style.width);
+  for (std::string& line : lines) line = FitWidth(Printable(line), style.width);
   return lines;
 }
 

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -17,8 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/memory.h"
+#include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/termination.h"
+#include "common/command_line/command_line.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
 #include "common/metrics/metrics.h"
@@ -52,7 +53,7 @@ struct Flags {
 };
 
 // The line that whoever started this process waits for.
-void SayReady(const std::string& address) { std::cout << "ready " << address << std::endl; }
+void SayReady(const std::string& address) { PrintLine(stdout, absl::StrCat("ready ", address)); }
 
 void SayHealth(const std::string& address) {
   if (!address.empty()) Log(LogLevel::kInfo, absl::StrCat("health ", address));
@@ -188,15 +189,7 @@ int Main(int argc, char** argv) {
       app.add_option("--shard", flags.shard, "the shard's index, from 0");
   app.add_option("--coordinator", flags.coordinator,
                  "shard: host:port, instead of cluster.coordinator");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    std::cerr << "error: " << error.what() << std::endl;
-    return 1;
-  }
+  if (const auto status = ParseCommandLine(&app, argc, argv, "error: ")) return *status;
   flags.has_shard = shard->count() > 0;
 
   std::stop_source stop;
@@ -206,7 +199,7 @@ int Main(int argc, char** argv) {
        .on_overdue = [] { Log(LogLevel::kWarning, "still busy: leaving without tidying up"); }});
   const absl::Status status = Run(flags, stop.get_token());
   if (status.ok()) return 0;
-  std::cerr << "error: " << status.message() << std::endl;
+  PrintLine(stderr, absl::StrCat("error: ", status.message()));
   return 1;
 }
 

@@ -28,8 +28,10 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/memory.h"
+#include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/termination.h"
+#include "common/command_line/command_line.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
 #include "common/link/curve.h"
@@ -137,12 +139,12 @@ absl::Status WriteInitial(const Flags& flags) {
 int CheckDevice(const std::string& asked) {
   const absl::StatusOr<Device> device = OpenDevice(asked);
   if (!device.ok()) {
-    std::fprintf(stderr, "error: longwave-worker: %s\n",
-                 std::string(device.status().message()).c_str());
+    PrintLine(stderr, absl::StrCat("error: longwave-worker: ", device.status().message()));
     return 1;
   }
-  std::printf("device %s\n", device->ops->on_device ? "cuda" : "cpu");
-  if (!device->why_not_cuda.empty()) std::printf("why not cuda %s\n", device->why_not_cuda.c_str());
+  PrintLine(stdout, absl::StrCat("device ", device->ops->on_device ? "cuda" : "cpu"));
+  if (!device->why_not_cuda.empty())
+    PrintLine(stdout, absl::StrCat("why not cuda ", device->why_not_cuda));
   return 0;
 }
 
@@ -341,8 +343,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
     return absl::OkStatus();
   }
   LONGWAVE_RETURN_IF_ERROR(session.status());
-  std::printf("ready %u\n", (*session)->worker());
-  std::fflush(stdout);
+  PrintLine(stdout, absl::StrCat("ready ", (*session)->worker()));
   SayMetrics(metrics_server.get());
   const absl::Status trained =
       Train(config, flags, layout, *prepared, **session, folder.get(), security.keys, &metrics)
@@ -356,7 +357,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
 int Main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);  // who has read the first lines may go
   Flags flags;
-  CLI::App app("Longwave's worker: trains one replica of the model");
+  CLI::App app("Longwave's worker: trains one replica of the model", "longwave-worker");
   auto* const config = app.add_option("--config", flags.config_path,
                                       "Configuration of the run, the same for every process");
   app.add_option("--set", flags.overrides, "key=value, over the configuration")
@@ -384,22 +385,19 @@ int Main(int argc, char** argv) {
   app.add_option("--threads", flags.threads, "Instead of train.threads");
   app.add_option("--device", flags.device, "Instead of train.device")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  try {
-    app.parse(argc, argv);
+  app.callback([&] {
     const bool checks = check_device->count() > 0;
     if (!checks && config->count() == 0) throw CLI::RequiredError("--config");
     if (!checks && name->count() == 0 && write_initial->count() == 0)
       throw CLI::RequiredError("--name");
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "error: longwave-worker: %s (--help lists the options)\n", error.what());
-    return 1;
-  }
+  });
+  if (const auto status = ParseCommandLine(&app, argc, argv, "error: longwave-worker: "))
+    return *status;
   if (!flags.check_device.empty()) return CheckDevice(flags.check_device);
   if (!flags.write_initial.empty()) {
     const absl::Status written = WriteInitial(flags);
     if (written.ok()) return 0;
-    std::fprintf(stderr, "error: longwave-worker: %s\n", std::string(written.message()).c_str());
+    PrintLine(stderr, absl::StrCat("error: longwave-worker: ", written.message()));
     return 1;
   }
   SetLogProcess(flags.name);
@@ -423,7 +421,7 @@ int Main(int argc, char** argv) {
   const std::string prefix = absl::StrCat(flags.name, ": ");
   // A sentence of the coordinator names its worker already.
   const bool named = absl::StartsWith(message, prefix) || absl::IsAborted(status);
-  std::fprintf(stderr, "error: %s%s\n", named ? "" : prefix.c_str(), message.c_str());
+  PrintLine(stderr, absl::StrCat("error: ", named ? "" : prefix, message));
   return 1;
 }
 

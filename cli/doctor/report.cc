@@ -1,5 +1,6 @@
 #include "cli/doctor/report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
@@ -10,10 +11,8 @@ namespace {
 
 // What others say (a library, a server) may have line ends: a finding has one line.
 std::string OneLine(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
-  }
-  return Utf8Prefix(text, 2000);
+  std::ranges::replace(text, '\n', ' ');
+  return Utf8Prefix(Printable(text), 2000);
 }
 
 }  // namespace

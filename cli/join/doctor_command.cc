@@ -10,6 +10,7 @@
 #include "cli/join/join.h"
 #include "cli/join/joined_folder.h"
 #include "cli/join/own_folder.h"
+#include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/config.h"
@@ -45,7 +46,7 @@ absl::StatusOr<Patient> PatientOf(const DoctorOptions& options) {
 int RunDoctorCommand(const DoctorOptions& options) {
   const absl::StatusOr<Patient> patient = PatientOf(options);
   if (!patient.ok()) {
-    std::fprintf(stderr, "longwave doctor: %s\n", std::string(patient.status().message()).c_str());
+    PrintLine(stderr, absl::StrCat("longwave doctor: ", patient.status().message()));
     return 1;
   }
   Needs needs;
@@ -55,7 +56,7 @@ int RunDoctorCommand(const DoctorOptions& options) {
   if (options.json) {
     std::printf("%s\n", ReportJson(findings).c_str());
   } else {
-    for (const std::string& line : ReportLines(findings)) std::printf("%s\n", line.c_str());
+    for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
   }
   return Worst(findings) == Finding::Verdict::kFailed ? 1 : 0;
 }

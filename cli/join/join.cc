@@ -18,6 +18,7 @@
 #include "cli/doctor/examine.h"
 #include "cli/doctor/report.h"
 #include "cli/join/own_folder.h"
+#include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/key_types.h"
@@ -102,8 +103,7 @@ absl::StatusOr<bool> IsFit(const JoinOptions& options, const JoinedFolder& folde
   if (patient.config) needs = NeedsOf(*patient.config);
   if (!options.device.empty()) needs.device = options.device;
   const std::vector<Finding> findings = CheckAll(Examine(patient), needs);
-  for (const std::string& line : ReportLines(findings)) std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
+  for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
   return Worst(findings) != Finding::Verdict::kFailed;
 }
 
@@ -123,8 +123,9 @@ absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_fit, IsFit(options, folder, binaries, known.has_value()));
   const Joined joined = known.value_or(
       Joined{options.address, options.name.empty() ? NameOfThisMachine() : options.name});
-  std::printf("would %srun %s\n", known ? "" : "redeem the token and ",
-              absl::StrJoin(WorkerCommand(options, joined, folder, binaries), " ").c_str());
+  PrintLine(stdout,
+            absl::StrCat("would ", known ? "" : "redeem the token and ", "run ",
+                         absl::StrJoin(WorkerCommand(options, joined, folder, binaries), " ")));
   if (is_fit) return absl::OkStatus();
   return absl::FailedPreconditionError("a check failed, see above; nothing was changed");
 }
@@ -139,8 +140,8 @@ absl::Status Join(const JoinOptions& options) {
                                                         : JoinedFolder(options.state_dir);
   if (options.dry_run) return DryRun(options, folder, binaries);
   LONGWAVE_ASSIGN_OR_RETURN(const Joined joined, RedeemOrResume(options, folder));
-  std::printf("joined   %s as %s, in %s\n", joined.coordinator.c_str(), joined.name.c_str(),
-              folder.path().c_str());
+  PrintLine(stdout, absl::StrCat("joined   ", joined.coordinator, " as ", joined.name, ", in ",
+                                 folder.path()));
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_fit, IsFit(options, folder, binaries, true));
   if (!is_fit) {
     return absl::FailedPreconditionError(
@@ -232,7 +233,7 @@ absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFo
 int RunJoinCommand(const JoinOptions& options) {
   const absl::Status status = Join(options);
   if (status.ok()) return 0;
-  std::fprintf(stderr, "longwave join: %s\n", std::string(status.message()).c_str());
+  PrintLine(stderr, absl::StrCat("longwave join: ", status.message()));
   return 1;
 }
 

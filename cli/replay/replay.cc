@@ -12,11 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/process.h"
 #include "cli/replay/run_replay.h"
 #include "cli/replay/weights_file.h"
 #include "cli/run_folder.h"
 #include "cli/text.h"
+#include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "worker/models/gpt_shape.h"
@@ -27,7 +29,7 @@ namespace longwave {
 namespace {
 
 void Row(absl::string_view name, const std::string& value) {
-  std::printf("%-11s%s\n", std::string(name).c_str(), value.c_str());
+  PrintLine(stdout, absl::StrFormat("%-11s%s", name, value));
 }
 
 // What the run itself said of its end.
@@ -197,9 +199,8 @@ absl::Status Replay(const ReplayOptions& options) {
 
 int RunReplayCommand(const ReplayOptions& options) {
   const absl::Status status = Replay(options);
-  std::fflush(stdout);
   if (status.ok()) return 0;
-  std::fprintf(stderr, "longwave replay: failed: %s\n", std::string(status.message()).c_str());
+  PrintLine(stderr, absl::StrCat("longwave replay: failed: ", status.message()));
   return 1;
 }
 

@@ -9,10 +9,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/config/key_types.h"
@@ -53,7 +55,7 @@ std::string ForShell(const std::string& word) {
 
 int Conclude(const char* command, const absl::Status& status) {
   if (status.ok()) return 0;
-  std::fprintf(stderr, "longwave %s: %s\n", command, std::string(status.message()).c_str());
+  PrintLine(stderr, absl::StrCat("longwave ", command, ": ", status.message()));
   return 1;
 }
 
@@ -69,7 +71,7 @@ absl::Status CreateToken(const OperatorOptions& options, const TokenCreateOption
       token.shard >= 0 ? absl::StrCat("shard/", token.shard) : absl::StrCat("worker/", token.name);
   LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
   LONGWAVE_ASSIGN_OR_RETURN(const NewToken made, client->CreateToken(wish));
-  std::printf("%s\n", made.token.c_str());
+  PrintLine(stdout, made.token);
   return absl::OkStatus();
 }
 
@@ -84,13 +86,15 @@ std::string StateOf(const TokenStatus& token) {
 absl::Status ListTokens(const OperatorOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
   LONGWAVE_ASSIGN_OR_RETURN(const TokenList list, client->ListTokens());
-  std::printf("%-12s %-20s %9s  %-20s %s\n", "id", "for", "used", "state", "joined");
+  PrintLine(stdout,
+            absl::StrFormat("%-12s %-20s %9s  %-20s %s", "id", "for", "used", "state", "joined"));
   for (const TokenStatus& token : list.tokens) {
-    std::printf("%-12s %-20s %4u/%4u  %-20s %s\n", token.id.c_str(),
-                token.subject == "worker/" ? "any worker" : token.subject.c_str(), token.used,
-                token.uses, StateOf(token).c_str(), absl::StrJoin(token.joined, ", ").c_str());
+    PrintLine(stdout,
+              absl::StrFormat("%-12s %-20s %4u/%4u  %-20s %s", token.id,
+                              token.subject == "worker/" ? "any worker" : token.subject, token.used,
+                              token.uses, StateOf(token), absl::StrJoin(token.joined, ", ")));
   }
-  for (const std::string& name : list.expelled) std::printf("expelled: %s\n", name.c_str());
+  for (const std::string& name : list.expelled) PrintLine(stdout, absl::StrCat("expelled: ", name));
   return absl::OkStatus();
 }
 
@@ -103,7 +107,7 @@ absl::Status Expel(const OperatorOptions& options, const std::string& worker, bo
                    bool whole) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto client, Connect(options));
   LONGWAVE_ASSIGN_OR_RETURN(const Expulsion expulsion, client->Expel(worker, undo, whole));
-  std::printf("%s\n", DescribeExpulsion(options, worker, undo, expulsion).c_str());
+  PrintLine(stdout, DescribeExpulsion(options, worker, undo, expulsion));
   return absl::OkStatus();
 }
 

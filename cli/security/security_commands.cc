@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cli/security/certificate_command.h"
 #include "cli/security/member_commands.h"
+#include "common/base/print.h"
 
 namespace longwave {
 
@@ -94,8 +96,7 @@ std::optional<int> SecurityCommands::Run() {
   Parts& parts = *parts_;
   const auto fail = [](const char* command, const absl::Status& status) {
     if (status.ok()) return 0;
-    std::fprintf(stderr, "longwave certificate %s: %s\n", command,
-                 std::string(status.message()).c_str());
+    PrintLine(stderr, absl::StrCat("longwave certificate ", command, ": ", status.message()));
     return 1;
   };
   if (parts.create->parsed()) return CreateTokenCommand(parts.target, parts.token);
@@ -110,7 +111,7 @@ std::optional<int> SecurityCommands::Run() {
   if (parts.certificate_show->parsed()) {
     const auto lines = ShowCertificate(parts.show_folder);
     if (!lines.ok()) return fail("show", lines.status());
-    for (const std::string& line : *lines) std::printf("%s\n", line.c_str());
+    for (const std::string& line : *lines) PrintLine(stdout, line);
     return 0;
   }
   return std::nullopt;

@@ -9,8 +9,22 @@
 namespace longwave {
 namespace {
 
-// Bytes of the sequence at the start of `text`; 0 if it is not well formed.
-size_t SequenceLength(std::string_view text) {
+// Whether `text` begins with a control character. Those beyond ASCII are told by their bytes.
+bool IsControl(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0; };
+  const auto is_in = [](int value, int low, int high) { return value >= low && value <= high; };
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return true;
+  if (byte(0) == 0xc2)
+    return is_in(byte(1), 0x80, 0x9f);  // C1: U+009B begins a sequence like ESC [
+  if (byte(0) == 0xd8) return byte(1) == 0x9c;
+  if (byte(0) != 0xe2) return false;
+  if (byte(1) == 0x80) return is_in(byte(2), 0x8e, 0x8f) || is_in(byte(2), 0xa8, 0xae);
+  return byte(1) == 0x81 && is_in(byte(2), 0xa6, 0xa9);
+}
+
+}  // namespace
+
+size_t Utf8Length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const auto continues = [&](size_t i, uint8_t low = 0x80, uint8_t high = 0xbf) {
     return i < text.size() && byte(i) >= low && byte(i) <= high;
@@ -31,11 +45,9 @@ size_t SequenceLength(std::string_view text) {
   return 0;
 }
 
-}  // namespace
-
 size_t FindInvalidUtf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
-    const size_t length = SequenceLength(text.substr(at));
+    const size_t length = Utf8Length(text.substr(at));
     if (length == 0) return at;
     at += length;
   }
@@ -44,29 +56,34 @@ size_t FindInvalidUtf8(std::string_view text) {
 
 size_t FindControlCharacter(std::string_view text, std::string_view allowed) {
   for (size_t at = 0; at < text.size(); ++at) {
-    const auto byte = static_cast<uint8_t>(text[at]);
-    if ((byte < 0x20 || byte == 0x7f) && allowed.find(text[at]) == std::string_view::npos)
-      return at;
+    if (IsControl(text.substr(at)) && allowed.find(text[at]) == std::string_view::npos) return at;
   }
   return std::string_view::npos;
 }
 
+std::string Printable(std::string_view text) {
+  std::string printable;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = Utf8Length(text.substr(at));
+    const std::string_view character = text.substr(at, std::max<size_t>(length, 1));
+    if (length > 0 && !IsControl(character)) {
+      printable += character;
+    } else {
+      printable += absl::CHexEscape(std::string(character));
+    }
+    at += character.size();
+  }
+  return printable;
+}
+
 std::string Quotable(std::string_view text) {
   constexpr size_t kBytesShown = 80;
-  const bool cut = text.size() > kBytesShown;
-  if (cut) {
-    text = text.substr(0, kBytesShown);
-    // Not in the middle of a character.
-    const size_t broken = FindInvalidUtf8(text);
-    if (broken != std::string_view::npos && broken + 4 > text.size()) text = text.substr(0, broken);
-  }
-  const std::string shown(text);
-  const char* const end = cut ? "…" : "";
-  if (FindInvalidUtf8(text) != std::string_view::npos) {
-    return absl::StrCat(absl::CHexEscape(shown), end);
-  }
-  const bool plain = FindControlCharacter(text, "") == std::string_view::npos;
-  return absl::StrCat(plain ? shown : absl::Utf8SafeCHexEscape(shown), end);
+  if (text.size() <= kBytesShown) return Printable(text);
+  text = text.substr(0, kBytesShown);
+  // Not in the middle of a character.
+  const size_t broken = FindInvalidUtf8(text);
+  if (broken != std::string_view::npos && broken + 4 > text.size()) text = text.substr(0, broken);
+  return absl::StrCat(Printable(text), "…");
 }
 
 std::string Utf8Prefix(std::string_view text, size_t bytes_max) {
@@ -75,7 +92,7 @@ std::string Utf8Prefix(std::string_view text, size_t bytes_max) {
   const size_t room = cut ? bytes_max - kEllipsis.size() : bytes_max;
   std::string prefix;
   for (size_t at = 0; at < text.size();) {
-    const size_t length = SequenceLength(text.substr(at));
+    const size_t length = Utf8Length(text.substr(at));
     if (prefix.size() + std::max<size_t>(length, 1) > room) break;
     if (length == 0) {
       prefix += '?';

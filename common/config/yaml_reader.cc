@@ -166,7 +166,8 @@ absl::StatusOr<std::vector<YamlEntry>> ReadYaml(std::string_view text, std::stri
   if (const size_t at = FindControlCharacter(text, "\t\n\r"); at != std::string_view::npos) {
     return Error(
         file_name, LineAt(text, at),
-        absl::StrCat("got the control character ", Quotable(text.substr(at, 1)), ", wanted text"));
+        absl::StrCat("got the control character ",
+                     Quotable(text.substr(at, Utf8Length(text.substr(at)))), ", wanted text"));
   }
   Flattener flattener;
   try {

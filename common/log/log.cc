@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/utf8.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -39,14 +40,17 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
 
 void SetLogProcess(std::string name) {
   std::string escaped;  // '%' begins a flag of spdlog's pattern
-  for (const char c : name) escaped += c == '%' ? "%%" : std::string(1, c);
+  for (const char c : Printable(name)) escaped += c == '%' ? "%%" : std::string(1, c);
   Logger().set_pattern("%Y-%m-%d %H:%M:%S.%e " + escaped + " %l %v");
 }
 
 void SetLogLevel(LogLevel level) { Logger().set_level(SpdlogLevel(level)); }
 
 void Log(LogLevel level, std::string_view text) {
-  Logger().log(SpdlogLevel(level), spdlog::string_view_t(text.data(), text.size()));
+  if (!Logger().should_log(SpdlogLevel(level))) return;
+  // A byte more than is shown, so that a text which is cut says so.
+  Logger().log(SpdlogLevel(level),
+               Utf8Prefix(Printable(text.substr(0, kLogBytesMax + 1)), kLogBytesMax));
 }
 
 }  // namespace longwave

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_COMMON_LOG_LOG_H_
 #define LONGWAVE_COMMON_LOG_LOG_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,7 +22,10 @@ void SetLogProcess(std::string name);
 // Lines below this level are dropped; kInfo unless told.
 void SetLogLevel(LogLevel level);
 
-// Writes one line. Thread-safe; a failing standard error is ignored.
+// Writes one line, whatever stands in `text`: control characters and bytes that are not UTF-8 are
+// escaped (Printable), since other processes' words may be among it, and it is cut at kLogBytesMax.
+// Thread-safe; a failing standard error is ignored.
+inline constexpr size_t kLogBytesMax = 8192;
 void Log(LogLevel level, std::string_view text);
 
 }  // namespace longwave

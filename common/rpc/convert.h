@@ -24,7 +24,9 @@ namespace longwave {
 // receiver drops a whole message over one bad byte.
 inline constexpr int kSentenceBytesMax = 2048;
 inline constexpr int kTensorRankMax = 16;
-inline constexpr int kTextBytesMax = 1 << 16;  // names, addresses, reasons
+inline constexpr int kPathBytesMax = 4096;
+inline constexpr int kNameBytesMax = 1024;     // names and addresses, data keys included
+inline constexpr int kTextBytesMax = 1 << 16;  // settings, reasons
 inline constexpr int kMembersMax = 1 << 16;    // of a membership, and shards of a run
 inline constexpr int kRoundsMax = 1 << 14;     // reports of a heartbeat, records of a status
 inline constexpr int kSegmentsMax = 1 << 20;

@@ -29,11 +29,26 @@ class Checks {
     return value;
   }
 
-  const std::string& Text(const char* field, const std::string& value) {
-    if (value.size() > static_cast<size_t>(kTextBytesMax)) {
-      Refuse(field, absl::StrCat("got ", value.size(), " bytes, wanted at most ", kTextBytesMax));
+  const std::string& Text(const char* field, const std::string& value,
+                          int bytes_max = kTextBytesMax) {
+    if (value.size() > static_cast<size_t>(bytes_max)) {
+      Refuse(field, absl::StrCat("got ", value.size(), " bytes, wanted at most ", bytes_max));
     }
     return value;
+  }
+
+  // What people read. Whatever stands in it is escaped where it is shown.
+  const std::string& Sentence(const char* field, const std::string& value) {
+    return Text(field, value, kSentenceBytesMax);
+  }
+
+  // A name or an address: one word among others in sentences and tables.
+  const std::string& Name(const char* field, const std::string& value) {
+    if (FindControlCharacter(value, "") != std::string::npos) {
+      Refuse(field,
+             absl::StrCat("got ", Quotable(value), ", wanted one without control characters"));
+    }
+    return Text(field, value, kNameBytesMax);
   }
 
   const std::string& DataKey(const std::string& value) {
@@ -78,7 +93,7 @@ class Checks {
 
 Member Read(const v1::Member& message, Checks& checks) {
   return {.worker = message.worker(),
-          .name = checks.Text("member's name", message.name()),
+          .name = checks.Name("member's name", message.name()),
           .first_round = message.first_round(),
           .data_key = checks.DataKey(message.data_key())};
 }
@@ -92,8 +107,8 @@ Membership Read(const v1::Membership& message, Checks& checks) {
 
 ShardAddress Read(const v1::Shard& message, Checks& checks) {
   return {.shard = message.shard(),
-          .data_endpoint = checks.Text("data_endpoint", message.data_endpoint()),
-          .control_endpoint = checks.Text("control_endpoint", message.control_endpoint())};
+          .data_endpoint = checks.Name("data_endpoint", message.data_endpoint()),
+          .control_endpoint = checks.Name("control_endpoint", message.control_endpoint())};
 }
 
 ByteCounts Read(const v1::ByteCounts& message) {
@@ -138,7 +153,7 @@ std::vector<RefusalCount> ReadRefusals(const Message& message, Checks& checks) {
   std::vector<RefusalCount> counts;
   if (!checks.AtMost("refusals", message.refusals_size(), kReasonsMax)) return counts;
   for (const v1::RefusalCount& count : message.refusals())
-    counts.push_back({checks.Text("refusal", count.reason()), count.count()});
+    counts.push_back({checks.Name("refusal", count.reason()), count.count()});
   return counts;
 }
 
@@ -246,7 +261,7 @@ absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
 
 absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& message) {
   Checks checks("worker's registration");
-  RegisterWorker value{.name = checks.Text("name", message.name()),
+  RegisterWorker value{.name = checks.Name("name", message.name()),
                        .identity = message.identity(),
                        .layout_hash = message.layout_hash(),
                        .incarnation = message.incarnation(),
@@ -254,11 +269,6 @@ absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& messag
                        .process = message.process(),
                        .data_key = checks.DataKey(message.data_key())};
   LONGWAVE_RETURN_IF_ERROR(checks.status());
-  if (FindControlCharacter(value.name, "") != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("worker's registration: name: got ",
-                                                   Quotable(value.name),
-                                                   ", wanted one without control characters"));
-  }
   LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
   return value;
 }
@@ -267,8 +277,8 @@ absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message)
   Checks checks("shard's registration");
   return checks.Return(
       RegisterShard{.shard = message.shard(),
-                    .data_endpoint = checks.Text("data_endpoint", message.data_endpoint()),
-                    .control_endpoint = checks.Text("control_endpoint", message.control_endpoint()),
+                    .data_endpoint = checks.Name("data_endpoint", message.data_endpoint()),
+                    .control_endpoint = checks.Name("control_endpoint", message.control_endpoint()),
                     .incarnation = message.incarnation(),
                     .settings = checks.Text("settings", message.settings()),
                     .run = message.run(),
@@ -286,16 +296,16 @@ absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& mess
                         .incarnation = message.incarnation(),
                         .state = Read(message.state(), WorkerPhase::kFailed, checks),
                         .known_epoch = message.known_epoch(),
-                        .failure = checks.Text("failure", message.failure())};
+                        .failure = checks.Sentence("failure", message.failure())};
   if (checks.AtMost("rounds", message.rounds_size(), kRoundsMax)) {
     for (const v1::RoundReport& round : message.rounds()) {
       value.rounds.push_back(Read(round, checks));
     }
   }
   if (message.has_final()) {
-    value.final =
-        FinalReport{.validation_loss = ValidationLoss(message.final()),
-                    .model_file = checks.Text("model_file", message.final().model_file())};
+    value.final = FinalReport{
+        .validation_loss = ValidationLoss(message.final()),
+        .model_file = checks.Text("model_file", message.final().model_file(), kPathBytesMax)};
   }
   if (message.has_ready_round()) value.ready_round = message.ready_round();
   value.leaving = message.leaving();
@@ -306,7 +316,7 @@ absl::StatusOr<WorkerHeartbeatReply> FromProto(const v1::WorkerHeartbeatResponse
   Checks checks("answer to a worker's heartbeat");
   WorkerHeartbeatReply value{
       .instruction = checks.Known("instruction", message.instruction(), Instruction::kStop),
-      .reason = checks.Text("reason", message.reason()),
+      .reason = checks.Sentence("reason", message.reason()),
       .phase = checks.Known("phase", message.phase(), RunPhase::kStopped),
       .run = message.run(),
       .validates = message.validates()};
@@ -325,8 +335,8 @@ absl::StatusOr<ShardHeartbeat> FromProto(const v1::ShardHeartbeatRequest& messag
                        .known_epoch = message.known_epoch(),
                        .knows_manifest = message.knows_manifest(),
                        .state = Read(message.state()),
-                       .failure = checks.Text("failure", message.failure()),
-                       .trouble = checks.Text("trouble", message.trouble())};
+                       .failure = checks.Sentence("failure", message.failure()),
+                       .trouble = checks.Sentence("trouble", message.trouble())};
   if (checks.AtMost("snapshots", message.snapshots_size(), kSegmentsMax)) {
     for (const v1::SnapshotHash& snapshot : message.snapshots()) {
       value.snapshots.push_back(Read(snapshot));
@@ -340,7 +350,7 @@ absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& 
   Checks checks("answer to a shard's heartbeat");
   ShardHeartbeatReply value{
       .instruction = checks.Known("instruction", message.instruction(), Instruction::kStop),
-      .reason = checks.Text("reason", message.reason())};
+      .reason = checks.Sentence("reason", message.reason())};
   if (message.has_membership()) value.membership = Read(message.membership(), checks);
   if (checks.AtMost("verdicts", message.verdicts_size(), kSegmentsMax)) {
     for (const v1::SnapshotVerdict& verdict : message.verdicts()) {
@@ -350,7 +360,7 @@ absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& 
   if (message.has_expelled()) {
     value.expelled = ExpelledWorkers{.version = message.expelled().version(), .names = {}};
     for (const std::string& name : message.expelled().names()) {
-      value.expelled->names.push_back(checks.Text("expelled", name));
+      value.expelled->names.push_back(checks.Name("expelled", name));
     }
   }
   LONGWAVE_RETURN_IF_ERROR(checks.status());
@@ -363,19 +373,19 @@ absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& 
 absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
   Checks checks("status of the run");
   RunStatus value{.phase = checks.Known("phase", message.phase(), RunPhase::kStopped),
-                  .failure = checks.Text("failure", message.failure()),
+                  .failure = checks.Sentence("failure", message.failure()),
                   .epoch = message.epoch(),
                   .record_count = message.record_count(),
                   .parameters = message.parameters(),
                   .replicas_equal = message.replicas_equal(),
-                  .inequality = checks.Text("inequality", message.inequality()),
+                  .inequality = checks.Sentence("inequality", message.inequality()),
                   .seconds = checks.Duration("seconds", message.seconds()),
                   .validation_loss = ValidationLoss(message),
                   .state_hash = message.state_hash(),
-                  .model_file = checks.Text("model_file", message.model_file()),
+                  .model_file = checks.Text("model_file", message.model_file(), kPathBytesMax),
                   .workers_wanted = message.workers_wanted(),
                   .shards_wanted = message.shards_wanted(),
-                  .trouble = checks.Text("trouble", message.trouble()),
+                  .trouble = checks.Sentence("trouble", message.trouble()),
                   .repairs = message.repairs(),
                   .refusals = ReadRefusals(message, checks),
                   .secured = message.secured()};
@@ -396,7 +406,7 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
          .state = Read(shard.state()),
          .heartbeat_age_s = checks.Duration("heartbeat_age", shard.heartbeat_age_seconds()),
          .silent = shard.silent(),
-         .trouble = checks.Text("shard's trouble", shard.trouble())});
+         .trouble = checks.Sentence("shard's trouble", shard.trouble())});
   }
   for (const v1::RoundRecord& record : message.records()) {
     value.records.push_back(Read(record, checks));

@@ -198,7 +198,7 @@ v1::WorkerHeartbeatRequest ToProto(const WorkerHeartbeat& value) {
     if (value.final->validation_loss.has_value()) {
       final_report->set_validation_loss(*value.final->validation_loss);
     }
-    final_report->set_model_file(Utf8Prefix(value.final->model_file, kTextBytesMax));
+    final_report->set_model_file(Utf8Prefix(value.final->model_file, kPathBytesMax));
   }
   if (value.ready_round != kRoundNever) message.set_ready_round(value.ready_round);
   message.set_leaving(value.leaving);
@@ -275,7 +275,7 @@ v1::GetStatusResponse ToProto(const RunStatus& value) {
   message.set_seconds(value.seconds);
   if (value.validation_loss.has_value()) message.set_validation_loss(*value.validation_loss);
   message.set_state_hash(value.state_hash);
-  message.set_model_file(Utf8Prefix(value.model_file, kTextBytesMax));
+  message.set_model_file(Utf8Prefix(value.model_file, kPathBytesMax));
   message.set_workers_wanted(value.workers_wanted);
   message.set_shards_wanted(value.shards_wanted);
   message.set_trouble(Sentence(value.trouble));

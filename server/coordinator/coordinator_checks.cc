@@ -16,8 +16,6 @@
 namespace longwave {
 namespace {
 
-constexpr size_t kSettingBytesShown = 80;
-
 using Setting = std::pair<std::string_view, std::string_view>;
 
 // The lines "key: value" of a text.
@@ -56,10 +54,9 @@ absl::Status Coordinator::CheckSettings(const std::string& who, const std::strin
   const std::vector<Setting> ours = Settings(options_.settings);
   const std::vector<Setting> theirs = Settings(settings);
   const auto refuse = [&](std::string_view key, std::string_view got, std::string_view wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, ": ", Utf8Prefix(key, kSettingBytesShown), ": got ",
-                     Utf8Prefix(got, kSettingBytesShown), ", wanted ", std::string(wanted),
-                     " as the coordinator has it: all processes of a run need one configuration"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, ": ", Quotable(key), ": got ", Quotable(got), ", wanted ", std::string(wanted),
+        " as the coordinator has it: all processes of a run need one configuration"));
   };
   for (const auto& [key, wanted] : ours) {
     const std::string_view* const got = Find(theirs, key);

@@ -1,6 +1,8 @@
 """Bad input: each ends in one clear sentence, exit status 1, and leaves no process behind."""
 
 import json
+import pathlib
+import re
 import socket
 import unittest
 
@@ -46,13 +48,30 @@ class BadInput(IntegrationTest):
         self.assertFalse(done.folder.exists())
 
     def test_wrong_command_line(self):
-        for arguments, part in ((("up", "x.yaml", "--bogus"), "--bogus"), ((), "subcommand"),
-                                (("up", "x.yaml", "--name"), "--name")):
-            status, _, errors = self.start("longwave", *arguments).finish()
+        for program, prefix, *arguments, part in (
+                ("longwave", "longwave: ", "subcommand"),
+                ("longwave", "longwave: ", "up", "x.yaml", "--name", "--name"),
+                ("longwave", "longwave: ", "--bogus", "unknown option --bogus"),
+                ("longwave", "longwave: ", "up", "x.yaml", "--bogus", "unknown option --bogus"),
+                ("longwave", "longwave: ", "status", "--bogus", "unknown option --bogus"),
+                ("longwave", "longwave: ", "token", "create", "--bogus", "unknown option --bogus"),
+                ("longwave", "longwave: ", "frobnicate", "unknown command frobnicate"),
+                ("longwave-server", "error: ", "--bogus", "unknown option --bogus"),
+                ("longwave-server", "error: ", "--role=shard", "--bogus", "unknown option --bogus"),
+                ("longwave-worker", "error: longwave-worker: ", "--bogus", "unknown option --bogus"),
+                ("longwave-worker", "error: longwave-worker: ", "--name", "w", "--config is required")):
+            status, _, errors = self.start(program, *arguments).finish()
             self.assertEqual(status, 1, errors)
-            self.assertTrue(errors.startswith("longwave: "), errors)
+            self.assertTrue(errors.startswith(prefix), errors)
             self.assertEqual(errors.count("\n"), 1, errors)
             self.assertIn(part, errors)
+
+    def test_every_program_has_its_version(self):
+        project = (pathlib.Path(__file__).parents[2] / "CMakeLists.txt").read_text(encoding="utf-8")
+        version = re.search(r"VERSION ([\d.]+) LANGUAGES", project).group(1)
+        for program in ("longwave", "longwave-server", "longwave-worker"):
+            status, output, errors = self.start(program, "--version").finish()
+            self.assertEqual((status, output, errors), (0, f"{program} {version}\n", ""))
 
     def test_set_without_a_key(self):
         self.assert_fails(self.up("--set", "=3"), "no key before the =; wanted key=value")

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <string>
 #include <string_view>
+
+#include "common/base/print.h"
 
 namespace longwave {
 namespace {
@@ -33,10 +36,54 @@ TEST(FindControlCharacter, TakesThoseThatAreAllowed) {
   EXPECT_EQ(FindControlCharacter("ab\x7f", ""), 2u);
 }
 
+TEST(FindControlCharacter, KnowsThoseBeyondAscii) {
+  for (const char* control : {"\x1b", "\xc2\x9b", "\xc2\x80", "\xd8\x9c", "\xe2\x80\x8f",
+                              "\xe2\x80\xa8", "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9"})
+    EXPECT_EQ(FindControlCharacter(std::string("aé") + control, ""), 3u) << Printable(control);
+  // Their neighbours.
+  for (const char* text : {" ", "~", "\xc2\xa0", "\xd8\x9b", "\xe2\x80\x8d", "\xe2\x80\xa7",
+                           "\xe2\x80\xaf", "\xe2\x81\xa5", "\xe2\x81\xaa", "█"})
+    EXPECT_EQ(FindControlCharacter(text, ""), kNone) << text;
+}
+
+TEST(Printable, EscapesWhatATerminalObeysAndNothingElse) {
+  const std::string plain = "größer, \"a\\b\", █ 漢字";
+  EXPECT_EQ(Printable(plain), plain);
+  EXPECT_EQ(Printable("a\nb\r\t\x1b[2J\x7f"), "a\\nb\\r\\t\\x1b[2J\\x7f");
+  EXPECT_EQ(Printable(std::string("\0", 1)), "\\x00");
+  EXPECT_EQ(Printable("\xc2\x9b"
+                      "2J\xe2\x80\xaetxt"),
+            "\\xc2\\x9b2J\\xe2\\x80\\xaetxt");
+  EXPECT_EQ(Printable("a\xff\xc3é"), "a\\xff\\xc3é");
+  EXPECT_EQ(Printable(Printable("\x1b\xff")), Printable("\x1b\xff"));
+}
+
+TEST(Printable, LeavesNoControlWhateverTheBytes) {
+  // All texts of up to two bytes, and three-byte ones that begin as characters do.
+  std::string text;
+  for (int a = 0; a < 256; ++a) {
+    for (int b = 0; b < 256; ++b) {
+      text = {static_cast<char>(a), static_cast<char>(b), static_cast<char>(a ^ b)};
+      for (const std::string& one : {text.substr(0, 1), text.substr(0, 2), text}) {
+        const std::string printable = Printable(one);
+        ASSERT_EQ(FindControlCharacter(printable, ""), kNone) << a << " " << b;
+        ASSERT_EQ(FindInvalidUtf8(printable), kNone) << a << " " << b;
+      }
+    }
+  }
+}
+
+TEST(PrintLine, WritesOneLineWhateverStandsInIt) {
+  ::testing::internal::CaptureStdout();
+  PrintLine(stdout, "a\nerror: forged \x1b[31m");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "a\\nerror: forged \\x1b[31m\n");
+}
+
 TEST(Quotable, IsOneShortLineOfUtf8) {
   EXPECT_EQ(Quotable("naïve"), "naïve");
   EXPECT_EQ(Quotable("a\nb"), "a\\nb");
   EXPECT_EQ(Quotable("a\xff"), "a\\xff");
+  EXPECT_EQ(Quotable("\x1b[2Jé"), "\\x1b[2Jé");
   EXPECT_EQ(Quotable(std::string(81, 'a')), std::string(80, 'a') + "…");
   EXPECT_EQ(Quotable(std::string(79, 'a') + "éé"), std::string(79, 'a') + "…");
 }

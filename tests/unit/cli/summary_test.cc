@@ -9,6 +9,7 @@
 
 #include "cli/run_folder.h"
 #include "cli/status_feed.h"
+#include "common/base/utf8.h"
 
 namespace longwave {
 namespace {
@@ -81,6 +82,15 @@ TEST(Summary, OfARunThatDidNothingIsStillJson) {
   EXPECT_TRUE(json["val_loss"].is_null());
   EXPECT_EQ(json["replicas_equal"], false);
   EXPECT_EQ(json["outcome"], "failed");
+}
+
+TEST(Summary, AsJsonHasNothingThatATerminalObeys) {
+  Summary summary;
+  summary.failure = "worker-1: \x1b[2J\n\x7f\xc2\x9b\xe2\x80\xae\xff";
+  const std::string json = FormatSummaryJson(summary);
+  EXPECT_EQ(FindControlCharacter(json, "\n"), std::string::npos) << json;
+  EXPECT_EQ(nlohmann::json::parse(json)["failure"],
+            "worker-1: \x1b[2J\n\x7f\xc2\x9b\xe2\x80\xae\xef\xbf\xbd");
 }
 
 TEST(Summary, FailsAFinishedRunWhoseReplicasDifferAgainstThePromise) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/utf8.h"
 
 namespace longwave {
 namespace {
@@ -128,6 +129,26 @@ TEST(TroubleLines, NameTheShardThatTakesNoPushes) {
   status.shards[0].trouble = "the disk is full";
   EXPECT_THAT(TroubleLines(status), ElementsAre("shard-0 takes no pushes: the disk is full"));
   EXPECT_THAT(ShardLines(status)[1], HasSubstr("shard-0  trouble"));
+}
+
+TEST(LiveLines, ShowWhatATerminalWouldObey) {
+  RunStatus status = Status();
+  status.shards[0].trouble =
+      "full\n\x1b[2J\xc2\x9b"
+      "31mforged\xff";
+  status.trouble = "shard 0: " + status.shards[0].trouble;
+  status.inequality = "\x1b]0;title\x07";
+  status.members[0].member.name = "w\x1b[1A";
+  for (const RunPhase phase : {RunPhase::kTraining, RunPhase::kFailed}) {
+    status.phase = phase;
+    if (phase == RunPhase::kFailed) status.failure = "worker-1: \x1b[2J\r";
+    const RunConfig config = Config();
+    for (const std::string& line :
+         LiveLines({.config = &config, .status = &status}, TextStyle{.width = 200})) {
+      EXPECT_EQ(FindControlCharacter(line, ""), std::string::npos) << line;
+      EXPECT_EQ(FindInvalidUtf8(line), std::string::npos) << line;
+    }
+  }
 }
 
 TEST(LiveLines, AreNeverWiderThanTheTerminal) {

@@ -171,12 +171,6 @@ TEST(FromProto, RefusesDurationsThatAreNone) {
   ExpectRefused(status, "tokens_per_second: got inf");
 }
 
-TEST(FromProto, RefusesNamesThatATerminalWouldObey) {
-  auto registration = Filled<v1::RegisterWorkerRequest>();
-  registration.set_name("w\n2026-11-21 critical");
-  ExpectRefused(registration, "wanted one without control characters");
-}
-
 TEST(FromProto, RefusesUnknownEnums) {
   auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
   heartbeat.mutable_state()->set_phase(static_cast<v1::WorkerPhase>(9));
@@ -223,6 +217,35 @@ TEST(ToProto, ClipsAndMendsSentences) {
   EXPECT_EQ(message.final().model_file(), "runs/?/model");
   v1::WorkerHeartbeatRequest received;
   EXPECT_TRUE(received.ParseFromString(message.SerializeAsString()));
+}
+
+TEST(FromProto, RefusesNamesAndAddressesThatATerminalWouldObey) {
+  const std::string control = "a\x1b[2J", turned = "a\xe2\x80\xae";
+  auto worker = Filled<v1::RegisterWorkerRequest>();
+  worker.set_name(control);
+  ExpectRefused(worker, "name: got a\\x1b[2J, wanted one without control characters");
+  worker.set_name(turned);
+  ExpectRefused(worker, "name: got a\\xe2\\x80\\xae, wanted one without control characters");
+  auto shard = Filled<v1::RegisterShardRequest>();
+  shard.set_data_endpoint("tcp://h:1\nerror: forged");
+  ExpectRefused(
+      shard, "data_endpoint: got tcp://h:1\\nerror: forged, wanted one without control characters");
+  shard = Filled<v1::RegisterShardRequest>();
+  shard.set_control_endpoint(control);
+  ExpectRefused(shard, "control_endpoint: got a\\x1b[2J");
+}
+
+TEST(FromProto, RefusesSentencesThatFillALog) {
+  const std::string much(kSentenceBytesMax + 1, 'x');
+  auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
+  heartbeat.set_failure(much);
+  ExpectRefused(heartbeat, "failure: got 2049 bytes, wanted at most 2048");
+  heartbeat = Filled<v1::WorkerHeartbeatRequest>();
+  heartbeat.mutable_final()->set_model_file(std::string(kPathBytesMax + 1, 'x'));
+  ExpectRefused(heartbeat, "model_file: got 4097 bytes, wanted at most 4096");
+  auto shard = Filled<v1::ShardHeartbeatRequest>();
+  shard.set_trouble(much);
+  ExpectRefused(shard, "trouble: got 2049 bytes");
 }
 
 TEST(FromProto, RefusesMoreThanTheLimits) {

@@ -1,0 +1,48 @@
+#include "common/command_line/command_line.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/print.h"
+#include "common/base/utf8.h"
+
+namespace longwave {
+namespace {
+
+// What was given and belongs to nothing; empty: all of it does. CLI11 complains of what is required
+// and missing before it looks at these.
+std::string Unknown(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+  if (rest.empty()) return "";
+  const auto option = std::ranges::find_if(
+      rest, [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
+  if (option != rest.end())
+    return absl::StrCat("unknown option ", Quotable(option->substr(0, option->find('='))));
+  // The innermost command that was given is where the word stands.
+  const CLI::App* last = &app;
+  while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
+  const char* const what =
+      last->get_subcommands({}).empty() ? "unexpected argument " : "unknown command ";
+  return absl::StrCat(what, Quotable(rest.front()));
+}
+
+}  // namespace
+
+std::optional<int> ParseCommandLine(CLI::App* app, int argc, char** argv,
+                                    const std::string& prefix) {
+  app->set_version_flag("--version", absl::StrCat(app->get_name(), " ", LONGWAVE_VERSION));
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app->exit(error);  // --help, --version
+    const std::string unknown = Unknown(*app);
+    PrintLine(stderr, absl::StrCat(prefix, unknown.empty() ? error.what() : unknown,
+                                   " (--help lists the options)"));
+    return 1;
+  }
+  return std::nullopt;
+}
+
+}  // namespace longwave

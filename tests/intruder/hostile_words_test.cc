@@ -1,0 +1,188 @@
+// Words of a process that means harm, in a run without certificates: what others print of them
+// obeys nobody, and forges no line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cli/process.h"
+#include "common/base/utf8.h"
+#include "common/config/config.h"
+#include "common/rpc/coordinator_client.h"
+#include "common/security/credentials.h"
+#include "tests/intruder/secured_run.h"
+#include "tests/support/held_port.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Clears a screen in two ways, turns it red and the direction of writing, and looks like a line of
+// its own.
+constexpr char kEvil[] =
+    "evil\n2026-01-01 00:00:00.000 coordinator info forged\r\033[2J\302\2332J\033[31m\342\200\256";
+constexpr char kEvilShown[] =
+    "evil\\n2026-01-01 00:00:00.000 coordinator info forged\\r\\x1b[2J\\xc2\\x9b2J\\x1b[31m\\xe2"
+    "\\x80\\xae";
+
+class HostileWords : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const binaries = std::getenv("LONGWAVE_BIN");
+    ASSERT_NE(binaries, nullptr) << "LONGWAVE_BIN: got nothing, wanted the folder of longwave";
+    binaries_ = binaries;
+    static int tests = 0;
+    root_ = (std::filesystem::path(::testing::TempDir()) /
+             absl::StrCat("longwave-words-", getpid(), "-", tests++))
+                .string();
+    std::filesystem::create_directories(root_);
+    ASSERT_TRUE(
+        WriteTextFile(root_ + "/run.yaml",
+                      absl::StrCat("run: {preset: diloco, steps: 200, workers: 1,"
+                                   " shards: 1}\n"
+                                   "model: {d_model: 32, layers: 1, heads: 2, context: 32}\n"
+                                   "train: {batch: 1, threads: 1, device: cpu}\n"
+                                   "sync: {inner_steps: 20}\n"
+                                   "cluster: {coordinator: '",
+                                   port_.address(), "'}\n"),
+                      Secrecy::kPublic)
+            .ok());
+    const auto config = LoadConfig(root_ + "/run.yaml", {});
+    ASSERT_TRUE(config.ok()) << config.status();
+    settings_ = BindingSettings(*config);
+    client_ = CoordinatorClient::Connect(port_.address(), absl::Seconds(20));
+  }
+  void TearDown() override {
+    if (!HasFailure()) std::filesystem::remove_all(root_);
+  }
+
+  std::unique_ptr<Process> Start(const std::string& name, const std::vector<std::string>& argv) {
+    auto process = Process::Start({.name = name,
+                                   .argv = argv,
+                                   .log_file = absl::StrCat(root_, "/", name, ".log"),
+                                   .environment = {{"TERM", "xterm"}}});
+    EXPECT_TRUE(process.ok()) << process.status();
+    return *std::move(process);
+  }
+
+  // What a process has printed up to its end.
+  std::string OutputOf(Process& process) {
+    std::string output;
+    EXPECT_TRUE(Eventually("the end of " + process.name(), [&] {
+      while (const auto line = process.ReadLine()) absl::StrAppend(&output, *line, "\n");
+      return !process.Running();
+    }));
+    while (const auto line = process.ReadLine()) absl::StrAppend(&output, *line, "\n");
+    return output;
+  }
+  std::string LogOf(const std::string& process) {
+    return ReadTextFile(absl::StrCat(root_, "/", process, ".log")).value_or("");
+  }
+
+  std::string Status() {
+    auto status = Start("status", {binaries_ + "/longwave", "status", port_.address()});
+    const std::string output = OutputOf(*status);
+    EXPECT_TRUE(status->succeeded()) << LogOf("status");
+    return output;
+  }
+
+  static void ExpectPlain(const std::string& text) {
+    EXPECT_EQ(FindControlCharacter(text, "\n"), std::string::npos) << Printable(text);
+    EXPECT_THAT(text, Not(HasSubstr("\n2026-01-01")));
+  }
+
+  RegisterWorker Worker() const {
+    return {.name = "w",
+            .identity = 5,
+            .manifest = Manifest{{{"a", {64, 64}}}},
+            .layout_hash = 7,
+            .incarnation = 1,
+            .settings = settings_};
+  }
+
+  std::string binaries_, root_, settings_;
+  const HeldPort port_{/*listens=*/false};
+  std::unique_ptr<CoordinatorClient> client_;
+};
+
+TEST_F(HostileWords, StandEscapedInTheLogAndInTheStatus) {
+  const auto coordinator =
+      Start("coordinator", {binaries_ + "/longwave-server", "--role=coordinator", "--config",
+                            root_ + "/run.yaml", "--metrics", ""});
+  RegisterShard shard{.shard = 0,
+                      .data_endpoint = "tcp://h:1",
+                      .control_endpoint = "h:2",
+                      .incarnation = 2,
+                      .settings = settings_};
+  RegisterWorker worker = Worker();
+  worker.name = kEvil;
+  ASSERT_EQ(Answer([&] { return client_->Register(worker).status(); }).code(),
+            absl::StatusCode::kInvalidArgument);
+  worker = Worker();
+  worker.settings = absl::StrCat("evil: ", kEvil);
+  EXPECT_EQ(client_->Register(worker).status().code(), absl::StatusCode::kInvalidArgument);
+  worker = Worker();
+  worker.settings += absl::StrCat("key\033[2J: \033[31m\n");
+  EXPECT_EQ(client_->Register(worker).status().code(), absl::StatusCode::kInvalidArgument);
+  shard.control_endpoint = kEvil;
+  EXPECT_EQ(client_->Register(shard).status().code(), absl::StatusCode::kInvalidArgument);
+  shard.control_endpoint = "h:2";
+  ASSERT_TRUE(client_->Register(shard).ok());
+  ASSERT_TRUE(client_->Register(Worker()).ok());
+  ASSERT_TRUE(client_
+                  ->Heartbeat(ShardHeartbeat{.shard = 0,
+                                             .incarnation = 2,
+                                             .known_epoch = 1,
+                                             .knows_manifest = true,
+                                             .trouble = kEvil})
+                  .ok());
+  const std::string troubled = Status();
+  ExpectPlain(troubled);
+  EXPECT_THAT(troubled,
+              HasSubstr(absl::StrCat("trouble    shard-0 takes no pushes: ", kEvilShown)));
+
+  ASSERT_TRUE(
+      client_->Heartbeat(WorkerHeartbeat{.worker = 0, .incarnation = 1, .failure = kEvil}).ok());
+  const std::string failed = Status();
+  ExpectPlain(failed);
+  EXPECT_THAT(failed, HasSubstr(absl::StrCat("run        failed: worker 0 (w): ", kEvilShown)));
+  ExpectPlain(LogOf("coordinator"));
+  EXPECT_THAT(LogOf("coordinator"),
+              HasSubstr(absl::StrCat("the run is failed: worker 0 (w): ", kEvilShown)));
+}
+
+TEST_F(HostileWords, StandEscapedInATerminalWithTheLiveView) {
+  const auto up = Start(
+      "up", {"/usr/bin/env", "python3", "-c",
+             "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)", binaries_ + "/longwave",
+             "up", root_ + "/run.yaml", "--name", "run", "--runs-dir", root_ + "/runs"});
+  // The one place of the run is taken before its own worker comes.
+  bool is_in = false;
+  ASSERT_TRUE(Eventually("a coordinator", [&] {
+    is_in = client_->Register(Worker()).ok();
+    return is_in || !up->Running();
+  }));
+  ASSERT_TRUE(is_in) << OutputOf(*up);
+  ASSERT_TRUE(
+      client_->Heartbeat(WorkerHeartbeat{.worker = 0, .incarnation = 1, .failure = kEvil}).ok());
+  const std::string output = OutputOf(*up);
+  EXPECT_THAT(output, HasSubstr("\033[?25l")) << "no live view";
+  EXPECT_THAT(output, HasSubstr("evil\\n2026-01-01"));
+  for (const char* raw : {"\033[2J", "\033[31m", "\302\233", "\342\200\256", "\n2026-01-01"})
+    EXPECT_THAT(output, Not(HasSubstr(raw)));
+  const std::string summary = ReadTextFile(root_ + "/runs/run/summary.json").value_or("");
+  EXPECT_THAT(summary, HasSubstr("evil"));
+  ExpectPlain(summary);
+  for (const char* process : {"coordinator", "shard-0"})
+    ExpectPlain(ReadTextFile(absl::StrCat(root_, "/runs/run/logs/", process, ".log")).value_or(""));
+}
+
+}  // namespace
+}  // namespace longwave
