@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/grpc_log.h"
 #include "common/security/credentials.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_certificate_verifier.h"
@@ -74,6 +75,7 @@ std::shared_ptr<tls::CertificateProviderInterface> FollowFiles(const std::string
 
 std::shared_ptr<grpc::ChannelCredentials> ClientCredentials(const std::string& folder,
                                                             Role server) {
+  TakeGrpcLog();
   if (folder.empty()) return grpc::InsecureChannelCredentials();
   tls::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(FollowFiles(folder));
@@ -86,6 +88,7 @@ std::shared_ptr<grpc::ChannelCredentials> ClientCredentials(const std::string& f
 
 std::shared_ptr<grpc::ChannelCredentials> JoiningCredentials(const std::string& authority,
                                                              Role server) {
+  TakeGrpcLog();
   tls::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(authority));
   options.watch_root_certs();
@@ -95,6 +98,7 @@ std::shared_ptr<grpc::ChannelCredentials> JoiningCredentials(const std::string& 
 }
 
 std::shared_ptr<grpc::ChannelCredentials> AskingCredentials() {
+  TakeGrpcLog();
   tls::TlsChannelCredentialsOptions options;
   options.set_verify_server_certs(false);
   options.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
@@ -103,6 +107,7 @@ std::shared_ptr<grpc::ChannelCredentials> AskingCredentials() {
 }
 
 std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const std::string& folder) {
+  TakeGrpcLog();
   if (folder.empty()) return grpc::InsecureServerCredentials();
   tls::TlsServerCredentialsOptions options(FollowFiles(folder));
   options.watch_root_certs();

@@ -1,7 +1,8 @@
-// Words of a process that means harm, in a run without certificates: what others print of them
-// obeys nobody, and forges no line.
+// Words of processes that mean harm: what others print of them makes no terminal obey, forges no
+// line and fills no log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "common/security/credentials.h"
 #include "tests/intruder/secured_run.h"
 #include "tests/support/held_port.h"
+#include "tests/support/tcp_client.h"
 
 namespace longwave {
 namespace {
@@ -156,6 +158,32 @@ TEST_F(HostileWords, StandEscapedInTheLogAndInTheStatus) {
   ExpectPlain(LogOf("coordinator"));
   EXPECT_THAT(LogOf("coordinator"),
               HasSubstr(absl::StrCat("the run is failed: worker 0 (w): ", kEvilShown)));
+}
+
+// By hand, as `longwave up` once turned gRPC's log off for its children alone.
+TEST_F(HostileWords, OfStrangersDoNotFillTheLog) {
+  const std::string state = root_ + "/state";
+  const auto coordinator =
+      Start("coordinator",
+            {binaries_ + "/longwave-server", "--role=coordinator", "--config", root_ + "/run.yaml",
+             "--metrics", "", "--set", "security.mode=on", "--state-dir", state});
+  ASSERT_TRUE(Eventually("a coordinator", [&] { return coordinator->ReadLine().has_value(); }));
+  const size_t before = LogOf("coordinator").size();
+  for (int i = 0; i < 200; ++i) {
+    const int fd = ConnectTo(port_.address());
+    ASSERT_GE(fd, 0);
+    constexpr char kNoTls[] = "GET / HTTP/1.0\r\n\r\n";
+    EXPECT_EQ(write(fd, kNoTls, sizeof kNoTls - 1), ssize_t{sizeof kNoTls - 1});
+    EXPECT_TRUE(HungUp(fd, kPatience));
+    close(fd);
+  }
+  // And somebody honest, of whom nothing is to be said.
+  const auto as_operator =
+      CoordinatorClient::Connect(port_.address(), absl::Seconds(20), state + "/security/operator");
+  EXPECT_TRUE(Answer([&] { return as_operator->GetStatus(0).status(); }).ok());
+  const std::string log = LogOf("coordinator");
+  EXPECT_LT(log.size() - before, 4000u) << log.substr(before, 2000);
+  EXPECT_THAT(log, Not(HasSubstr("No match found")));
 }
 
 TEST_F(HostileWords, StandEscapedInATerminalWithTheLiveView) {

@@ -1,4 +1,5 @@
 // Clients against servers on port 0, with handlers that record and answer.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,9 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/coordinator_client.h"
+#include "common/rpc/grpc_log.h"
 #include "common/rpc/rpc_server.h"
 #include "common/rpc/shard_client.h"
 #include "gmock/gmock.h"
+#include "grpc/support/log.h"
 #include "gtest/gtest.h"
 #include "tests/support/held_port.h"
 
@@ -17,6 +20,7 @@ namespace longwave {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kAnyPort[] = "127.0.0.1:0";
 constexpr absl::Duration kWait = absl::Seconds(30);
@@ -293,6 +297,21 @@ struct FakeShard final : ShardHandler {
   }
   absl::Status error;
 };
+
+TEST(GrpcLog, IsOursAndHasFewLines) {
+  TakeGrpcLog();
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 1000; ++i) {
+    gpr_log(GPR_ERROR, "No match found for server name: %d", i);
+    gpr_log(GPR_ERROR, "Handshake failed %d\n\x1b[2J", i);
+    gpr_log(GPR_INFO, "nothing");
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  // Other tests of this process may have had some of the minute's lines.
+  EXPECT_LE(std::ranges::count(log, '\n'), int{kGrpcLinesMax});
+  EXPECT_THAT(log, Not(HasSubstr("No match found")));
+  EXPECT_THAT(log, Not(HasSubstr("\x1b")));
+}
 
 TEST(ShardRpc, TellsItsStatusOrItsError) {
   FakeShard handler;
