@@ -1,6 +1,10 @@
 #include "common/link/endpoint.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+
 #include <cstdint>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -42,6 +46,26 @@ absl::StatusOr<std::string> EndpointToConnectTo(const std::string& address) {
                      "\": means every address of a machine; wanted one that others connect to"));
   }
   return endpoint;
+}
+
+std::string EndpointToBind(const std::string& endpoint) {
+  absl::string_view rest = endpoint;
+  absl::ConsumePrefix(&rest, "tcp://");
+  const size_t colon = rest.rfind(':');
+  const std::string host(rest.substr(0, colon));
+  if (IsWildcard(endpoint) || host.front() == '[') return endpoint;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return endpoint;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  char numeric[NI_MAXHOST];
+  if (getnameinfo(found->ai_addr, found->ai_addrlen, numeric, sizeof numeric, nullptr, 0,
+                  NI_NUMERICHOST) != 0)
+    return endpoint;
+  const bool is_ipv6 = found->ai_family == AF_INET6;
+  return absl::StrCat("tcp://", is_ipv6 ? "[" : "", numeric, is_ipv6 ? "]" : "",
+                      rest.substr(colon));
 }
 
 bool IsWildcard(const std::string& address) {

@@ -18,6 +18,10 @@ absl::Status CheckEndpoint(const std::string& endpoint, EndpointUse use);
 // InvalidArgument: neither; or no place to connect to (port 0, "*", the wildcards 0.0.0.0 and ::).
 absl::StatusOr<std::string> EndpointToConnectTo(const std::string& address);
 
+// `endpoint` with an address in place of the name that its host may be: ZeroMQ binds no names. One
+// that the system cannot look up stays, since it may be that of a network interface.
+std::string EndpointToBind(const std::string& endpoint);
+
 // Whether the host of "host:port" or "tcp://host:port" means all addresses of a machine, which is
 // something to listen on and nothing to connect to.
 bool IsWildcard(const std::string& address);

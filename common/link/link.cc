@@ -165,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Router>> Router::Bind(const std::string& endpoint
   if (wake_fd < 0) return absl::ResourceExhaustedError("no file descriptor left for a router");
   try {
     auto router = std::make_unique<ZmqRouter>(wake_fd, options);
-    router->Bind(endpoint);
+    router->Bind(EndpointToBind(endpoint));
     return router;
   } catch (const zmq::error_t& error) {
     return BindError(endpoint, error.num(), error.what());

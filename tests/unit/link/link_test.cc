@@ -475,6 +475,20 @@ TEST(LinkEndpoint, AnAddressToConnectToMayLackItsScheme) {
   }
 }
 
+// cluster.shard_host: localhost. ZeroMQ itself binds addresses alone.
+TEST(LinkEndpoint, ANameIsBoundAtItsAddress) {
+  const auto router = Router::Bind("tcp://localhost:0");
+  ASSERT_TRUE(router.ok()) << router.status();
+  const auto dealer = Dealer::Connect((*router)->endpoint());
+  ASSERT_TRUE(dealer.ok()) << dealer.status();
+  ASSERT_TRUE((*dealer)->Send(FrameHeader{.kind = FrameKind::kHello}, Buffer()).ok());
+  const auto received = (*router)->Receive(kWait);
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_TRUE(received->has_value());
+  EXPECT_THAT(std::string(Router::Bind("tcp://no-such-host.invalid:0").status().message()),
+              HasSubstr("the host is not an address of this machine"));
+}
+
 TEST(LinkEndpoint, StarIsAnyFreePort) {
   const auto router = Router::Bind("tcp://127.0.0.1:*");
   ASSERT_TRUE(router.ok()) << router.status();
