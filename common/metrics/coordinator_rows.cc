@@ -11,7 +11,9 @@ Rows RunRows() {
       GaugeRow(
           "longwave_coordinator_waiting",
           "1 while the run waits for something beyond its rounds (workers to begin with, a silent "
-          "shard, a full disk), 0 otherwise; `longwave status` says for what."),
+          "shard, a full disk, the coordinator's own, too), 0 otherwise; `longwave status` says "
+          "for "
+          "what."),
       GaugeRow("longwave_coordinator_epoch", "The epoch of the membership."),
       GaugeRow("longwave_coordinator_round",
                "The oldest round that is not finished, counted from 0."),
@@ -137,9 +139,11 @@ Rows ServiceRows() {
                  "process began."),
       HistogramRow("longwave_coordinator_save_seconds", ShortSeconds(),
                    "Time to make a decision durable, since this process began."),
-      CounterRow("longwave_coordinator_save_failures_total",
-                 "Decisions that could not be made durable at once: a disk that is full or fails. "
-                 "Nobody is answered meanwhile. Since this process began."),
+      CounterRow(
+          "longwave_coordinator_save_failures_total",
+          "Attempts to make decisions durable that failed, on a disk that is full or fails: "
+          "nobody is answered meanwhile. And attempts to write metrics.jsonl that did. Since "
+          "this process began."),
   };
 }
 

@@ -67,6 +67,7 @@ class CoordinatorMetrics {
   void Issued() { certificates_issued_.Add(); }
 
   void Saved(absl::Duration took, bool ok);
+  void MetricsNotWritten() { save_failures_.Add(); }
 
   // Index of the first record that Take has not had.
   uint64_t next_record() const { return next_record_; }

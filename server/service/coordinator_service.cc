@@ -102,7 +102,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     }
     refresher_ = series_.OnPage([this] {
       const std::lock_guard lock(mutex_);
-      series_.Refresh(core_.Status(series_.next_record(), MonotonicNow()), refusals_);
+      series_.Refresh(StatusFrom(series_.next_record()), refusals_);
     });
   }
 
@@ -203,7 +203,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
   absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
     const std::lock_guard lock(mutex_);
-    RunStatus status = core_.Status(round_records_from, MonotonicNow());
+    RunStatus status = StatusFrom(round_records_from);
+    AddTrouble(metrics_written_, &status);  // for which nobody waits
     status.refusals = CountsOf(refusals_);
     status.secured = admission_ != nullptr;
     return status;
@@ -300,6 +301,17 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     LONGWAVE_CHECK(false);  // the core answers each such event
   }
 
+  // What the core says of the run, which also waits while the core's state cannot be written.
+  RunStatus StatusFrom(uint64_t first_record) const {
+    RunStatus status = core_.Status(first_record, MonotonicNow());
+    AddTrouble(saved_, &status);
+    return status;
+  }
+  static void AddTrouble(const absl::Status& written, RunStatus* status) {
+    if (written.ok()) return;
+    absl::StrAppend(&status->trouble, status->trouble.empty() ? "" : "; ", written.message());
+  }
+
   // Lets the core decide, does what it says but for answers, which are among `effects`, and makes
   // it durable: the status is of that.
   absl::Status Step(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock,
@@ -322,28 +334,36 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     Step(event, lock, &effects).IgnoreError();  // the next step writes it
   }
 
-  // Tells of a disk that fails, and that it works again.
-  void NoteSaved(const absl::Status& status) {
+  // Tells of a file that cannot be written, and that it can again.
+  void NoteWritten(const char* what, const absl::Status& status, absl::Status* before) {
     if (status.ok()) {
-      if (!saved_.ok()) Log(LogLevel::kInfo, "what the coordinator knows can be written again");
-    } else if (saved_.ok() || MonotonicNow() - complained_at_ > kComplaintInterval) {
-      complained_at_ = MonotonicNow();
-      Log(LogLevel::kError, absl::StrCat("what the coordinator knows cannot be written, so that it "
-                                         "answers nobody: ",
-                                         std::string(status.message())));
+      if (!before->ok()) Log(LogLevel::kInfo, absl::StrCat(what, " can be written again"));
+      *before = status;
+      return;
     }
+    const bool is_new = before->ok();
+    *before =
+        absl::Status(status.code(), absl::StrCat(what, " cannot be written: ", status.message()));
+    if (!is_new && MonotonicNow() - complained_at_ <= kComplaintInterval) return;
+    complained_at_ = MonotonicNow();
+    Log(LogLevel::kError, std::string(before->message()));
+  }
+  void NoteSaved(const absl::Status& status) {
     if (health_ != nullptr && status.ok() != saved_.ok()) health_->SetReady(status.ok());
-    saved_ = status;
+    NoteWritten("the coordinator's state, which it must keep before it answers anybody,", status,
+                &saved_);
   }
 
   // The finished rounds that are durable and not yet in the file.
   void WriteMetrics() {
     if (!metrics_.has_value()) return;
+    absl::Status written;
     for (const FinishedRound& round : core_.RoundsFrom(metrics_->next_round())) {
-      if (round.record.round >= commit_.durable_rounds()) return;
-      const absl::Status written = metrics_->Append(round.record);
-      if (!written.ok()) return Log(LogLevel::kError, std::string(written.message()));
+      if (!written.ok() || round.record.round >= commit_.durable_rounds()) break;
+      written = metrics_->Append(round.record);
     }
+    if (!written.ok()) series_.MetricsNotWritten();
+    NoteWritten("metrics.jsonl", written, &metrics_written_);
   }
 
   void EnterPhase(const PhaseChanged& changed) {
@@ -379,7 +399,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   CoordinatorMetrics series_;
   absl::Time look_at_ = absl::InfinitePast();  // at the run, for series_
   GroupCommit commit_;
-  absl::Status saved_;  // as it was last told
+  absl::Status saved_;            // as it was last told: a sentence for people
+  absl::Status metrics_written_;  // likewise, of metrics_
   absl::Time complained_at_ = absl::InfinitePast();
   std::optional<MetricsFile> metrics_;
   bool end_may_have_come_ = false;  // something has changed that may let Run end

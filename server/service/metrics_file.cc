@@ -87,12 +87,19 @@ absl::StatusOr<MetricsFile> MetricsFile::Continue(const std::string& run_dir,
 }
 
 absl::Status MetricsFile::Append(const RoundRecord& record) {
+  std::error_code error;
+  const uintmax_t whole_bytes = std::filesystem::file_size(path_, error);
   out_ << MetricsLine(record) << '\n' << std::flush;
-  next_round_ = record.round + 1;
-  if (out_) return absl::OkStatus();
-  out_.clear();  // the next line may fit again
-  return absl::ResourceExhaustedError(
-      absl::StrCat("round ", record.round, " could not be written to ", path_));
+  if (out_) {
+    next_round_ = record.round + 1;
+    return absl::OkStatus();
+  }
+  // A part of the line may be in the file, and in the stream's buffer.
+  out_.close();
+  if (!error) std::filesystem::resize_file(path_, whole_bytes, error);
+  out_.clear();
+  out_.open(path_, std::ios::app);
+  return absl::ResourceExhaustedError(absl::StrCat("round ", record.round, " to ", path_));
 }
 
 }  // namespace longwave

@@ -24,8 +24,9 @@ class MetricsFile {
   // `known_rounds`. What follows its last whole line, of a process that ended over it, is cut off.
   static absl::StatusOr<MetricsFile> Continue(const std::string& run_dir, uint32_t known_rounds);
 
+  // ResourceExhausted: it could not be written; the file is as it was, and may take it later.
   absl::Status Append(const RoundRecord& record);
-  // The round after the last that was appended, written or not.
+  // The round after the last that was appended.
   uint32_t next_round() const { return next_round_; }
 
  private:

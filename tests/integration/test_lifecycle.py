@@ -1,14 +1,19 @@
 """How runs begin and end: signals, processes that die, workers that come late, terminals."""
 
+import contextlib
 import json
 import os
 import pty
+import re
 import signal
+import sqlite3
 import subprocess
 import time
 import unittest
 
+from by_hand import HandCluster
 from harness import BIN, DEADLINE_S, IntegrationTest, await_gone, processes_mentioning
+from test_metrics import scrape, total
 
 ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2}
 
@@ -142,12 +147,14 @@ class Signals(IntegrationTest):
 
 
 class Terminal(IntegrationTest):
-    def test_a_terminal_gets_the_live_view(self):
-        config = self.write_config(run__preset="longwave", sync__inner_steps=6)
+    def up_in_a_terminal(self, kind, **settings):
+        """What a terminal of that kind gets."""
+        config = self.write_config(run__preset="longwave", sync__inner_steps=6, **settings)
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             [BIN / "longwave", "up", config, "--name", "test", "--runs-dir", self.root / "runs"],
-            stdin=subprocess.DEVNULL, stdout=follower, stderr=follower)
+            stdin=subprocess.DEVNULL, stdout=follower, stderr=follower,
+            env={**os.environ, "TERM": kind})
         os.close(follower)
         shown = b""
         while True:
@@ -160,11 +167,20 @@ class Terminal(IntegrationTest):
             shown += piece
         os.close(leader)
         self.assertEqual(process.wait(), 0, shown)
-        text = shown.decode("utf-8")
+        return shown.decode("utf-8")
+
+    def test_a_terminal_gets_the_live_view(self):
+        text = self.up_in_a_terminal("xterm")
         self.assertIn("bytes a worker", text)
         self.assertIn("100 %  step 24/24  round 4/4", text)
         self.assertIn("longwave up: finished: 24 steps, 4 rounds", text)
         self.assertIn("\033[?25h", text[text.rindex("\033[?25l"):], "the cursor is back")
+
+    def test_a_dumb_terminal_gets_no_escape_sequences(self):
+        # By the way, shards are bound at a name here.
+        text = self.up_in_a_terminal("dumb", cluster__shard_host="localhost")
+        self.assertIn("longwave up: finished: 24 steps, 4 rounds", text)
+        self.assertNotIn("\033", text)
 
 
 class ByHand(IntegrationTest):
@@ -272,6 +288,28 @@ class ByHand(IntegrationTest):
             self.assertEqual(status, 0, errors)
         status, output, errors = self.start("longwave", "status", address).finish()
         self.assertIn("finished", output, errors)
+
+    def test_a_coordinator_that_cannot_write_says_so_where_people_look(self):
+        cluster = HandCluster(self, workers=1, shards=1, run__preset="longwave", metrics__listen="127.0.0.1:0",
+                              **ENDLESS)
+        cluster.await_rounds(2)
+        coordinator = cluster.children["coordinator"]
+        address = re.search(r"metrics http://([^/\s]+)", coordinator.errors).group(1)
+        # Somebody else writes to its record, and doesn't end.
+        with contextlib.closing(sqlite3.connect(self.root / "state/coordinator/coordinator.db",
+                                                isolation_level=None)) as record:
+            record.execute("BEGIN IMMEDIATE")
+            status = cluster.await_that(lambda status: "trouble" in status, cluster.status, "a sentence of it")
+            self.assertIn("the coordinator's state, which it must keep before it answers anybody, "
+                          "cannot be written: ", status["trouble"])
+            page = scrape(address)
+            self.assertEqual(total(page, "longwave_coordinator_waiting"), 1)
+            self.assertGreater(total(page, "longwave_coordinator_save_failures_total"), 0)
+            record.execute("ROLLBACK")
+        cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status, "its end")
+        cluster.await_rounds(len(cluster.rounds()) + 2)
+        self.assertEqual(total(scrape(address), "longwave_coordinator_waiting"), 0)
+        cluster.end()
 
 
 if __name__ == "__main__":

@@ -213,13 +213,31 @@ TEST_F(CoordinatorServiceTest, AnswersNobodyWhileItCannotWriteWhatItDecided) {
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
   EXPECT_EQ(Report(0).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MetricsRounds(), ElementsAre());
+  EXPECT_THAT(Status().trouble, HasSubstr("the coordinator's state, which it must keep before it "
+                                          "answers anybody, cannot be written: "));
   ASSERT_EQ(sqlite3_exec(other, "ROLLBACK", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(other);
   const auto reply = Report(0);  // sent again, it says nothing new
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0"));
+  EXPECT_EQ(Status().trouble, "");
   Start();
   EXPECT_EQ(Status().record_count, 1u);
+}
+
+TEST_F(CoordinatorServiceTest, LinesThatAFullDiskKeptFromTheFileAreWrittenLater) {
+  std::filesystem::create_directories(run_dir());
+  std::filesystem::create_symlink("/dev/full", metrics_path());
+  Start();
+  Begin();
+  ASSERT_TRUE(Report(0).ok());  // which it does not wait for
+  EXPECT_EQ(Status().trouble,
+            absl::StrCat("metrics.jsonl cannot be written: round 0 to ", metrics_path()));
+  std::filesystem::remove(metrics_path());
+  ASSERT_TRUE(Report(1).ok());  // to the file that was open, after which it opens the new one
+  ASSERT_TRUE(Report(2).ok());
+  EXPECT_EQ(Status().trouble, "");
+  EXPECT_THAT(MetricsRounds(), ElementsAre("{\"round\":0", "{\"round\":1", "{\"round\":2"));
 }
 
 TEST_F(CoordinatorServiceTest, LinesThatACrashKeptFromTheFileAreWrittenLater) {
