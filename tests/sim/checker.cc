@@ -40,6 +40,9 @@ void Checker::Encoded(uint32_t worker, Account* account, uint32_t round, uint32_
   double* const owed = account->owed.data() + uint64_t{segment} * kSegmentElements;
   if (world_.beta == 0 && !account->late[segment]) std::fill_n(owed, signal.size(), 0.0);
   account->late[segment] = false;
+  // Who owes nothing owes nothing that was sent.
+  if (std::all_of(owed, owed + kSegmentElements, [](double value) { return value == 0; }))
+    account->counted[segment] = counted_[{account->line, segment}];
   for (size_t c = 0; c < signal.size(); ++c) owed[c] += double{signal[c]};
   // The encoder writes over its buffer once nobody else holds it, which this does.
   segments_[segment].rounds[round].pushes[worker].push_back(
@@ -50,8 +53,10 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
                       Fate fate) {
   Round& in = segments_[segment].rounds[round];
   auto& pushes = in.pushes[worker];
-  const auto push = std::ranges::find(pushes, account->line, &Push::line);
-  if (push == pushes.end()) {
+  // The last: a process that goes on from an old folder may have encoded the round anew.
+  const auto push = std::find_if(pushes.rbegin(), pushes.rend(),
+                                 [&](const Push& one) { return one.line == account->line; });
+  if (push == pushes.rend()) {
     return Violate(absl::StrCat(Which(worker, round, segment), " was settled, and never made"));
   }
   push->fate = fate;

@@ -48,10 +48,8 @@ bool SimWorker::ReadCheckpoint() {
   Checkpoint& checkpoint = (*found)->checkpoint;
   std::vector<uint32_t> unsettled;
   for (const UnsettledPush& push : checkpoint.pushes) unsettled.push_back(push.segment);
-  std::vector<uint32_t> accounted = checkpoint.accounted;
-  for (const uint32_t s : unsettled) accounted[s] = checkpoint.round + 1;
-  if (const absl::Status loaded =
-          pipeline_->LoadMomentum(checkpoint.momentum, unsettled, accounted);
+  if (const absl::Status loaded = pipeline_->LoadMomentum(checkpoint.momentum, unsettled,
+                                                          checkpoint.accounted, checkpoint.round);
       !loaded.ok())
     Die(loaded, "takes its residual back");
   env_.probes->Hit(Probe::kWorkerReturned);

@@ -172,9 +172,10 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
                                             ": the signal's norm is ", norm,
                                             ", wanted at most that of the largest fp32"));
   }
+  segment.accounted_before = std::exchange(segment.accounted, state.round + 1);
   return Push{.payload = Buffer(*segment.payload, segment.payload),
               .norm = static_cast<float>(norm),
-              .accounted = std::exchange(segment.accounted, state.round + 1)};
+              .accounted = segment.accounted_before};
 }
 
 absl::Status SyncPipeline::State::Restore(uint32_t index) {
@@ -203,6 +204,8 @@ absl::Status SyncPipeline::Restore(uint32_t index) {
   State::Segment& segment = state.segments[index];
   if (!segment.taken) return absl::OkStatus();
   segment.taken = false;
+  // What was given back says nothing of the rounds before.
+  segment.accounted = segment.accounted_before;
   return state.Restore(index);
 }
 

@@ -140,11 +140,11 @@ class SyncPipeline {
   absl::StatusOr<std::vector<float>> ExportMomentum();
   // Sets it to what an earlier process exported. `unsettled`: segments of which that process had
   // encoded a contribution, and nobody knows what became of it; with β = 0 the next Encode of all
-  // others takes along what is loaded. accounted: as that process's were, by segment.
-  // InvalidArgument: the number of coefficients, one that is not finite.
+  // others takes along what is loaded. accounted: as that process's were, by segment, before it
+  // encoded those of `round`. InvalidArgument: the number of coefficients, one that is not finite.
   absl::Status LoadMomentum(std::span<const float> momentum,
                             std::span<const uint32_t> unsettled = {},
-                            std::span<const uint32_t> accounted = {});
+                            std::span<const uint32_t> accounted = {}, uint32_t round = 0);
   // By segment, of the next Encode.
   std::vector<uint32_t> Accounted() const;
   // Puts what an earlier process took from the residual back, as Restore does: `payload` is one

@@ -149,7 +149,7 @@ absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum() {
 
 absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
                                         std::span<const uint32_t> unsettled,
-                                        std::span<const uint32_t> accounted) {
+                                        std::span<const uint32_t> accounted, uint32_t round) {
   State& state = *state_;
   if (momentum.size() != state.layout->coefficient_count()) {
     return absl::InvalidArgumentError(absl::StrCat("momentum: got ", momentum.size(),
@@ -172,6 +172,10 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
   }
   LONGWAVE_CHECK(accounted.empty() || accounted.size() == state.segments.size());
   for (size_t s = 0; s < accounted.size(); ++s) state.segments[s].accounted = accounted[s];
+  for (const uint32_t segment : unsettled) {
+    State::Segment& one = state.segments[segment];
+    one.accounted_before = std::exchange(one.accounted, round + 1);
+  }
   return state.ops->wait(state.exec);
 }
 
@@ -189,6 +193,7 @@ absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const B
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadLayout form,
                             PayloadLayout::Create(format, state.layout->TileSizes(segment)));
   LONGWAVE_RETURN_IF_ERROR(ValidatePayload(form, payload.bytes()));
+  state.segments[segment].accounted = state.segments[segment].accounted_before;
   return state.Restore(segment, round, form, payload.bytes());
 }
 

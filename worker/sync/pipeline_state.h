@@ -31,13 +31,14 @@ struct SyncPipeline::State {
     // Reused from round to round once the socket has let go of it.
     std::shared_ptr<std::vector<std::byte>> payload;
     EncodeReport report;
-    uint32_t round = 0;         // of the payload
-    bool begun = false;         // its encoding was, and how that went is not told yet
-    bool taken = false;         // the residual has lost what the payload holds
-    bool given_back = false;    // the residual has it again, or more: see Decay
-    bool applied = false;       // this round's merged update is in the anchor
-    uint32_t anchor_round = 0;  // first round that the anchor has not
-    uint32_t accounted = 0;     // see Push
+    uint32_t round = 0;             // of the payload
+    bool begun = false;             // its encoding was, and how that went is not told yet
+    bool taken = false;             // the residual has lost what the payload holds
+    bool given_back = false;        // the residual has it again, or more: see Decay
+    bool applied = false;           // this round's merged update is in the anchor
+    uint32_t anchor_round = 0;      // first round that the anchor has not
+    uint32_t accounted = 0;         // see Push
+    uint32_t accounted_before = 0;  // the last Encode, or RestoreFrom
   };
 
   // What is under way writes into the segments' payloads.

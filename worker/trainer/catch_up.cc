@@ -230,13 +230,9 @@ absl::StatusOr<uint32_t> CatchUp::Resume(const Checkpoint& checkpoint) {
   LONGWAVE_RETURN_IF_ERROR(CheckPossible());
   LONGWAVE_RETURN_IF_ERROR(Hear());
   std::vector<uint32_t> unsettled;
-  std::vector<uint32_t> accounted = checkpoint.accounted;
-  for (const UnsettledPush& push : checkpoint.pushes) {
-    unsettled.push_back(push.segment);
-    accounted[push.segment] = checkpoint.round + 1;
-  }
-  LONGWAVE_RETURN_IF_ERROR(
-      parts_.pipeline->LoadMomentum(checkpoint.momentum, unsettled, accounted));
+  for (const UnsettledPush& push : checkpoint.pushes) unsettled.push_back(push.segment);
+  LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->LoadMomentum(checkpoint.momentum, unsettled,
+                                                         checkpoint.accounted, checkpoint.round));
   parts_.host->SetReadyRound(LowestRound());
   uint32_t late_count = 0;
   uint32_t unknown_count = 0;
