@@ -86,7 +86,7 @@ class Return(IntegrationTest):
             self.assertIn("resumed after round", logs[name])
 
     def test_a_folder_from_a_backup_is_refused(self):
-        cluster = self.cluster()
+        cluster = self.cluster(cluster__heartbeat_timeout_s=5)
         name = "worker-1"
         folder, backup = self.root / "state" / name, self.root / "backup"
         cluster.freeze(name)
@@ -115,6 +115,7 @@ class Return(IntegrationTest):
         shutil.copytree(backup, folder)
         assert_refused(folder)
         shutil.rmtree(folder)
+        cluster.await_members(3)  # its name is free when it is lost
         cluster.start_again(name)
         cluster.await_members(4)
         self.end_equal(cluster)
