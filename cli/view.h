@@ -39,7 +39,8 @@ bool ShowsRound(const RunConfig& config, uint32_t round_count_done);
 // Tables of a status; also what `longwave status` prints.
 std::vector<std::string> WorkerLines(const RunStatus& status);
 std::vector<std::string> ShardLines(const RunStatus& status);
-// What the run waits for and why a shard takes no pushes, a sentence each; none: all is well.
+// What the run waits for, and what the shards have to say: why one takes no pushes, whose
+// contribution was of no use of late. A sentence each; none: all is well.
 std::vector<std::string> TroubleLines(const RunStatus& status);
 // Bytes per worker beside what DDP and DiLoCo would have sent by now.
 std::vector<std::string> TrafficLines(const Summary& summary);

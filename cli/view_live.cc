@@ -223,8 +223,10 @@ std::vector<std::string> TroubleLines(const RunStatus& status) {
     lines.push_back(status.trouble);
   }
   for (const ShardStatus& shard : status.shards) {
-    if (shard.trouble.empty()) continue;
-    lines.push_back(absl::StrCat("shard-", shard.shard.shard, " takes no pushes: ", shard.trouble));
+    const std::string who = absl::StrCat("shard-", shard.shard.shard);
+    if (!shard.trouble.empty())
+      lines.push_back(absl::StrCat(who, " takes no pushes: ", shard.trouble));
+    if (!shard.complaint.empty()) lines.push_back(absl::StrCat(who, ": ", shard.complaint));
   }
   return lines;
 }

@@ -35,18 +35,18 @@ absl::StatusOr<double> CheckMerges(const RunConfig& config, const Layout& layout
         {.weight = push.weight, .layout = &pushes.layout(segment), .payload = push.payload});
     norms.push_back(push.norm);
   }
-  if (config.sync.clip > 0) {
-    const std::vector<double> factors = ClipFactors(norms, config.sync.clip);
-    for (size_t i = 0; i < factors.size(); ++i) contributions[i].factor = factors[i];
-  }
   std::vector<float> residual;
   if (KeepsResidual(options)) residual.resize(layout.segments()[segment].coefficient_count);
   Merger merger(options);
   double seconds = 0;
+  float last_norm = 0;
   for (uint32_t round = 0; round < rounds; ++round) {
+    const std::vector<double> factors = ClipFactors(norms, last_norm, config.sync.clip);
+    for (size_t i = 0; i < factors.size(); ++i) contributions[i].factor = factors[i];
     const double before = ThreadSeconds();
     const MergedSegment wanted = merger.Merge(layout, segment, round, contributions, residual);
     seconds += ThreadSeconds() - before;
+    last_norm = wanted.norm();
     const std::vector<std::byte>& got = load.Kept(round, segment);
     if (got == wanted.payload) continue;
     return absl::DataLossError(absl::StrCat("segment ", segment, " of round ", round, ": got ",

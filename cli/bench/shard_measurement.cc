@@ -135,8 +135,9 @@ class Measurement {
 
   absl::StatusOr<ShardFigures> Measure(const std::string& folder) {
     const Layout& layout = cluster_->layout();
-    LONGWAVE_ASSIGN_OR_RETURN(const BenchPushes pushes,
-                              BenchPushes::Create(layout, config_.sync.up, workers_));
+    LONGWAVE_ASSIGN_OR_RETURN(
+        const BenchPushes pushes,
+        BenchPushes::Create(layout, config_.sync.up, workers_, ContributionWeightMax(config_)));
     LoadOptions load_options{.peer = LoadOptions::Peer::kShard,
                              .endpoints = cluster_->data_endpoints(),
                              .workers = cluster_->workers(),

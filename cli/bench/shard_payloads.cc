@@ -60,7 +60,8 @@ uint16_t DrawValues(ValueCodec codec, Rng& rng, std::span<uint32_t> codes, doubl
   return scale;
 }
 
-BenchPush MakePush(const PayloadLayout& layout, uint32_t worker, uint32_t segment) {
+BenchPush MakePush(const PayloadLayout& layout, uint32_t worker, uint32_t segment,
+                   uint64_t weight_max) {
   BenchPush push;
   push.payload.resize(layout.bytes());
   BeginPayload(layout, push.payload);
@@ -78,14 +79,14 @@ BenchPush MakePush(const PayloadLayout& layout, uint32_t worker, uint32_t segmen
   }
   push.norm = static_cast<float>(std::sqrt(square_sum));
   push.crc = Crc32c(push.payload);
-  push.weight = 1000 + worker % 7;
+  push.weight = weight_max - std::min<uint64_t>(weight_max - 1, worker % 7);
   return push;
 }
 
 }  // namespace
 
 absl::StatusOr<BenchPushes> BenchPushes::Create(const Layout& layout, const PayloadFormat& format,
-                                                uint32_t workers) {
+                                                uint32_t workers, uint64_t weight_max) {
   if (format.selection != Selection::kTopK && format.selection != Selection::kAll) {
     return absl::InvalidArgumentError(
         absl::StrCat("pushes of ", Describe(format), "; wanted the selection topk or all"));
@@ -101,7 +102,7 @@ absl::StatusOr<BenchPushes> BenchPushes::Create(const Layout& layout, const Payl
   result.pushes_.reserve(size_t{workers} * segments);
   for (uint32_t worker = 0; worker < workers; ++worker) {
     for (uint32_t segment = 0; segment < segments; ++segment) {
-      result.pushes_.push_back(MakePush(result.layouts_[segment], worker, segment));
+      result.pushes_.push_back(MakePush(result.layouts_[segment], worker, segment, weight_max));
     }
   }
   return result;

@@ -25,9 +25,10 @@ struct BenchPush {
 // them other values and stands for another number of tokens.
 class BenchPushes {
  public:
-  // format: selection topk or all. InvalidArgument: not one, or it does not fit the layout.
+  // format: selection topk or all. weight_max: at least 1. InvalidArgument: not such a format, or
+  // it does not fit the layout.
   static absl::StatusOr<BenchPushes> Create(const Layout& layout, const PayloadFormat& format,
-                                            uint32_t workers);
+                                            uint32_t workers, uint64_t weight_max);
 
   uint32_t workers() const { return workers_; }
   uint32_t segments() const { return static_cast<uint32_t>(layouts_.size()); }

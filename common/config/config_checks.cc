@@ -84,14 +84,14 @@ std::optional<Contradiction> InOverlap(const SyncSection& sync) {
 
 // A push weighs as many tokens as are behind it.
 std::optional<Contradiction> InWeights(const RunConfig& config) {
+  const uint64_t weight = ContributionWeightMax(config);
+  if (weight <= kWeightMax) return std::nullopt;
   const uint64_t steps = ContributionStepsMax(config);
-  const uint64_t tokens_a_step = uint64_t{config.train.batch} * config.model.context;
-  if (steps * tokens_a_step <= kWeightMax) return std::nullopt;
   return Contradiction{
       {"sync.inner_steps", "train.batch", "model.context", "sync.fragments", "run.steps"},
       absl::StrCat("sync.inner_steps: got ", config.sync.inner_steps,
-                   ", with which a contribution is of up to ", steps, " steps of ", tokens_a_step,
-                   " tokens (train.batch times model.context), ", steps * tokens_a_step,
+                   ", with which a contribution is of up to ", steps, " steps of ", weight / steps,
+                   " tokens (train.batch times model.context), ", weight,
                    " in all, wanted at most ", kWeightMax)};
 }
 

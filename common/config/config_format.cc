@@ -105,8 +105,9 @@ std::string FormatConfig(const RunConfig& config) {
 }
 
 std::string BindingSettings(const RunConfig& config) {
-  // A payload names its codec, and the merge takes any beside any. So it is with the k of topk;
-  // under random and stride it is part of what the round draws.
+  // A payload names its codec, and the merge takes any beside any; a shard rejects a float codec
+  // where its own is an integer one. So it is with the k of topk; under random and stride it is
+  // part of what the round draws.
   const bool own_k = config.sync.up.selection == Selection::kTopK;
   std::string text;
   for (const ConfigKey& key : ConfigKeys()) {

@@ -147,8 +147,9 @@ std::vector<ConfigKey> SyncKeys() {
       ChoiceKey(
           LONGWAVE_KEY(sync.up.codec), codecs, "sign",
           "Q: how a worker writes a value: 32, 16, 8, 4, 2 bits, or 1 (sign); the integer ones "
-          "with one scale a tile. Each worker may have its own, and come back with "
-          "another; shards reckon their memory by theirs, which should be the largest."),
+          "with one scale a tile. Each worker may have its own, and come back with another, but "
+          "where the shards' is an integer one they reject fp32 and bf16; they reckon their memory "
+          "by theirs, which should be the largest."),
       NumberKey(LONGWAVE_KEY(sync.rho), 0.25, 0, 1,
                 "ρ of the merge Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w): 0 is the mean over those that "
                 "sent a coefficient, 1 the mean over all."),
@@ -185,10 +186,14 @@ std::vector<ConfigKey> SyncKeys() {
           LONGWAVE_KEY(sync.blend), 1, 0, 1,
           "α: share that is kept of what the replica has learnt in the τ steps of an overlap, "
           "θᵢ ← θ + α·(θᵢ − θᵢ at the signal)."),
-      NumberKey(LONGWAVE_KEY(sync.clip), 0, 0, 1'000'000,
-                "Multiple of the median norm of a segment's contributions that one of them is "
-                "clipped to, from three contributions on; contributions of nothing do not count. "
-                "What is clipped off is lost, not returned to its worker. 0: not clipped."),
+      NumberKey(
+          LONGWAVE_KEY(sync.clip), 10, 0, 1'000'000,
+          "Multiple of the usual norm of a segment's contributions that one of them is "
+          "clipped to: of their median or, with fewer than three of them, of the median of "
+          "them and the last merged update's (of one, of the latter). Contributions of "
+          "nothing do not count. What would be clipped to less than a thousandth is left out. "
+          "What is clipped off is lost, not returned to its worker. 0: not clipped, and norms "
+          "are not checked."),
       NumberKey(LONGWAVE_KEY(sync.quorum), 0.5, 0, 1,
                 "Share of the members whose pushes a round needs to close without the others, once "
                 "the grace (cluster.grace_min_s) has passed. What comes later goes back into "

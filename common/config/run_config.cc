@@ -58,6 +58,10 @@ uint64_t ContributionStepsMax(const RunConfig& config) {
   return std::max(inner_steps, config.run.steps - last);
 }
 
+uint64_t ContributionWeightMax(const RunConfig& config) {
+  return ContributionStepsMax(config) * config.train.batch * config.model.context;
+}
+
 LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest) {
   LayoutOptions options{.tiling = config.sync.tiling,
                         .block = config.sync.block,

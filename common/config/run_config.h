@@ -152,6 +152,10 @@ uint32_t WorkersMax(const RunConfig& config);
 // up to 2·H − ⌈H / F⌉.
 uint64_t ContributionStepsMax(const RunConfig& config);
 
+// The most tokens that are behind one contribution, which are its weight: those steps times
+// train.batch times model.context. A shard rejects a push with more.
+uint64_t ContributionWeightMax(const RunConfig& config);
+
 // θ is promised to be equal on all replicas for every update but `local`.
 inline bool PromisesEqualReplicas(const RunConfig& config) {
   return config.sync.update != UpdateRule::kLocal;

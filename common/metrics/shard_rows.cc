@@ -33,6 +33,11 @@ Rows RoundRows() {
           "(docs/security.md), since this process began."),
       CounterRow("longwave_shard_pushes_clipped_total",
                  "Contributions that were merged with less than their weight (`sync.clip`)."),
+      CounterRow(
+          "longwave_shard_pushes_left_out_total",
+          "Those of them that were left out of the merge, since they would have been clipped "
+          "to less than a thousandth; the log and `longwave status` name the worker. Since "
+          "this process began."),
       GaugeRow("longwave_shard_round", "The oldest round that is open in any of its segments."),
       GaugeRow("longwave_shard_newest_round",
                "The newest round that is open in any of its segments."),

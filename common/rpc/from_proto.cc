@@ -336,7 +336,8 @@ absl::StatusOr<ShardHeartbeat> FromProto(const v1::ShardHeartbeatRequest& messag
                        .knows_manifest = message.knows_manifest(),
                        .state = Read(message.state()),
                        .failure = checks.Sentence("failure", message.failure()),
-                       .trouble = checks.Sentence("trouble", message.trouble())};
+                       .trouble = checks.Sentence("trouble", message.trouble()),
+                       .complaint = checks.Sentence("complaint", message.complaint())};
   if (checks.AtMost("snapshots", message.snapshots_size(), kSegmentsMax)) {
     for (const v1::SnapshotHash& snapshot : message.snapshots()) {
       value.snapshots.push_back(Read(snapshot));
@@ -406,7 +407,8 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message) {
          .state = Read(shard.state()),
          .heartbeat_age_s = checks.Duration("heartbeat_age", shard.heartbeat_age_seconds()),
          .silent = shard.silent(),
-         .trouble = checks.Sentence("shard's trouble", shard.trouble())});
+         .trouble = checks.Sentence("shard's trouble", shard.trouble()),
+         .complaint = checks.Sentence("shard's complaint", shard.complaint())});
   }
   for (const v1::RoundRecord& record : message.records()) {
     value.records.push_back(Read(record, checks));

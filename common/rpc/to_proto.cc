@@ -229,6 +229,7 @@ v1::ShardHeartbeatRequest ToProto(const ShardHeartbeat& value) {
   message.set_trouble(Sentence(value.trouble));
   for (const SnapshotHash& snapshot : value.snapshots) Fill(snapshot, message.add_snapshots());
   message.set_expelled_version(value.expelled_version);
+  message.set_complaint(Sentence(value.complaint));
   return message;
 }
 
@@ -266,6 +267,7 @@ v1::GetStatusResponse ToProto(const RunStatus& value) {
     status->set_heartbeat_age_seconds(shard.heartbeat_age_s);
     status->set_silent(shard.silent);
     status->set_trouble(Sentence(shard.trouble));
+    status->set_complaint(Sentence(shard.complaint));
   }
   for (const RoundRecord& record : value.records) Fill(record, message.add_records());
   message.set_record_count(value.record_count);

@@ -218,6 +218,7 @@ struct ShardHeartbeat {
   std::string trouble;                  // it takes no pushes for now: a full disk
   std::vector<SnapshotHash> snapshots;  // that wait for a verdict
   uint64_t expelled_version = 0;        // of the list that it has; 0: none
+  std::string complaint;                // whose contribution was of no use of late, and why
 };
 
 // All workers that were expelled. The version is a word that no other list has.
@@ -264,6 +265,7 @@ struct ShardStatus {
   double heartbeat_age_s = 0;
   bool silent = false;  // for longer than the timeout: the run waits for it
   std::string trouble;  // as it reports it
+  std::string complaint;
 };
 
 // How often somebody was refused for a reason; docs/security.md lists the reasons.

@@ -1,8 +1,6 @@
 #include "server/audit/shard_audit.h"
 
 #include <algorithm>
-#include <cfloat>
-#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -108,6 +106,7 @@ absl::Status ShardAudit::OnMerged(uint64_t sequence, const MergedRecord& merged)
   }
   if (on_merge_) LONGWAVE_RETURN_IF_ERROR(on_merge_(merged, segment->pushes));
   segment->pushes.clear();
+  segment->last_norm = header.norm;
   segment->open_round = header.round + 1;
   segment->has_all_pushes = true;
   return TakeState(header.segment, header.round + 1);
@@ -117,6 +116,7 @@ absl::Status ShardAudit::Begin(uint32_t index, uint32_t round) {
   SegmentAudit& segment = segments_[index - first_segment_];
   segment.open_round = round;
   segment.has_all_pushes = options_.from_the_start;
+  if (options_.from_the_start) segment.last_norm = 0;
   const bool has_residual = KeepsResidual(options_.merge);
   if (options_.from_the_start || !has_residual) {
     segment.residual.emplace(has_residual ? layout_->segments()[index].coefficient_count : 0);
@@ -145,6 +145,9 @@ absl::Status ShardAudit::TakeState(uint32_t index, uint32_t round) {
     Problem(header.replay_from, where,
             absl::StrCat("its snapshot has round ", state.open_round, " open"));
     return absl::OkStatus();
+  }
+  if (!segment.last_norm.has_value()) {
+    segment.last_norm = state.closed.has_value() ? state.closed->header.norm : 0;
   }
   if (segment.residual.has_value()) {
     ++findings_.states_compared;
@@ -215,9 +218,9 @@ bool ShardAudit::Recompute(uint64_t sequence, const MergedRecord& merged) {
     Problem(sequence, merged.header, "merged from nothing");
     return false;
   }
-  const std::vector<double> factors = options_.clip > 0 ? ClipFactors(norms, options_.clip)
-                                                        : std::vector<double>(norms.size(), 1.0);
-  for (size_t i = 0; i < factors.size(); ++i) {
+  const std::vector<double> factors =
+      ClipFactors(norms, segment.last_norm.value_or(0), options_.clip);
+  for (size_t i = 0; i < factors.size() && segment.last_norm.has_value(); ++i) {
     if (contributions[i].factor == factors[i]) continue;
     Problem(sequence, merged.header,
             absl::StrCat("worker ", merged.contributors[i].worker, " was merged with ",
@@ -226,15 +229,14 @@ bool ShardAudit::Recompute(uint64_t sequence, const MergedRecord& merged) {
   }
   const MergedSegment result = merger_.Merge(*layout_, merged.header.segment, merged.header.round,
                                              contributions, *segment.residual);
-  const float norm = static_cast<float>(std::min(std::sqrt(result.square_sum), double{FLT_MAX}));
   if (!SameBits(merged.payload.bytes(), result.payload)) {
     Problem(sequence, merged.header, "the merged update is not what its pushes make");
     return false;
   }
-  if (merged.header.weight != result.weight_sum || merged.header.norm != norm) {
+  if (merged.header.weight != result.weight_sum || merged.header.norm != result.norm()) {
     Problem(sequence, merged.header,
             absl::StrCat("got weight ", merged.header.weight, " and norm ", merged.header.norm,
-                         ", wanted ", result.weight_sum, " and ", norm));
+                         ", wanted ", result.weight_sum, " and ", result.norm()));
     return false;
   }
   if (segment.residual->empty() || merged.residual_hash == 0) return true;

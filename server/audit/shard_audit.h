@@ -90,6 +90,8 @@ class ShardAudit {
     std::map<uint32_t, PushRecord> pushes;
     std::map<uint32_t, uint32_t> newest;         // by worker, the round of its last push
     std::optional<std::vector<float>> residual;  // E; nothing: not known
+    // Norm of the last merged update; 0: there was none; nothing: not known.
+    std::optional<float> last_norm;
     std::vector<uint32_t> tile_sizes;
     std::vector<std::unique_ptr<const PayloadLayout>> formats;
   };

@@ -256,10 +256,14 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
           absl::StrCat("shard ", heartbeat.shard, ": ",
                        heartbeat.trouble.empty() ? "takes pushes again" : heartbeat.trouble)});
     }
+    if (shard.complaint.empty() && !heartbeat.complaint.empty()) {
+      effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.complaint)});
+    }
     shard.heard = now;
     shard.state = heartbeat.state;
     shard.known_epoch = heartbeat.known_epoch;
     shard.trouble = heartbeat.trouble;
+    shard.complaint = heartbeat.complaint;
     if (!heartbeat.failure.empty() && !is_over()) {
       End(RunPhase::kFailed, absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.failure), now,
           effects);

@@ -236,6 +236,7 @@ class Coordinator {
     absl::Time heard;
     bool silent = false;  // for longer than the timeout, and it was said
     bool told = false;    // that the run is over
+    std::string complaint;
   };
   using Effects = std::vector<CoordinatorEffect>;
 

@@ -79,7 +79,7 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
   }
   for (const auto& [index, shard] : shards_) {
     status.shards.push_back({shard.address, shard.state, absl::ToDoubleSeconds(now - shard.heard),
-                             shard.silent, shard.trouble});
+                             shard.silent, shard.trouble, shard.complaint});
   }
 
   const std::vector<FinishedRound>& rounds = ledger_.rounds();

@@ -154,8 +154,9 @@ ShardDataPlane::Condition ShardDataPlane::condition() const {
   Condition condition;
   Ask([&] {
     if (shard_ != nullptr) {
-      condition = {shard_->state(), shard_->trouble(), shard_->UnconfirmedSnapshots()};
+      condition = {shard_->state(), shard_->trouble(), "", shard_->UnconfirmedSnapshots()};
     }
+    if (MonotonicNow() < complained_at_ + kComplaintLife) condition.complaint = complaint_;
     NoteDoor();
     condition.state.bytes_received = router_->counts().received;
     condition.state.bytes_sent = router_->counts().sent;
@@ -386,14 +387,37 @@ void ShardDataPlane::Perform(ShardEffect& effect) {
   if (const auto* const ask = std::get_if<AskSnapshot>(&effect.what)) {
     return SendTo({ask->worker}, ask->header, Buffer(), Pacer::Cause::kAsked);
   }
+  if (const auto* const clipped = std::get_if<ContributionClipped>(&effect.what)) {
+    return NoteClipped(*clipped);
+  }
   const auto& answer = std::get<AnswerPush>(effect.what);
   if (metrics_ != nullptr) metrics_->Answered(answer, MonotonicNow());
   if (answer.header.outcome == Outcome::kRejected && IsWorthALine(++rejected_)) {
     Log(LogLevel::kWarning,
         absl::StrCat("rejected ", answer.reason, " (", rejected_, " frames so far)"));
   }
+  if (answer.rejection == Rejection::kWeight || answer.rejection == Rejection::kNorm ||
+      answer.rejection == Rejection::kPayload) {
+    Complain(absl::StrCat("rejected ", answer.reason));
+  }
   if (const Asked* const asked = FindAsked(effect.event))
     Answer(asked->peer, answer.header, answer.reason);
+}
+
+void ShardDataPlane::NoteClipped(const ContributionClipped& clipped) {
+  if (clipped.left_out) {
+    if (metrics_ != nullptr) metrics_->LeftOut();
+    Complain(clipped.reason);
+  }
+  Worker* const worker = FindMember(clipped.worker);
+  if (worker == nullptr || !IsWorthALine(++worker->clipped)) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat(clipped.reason, " (", worker->clipped, " of this worker so far)"));
+}
+
+void ShardDataPlane::Complain(std::string sentence) {
+  complaint_ = std::move(sentence);
+  complained_at_ = MonotonicNow();
 }
 
 const ShardDataPlane::Asked* ShardDataPlane::FindAsked(uint64_t event) const {

@@ -59,6 +59,8 @@ class ShardDataPlane {
   static constexpr uint64_t kBatchBytes = uint64_t{64} << 20;
   // After which a worker is asked for its hello again.
   static constexpr absl::Duration kHelloPatience = absl::Seconds(1);
+  // For which a member that has sent what could harm the model is named in the condition.
+  static constexpr absl::Duration kComplaintLife = absl::Minutes(10);
 
   std::string endpoint() const { return router_->endpoint(); }
 
@@ -75,7 +77,9 @@ class ShardDataPlane {
   // From other threads, as of a moment between two frames.
   struct Condition {
     ShardState state;
-    std::string trouble;                  // DurableShard::trouble
+    std::string trouble;  // DurableShard::trouble
+    // The last member whose contribution was of no use, and why; for kComplaintLife.
+    std::string complaint;
     std::vector<SnapshotHash> snapshots;  // that wait for a verdict
   };
   Condition condition() const;
@@ -94,6 +98,7 @@ class ShardDataPlane {
     LinkTraffic past;  // by connections that are no more
     bool greeted = false;
     absl::Time asked_hello = absl::InfinitePast();
+    uint64_t clipped = 0;  // contributions
   };
 
   // A frame that an event came from, until the event's effects are performed.
@@ -120,6 +125,8 @@ class ShardDataPlane {
   // Commits what was stepped, performs what follows, and tends.
   void Settle();
   void Perform(ShardEffect& effect);
+  void NoteClipped(const ContributionClipped& clipped);
+  void Complain(std::string sentence);
   void LogNotices();
   void Answer(const PeerId& peer, const FrameHeader& header, const std::string& reason);
   // One frame, sealed once, to each of them.
@@ -164,6 +171,8 @@ class ShardDataPlane {
   absl::Time last_frame_ = absl::InfinitePast();
   uint64_t refusals_noted_ = 0;
   uint64_t rejected_ = 0;  // frames from workers that were of no use
+  std::string complaint_;
+  absl::Time complained_at_ = absl::InfinitePast();
   uint64_t unsent_ = 0;
 };
 

@@ -57,6 +57,7 @@ class ShardMetrics {
   void Merged(const FrameHeader& merged, absl::Time now);
   void HeardStranger() { strangers_.Add(); }
   void DroppedWrongKind() { wrong_kinds_.Add(); }
+  void LeftOut() { left_out_.Add(); }
   // A segment's residual is measured now and then: kResidualShare of the time at most.
   static constexpr double kResidualShare = 0.01;
   bool WantsResidual(absl::Time now) const { return closed_ && now >= residual_at_; }
@@ -97,6 +98,7 @@ class ShardMetrics {
   const std::string state_dir_;
   Counter& strangers_;
   Counter& wrong_kinds_;
+  Counter& left_out_;
   Histogram& close_seconds_;
   Histogram& merge_seconds_;
   DiskFigures disk_;

@@ -242,7 +242,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                                  .failure = std::string(failure.message()),
                                                  .trouble = std::move(condition.trouble),
                                                  .snapshots = std::move(condition.snapshots),
-                                                 .expelled_version = expelled_.version()});
+                                                 .expelled_version = expelled_.version(),
+                                                 .complaint = std::move(condition.complaint)});
       // Before the run began its place was given up, since it was silent (stopped, say).
       if (absl::IsNotFound(reply.status()) && known_epoch_ == 0) {
         Log(LogLevel::kWarning,
@@ -328,6 +329,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                        .workers = WorkersMax(config),
                        .queue_bytes = QueueBytes(QueuesWithin(open_bytes_max_, config), config,
                                                  layout, options_.shard),
+                       .weight_max = ContributionWeightMax(config),
                        .clip = config.sync.clip,
                        .fragments = config.sync.fragments,
                        .open_bytes_max = open_bytes_max_,

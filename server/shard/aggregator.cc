@@ -79,10 +79,10 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
                      "copy of an older time, which is to be set aside"),
         effects, Rejection::kRound);
   }
-  if (header.weight < 1 || header.weight > kWeightMax) {
+  if (header.weight < 1 || header.weight > options_.weight_max) {
     return Answer(header, Outcome::kRejected,
                   absl::StrCat("push of ", PlaceOf(header), ": weight ", header.weight,
-                               ", wanted 1 to ", kWeightMax),
+                               ", wanted 1 to ", options_.weight_max),
                   effects, Rejection::kWeight);
   }
   if (IsBusyFor(segment, push.payload.size())) {

@@ -34,8 +34,9 @@ struct AggregatorOptions {
   uint64_t run_seed = 0;  // what random and stride selection draw from
   uint32_t shard = 0;
   // What pushes must be. The codec is each worker's own, since a payload names it in its head and
-  // the merge takes any; so is the k under topk. Under random and stride, where the round's draw
-  // gives the indices, the k must be this one.
+  // the merge takes any; but where this one is an integer codec, fp32 and bf16 are rejected. The k
+  // is each worker's own under topk. Under random and stride, where the round's draw gives the
+  // indices, the k must be this one.
   PayloadFormat up;
   double rho = 0;  // G = Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w), per coefficient
   // kTopK: the top k of E + G goes down, the rest stays in E. kAll: all that was merged does, on
@@ -51,8 +52,10 @@ struct AggregatorOptions {
   // snapshots and in its socket's queues.
   uint64_t snapshot_bytes = 0;
   uint64_t queue_bytes = 0;
-  // A contribution to a segment counts at most as this multiple of the median norm of the segment's
-  // contributions (ClipFactors); 0: as it is.
+  // The largest weight of a push; at most kWeightMax.
+  uint64_t weight_max = kWeightMax;
+  // A contribution to a segment counts at most as this multiple of what is the usual norm there
+  // (ClipFactors); 0: as it is.
   double clip = 0;
   // Of the run, as wanted (see FragmentCount): workers push one fragment of a round after the
   // other, and in this order segments are open (see Aggregator).
@@ -118,7 +121,14 @@ struct KeepMerged {
 struct AskLog {
   FrameHeader header;
 };
-using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerged, AskLog>;
+// For people: an accepted contribution was merged with less than its weight, or left out.
+struct ContributionClipped {
+  uint32_t worker = 0;
+  bool left_out = false;
+  std::string reason;  // names worker, round and segment
+};
+using AggregatorEffect =
+    std::variant<AnswerPush, SendMerged, KeepPush, KeepMerged, AskLog, ContributionClipped>;
 
 // A shard's decisions, pure: no socket, thread, clock or disk inside. For each of its segments
 // there is one open round, 0 at first. Segments know nothing of each other.
@@ -158,22 +168,22 @@ using AggregatorEffect = std::variant<AnswerPush, SendMerged, KeepPush, KeepMerg
 //   not member  its sender is no member, or it is of the open round and its member joins at a later
 //               one: nothing is kept of it either
 //   rejected    it names another run or segment, or a round not yet open, its weight is not
-//               1 … kWeightMax, its norm is negative, its payload does not fit, or (where
-//               contributions are clipped by it) its norm is not its payload's; or a later push of
-//               its worker was accepted than its residual accounts for, which would count again
-//               what is in that: it comes from a copy of the worker's folder. The reason says what
-//               was got and what was wanted
+//               1 … weight_max, its norm is negative, its payload does not fit, or (where
+//               contributions are clipped by it) its norm is not its payload's or above
+//               kPushNormMax; or a later push of its worker was accepted than its residual accounts
+//               for, which would count again what is in that: it comes from a copy of the worker's
+//               folder. The reason says what was got and what was wanted
 // The frame's epoch is not looked at: a push is as good under the membership before.
 //
 // A pull by any member, whatever its first_round: of the last closed round it is answered with its
 // merged update; of the open round with nothing now (the close will send it); of a later one with
 // `rejected`; of an older one, AskLog. Who is no member is told so.
 //
-// With `clip` and three or more contributions to a segment whose norm is not zero, contribution i
-// is merged with the factor min(1, clip · median / norm_i), where the norms are those of the
-// headers and the median is that of those above zero, the lower one of an even number
-// (ClipFactors). A worker cannot state a smaller norm than it has. What is clipped off is gone: its
-// worker has sent it and keeps nothing of it, and the shard does not put it into E.
+// With `clip` contribution i is merged with a factor of at most clip · usual / norm_i, or left out
+// where that is next to nothing. What is usual follows from the norms of the headers and, with less
+// than three of them, of the segment's last merged update (ClipFactors). A worker cannot state
+// another norm than it has. What is clipped off is gone: its worker has sent it and keeps nothing
+// of it, and the shard does not put it into E.
 //
 // After a crash the same object comes about from what is durable: Create, then Restore of each
 // segment that there is a snapshot of, then Replay of the log's records in their order, then
@@ -329,6 +339,8 @@ class Aggregator {
   void NoteMissed(SegmentState& segment) const;
   // Those of the open round, with what clipping leaves of each.
   std::vector<Contributor> OpenContributors(const SegmentState& segment) const;
+  void NoteClipped(const SegmentState& segment, const std::vector<Contributor>& contributors,
+                   Effects& effects);
   MergedRecord Merge(SegmentState& segment, std::vector<Contributor> contributors,
                      bool hashes_residual);
   void OpenNext(SegmentState& segment, const MergedRecord& closed);

@@ -101,13 +101,15 @@ absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layou
 }
 
 absl::Status CheckFormat(const PayloadFormat& up, const PayloadFormat& format) {
-  bool fits = format.selection == up.selection;
+  const bool wants_integers = HasScale(up.codec);
+  bool fits = format.selection == up.selection && (!wants_integers || HasScale(format.codec));
   const bool has_k = up.selection == Selection::kRandom || up.selection == Selection::kStride;
   if (has_k) fits = fits && format.k == up.k;
   if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("payload is ", Describe(format), ", wanted ", std::string(Name(up.selection)),
-                   has_k ? absl::StrCat(" ", up.k) : "", " in any codec"));
+  return absl::InvalidArgumentError(absl::StrCat("payload is ", Describe(format), ", wanted ",
+                                                 std::string(Name(up.selection)),
+                                                 has_k ? absl::StrCat(" ", up.k) : "", " in any ",
+                                                 wants_integers ? "integer codec" : "codec"));
 }
 
 }  // namespace
@@ -182,6 +184,10 @@ absl::Status CheckPushNorm(float norm, bool is_clipped, const PayloadLayout& lay
   }
   if (!is_clipped) return absl::OkStatus();  // nothing depends on it
   const double wanted = std::sqrt(PayloadSquareSum(layout, payload));
+  if (wanted > kPushNormMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("norm ", wanted, ", wanted at most ", kPushNormMax));
+  }
   if (std::fabs(norm - wanted) <= kNormTolerance * wanted + kNormToleranceBeyond) {
     return absl::OkStatus();
   }

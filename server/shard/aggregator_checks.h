@@ -44,7 +44,11 @@ absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPushPayload(
     const PayloadFormat& up, std::span<const uint32_t> tile_sizes,
     std::span<const std::byte> payload, std::vector<std::shared_ptr<const PayloadLayout>>& formats);
 
-// Whether a stated norm is one, and, if contributions are clipped by it, the payload's own.
+// The largest norm of a push: kMergedMax is 2^60 times that, so that no sum of them saturates.
+inline constexpr float kPushNormMax = 0x1p60f;
+
+// Whether a stated norm is one, and, if contributions are clipped by it, the payload's own and not
+// above kPushNormMax.
 absl::Status CheckPushNorm(float norm, bool is_clipped, const PayloadLayout& layout,
                            std::span<const std::byte> payload);
 

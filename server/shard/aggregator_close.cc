@@ -3,10 +3,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/wire/crc32c.h"
 #include "server/shard/aggregator.h"
 
@@ -56,9 +56,7 @@ void Aggregator::Close(SegmentState& segment, Effects& effects) {
     NoteMissed(segment);
   }
   MergedRecord record = Merge(segment, OpenContributors(segment), options_.logs);
-  for (const Contributor& contributor : record.contributors) {
-    counts_.pushes_clipped += contributor.factor < 1;
-  }
+  NoteClipped(segment, record.contributors, effects);
   ++counts_.segments_closed;
   OpenNext(segment, record);
   SendMerged send{{}, record.header, record.payload};
@@ -84,11 +82,27 @@ std::vector<Contributor> Aggregator::OpenContributors(const SegmentState& segmen
     contributors.push_back({.worker = worker, .weight = push.weight});
     norms.push_back(push.norm);
   }
-  if (options_.clip > 0) {
-    const std::vector<double> factors = ClipFactors(norms, options_.clip);
-    for (size_t i = 0; i < factors.size(); ++i) contributors[i].factor = factors[i];
-  }
+  const float last = segment.closed ? segment.closed->header.norm : 0;
+  const std::vector<double> factors = ClipFactors(norms, last, options_.clip);
+  for (size_t i = 0; i < factors.size(); ++i) contributors[i].factor = factors[i];
   return contributors;
+}
+
+void Aggregator::NoteClipped(const SegmentState& segment,
+                             const std::vector<Contributor>& contributors, Effects& effects) {
+  for (const Contributor& contributor : contributors) {
+    if (contributor.factor == 1) continue;
+    ++counts_.pushes_clipped;
+    const bool left_out = contributor.factor == 0;
+    const float norm = segment.accepted.at(contributor.worker).norm;
+    const std::string what =
+        left_out ? "left out of the merge: over a thousand times what sync.clip lets in"
+                 : absl::StrCat("clipped to ", contributor.factor * norm, " (sync.clip)");
+    effects.push_back(ContributionClipped{
+        contributor.worker, left_out,
+        absl::StrCat("contribution of worker ", contributor.worker, ", round ", segment.open_round,
+                     ", segment ", segment.segment, ": norm ", norm, ", ", what)});
+  }
 }
 
 MergedRecord Aggregator::Merge(SegmentState& segment, std::vector<Contributor> contributors,
@@ -107,7 +121,7 @@ MergedRecord Aggregator::Merge(SegmentState& segment, std::vector<Contributor> c
   record.header.round = segment.open_round;
   record.header.segment = segment.segment;
   record.header.weight = merged.weight_sum;
-  record.header.norm = static_cast<float>(std::min(std::sqrt(merged.square_sum), double{FLT_MAX}));
+  record.header.norm = merged.norm();
   record.header.contributions = static_cast<uint32_t>(contributions.size());
   record.header.payload_bytes = static_cast<uint32_t>(merged.payload.size());
   record.header.payload_crc = Crc32c(merged.payload);

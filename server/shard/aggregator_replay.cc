@@ -189,8 +189,9 @@ absl::Status Aggregator::ReplayPush(const PushRecord& record) {
   if (segment.accepted.contains(header.worker)) {
     return Loss(header, absl::StrCat("worker ", header.worker, " is accepted for a second time"));
   }
-  if (header.weight < 1 || header.weight > kWeightMax) {
-    return Loss(header, absl::StrCat("weight ", header.weight, ", wanted 1 to ", kWeightMax));
+  if (header.weight < 1 || header.weight > options_.weight_max) {
+    return Loss(header,
+                absl::StrCat("weight ", header.weight, ", wanted 1 to ", options_.weight_max));
   }
   auto layout =
       CheckPushPayload(options_.up, segment.tile_sizes, record.payload.bytes(), segment.formats);

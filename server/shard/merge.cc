@@ -1,6 +1,7 @@
 #include "server/shard/merge.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
@@ -74,19 +75,26 @@ bool KeepsResidual(const MergeOptions& options) {
   return options.down.selection == Selection::kTopK || options.down.codec != ValueCodec::kFp32;
 }
 
-std::vector<double> ClipFactors(std::span<const float> norms, double clip) {
+std::vector<double> ClipFactors(std::span<const float> norms, float last, double clip) {
   std::vector<double> factors(norms.size(), 1.0);
   std::vector<float> sorted;
   std::copy_if(norms.begin(), norms.end(), std::back_inserter(sorted),
                [](float norm) { return norm > 0; });
-  if (sorted.size() < 3) return factors;
+  if (clip == 0 || sorted.empty() || (sorted.size() < 3 && last == 0)) return factors;
+  if (sorted.size() == 1) sorted.front() = last;
+  if (sorted.size() == 2) sorted.push_back(last);
   const auto median = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
   std::nth_element(sorted.begin(), median, sorted.end());
   const double limit = clip * double{*median};
   for (size_t i = 0; i < norms.size(); ++i) {
-    if (double{norms[i]} > limit) factors[i] = limit / double{norms[i]};
+    const double norm = norms[i];
+    if (norm > limit) factors[i] = norm > kLeftOutAbove * limit ? 0 : limit / norm;
   }
   return factors;
+}
+
+float MergedSegment::norm() const {
+  return static_cast<float>(std::min(std::sqrt(square_sum), double{FLT_MAX}));
 }
 
 Merger::Merger(const MergeOptions& options, std::shared_ptr<TileRunner> runner)
@@ -126,9 +134,14 @@ struct Merger::Job {
 };
 
 MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t round,
-                            std::span<const Contribution> contributions,
+                            std::span<const Contribution> all_contributions,
                             std::span<float> residual) {
-  LONGWAVE_CHECK(!contributions.empty());
+  LONGWAVE_CHECK(!all_contributions.empty());
+  std::vector<Contribution> contributions;
+  std::copy_if(all_contributions.begin(), all_contributions.end(),
+               std::back_inserter(contributions), [](const auto& one) { return one.factor > 0; });
+  if (contributions.empty())
+    contributions.assign(all_contributions.begin(), all_contributions.end());
   const Segment& place = layout.segments()[segment];
   const bool has_residual = KeepsResidual(options_);
   LONGWAVE_CHECK(residual.size() == (has_residual ? place.coefficient_count : 0));

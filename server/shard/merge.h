@@ -27,7 +27,8 @@ namespace longwave {
 //
 // The sums are exact: they depend on the set of contributions alone, not on their order, and are
 // the same on every machine. Per tile, with N contributions:
-//   0. v = w · factor, rounded to double. Without clipping the factor is 1 and v is w, exactly.
+//   0. v = w · factor, rounded to double. Without clipping the factor is 1 and v is w, exactly. A
+//      contribution with factor 0 is as none, its weight too, unless all have it.
 //   1. B = the largest bound of |v·value| over them, in double. In an integer codec the bound is
 //      v · (scale · TopLevel), in fp32 and bf16 it is the largest |v·value|.
 //   2. The quantum is 2^−s with s = 61 − e − ceil(log2 N), where e is B's exponent: B < 2^e. (At
@@ -73,16 +74,23 @@ absl::Status Validate(const MergeOptions& options);
 bool KeepsResidual(const MergeOptions& options);
 
 // What each contribution's values are multiplied by, beside its weight, to clip it to `clip` times
-// the median of the norms: min(1, clip · median / norm). The median is that of the norms above
-// zero, since who has nothing to say of a segment says nothing of what is usual in it; of an even
-// number it is the lower one. Of less than three such norms all factors are 1. norms: finite, not
-// negative; clip above 0.
-std::vector<double> ClipFactors(std::span<const float> norms, double clip);
+// the norm that is usual: min(1, clip · usual / norm); or 0, which leaves it out, where its norm is
+// more than kLeftOutAbove times what it would be clipped to. What is usual, of the norms above zero
+// (a worker that has nothing to say of a segment says nothing of what is usual in it):
+//   three or more   their median, the lower one of an even number
+//   two             the median of them and `last`
+//   one             `last`
+// last: the norm of the segment's last merged update; 0: there is none, and of two or one all
+// factors are 1. So they are with clip 0. norms, last: finite, not negative.
+inline constexpr double kLeftOutAbove = 1000;
+std::vector<double> ClipFactors(std::span<const float> norms, float last, double clip);
 
 struct MergedSegment {
   std::vector<std::byte> payload;  // Ĝ, its format in its head
   uint64_t weight_sum = 0;
   double square_sum = 0;  // of Ĝ as dequantized
+
+  float norm() const;  // as a header states it
 };
 
 // Merges segments one after the other, each of them on the threads of a runner. Holds the buffers

@@ -127,7 +127,8 @@ void DurableShard::StepAggregator(const AggregatorEvent& event, bool is_push, ab
                             Emit(AnswerFromLog{ask.header}, ask.header.kind == FrameKind::kPush);
                           },
                           [&](AnswerPush& answer) { Emit(std::move(answer), is_push); },
-                          [&](SendMerged& merged) { Emit(std::move(merged), is_push); }},
+                          [&](SendMerged& merged) { Emit(std::move(merged), is_push); },
+                          [&](ContributionClipped& clipped) { Emit(std::move(clipped)); }},
                effect);
   }
 }

@@ -80,7 +80,7 @@ struct AskSnapshot {  // a kAsk frame to `worker`; of round 0 it asks where the 
 struct ShardEffect {
   // The number that Step gave the event it follows from; 0: from none, as time passed.
   uint64_t event = 0;
-  std::variant<AnswerPush, SendMerged, SendSnapshot, AskSnapshot> what;
+  std::variant<AnswerPush, SendMerged, SendSnapshot, AskSnapshot, ContributionClipped> what;
 };
 
 // A shard that forgets nothing: the aggregator behind a delta log and snapshots (proto/LOG.md), or
@@ -212,7 +212,8 @@ class DurableShard {
   struct Outgoing {
     uint64_t event = 0;
     bool answers_push = false;
-    std::variant<AnswerPush, SendMerged, SendSnapshot, AskSnapshot, AnswerFromLog, AnswerFetch>
+    std::variant<AnswerPush, SendMerged, SendSnapshot, AskSnapshot, ContributionClipped,
+                 AnswerFromLog, AnswerFetch>
         what;
   };
 

@@ -24,6 +24,8 @@ void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
     effects.push_back({event, std::move(*merged)});
   } else if (auto* snapshot = std::get_if<SendSnapshot>(&outgoing.what)) {
     effects.push_back({event, std::move(*snapshot)});
+  } else if (auto* clipped = std::get_if<ContributionClipped>(&outgoing.what)) {
+    effects.push_back({event, std::move(*clipped)});
   } else {
     effects.push_back({event, std::get<AskSnapshot>(std::move(outgoing.what))});
   }

@@ -56,7 +56,7 @@ class Return(IntegrationTest):
     def test_a_killed_worker_comes_back_with_another_k_and_codec(self):
         # Its checkpoint holds payloads of the ones before, whatever became of them.
         cluster = self.cluster(**QUICK_GRACE)
-        for k, codec in ((24, "int2"), (48, "fp32")):
+        for k, codec in ((24, "int2"), (48, "int8")):
             cluster.kill("worker-1")
             cluster.arguments["worker-1"] += ["--set", f"sync.up.k={k}", "--set", f"sync.up.codec={codec}"]
             cluster.start_again("worker-1")

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/config/config.h"
@@ -182,14 +183,15 @@ class Member {
     return header;
   }
 
-  // Segment 0 of a contribution that is `value` everywhere, in the run's own form (fp32).
-  Buffer Payload(float value) const {
+  // Segment 0 of a contribution that is `value` everywhere, in the run's own form (fp32); or in its
+  // last coefficient alone.
+  Buffer Payload(float value, bool in_one = false) const {
     const auto form = PayloadLayout::Create(config_.sync.up, layout_->TileSizes(0));
     EXPECT_TRUE(form.ok()) << form.status();
     std::vector<std::byte> bytes(form->bytes());
     BeginPayload(*form, bytes);
     // What a payload begins with stays; fp32 values follow to its end.
-    const size_t count = PayloadValues();
+    const size_t count = in_one ? 1 : PayloadValues();
     for (size_t i = 0; i < count; ++i)
       std::memcpy(bytes.data() + bytes.size() - (i + 1) * sizeof value, &value, sizeof value);
     return Buffer(std::move(bytes));
@@ -198,6 +200,25 @@ class Member {
     size_t count = 0;
     for (const uint32_t size : layout_->TileSizes(0)) count += size;
     return count;
+  }
+
+  // What becomes of a push to whichever round is open: the others go on without this member.
+  Outcome Push(Dealer& dealer, FrameHeader* push, const Buffer& payload) const {
+    Outcome outcome = Outcome::kNone;
+    EXPECT_TRUE(Eventually("an answer to a push of the open round", [&] {
+      EXPECT_TRUE(dealer.Send(*push, payload).ok());
+      auto answer = dealer.Receive(kPatience);
+      // One answer to each: what is between them are merged updates.
+      while (answer.ok() && answer->has_value() && (*answer)->header.kind != FrameKind::kAnswer)
+        answer = dealer.Receive(kPatience);
+      if (!answer.ok() || !answer->has_value()) return true;
+      const FrameHeader& header = (*answer)->header;
+      outcome = header.outcome;
+      if (outcome != Outcome::kLate && outcome != Outcome::kNotMember) return true;
+      push->round = static_cast<uint32_t>(header.weight);
+      return false;
+    }));
+    return outcome;
   }
 
   uint32_t worker() const { return heartbeat_.worker; }
@@ -402,22 +423,9 @@ TEST_F(DataIntruder, NaNsAndOversizedNormsAreRejected) {
   const auto dealer = member->Dial();
   FrameHeader push = member->Header(FrameKind::kPush);
   push.round = member->BecomeActive();
-  // To whichever round is open: the others go on without this member.
   const auto send = [&](float value, float norm) {
     push.norm = norm;
-    Outcome outcome = Outcome::kNone;
-    EXPECT_TRUE(Eventually("an answer to a push of the open round", [&] {
-      EXPECT_TRUE(dealer->Send(push, member->Payload(value)).ok());
-      const auto answer = dealer->Receive(kPatience);
-      if (!answer.ok() || !answer->has_value()) return true;
-      const FrameHeader& header = (*answer)->header;
-      if (header.kind != FrameKind::kAnswer) return false;  // a merged update
-      outcome = header.outcome;
-      if (outcome != Outcome::kLate && outcome != Outcome::kNotMember) return true;
-      push.round = static_cast<uint32_t>(header.weight);
-      return false;
-    }));
-    return outcome;
+    return member->Push(*dealer, &push, member->Payload(value));
   };
   const float size = std::sqrt(static_cast<float>(member->PayloadValues()));
   const ShardState before = run_->ShardStatus(0).state;
@@ -431,6 +439,47 @@ TEST_F(DataIntruder, NaNsAndOversizedNormsAreRejected) {
     EXPECT_EQ(send(1e-6f, 1e30f), Outcome::kRejected);
     return false;
   }));
+}
+
+// A member with a valid certificate and values that are numbers: the honest train on.
+TEST_F(DataIntruder, APoisonedUpdateHarmsNobodyAndItsSenderIsNamed) {
+  const auto member = Member::Join(run_, run_->NewName("poisoner"));
+  ASSERT_NE(member, nullptr);
+  const auto dealer = member->Dial();
+  const std::string who = absl::StrCat("worker ", member->worker(), ", round ");
+  const size_t log = run_->LogOf("shard-0").size();
+  FrameHeader push = member->Header(FrameKind::kPush);
+  push.round = member->BecomeActive();
+  push.weight = kWeightMax;
+  push.norm = 1e-6f;
+  EXPECT_EQ(member->Push(*dealer, &push, member->Payload(1e-6f, true)), Outcome::kRejected);
+  push.weight = 100;
+  push.norm = 3e38f;
+  EXPECT_EQ(member->Push(*dealer, &push, member->Payload(3e38f, true)), Outcome::kRejected);
+  const auto names = [&](const std::string& what) {
+    return Eventually(absl::StrCat("the status says ", who, "… ", what), [&] {
+      for (const auto& shard : run_->Status().shards) {
+        if (absl::StrContains(shard.complaint, who) && absl::StrContains(shard.complaint, what))
+          return true;
+      }
+      return false;
+    });
+  };
+  EXPECT_TRUE(names("norm 3e+38"));
+  // What may be a norm, beside those of the others.
+  push.norm = 1e9f * std::sqrt(static_cast<float>(member->PayloadValues()));
+  EXPECT_EQ(member->Push(*dealer, &push, member->Payload(1e9f)), Outcome::kAccepted);
+  EXPECT_TRUE(names("left out of the merge"));
+  EXPECT_TRUE(run_->Logged("shard-0", log, {"contribution of ", who, "left out of the merge"}));
+  EXPECT_GE(run_->MetricOf("shard-0", "longwave_shard_pushes_left_out_total", "").value_or(0), 1);
+  ExpectTheRunGoesOn();
+  uint32_t training = 0;
+  for (const auto& one : run_->Status().members) {
+    training += one.member.name.starts_with("worker-") && one.state.phase != WorkerPhase::kFailed &&
+                one.state.phase != WorkerPhase::kLost;
+    EXPECT_NE(one.state.phase, WorkerPhase::kFailed) << one.member.name;
+  }
+  EXPECT_EQ(training, 2u);
 }
 
 TEST_F(DataIntruder, FramesThatAreNoneAreCounted) {

@@ -84,7 +84,7 @@ bool SecuredRun::Start() {
                                  " validation_batches: 1}\n"
                                  "model: {d_model: 32, layers: 1, heads: 2, context: 32}\n"
                                  "train: {batch: 1, warmup_steps: 0, threads: 1, device: cpu}\n"
-                                 "sync: {inner_steps: 20, up: {codec: fp32}, clip: 4}\n"
+                                 "sync: {inner_steps: 20, up: {codec: fp32}}\n"
                                  "cluster: {coordinator: '",
                                  address_,
                                  "', grace_min_s: 0.2, grace_max_s: 0.5}\n"

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, BenchPushesOfEveryCodec,
 
 TEST_P(BenchPushesOfEveryCodec, AreWhatAShardAccepts) {
   const Layout layout = FlatLayout(5 * kTileSizeMax);
-  const BenchPushes pushes = *BenchPushes::Create(layout, GetParam(), 3);
+  const BenchPushes pushes = *BenchPushes::Create(layout, GetParam(), 3, 1000);
   ASSERT_EQ(pushes.segments(), 3u);
   std::set<uint32_t> payloads;  // by CRC
   for (uint32_t worker = 0; worker < 3; ++worker) {
@@ -62,7 +62,7 @@ TEST_P(BenchPushesOfEveryCodec, AreWhatAShardAccepts) {
 TEST(BenchPushes, KnowTheirSizes) {
   const Layout layout = FlatLayout(3 * kTileSizeMax);
   const BenchPushes pushes =
-      *BenchPushes::Create(layout, {Selection::kTopK, ValueCodec::kSign, 64}, 2);
+      *BenchPushes::Create(layout, {Selection::kTopK, ValueCodec::kSign, 64}, 2, 1000);
   EXPECT_EQ(pushes.coefficients(), 3u * 64);
   EXPECT_EQ(pushes.coefficients(0), 2u * 64);
   EXPECT_EQ(pushes.payload_bytes(),
@@ -71,7 +71,7 @@ TEST(BenchPushes, KnowTheirSizes) {
 
 TEST(BenchPushes, RefuseASelectionThatTheRoundDraws) {
   const auto pushes =
-      BenchPushes::Create(FlatLayout(4096), {Selection::kRandom, ValueCodec::kSign, 64}, 1);
+      BenchPushes::Create(FlatLayout(4096), {Selection::kRandom, ValueCodec::kSign, 64}, 1, 1000);
   EXPECT_TRUE(absl::IsInvalidArgument(pushes.status())) << pushes.status();
 }
 

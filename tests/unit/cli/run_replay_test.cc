@@ -60,6 +60,7 @@ class RunReplayTest : public testing::Test {
     options.aggregator.up = merge.up;
     options.aggregator.down = merge.down;
     options.aggregator.rho = merge.rho;
+    options.aggregator.clip = config_.sync.clip;
     options.state_rounds = config_.cluster.state_rounds;
     auto shard = DurableShard::Open(options, *layout_, [this] {
       return ShardStore::Open(
@@ -90,7 +91,9 @@ class RunReplayTest : public testing::Test {
     for (uint32_t round = 0; round < kRounds; ++round) {
       if (round == 3) OpenShard();  // it was killed
       for (uint32_t i = 0; i < kWorkers; ++i) {
-        for (float& value : theta[i]) value += 0.01f * (static_cast<float>(rng.Uniform()) - 0.5f);
+        // One contribution is clipped, by what the shard that was killed had told.
+        const float size = i == 1 && round == 3 ? 10 : 0.01f;
+        for (float& value : theta[i]) value += size * (static_cast<float>(rng.Uniform()) - 0.5f);
         EXPECT_TRUE(
             pipelines[i]->BeginFragment(round, 0, schedule.LearningRate(2 * round + 1)).ok());
         for (uint32_t s = 0; s < layout_->segments().size(); ++s) Push(*pipelines[i], i, round, s);
@@ -105,6 +108,7 @@ class RunReplayTest : public testing::Test {
       shard_->Tend(now_);
       for (auto& pipeline : pipelines) EXPECT_TRUE(pipeline->EndFragment().ok());
     }
+    EXPECT_GT(shard_->state().pushes_clipped, 0u);
     return CombineHashes(pipelines[1]->Hashes().value());
   }
 

@@ -151,6 +151,13 @@ TEST(LiveLines, ShowWhatATerminalWouldObey) {
   }
 }
 
+TEST(TroubleLines, SayWhoseContributionWasOfNoUse) {
+  RunStatus status = Status();
+  status.shards[0].complaint = "rejected push of worker 3";
+  EXPECT_THAT(TroubleLines(status), ElementsAre("shard-0: rejected push of worker 3"));
+  EXPECT_THAT(ShardLines(status)[1], HasSubstr("shard-0     up"));
+}
+
 TEST(LiveLines, AreNeverWiderThanTheTerminal) {
   const RunConfig config = Config();
   RunStatus status = Status();

@@ -235,6 +235,15 @@ TEST(BindingSettings, LeaveTheCodecToTheWorkerAndTheKWhereItNamesItsOwnIndices) 
   }
 }
 
+TEST(ContributionWeightMax, IsTheTokensOfTheLongestSync) {
+  const auto of = [](const std::vector<std::string>& set) {
+    return ContributionWeightMax(*ParseConfig("{}", "x.yaml", set));
+  };
+  EXPECT_EQ(of({}), 30u * 8 * 64);
+  EXPECT_EQ(of({"preset=ddp", "train.batch=3"}), 1u * 3 * 64);
+  EXPECT_EQ(of({"sync.fragments=2"}), 45u * 8 * 64);  // the last round's first fragment
+}
+
 TEST(LoadConfig, SaysWhichFileIsMissing) {
   EXPECT_EQ(LoadConfig("/nonexistent/run.yaml").status(),
             absl::NotFoundError(

@@ -176,6 +176,20 @@ TEST_F(CoordinatorTroubleTest, AShardThatTakesNoPushesIsTroubleAndNoFailure) {
   EXPECT_EQ(Status().trouble, "");
 }
 
+TEST_F(CoordinatorTroubleTest, WhomAShardComplainsOfIsToldAndNotWaitedFor) {
+  Begin(Options(1, 1));
+  ShardHeartbeat heartbeat = ShardBeat(0, 1, true);
+  heartbeat.complaint = "rejected push of worker 0";
+  EXPECT_EQ(Notices(Step(heartbeat)), "shard 0: rejected push of worker 0\n");
+  heartbeat.complaint = "rejected push of worker 1";
+  EXPECT_EQ(Notices(Step(heartbeat)), "");  // no line for each of many
+  EXPECT_EQ(Status().trouble, "");
+  EXPECT_EQ(Status().shards[0].complaint, "rejected push of worker 1");
+  heartbeat.complaint = "";
+  EXPECT_EQ(Notices(Step(heartbeat)), "");
+  EXPECT_EQ(Status().shards[0].complaint, "");
+}
+
 // --- nobody left -------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTroubleTest, ARunWithoutMembersWaitsForOneToComeBack) {

@@ -91,7 +91,8 @@ class Life {
     const auto worker = static_cast<uint32_t>(rng_.Below(kWorkers));
     const auto segment = 2 + static_cast<uint32_t>(rng_.Below(2));
     std::vector<float> dense(kCoefficients);
-    const double scale = rng_.Below(4) == 0 ? 20 : 1;  // to be clipped
+    const double scales[] = {1, 1, 1, 1, 1, 1, 20, 1e7};  // to be clipped, to be left out
+    const double scale = scales[rng_.Below(8)];
     double square_sum = 0;
     for (float& value : dense) value = static_cast<float>(scale * (rng_.Uniform() - 0.5));
     FrameHeader header;

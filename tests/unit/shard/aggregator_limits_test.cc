@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "common/base/rng.h"
+#include "server/shard/aggregator_checks.h"
 #include "server/shard/tile_threads.h"
 #include "tests/unit/shard/aggregator_testing.h"
 
-// The bound on memory (busy) and the clip by the median norm.
+// The bound on memory (busy) and what one contribution can do (sync.clip).
 
 namespace longwave {
 namespace {
@@ -103,15 +104,70 @@ TEST_F(AggregatorLimits, ClipsToAMultipleOfTheMedianNorm) {
   EXPECT_EQ(aggregator_->state().pushes_clipped, 1u);
 }
 
-TEST_F(AggregatorLimits, ClipsNothingOfTwo) {
+// Of the first round nothing is known but these two; of the next one, what came of the first.
+TEST_F(AggregatorLimits, ClipsOneOfTwoByTheUpdateOfTheRoundBefore) {
   AggregatorOptions options = DenseOptions();
   options.clip = 2;
   Start(options, Members(1, {0, 1}));
   Step(Normed(0, 0, 2, 1));
-  const auto merged = Merged(Step(Normed(1, 0, 2, 99)));
+  auto merged = Merged(Step(Normed(1, 0, 2, 5)));
   ASSERT_TRUE(merged);
-  EXPECT_FLOAT_EQ(DecodeDense(merged->payload.bytes(), layout_, 2)[0], 50);
+  EXPECT_FLOAT_EQ(DecodeDense(merged->payload.bytes(), layout_, 2)[0], 3);
   EXPECT_EQ(aggregator_->state().pushes_clipped, 0u);
+  Step(Normed(0, 1, 2, 1));
+  merged = Merged(Step(Normed(1, 1, 2, 99)));
+  ASSERT_TRUE(merged);
+  EXPECT_FLOAT_EQ(DecodeDense(merged->payload.bytes(), layout_, 2)[0], (1 + 2 * 3) / 2.0f);
+  EXPECT_EQ(aggregator_->state().pushes_clipped, 1u);
+}
+
+// What one member sends can neither overflow the merge nor outweigh the others.
+TEST_F(AggregatorLimits, LeavesOutWhatIsBeyondAllMeasureAndNamesWhoSentIt) {
+  AggregatorOptions options = DenseOptions();
+  options.clip = 2;
+  Start(options, Members(1, {0, 1, 2}));
+  Step(Normed(0, 0, 2, 1));
+  Only(Step(Normed(1, 0, 2, 1e15f)), Outcome::kAccepted);
+  const auto effects = Step(Normed(2, 0, 2, 3));
+  const auto merged = Merged(effects);
+  ASSERT_TRUE(merged);
+  const std::vector<float> g = DecodeDense(merged->payload.bytes(), layout_, 2);
+  for (uint32_t i = 0; i < kTileSize; ++i) EXPECT_FLOAT_EQ(g[i], 2 * static_cast<float>(i + 1));
+  EXPECT_EQ(merged->header.weight, 2u);
+  EXPECT_EQ(aggregator_->state().pushes_clipped, 1u);
+  const ContributionClipped* clipped = nullptr;
+  for (const AggregatorEffect& effect : effects) {
+    if (clipped == nullptr) clipped = std::get_if<ContributionClipped>(&effect);
+  }
+  ASSERT_NE(clipped, nullptr);
+  EXPECT_EQ(clipped->worker, 1u);
+  EXPECT_TRUE(clipped->left_out);
+  EXPECT_EQ(clipped->reason,
+            "contribution of worker 1, round 0, segment 2: norm 1.42829e+16, left out of the "
+            "merge: over a thousand times what sync.clip lets in");
+}
+
+// Whatever one of three sends, round after round, what is told is near to what the others send.
+TEST_F(AggregatorLimits, EveryUpdateIsSaneWhateverOneOfThreeSends) {
+  AggregatorOptions options = DenseOptions();
+  options.clip = 10;
+  Start(options, Members(1, {0, 1, 2}));
+  for (uint32_t round = 0; round < 43; ++round) {
+    std::vector<float> dense(kTileSize);
+    dense[0] = std::ldexp(1.0f, 3 * static_cast<int>(round));
+    PushArrived push = Push(1, round, 2);
+    push.payload = Buffer(EncodeDense(up_, layout_, 2, dense));
+    push.header.norm = dense[0];
+    Only(Step(push), round <= 20 ? Outcome::kAccepted : Outcome::kRejected);  // up to 2^60
+    Step(Normed(0, round, 2, 1));
+    Step(Normed(2, round, 2, 1));
+    if (round > 20) Step(Normed(1, round, 2, 1));
+    ASSERT_EQ(aggregator_->open_round(2), round + 1);
+    const std::vector<float> g =
+        DecodeDense(aggregator_->Export(2).closed->payload.bytes(), layout_, 2);
+    EXPECT_LT(g[0], 50) << round;
+    EXPECT_GT(g[7], 5) << round;
+  }
 }
 
 TEST_F(AggregatorLimits, RejectsANormThatIsNotThePayloads) {
@@ -133,8 +189,8 @@ TEST_F(AggregatorLimits, RejectsANormThatIsNotThePayloads) {
   Only(Step(Normed(1, 0, 3, 0)), Outcome::kAccepted);
 }
 
-// Norms where a share of them is less than the step from one float to the next, or none, or where
-// there is no next one.
+// Norms where a share of them is less than the step from one float to the next, or none; and the
+// largest that is taken.
 TEST_F(AggregatorLimits, TakesTheNormOfAnyPayload) {
   AggregatorOptions options = DenseOptions();
   options.clip = 2;
@@ -145,19 +201,24 @@ TEST_F(AggregatorLimits, TakesTheNormOfAnyPayload) {
     EXPECT_TRUE(Merged(Step(Normed(1, round++, 2, -value)))) << value;
   }
   std::vector<float> dense(kTileSize);
-  dense[3] = FLT_MAX;
-  PushArrived push = Push(0, round, 2);
-  push.payload = Buffer(EncodeDense(up_, layout_, 2, dense));
-  push.header.norm = FLT_MAX / 2;
-  Only(Step(push), Outcome::kRejected);
-  push.header.norm = FLT_MAX;
-  Only(Step(push), Outcome::kAccepted);
+  const auto push = [&](float norm) {
+    PushArrived push = Push(0, round, 2);
+    push.payload = Buffer(EncodeDense(up_, layout_, 2, dense));
+    push.header.norm = norm;
+    return push;
+  };
+  dense[3] = kPushNormMax;
+  Only(Step(push(kPushNormMax / 2)), Outcome::kRejected);
+  dense[3] = 3e38f;
+  EXPECT_THAT(Only(Step(push(3e38f)), Outcome::kRejected),
+              HasSubstr("worker 0, round 5, segment 2: norm 3e+38, wanted at most 1.15292e+18"));
+  Only(Step(push(1)), Outcome::kRejected);
   // No header can state the norm of two of them.
-  dense[4] = FLT_MAX;
-  push = Push(1, round, 2);
-  push.payload = Buffer(EncodeDense(up_, layout_, 2, dense));
-  push.header.norm = FLT_MAX;
-  Only(Step(push), Outcome::kRejected);
+  dense[4] = 3e38f;
+  Only(Step(push(FLT_MAX)), Outcome::kRejected);
+  dense[3] = kPushNormMax;
+  dense[4] = 0;
+  Only(Step(push(kPushNormMax)), Outcome::kAccepted);
 }
 
 TEST_F(AggregatorLimits, ClipsNothingWhereMostHaveNothingToSay) {

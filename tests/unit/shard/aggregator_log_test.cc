@@ -61,8 +61,8 @@ TEST_F(AggregatorLog, KnowsAfterARestartWhosePushesWereAcceptedWhen) {
   const auto take = [&](const std::vector<AggregatorEffect>& effects) {
     for (const AggregatorEffect& effect : effects) {
       if (const auto* push = std::get_if<KeepPush>(&effect))
-        log.push_back(PushRecord{push->header, push->payload});
-      if (const auto* merged = std::get_if<KeepMerged>(&effect)) log.push_back(merged->record);
+        log.emplace_back(PushRecord{push->header, push->payload});
+      if (const auto* merged = std::get_if<KeepMerged>(&effect)) log.emplace_back(merged->record);
     }
   };
   for (uint32_t round = 0; round < 3; ++round) {

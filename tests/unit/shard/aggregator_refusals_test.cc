@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/layout/layout.h"
 #include "server/shard/aggregator_checks.h"
 #include "tests/unit/shard/aggregator_testing.h"
@@ -84,14 +85,18 @@ TEST_F(AggregatorTest, TellsAMemberThatItsFirstRoundIsALaterOne) {
 }
 
 TEST_F(AggregatorTest, RejectsWeightsOutOfRange) {
-  Start(DenseOptions(), Members(1, {0}));
-  for (const uint64_t weight : {uint64_t{0}, kWeightMax + 1}) {
+  AggregatorOptions options = DenseOptions();
+  options.weight_max = 61440;
+  Start(options, Members(1, {0}));
+  for (const uint64_t weight : {uint64_t{0}, options.weight_max + 1, kWeightMax}) {
     PushArrived push = Push(0, 0, 2);
     push.header.weight = weight;
-    EXPECT_THAT(Only(Step(push), Outcome::kRejected), HasSubstr("wanted 1 to 4294967296"));
+    EXPECT_THAT(Only(Step(push), Outcome::kRejected), HasSubstr("wanted 1 to 61440"));
+    const absl::Status replayed = aggregator_->Replay(PushRecord{push.header, push.payload});
+    EXPECT_EQ(replayed.code(), absl::StatusCode::kDataLoss) << "a shard logs no such push";
   }
   PushArrived push = Push(0, 0, 2);
-  push.header.weight = kWeightMax;
+  push.header.weight = options.weight_max;
   EXPECT_TRUE(Merged(Step(push)));
 }
 
@@ -117,6 +122,25 @@ TEST_F(AggregatorTest, RejectsPayloadsThatDoNotFitAndTakesTheRightOneAfterwards)
   EXPECT_TRUE(Merged(Step(Push(0, 0, 2))));
 }
 
+TEST_F(AggregatorTest, RejectsFloatsWhereTheRunsCodecIsAnIntegerOne) {
+  AggregatorOptions options = DenseOptions();
+  options.up = {Selection::kTopK, ValueCodec::kSign, 4};
+  Start(options, Members(1, {0, 1, 2, 3, 4, 5}));
+  const std::vector<float> dense(kTileSize, 1.0f);
+  for (uint32_t worker = 0; worker < 6; ++worker) {
+    const auto codec = static_cast<ValueCodec>(worker);
+    const Buffer payload(EncodeDense({Selection::kTopK, codec, 2}, layout_, 2, dense));
+    const auto effects = Step(PushArrived{Header(FrameKind::kPush, worker, 0, 2), payload});
+    if (HasScale(codec)) {
+      Only(effects, Outcome::kAccepted);
+    } else {
+      EXPECT_THAT(Only(effects, Outcome::kRejected),
+                  HasSubstr(absl::StrCat("payload is topk 2 in ", std::string(Name(codec)),
+                                         ", wanted topk in any integer codec")));
+    }
+  }
+}
+
 TEST_F(AggregatorTest, HoldsRandomSelectionToTheRunsK) {
   AggregatorOptions options = DenseOptions();
   options.up = {Selection::kRandom, ValueCodec::kInt8, 4};
@@ -126,7 +150,7 @@ TEST_F(AggregatorTest, HoldsRandomSelectionToTheRunsK) {
   EXPECT_THAT(Only(Step(PushArrived{Header(FrameKind::kPush, 0, 0, 2),
                                     Buffer(EncodeDense(other, layout_, 2, dense))}),
                    Outcome::kRejected),
-              HasSubstr("payload is random 5 in int8, wanted random 4 in any codec"));
+              HasSubstr("payload is random 5 in int8, wanted random 4 in any integer codec"));
 }
 
 TEST(AggregatorCreate, RefusesAShardWithoutSegments) {

@@ -110,7 +110,7 @@ TEST_F(AggregatorTest, WhatIsOlderThanTheLastClosedRoundIsGone) {
 
 TEST_F(AggregatorTest, TakesAnyCodecAndKOfTopk) {
   AggregatorOptions options = DenseOptions();
-  options.up = {Selection::kTopK, ValueCodec::kSign, 2};
+  options.up = {Selection::kTopK, ValueCodec::kBf16, 2};
   Start(options, Members(1, {0}));
   std::vector<float> dense(kTileSize);
   for (uint32_t i = 0; i < kTileSize; ++i) dense[i] = static_cast<float>(i) - 3;
@@ -136,7 +136,7 @@ TEST_F(AggregatorTest, TakesAnyCodecOfTheOtherSelections) {
   for (const Selection selection : {Selection::kAll, Selection::kRandom, Selection::kStride}) {
     const auto k = static_cast<uint16_t>(selection == Selection::kAll ? 0 : 4);
     AggregatorOptions options = DenseOptions();
-    options.up = {selection, ValueCodec::kInt4, k};
+    options.up = {selection, ValueCodec::kFp32, k};
     Start(options, Members(1, {0, 1, 2, 3, 4, 5}));
     std::vector<float> dense(kTileSize, 1.0f);
     std::vector<float> sum(kTileSize);

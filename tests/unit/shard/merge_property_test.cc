@@ -269,25 +269,54 @@ TEST(MergeProperty, ManyContributionsKeepEveryTypeOfShares) {
   }
 }
 
+using Norms = std::vector<float>;
+using Factors = std::vector<double>;
+
 TEST(ClipFactors, AreTheMultipleOfTheMedianOverTheNorm) {
-  EXPECT_EQ(ClipFactors(std::vector<float>{1, 2, 8}, 2), (std::vector<double>{1, 1, 0.5}));
-  EXPECT_EQ(ClipFactors(std::vector<float>{8, 1, 2}, 2), (std::vector<double>{0.5, 1, 1}));
-  // The lower of the two in the middle.
-  EXPECT_EQ(ClipFactors(std::vector<float>{4, 1, 2, 8}, 1), (std::vector<double>{0.5, 1, 1, 0.25}));
+  // From three on the last update has no say, whatever it was.
+  for (const float last : {0.0f, 1e-9f, 3.0f, 1e9f}) {
+    EXPECT_EQ(ClipFactors(Norms{1, 2, 8}, last, 2), (Factors{1, 1, 0.5}));
+    EXPECT_EQ(ClipFactors(Norms{8, 1, 2}, last, 2), (Factors{0.5, 1, 1}));
+    // The lower of the two in the middle.
+    EXPECT_EQ(ClipFactors(Norms{4, 1, 2, 8}, last, 1), (Factors{0.5, 1, 1, 0.25}));
+  }
 }
 
-TEST(ClipFactors, AreOneForLessThanThree) {
-  EXPECT_EQ(ClipFactors(std::vector<float>{1, 100}, 1), (std::vector<double>{1, 1}));
-  EXPECT_EQ(ClipFactors(std::vector<float>{100}, 1), (std::vector<double>{1}));
+TEST(ClipFactors, OfTwoAreByTheirMedianWithTheLastUpdate) {
+  EXPECT_EQ(ClipFactors(Norms{1, 8}, 2, 2), (Factors{1, 0.5}));
+  EXPECT_EQ(ClipFactors(Norms{0, 8, 1, 0}, 0.01f, 2), (Factors{1, 0.25, 1, 1}));
+  // Next to nothing from one is no measure for the other.
+  EXPECT_EQ(ClipFactors(Norms{1e-30f, 1}, 2, 2), (Factors{1, 1}));
+}
+
+TEST(ClipFactors, OfOneIsByTheLastUpdate) {
+  EXPECT_EQ(ClipFactors(Norms{8}, 2, 2), (Factors{0.5}));
+  EXPECT_EQ(ClipFactors(Norms{0, 8, 0}, 1, 2), (Factors{1, 0.25, 1}));
+  EXPECT_EQ(ClipFactors(Norms{0.1f}, 2, 2), (Factors{1}));
+}
+
+TEST(ClipFactors, OfLessThanThreeAreOneWithoutALastUpdate) {
+  EXPECT_EQ(ClipFactors(Norms{1, 100}, 0, 1), (Factors{1, 1}));
+  EXPECT_EQ(ClipFactors(Norms{100}, 0, 1), (Factors{1}));
+}
+
+TEST(ClipFactors, LeaveOutWhatIsAThousandTimesTheLimit) {
+  EXPECT_EQ(ClipFactors(Norms{1, 2000, 1}, 0, 2), (Factors{1, 0.001, 1}));
+  EXPECT_EQ(ClipFactors(Norms{1, 2001, 1e18f, 1, 1}, 0, 2), (Factors{1, 0, 0, 1, 1}));
+  EXPECT_EQ(ClipFactors(Norms{1, 1e18f}, 3, 2), (Factors{1, 0}));
+  EXPECT_EQ(ClipFactors(Norms{1e18f}, 3, 2), (Factors{0}));
+}
+
+TEST(ClipFactors, AreOneWhereNothingIsClipped) {
+  EXPECT_EQ(ClipFactors(Norms{1, 1, 1e18f}, 1, 0), (Factors{1, 1, 1}));
 }
 
 // Most workers have nothing to say of a segment: those who do are not measured by them.
 TEST(ClipFactors, TakeTheMedianOfThoseThatSayAnything) {
-  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 5}, 3), (std::vector<double>{1, 1, 1}));
-  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 5, 1}, 3), (std::vector<double>{1, 1, 1, 1}));
-  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 0, 1, 0, 8, 2}, 2),
-            (std::vector<double>{1, 1, 1, 1, 1, 0.5, 1}));
-  EXPECT_EQ(ClipFactors(std::vector<float>{0, 0, 0}, 3), (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(ClipFactors(Norms{0, 0, 5}, 0, 3), (Factors{1, 1, 1}));
+  EXPECT_EQ(ClipFactors(Norms{0, 0, 5, 1}, 0, 3), (Factors{1, 1, 1, 1}));
+  EXPECT_EQ(ClipFactors(Norms{0, 0, 0, 1, 0, 8, 2}, 0, 2), (Factors{1, 1, 1, 1, 1, 0.5, 1}));
+  EXPECT_EQ(ClipFactors(Norms{0, 0, 0}, 1, 3), (Factors{1, 1, 1}));
 }
 
 TEST(Merge, ClipsTheNumeratorAndKeepsTheWeight) {
@@ -301,6 +330,18 @@ TEST(Merge, ClipsTheNumeratorAndKeepsTheWeight) {
   EXPECT_EQ(DecodeDense(merged.payload, layout, 0),
             (std::vector<float>{(1 + 3 * 10) / 4.0f, (2 + 3 * 20) / 4.0f}));
   EXPECT_EQ(merged.weight_sum, 4u);
+}
+
+TEST(Merge, LeavesOutAFactorOfZeroWithItsWeight) {
+  const Layout layout = SmallLayout(2);
+  const PayloadFormat fp32{Selection::kAll, ValueCodec::kFp32, 0};
+  const PayloadLayout form = PayloadLayoutOf(fp32, layout);
+  const auto a = EncodeDense(fp32, layout, 0, std::vector<float>{1, 2});
+  const auto b = EncodeDense(fp32, layout, 0, std::vector<float>{3e38f, -3e38f});
+  const std::vector<Contribution> all = {{2, &form, a, 1.0}, {5, &form, b, 0.0}};
+  const MergedSegment merged = Merger({0, fp32, 1, fp32}).Merge(layout, 0, 0, all, {});
+  EXPECT_EQ(DecodeDense(merged.payload, layout, 0), (std::vector<float>{1, 2}));
+  EXPECT_EQ(merged.weight_sum, 2u);
 }
 
 TEST(Merge, TakesFactorsOfNextToNothing) {
