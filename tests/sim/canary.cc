@@ -38,6 +38,8 @@ std::string_view Name(Canary canary) {
       return "unaccounted-residual";
     case Canary::kStaleConnection:
       return "stale-connection";
+    case Canary::kTrustingShard:
+      return "trusting-shard";
     case Canary::kCount:
       break;
   }

@@ -27,6 +27,7 @@ enum class Canary : uint8_t {
   kForgetfulCoordinator,  // a coordinator that comes back as it was at the beginning
   kUnaccountedResidual,   // a worker with an old folder does not say that it is
   kStaleConnection,       // a worker that keeps a connection that has died
+  kTrustingShard,         // a shard takes every weight and norm
   kCount,
 };
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);

@@ -93,6 +93,7 @@ void Checker::CheckFate(const Round& round, uint32_t worker, const Push& push,
   const auto contributor = round.contributors.find(worker);
   const bool counted = contributor != round.contributors.end() && contributor->second == push.line;
   if (*push.fate == Fate::kAccepted && !counted) {
+    if (round.poisons.contains(worker)) return;  // in whose place that was accepted
     if (WasLost(round, worker, push)) {
       ++pushes_lost_;
       return;
@@ -170,16 +171,19 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
   }
 }
 
-std::vector<uint32_t> Checker::Contributors(const Round& round,
-                                            const std::vector<Contributor>* logged) {
-  std::vector<uint32_t> workers;
-  if (logged != nullptr) {
-    for (const Contributor& contributor : *logged) workers.push_back(contributor.worker);
-  } else {
-    // Without a log nobody forgets an answer between a push and its merge.
-    for (const auto& [worker, crc] : round.accepted) workers.push_back(worker);
-  }
-  return workers;
+void Checker::Poisoned(const FrameHeader& header, const Buffer& payload) {
+  poisoners_.insert(header.worker);
+  segments_[header.segment].rounds[header.round].poisons[header.worker].push_back(
+      {.crc = header.payload_crc, .payload = payload});
+}
+
+std::vector<Contributor> Checker::Contributors(const Round& round,
+                                               const std::vector<Contributor>* logged) {
+  if (logged != nullptr) return *logged;
+  // Without a log nobody forgets an answer between a push and its merge.
+  std::vector<Contributor> contributors;
+  for (const auto& [worker, crc] : round.accepted) contributors.push_back({.worker = worker});
+  return contributors;
 }
 
 const Checker::Push* Checker::PushOf(const Round& round, uint32_t worker,
@@ -218,8 +222,16 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
   }
   round.merged = true;
   round.merged_crc = crc;
-  std::vector<Buffer> merged;
-  for (const uint32_t worker : Contributors(round, contributors)) {
+  std::vector<Buffer> merged, left_out;
+  for (const auto& [worker, weight, factor] : Contributors(round, contributors)) {
+    if (factor == 0) {
+      const auto crc = accepted_crc(worker);
+      for (const Push& poison : round.poisons[worker]) {
+        if (poison.crc == crc) left_out.assign(1, poison.payload);
+      }
+      if (left_out.empty()) Violate(absl::StrCat(what, " is without an honest push"));
+      continue;
+    }
     const Push* const push = PushOf(round, worker, accepted_crc);
     if (push == nullptr) {
       return Violate(absl::StrCat(Which(worker, header.round, header.segment),
@@ -229,16 +241,17 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
     merged.push_back(push->payload);
   }
   pushes_merged_ += merged.size();
-  if (merged.size() != header.contributions) {
+  if (merged.size() + left_out.size() != header.contributions) {
     return Violate(absl::StrCat(what, " says that it is of ", header.contributions, " pushes, of ",
-                                merged.size(), " in the log"));
+                                merged.size() + left_out.size(), " in the log"));
   }
   for (const auto& [worker, accepted] : round.accepted) {
     if (round.contributors.contains(worker)) continue;
     Violate(absl::StrCat(Which(worker, header.round, header.segment),
                          " was answered accepted, and is not in the merge"));
   }
-  if (const std::string wrong = oracle_.Merge(header.segment, merged, payload); !wrong.empty()) {
+  if (const std::string wrong = oracle_.Merge(header.segment, merged, left_out, payload);
+      !wrong.empty()) {
     return Violate(absl::StrCat(what, ": ", wrong));
   }
   for (const auto& [worker, pushes] : round.pushes) {

@@ -37,7 +37,8 @@ struct Account {
 //
 //   once         an accepted push is in exactly one merge, that of its round, whole and unchanged;
 //                one that its worker took back is in none; and none is made of what an earlier one
-//                has sent
+//                has sent; what nobody encoded (Poisoned) is left out
+//                of the merge for which it was accepted
 //   conserved    signals = accepted contributions + residuals, worker by worker; and merges = what
 //                was told + the shard's residual, segment by segment (MergeOracle)
 //   told once    a merged update is the same bytes whenever and by whichever process it is told
@@ -76,6 +77,10 @@ class Checker {
   void Merged(const FrameHeader& header, const Buffer& payload,
               const std::vector<Contributor>* contributors, const AcceptedCrc& accepted_crc);
   void LostFolder(uint32_t first_segment, uint32_t segment_count);
+  // A push that nobody encoded came in the name of its worker, and may be accepted in the place of
+  // the worker's own; no merge may have anything of it.
+  void Poisoned(const FrameHeader& header, const Buffer& payload);
+  bool IsPoisoner(uint32_t worker) const { return poisoners_.contains(worker); }
   // All answers of a commit have left. They were made one after the other, and looked up in the log
   // afterwards: only from commit to commit an open round must not go back.
   void Committed();
@@ -97,10 +102,11 @@ class Checker {
     Buffer payload;
     std::optional<Fate> fate;  // that the worker was told
   };
-  struct Round {                                   // of a segment
-    std::map<uint32_t, std::vector<Push>> pushes;  // by worker
-    std::map<uint32_t, uint32_t> accepted;         // CRC of what was answered so, by worker
-    std::map<uint32_t, uint32_t> lost;             // likewise, by a folder that was lost since
+  struct Round {                                    // of a segment
+    std::map<uint32_t, std::vector<Push>> pushes;   // by worker
+    std::map<uint32_t, uint32_t> accepted;          // CRC of what was answered so, by worker
+    std::map<uint32_t, uint32_t> lost;              // likewise, by a folder that was lost since
+    std::map<uint32_t, std::vector<Push>> poisons;  // by worker
     bool merged = false;
     uint32_t merged_crc = 0;
     std::map<uint32_t, uint64_t> contributors;  // the line of each; once merged
@@ -112,8 +118,8 @@ class Checker {
     bool lost_folder = false;        // and nothing was taken or told since
   };
 
-  static std::vector<uint32_t> Contributors(const Round& round,
-                                            const std::vector<Contributor>* logged);
+  static std::vector<Contributor> Contributors(const Round& round,
+                                               const std::vector<Contributor>* logged);
   const Push* PushOf(const Round& round, uint32_t worker, const AcceptedCrc& accepted_crc) const;
   void CheckFate(const Round& round, uint32_t worker, const Push& push, const std::string& which);
   void CheckCountedOnce(Account* account, uint32_t round, uint32_t segment, uint32_t worker);
@@ -125,6 +131,7 @@ class Checker {
   const WorldSettings& world_;
   MergeOracle oracle_;
   std::vector<Segment> segments_;
+  std::set<uint32_t> poisoners_;
   uint64_t lines_ = 0;
   // By line and segment, what Account::counted has of whichever process goes on from it.
   std::map<std::pair<uint64_t, uint32_t>, std::set<uint32_t>> counted_;

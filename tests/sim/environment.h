@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/time/time.h"
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
@@ -17,6 +18,13 @@
 
 namespace longwave::sim {
 
+// Whose pushes are preceded by poisoned ones, and until when.
+struct Poison {
+  uint32_t node = 0;
+  uint32_t kind = 0;
+  absl::Time until = absl::InfinitePast();
+};
+
 // What every process of a world has around it. All of it outlives them.
 struct Environment {
   const WorldSettings* settings = nullptr;
@@ -26,6 +34,7 @@ struct Environment {
   Trace* trace = nullptr;
   Probes* probes = nullptr;
   Checker* checker = nullptr;
+  const Poison* poison = nullptr;
 };
 
 // Parameters of every replica at the start.

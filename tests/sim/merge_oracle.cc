@@ -25,11 +25,12 @@ MergeOracle::MergeOracle(const WorldSettings& world, const Layout* layout, float
 }
 
 std::string MergeOracle::Merge(uint32_t index, const std::vector<Buffer>& contributions,
-                               const Buffer& merged) {
+                               const std::vector<Buffer>& left_out, const Buffer& merged) {
   Segment& segment = segments_[index];
   const Coefficients told = ReadCoefficients(merged.bytes());
-  std::string wrong = method_ == Method::kQuantized ? MergeAgain(index, contributions, merged)
-                                                    : Hold(segment, Mean(contributions), told);
+  std::string wrong = method_ == Method::kQuantized
+                          ? MergeAgain(index, contributions, left_out, merged)
+                          : Hold(segment, Mean(contributions), told);
   std::vector<float> theta = segment.theta.back();
   for (size_t i = 0; i < told.indices.size(); ++i) theta[told.indices[i]] -= told.values[i];
   segment.theta.push_back(std::move(theta));
@@ -82,13 +83,17 @@ std::string MergeOracle::Hold(Segment& segment, const std::vector<float>& mean,
   return wrong;
 }
 
-std::string MergeOracle::MergeAgain(uint32_t index, const std::vector<Buffer>& contributions,
-                                    const Buffer& merged) {
+std::string MergeOracle::MergeAgain(uint32_t index, std::vector<Buffer> contributions,
+                                    const std::vector<Buffer>& left_out, const Buffer& merged) {
+  // A merge of nothing is one of something that counts nothing.
+  const double factor = contributions.empty() ? 0 : 1;
+  if (contributions.empty()) contributions = left_out;
   std::vector<PayloadLayout> layouts;
   for (const Buffer& one : contributions) layouts.push_back(LayoutOfPayload(one.bytes()));
   std::vector<Contribution> all(contributions.size());
   for (size_t i = 0; i < all.size(); ++i) {
-    all[i] = {.weight = 1, .layout = &layouts[i], .payload = contributions[i].bytes()};
+    all[i] = {
+        .weight = 1, .layout = &layouts[i], .payload = contributions[i].bytes(), .factor = factor};
   }
   const MergedSegment again =
       merger_->Merge(*layout_, index, rounds(index), all, segments_[index].residual);

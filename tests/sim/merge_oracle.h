@@ -26,9 +26,10 @@ class MergeOracle {
  public:
   MergeOracle(const WorldSettings& world, const Layout* layout, float start);
 
-  // The round that comes next. Returns what is wrong with `merged`; empty: nothing.
+  // The round that comes next. left_out: accepted, and of no effect. Returns what is wrong with
+  // `merged`; empty: nothing.
   std::string Merge(uint32_t segment, const std::vector<Buffer>& contributions,
-                    const Buffer& merged);
+                    const std::vector<Buffer>& left_out, const Buffer& merged);
 
   // Rounds merged so far.
   uint32_t rounds(uint32_t segment) const {
@@ -52,8 +53,8 @@ class MergeOracle {
   std::vector<float> Mean(const std::vector<Buffer>& contributions) const;
   std::string Hold(Segment& segment, const std::vector<float>& mean,
                    const Coefficients& told) const;
-  std::string MergeAgain(uint32_t index, const std::vector<Buffer>& contributions,
-                         const Buffer& merged);
+  std::string MergeAgain(uint32_t index, std::vector<Buffer> contributions,
+                         const std::vector<Buffer>& left_out, const Buffer& merged);
 
   const Method method_;
   const double rho_;

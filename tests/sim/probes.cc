@@ -98,6 +98,10 @@ std::string_view Name(Probe probe) {
       return "connection died without being seen";
     case Probe::kConnectionRenewed:
       return "dead connection made anew";
+    case Probe::kPoisonRejected:
+      return "poison rejected";
+    case Probe::kPoisonLeftOut:
+      return "poison left out of a merge, and its sender named";
     case Probe::kCount:
       break;
   }

@@ -57,6 +57,8 @@ enum class Probe : uint8_t {
   kLogDropped,
   kConnectionDied,
   kConnectionRenewed,
+  kPoisonRejected,
+  kPoisonLeftOut,
   kCount,
 };
 inline constexpr size_t kProbeCount = static_cast<size_t>(Probe::kCount);

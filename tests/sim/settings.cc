@@ -103,7 +103,8 @@ FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& wor
     const auto kind = static_cast<FaultKind>(i);
     // See DrawDeadLinks and DrawOldFolders.
     if (kind == FaultKind::kDeadLink || kind == FaultKind::kOldFolder) continue;
-    const bool drawn = Chance(rng, 0.35);
+    if (kind == FaultKind::kPoison && std::ranges::count(options.only, kind) == 0) continue;
+    const bool drawn = Chance(rng, 0.35) || kind == FaultKind::kPoison;
     // A replica is mended by others.
     const bool has_whom_it_needs = kind != FaultKind::kDamage || world.workers > 1;
     const bool may_be =
@@ -193,6 +194,11 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
       break;
     case FaultKind::kWeather:
       DrawWeather(rng, fault);
+      break;
+    case FaultKind::kPoison:
+      fault.target = world.NodeOfWorker(static_cast<uint32_t>(world.seed % world.workers));
+      fault.amount = static_cast<double>(rng.Below(3));
+      fault.duration = Between(rng, absl::Seconds(5), absl::Seconds(40));
       break;
     case FaultKind::kDeadLink:
     case FaultKind::kOldFolder:
@@ -299,6 +305,8 @@ std::string_view Name(FaultKind kind) {
       return "dead link";
     case FaultKind::kOldFolder:
       return "old folder";
+    case FaultKind::kPoison:
+      return "poison";
     case FaultKind::kCount:
       break;
   }
@@ -388,6 +396,9 @@ DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run
                         .rho = rho,
                         .down = down(),
                         .workers = workers,
+                        .weight_max = canary == Canary::kTrustingShard ? kWeightMax : 1,
+                        // No honest contribution of a world is so many times another.
+                        .clip = canary == Canary::kTrustingShard ? 0.0 : 1e4,
                         .fragments = fragments,
                         .open_bytes_max = open_bytes_max,
                         .quorum = quorum,

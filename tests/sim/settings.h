@@ -37,6 +37,9 @@ enum class FaultKind : uint8_t {
   kWeather,       // messages are lost, doubled and overtaken
   kDeadLink,      // a worker's connection to a shard dies unseen; one way if `amount` is not 0
   kOldFolder,     // a worker comes back after `duration` with its folder as it is now
+  // Pushes that would harm everybody come in the name of a worker, before its own; only where the
+  // kinds that may be drawn name it, and of one worker of a world. `amount`: see SimShard::Poison.
+  kPoison,
   kCount,
 };
 std::string_view Name(FaultKind kind);

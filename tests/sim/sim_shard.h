@@ -78,6 +78,7 @@ class SimShard final : public Process {
 
   // Data.
   void Handle(const FrameHeader& header, const WireFrame& frame, const Asker& asker);
+  void Poison(FrameHeader header, const WireFrame& frame);
   void Step(const ShardEvent& event, const Asker* asker);
   void CommitSoon();
   void Commit();
@@ -115,8 +116,9 @@ class SimShard final : public Process {
   bool stopped_ = false;
   Membership membership_;
   std::unique_ptr<DurableShard> shard_;
-  std::map<uint32_t, Asker> routes_;  // by worker
-  std::map<uint64_t, Asker> askers_;  // by event, until its commit
+  std::map<uint32_t, Asker> routes_;      // by worker
+  std::map<uint64_t, Asker> askers_;      // by event, until its commit
+  std::map<uint64_t, uint32_t> poisons_;  // likewise, their kinds
   bool commit_is_due_ = false;
   absl::Time wakes_at_ = absl::InfiniteFuture();
   bool had_trouble_ = false;

@@ -1,10 +1,16 @@
 // Its frames, and what is held against the rules.
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/wire/crc32c.h"
+#include "common/wire/scale16.h"
+#include "common/wire/square_sum.h"
+#include "tests/sim/coefficients.h"
 #include "tests/sim/sim_shard.h"
 
 namespace longwave::sim {
@@ -40,6 +46,10 @@ void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* t
   });
   const Asker asker{from, taker, header.kind == FrameKind::kPush ? header.payload_crc : 0};
   if (header.run == registration_->run && IsMember(header.worker)) routes_[header.worker] = asker;
+  if (header.kind == FrameKind::kPush && from.process->node() == env_.poison->node &&
+      now() < env_.poison->until) {
+    Poison(header, frame);
+  }
   Handle(header, frame, asker);
   if (header.kind == FrameKind::kPush && env_.settings->canary == Canary::kDoubledPush &&
       shard_ != nullptr) {
@@ -64,6 +74,40 @@ void SimShard::Handle(const FrameHeader& header, const WireFrame& frame, const A
     case FrameKind::kAsk:
       return env_.checker->Violate("a worker sent a frame that only shards send");
   }
+}
+
+// 0: of a weight that outweighs all others; 1: of values whose sum overflows; 2: of values beyond
+// all measure, where the shard has a measure: with an update of the segment there is one, however
+// few push.
+void SimShard::Poison(FrameHeader header, const WireFrame& frame) {
+  const Aggregator* const aggregator = shard_->aggregator();
+  if (shard_->store() == nullptr || aggregator == nullptr || !IsMember(header.worker) ||
+      header.round != aggregator->open_round(header.segment)) {
+    return;
+  }
+  Buffer payload = frame.payload;
+  if (env_.poison->kind == 0) {
+    header.weight = kWeightMax;
+  } else {
+    const auto closed = aggregator->Export(header.segment).closed;
+    if (env_.poison->kind == 2 && !(closed.has_value() && closed->header.norm > 0)) return;
+    const float value = env_.poison->kind == 1 ? 3e38f : 1e15f;
+    std::vector<std::byte> bytes(payload.bytes().begin(), payload.bytes().end());
+    const bool quantized = env_.settings->method == Method::kQuantized;
+    const uint16_t scale = EncodeScale16(value);
+    if (quantized) {
+      std::memcpy(bytes.data() + kPayloadHeadBytes, &scale, sizeof scale);
+    } else {
+      std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
+    }
+    payload = Buffer(std::move(bytes));
+    const double squares = PayloadSquareSum(LayoutOfPayload(payload.bytes()), payload.bytes());
+    header.norm = static_cast<float>(std::min(std::sqrt(squares), double{FLT_MAX}));
+    header.payload_crc = Crc32c(payload.bytes());
+    if (env_.poison->kind == 2) env_.checker->Poisoned(header, payload);
+  }
+  poisons_[shard_->Step(PushArrived{header, std::move(payload)}, now())] = env_.poison->kind;
+  if (!EndIfStopped()) CommitSoon();
 }
 
 void SimShard::DoublePush(const FrameHeader& header, const WireFrame& frame) {
@@ -112,6 +156,7 @@ void SimShard::Commit() {
   for (ShardEffect& effect : effects) Perform(effect);
   env_.checker->Committed();
   askers_.clear();
+  poisons_.clear();
   shard_->Tend(now());
   if (EndIfStopped()) return;
   Observe();
@@ -132,6 +177,21 @@ void SimShard::WakeWhenDue() {
 }
 
 void SimShard::Perform(ShardEffect& effect) {
+  if (const auto* clipped = std::get_if<ContributionClipped>(&effect.what)) {
+    if (clipped->left_out && env_.checker->IsPoisoner(clipped->worker)) {
+      return env_.probes->Hit(Probe::kPoisonLeftOut);
+    }
+    return env_.checker->Violate(absl::StrCat("not poisoned: ", clipped->reason));
+  }
+  if (const auto* answer = std::get_if<AnswerPush>(&effect.what);
+      answer != nullptr && poisons_.contains(effect.event)) {
+    const bool rejected = answer->header.outcome == Outcome::kRejected;
+    if (rejected) env_.probes->Hit(Probe::kPoisonRejected);
+    if (answer->header.outcome == Outcome::kAccepted && poisons_[effect.event] != 2) {
+      env_.checker->Violate("a poisoned push was accepted");
+    }
+    return;
+  }
   if (const auto* answer = std::get_if<AnswerPush>(&effect.what)) {
     const auto asker = askers_.find(effect.event);
     env_.trace->Tell([&] {
@@ -166,10 +226,9 @@ void SimShard::Perform(ShardEffect& effect) {
   } else if (const auto* snapshot = std::get_if<SendSnapshot>(&effect.what)) {
     env_.probes->Hit(Probe::kFetchBySnapshot);
     SendToWorker(snapshot->worker, snapshot->header, snapshot->payload);
-  } else {
-    const auto& ask = std::get<AskSnapshot>(effect.what);
-    env_.probes->Hit(ask.header.round == 0 ? Probe::kPositionAsked : Probe::kSnapshotAsked);
-    SendToWorker(ask.worker, ask.header, Buffer());
+  } else if (const auto* ask = std::get_if<AskSnapshot>(&effect.what)) {
+    env_.probes->Hit(ask->header.round == 0 ? Probe::kPositionAsked : Probe::kSnapshotAsked);
+    SendToWorker(ask->worker, ask->header, Buffer());
   }
 }
 

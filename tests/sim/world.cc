@@ -43,7 +43,8 @@ class World {
                           .network = &network_,
                           .trace = &trace_,
                           .probes = &probes_,
-                          .checker = &checker_};
+                          .checker = &checker_,
+                          .poison = &poison_};
     coordinator_ = std::make_unique<SimCoordinator>(env);
     std::vector<SimShard*> shards;
     for (uint32_t s = 0; s < settings.shards; ++s) {
@@ -214,6 +215,9 @@ class World {
         return;
       case FaultKind::kDeadLink:
         return worker->KillConnection(fault.other - 1, fault.amount > 0);
+      case FaultKind::kPoison:
+        poison_ = {fault.target, static_cast<uint32_t>(fault.amount), until};
+        return;
       case FaultKind::kCount:
         break;
     }
@@ -343,6 +347,7 @@ class World {
   Network network_;
   Trace trace_;
   Checker checker_;
+  Poison poison_;
   std::unique_ptr<SimCoordinator> coordinator_;
   std::vector<std::unique_ptr<SimShard>> shards_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
