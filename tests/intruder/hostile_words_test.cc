@@ -191,13 +191,23 @@ TEST_F(HostileWords, StandEscapedInATerminalWithTheLiveView) {
       "up", {"/usr/bin/env", "python3", "-c",
              "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)", binaries_ + "/longwave",
              "up", root_ + "/run.yaml", "--name", "run", "--runs-dir", root_ + "/runs"});
-  // The one place of the run is taken before its own worker comes.
-  bool is_in = false;
-  ASSERT_TRUE(Eventually("a coordinator", [&] {
-    is_in = client_->Register(Worker()).ok();
-    return is_in || !up->Running();
+  // The places of the run are taken before its own worker comes, and perhaps its shard.
+  bool trains = false;
+  ASSERT_TRUE(Eventually("a run that trains", [&] {
+    if (client_->Register(Worker()).ok()) {
+      client_
+          ->Register(RegisterShard{.shard = 0,
+                                   .data_endpoint = "tcp://h:1",
+                                   .control_endpoint = "h:2",
+                                   .incarnation = 2,
+                                   .settings = settings_})
+          .status()
+          .IgnoreError();
+    }
+    trains = client_->GetStatus(0).value_or(RunStatus()).phase == RunPhase::kTraining;
+    return trains || !up->Running();
   }));
-  ASSERT_TRUE(is_in) << OutputOf(*up);
+  ASSERT_TRUE(trains) << OutputOf(*up);
   ASSERT_TRUE(
       client_->Heartbeat(WorkerHeartbeat{.worker = 0, .incarnation = 1, .failure = kEvil}).ok());
   const std::string output = OutputOf(*up);
