@@ -157,7 +157,7 @@ class SimWorker final : public Process, public FrameTaker {
   Account kept_account_;  // of the checkpoint on the disk
   std::unique_ptr<SimFileSystem> backup_;
   Account backup_account_;
-  bool is_from_backup_ = false;  // and no round was ended since
+  bool is_from_backup_ = false;  // its disk; a late push may put its refusal off
   double slowness_ = 1;
   absl::Time slow_until_ = absl::InfinitePast();
 

@@ -195,7 +195,6 @@ void SimWorker::EndSync() {
   CheckReplica();
   CheckResidual();
   if (++fragment_ < pipeline_->fragment_count()) return Compute();
-  is_from_backup_ = false;
   EndRound();
   if (!Repair()) GoOn();
 }
