@@ -81,7 +81,7 @@ std::string ConnectError(int error) {
 absl::StatusOr<ClockReading> MeasureClock(ProbeClient& client) {
   ClockReading best{.precision = absl::InfiniteDuration()};
   for (int i = 0; i < kTries; ++i) {
-    LONGWAVE_ASSIGN_OR_RETURN(const ProbeAnswer answer, client.Measure(0, 0));
+    LONGWAVE_ASSIGN_OR_RETURN(const TimeAnswer answer, client.GetTime());
     // The server read its clock at some moment of the call.
     if (answer.took / 2 >= best.precision) continue;
     best = {.ahead = answer.sent + answer.took / 2 - answer.server_time,
@@ -94,9 +94,9 @@ absl::StatusOr<ClockReading> MeasureClock(ProbeClient& client) {
 absl::StatusOr<double> MeasureRate(ProbeClient& client, bool up, absl::Duration empty) {
   double best = 0;
   for (size_t bytes = kRateBytesMin;; bytes *= 4) {
-    LONGWAVE_ASSIGN_OR_RETURN(const ProbeAnswer answer,
+    LONGWAVE_ASSIGN_OR_RETURN(const absl::Duration transfer,
                               client.Measure(up ? bytes : 0, up ? 0 : bytes));
-    const absl::Duration took = std::max(answer.took - empty, absl::Microseconds(10));
+    const absl::Duration took = std::max(transfer - empty, absl::Microseconds(10));
     best = std::max(best, static_cast<double>(bytes) / absl::ToDoubleSeconds(took));
     if (bytes >= kProbeBytesMax || took > kRateTime) return best;
   }

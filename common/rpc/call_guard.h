@@ -20,10 +20,6 @@
 
 namespace longwave {
 
-// Private to this folder. Has the watch hear of every call to a server, also of those of gRPC's own
-// services (health, reflection).
-void HearCalls(std::shared_ptr<SilenceWatch> watch, grpc::ServerBuilder& builder);
-
 // Private to this folder: who is calling, and whether he may. A guard without a book lets
 // everybody do everything. Thread-safe; copies share the book.
 class CallGuard {
@@ -43,14 +39,16 @@ class CallGuard {
   void WatchAddress(ListenAddress local) const {
     if (watch_ != nullptr) watch_->Begin(std::move(local));
   }
-  // Has the server tell of every call there is.
-  void HearCalls(grpc::ServerBuilder& builder) const {
-    if (watch_ != nullptr) longwave::HearCalls(watch_, builder);
-  }
 
   // OK, and the caller's certificate if it is wanted; or why not, noted already.
   absl::Status Check(const grpc::ServerContext& context, std::string_view call,
                      const CallRights& rights, CertificateInfo* caller = nullptr) const;
+  // Such a check as a function of the context.
+  auto By(const char* call, CallKind kind) const {
+    return [this, call, rights = CallRights{kind, {}}](const grpc::ServerContext& context) {
+      return Check(context, call, rights);
+    };
+  }
   // A refusal that was decided elsewhere.
   void Note(const grpc::ServerContext& context, Refusal reason, absl::string_view sentence) const;
 

@@ -54,7 +54,8 @@ class ThreadKeeper final : public CertificateKeeper {
     const absl::StatusOr<CertificateInfo> info = ReadCertificate(credentials->certificate);
     if (!info.ok()) return kLookMax / 60;
     const absl::Time now = absl::Now();
-    if (now < RenewalDue(*info)) return RenewalDue(*info) - now;
+    // One that is good from tomorrow on was issued while a clock was wrong.
+    if (now >= info->not_before && now < RenewalDue(*info)) return RenewalDue(*info) - now;
     const absl::Duration again = (info->not_after - info->not_before) / 20;
     if (access(folder_.c_str(), W_OK) != 0) return again;
     const absl::Status renewed = RenewNow(*credentials, path);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/base/utf8.h"
 #include "common/rpc/convert.h"
 
@@ -13,6 +14,8 @@ namespace {
 
 // Of each call, while there is no connection.
 constexpr absl::Duration kReconnectWait = absl::Milliseconds(500);
+constexpr char kByHandler[] = "longwave";
+constexpr char kTimeFormat[] = "%Y-%m-%d %H:%M:%S UTC";
 
 std::shared_ptr<grpc::Channel> NewChannel(
     const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
@@ -60,8 +63,9 @@ absl::Status FromGrpc(const grpc::Status& status) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   // The sentence travels in a header, of which gRPC takes some kilobytes.
+  if (status.ok()) return grpc::Status::OK;
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      Utf8Prefix(std::string(status.message()), kSentenceBytesMax));
+                      Utf8Prefix(std::string(status.message()), kSentenceBytesMax), kByHandler);
 }
 
 Channel::Channel(std::string who, std::string address, absl::Duration deadline,
@@ -88,6 +92,10 @@ absl::Status Channel::Explain(const grpc::Status& status) const {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(absl::StrCat("no answer from ", who_, " at ", address_,
                                                  " within ", absl::FormatDuration(deadline_)));
+    // A server whose memory for messages is full ends calls, whoever has filled it.
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      if (status.error_details() == kByHandler) return FromGrpc(status);
+      [[fallthrough]];
     // No handler of ours answers with these three: gRPC does, for a connection that broke under a
     // call or a server that shut down. They are no decision of whoever was asked.
     case grpc::StatusCode::CANCELLED:
@@ -97,6 +105,11 @@ absl::Status Channel::Explain(const grpc::Status& status) const {
       return absl::UnavailableError(absl::StrCat("cannot reach ", who_, " at ", address_, ": ",
                                                  status.error_message(),
                                                  std::string(HintOf(status.error_message()))));
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return absl::UnauthenticatedError(absl::StrCat(
+          who_, " at ", address_, " does not accept the certificate: ", status.error_message(),
+          "; here it is ", absl::FormatTime(kTimeFormat, absl::Now(), absl::UTCTimeZone()),
+          ". Probable causes: a clock that is wrong, or a certificate or ca.crt to be exchanged"));
     default:
       return FromGrpc(status);
   }

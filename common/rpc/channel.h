@@ -14,8 +14,11 @@ namespace longwave {
 
 // A message carries a manifest at most: 2^16 tensors with their names fit.
 inline constexpr int kMessageBytesMax = 64 << 20;
+// Of the call Join: its token.
+inline constexpr char kTokenKey[] = "longwave-token";
 
 absl::Status FromGrpc(const grpc::Status& status);
+// With details by which Channel knows that a handler has answered, and not gRPC.
 grpc::Status ToGrpc(const absl::Status& status);
 
 // A channel to "host:port", and calls on it that end within a deadline.

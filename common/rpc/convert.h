@@ -61,6 +61,7 @@ absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message);
 v1::GetShardStatusResponse ToProto(const ShardReport& value);
 absl::StatusOr<ShardReport> FromProto(const v1::GetShardStatusResponse& message);
 
+// All but the token, which goes before it in the call's metadata.
 v1::JoinRequest ToProto(const JoinWish& value);
 absl::StatusOr<JoinWish> FromProto(const v1::JoinRequest& message);
 

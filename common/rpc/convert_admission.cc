@@ -65,7 +65,6 @@ absl::Status WriteSubject(const std::string& subject, Message* message) {
 
 v1::JoinRequest ToProto(const JoinWish& value) {
   v1::JoinRequest message;
-  message.set_token(value.token);
   if (value.subject.role == Role::kShard) {
     message.set_shard(value.subject.shard);
   } else {
@@ -77,7 +76,7 @@ v1::JoinRequest ToProto(const JoinWish& value) {
 }
 
 absl::StatusOr<JoinWish> FromProto(const v1::JoinRequest& message) {
-  JoinWish value{.token = message.token(), .request = message.request()};
+  JoinWish value{.request = message.request()};
   LONGWAVE_RETURN_IF_ERROR(CheckPem("request", message.request()));
   if (message.subject_case() == v1::JoinRequest::kShard) {
     value.subject = ShardIdentity(message.shard());

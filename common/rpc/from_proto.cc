@@ -1,5 +1,7 @@
 // Messages to plain values, with the checks that convert.h promises.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -51,11 +53,14 @@ class Checks {
     return Text(field, value, kNameBytesMax);
   }
 
+  static constexpr size_t kKeyBytes = 32;
+  // Empty: none.
   const std::string& DataKey(const std::string& value) {
-    constexpr size_t kBytes = 32;
-    if (!value.empty() && value.size() != kBytes) {
-      Refuse("data_key", absl::StrCat("got ", value.size(), " bytes, wanted ", kBytes));
-    }
+    return value.empty() ? value : Key("data_key", value);
+  }
+  const std::string& Key(const char* field, const std::string& value) {
+    if (value.size() != kKeyBytes)
+      Refuse(field, absl::StrCat("got ", value.size(), " bytes, wanted ", kKeyBytes));
     return value;
   }
 
@@ -343,7 +348,7 @@ absl::StatusOr<ShardHeartbeat> FromProto(const v1::ShardHeartbeatRequest& messag
       value.snapshots.push_back(Read(snapshot));
     }
   }
-  value.expelled_version = message.expelled_version();
+  value.names_version = message.names_version();
   return checks.Return(std::move(value));
 }
 
@@ -358,10 +363,16 @@ absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& 
       value.verdicts.push_back(Read(verdict));
     }
   }
-  if (message.has_expelled()) {
-    value.expelled = ExpelledWorkers{.version = message.expelled().version(), .names = {}};
-    for (const std::string& name : message.expelled().names()) {
-      value.expelled->names.push_back(checks.Name("expelled", name));
+  if (message.has_names()) {
+    CallerNames& names = value.names.emplace();
+    names.version = message.names().version();
+    for (const std::string& name : message.names().expelled())
+      names.expelled.push_back(checks.Name("expelled", name));
+    for (const v1::NameOwner& message_owner : message.names().owners()) {
+      NameOwner owner{.subject = checks.Name("subject", message_owner.subject())};
+      const std::string& key = checks.Key("key", message_owner.key());
+      std::memcpy(owner.key.data(), key.data(), std::min(key.size(), owner.key.size()));
+      names.owners.push_back(std::move(owner));
     }
   }
   LONGWAVE_RETURN_IF_ERROR(checks.status());

@@ -8,15 +8,15 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/guarded_service.h"
 #include "longwave/v1/coordinator.grpc.pb.h"
 #include "longwave/v1/shard.grpc.pb.h"
 
 namespace longwave {
 namespace {
 
-CallRights ByAnyone() { return {CallKind::kAnyone, {}}; }
-CallRights ByMember() { return {CallKind::kMember, {}}; }
-CallRights ByOperator() { return {CallKind::kOperator, {}}; }
+constexpr size_t kJoinBytesMax = 16 << 10;
+
 CallRights Only(Identity subject) { return {CallKind::kSubject, std::move(subject)}; }
 
 // Reads the request, lets `handle` answer it and passes the error on, if there is one.
@@ -27,182 +27,205 @@ grpc::Status Answer(const Request& request, const Handle& handle) {
   return ToGrpc(handle(*value));
 }
 
-class CoordinatorGrpc final : public v1::Coordinator::Service {
+class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
  public:
   CoordinatorGrpc(CoordinatorHandler* handler, CallGuard guard)
-      : handler_(handler), guard_(std::move(guard)) {}
-
-  grpc::Status RegisterWorker(grpc::ServerContext* context,
-                              const v1::RegisterWorkerRequest* request,
-                              v1::RegisterWorkerResponse* response) override {
-    return Checked(context, "RegisterWorker", Only(WorkerIdentity(request->name())), [&] {
-      return Answer(*request, [&](const longwave::RegisterWorker& value) -> absl::Status {
-        LONGWAVE_ASSIGN_OR_RETURN(const uint32_t worker, handler_->Register(value));
-        response->set_worker(worker);
-        return absl::OkStatus();
-      });
-    });
-  }
-
-  grpc::Status RegisterShard(grpc::ServerContext* context, const v1::RegisterShardRequest* request,
-                             v1::RegisterShardResponse* response) override {
-    return Checked(context, "RegisterShard", Only(ShardIdentity(request->shard())), [&] {
-      return Answer(*request, [&](const longwave::RegisterShard& value) -> absl::Status {
-        LONGWAVE_ASSIGN_OR_RETURN(const ShardRegistration answer, handler_->Register(value));
-        *response = ToProto(answer);
-        return absl::OkStatus();
-      });
-    });
-  }
-
-  grpc::Status WorkerHeartbeat(grpc::ServerContext* context,
-                               const v1::WorkerHeartbeatRequest* request,
-                               v1::WorkerHeartbeatResponse* response) override {
-    // Whoever calls as a worker that is not there is told so, if he is anybody.
-    const std::string name = guard_.is_on() ? handler_->WorkerName(request->worker()) : "";
-    return Checked(
-        context, "WorkerHeartbeat", name.empty() ? ByMember() : Only(WorkerIdentity(name)), [&] {
-          return Answer(*request, [&](const longwave::WorkerHeartbeat& value) -> absl::Status {
-            LONGWAVE_ASSIGN_OR_RETURN(const WorkerHeartbeatReply reply, handler_->Heartbeat(value));
-            *response = ToProto(reply);
-            return absl::OkStatus();
-          });
-        });
-  }
-
-  grpc::Status ShardHeartbeat(grpc::ServerContext* context,
-                              const v1::ShardHeartbeatRequest* request,
-                              v1::ShardHeartbeatResponse* response) override {
-    return Checked(context, "ShardHeartbeat", Only(ShardIdentity(request->shard())), [&] {
-      return Answer(*request, [&](const longwave::ShardHeartbeat& value) -> absl::Status {
-        LONGWAVE_ASSIGN_OR_RETURN(const ShardHeartbeatReply reply, handler_->Heartbeat(value));
-        *response = ToProto(reply);
-        return absl::OkStatus();
-      });
-    });
-  }
-
-  grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
-                         v1::GetStatusResponse* response) override {
-    return Checked(context, "GetStatus", ByMember(), [&]() -> grpc::Status {
-      const auto status = handler_->GetStatus(request->round_records_from());
-      if (!status.ok()) return ToGrpc(status.status());
-      *response = ToProto(*status);
-      return grpc::Status::OK;
-    });
-  }
-
-  grpc::Status StopRun(grpc::ServerContext* context, const v1::StopRunRequest* request,
-                       v1::StopRunResponse*) override {
-    return Checked(context, "StopRun", ByOperator(), [&] {
-      if (request->reason().size() > static_cast<size_t>(kTextBytesMax)) {
-        return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
-            "reason: got ", request->reason().size(), " bytes, wanted at most ", kTextBytesMax)));
-      }
-      return ToGrpc(handler_->StopRun(request->reason()));
-    });
-  }
-
-  grpc::Status GetAuthority(grpc::ServerContext* context, const v1::GetAuthorityRequest*,
-                            v1::GetAuthorityResponse* response) override {
-    return Checked(context, "GetAuthority", ByAnyone(), [&]() -> grpc::Status {
-      auto authority = handler_->GetAuthority();
-      if (!authority.ok()) return ToGrpc(authority.status());
-      response->set_authority(*std::move(authority));
-      return grpc::Status::OK;
-    });
-  }
-
-  grpc::Status Join(grpc::ServerContext* context, const v1::JoinRequest* request,
-                    v1::JoinResponse* response) override {
-    return Checked(context, "Join", ByAnyone(), [&]() -> grpc::Status {
-      auto wish = FromProto(*request);
-      if (!wish.ok()) return ToGrpc(wish.status());
-      auto answer = handler_->Join(*wish);
-      if (!answer.ok()) {
-        guard_.Note(*context, Refusal::kToken, answer.status().message());
-        return ToGrpc(answer.status());
-      }
-      *response = ToProto(*answer);
-      return grpc::Status::OK;
-    });
-  }
-
-  grpc::Status RenewCertificate(grpc::ServerContext* context,
-                                const v1::RenewCertificateRequest* request,
-                                v1::RenewCertificateResponse* response) override {
-    CertificateInfo caller;
-    if (absl::Status status = guard_.Check(*context, "RenewCertificate", ByMember(), &caller);
-        !status.ok())
-      return ToGrpc(status);
-    auto certificate = handler_->RenewCertificate(caller, request->request());
-    if (!certificate.ok()) return ToGrpc(certificate.status());
-    response->set_certificate(*std::move(certificate));
-    return grpc::Status::OK;
-  }
-
-  grpc::Status CreateToken(grpc::ServerContext* context, const v1::CreateTokenRequest* request,
-                           v1::CreateTokenResponse* response) override {
-    return Checked(context, "CreateToken", ByOperator(), [&] {
-      return Answer(*request, [&](const TokenWish& wish) -> absl::Status {
-        LONGWAVE_ASSIGN_OR_RETURN(const NewToken token, handler_->CreateToken(wish));
-        response->set_token(token.token);
-        response->set_id(token.id);
-        return absl::OkStatus();
-      });
-    });
-  }
-
-  grpc::Status ListTokens(grpc::ServerContext* context, const v1::ListTokensRequest*,
-                          v1::ListTokensResponse* response) override {
-    return Checked(context, "ListTokens", ByOperator(), [&]() -> grpc::Status {
-      const auto list = handler_->ListTokens();
-      if (!list.ok()) return ToGrpc(list.status());
-      *response = ToProto(*list);
-      return grpc::Status::OK;
-    });
-  }
-
-  grpc::Status RevokeToken(grpc::ServerContext* context, const v1::RevokeTokenRequest* request,
-                           v1::RevokeTokenResponse*) override {
-    return Checked(context, "RevokeToken", ByOperator(),
-                   [&] { return ToGrpc(handler_->RevokeToken(request->id())); });
-  }
-
-  grpc::Status Expel(grpc::ServerContext* context, const v1::ExpelRequest* request,
-                     v1::ExpelResponse* response) override {
-    return Checked(context, "Expel", ByOperator(), [&]() -> grpc::Status {
-      const auto expulsion = handler_->Expel(request->worker(), request->undo(), request->whole());
-      if (!expulsion.ok()) return ToGrpc(expulsion.status());
-      *response = ToProto(*expulsion);
-      return grpc::Status::OK;
-    });
+      : handler_(handler), guard_(std::move(guard)) {
+    ServeMembers();
+    ServeWhoJoins();
+    ServeOperators();
   }
 
  private:
+  using Context = grpc::ServerContext;
+
+  void ServeMembers() {
+    // In whose name a call is made stands in its request, which is read of any member.
+    Serve<v1::RegisterWorkerRequest, v1::RegisterWorkerResponse>(
+        "RegisterWorker", guard_.By("RegisterWorker", CallKind::kMember),
+        [this](const Context& context, const auto& request, auto* response) {
+          const CallRights rights = Only(WorkerIdentity(request.name()));
+          return Checked(context, "RegisterWorker", rights, [&] {
+            return Answer(request, [&](const longwave::RegisterWorker& value) -> absl::Status {
+              LONGWAVE_ASSIGN_OR_RETURN(const uint32_t worker, handler_->Register(value));
+              response->set_worker(worker);
+              return absl::OkStatus();
+            });
+          });
+        });
+    Serve<v1::RegisterShardRequest, v1::RegisterShardResponse>(
+        "RegisterShard", guard_.By("RegisterShard", CallKind::kMember),
+        [this](const Context& context, const auto& request, auto* response) {
+          const CallRights rights = Only(ShardIdentity(request.shard()));
+          return Checked(context, "RegisterShard", rights, [&] {
+            return Answer(request, [&](const longwave::RegisterShard& value) -> absl::Status {
+              LONGWAVE_ASSIGN_OR_RETURN(const ShardRegistration answer, handler_->Register(value));
+              *response = ToProto(answer);
+              return absl::OkStatus();
+            });
+          });
+        });
+    Serve<v1::WorkerHeartbeatRequest, v1::WorkerHeartbeatResponse>(
+        "WorkerHeartbeat", guard_.By("WorkerHeartbeat", CallKind::kMember),
+        [this](const Context& context, const auto& request, auto* response) {
+          // Whoever calls as a worker that is not there is told so.
+          const std::string name = guard_.is_on() ? handler_->WorkerName(request.worker()) : "";
+          const CallRights rights =
+              name.empty() ? CallRights{CallKind::kMember, {}} : Only(WorkerIdentity(name));
+          return Checked(context, "WorkerHeartbeat", rights, [&] {
+            return Answer(request, [&](const longwave::WorkerHeartbeat& value) -> absl::Status {
+              LONGWAVE_ASSIGN_OR_RETURN(const WorkerHeartbeatReply reply,
+                                        handler_->Heartbeat(value));
+              *response = ToProto(reply);
+              return absl::OkStatus();
+            });
+          });
+        });
+    Serve<v1::ShardHeartbeatRequest, v1::ShardHeartbeatResponse>(
+        "ShardHeartbeat", guard_.By("ShardHeartbeat", CallKind::kMember),
+        [this](const Context& context, const auto& request, auto* response) {
+          const CallRights rights = Only(ShardIdentity(request.shard()));
+          return Checked(context, "ShardHeartbeat", rights, [&] {
+            return Answer(request, [&](const longwave::ShardHeartbeat& value) -> absl::Status {
+              LONGWAVE_ASSIGN_OR_RETURN(const ShardHeartbeatReply reply,
+                                        handler_->Heartbeat(value));
+              *response = ToProto(reply);
+              return absl::OkStatus();
+            });
+          });
+        });
+    Serve<v1::GetStatusRequest, v1::GetStatusResponse>(
+        "GetStatus", guard_.By("GetStatus", CallKind::kMember),
+        [this](const Context&, const auto& request, auto* response) -> grpc::Status {
+          const auto status = handler_->GetStatus(request.round_records_from());
+          if (!status.ok()) return ToGrpc(status.status());
+          *response = ToProto(*status);
+          return grpc::Status::OK;
+        });
+    Serve<v1::RenewCertificateRequest, v1::RenewCertificateResponse>(
+        "RenewCertificate", guard_.By("RenewCertificate", CallKind::kMember),
+        [this](const Context& context, const auto& request, auto* response) -> grpc::Status {
+          CertificateInfo caller;
+          const CallRights rights{CallKind::kMember, {}};
+          if (absl::Status status = guard_.Check(context, "RenewCertificate", rights, &caller);
+              !status.ok())
+            return ToGrpc(status);
+          auto certificate = handler_->RenewCertificate(caller, request.request());
+          if (!certificate.ok()) return ToGrpc(certificate.status());
+          response->set_certificate(*std::move(certificate));
+          return grpc::Status::OK;
+        });
+  }
+
+  void ServeWhoJoins() {
+    Serve<v1::GetAuthorityRequest, v1::GetAuthorityResponse>(
+        "GetAuthority", guard_.By("GetAuthority", CallKind::kAnyone),
+        [this](const Context&, const auto&, auto* response) -> grpc::Status {
+          auto authority = handler_->GetAuthority();
+          if (!authority.ok()) return ToGrpc(authority.status());
+          response->set_authority(*std::move(authority));
+          return grpc::Status::OK;
+        });
+    Serve<v1::JoinRequest, v1::JoinResponse>(
+        "Join",
+        [this](const Context& context) {
+          guard_.Check(context, "Join", {CallKind::kAnyone, {}}).IgnoreError();
+          return NotedToken(context, handler_->CheckToken(TokenOf(context)));
+        },
+        [this](const Context& context, const auto& request, auto* response) -> grpc::Status {
+          if (const size_t bytes = request.ByteSizeLong(); bytes > kJoinBytesMax) {
+            return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
+                "request to join: got ", bytes, " bytes, wanted at most ", kJoinBytesMax)));
+          }
+          auto wish = FromProto(request);
+          if (!wish.ok()) return ToGrpc(wish.status());
+          wish->token = TokenOf(context);
+          auto answer = handler_->Join(*wish);
+          if (!answer.ok()) return ToGrpc(NotedToken(context, answer.status()));
+          *response = ToProto(*answer);
+          return grpc::Status::OK;
+        });
+  }
+
+  void ServeOperators() {
+    const auto by_operator = [this](const char* call) {
+      return guard_.By(call, CallKind::kOperator);
+    };
+    Serve<v1::StopRunRequest, v1::StopRunResponse>(
+        "StopRun", by_operator("StopRun"), [this](const Context&, const auto& request, auto*) {
+          if (request.reason().size() > static_cast<size_t>(kTextBytesMax)) {
+            return ToGrpc(
+                absl::InvalidArgumentError(absl::StrCat("reason: got ", request.reason().size(),
+                                                        " bytes, wanted at most ", kTextBytesMax)));
+          }
+          return ToGrpc(handler_->StopRun(request.reason()));
+        });
+    Serve<v1::CreateTokenRequest, v1::CreateTokenResponse>(
+        "CreateToken", by_operator("CreateToken"),
+        [this](const Context&, const auto& request, auto* response) {
+          return Answer(request, [&](const TokenWish& wish) -> absl::Status {
+            LONGWAVE_ASSIGN_OR_RETURN(const NewToken token, handler_->CreateToken(wish));
+            response->set_token(token.token);
+            response->set_id(token.id);
+            return absl::OkStatus();
+          });
+        });
+    Serve<v1::ListTokensRequest, v1::ListTokensResponse>(
+        "ListTokens", by_operator("ListTokens"),
+        [this](const Context&, const auto&, auto* response) -> grpc::Status {
+          const auto list = handler_->ListTokens();
+          if (!list.ok()) return ToGrpc(list.status());
+          *response = ToProto(*list);
+          return grpc::Status::OK;
+        });
+    Serve<v1::RevokeTokenRequest, v1::RevokeTokenResponse>(
+        "RevokeToken", by_operator("RevokeToken"),
+        [this](const Context&, const auto& request, auto*) {
+          return ToGrpc(handler_->RevokeToken(request.id()));
+        });
+    Serve<v1::ExpelRequest, v1::ExpelResponse>(
+        "Expel", by_operator("Expel"),
+        [this](const Context&, const auto& request, auto* response) -> grpc::Status {
+          const auto expulsion = handler_->Expel(request.worker(), request.undo(), request.whole());
+          if (!expulsion.ok()) return ToGrpc(expulsion.status());
+          *response = ToProto(*expulsion);
+          return grpc::Status::OK;
+        });
+  }
+
   template <typename Handle>
-  grpc::Status Checked(const grpc::ServerContext* context, const char* call,
-                       const CallRights& rights, const Handle& handle) {
-    const absl::Status status = guard_.Check(*context, call, rights);
+  grpc::Status Checked(const Context& context, const char* call, const CallRights& rights,
+                       const Handle& handle) {
+    const absl::Status status = guard_.Check(context, call, rights);
     return status.ok() ? handle() : ToGrpc(status);
+  }
+
+  static std::string TokenOf(const Context& context) {
+    const auto found = context.client_metadata().find(kTokenKey);
+    return found == context.client_metadata().end()
+               ? ""
+               : std::string(found->second.data(), found->second.size());
+  }
+  absl::Status NotedToken(const Context& context, absl::Status status) const {
+    if (!status.ok()) guard_.Note(context, Refusal::kToken, status.message());
+    return status;
   }
 
   CoordinatorHandler* const handler_;
   const CallGuard guard_;
 };
 
-class ShardGrpc final : public v1::ShardService::Service {
+class ShardGrpc final : public GuardedService<v1::ShardService::Service> {
  public:
-  ShardGrpc(ShardHandler* handler, CallGuard guard) : handler_(handler), guard_(std::move(guard)) {}
-
-  grpc::Status GetShardStatus(grpc::ServerContext* context, const v1::GetShardStatusRequest*,
-                              v1::GetShardStatusResponse* response) override {
-    const absl::Status status = guard_.Check(*context, "GetShardStatus", ByMember());
-    if (!status.ok()) return ToGrpc(status);
-    const auto report = handler_->GetStatus();
-    if (!report.ok()) return ToGrpc(report.status());
-    *response = ToProto(*report);
-    return grpc::Status::OK;
+  ShardGrpc(ShardHandler* handler, CallGuard guard) : handler_(handler), guard_(std::move(guard)) {
+    Serve<v1::GetShardStatusRequest, v1::GetShardStatusResponse>(
+        "GetShardStatus", guard_.By("GetShardStatus", CallKind::kMember),
+        [this](const grpc::ServerContext&, const auto&, auto* response) -> grpc::Status {
+          const auto report = handler_->GetStatus();
+          if (!report.ok()) return ToGrpc(report.status());
+          *response = ToProto(*report);
+          return grpc::Status::OK;
+        });
   }
 
  private:
@@ -224,6 +247,7 @@ std::optional<CallRefusal> CoordinatorHandler::Admit(const CertificateInfo&) {
 }
 std::optional<CallRefusal> ShardHandler::Admit(const CertificateInfo&) { return std::nullopt; }
 absl::StatusOr<std::string> CoordinatorHandler::GetAuthority() { return NotSecured(); }
+absl::Status CoordinatorHandler::CheckToken(const std::string&) { return NotSecured(); }
 absl::StatusOr<JoinAnswer> CoordinatorHandler::Join(const JoinWish&) { return NotSecured(); }
 absl::StatusOr<std::string> CoordinatorHandler::RenewCertificate(const CertificateInfo&,
                                                                  const std::string&) {

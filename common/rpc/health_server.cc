@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/caller_bounds.h"
 #include "common/rpc/listen_check.h"
 #include "common/rpc/tls.h"
 #include "grpcpp/grpcpp.h"
@@ -13,6 +14,11 @@
 
 namespace longwave {
 namespace {
+
+// A service's name is all that is asked.
+constexpr int kRequestBytesMax = 4 << 10;
+constexpr size_t kCallBytesMax = 8 << 20;
+constexpr absl::Duration kHandshakeTimeMax = absl::Seconds(5);
 
 class GrpcHealthServer final : public HealthServer {
  public:
@@ -57,6 +63,8 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   int port = 0;
   builder.AddListeningPort(address, ServerCredentials(/*folder=*/""), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(kRequestBytesMax);
+  BoundCallers(kCallBytesMax, kHandshakeTimeMax, builder);
   std::unique_ptr<grpc::ServerCompletionQueue> idle_queue = builder.AddCompletionQueue();
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {

@@ -65,8 +65,10 @@ absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string&
                         JoiningCredentials(authority, Role::kCoordinator));
   const auto stub = v1::Coordinator::NewStub(channel.grpc());
   v1::JoinResponse response;
-  LONGWAVE_RETURN_IF_ERROR(channel.Invoke(
-      [&](grpc::ClientContext* context) { return stub->Join(context, ToProto(wish), &response); }));
+  LONGWAVE_RETURN_IF_ERROR(channel.Invoke([&](grpc::ClientContext* context) {
+    context->AddMetadata(kTokenKey, wish.token);
+    return stub->Join(context, ToProto(wish), &response);
+  }));
   LONGWAVE_ASSIGN_OR_RETURN(JoinAnswer answer, FromProto(response));
   // All whom the run trusts: the word of a coordinator that the token's authority vouches for.
   std::string trusted = authority;

@@ -6,30 +6,34 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_services.h"
+#include "common/rpc/guarded_service.h"
 #include "common/rpc/tls.h"
 #include "longwave/v1/probe.grpc.pb.h"
 
 namespace longwave {
 namespace {
 
-class ProbeGrpc final : public v1::Probe::Service {
+class ProbeGrpc final : public GuardedService<v1::Probe::Service> {
  public:
-  explicit ProbeGrpc(CallGuard guard) : guard_(std::move(guard)) {}
-
-  grpc::Status Measure(grpc::ServerContext* context, const v1::MeasureRequest* request,
-                       v1::MeasureResponse* response) override {
-    response->set_unix_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-    const size_t sent = request->payload().size(), wanted = request->answer_bytes();
-    const CallKind kind = sent + wanted == 0 ? CallKind::kAnyone : CallKind::kMember;
-    const absl::Status status = guard_.Check(*context, "Measure", {kind, {}});
-    if (!status.ok()) return ToGrpc(status);
-    if (sent > kProbeBytesMax || wanted > kProbeBytesMax) {
-      return ToGrpc(absl::InvalidArgumentError(
-          absl::StrCat("a measurement: got ", sent, " bytes, and ", wanted,
-                       " wanted in the answer; at most ", kProbeBytesMax, " each")));
-    }
-    response->set_payload(std::string(wanted, '\0'));
-    return grpc::Status::OK;
+  explicit ProbeGrpc(CallGuard guard) : guard_(std::move(guard)) {
+    Serve<v1::GetTimeRequest, v1::GetTimeResponse>(
+        "GetTime", guard_.By("GetTime", CallKind::kAnyone),
+        [](const grpc::ServerContext&, const auto&, auto* response) {
+          response->set_unix_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+          return grpc::Status::OK;
+        });
+    Serve<v1::MeasureRequest, v1::MeasureResponse>(
+        "Measure", guard_.By("Measure", CallKind::kMember),
+        [](const grpc::ServerContext&, const auto& request, auto* response) -> grpc::Status {
+          const size_t sent = request.payload().size(), wanted = request.answer_bytes();
+          if (sent > kProbeBytesMax || wanted > kProbeBytesMax) {
+            return ToGrpc(absl::InvalidArgumentError(
+                absl::StrCat("a measurement: got ", sent, " bytes, and ", wanted,
+                             " wanted in the answer; at most ", kProbeBytesMax, " each")));
+          }
+          response->set_payload(std::string(wanted, '\0'));
+          return grpc::Status::OK;
+        });
   }
 
  private:
@@ -44,21 +48,33 @@ class GrpcProbeClient final : public ProbeClient {
                  std::move(credentials)),
         stub_(v1::Probe::NewStub(channel_.grpc())) {}
 
-  absl::StatusOr<ProbeAnswer> Measure(size_t payload_bytes, size_t answer_bytes) override {
-    v1::MeasureRequest request;
-    request.set_payload(std::string(payload_bytes, '\0'));
-    request.set_answer_bytes(static_cast<uint32_t>(answer_bytes));
-    v1::MeasureResponse response;
-    ProbeAnswer answer{.sent = absl::Now()};
-    const absl::Time begin = MonotonicNow();
-    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke(
-        [&](grpc::ClientContext* context) { return stub_->Measure(context, request, &response); }));
-    answer.took = MonotonicNow() - begin;
+  absl::StatusOr<TimeAnswer> GetTime() override {
+    v1::GetTimeResponse response;
+    TimeAnswer answer{.sent = absl::Now()};
+    LONGWAVE_ASSIGN_OR_RETURN(answer.took, Timed([&](grpc::ClientContext* context) {
+                                return stub_->GetTime(context, v1::GetTimeRequest(), &response);
+                              }));
     answer.server_time = absl::UnixEpoch() + absl::Seconds(response.unix_seconds());
     return answer;
   }
 
+  absl::StatusOr<absl::Duration> Measure(size_t payload_bytes, size_t answer_bytes) override {
+    v1::MeasureRequest request;
+    request.set_payload(std::string(payload_bytes, '\0'));
+    request.set_answer_bytes(static_cast<uint32_t>(answer_bytes));
+    v1::MeasureResponse response;
+    return Timed(
+        [&](grpc::ClientContext* context) { return stub_->Measure(context, request, &response); });
+  }
+
  private:
+  template <typename Call>
+  absl::StatusOr<absl::Duration> Timed(const Call& call) const {
+    const absl::Time begin = MonotonicNow();
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke(call));
+    return MonotonicNow() - begin;
+  }
+
   const Channel channel_;
   const std::unique_ptr<v1::Probe::Stub> stub_;
 };

@@ -14,8 +14,8 @@ namespace longwave {
 // Measures the way to a coordinator or a shard by calls that carry nothing but their size.
 inline constexpr size_t kProbeBytesMax = size_t{4} << 20;
 
-struct ProbeAnswer {
-  absl::Time server_time;  // when it had the request
+struct TimeAnswer {
+  absl::Time server_time;  // when the call had come
   absl::Time sent;         // by this machine's clock
   absl::Duration took;     // from request to answer
 };
@@ -33,9 +33,11 @@ class ProbeClient {
                                               absl::Duration deadline = absl::Seconds(10));
   virtual ~ProbeClient() = default;
 
-  // Both at most kProbeBytesMax. Unavailable: nobody answered. Unauthenticated, PermissionDenied:
-  // bytes, without being a member. Unimplemented: an older server.
-  virtual absl::StatusOr<ProbeAnswer> Measure(size_t payload_bytes, size_t answer_bytes) = 0;
+  // Unavailable: nobody answered. Unimplemented: an older server.
+  virtual absl::StatusOr<TimeAnswer> GetTime() = 0;
+  // From request to answer. Both at most kProbeBytesMax. Likewise; Unauthenticated,
+  // PermissionDenied: the caller is no member.
+  virtual absl::StatusOr<absl::Duration> Measure(size_t payload_bytes, size_t answer_bytes) = 0;
 };
 
 }  // namespace longwave

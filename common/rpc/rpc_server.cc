@@ -4,22 +4,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/memory.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/call_guard.h"
+#include "common/rpc/caller_bounds.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_services.h"
 #include "common/rpc/listen_check.h"
 #include "common/rpc/tls.h"
 #include "common/security/credentials.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
 
 namespace longwave {
 namespace {
 
 constexpr absl::Duration kHandshakeTimeMax = absl::Seconds(5);
-// One client makes few calls at a time.
-constexpr int kStreamsMax = 32;
-constexpr size_t kServerBytesMax = size_t{1} << 30;
 
 absl::StatusOr<CallGuard> GuardOf(const RpcServerOptions& options) {
   if (options.credentials.empty()) return CallGuard();
@@ -29,6 +29,21 @@ absl::StatusOr<CallGuard> GuardOf(const RpcServerOptions& options) {
       CallerBook::Open(absl::StrCat(options.credentials, "/", kAuthorityFile)));
   return CallGuard(std::move(book), options.refusals);
 }
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
+// A server without gRPC's health and reflection services.
+class NoOpenServices final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* arguments) override {
+    arguments->SetPointer(grpc::kHealthCheckServiceInterfaceArg, nullptr);
+  }
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+};
 
 class GrpcServer final : public RpcServer {
  public:
@@ -48,9 +63,11 @@ class GrpcServer final : public RpcServer {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(address, ServerCredentials(options.credentials), &port);
+    LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
+    BoundCallers(CallBytesMax(machine.total_bytes), kHandshakeTimeMax, builder);
     if (!options.credentials.empty()) {
-      BoundStrangers(options, builder);
-      guard.HearCalls(builder);
+      builder.SetOption(std::make_unique<NoOpenServices>());
+      BoundConnectionAge(options.connection_age_max, builder);
     }
     // With it, two processes could listen on one port, each getting some of the calls.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -82,18 +99,10 @@ class GrpcServer final : public RpcServer {
   }
 
  private:
-  static void BoundStrangers(const RpcServerOptions& options, grpc::ServerBuilder& builder) {
-    const auto milliseconds = [](absl::Duration duration) {
-      return static_cast<int>(absl::ToInt64Milliseconds(duration));
-    };
-    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                               milliseconds(kHandshakeTimeMax));
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
-                               milliseconds(options.connection_age_max));
+  static void BoundConnectionAge(absl::Duration age_max, grpc::ServerBuilder& builder) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(age_max));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
-                               milliseconds(kHandshakeTimeMax));
-    builder.SetResourceQuota(grpc::ResourceQuota("longwave").Resize(kServerBytesMax));
+                               Milliseconds(kHandshakeTimeMax));
   }
 
   GrpcServer(std::string address, std::unique_ptr<grpc::Service> service,

@@ -40,6 +40,8 @@ class CoordinatorHandler {
   virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller);
   // Who may take part. Unless overridden FailedPrecondition: the run is not secured.
   virtual absl::StatusOr<std::string> GetAuthority();
+  // Whether whoever has this token is one whose request to join is read.
+  virtual absl::Status CheckToken(const std::string& token);
   virtual absl::StatusOr<JoinAnswer> Join(const JoinWish& wish);
   virtual absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
                                                        const std::string& request);
@@ -72,11 +74,13 @@ struct RpcServerOptions {
   absl::Duration connection_age_max = absl::Minutes(10);
 };
 
-// A gRPC server for one handler, with gRPC's health and reflection services beside it.
+// A gRPC server for one handler. Plain, it has gRPC's health and reflection services beside it;
+// secured it has not, as those read whatever a stranger sends.
 //
-// Secured, it bounds what strangers cost: a connection has five seconds for its handshake, and all
-// messages under way together take kServerBytesMax at most. The number of connections is bounded
-// by the process's file descriptors alone.
+// It bounds what callers cost. A connection has five seconds for its handshake, and all messages
+// under way together take a quarter of the memory that the process may have (caller_bounds.h).
+// Secured, what a stranger sends beyond the header of its call is not read. The number of
+// connections is bounded by the process's file descriptors alone.
 class RpcServer {
  public:
   // address: "host:port", port 0 for any free one. The handler outlives the server.

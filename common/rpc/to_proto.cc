@@ -228,7 +228,7 @@ v1::ShardHeartbeatRequest ToProto(const ShardHeartbeat& value) {
   message.set_failure(Sentence(value.failure));
   message.set_trouble(Sentence(value.trouble));
   for (const SnapshotHash& snapshot : value.snapshots) Fill(snapshot, message.add_snapshots());
-  message.set_expelled_version(value.expelled_version);
+  message.set_names_version(value.names_version);
   message.set_complaint(Sentence(value.complaint));
   return message;
 }
@@ -240,10 +240,14 @@ v1::ShardHeartbeatResponse ToProto(const ShardHeartbeatReply& value) {
   if (value.membership.has_value()) Fill(*value.membership, message.mutable_membership());
   if (value.manifest.has_value()) *message.mutable_manifest() = ToProto(*value.manifest);
   for (const SnapshotVerdict& verdict : value.verdicts) Fill(verdict, message.add_verdicts());
-  if (value.expelled.has_value()) {
-    message.mutable_expelled()->set_version(value.expelled->version);
-    for (const std::string& name : value.expelled->names) {
-      message.mutable_expelled()->add_names(name);
+  if (value.names.has_value()) {
+    v1::CallerNames* const names = message.mutable_names();
+    names->set_version(value.names->version);
+    for (const std::string& name : value.names->expelled) names->add_expelled(name);
+    for (const NameOwner& owner : value.names->owners) {
+      v1::NameOwner* const added = names->add_owners();
+      added->set_subject(owner.subject);
+      added->set_key(owner.key.data(), owner.key.size());
     }
   }
   return message;

@@ -45,20 +45,21 @@ class FileCallerBook final : public CallerBook {
     return absl::OkStatus();
   }
 
-  Caller Look(const std::string& chain_pem, absl::Time now) override {
-    if (chain_pem.empty()) return {};
+  Caller Look(const std::string& certificate, const std::string& chain, absl::Time now) override {
+    if (certificate.empty()) return {};
+    const Fingerprint fingerprint = Sha256(certificate);
     const std::lock_guard lock(mutex_);
     Follow();
-    auto known = known_.find(chain_pem);
+    auto known = known_.find(fingerprint);
     if (known == known_.end() || now > known->second.not_after || now < known->second.not_before) {
-      absl::StatusOr<CertificateInfo> info = trust_->Verify(chain_pem, now);
+      absl::StatusOr<CertificateInfo> info = trust_->Verify(chain, now);
       if (!info.ok()) return Refused(ReasonOf(info.status()), info.status().message());
       if (info->identities.empty()) {
         return Refused(Refusal::kBadCertificate,
                        "names nobody of a run (a URI longwave:worker/NAME, longwave:shard/N, …)");
       }
       if (known_.size() >= kKnownMax) known_.clear();
-      known = known_.insert_or_assign(chain_pem, *std::move(info)).first;
+      known = known_.insert_or_assign(fingerprint, *std::move(info)).first;
     }
     return {known->second, std::nullopt};
   }
@@ -83,7 +84,7 @@ class FileCallerBook final : public CallerBook {
   std::unique_ptr<Trust> trust_;
   FileStamp stamp_;
   absl::Time looked_ = absl::InfinitePast();
-  std::map<std::string, CertificateInfo, std::less<>> known_;  // by chain
+  std::map<Fingerprint, CertificateInfo> known_;  // by the certificate's text
 };
 
 }  // namespace
@@ -121,6 +122,16 @@ std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& ri
 CallRefusal RefuseExpelled(const Identity& worker) {
   return {Refusal::kExpelled, absl::PermissionDeniedError(
                                   absl::StrCat(Describe(worker), " was expelled from this run"))};
+}
+
+CallRefusal RefuseOtherKey(const Identity& named, const Fingerprint& owner) {
+  return {Refusal::kWrongName,
+          absl::PermissionDeniedError(absl::StrCat(
+              Describe(named),
+              owner == kNoKey
+                  ? " was expelled, and may join again with a new token alone; wanted that"
+                  : " is another key's now, which a token has let in under that name; wanted that "
+                    "key, or a new token for the name"))};
 }
 
 absl::StatusOr<std::unique_ptr<CallerBook>> CallerBook::Open(const std::string& authority_file) {

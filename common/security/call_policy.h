@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,16 +41,34 @@ std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& ri
 
 // Of a caller that was expelled.
 CallRefusal RefuseExpelled(const Identity& worker);
-// Whoever holds a certificate may be any of those that it names: it is refused whole once
-// is_expelled says so of one of them.
-template <typename IsExpelled>
-std::optional<CallRefusal> RefuseIfExpelled(const std::vector<Identity>& named,
-                                            const IsExpelled& is_expelled) {
-  for (const Identity& identity : named) {
-    if (identity.role == Role::kWorker && is_expelled(identity.worker))
-      return RefuseExpelled(identity);
+// Of a name that belongs to another key, or to kNoKey.
+CallRefusal RefuseOtherKey(const Identity& named, const Fingerprint& owner);
+
+// Why whoever has this key may not act in the name, if so. names: IsExpelled(name of a worker) and
+// OwnerOf(subject), the key that it belongs to, if any.
+template <typename Names>
+std::optional<CallRefusal> RefuseName(const Names& names, const Identity& named,
+                                      const Fingerprint& key) {
+  if (named.role != Role::kWorker && named.role != Role::kShard) return std::nullopt;
+  if (named.role == Role::kWorker && names.IsExpelled(named.worker)) return RefuseExpelled(named);
+  const std::optional<Fingerprint> owner = names.OwnerOf(SubjectOf(named));
+  if (!owner || *owner == key) return std::nullopt;
+  return RefuseOtherKey(named, *owner);
+}
+// Why the holder of a certificate may act for none of those that it names, if so. It may be any of
+// them: it is refused whole once one of them is expelled.
+template <typename Names>
+std::optional<CallRefusal> RefuseHolder(const Names& names, const CertificateInfo& certificate) {
+  for (const Identity& named : certificate.identities) {
+    if (named.role == Role::kWorker && names.IsExpelled(named.worker)) return RefuseExpelled(named);
   }
-  return std::nullopt;
+  std::optional<CallRefusal> refusal;
+  for (const Identity& named : certificate.identities) {
+    std::optional<CallRefusal> why = RefuseName(names, named, certificate.key_fingerprint);
+    if (!why) return std::nullopt;
+    if (!refusal) refusal = std::move(why);
+  }
+  return refusal;
 }
 
 // Who holds the certificates that callers show, read and verified once each while they stay the
@@ -60,13 +79,14 @@ class CallerBook {
   static absl::StatusOr<std::unique_ptr<CallerBook>> Open(const std::string& authority_file);
   virtual ~CallerBook() = default;
 
-  // What the certificate says of whoever shows the chain (PEM; "": no certificate, and nobody), or
-  // why not.
+  // What the certificate says of whoever shows it (PEM; "": no certificate, and nobody), or why
+  // not. chain: it, and what the caller has put behind it. What was verified once is known by the
+  // certificate alone: a caller may put whatever it likes behind it, anew with each connection.
   struct Caller {
     CertificateInfo certificate;
     std::optional<CallRefusal> refusal;
   };
-  virtual Caller Look(const std::string& chain_pem, absl::Time now) = 0;
+  virtual Caller Look(const std::string& certificate, const std::string& chain, absl::Time now) = 0;
 };
 
 }  // namespace longwave

@@ -19,6 +19,8 @@ namespace longwave {
 // them. All keys are ECDSA over P-256; everything comes and goes as PEM.
 
 using Fingerprint = std::array<std::byte, 32>;
+// Of no key: whose a name is that a new token alone gives to anybody.
+inline constexpr Fingerprint kNoKey{};
 
 // SHA-256, of anything.
 Fingerprint Sha256(std::string_view bytes);

@@ -62,6 +62,11 @@ absl::Status Wanted(std::string_view text) {
 
 }  // namespace
 
+std::string SubjectOf(const Identity& identity) {
+  return identity.role == Role::kShard ? absl::StrCat("shard/", identity.shard)
+                                       : absl::StrCat("worker/", identity.worker);
+}
+
 std::string UriOf(const Identity& identity) {
   switch (identity.role) {
     case Role::kCoordinator:

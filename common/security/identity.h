@@ -32,6 +32,8 @@ inline Identity WorkerIdentity(std::string_view name) {
 }
 inline Identity OperatorIdentity() { return {Role::kOperator, 0, ""}; }
 
+// As tokens and owners of names have it: "worker/NAME", "shard/3"; of a worker or a shard.
+std::string SubjectOf(const Identity& identity);
 // "longwave:worker/a%20b".
 std::string UriOf(const Identity& identity);
 // InvalidArgument: not one of those above. Each identity has one URI.

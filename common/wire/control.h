@@ -1,6 +1,8 @@
 #ifndef LONGWAVE_COMMON_WIRE_CONTROL_H_
 #define LONGWAVE_COMMON_WIRE_CONTROL_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -217,15 +219,23 @@ struct ShardHeartbeat {
   std::string failure;                  // it cannot go on at all
   std::string trouble;                  // it takes no pushes for now: a full disk
   std::vector<SnapshotHash> snapshots;  // that wait for a verdict
-  uint64_t expelled_version = 0;        // of the list that it has; 0: none
+  uint64_t names_version = 0;           // of the CallerNames that it has; 0: none
   std::string complaint;                // whose contribution was of no use of late, and why
 };
 
-// All workers that were expelled. The version is a word that no other list has.
-struct ExpelledWorkers {
+struct NameOwner {
+  std::string subject;              // "worker/NAME", "shard/N"
+  std::array<std::byte, 32> key{};  // SHA-256 of its public key; zeros: a new token gives the name
+  bool operator==(const NameOwner&) const = default;
+};
+
+// By what a shard refuses callers as the coordinator does: all workers that were expelled, and all
+// names that belong to one key. The version is a word that no others have.
+struct CallerNames {
   uint64_t version = 0;
-  std::vector<std::string> names;
-  bool operator==(const ExpelledWorkers&) const = default;
+  std::vector<std::string> expelled;
+  std::vector<NameOwner> owners;
+  bool operator==(const CallerNames&) const = default;
 };
 
 struct ShardHeartbeatReply {
@@ -234,7 +244,7 @@ struct ShardHeartbeatReply {
   std::optional<Membership> membership;
   std::optional<Manifest> manifest;
   std::vector<SnapshotVerdict> verdicts;
-  std::optional<ExpelledWorkers> expelled;
+  std::optional<CallerNames> names;
 };
 
 struct RoundRecord {

@@ -165,7 +165,7 @@ using CoordinatorEffect =
 // Every registration and heartbeat has exactly one answer among the effects: WorkerRegistered,
 // ShardRegistration, a reply, or Refused with
 //   InvalidArgument     a setting, name, manifest, layout hash, shard index or report that does not
-//                       fit
+//                       fit, or the data key of another worker, present or former
 //   AlreadyExists       the name or index is taken by a live member
 //   FailedPrecondition  the run is over, or the shard's folder is another run's, or not the one
 //                       that has its range any more
@@ -256,6 +256,7 @@ class Coordinator {
   absl::Status CheckSettings(const std::string& who, const std::string& settings) const;
   absl::Status CheckOrder(const RegisterWorker& request) const;
   absl::Status CheckPlace(const RegisterWorker& request, absl::Time now) const;
+  absl::Status CheckDataKey(const RegisterWorker& request) const;
   absl::Status CheckRegistration(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckRegistration(const RegisterShard& request, absl::Time now) const;
   absl::Status CheckHeartbeat(const WorkerHeartbeat& heartbeat) const;

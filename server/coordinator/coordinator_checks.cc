@@ -127,6 +127,18 @@ absl::Status Coordinator::CheckPlace(const RegisterWorker& request, absl::Time n
   return absl::OkStatus();
 }
 
+// Shards know whose a connection is by its key: one that two have would be the later one's.
+absl::Status Coordinator::CheckDataKey(const RegisterWorker& request) const {
+  if (request.data_key.empty()) return absl::OkStatus();
+  for (const auto& [index, worker] : workers_) {
+    if (worker.member.data_key != request.data_key || worker.member.name == request.name) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", request.name, ": its data key is that of ", Describe(worker.member),
+                     "; wanted a key of its own, which each process makes when it starts"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl::Time now) const {
   if (is_over()) return absl::FailedPreconditionError(OverSentence());
   if (request.name.empty() || request.name.size() > kNameBytesMax) {
@@ -140,6 +152,7 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
   LONGWAVE_RETURN_IF_ERROR(CheckOrder(request));
   LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("worker ", request.name), request.settings));
   LONGWAVE_RETURN_IF_ERROR(CheckPlace(request, now));
+  LONGWAVE_RETURN_IF_ERROR(CheckDataKey(request));
   LONGWAVE_RETURN_IF_ERROR(Validate(request.manifest));
   if (!manifest_) return absl::OkStatus();
   if (std::string difference = FirstDifference(request.manifest, *manifest_); !difference.empty()) {

@@ -34,6 +34,7 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
   if (EveryShardKnows(worker.member_epoch)) {
     if (heartbeat.known_epoch != membership_.epoch) {
       reply.membership = membership_;
+      for (Member& member : reply.membership->members) member.data_key.clear();
       for (const auto& [index, shard] : shards_) reply.shards.push_back(shard.address);
     }
   } else if (heartbeat.known_epoch == 0) {
@@ -72,6 +73,7 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
   for (const auto& [index, worker] : workers_) {
     status.members.push_back(
         {worker.member, worker.state, absl::ToDoubleSeconds(now - worker.heard)});
+    status.members.back().member.data_key.clear();
     WorkerPhase& phase = status.members.back().state.phase;
     if (worker.is_joining() || worker.behind) phase = WorkerPhase::kJoining;
     if (worker.lost && !worker.left) phase = WorkerPhase::kLost;

@@ -150,24 +150,31 @@ absl::Status AdmissionBook::Revoke(const std::string& id) {
   return absl::OkStatus();
 }
 
-absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
-                                   const std::string& subject, const KeyHash& key, bool is_taken,
-                                   absl::Time now) {
+absl::Status AdmissionBook::CheckToken(const std::string& id, const KeyHash& secret,
+                                       absl::Time now) const {
   const auto found = tokens_.find(id);
   // One sentence for both: whether an id exists is nobody's business.
   if (found == tokens_.end() || found->second.secret != secret)
     return Denied("the token is not one of this run's");
-  TokenRecord& token = found->second;
+  const TokenRecord& token = found->second;
+  if (token.revoked) return Denied(absl::StrCat("token ", id, ": it was revoked"));
+  if (now >= token.expires) {
+    return Denied(absl::StrCat(
+        "token ", id, ": it expired ",
+        absl::FormatDuration(absl::Floor(now - token.expires, absl::Seconds(1))), " ago"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
+                                   const std::string& subject, const KeyHash& key, bool is_taken,
+                                   absl::Time now) {
+  LONGWAVE_RETURN_IF_ERROR(CheckToken(id, secret, now));
+  TokenRecord& token = tokens_.at(id);
   const std::string who = absl::StrCat("token ", id, " for ", subject, ": ");
   if (absl::StartsWith(subject, kAnyWorker) &&
       IsExpelled(subject.substr(std::strlen(kAnyWorker)))) {
     return Denied(who + "the name was expelled from the run");
-  }
-  if (token.revoked) return Denied(who + "it was revoked");
-  if (now >= token.expires) {
-    return Denied(absl::StrCat(
-        who, "it expired ",
-        absl::FormatDuration(absl::Floor(now - token.expires, absl::Seconds(1))), " ago"));
   }
   const bool is_for_any = token.subject == kAnyWorker;
   if (is_for_any ? !absl::StartsWith(subject, kAnyWorker) : subject != token.subject) {
@@ -184,7 +191,8 @@ absl::Status AdmissionBook::Redeem(const std::string& id, const KeyHash& secret,
     return Denied(absl::StrCat(who, "it was used ", token.joined.size(), " of ", token.uses,
                                token.uses == 1 ? " time" : " times"));
   }
-  if (is_for_any && (owner != owners_.end() ? owner->second != key : is_taken)) {
+  const bool is_nobodys = owner != owners_.end() && owner->second == kNoKey;
+  if (is_for_any && !is_nobodys && (owner != owners_.end() ? owner->second != key : is_taken)) {
     return absl::AlreadyExistsError(absl::StrCat(
         who, "the name is another's; wanted a name of one's own, or a token made for this name"));
   }
@@ -232,9 +240,11 @@ std::optional<KeyHash> AdmissionBook::OwnerOf(const std::string& subject) const 
   return found->second;
 }
 
-absl::Status AdmissionBook::Readmit(const std::string& name) {
-  if (expelled_.erase(name) > 0) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("worker ", name, " was not expelled"));
+absl::Status AdmissionBook::Readmit(const std::string& name, bool by_token) {
+  if (expelled_.erase(name) == 0)
+    return absl::NotFoundError(absl::StrCat("worker ", name, " was not expelled"));
+  if (by_token) owners_[absl::StrCat(kAnyWorker, name)] = kNoKey;
+  return absl::OkStatus();
 }
 
 std::vector<std::byte> AdmissionBook::Encode() const {

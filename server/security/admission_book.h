@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_SERVER_SECURITY_ADMISSION_BOOK_H_
 #define LONGWAVE_SERVER_SECURITY_ADMISSION_BOOK_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/security/certificates.h"
 
 namespace longwave {
 
@@ -24,7 +24,7 @@ namespace longwave {
 // came with it first: another key gets it only by a token that was made for that name. A redemption
 // by the same key is the first one again, answered and not counted, so that an answer that was lost
 // costs nothing.
-using KeyHash = std::array<std::byte, 32>;
+using KeyHash = Fingerprint;
 
 struct TokenRecord {
   std::string id;
@@ -56,6 +56,9 @@ class AdmissionBook {
   // NotFound.
   absl::Status Revoke(const std::string& id);
 
+  // PermissionDenied: the token is unknown (or its secret is wrong), revoked or expired.
+  absl::Status CheckToken(const std::string& id, const KeyHash& secret, absl::Time now) const;
+
   // PermissionDenied: the token is unknown (or its secret is wrong), revoked, expired, used up, or
   // for somebody else; the subject was expelled. AlreadyExists: the subject is another key's; or it
   // takes part already with a certificate that this book knows nothing of (is_taken).
@@ -71,14 +74,17 @@ class AdmissionBook {
   // the keys that came with it; by name, `most` at most. What a useless token has done is forgotten
   // when the book needs its space.
   std::vector<std::string> JoinedBeside(const std::string& name, size_t most) const;
-  // NotFound: was not expelled.
-  absl::Status Readmit(const std::string& name);
+  // The name may take part again. by_token: it belongs to no key until a token lets one in, so that
+  // the certificates from before are worth nothing. NotFound: was not expelled.
+  absl::Status Readmit(const std::string& name, bool by_token);
   bool IsExpelled(const std::string& name) const { return expelled_.contains(name); }
-  // The key that a subject belongs to; nothing: no token has let it in.
+  // The key that a subject belongs to; nothing: no token has let it in. kNoKey: it was expelled,
+  // and readmitted by token.
   std::optional<KeyHash> OwnerOf(const std::string& subject) const;
 
   const std::map<std::string, TokenRecord>& tokens() const { return tokens_; }
   const std::set<std::string>& expelled() const { return expelled_; }
+  const std::map<std::string, KeyHash>& owners() const { return owners_; }
 
   // As bytes, with a version and a checksum. DataLoss: not those of a book.
   std::vector<std::byte> Encode() const;

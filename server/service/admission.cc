@@ -17,11 +17,6 @@
 namespace longwave {
 namespace {
 
-std::string SubjectOf(const Identity& identity) {
-  return identity.role == Role::kShard ? absl::StrCat("shard/", identity.shard)
-                                       : absl::StrCat("worker/", identity.worker);
-}
-
 // Each is renewed now and then; those that were not shown lately are forgotten.
 constexpr size_t kSharedCertificatesMax = 1024;
 
@@ -153,9 +148,17 @@ absl::StatusOr<std::string> Admission::GetAuthority() const {
   return signer->certificate();
 }
 
+absl::Status Admission::CheckToken(const std::string& text) const {
+  LONGWAVE_ASSIGN_OR_RETURN(const Token token, ParseToken(text));
+  const KeyHash secret = Sha256(token.secret);
+  const std::lock_guard lock(mutex_);
+  return book_.CheckToken(token.id, secret, absl::Now());
+}
+
 absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
                                            std::optional<Manifest> manifest) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
+  LONGWAVE_RETURN_IF_ERROR(CheckToken(wish.token));
   LONGWAVE_ASSIGN_OR_RETURN(const Token token, ParseToken(wish.token));
   LONGWAVE_ASSIGN_OR_RETURN(const Fingerprint key, ReadRequest(wish.request));
   const std::string subject = SubjectOf(wish.subject);
@@ -189,6 +192,13 @@ absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
 absl::StatusOr<std::string> Admission::RenewCertificate(const CertificateInfo& caller,
                                                         const std::string& request) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
+  // One that was stolen is not to outlive its time, and their owners need no call for a new one.
+  for (const Identity& identity : caller.identities) {
+    if (identity.role != Role::kOperator && identity.role != Role::kCoordinator) continue;
+    return absl::PermissionDeniedError(absl::StrCat(
+        "a certificate that names ", Describe(identity), " is not renewed by a call; wanted one ",
+        "that the coordinator has renewed in its own folder, or that was made anew"));
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const Fingerprint key, ReadRequest(request));
   if (key != caller.key_fingerprint) {
     return absl::PermissionDeniedError(
@@ -200,7 +210,7 @@ absl::StatusOr<std::string> Admission::RenewCertificate(const CertificateInfo& c
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(identities,
-                  [&](const Identity& identity) { return WhyNot(identity, key).has_value(); });
+                  [&](const Identity& named) { return RefuseName(book_, named, key).has_value(); });
   }
   return signer->Issue(request, identities, caller.hosts, NewValidity());
 }
@@ -273,9 +283,12 @@ absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo,
   const std::lock_guard lock(mutex_);
   AdmissionBook next = book_;
   if (undo) {
-    LONGWAVE_RETURN_IF_ERROR(next.Readmit(worker));
+    // Without the authority's key there are no tokens that it could join again with.
+    const bool by_token = authority_->Get() != nullptr;
+    LONGWAVE_RETURN_IF_ERROR(next.Readmit(worker, by_token));
     LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
-    Log(LogLevel::kWarning, absl::StrCat(who, " may take part again"));
+    Log(LogLevel::kWarning,
+        absl::StrCat(who, by_token ? " may join again, with a new token" : " may take part again"));
     return Expulsion();
   }
   const std::vector<std::string> beside = NamedBeside(worker);
@@ -300,19 +313,6 @@ absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo,
   return expulsion;
 }
 
-std::optional<CallRefusal> Admission::WhyNot(const Identity& identity, const KeyHash& key) const {
-  const bool is_worker = identity.role == Role::kWorker;
-  if (is_worker && book_.IsExpelled(identity.worker)) return RefuseExpelled(identity);
-  if (!is_worker && identity.role != Role::kShard) return std::nullopt;
-  const std::optional<KeyHash> owner = book_.OwnerOf(SubjectOf(identity));
-  if (!owner || *owner == key) return std::nullopt;
-  return CallRefusal{
-      Refusal::kWrongName,
-      absl::PermissionDeniedError(absl::StrCat(
-          Describe(identity), " is another key's now, which a token has let in under that name; ",
-          "wanted that key, or a new token for the name"))};
-}
-
 std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) {
   const std::lock_guard lock(mutex_);
   if (caller.identities.size() > 1 && !shared_.contains(caller.fingerprint)) {
@@ -325,15 +325,7 @@ std::optional<CallRefusal> Admission::Admit(const CertificateInfo& caller) {
       shared_[caller.fingerprint] = std::move(workers);
     }
   }
-  std::optional<CallRefusal> refusal = RefuseIfExpelled(
-      caller.identities, [this](const std::string& name) { return book_.IsExpelled(name); });
-  if (refusal) return refusal;
-  for (const Identity& identity : caller.identities) {
-    std::optional<CallRefusal> why = WhyNot(identity, caller.key_fingerprint);
-    if (!why) return std::nullopt;
-    if (!refusal) refusal = std::move(why);
-  }
-  return refusal;
+  return RefuseHolder(book_, caller);
 }
 
 absl::Status Admission::CheckWorker(const std::string& name) const {
@@ -342,10 +334,12 @@ absl::Status Admission::CheckWorker(const std::string& name) const {
   return RefuseExpelled(WorkerIdentity(name)).status;
 }
 
-std::optional<ExpelledWorkers> Admission::Expelled(uint64_t known_version) const {
+std::optional<CallerNames> Admission::NewerNames(uint64_t known_version) const {
   const std::lock_guard lock(mutex_);
-  if (known_version == expelled_version_) return std::nullopt;
-  return ExpelledWorkers{expelled_version_, {book_.expelled().begin(), book_.expelled().end()}};
+  if (known_version == names_version_) return std::nullopt;
+  CallerNames names{names_version_, {book_.expelled().begin(), book_.expelled().end()}, {}};
+  for (const auto& [subject, key] : book_.owners()) names.owners.push_back({subject, key});
+  return names;
 }
 
 absl::Status Admission::Keep(AdmissionBook next) {
@@ -364,7 +358,7 @@ absl::Status Admission::Keep(AdmissionBook next) {
     // Nobody hears of what is not on the disk; who asks again may.
     if (!written.ok()) return absl::UnavailableError(written.message());
   }
-  if (next.expelled() != book_.expelled()) ++expelled_version_;
+  if (next.expelled() != book_.expelled() || next.owners() != book_.owners()) ++names_version_;
   book_ = std::move(next);
   return absl::OkStatus();
 }

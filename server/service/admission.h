@@ -42,14 +42,17 @@ class Admission {
   // what is there does not fit.
   static absl::StatusOr<std::unique_ptr<Admission>> Open(const Options& options);
 
-  // These four: FailedPrecondition without the authority's key, or where the coordinator's own
-  // ca.crt does not trust (any more) what it signs.
+  // GetAuthority, Join, RenewCertificate, CreateToken: FailedPrecondition without the authority's
+  // key, or where the coordinator's own ca.crt does not trust (any more) what it signs.
   absl::StatusOr<std::string> GetAuthority() const;
+  // Whether the token has let somebody in or still may, before anything else of a wish is looked
+  // at.
+  absl::Status CheckToken(const std::string& token) const;
   // is_taken: the name takes part in the run already.
   absl::StatusOr<JoinAnswer> Join(const JoinWish& wish, bool is_taken,
                                   std::optional<Manifest> manifest);
   // For the names and hosts of the caller's certificate, and its key. PermissionDenied: the request
-  // is another key's.
+  // is another key's, or the certificate is an operator's or a coordinator's.
   absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
                                                const std::string& request);
   absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
@@ -69,8 +72,8 @@ class Admission {
   std::optional<CallRefusal> Admit(const CertificateInfo& caller);
   // PermissionDenied: the worker was expelled.
   absl::Status CheckWorker(const std::string& name) const;
-  // All that were, unless this is the version that is known.
-  std::optional<ExpelledWorkers> Expelled(uint64_t known_version) const;
+  // By what shards refuse callers too, unless this is the version that is known.
+  std::optional<CallerNames> NewerNames(uint64_t known_version) const;
 
  private:
   Admission(const Options& options, std::unique_ptr<FollowedAuthority> authority,
@@ -79,7 +82,6 @@ class Admission {
 
   // The authority, if it may sign.
   absl::StatusOr<std::shared_ptr<const Authority>> Signer() const;
-  std::optional<CallRefusal> WhyNot(const Identity& identity, const KeyHash& key) const;
   // Workers that certificates which were shown name beside this one. With mutex_.
   std::vector<std::string> NamedBeside(const std::string& worker) const;
   // Makes `next` the book, once it is written. With mutex_.
@@ -92,7 +94,7 @@ class Admission {
   AdmissionBook book_;
   // The workers that are named by certificates of several, of those that were shown.
   std::map<Fingerprint, std::vector<std::string>> shared_;
-  uint64_t expelled_version_ = RandomWord();  // of the list in book_; another in each process
+  uint64_t names_version_ = RandomWord();  // of those in book_; another in each process
 };
 
 }  // namespace longwave

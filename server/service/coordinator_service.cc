@@ -1,5 +1,7 @@
 #include "server/service/coordinator_service.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -48,6 +50,9 @@ constexpr absl::Duration kShowingMin = absl::Seconds(2);
 
 constexpr absl::Duration kReplaceAfterMin = absl::Seconds(1);
 constexpr uint32_t kRoundsBehindMin = 8;
+// After which memory that large or many messages took, and that is free again, goes back to the
+// system.
+constexpr absl::Duration kTrimInterval = absl::Seconds(5);
 // Between reports of a disk that goes on failing.
 constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
@@ -149,6 +154,12 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
           series_.Take(core_.Status(series_.next_record(), now));
           look_at_ = now + CoordinatorMetrics::kInterval;
         }
+#if defined(__GLIBC__)
+        if (const absl::Time now = MonotonicNow(); now >= trim_at_) {
+          malloc_trim(0);
+          trim_at_ = now + kTrimInterval;
+        }
+#endif
         if (!stop.stop_requested() || core_.is_over()) continue;
         if (commit_.keeps() && commit_.status().ok()) {
           Log(LogLevel::kInfo, "told to end; the run goes on when it is started again");
@@ -197,7 +208,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     LONGWAVE_ASSIGN_OR_RETURN(ShardHeartbeatReply reply, Ask<ShardHeartbeatReply>(heartbeat, lock));
     series_.Heard(heartbeat);
     if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();
-    if (admission_ != nullptr) reply.expelled = admission_->Expelled(heartbeat.expelled_version);
+    if (admission_ != nullptr) reply.names = admission_->NewerNames(heartbeat.names_version);
     return reply;
   }
 
@@ -229,6 +240,10 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::StatusOr<std::string> GetAuthority() override {
     if (admission_ == nullptr) return CoordinatorHandler::GetAuthority();
     return admission_->GetAuthority();
+  }
+  absl::Status CheckToken(const std::string& token) override {
+    if (admission_ == nullptr) return CoordinatorHandler::CheckToken(token);
+    return admission_->CheckToken(token);
   }
   absl::StatusOr<JoinAnswer> Join(const JoinWish& wish) override {
     if (admission_ == nullptr) return CoordinatorHandler::Join(wish);
@@ -398,6 +413,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   const std::unique_ptr<Metrics> own_series_;  // where nobody looks at them
   CoordinatorMetrics series_;
   absl::Time look_at_ = absl::InfinitePast();  // at the run, for series_
+  absl::Time trim_at_ = absl::InfinitePast();  // its free memory
   GroupCommit commit_;
   absl::Status saved_;            // as it was last told: a sentence for people
   absl::Status metrics_written_;  // likewise, of metrics_

@@ -26,7 +26,7 @@
 #include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
 #include "common/security/certificate_metric.h"
-#include "server/service/expelled_list.h"
+#include "server/service/names_known.h"
 #include "server/service/process_security.h"
 #include "server/service/shard_data_plane.h"
 #include "server/service/shard_memory.h"
@@ -166,7 +166,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   }
 
   std::optional<CallRefusal> Admit(const CertificateInfo& caller) override {
-    return expelled_.Admit(caller);
+    return names_.Admit(caller);
   }
 
   // Until the coordinator has answered; OK also if `stop` came first.
@@ -189,7 +189,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         rounds_ = answer->rounds;
         return absl::OkStatus();
       }
-      if (!absl::IsUnavailable(answer.status())) return answer.status();
+      if (!MayPass(answer.status())) return answer.status();
       if (MonotonicNow() > deadline) {
         return absl::UnavailableError(absl::StrCat(std::string(answer.status().message()),
                                                    " (tried for ", absl::FormatDuration(patience()),
@@ -242,7 +242,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                                  .failure = std::string(failure.message()),
                                                  .trouble = std::move(condition.trouble),
                                                  .snapshots = std::move(condition.snapshots),
-                                                 .expelled_version = expelled_.version(),
+                                                 .names_version = names_.version(),
                                                  .complaint = std::move(condition.complaint)});
       // Before the run began its place was given up, since it was silent (stopped, say).
       if (absl::IsNotFound(reply.status()) && known_epoch_ == 0) {
@@ -254,7 +254,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         answered_at = MonotonicNow();
         continue;
       }
-      if (!reply.ok() && !absl::IsUnavailable(reply.status())) return reply.status();
+      if (!reply.ok() && !MayPass(reply.status())) return reply.status();
       // Once the coordinator has been told, and after a while also if it cannot be.
       const bool gave_up = MonotonicNow() - answered_at > kCallDeadline * 3;
       if (!failure.ok() && (reply.ok() || gave_up)) return failure;
@@ -291,7 +291,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   // True if there was something new in the answer.
   bool Learn(const ShardHeartbeatReply& reply) {
     bool learned = false;
-    if (reply.expelled.has_value()) expelled_.Set(*reply.expelled);
+    if (reply.names.has_value()) names_.Set(*reply.names);
     if (knows_manifest_ && !reply.verdicts.empty()) data_.SetVerdicts(reply.verdicts);
     if (reply.manifest.has_value() && !knows_manifest_) {
       if (const absl::Status begun = Begin(*reply.manifest); !begun.ok()) {
@@ -402,7 +402,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   ShardDataPlane data_;
   const std::shared_ptr<CoordinatorClient> coordinator_;
   std::unique_ptr<CertificateKeeper> keeper_;  // null: nothing is secured
-  ExpelledList expelled_;                      // outlives the server that asks it
+  NamesKnown names_;                           // outlives the server that asks it
   std::unique_ptr<RpcServer> control_;
   std::unique_ptr<HealthServer> health_;  // null: none is wanted
   std::string advertised_data_;

@@ -73,7 +73,7 @@ class FileSystem {
   virtual absl::Status Remove(const std::string& path) = 0;
   // Names of the files (not folders) in it, sorted.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& folder) = 0;
-  // With its parents, durably; nothing if it is there.
+  // With its parents, durably, for their owner alone; nothing if it is there.
   virtual absl::Status CreateFolder(const std::string& folder) = 0;
   virtual absl::Status SyncFolder(const std::string& folder) = 0;
   // What an ordinary process may still write to the disk that `path` (which exists) is on.

@@ -44,7 +44,7 @@ class Descriptor {
 absl::StatusOr<Descriptor> Open(const std::string& path, int flags, absl::string_view what) {
   int fd = -1;
   do {
-    fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
+    fd = open(path.c_str(), flags | O_CLOEXEC, 0600);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) return Failed(errno, what, path);
   return Descriptor(fd);
@@ -223,7 +223,7 @@ class PosixFileSystem final : public FileSystem {
     if (std::filesystem::is_directory(path, error)) return absl::OkStatus();
     const std::string parent = path.parent_path().string();
     if (!parent.empty() && parent != folder) LONGWAVE_RETURN_IF_ERROR(CreateFolder(parent));
-    if (mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
       return Failed(errno, "create the folder", folder);
     }
     if (!std::filesystem::is_directory(path, error)) {

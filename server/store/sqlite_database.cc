@@ -1,6 +1,8 @@
 #include "server/store/sqlite_database.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -13,6 +15,8 @@ SqliteDatabase::~SqliteDatabase() { sqlite3_close(db_); }
 
 absl::Status SqliteDatabase::Connect(const SqliteFormat& format) {
   sqlite3_close(std::exchange(db_, nullptr));  // of an attempt that failed
+  // SQLite would make it for everybody to read; its other files get the modes of this one.
+  if (const int fd = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); fd >= 0) close(fd);
   if (sqlite3_open_v2(path_.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) !=
       SQLITE_OK) {
     const absl::Status status = Error();

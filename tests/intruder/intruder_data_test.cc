@@ -120,14 +120,14 @@ class Member {
         *Layout::Create(*joined->manifest, LayoutOptionsFor(*config, *joined->manifest)));
     member->keys_ = *MakeCurveKeys();
     member->client_ = run->As(folder);
-    const auto index =
-        member->client_->Register(RegisterWorker{.name = name,
-                                                 .identity = 1,
-                                                 .manifest = *joined->manifest,
-                                                 .layout_hash = member->layout_->hash(),
-                                                 .incarnation = 1,
-                                                 .settings = BindingSettings(*config),
-                                                 .data_key = member->keys_.public_key});
+    member->registration_ = {.name = name,
+                             .identity = 1,
+                             .manifest = *joined->manifest,
+                             .layout_hash = member->layout_->hash(),
+                             .incarnation = 1,
+                             .settings = BindingSettings(*config),
+                             .data_key = member->keys_.public_key};
+    const auto index = member->client_->Register(member->registration_);
     if (!index.ok()) {
       ADD_FAILURE() << index.status();
       return nullptr;
@@ -140,6 +140,16 @@ class Member {
     heartbeat_.leaving = true;
     if (client_ != nullptr) client_->Heartbeat(heartbeat_).IgnoreError();
   }
+
+  // As another process of its own, with that key.
+  absl::Status RegisterWithKey(const std::string& data_key) {
+    RegisterWorker request = registration_;
+    ++request.incarnation;
+    request.data_key = data_key;
+    return client_->Register(request).status();
+  }
+  const std::string& data_key() const { return keys_.public_key; }
+  CoordinatorClient& client() { return *client_; }
 
   template <typename Done>
   bool BeatUntil(const Done& done) {
@@ -228,6 +238,7 @@ class Member {
   RunConfig config_;
   std::optional<Layout> layout_;
   CurveKeys keys_;
+  RegisterWorker registration_;
   std::unique_ptr<CoordinatorClient> client_;
   WorkerHeartbeat heartbeat_;
   uint64_t run_word_ = 0;
@@ -395,6 +406,23 @@ TEST_F(DataIntruder, AMemberThatNamesAnotherWorkerIsRefused) {
                 {absl::StrCat("names worker ", lie.worker, " came by a connection of worker ",
                               member->worker())},
                 attack);
+}
+
+TEST_F(DataIntruder, AMemberLearnsNobodysKeyAndTakesNobodysPlaceWithIt) {
+  const auto owner = Member::Join(run_, run_->NewName("owner"));
+  const auto thief = Member::Join(run_, run_->NewName("thief"));
+  ASSERT_TRUE(owner != nullptr && thief != nullptr);
+  const auto status = thief->client().GetStatus(0);
+  ASSERT_TRUE(status.ok()) << status.status();
+  for (const MemberStatus& member : status->members)
+    EXPECT_EQ(member.member.data_key, "") << member.member.name;
+  const absl::Status refused = thief->RegisterWithKey(owner->data_key());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  // The owner's connection is its own as before.
+  const auto dealer = owner->Dial();
+  ASSERT_TRUE(dealer->Send(owner->Header(FrameKind::kHello), Buffer()).ok());
+  const auto answer = dealer->Receive(kPatience);
+  EXPECT_TRUE(answer.ok() && answer->has_value());
 }
 
 TEST_F(DataIntruder, AnExpelledMembersOpenConnectionIsWorthNothing) {

@@ -2,14 +2,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/join.h"
+#include "common/rpc/tls.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
+#include "longwave/v1/coordinator.pb.h"
 #include "tests/intruder/secured_run.h"
+#include "tests/unit/rpc/raw_call.h"
 
 namespace longwave {
 namespace {
@@ -198,8 +208,125 @@ TEST_F(Intruder, AnExpelledWorkerIsRefusedByShardsToo) {
     client->GetStatus().status().IgnoreError();
     return false;
   }));
+  // The expulsion's end does not bring its certificate back; a new token brings another.
+  const auto at_coordinator = run_->As(folder);
+  const uint64_t wrong = run_->ShardRefusals(0, "wrong_name");
   ASSERT_TRUE(run_->as_operator().Expel(name, true).ok());
-  EXPECT_TRUE(Eventually("it may again", [&] { return client->GetStatus().ok(); }));
+  EXPECT_EQ(Answer([&] { return at_coordinator->GetStatus(0).status(); }).code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(Eventually("the shard hears of that, too", [&] {
+    EXPECT_FALSE(client->GetStatus().ok());
+    return run_->ShardRefusals(0, "wrong_name") > wrong;
+  }));
+  const std::string again = run_->NewFolder();
+  const std::string fresh = MustCreateToken({.life = kHour, .uses = 1, .subject = "worker/"});
+  ASSERT_TRUE(Answer([&] { return JoinRun(run_->address(), fresh, name, again).status(); }).ok());
+  const auto newcomer = run_->ShardAs(0, again);
+  EXPECT_TRUE(Eventually("it may again", [&] { return newcomer->GetStatus().ok(); }));
+  EXPECT_FALSE(client->GetStatus().ok()) << "with its former key it may not";
+}
+
+TEST_F(Intruder, AShardRefusesWhoseNameWasGivenToAnotherKey) {
+  const std::string before = run_->NewFolder(), after = run_->NewFolder();
+  const std::string name = run_->NewName("lost-machine");
+  for (const auto& [subject, folder] :
+       {std::pair{std::string("worker/"), before}, std::pair{"worker/" + name, after}}) {
+    const std::string token = MustCreateToken({.life = kHour, .uses = 1, .subject = subject});
+    const absl::Status joined =
+        Answer([&] { return JoinRun(run_->address(), token, name, folder).status(); });
+    ASSERT_TRUE(joined.ok()) << joined;
+  }
+  const auto lost = run_->ShardAs(0, before), found = run_->ShardAs(0, after);
+  EXPECT_TRUE(Eventually("the shard hears of it",
+                         [&] { return absl::IsPermissionDenied(lost->GetStatus().status()); }));
+  EXPECT_TRUE(Answer([&] { return found->GetStatus().status(); }).ok());
+}
+
+// A stolen one ends with its time.
+TEST_F(Intruder, AnOperatorsCertificateIsNotRenewedByACall) {
+  const auto credentials = ReadCredentials(run_->credentials("operator"));
+  ASSERT_TRUE(credentials.ok()) << credentials.status();
+  const auto status = run_->as_operator().RenewCertificate(*MakeRequest(credentials->key)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+}
+
+TEST_F(Intruder, HugeRequestsOfStrangersTakeNoMemoryAndTheRunGoesOn) {
+  constexpr int kConnections = 20;
+  constexpr double kGrowthMax = 96e6;
+  const auto memory = [&] {
+    return run_->MetricOf("coordinator", "process_resident_memory_bytes", "").value_or(0);
+  };
+  v1::JoinRequest join;
+  join.set_worker("stranger");
+  join.set_request(std::string(63 << 20, 'x'));
+  const grpc::Slice slice(join.SerializeAsString());
+  join.Clear();
+  const std::string token = FormatToken(
+      {.id = std::string(Token::kIdChars, 'a'), .secret = std::string(Token::kSecretChars, 'b')});
+  const uint64_t refused = run_->CoordinatorRefusals("token");
+  const uint64_t rounds = run_->Status().record_count;
+  const double before = memory();
+  ASSERT_GT(before, 0);
+  std::atomic<bool> ending{false};
+  std::vector<std::thread> strangers;
+  for (int i = 0; i < kConnections; ++i) {
+    strangers.emplace_back([&] {
+      grpc::ChannelArguments alone;
+      alone.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      const auto channel = grpc::CreateCustomChannel(
+          run_->address(), JoiningCredentials(run_->authority().certificate(), Role::kCoordinator),
+          alone);
+      const grpc::ByteBuffer request(&slice, 1);
+      while (!ending) {
+        grpc::ClientContext context;
+        context.AddMetadata(kTokenKey, token);
+        grpc::ByteBuffer received;
+        const grpc::Status status = TryRaw(channel, "/longwave.v1.Coordinator/Join", &request,
+                                           &received, std::chrono::seconds(20), &context);
+        EXPECT_FALSE(status.ok());
+      }
+    });
+  }
+  double most = before;
+  const absl::Time end = absl::Now() + absl::Seconds(5);
+  while (absl::Now() < end) {
+    most = std::max(most, memory());
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  EXPECT_TRUE(Eventually("two more rounds", [&] {
+    most = std::max(most, memory());
+    return run_->Status().record_count >= rounds + 2;
+  }));
+  ending = true;
+  for (std::thread& stranger : strangers) stranger.join();
+  EXPECT_LT(most - before, kGrowthMax) << "bytes more than the " << before << " before";
+  EXPECT_GT(run_->CoordinatorRefusals("token"), refused);
+  EXPECT_TRUE(run_->Running());
+}
+
+// As a coordinator answers whose clock is wrong, or whose ca.crt is half exchanged.
+TEST_F(Intruder, ACoordinatorThatAcceptsNobodysCertificateForAMomentEndsNobody) {
+  const std::string file = run_->credentials("coordinator") + "/ca.crt";
+  const auto own = ReadTextFile(file);
+  const auto other = Authority::Make("somebody else", absl::Now());
+  ASSERT_TRUE(own.ok() && other.ok()) << own.status();
+  const std::vector<std::string> processes = {"worker-0", "worker-1", "shard-0", "shard-1"};
+  std::vector<size_t> logs;
+  for (const std::string& process : processes) logs.push_back(run_->LogOf(process).size());
+  const uint64_t rounds = run_->Status().record_count;
+  ASSERT_TRUE(WriteTextFile(file, (*other)->certificate(), Secrecy::kPublic).ok());
+  for (size_t i = 0; i < processes.size(); ++i) {
+    EXPECT_TRUE(Eventually(processes[i] + " says so", [&] {
+      return run_->Logged(
+          processes[i], logs[i],
+          {"does not accept the certificate", "a clock that is wrong", "trying again"});
+    }));
+  }
+  ASSERT_TRUE(WriteTextFile(file, *own, Secrecy::kPublic).ok());
+  EXPECT_TRUE(
+      Eventually("two more rounds", [&] { return run_->Status().record_count >= rounds + 2; }));
+  EXPECT_EQ(run_->Status().phase, RunPhase::kTraining);
+  EXPECT_TRUE(run_->Running());
 }
 
 TEST_F(Intruder, ACertificateIsExchangedWithoutARestart) {

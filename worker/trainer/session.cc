@@ -30,15 +30,15 @@ constexpr absl::Duration kLeavePatience = absl::Milliseconds(500);
 // After a final report that was answered, a coordinator that is silent for this long has gone home.
 constexpr absl::Duration kFarewellPatience = absl::Seconds(3);
 
-// Nobody answered; anything else is an answer.
-bool IsSilence(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
-
-absl::Status SilentFor(const SessionOptions& options, const char* wanted) {
+// last: of the last call.
+absl::Status SilentFor(const SessionOptions& options, const char* wanted,
+                       const absl::Status& last) {
+  const bool answers = absl::IsUnauthenticated(last);
   return absl::UnavailableError(absl::StrCat(
-      "the coordinator at ", options.coordinator, " did not answer for ",
-      absl::FormatDuration(options.start_timeout), " (cluster.start_timeout_s); wanted ", wanted));
+      "the coordinator at ", options.coordinator,
+      answers ? " did not accept this worker's certificate for " : " did not answer for ",
+      absl::FormatDuration(options.start_timeout), " (cluster.start_timeout_s); wanted ", wanted,
+      answers ? "; " : "", answers ? last.message() : ""));
 }
 
 // Waits for `duration` or until `stop`; without a lock of anyone's.
@@ -73,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
                                .data_key = options.data_key};
   const absl::Time give_up = MonotonicNow() + options.start_timeout;
   absl::Duration backoff = absl::Milliseconds(50);
+  bool said = false;
   while (true) {
     if (stop->requested()) return absl::CancelledError("asked to stop before registration");
     const absl::StatusOr<uint32_t> worker = client->Register(request);
@@ -80,12 +81,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
       return std::unique_ptr<Session>(
           new Session(client, std::move(options), request, stop, *worker));
     }
-    if (!IsSilence(worker.status())) {
+    if (!MayPass(worker.status())) {
       return absl::Status(worker.status().code(),
                           absl::StrCat("the coordinator refused: ", worker.status().message()));
     }
     const absl::Duration left = give_up - MonotonicNow();
-    if (left <= absl::ZeroDuration()) return SilentFor(options, "a registration");
+    if (left <= absl::ZeroDuration()) return SilentFor(options, "a registration", worker.status());
+    if (absl::IsUnauthenticated(worker.status()) && !std::exchange(said, true))
+      Log(LogLevel::kWarning, absl::StrCat(worker.status().message(), "; trying again"));
     Pause(std::min(backoff, left), *stop);
     backoff = std::min(backoff * 2, kBackoffMax);
   }
@@ -199,11 +202,12 @@ void Session::TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answe
 }
 
 void Session::TakeFailure(const absl::Status& status) {
-  if (IsSilence(status)) {
+  last_ = status;
+  if (MayPass(status)) {
     if (reachable_) {
       Log(LogLevel::kWarning,
-          absl::StrCat("the coordinator does not answer: ", std::string(status.message()),
-                       "; the data plane goes on"));
+          absl::StrCat(absl::IsUnauthenticated(status) ? "" : "the coordinator does not answer: ",
+                       std::string(status.message()), "; the data plane goes on, trying again"));
     }
     reachable_ = false;
     return;
@@ -258,7 +262,8 @@ absl::StatusOr<Session::Start> Session::AwaitStart(uint32_t shard_count) {
     if (ended_.has_value() || stop_->requested()) {
       return absl::CancelledError("asked to stop before the run began");
     }
-    if (Silence() > options_.start_timeout) return SilentFor(options_, "the run's beginning");
+    if (Silence() > options_.start_timeout)
+      return SilentFor(options_, "the run's beginning", last_);
     changed_.wait_for(lock, kPatience);
   }
   LONGWAVE_ASSIGN_OR_RETURN(endpoints_, Endpoints(shard_count));
@@ -278,7 +283,7 @@ absl::StatusOr<bool> Session::Finish(const FinalReport& report, uint32_t last_ro
     }
     if (told_ && Silence() > kFarewellPatience) return true;
     if (!told_ && Silence() > options_.start_timeout)
-      return SilentFor(options_, "the final report");
+      return SilentFor(options_, "the final report", last_);
     changed_.wait_for(lock, kPatience);
   }
   return true;

@@ -150,6 +150,7 @@ class Session final : public TrainerHost {
   bool validates_ = false;
   bool reachable_ = true;
   absl::Time last_answer_;
+  absl::Status last_;  // of the last heartbeat that failed
   std::optional<Ending> ended_;
   std::thread thread_;  // last: it uses all of the above
 };

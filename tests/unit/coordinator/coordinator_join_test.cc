@@ -452,6 +452,32 @@ TEST_F(CoordinatorJoinTest, AMembersKeyIsThatOfItsNewestProcess) {
   EXPECT_EQ(reply.membership->members.at(0).data_key, std::string(32, 'k'));
 }
 
+// By its key a shard knows whose a connection is: who had another's would push it out.
+TEST_F(CoordinatorJoinTest, AKeyIsOneMembersAloneAndShardsAloneSeeIt) {
+  Begin(Options(1, 1, 100));
+  ShardsKnow(1, 1);
+  RegisterWorker owner = Returning(0, 5);
+  owner.data_key = std::string(32, 'k');
+  Step(owner);
+  ShardsKnow(2, 1);
+  RegisterWorker thief = Worker(1);
+  thief.data_key = owner.data_key;
+  const auto refused = Only<Refused>(Step(thief));
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status.message()), ::testing::HasSubstr("its data key is that"));
+  Only<WorkerRegistered>(Step(owner));  // said again
+  // Also that of one who has gone.
+  Step(WorkerExpelled{"worker-0"});
+  Only<Refused>(Step(thief));
+  thief.data_key = std::string(32, 't');
+  Only<WorkerRegistered>(Step(thief));
+  ShardsKnow(Status().epoch, 1);
+  const auto reply = Only<WorkerHeartbeatReply>(Step(Beat(1)));
+  ASSERT_TRUE(reply.membership.has_value());
+  for (const Member& member : reply.membership->members) EXPECT_EQ(member.data_key, "");
+  for (const MemberStatus& status : Status().members) EXPECT_EQ(status.member.data_key, "");
+}
+
 // Others who come and go begin epochs faster than shards can confirm them.
 TEST_F(CoordinatorJoinTest, WhoJoinsWaitsForItsOwnEpochAlone) {
   Begin(Options(1, 2));

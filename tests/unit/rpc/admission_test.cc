@@ -16,6 +16,7 @@
 #include "common/config/config.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
+#include "server/service/names_known.h"
 #include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {
@@ -108,13 +109,80 @@ TEST_F(AdmissionTest, ANameIsItsKeysAlone) {
   ASSERT_TRUE(admission_->Expel("w", false).ok());
   EXPECT_EQ(MustRefuse(stolen), Refusal::kExpelled);
   ASSERT_TRUE(admission_->Expel("w", true).ok());
-  ASSERT_TRUE(Join(CreateToken("worker/w"), WorkerIdentity("w"), &fresh).ok());
+  EXPECT_EQ(MustRefuse(stolen), Refusal::kWrongName) << "nor by the expulsion's end";
+  EXPECT_FALSE(admission_->RenewCertificate(stolen.certificate, stolen.request).ok());
+  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &fresh).ok());
   EXPECT_FALSE(admission_->Admit(fresh.certificate).has_value());
   // The certificate of the machine that was lost is good for years; the name is not its any more.
   EXPECT_EQ(MustRefuse(stolen), Refusal::kWrongName);
   EXPECT_FALSE(admission_->RenewCertificate(stolen.certificate, stolen.request).ok());
   Open();
   EXPECT_EQ(MustRefuse(stolen), Refusal::kWrongName) << "also after a restart";
+}
+
+// By an expulsion's end alone, where no token could be made for it.
+TEST_F(AdmissionTest, WithoutTheAuthoritysKeyAnExpulsionIsUndoneWhole) {
+  Open();
+  Machine worker = NewMachine();
+  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &worker).ok());
+  std::filesystem::remove(folder() + "/ca.key");
+  Open();
+  ASSERT_TRUE(admission_->Expel("w", false).ok());
+  EXPECT_EQ(MustRefuse(worker), Refusal::kExpelled);
+  ASSERT_TRUE(admission_->Expel("w", true).ok());
+  EXPECT_FALSE(admission_->Admit(worker.certificate).has_value());
+}
+
+// A shard admits whom the coordinator admits.
+TEST_F(AdmissionTest, ShardsHearWhoseNamesAre) {
+  Open();
+  NamesKnown shard;
+  const auto hear = [&] {
+    const auto names = admission_->NewerNames(shard.version());
+    if (names) shard.Set(*names);
+    return names.has_value();
+  };
+  EXPECT_TRUE(hear());
+  EXPECT_FALSE(hear()) << "once";
+  Machine before = NewMachine(), after = NewMachine();
+  ASSERT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &before).ok());
+  EXPECT_TRUE(hear());
+  EXPECT_FALSE(shard.Admit(before.certificate).has_value());
+  ASSERT_TRUE(Join(CreateToken("worker/w"), WorkerIdentity("w"), &after).ok());
+  EXPECT_TRUE(hear());
+  EXPECT_TRUE(shard.Admit(before.certificate).has_value());
+  EXPECT_FALSE(shard.Admit(after.certificate).has_value());
+  ASSERT_TRUE(admission_->Expel("w", false).ok());
+  EXPECT_TRUE(hear());
+  EXPECT_EQ(shard.Admit(after.certificate)->reason, Refusal::kExpelled);
+  ASSERT_TRUE(admission_->Expel("w", true).ok());
+  EXPECT_TRUE(hear());
+  EXPECT_EQ(shard.Admit(after.certificate)->reason, Refusal::kWrongName);
+}
+
+// One that was stolen ends with its time.
+TEST_F(AdmissionTest, AnOperatorsCertificateIsNotRenewedByACall) {
+  Open();
+  const auto authority = LoadAuthority(folder());
+  ASSERT_TRUE(authority.ok());
+  for (const std::vector<Identity>& identities :
+       {std::vector{OperatorIdentity()}, std::vector{CoordinatorIdentity()},
+        std::vector{WorkerIdentity("w"), OperatorIdentity()}}) {
+    Machine machine = NewMachine();
+    Certify(**authority, identities, &machine);
+    const absl::Status status =
+        admission_->RenewCertificate(machine.certificate, machine.request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+  }
+}
+
+TEST_F(AdmissionTest, ATokenIsLookedUpBeforeTheRequestIsVerified) {
+  Open();
+  Token token = *ParseToken(CreateToken("worker/"));
+  token.secret = std::string(Token::kSecretChars, 'a');
+  Machine junk = {.request = "no request", .certificate = {}};
+  EXPECT_EQ(Join(FormatToken(token), WorkerIdentity("w"), &junk).status().code(),
+            absl::StatusCode::kPermissionDenied);
 }
 
 // Kubernetes mounts given certificates read-only.

@@ -66,6 +66,16 @@ TEST_F(CertificateKeeperTest, RenewsWhatIsDueWithTheSameKey) {
   EXPECT_EQ(Read().key, before.key);
 }
 
+// As one that a coordinator has issued while its clock was ahead.
+TEST_F(CertificateKeeperTest, RenewsACertificateThatIsNotValidYet) {
+  const auto early = MakeCredentials(*authority_, {WorkerIdentity("w")}, {},
+                                     {absl::Now() + absl::Hours(3), absl::Hours(4)});
+  ASSERT_TRUE(early.ok() && WriteCredentials(folder_.path(), *early).ok());
+  std::string renewed;
+  RenewBy([&](const std::string& request) { return renewed = Issue(*authority_, request); });
+  EXPECT_EQ(Read().certificate, renewed);
+}
+
 TEST_F(CertificateKeeperTest, KeepsAGoodCertificateRatherThanOneThatNobodyTrusts) {
   // As where the coordinator goes on signing with a key that ca.crt has no certificate of any more.
   const Credentials before = Due(*authority_);

@@ -18,10 +18,12 @@
 #include "absl/time/clock.h"
 #include "common/config/config.h"
 #include "common/rpc/coordinator_client.h"
+#include "common/rpc/tls.h"
 #include "common/security/credentials.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/metrics_file.h"
+#include "tests/unit/rpc/raw_call.h"
 #include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {
@@ -293,6 +295,35 @@ TEST_F(CoordinatorServiceTest, WhoSharesAnExpelledWorkersCertificateIsNobodyElse
   request.identity = request.incarnation = 77;
   const absl::Status as_another = workers->Register(request).status();
   EXPECT_EQ(as_another.code(), absl::StatusCode::kPermissionDenied) << as_another;
+}
+
+// gRPC by itself has all of a request in memory before anybody is asked whether to take it.
+TEST_F(CoordinatorServiceTest, AStrangerIsRefusedBeforeAnythingOfItsRequestHasCome) {
+  config_.security.mode = "on";
+  Start();
+  const auto authority = ReadTextFile(state_dir() + "/security/ca.crt");
+  ASSERT_TRUE(authority.ok()) << authority.status();
+  const auto channel =
+      grpc::CreateChannel(service_->address(), JoiningCredentials(*authority, Role::kCoordinator));
+  const auto code_of = [&](const std::string& method) {
+    return CallWithoutRequest(channel, "/" + method).error_code();
+  };
+  for (const char* call :
+       {"RegisterWorker", "RegisterShard", "WorkerHeartbeat", "ShardHeartbeat", "GetStatus",
+        "StopRun", "RenewCertificate", "CreateToken", "ListTokens", "RevokeToken", "Expel"}) {
+    EXPECT_EQ(code_of(absl::StrCat("longwave.v1.Coordinator/", call)),
+              grpc::StatusCode::UNAUTHENTICATED)
+        << call;
+  }
+  EXPECT_EQ(code_of("longwave.v1.Probe/Measure"), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code_of("longwave.v1.Coordinator/Join"), grpc::StatusCode::INVALID_ARGUMENT)
+      << "without a token";
+  for (const char* call : {"Coordinator/GetAuthority", "Probe/GetTime"})
+    EXPECT_EQ(code_of(absl::StrCat("longwave.v1.", call)), grpc::StatusCode::OK) << call;
+  for (const char* call :
+       {"health.v1.Health/Check", "reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
+    EXPECT_EQ(code_of(absl::StrCat("grpc.", call)), grpc::StatusCode::UNIMPLEMENTED) << call;
+  }
 }
 
 TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) {

@@ -2,6 +2,7 @@
 #define LONGWAVE_TESTS_UNIT_RPC_RAW_CALL_H_
 
 // gRPC as a stranger speaks it: a method's name and bytes.
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,29 +13,47 @@
 
 namespace longwave {
 
-// The bytes that `method` answers to the bytes `request`.
-inline std::string CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                           const std::string& request) {
+// Calls `method` with the bytes `request`; null: the head of the call alone, and its request never
+// comes. What is answered within `deadline`, and its bytes.
+inline grpc::Status TryRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                           const grpc::ByteBuffer* request, grpc::ByteBuffer* received,
+                           std::chrono::seconds deadline, grpc::ClientContext* context) {
   grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
+  context->set_deadline(std::chrono::system_clock::now() + deadline);
   grpc::CompletionQueue queue;
-  const auto call = stub.PrepareCall(&context, method, &queue);
-  const grpc::Slice slice(request);
-  const grpc::ByteBuffer sent(&slice, 1);
-  grpc::ByteBuffer received;
+  const auto call = stub.PrepareCall(context, method, &queue);
   grpc::Status status;
   void* tag = nullptr;
   bool ok = false;
   call->StartCall(&tag);
   queue.Next(&tag, &ok);
-  call->Write(sent, &tag);
-  queue.Next(&tag, &ok);
-  call->WritesDone(&tag);
-  queue.Next(&tag, &ok);
-  call->Read(&received, &tag);
+  if (request != nullptr) {
+    call->WriteLast(*request, grpc::WriteOptions(), &tag);
+    queue.Next(&tag, &ok);
+  }
+  call->Read(received, &tag);
   queue.Next(&tag, &ok);
   call->Finish(&status, &tag);
   queue.Next(&tag, &ok);
+  return status;
+}
+
+inline grpc::Status CallWithoutRequest(const std::shared_ptr<grpc::Channel>& channel,
+                                       const std::string& method) {
+  grpc::ClientContext context;
+  grpc::ByteBuffer received;
+  return TryRaw(channel, method, nullptr, &received, std::chrono::seconds(5), &context);
+}
+
+// The bytes that `method` answers to the bytes `request`.
+inline std::string CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                           const std::string& request) {
+  grpc::ClientContext context;
+  const grpc::Slice slice(request);
+  const grpc::ByteBuffer sent(&slice, 1);
+  grpc::ByteBuffer received;
+  const grpc::Status status =
+      TryRaw(channel, method, &sent, &received, std::chrono::seconds(600), &context);
   EXPECT_TRUE(status.ok()) << status.error_message();
   std::vector<grpc::Slice> slices;
   std::string bytes;

@@ -1,5 +1,7 @@
 // Clients against servers on port 0, with handlers that record and answer.
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +26,7 @@ using ::testing::Not;
 
 constexpr char kAnyPort[] = "127.0.0.1:0";
 constexpr absl::Duration kWait = absl::Seconds(30);
+constexpr std::array<std::byte, 32> kKey = {std::byte{7}};
 
 struct FakeCoordinator final : CoordinatorHandler {
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
@@ -50,7 +53,7 @@ struct FakeCoordinator final : CoordinatorHandler {
     shard_heartbeat = heartbeat;
     return ShardHeartbeatReply{.instruction = Instruction::kStop,
                                .reason = "the end",
-                               .expelled = ExpelledWorkers{8, {"x", "y"}}};
+                               .names = CallerNames{8, {"x", "y"}, {{"worker/a", kKey}}}};
   }
   absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
     if (!error.ok()) return error;
@@ -128,13 +131,13 @@ TEST_F(CoordinatorRpc, CarriesHeartbeats) {
   EXPECT_EQ(handler_.worker_heartbeat.rounds.at(0).segment_hashes, (std::vector<uint64_t>{1, 2}));
 
   const auto shard_reply =
-      client_->Heartbeat(ShardHeartbeat{.shard = 2, .known_epoch = 9, .expelled_version = 7});
+      client_->Heartbeat(ShardHeartbeat{.shard = 2, .known_epoch = 9, .names_version = 7});
   ASSERT_TRUE(shard_reply.ok()) << shard_reply.status();
   EXPECT_EQ(shard_reply->instruction, Instruction::kStop);
   EXPECT_EQ(shard_reply->reason, "the end");
-  EXPECT_EQ(shard_reply->expelled, (ExpelledWorkers{8, {"x", "y"}}));
+  EXPECT_EQ(shard_reply->names, (CallerNames{8, {"x", "y"}, {{"worker/a", kKey}}}));
   EXPECT_EQ(handler_.shard_heartbeat.known_epoch, 9u);
-  EXPECT_EQ(handler_.shard_heartbeat.expelled_version, 7u);
+  EXPECT_EQ(handler_.shard_heartbeat.names_version, 7u);
 }
 
 TEST_F(CoordinatorRpc, TellsTheRunsStatusAndStopsIt) {

@@ -3,20 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "common/base/clock.h"
-#include "common/rpc/call_guard.h"
-#include "common/rpc/grpc_services.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
-#include "tests/support/tcp_client.h"
-#include "tests/unit/rpc/raw_call.h"
 
 namespace longwave {
 namespace {
@@ -124,48 +114,6 @@ TEST(SilenceWatch, CountsAndNamesThemAndHearsByGrpcsName) {
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(refusals.of(Refusal::kHalfOpen), 1u);
   EXPECT_THAT(log, HasSubstr("made no call, from 10.0.0.1:5"));
-}
-
-// Of gRPC's own services, which come by no handler of ours.
-TEST(SilenceWatch, ProbesAndReflectionAreCalls) {
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::EnableDefaultHealthCheckService(true);
-  for (const auto& [method, request] :
-       {std::pair{"/grpc.health.v1.Health/Check", std::string()},
-        {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-         std::string("\x3a\x00", 2)}}) {
-    Refusals refusals;
-    const auto watch = std::make_shared<SilenceWatch>(&refusals);
-    const auto probe = MakeProbeService(CallGuard());
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(probe.get());
-    HearCalls(watch, builder);
-    const auto server = builder.BuildAndStart();
-    ASSERT_NE(server, nullptr);
-    const std::string address = absl::StrCat("127.0.0.1:", port);
-    const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
-    EXPECT_NE(CallRaw(channel, method, request), "");
-    const int silent = ConnectTo(address);
-
-    std::vector<std::string> peers;
-    for (const char* const file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-      std::ifstream table(file);
-      const std::string text{std::istreambuf_iterator<char>(table), {}};
-      for (std::string& peer : PeersAt({HostsOf(address), static_cast<uint16_t>(port)}, text))
-        peers.push_back(std::move(peer));
-    }
-    ASSERT_THAT(peers, SizeIs(2)) << method << ": the channel's, and the silent one";
-    const absl::Time now = MonotonicNow();
-    watch->Look(peers, now, now);
-    ::testing::internal::CaptureStderr();
-    watch->Look(peers, now + absl::Seconds(4), now + absl::Seconds(4));
-    const std::string log = ::testing::internal::GetCapturedStderr();
-    EXPECT_EQ(refusals.of(Refusal::kHalfOpen), 1u) << method;
-    EXPECT_THAT(log, HasSubstr("from " + AddressOf(silent)));
-    close(silent);
-  }
 }
 
 TEST(SilenceWatch, WorksWhereNobodyCounts) {

@@ -106,12 +106,12 @@ TEST_F(AdmissionBookTest, AnExpelledNameJoinsNoMoreUntilItMay) {
   EXPECT_TRUE(Redeem("worker/a", 2).ok());
   book_.Expel("a");
   EXPECT_TRUE(book_.IsExpelled("a"));
-  ExpectDenied(Redeem("worker/a", 2), "expelled");
+  ExpectDenied(Redeem("worker/a", 2), "revoked");
   EXPECT_TRUE(book_.Create("u", Hash(5), kAny, kHour, 2, kNow).ok());
   ExpectDenied(book_.Redeem("u", Hash(5), "worker/a", Hash(2), false, kNow), "expelled");
-  EXPECT_TRUE(book_.Readmit("a").ok());
+  EXPECT_TRUE(book_.Readmit("a", false).ok());
   EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/a", Hash(3), false, kNow).ok());
-  EXPECT_EQ(book_.Readmit("a").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(book_.Readmit("a", false).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(AdmissionBookTest, WhatAnExpelledWorkerHasJoinedWithLetsItInUnderNoOtherName) {
@@ -124,6 +124,34 @@ TEST_F(AdmissionBookTest, WhatAnExpelledWorkerHasJoinedWithLetsItInUnderNoOtherN
   EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/c", Hash(6), false, kNow).ok())
       << "that of others is as good as before";
   EXPECT_THAT(book_.Expel("a"), ElementsAre()) << "revoked already";
+}
+
+TEST_F(AdmissionBookTest, WhoIsReadmittedByTokenIsNobodyUntilANewOneLetsItIn) {
+  Create(kAny, 9);
+  EXPECT_TRUE(Redeem("worker/a", 2).ok());
+  book_.Expel("a");
+  EXPECT_TRUE(book_.Readmit("a", true).ok());
+  EXPECT_EQ(book_.OwnerOf("worker/a"), kNoKey);
+  ExpectDenied(Redeem("worker/a", 2), "revoked");
+  const auto read = AdmissionBook::Decode(book_.Encode());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->OwnerOf("worker/a"), kNoKey);
+  ASSERT_TRUE(book_.Create("u", Hash(5), kAny, kHour, 2, kNow).ok());
+  EXPECT_TRUE(book_.Redeem("u", Hash(5), "worker/a", Hash(3), true, kNow).ok())
+      << "although the name has been in the run";
+  EXPECT_EQ(book_.OwnerOf("worker/a"), Hash(3));
+}
+
+TEST_F(AdmissionBookTest, ATokenIsLookedUpBeforeAnythingElse) {
+  Create(kAny, 1);
+  EXPECT_TRUE(book_.CheckToken("t", Hash(1), kNow).ok());
+  EXPECT_TRUE(Redeem("worker/a", 2).ok());
+  EXPECT_TRUE(book_.CheckToken("t", Hash(1), kNow).ok()) << "the same key may ask again";
+  ExpectDenied(book_.CheckToken("t", Hash(2), kNow), "not one of this run's");
+  ExpectDenied(book_.CheckToken("x", Hash(1), kNow), "not one of this run's");
+  ExpectDenied(book_.CheckToken("t", Hash(1), kNow + 2 * kHour), "expired");
+  EXPECT_TRUE(book_.Revoke("t").ok());
+  ExpectDenied(book_.CheckToken("t", Hash(1), kNow), "revoked");
 }
 
 TEST_F(AdmissionBookTest, SaysWhoseANameIs) {

@@ -64,19 +64,27 @@ TEST(CallerBook, KnowsWhoIsWhoAndRefusesByReason) {
   };
   const std::string good = made(**authority);
   for (int i = 0; i < 2; ++i) {
-    const CallerBook::Caller caller = (*book)->Look(good, now);
+    const CallerBook::Caller caller = (*book)->Look(good, good, now);
     EXPECT_FALSE(caller.refusal.has_value());
     EXPECT_EQ(caller.certificate.identities, std::vector{WorkerIdentity("a")});
     EXPECT_EQ(caller.certificate.key_fingerprint, ReadCertificate(good)->key_fingerprint);
   }
-  EXPECT_EQ((*book)->Look(good, now + absl::Hours(2)).refusal->reason, Refusal::kExpired)
+  EXPECT_EQ((*book)->Look(good, good, now + absl::Hours(2)).refusal->reason, Refusal::kExpired)
       << "also one that was good before";
-  EXPECT_EQ((*book)->Look(made(**other), now).refusal->reason, Refusal::kOtherAuthority);
-  EXPECT_EQ((*book)->Look("junk", now).refusal->reason, Refusal::kBadCertificate);
-  EXPECT_EQ((*book)->Look((*authority)->certificate(), now).refusal->reason,
-            Refusal::kBadCertificate)
+  const auto reason_of = [&](const std::string& certificate) {
+    return (*book)->Look(certificate, certificate, now).refusal->reason;
+  };
+  EXPECT_EQ(reason_of(made(**other)), Refusal::kOtherAuthority);
+  EXPECT_EQ(reason_of("junk"), Refusal::kBadCertificate);
+  EXPECT_EQ(reason_of((*authority)->certificate()), Refusal::kBadCertificate)
       << "an authority is nobody";
-  EXPECT_TRUE((*book)->Look("", now).certificate.identities.empty());
+  EXPECT_TRUE((*book)->Look("", "", now).certificate.identities.empty());
+  // A caller may put something else behind it each time, and the book does not keep it.
+  const std::string more_than_is_read(1 << 20, 'x');
+  EXPECT_FALSE((*book)->Look(good, good + more_than_is_read, now).refusal.has_value());
+  const std::string unknown = made(**authority);
+  EXPECT_EQ((*book)->Look(unknown, unknown + more_than_is_read, now).refusal->reason,
+            Refusal::kBadCertificate);
   std::filesystem::remove(file);
 }
 

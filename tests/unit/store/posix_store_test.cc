@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <optional>
 
 #include "server/store/posix_file_system.h"
@@ -75,6 +76,25 @@ TEST(PosixFileSystem, DoesWhatItSays) {
     EXPECT_TRUE(absl::IsNotFound(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr(path));
   }
+}
+
+// A run's state tells its tokens' hashes, its model and who takes part.
+TEST(PosixFileSystem, StateIsForItsOwnerAlone) {
+  TemporaryFolder folder;
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  const std::string state = folder.path() + "/deep/state";
+  ASSERT_TRUE(ShardStore::Open(files.get(), state, TestOptions()).ok());
+  ASSERT_TRUE(files->Create(state + "/file").ok());
+  int seen = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    EXPECT_EQ(entry.status().permissions() & std::filesystem::perms::all,
+              entry.is_directory()
+                  ? std::filesystem::perms::owner_all
+                  : std::filesystem::perms::owner_read | std::filesystem::perms::owner_write)
+        << entry.path();
+    ++seen;
+  }
+  EXPECT_GE(seen, 4);
 }
 
 TEST(PosixFileSystem, AppendsMorePiecesThanOneCallTakes) {

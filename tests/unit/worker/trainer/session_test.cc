@@ -165,6 +165,40 @@ TEST_F(SessionTest, GivesUpOnASilentCoordinatorWithAClearSentence) {
               HasSubstr("the coordinator at host:1 did not answer for 5ms"));
 }
 
+// As a coordinator answers whose clock is wrong for a moment.
+TEST_F(SessionTest, ACertificateThatIsNotAcceptedForNowEndsNothing) {
+  int calls = 0;
+  const absl::Status expired = absl::UnauthenticatedError("the certificate has expired");
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    if (++calls < 3) return expired;
+    return 3;
+  };
+  int refused = 0;
+  coordinator_.SetAnswer([&](const WorkerHeartbeat&) -> absl::StatusOr<WorkerHeartbeatReply> {
+    if (++refused < 4) return expired;
+    return Started();
+  });
+  ::testing::internal::CaptureStderr();
+  const auto session = Join();
+  const auto start = session->AwaitStart(2);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(start.ok()) << start.status();
+  EXPECT_FALSE(session->ended().has_value());
+  EXPECT_THAT(log, HasSubstr("the certificate has expired; trying again"));
+  EXPECT_THAT(log, HasSubstr("the certificate has expired; the data plane goes on"));
+  EXPECT_THAT(log, HasSubstr("answers again"));
+}
+
+TEST_F(SessionTest, GivesUpOnACoordinatorThatAcceptsItsCertificateNoMore) {
+  coordinator_.on_register = [] { return absl::UnauthenticatedError("it has expired"); };
+  SessionOptions options = Options();
+  options.start_timeout = absl::Milliseconds(5);
+  const absl::Status status = Session::Join(&coordinator_, options, &stop_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("did not accept this worker's certificate"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it has expired"));
+}
+
 TEST_F(SessionTest, AStopEndsTheWaitForRegistration) {
   coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
     stop_.Request();

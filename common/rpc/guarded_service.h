@@ -1,0 +1,48 @@
+#ifndef LONGWAVE_COMMON_RPC_GUARDED_SERVICE_H_
+#define LONGWAVE_COMMON_RPC_GUARDED_SERVICE_H_
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/support/method_handler.h"
+
+namespace longwave {
+
+// Private to this folder: a service of proto/ that reads a request only of a caller whom it lets
+// in. gRPC reads the request of a unary call before the call's handler runs, and holds a message
+// against the limit of its size only when all of it is in memory: whoever reaches the port could
+// fill it. So each call is a stream to the server, of one message each way, which is the same on
+// the wire: a stranger's request stays within the window of its stream (kUnreadBytesMax).
+template <typename Service>
+class GuardedService : public Service {
+ protected:
+  // Answers the call of that name: let_in(context) says whether its request is read, and
+  // answer(context, request, response) what comes of it. A request that has no fields is not read.
+  template <typename Request, typename Response, typename LetIn, typename Answer>
+  void Serve(const char* call, LetIn let_in, Answer answer) {
+    using Stream = grpc::ServerReaderWriter<Response, Request>;
+    const auto serve = [=](Service*, grpc::ServerContext* context, Stream* stream) {
+      if (const absl::Status refusal = let_in(*context); !refusal.ok()) return ToGrpc(refusal);
+      Request request;
+      if (Request::descriptor()->field_count() > 0 && !stream->Read(&request)) {
+        return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
+            call, ": got no request, or one that cannot be read; wanted one of at most ",
+            kMessageBytesMax, " bytes")));
+      }
+      Response response;
+      const grpc::Status status = answer(*context, request, &response);
+      if (status.ok()) stream->WriteLast(response, grpc::WriteOptions());
+      return status;
+    };
+    this->MarkMethodStreamed(
+        Request::descriptor()->file()->service(0)->FindMethodByName(call)->index(),
+        new grpc::internal::BidiStreamingHandler<Service, Request, Response>(serve, this));
+  }
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_COMMON_RPC_GUARDED_SERVICE_H_
