@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/layout/segment_elements.h"
 #include "common/wire/control.h"
 #include "kernels/ops.h"
 #include "server/store/snapshot_content.h"
@@ -64,7 +65,28 @@ absl::Status ModelReplay::Apply(uint32_t segment, uint32_t round, const Buffer& 
     return absl::OkStatus();
   }
   applied_[segment] = true;
-  return pipeline_->CatchUp(segment, round, LearningRate(segment, round), merged);
+  LONGWAVE_RETURN_IF_ERROR(
+      pipeline_->CatchUp(segment, round, LearningRate(segment, round), merged));
+  if (const auto wanted = hashes_.find(round); wanted != hashes_.end()) {
+    LONGWAVE_ASSIGN_OR_RETURN(const auto arrays, pipeline_->ExportSegment(segment));
+    wanted->second[segment] = SegmentStateHash(*layout_, segment, arrays);
+  }
+  return absl::OkStatus();
+}
+
+void ModelReplay::Remember(const std::vector<uint32_t>& rounds) {
+  for (const uint32_t round : rounds) hashes_[round].resize(known_.size());
+}
+
+std::optional<uint64_t> ModelReplay::HashAfter(uint32_t round) const {
+  const auto remembered = hashes_.find(round);
+  if (remembered == hashes_.end()) return std::nullopt;
+  std::vector<uint64_t> hashes;
+  for (const std::optional<uint64_t>& hash : remembered->second) {
+    if (!hash.has_value()) return std::nullopt;
+    hashes.push_back(*hash);
+  }
+  return CombineHashes(hashes);
 }
 
 absl::Status ModelReplay::TakeModel(uint32_t segment, uint32_t round) {

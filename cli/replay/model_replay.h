@@ -42,6 +42,11 @@ class ModelReplay {
   // over. Errors: a snapshot or an update that cannot be read.
   absl::Status Apply(uint32_t segment, uint32_t round, const Buffer& merged);
 
+  // From now on: what the segments make after these rounds is remembered, for HashAfter.
+  void Remember(const std::vector<uint32_t>& rounds);
+  // Of the whole state after a round; nothing: not every segment of it could be made.
+  std::optional<uint64_t> HashAfter(uint32_t round) const;
+
   // Snapshots that were held against what the updates had made of the segment, and sentences about
   // those that were something else.
   uint64_t models_compared() const { return models_compared_; }
@@ -76,6 +81,8 @@ class ModelReplay {
     LoadModel load;
   };
   std::map<std::pair<uint32_t, uint32_t>, Model> models_;  // by segment and round
+  // By remembered round, then segment: the hash and whether there is one.
+  std::map<uint32_t, std::vector<std::optional<uint64_t>>> hashes_;
   uint64_t models_compared_ = 0;
   std::vector<std::string> problems_;
 };

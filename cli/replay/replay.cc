@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/process.h"
@@ -21,6 +22,7 @@
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
+#include "common/wire/control.h"
 #include "worker/models/gpt_shape.h"
 #include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
@@ -48,6 +50,30 @@ std::optional<Recorded> ReadSummary(const std::string& path) {
     return std::nullopt;
   }
   return Recorded{json["rounds"].get<uint64_t>(), json["state_hash"].get<std::string>()};
+}
+
+// The rounds that the coordinator has finished, as metrics.jsonl has them; nothing of lines that
+// are torn or none of ours.
+std::vector<RecordedRound> ReadRecordedRounds(const std::string& path) {
+  std::vector<RecordedRound> rounds;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("round") || !json["round"].is_number_unsigned() ||
+        json["round"].get<uint64_t>() >= kRoundNever) {
+      continue;
+    }
+    RecordedRound& round = rounds.emplace_back();
+    round.round = json["round"].get<uint32_t>();
+    const bool is_equal = json.value("replicas_equal", nlohmann::json()) == true;
+    const auto hash = json.value("state_hash", nlohmann::json());
+    uint64_t value = 0;
+    if (is_equal && hash.is_string() && absl::SimpleHexAtoi(hash.get<std::string>(), &value) &&
+        value != 0) {
+      round.state_hash = value;
+    }
+  }
+  return rounds;
 }
 
 // The weights that every worker of the run began with, made by a worker: a file that is gone again
@@ -116,6 +142,9 @@ void PrintAudit(const RunReplayReport& report) {
   Row("snapshots",
       absl::StrCat(Sum(report, &ShardFindings::states_compared), " of what shards held back and ",
                    report.models_compared, " of parameters compared"));
+  if (report.rounds_compared > 0) {
+    Row("rounds", absl::StrCat(report.rounds_compared, " compared with what was recorded of them"));
+  }
   if (const uint64_t restored = Sum(report, &ShardFindings::segments_restored); restored > 0) {
     Row("restored", absl::StrCat(restored, " segments begin with a replica's parameters"));
   }
@@ -146,6 +175,8 @@ absl::Status Replay(const ReplayOptions& options) {
   RunReplayInput input{.config = &config,
                        .layout = &layout,
                        .threads = std::max(1u, std::thread::hardware_concurrency())};
+  // Before the logs, which have all that was finished by then if the run goes on meanwhile.
+  input.recorded = ReadRecordedRounds(options.run_folder + "/metrics.jsonl");
   for (uint32_t shard = 0; shard < config.run.shards; ++shard) {
     const std::string folder = absl::StrCat(options.run_folder, "/state/shard-", shard);
     std::error_code error;

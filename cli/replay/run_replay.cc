@@ -1,9 +1,12 @@
 #include "cli/replay/run_replay.h"
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/replay/model_replay.h"
 #include "common/base/status_macros.h"
 #include "server/audit/log_reader.h"
@@ -14,10 +17,33 @@
 namespace longwave {
 namespace {
 
+// Every recorded round is in the log of each segment, or in a snapshot that the log goes on from.
+void CheckLastRounds(const RunReplayInput& input, uint32_t shard, const ShardAudit& audit,
+                     const std::vector<SnapshotHeader>& snapshots,
+                     std::vector<std::string>& problems) {
+  uint32_t recorded = 0;
+  for (const RecordedRound& each : input.recorded) recorded = std::max(recorded, each.round + 1);
+  const auto segments = input.layout->segments();
+  for (uint32_t s = 0; s < segments.size(); ++s) {
+    if (segments[s].shard != shard) continue;
+    uint32_t next = audit.NextRound(s).value_or(0);
+    for (const SnapshotHeader& snapshot : snapshots) {
+      if (s - snapshot.key.first_segment < snapshot.key.segment_count) {
+        next = std::max(next, snapshot.key.round);
+      }
+    }
+    if (next >= recorded) continue;
+    problems.push_back(absl::StrCat("shard ", shard, ", segment ", s, ": has the rounds before ",
+                                    next, ", and the run has finished all before ", recorded,
+                                    ": the folder is from an older time"));
+  }
+}
+
 // One shard's folder: its log through the audit, its merged updates into the model.
 absl::StatusOr<RunReplayReport::Shard> ReplayShard(const RunReplayInput& input, uint32_t shard,
                                                    uint64_t* run, ModelReplay* model,
-                                                   FileSystem& files) {
+                                                   FileSystem& files,
+                                                   std::vector<std::string>& problems) {
   const std::string& folder = input.shard_folders[shard];
   const std::string snapshots = JoinPath(folder, "snap");
   LONGWAVE_ASSIGN_OR_RETURN(LogReader log, LogReader::Open(&files, JoinPath(folder, "log")));
@@ -51,10 +77,42 @@ absl::StatusOr<RunReplayReport::Shard> ReplayShard(const RunReplayInput& input, 
   LONGWAVE_RETURN_IF_ERROR(log.Read([&audit](uint64_t sequence, const LogRecord& record) {
     return audit.Take(sequence, record);
   }));
+  CheckLastRounds(input, shard, audit, headers, problems);
   return RunReplayReport::Shard{.findings = audit.Finish(),
                                 .records = log.record_count(),
                                 .first_sequence = log.first_sequence(),
                                 .tail_bytes = log.tail_bytes()};
+}
+
+// How many hashes of segments are kept to be compared, at most.
+constexpr size_t kHashesMax = size_t{1} << 24;
+
+void RememberRecorded(const RunReplayInput& input, ModelReplay& model) {
+  // With several fragments a report is of a moment at which segments stand at different rounds.
+  if (FragmentCount(input.config->sync.fragments, *input.layout) > 1) return;
+  const size_t count = std::min(input.recorded.size(),
+                                std::max<size_t>(kHashesMax / input.layout->segments().size(), 1));
+  std::vector<uint32_t> rounds;
+  for (const RecordedRound& each : std::span(input.recorded).last(count)) {
+    if (each.state_hash.has_value()) rounds.push_back(each.round);
+  }
+  model.Remember(rounds);
+}
+
+// The first difference is told: what follows from it differs, too.
+void CompareRecorded(const RunReplayInput& input, const ModelReplay& model,
+                     RunReplayReport& report) {
+  for (const RecordedRound& each : input.recorded) {
+    const std::optional<uint64_t> hash = model.HashAfter(each.round);
+    if (!each.state_hash.has_value() || !hash.has_value()) continue;
+    ++report.rounds_compared;
+    if (*hash == *each.state_hash) continue;
+    report.model_problems.push_back(absl::StrFormat(
+        "round %d: the logs make a model with hash %016x, and the coordinator has recorded %016x: "
+        "was a shard's folder of an older time gone on from?",
+        each.round, *hash, *each.state_hash));
+    return;
+  }
 }
 
 }  // namespace
@@ -92,10 +150,12 @@ absl::StatusOr<RunReplayReport> ReplayRun(const RunReplayInput& input) {
         absl::StrCat("under sync.update: ", std::string(Name(input.config->sync.update)),
                      " it is not a function of the merged updates alone");
   }
+  if (model != nullptr) RememberRecorded(input, *model);
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   for (uint32_t shard = 0; shard < input.shard_folders.size(); ++shard) {
-    LONGWAVE_ASSIGN_OR_RETURN(RunReplayReport::Shard replayed,
-                              ReplayShard(input, shard, &report.run, model.get(), *files));
+    LONGWAVE_ASSIGN_OR_RETURN(
+        RunReplayReport::Shard replayed,
+        ReplayShard(input, shard, &report.run, model.get(), *files, report.model_problems));
     report.shards.push_back(std::move(replayed));
   }
   if (model == nullptr) return report;
@@ -110,7 +170,9 @@ absl::StatusOr<RunReplayReport> ReplayRun(const RunReplayInput& input) {
     return result.status();
   }
   report.models_compared = model->models_compared();
-  report.model_problems = model->problems();
+  report.model_problems.insert(report.model_problems.end(), model->problems().begin(),
+                               model->problems().end());
+  CompareRecorded(input, *model, report);
   return report;
 }
 

@@ -149,7 +149,8 @@ ShardState Read(const v1::ShardState& message) {
           .newest_round = message.newest_round(),
           .closed_by_quorum = message.closed_by_quorum(),
           .log_bytes = message.log_bytes(),
-          .snapshot_bytes = message.snapshot_bytes()};
+          .snapshot_bytes = message.snapshot_bytes(),
+          .log_records = message.log_records()};
 }
 
 template <typename Message>
@@ -291,8 +292,11 @@ absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message)
 }
 
 absl::StatusOr<ShardRegistration> FromProto(const v1::RegisterShardResponse& message) {
-  return ShardRegistration{
-      .run = message.run(), .restore = message.restore(), .rounds = message.rounds()};
+  return ShardRegistration{.run = message.run(),
+                           .restore = message.restore(),
+                           .rounds = message.rounds(),
+                           .log_records = message.log_records(),
+                           .told_epoch = message.told_epoch()};
 }
 
 absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& message) {

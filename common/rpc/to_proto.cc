@@ -82,6 +82,7 @@ void Fill(const ShardState& value, v1::ShardState* message) {
   message->set_closed_by_quorum(value.closed_by_quorum);
   message->set_log_bytes(value.log_bytes);
   message->set_snapshot_bytes(value.snapshot_bytes);
+  message->set_log_records(value.log_records);
 }
 
 void Fill(const Repair& value, v1::Repair* message) {
@@ -182,6 +183,8 @@ v1::RegisterShardResponse ToProto(const ShardRegistration& value) {
   message.set_run(value.run);
   message.set_restore(value.restore);
   message.set_rounds(value.rounds);
+  message.set_log_records(value.log_records);
+  message.set_told_epoch(value.told_epoch);
   return message;
 }
 

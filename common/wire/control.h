@@ -74,8 +74,15 @@ struct ShardRegistration {
   // Training has begun and this shard comes without its folder: it makes its range again from the
   // workers' replicas.
   bool restore = false;
-  // That the run has finished: no segment is made again as it was before these.
+  // That the run has finished: no segment is made again as it was before these, and a folder that
+  // lacks one of them is from an older time.
   uint32_t rounds = 0;
+  // Of its folder's log, that were durable when it was heard last: a log with fewer is from an
+  // older time, too.
+  uint64_t log_records = 0;
+  // The newest epoch that the coordinator has told this shard: where the folder's log holds a later
+  // one, it is the coordinator's folder that is from an older time.
+  uint32_t told_epoch = 0;
   bool operator==(const ShardRegistration&) const = default;
 };
 
@@ -191,6 +198,7 @@ struct ShardState {
   uint64_t closed_by_quorum = 0;  // segments closed without some that were waited for
   uint64_t log_bytes = 0;         // of its delta log
   uint64_t snapshot_bytes = 0;    // of its snapshots
+  uint64_t log_records = 0;       // of its delta log, durable, from the first one ever on
   bool operator==(const ShardState&) const = default;
 };
 
@@ -216,8 +224,8 @@ struct ShardHeartbeat {
   uint32_t known_epoch = 0;
   bool knows_manifest = false;
   ShardState state;
-  std::string failure;                  // it cannot go on at all
-  std::string trouble;                  // it takes no pushes for now: a full disk
+  std::string failure;                  // this process of it cannot go on, and ends
+  std::string trouble;                  // it takes no pushes for now: a full disk, a damaged folder
   std::vector<SnapshotHash> snapshots;  // that wait for a verdict
   uint64_t names_version = 0;           // of the CallerNames that it has; 0: none
   std::string complaint;                // whose contribution was of no use of late, and why

@@ -16,6 +16,11 @@ uint64_t IdentityOf(const RegisterWorker& request) {
 // Remembered of each place: an order to take it back that was long under way is refused.
 constexpr size_t kFormerMax = 16;
 
+bool WantsAnswer(const CoordinatorEvent& event) {
+  return !std::holds_alternative<Tick>(event) && !std::holds_alternative<StopRequested>(event) &&
+         !std::holds_alternative<WorkerExpelled>(event);
+}
+
 void AddFormer(uint64_t incarnation, std::vector<uint64_t>* former) {
   if (former->size() == kFormerMax) former->erase(former->begin());
   former->push_back(incarnation);
@@ -40,7 +45,11 @@ std::vector<CoordinatorEffect> Coordinator::Step(const CoordinatorEvent& event, 
     unsaved_ = true;
   }
   Effects effects;
-  std::visit([&](const auto& e) { On(e, now, effects); }, event);
+  if (outdated_.empty()) {
+    std::visit([&](const auto& e) { On(e, now, effects); }, event);
+  } else if (WantsAnswer(event)) {
+    effects.push_back(Refused{absl::UnavailableError(outdated_)});
+  }
   return effects;
 }
 
@@ -110,11 +119,16 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
     effects.push_back(Refused{std::move(status)});
     return;
   }
+  if (goes_on_ && phase_ == RunPhase::kWaiting && request.run != 0) {
+    return RefuseAll(absl::StrCat("the folder of shard ", request.shard, " has a log of this run, ",
+                                  "wanted none before the run begins"),
+                     effects);
+  }
   const bool is_new = !shards_.contains(request.shard);
   Shard& shard = shards_[request.shard];
   if (!is_new && shard.incarnation == request.incarnation) {
     shard.heard = now;
-    effects.push_back(ShardRegistration{run_, shard.restore, ledger_.next_round()});
+    effects.push_back(AnswerTo(shard));
     return;
   }
   if (!is_new) {
@@ -126,13 +140,14 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   const absl::Duration silence = is_new ? absl::ZeroDuration() : now - shard.heard;
   shard.address = {request.shard, request.data_endpoint, request.control_endpoint};
   shard.incarnation = request.incarnation;
+  if (request.run == 0) shard.state.log_records = 0;  // its log begins anew
   shard.folder = request.folder;
   shard.known_epoch = 0;
   shard.trouble.clear();
   shard.heard = now;
   shard.silent = false;
   unsaved_ = true;
-  effects.push_back(ShardRegistration{run_, shard.restore, ledger_.next_round()});
+  effects.push_back(AnswerTo(shard));
   if (phase_ == RunPhase::kWaiting) {
     effects.push_back(Notice{absl::StrCat("shard ", request.shard, " registered, ", shards_.size(),
                                           " of ", options_.shards_wanted)});
@@ -142,6 +157,19 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   effects.push_back(Notice{absl::StrCat(
       "shard ", request.shard, " is back at ", request.data_endpoint, " after ", Seconds(silence),
       shard.restore ? ", without its folder: it restores its range" : "", "; ", Members())});
+}
+
+void Coordinator::RefuseAll(const std::string& why, Effects& effects) {
+  outdated_ = absl::StrCat("the coordinator's folder is from an older time: ", why,
+                           "; nobody is answered until the coordinator is started again with its "
+                           "newest folder");
+  unsaved_ = true;
+  effects.push_back(Refused{absl::UnavailableError(outdated_)});
+  effects.push_back(Notice{outdated_});
+}
+
+ShardRegistration Coordinator::AnswerTo(const Shard& shard) const {
+  return {run_, shard.restore, ledger_.next_round(), shard.state.log_records, shard.told_epoch};
 }
 
 void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects) {
@@ -245,37 +273,49 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
     return;
   }
   const auto found = shards_.find(heartbeat.shard);
-  if (found != shards_.end() && found->second.incarnation == heartbeat.incarnation) {
-    Shard& shard = found->second;
-    if (std::exchange(shard.silent, false)) {
-      effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, " is heard again after ",
-                                            Seconds(now - shard.heard))});
-    }
-    if (shard.trouble != heartbeat.trouble) {
-      effects.push_back(Notice{
-          absl::StrCat("shard ", heartbeat.shard, ": ",
-                       heartbeat.trouble.empty() ? "takes pushes again" : heartbeat.trouble)});
-    }
-    if (shard.complaint.empty() && !heartbeat.complaint.empty()) {
-      effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.complaint)});
-    }
-    shard.heard = now;
-    shard.state = heartbeat.state;
-    shard.known_epoch = heartbeat.known_epoch;
-    shard.trouble = heartbeat.trouble;
-    shard.complaint = heartbeat.complaint;
-    if (!heartbeat.failure.empty() && !is_over()) {
-      End(RunPhase::kFailed, absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.failure), now,
-          effects);
-    }
-    // Workers may have reported what the shards say now.
-    if (HearOfClosedRounds()) {
-      FinishRounds(now, effects);
-      FinishRunIfDone(now, effects);
-    }
-    if (is_over()) shard.told = true;
+  if (found == shards_.end() || found->second.incarnation != heartbeat.incarnation) {
+    effects.push_back(ReplyTo(heartbeat));  // somebody unknown, who is to stop
+    return;
   }
-  effects.push_back(ReplyTo(heartbeat));
+  Shard& shard = found->second;
+  if (goes_on_ && !is_over() && heartbeat.known_epoch > shard.told_epoch) {
+    return RefuseAll(absl::StrCat("shard ", heartbeat.shard, " knows an epoch after ",
+                                  shard.told_epoch, ", the last that it was told"),
+                     effects);
+  }
+  if (std::exchange(shard.silent, false)) {
+    effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, " is heard again after ",
+                                          Seconds(now - shard.heard))});
+  }
+  // A process that ends may be followed by one that goes on: the failure is trouble that lasts
+  // until then.
+  const std::string& trouble = heartbeat.failure.empty() ? heartbeat.trouble : heartbeat.failure;
+  if (shard.trouble != trouble) {
+    effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, ": ",
+                                          trouble.empty() ? "takes pushes again" : trouble)});
+  }
+  if (shard.complaint.empty() && !heartbeat.complaint.empty()) {
+    effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, ": ", heartbeat.complaint)});
+  }
+  shard.heard = now;
+  const uint64_t log_records = std::max(shard.state.log_records, heartbeat.state.log_records);
+  shard.state = heartbeat.state;
+  shard.state.log_records = log_records;
+  shard.known_epoch = heartbeat.known_epoch;
+  shard.trouble = trouble;
+  shard.complaint = heartbeat.complaint;
+  // Workers may have reported what the shards say now.
+  if (HearOfClosedRounds()) {
+    FinishRounds(now, effects);
+    FinishRunIfDone(now, effects);
+  }
+  if (is_over()) shard.told = true;
+  ShardHeartbeatReply reply = ReplyTo(heartbeat);
+  if (reply.membership && reply.membership->epoch > shard.told_epoch) {
+    shard.told_epoch = reply.membership->epoch;
+    unsaved_ = true;
+  }
+  effects.push_back(std::move(reply));
 }
 
 std::string Coordinator::NameOf(uint32_t worker) const {

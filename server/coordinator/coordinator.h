@@ -91,8 +91,8 @@ using CoordinatorEffect =
 // to train it: a final report is not taken from one that has not (the report was lost, say), whose
 // answers have a Repair of that round without segments, to report its hashes. Left for finished
 // when the shards have closed all rounds, every member with a first round has sent its final report
-// and one of them names the weights that it wrote; for failed when a shard reports a failure, when
-// the last worker that could go on reports one or a loss that is not finite (while there are
+// and one of them names the weights that it wrote; for failed when
+// the last worker that could go on reports a failure or a loss that is not finite (while there are
 // others, it leaves the run, as if it had been killed), when replicas that were promised to be
 // equal differ after the last round and its repair without a majority, or something below was
 // waited for in vain. Every change of the members or of a shard's address begins an epoch.
@@ -140,7 +140,9 @@ using CoordinatorEffect =
 //     the next member that is heard, whose final report comes once more;
 //   - members that are to repair what differed after the last round where no majority says who is
 //     right.
-// A shard that says itself that it takes no pushes for now is trouble too, and waited for.
+// A shard that says itself that it takes no pushes for now (a full disk, a folder that is damaged
+// or from an older time) is trouble too, and waited for without end; so is one that says that its
+// process cannot go on and ends, which is silent from then on.
 //
 // Replicas that differ are repaired where they were promised to be equal: after a finished round
 // every member that reported it with another hash than the majority's in a segment (or, in a
@@ -170,7 +172,8 @@ using CoordinatorEffect =
 //   FailedPrecondition  the run is over, or the shard's folder is another run's, or not the one
 //                       that has its range any more
 //   Unavailable         not now, ask again: the places before the first round are taken, or the
-//                       shard's place is, or a report is far ahead of what shards have said
+//                       shard's place is, or a report is far ahead of what shards have said,
+//                       or this record is from an older time
 //   ResourceExhausted   more than workers_max members at once, or kWorkersMax names in all. A name
 //                       that was a member keeps its place: it comes back beyond that number, too
 //   NotFound            a heartbeat of somebody who is not registered
@@ -178,10 +181,21 @@ using CoordinatorEffect =
 //                       registration of an earlier process than the folder's that has the place
 // A refused event changes nothing.
 //
+// A shard's registration is answered with the rounds that are finished and with the length of its
+// folder's log as it was heard last, so that a shard whose folder is from an older time notices it.
+//
 // Everything can be exported at any time, and a coordinator made of the record goes on: its answers
 // are those that this one would have given, but that nobody counts as silent before it has been
 // silent to the new one. Likewise a coordinator that was itself stopped for a while (a gap between
 // two Ticks of more than half of heartbeat_timeout) does not take that for the others' silence.
+//
+// A record that is not the newest (a backup) would give epochs and indices of workers a second
+// time. A coordinator that was made of one learns it from the shards: one knows an epoch that it
+// was never told, or has a log of a run that has not begun. From then on every event that wants an
+// answer is refused with Unavailable, as if nobody were there, and nothing changes any more, also
+// for who goes on from this record: what it began may have the numbers of what was begun before. A
+// worker that knows such an epoch is refused for itself. A record of the newest epoch is gone on
+// with: rounds that it lacks were reported, and have no record.
 //
 // Memory: the members, the ledger's records (about 150 bytes a finished round), the hashes of the
 // last kRoundsWithHashes rounds.
@@ -248,6 +262,9 @@ class Coordinator {
   void On(const StopRequested& request, absl::Time now, Effects& effects);
   void On(const WorkerExpelled& expelled, absl::Time now, Effects& effects);
   void On(const Tick&, absl::Time now, Effects& effects);
+  // From now on: the record that this was made from is not the run's newest.
+  void RefuseAll(const std::string& why, Effects& effects);
+  ShardRegistration AnswerTo(const Shard& shard) const;
   void TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects);
   void TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects);
 
@@ -333,7 +350,8 @@ class Coordinator {
   ShardHeartbeatReply ReplyTo(const ShardHeartbeat& heartbeat) const;
   std::string WhoIsRegistered() const;
   std::string Trouble() const;
-  std::string OverSentence() const;  // "the run is over (failed: …)"
+  static std::string LastSaid(const Shard& shard);  // of its trouble, behind a sentence about it
+  std::string OverSentence() const;                 // "the run is over (failed: …)"
   bool EveryShardKnows(uint32_t epoch) const;
   // The active member of lowest index, of those that are waited for and do this duty if there are
   // any; null if there is none.
@@ -350,6 +368,8 @@ class Coordinator {
   const CoordinatorOptions options_;
   RunPhase phase_ = RunPhase::kWaiting;
   std::string reason_;                // why the run is over
+  const bool goes_on_ = false;        // it was made of a record
+  std::string outdated_;              // how it is known that the record is not the newest
   uint64_t run_ = 0;                  // drawn at the first step; never 0
   std::optional<Manifest> manifest_;  // the first worker's, and everyone's
   uint64_t layout_hash_ = 0;

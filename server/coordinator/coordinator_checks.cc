@@ -219,6 +219,13 @@ absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const
                                               Describe(worker.member), heartbeat.incarnation,
                                               worker.incarnation));
   }
+  // This coordinator's record may be from an older time, which the shards will show. Nobody but the
+  // worker itself is harmed if it is the worker that says what is not so.
+  if (goes_on_ && heartbeat.known_epoch > membership_.epoch) {
+    return absl::UnavailableError(absl::StrCat("heartbeat of worker ", heartbeat.worker,
+                                               ": it knows epoch ", heartbeat.known_epoch,
+                                               ", wanted none after ", membership_.epoch));
+  }
   if (worker.left || !heartbeat.failure.empty()) return absl::OkStatus();
   if (phase_ == RunPhase::kWaiting && (!heartbeat.rounds.empty() || heartbeat.final)) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -18,12 +18,11 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   const Worker* const validator = Validator();
   if (validator == nullptr) return;  // nobody goes on; who comes back may have more to report
   const bool promised = options_.promises_equal_replicas;
-  if (looks_again_) ledger_.DropSuspects(NotActive());
   const bool were_equal = ledger_.replicas_equal();
   const uint32_t next_round = ledger_.next_round();
   std::vector<RoundOutcome> outcomes =
       ledger_.Finish(MembersWaitedFor(), validator->member.worker, SecondsOfTraining(now),
-                     promised && !looks_again_);
+                     promised && !looks_again_, looks_again_ ? NotActive() : nullptr);
   if (ledger_.next_round() != next_round) unsaved_ = true;  // also by rounds that all have skipped
   if (outcomes.empty()) return;
   unsaved_ = true;
@@ -171,9 +170,9 @@ void Coordinator::WatchShards(absl::Time now, Effects& effects) {
   for (auto& [index, shard] : shards_) {
     const absl::Duration silence = now - shard.heard;
     if (silence <= options_.heartbeat_timeout) continue;
-    std::string sentence =
-        absl::StrCat("shard ", index, " was not heard for ", Seconds(silence),
-                     ", wanted a heartbeat within ", Seconds(options_.heartbeat_timeout));
+    std::string sentence = absl::StrCat("shard ", index, " was not heard for ", Seconds(silence),
+                                        ", wanted a heartbeat within ",
+                                        Seconds(options_.heartbeat_timeout), LastSaid(shard));
     if (silence > options_.heartbeat_timeout + options_.start_timeout) {
       return End(RunPhase::kFailed, std::move(sentence), now, effects);
     }

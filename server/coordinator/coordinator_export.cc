@@ -98,6 +98,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
     : options_(options),
       phase_(record.state.phase),
       reason_(std::move(record.state.reason)),
+      goes_on_(true),
+      outdated_(std::move(record.state.outdated)),
       run_(record.state.run),
       manifest_(std::move(record.manifest)),
       layout_hash_(record.state.layout_hash),
@@ -123,6 +125,7 @@ CoordinatorState Coordinator::ExportState(absl::Time now) const {
   state.settings = options_.settings;
   state.phase = phase_;
   state.reason = reason_;
+  state.outdated = outdated_;
   state.run = run_;
   state.epoch = membership_.epoch;
   state.layout_hash = layout_hash_;

@@ -42,7 +42,9 @@ struct ShardRecord {
   std::vector<uint64_t> former;
   uint64_t folder = 0;   // the one that has its range; see RegisterShard
   bool restore = false;  // what its registration was answered
-  // As it reported them; a moment old.
+  // The newest that it was told, by any process of the coordinator.
+  uint32_t told_epoch = 0;
+  // As it reported them; a moment old. state.log_records is the most that was heard of its folder.
   uint32_t known_epoch = 0;
   ShardState state;
   std::string trouble;
@@ -95,7 +97,8 @@ struct OpenReport {
 struct CoordinatorState {
   std::string settings;  // the run's; CoordinatorOptions has the same
   RunPhase phase = RunPhase::kWaiting;
-  std::string reason;  // why the run is over
+  std::string reason;    // why the run is over
+  std::string outdated;  // how it is known that this is not the run's newest record
   uint64_t run = 0;
   uint32_t epoch = 0;
   uint64_t layout_hash = 0;

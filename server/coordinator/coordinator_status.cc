@@ -128,12 +128,14 @@ std::string Coordinator::WhoIsRegistered() const {
 }
 
 std::string Coordinator::Trouble() const {
+  if (!outdated_.empty()) return outdated_;
   if (phase_ == RunPhase::kWaiting) return WhoIsRegistered();
   if (phase_ != RunPhase::kTraining) return "";
   std::vector<std::string> sentences;
   for (const auto& [index, shard] : shards_) {
     if (shard.silent) {
-      sentences.push_back(absl::StrCat("shard ", index, " is silent: waiting for it to come back"));
+      sentences.push_back(absl::StrCat("shard ", index, " is silent", LastSaid(shard),
+                                       ": waiting for it to come back"));
     } else if (!shard.trouble.empty()) {
       sentences.push_back(absl::StrCat("shard ", index, ": ", shard.trouble));
     }
@@ -143,6 +145,10 @@ std::string Coordinator::Trouble() const {
   }
   if (lacking_since_) sentences.push_back(WhatIsMissing());
   return absl::StrJoin(sentences, "; ");
+}
+
+std::string Coordinator::LastSaid(const Shard& shard) {
+  return shard.trouble.empty() ? "" : absl::StrCat(" (it had said: ", shard.trouble, ")");
 }
 
 std::string Coordinator::OverSentence() const {

@@ -131,16 +131,6 @@ RoundLedger::Reports RoundLedger::WithoutSuspects(const IsGone& is_gone) const {
   return left.empty() ? found->second : left;
 }
 
-void RoundLedger::DropSuspects(const IsGone& is_gone) {
-  Reports left = WithoutSuspects(is_gone);
-  if (left.empty()) return;
-  Reports& reports = open_.at(next_round_);
-  reports = std::move(left);
-  std::erase_if(unsaved_reports_, [&](const auto& key) {
-    return key.first == next_round_ && !reports.contains(key.second);
-  });
-}
-
 std::vector<uint32_t> RoundLedger::Outvoted(const IsGone& is_gone) const {
   std::vector<uint32_t> outvoted;
   const Reports left = WithoutSuspects(is_gone);
@@ -191,12 +181,13 @@ void RoundLedger::SkipRest(uint32_t worker) {
 
 std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
                                               std::optional<uint32_t> validator, double seconds,
-                                              bool keeps_last) {
+                                              bool keeps_last, const IsGone& is_gone) {
   std::vector<RoundOutcome> outcomes;
   std::optional<RoundOutcome> kept;
   while (!open_.empty() && next_round_ < closed_rounds_ && IsOver(next_round_, members)) {
     const auto first = open_.begin();
     if (first->first == next_round_) {
+      if (is_gone != nullptr && outcomes.empty()) first->second = WithoutSuspects(is_gone);
       ReplicaVote vote = CompareReplicas(first->second);
       if (keeps_last && uint64_t{next_round_} + 1 == round_count_ && !vote.difference.empty()) {
         if (inequality_.empty()) inequality_ = std::move(vote.difference);

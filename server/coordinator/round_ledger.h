@@ -75,15 +75,14 @@ class RoundLedger {
   // the time since the call before that finished any.
   // keeps_last: a last round after which replicas differ is told and not finished, so that its
   // hashes can be reported again (RoundReport::again).
+  // is_gone: a worker whose report does not count in the round that is finished next if it differs
+  // from the others', unless no report would be left; none: every report counts.
+  using IsGone = std::function<bool(uint32_t worker)>;
   std::vector<RoundOutcome> Finish(std::span<const Member> members,
                                    std::optional<uint32_t> validator, double seconds,
-                                   bool keeps_last = false);
-  // Of the round that is to be finished next: forgets the reports of those who are gone and differ
-  // from the others, unless nobody's would be left.
-  using IsGone = std::function<bool(uint32_t worker)>;
-  void DropSuspects(const IsGone& is_gone);
-  // Of the same round: the workers that are there and that a majority of the reports that would be
-  // left contradicts in a segment.
+                                   bool keeps_last = false, const IsGone& is_gone = nullptr);
+  // Of the round that is to be finished next: the workers that are there and that a majority of the
+  // reports that would be left contradicts in a segment.
   std::vector<uint32_t> Outvoted(const IsGone& is_gone) const;
 
   // The round after the last one that the worker has reported to have had a part in.

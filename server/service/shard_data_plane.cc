@@ -154,7 +154,11 @@ ShardDataPlane::Condition ShardDataPlane::condition() const {
   Condition condition;
   Ask([&] {
     if (shard_ != nullptr) {
-      condition = {shard_->state(), shard_->trouble(), "", shard_->UnconfirmedSnapshots()};
+      condition = {.state = shard_->state(),
+                   .trouble = shard_->trouble(),
+                   .knows_untold_epoch = shard_->knows_untold_epoch(),
+                   .complaint = "",
+                   .snapshots = shard_->UnconfirmedSnapshots()};
     }
     if (MonotonicNow() < complained_at_ + kComplaintLife) condition.complaint = complaint_;
     NoteDoor();

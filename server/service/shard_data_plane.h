@@ -77,7 +77,8 @@ class ShardDataPlane {
   // From other threads, as of a moment between two frames.
   struct Condition {
     ShardState state;
-    std::string trouble;  // DurableShard::trouble
+    std::string trouble;              // DurableShard::trouble
+    bool knows_untold_epoch = false;  // DurableShard's
     // The last member whose contribution was of no use, and why; for kComplaintLife.
     std::string complaint;
     std::vector<SnapshotHash> snapshots;  // that wait for a verdict

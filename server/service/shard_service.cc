@@ -183,10 +183,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     for (absl::Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
       const absl::StatusOr<ShardRegistration> answer = coordinator_->Register(request);
       if (answer.ok()) {
-        run_ = answer->run;
-        metrics_.SetRun(run_);
-        restore_ = answer->restore;
-        rounds_ = answer->rounds;
+        registration_ = *answer;
+        metrics_.SetRun(run());
         return absl::OkStatus();
       }
       if (!MayPass(answer.status())) return answer.status();
@@ -233,17 +231,17 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
       ShardDataPlane::Condition condition = data_.condition();
       const bool takes_pushes = failure.ok() && condition.trouble.empty();
       if (!takes_pushes) SetReady(false);
-      const absl::StatusOr<ShardHeartbeatReply> reply =
-          coordinator_->Heartbeat(ShardHeartbeat{.shard = options_.shard,
-                                                 .incarnation = incarnation_,
-                                                 .known_epoch = known_epoch_,
-                                                 .knows_manifest = knows_manifest_,
-                                                 .state = condition.state,
-                                                 .failure = std::string(failure.message()),
-                                                 .trouble = std::move(condition.trouble),
-                                                 .snapshots = std::move(condition.snapshots),
-                                                 .names_version = names_.version(),
-                                                 .complaint = std::move(condition.complaint)});
+      const absl::StatusOr<ShardHeartbeatReply> reply = coordinator_->Heartbeat(
+          ShardHeartbeat{.shard = options_.shard,
+                         .incarnation = incarnation_,
+                         .known_epoch = condition.knows_untold_epoch ? kEpochUntold : known_epoch_,
+                         .knows_manifest = knows_manifest_,
+                         .state = condition.state,
+                         .failure = std::string(failure.message()),
+                         .trouble = std::move(condition.trouble),
+                         .snapshots = std::move(condition.snapshots),
+                         .names_version = names_.version(),
+                         .complaint = std::move(condition.complaint)});
       // Before the run began its place was given up, since it was silent (stopped, say).
       if (absl::IsNotFound(reply.status()) && known_epoch_ == 0) {
         Log(LogLevel::kWarning,
@@ -319,7 +317,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                               Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
     LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
     DurableShardOptions options{
-        .aggregator = {.run = run_,
+        .aggregator = {.run = run(),
                        .run_seed = config.run.seed,
                        .shard = options_.shard,
                        .up = config.sync.up,
@@ -341,8 +339,11 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .can_catch_up = CanCatchUp(config),
         .lowers_open_bytes = config.cluster.shard_memory_mb == 0,
         .model_arrays = config.sync.update == UpdateRule::kNesterov ? 2u : 1u,
-        .restore = restore_,
-        .rounds = rounds_,
+        .restore = registration_.restore,
+        .rounds = registration_.rounds,
+        // What it was when this process began has a record at least: it is not to begin anew.
+        .log_records = std::max<uint64_t>(registration_.log_records, run_in_folder_ != 0 ? 1 : 0),
+        .told_epoch = registration_.told_epoch,
         .join_patience = absl::Seconds(config.cluster.heartbeat_timeout_s)};
     std::shared_ptr<TileRunner> runner = std::make_shared<SerialTileRunner>();
     if (config.cluster.shard_threads > 1)
@@ -353,13 +354,13 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         std::unique_ptr<DurableShard> shard,
         DurableShard::Open(options, layout, options_.state_dir.empty() ? nullptr : Opener(layout)));
     metrics_.SetMemoryLimit(shard->open_bytes_max());
-    data_.Begin(run_, incarnation_, std::move(shard));
+    data_.Begin(run(), incarnation_, std::move(shard));
     return absl::OkStatus();
   }
 
   OpenStore Opener(const Layout& layout) const {
     ShardStoreOptions options;
-    options.identity = {run_, options_.shard, layout.hash()};
+    options.identity = {run(), options_.shard, layout.hash()};
     options.folder = folder_;
     options.settings = BindingSettings(options_.config);
     options.log.salt = static_cast<uint32_t>(RandomWord());
@@ -384,6 +385,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     return failure_;
   }
 
+  uint64_t run() const { return registration_.run; }
   absl::Duration interval() const {
     const auto configured = absl::Seconds(options_.config.cluster.heartbeat_interval_s);
     return known_epoch_ == 0 ? std::min(configured, kEarlyHeartbeatInterval) : configured;
@@ -409,9 +411,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   std::string advertised_control_;
 
   // Run's thread alone.
-  uint64_t run_ = 0;
-  bool restore_ = false;
-  uint32_t rounds_ = 0;  // that the run had finished when this shard registered
+  ShardRegistration registration_;
   uint32_t known_epoch_ = 0;
   bool knows_manifest_ = false;
   bool is_ready_ = false;

@@ -45,7 +45,8 @@ struct ShardServiceOptions {
 // With a folder the process may end at any moment and be started again: it registers with the run
 // that its folder holds, and goes on where it was. Without one, or with an empty one in the midst
 // of a run, it restores its segments from the workers' replicas (ReplicaRestore). A disk that fails
-// or is full shows in the heartbeat as trouble, during which pushes are answered busy.
+// or is full, and a folder that is damaged or from an older time, show in the heartbeat as trouble,
+// during which pushes are answered busy and the folder is opened again now and then.
 //
 // Memory, what the configuration bounds: pushes to open rounds take cluster.shard_memory_mb at most
 // (0: half of what was available at the start, shared with the run's other shards on this machine),

@@ -35,10 +35,8 @@ absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::Open(const DurableSh
       new DurableShard(options, std::move(layout), std::move(open_store)));
   const absl::Status opened = shard->OpenAll();
   if (opened.ok()) return shard;
-  // With an aggregator it was the folder. A full disk, or a process before this one that is still
-  // ending, may be over in a moment.
-  const bool may_pass = absl::IsResourceExhausted(opened) || absl::IsUnavailable(opened);
-  if (shard->aggregator_ == nullptr || !may_pass) return opened;
+  // With an aggregator it was the folder, which somebody may mend.
+  if (shard->aggregator_ == nullptr) return opened;
   shard->Fail(opened, absl::InfinitePast());
   return shard;
 }
@@ -47,7 +45,9 @@ DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, Op
     : options_(options),
       layout_(std::move(layout)),
       open_store_(std::move(open_store)),
-      asks_(kVerdictPatience, options_.snapshot_rounds) {
+      told_epoch_(options_.told_epoch),
+      asks_(kVerdictPatience, options_.snapshot_rounds),
+      durable_before_(options_.log_records == 0 ? 0 : options_.log_records + 1) {
   const auto segments = layout_.segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (segments[i].shard != options_.aggregator.shard) continue;
@@ -183,6 +183,7 @@ void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now)
 }
 
 void DurableShard::KeepMembership() {
+  told_epoch_ = std::max(told_epoch_, membership_.epoch);
   if (const auto sequence = Keep(MembershipRecord{membership_})) membership_sequence_ = *sequence;
 }
 
@@ -318,7 +319,9 @@ ShardState DurableShard::state() const {
     state.open_round = std::min(state.open_round, OpenRound(segment));
     state.newest_round = std::max(state.newest_round, OpenRound(segment));
   }
+  state.log_records = std::max<uint64_t>(durable_before_, 1) - 1;
   if (store_ != nullptr) {
+    state.log_records = store_->log().durable_sequence() - 1;
     state.log_bytes = store_->log().file_bytes();
     state.snapshot_bytes = store_->snapshots().file_bytes();
   }

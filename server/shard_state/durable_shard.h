@@ -25,6 +25,10 @@
 
 namespace longwave {
 
+// As a shard's known_epoch in its heartbeat: its folder has one that the coordinator has not told
+// it, whatever the numbers say (DurableShard::knows_untold_epoch).
+inline constexpr uint32_t kEpochUntold = ~uint32_t{0};
+
 struct DurableShardOptions {
   AggregatorOptions aggregator;
   // Rounds between two state snapshots of a segment (E); at least 1.
@@ -43,8 +47,12 @@ struct DurableShardOptions {
   // The run is beyond its first round and this shard's folder is empty or there is none: what it
   // should have is taken from the members' replicas. Nothing if the folder has a log after all.
   bool restore = false;
-  // That the run has finished, as far as is known: what is taken from a replica has them all.
+  // What is known of the run and of the folder (ShardRegistration). Rounds that are finished: what
+  // is taken from a replica has them all, and a folder has them, too. Durable records of the
+  // folder's log. The newest epoch that this shard was told.
   uint32_t rounds = 0;
+  uint64_t log_records = 0;
+  uint32_t told_epoch = kRoundNever;
   // While no member takes part, how long a restore waits for others than those that join. Not less
   // than the silence after which the coordinator counts a member as lost.
   absl::Duration join_patience;
@@ -104,8 +112,13 @@ struct ShardEffect {
 //               so; trouble() says why; pushes are answered `busy`, pulls and fetches with nothing,
 //               which their senders repeat. The folder is opened again kReopenMin later, and where
 //               it fails again before it was good for kReopenMax, after waits that double up to
-//               that: each time all of its log is read. One that lacks what was durable is another
-//               folder, and trouble too.
+//               that: each time all of its log is read.
+// Bad folder    One that cannot be opened is trouble in the same way, from the start on: a disk
+// that
+//               is full, a process that has it, damage, a log that ends before its snapshots begin,
+//               and a folder that lacks what was durable (log_records) or rounds that the run has
+//               finished, which is another one or one from an older time. Whoever mends it (puts
+//               the right one back) need not start the process again.
 // Snapshots     A segment's own state is written when it closes a round r with (r + segment) a
 //               multiple of state_rounds. Every snapshot_rounds rounds, segment i of the run's n at
 //               i / n of them, a member is asked for the segment's parameters (SnapshotAsks: few at
@@ -147,8 +160,7 @@ class DurableShard {
   static constexpr absl::Duration kVerdictPatience = absl::Minutes(10);
 
   // open_store: null for a shard that keeps everything in memory. Errors: those of
-  // Aggregator::Create and of opening the store; DataLoss: log and snapshots do not fit together or
-  // do not cover a segment. A disk that is full and a folder that another process has are trouble.
+  // Aggregator::Create. What is wrong with the folder is trouble.
   static absl::StatusOr<std::unique_ptr<DurableShard>> Open(const DurableShardOptions& options,
                                                             Layout layout, OpenStore open_store);
 
@@ -168,6 +180,9 @@ class DurableShard {
   ShardState state() const;
   std::vector<Aggregator::OpenSegment> OpenSegments() const;  // empty while there is trouble
 
+  // The folder's log has an epoch that the coordinator has not told this shard: it is the
+  // coordinator whose folder is from an older time. There is trouble, too.
+  bool knows_untold_epoch() const { return knows_untold_epoch_; }
   // Why pushes are not taken now; empty: they are.
   const std::string& trouble() const { return trouble_; }
   // For the coordinator's verdict, by segment.
@@ -223,6 +238,9 @@ class DurableShard {
   absl::Status OpenAll();
   uint64_t SnapshotBytes() const;  // of a model snapshot of every segment, at most
   absl::StatusOr<bool> Recover();  // whether segments without a state are to be restored
+  // Whether the folder is the newest that this shard had. The second one after the replay.
+  absl::Status CheckLog(const LogRecovery& found);
+  absl::Status CheckRounds(bool restores) const;
   absl::Status RestoreSegment(uint32_t segment);
   void WantMissingModels();
   // The last round, not after open_round, before which a model snapshot of the segment is due; 0:
@@ -302,7 +320,9 @@ class DurableShard {
   std::unique_ptr<Aggregator> aggregator_;  // null: there is trouble
   std::vector<Progress> progress_;
   Membership membership_;
-  uint32_t first_epoch_ = 0;          // the first that this process was told; 0: none yet
+  uint32_t first_epoch_ = 0;  // the first that this process was told; 0: none yet
+  uint32_t told_epoch_ = 0;   // none after it may be in the log
+  bool knows_untold_epoch_ = false;
   uint64_t membership_sequence_ = 0;  // of its record
   SnapshotAsks asks_;
   std::map<uint32_t, ReplicaRestore> restores_;  // by segment

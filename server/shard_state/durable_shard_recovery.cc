@@ -17,6 +17,11 @@ namespace {
 constexpr absl::string_view kRestoreNote =
     "this log begins in mid-run: segments come from replicas";
 
+// Of a folder that cannot be gone on from.
+constexpr absl::string_view kWayOut =
+    "Put the newest folder back; where workers still have the model, this one can also be removed "
+    "and the shard started again, which restores its segments from their replicas";
+
 // A payload that does not keep the whole file alive that it was read from.
 Buffer Copied(const Buffer& payload) {
   return Buffer(std::vector<std::byte>(payload.bytes().begin(), payload.bytes().end()));
@@ -70,12 +75,7 @@ absl::StatusOr<bool> DurableShard::Recover() {
   for (const DamagedSnapshot& damaged : store_->snapshots().damaged())
     notices_.push_back(damaged.reason);
   if (!found.cut.empty()) notices_.push_back(found.cut);
-  if (found.next_sequence < durable_before_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the folder is not the one that was there before it failed: its log ends ",
-                     "before record ", found.next_sequence, ", wanted at least record ",
-                     durable_before_ - 1, ", which was durable; is its disk mounted?"));
-  }
+  LONGWAVE_RETURN_IF_ERROR(CheckLog(found));
   if (found.next_sequence == 1 && options_.restore) {
     LONGWAVE_RETURN_IF_ERROR(log.Append(NoteRecord{0, std::string(kRestoreNote)}).status());
     LONGWAVE_RETURN_IF_ERROR(log.Sync());
@@ -92,6 +92,7 @@ absl::StatusOr<bool> DurableShard::Recover() {
     return ReplayRecord(sequence, record);
   };
   LONGWAVE_RETURN_IF_ERROR(log.Replay(from, replay));
+  LONGWAVE_RETURN_IF_ERROR(CheckRounds(restores));
 
   // The newest membership may stand before what is replayed, or be newer than the disk.
   if (found.membership.epoch > 0) {
@@ -110,6 +111,41 @@ absl::StatusOr<bool> DurableShard::Recover() {
                                     " of the log, open round ", state().open_round));
   }
   return restores;
+}
+
+absl::Status DurableShard::CheckLog(const LogRecovery& found) {
+  if (found.next_sequence < durable_before_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the folder is not the one that was there, or is from an older time: its log ends before ",
+        "record ", found.next_sequence, ", wanted at least record ", durable_before_ - 1,
+        ", which was durable; is its disk mounted? ", kWayOut));
+  }
+  for (const SnapshotHeader& header : store_->snapshots().All()) {
+    if (header.replay_from <= found.next_sequence) continue;
+    return absl::DataLossError(absl::StrCat(
+        "the end of the log is lost: it ends before record ", found.next_sequence, ", and ",
+        SnapshotName(header.key), " goes on with record ", header.replay_from, ". ", kWayOut));
+  }
+  // What was told since does not count before it was in the log: an older coordinator tells, too.
+  knows_untold_epoch_ = found.membership.epoch > told_epoch_;
+  if (!knows_untold_epoch_) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the coordinator's folder is from an older time: the log has epoch ", found.membership.epoch,
+      ", wanted none after ", told_epoch_,
+      ", the last that the coordinator knows to have told. Start it again with its newest folder"));
+}
+
+absl::Status DurableShard::CheckRounds(bool restores) const {
+  for (uint32_t i = 0; i < segment_count_; ++i) {
+    const uint32_t open_round = aggregator_->open_round(first_segment_ + i);
+    const bool is_to_come = restores && !progress_[i].has_state;
+    if (is_to_come || open_round >= options_.rounds) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the folder is from an older time: segment ", first_segment_ + i,
+                     " has the rounds before ", open_round, ", wanted all before ", options_.rounds,
+                     ", which the run has finished. ", kWayOut));
+  }
+  return absl::OkStatus();
 }
 
 // What was asked for before a stop, or held without a verdict, is gone with the process.
@@ -199,6 +235,7 @@ void DurableShard::Reopen(absl::Time now) {
     reopened_at_ = now;
     return;
   }
+  if (trouble_ != opened.message()) notices_.emplace_back(opened.message());
   trouble_ = std::string(opened.message());
   ReopenLater(true, now);
   aggregator_.reset();

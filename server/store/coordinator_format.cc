@@ -167,7 +167,7 @@ void Fields(Coder& code, Value& v) {
   } else if constexpr (std::is_same_v<T, ShardState>) {
     all(v.pushes_accepted, v.pushes_duplicate, v.pushes_late, v.pushes_rejected, v.segments_closed,
         v.open_round, v.bytes_received, v.bytes_sent, v.pushes_busy, v.pushes_clipped,
-        v.newest_round, v.closed_by_quorum, v.log_bytes, v.snapshot_bytes);
+        v.newest_round, v.closed_by_quorum, v.log_bytes, v.snapshot_bytes, v.log_records);
   } else if constexpr (std::is_same_v<T, RoundReport>) {
     all(v.round, v.step, v.train_loss, v.validation_loss, v.segment_hashes, v.tokens, v.bytes,
         v.seconds_computing, v.seconds_syncing, v.again, v.caught_up);
@@ -184,12 +184,13 @@ void Fields(Coder& code, Value& v) {
     all(v.member, v.identity, v.process, v.incarnation, v.former, v.joined_epoch, v.member_epoch,
         v.ready_round, v.begun, v.lost, v.left, v.behind, v.final, v.repair, v.state);
   } else if constexpr (std::is_same_v<T, ShardRecord>) {
-    all(v.address, v.incarnation, v.former, v.folder, v.restore, v.known_epoch, v.state, v.trouble);
+    all(v.address, v.incarnation, v.former, v.folder, v.restore, v.told_epoch, v.known_epoch,
+        v.state, v.trouble);
   } else {
     static_assert(std::is_same_v<T, CoordinatorState>);
-    all(v.settings, v.phase, v.reason, v.run, v.epoch, v.layout_hash, v.repairs, v.looks_again,
-        v.seconds, v.workers, v.shards, v.next_round, v.ledger_workers, v.segment_count,
-        v.inequality, v.rate_seconds, v.rate_tokens);
+    all(v.settings, v.phase, v.reason, v.outdated, v.run, v.epoch, v.layout_hash, v.repairs,
+        v.looks_again, v.seconds, v.workers, v.shards, v.next_round, v.ledger_workers,
+        v.segment_count, v.inequality, v.rate_seconds, v.rate_tokens);
   }
 }
 

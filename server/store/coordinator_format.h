@@ -17,7 +17,7 @@ namespace longwave {
 // Decoders answer with FailedPrecondition (another part, another version) or DataLoss (the hash,
 // the length, a value that no process of ours writes), and reserve no memory by a count that the
 // bytes do not bear out.
-inline constexpr uint32_t kCoordinatorFormat = 4;
+inline constexpr uint32_t kCoordinatorFormat = 5;
 
 std::vector<std::byte> Encode(const CoordinatorState& state);
 std::vector<std::byte> Encode(const Manifest& manifest);

@@ -315,6 +315,17 @@ absl::StatusOr<std::unique_ptr<FileLock>> SimFileSystem::Lock(const std::string&
   return std::make_unique<Held>(this, path);
 }
 
+std::unique_ptr<SimFileSystem> SimFileSystem::Copy(uint64_t seed) const {
+  auto copy = std::make_unique<SimFileSystem>(seed);
+  for (const auto& [path, content] : seen_) {
+    copy->seen_[path] = std::make_shared<Content>(Content{
+        .seen = content->seen, .on_disk = content->seen, .dirty_from = content->seen.size()});
+  }
+  copy->on_disk_ = copy->seen_;
+  copy->folders_ = folders_;
+  return copy;
+}
+
 void SimFileSystem::Restart(Stop stop) {
   ++generation_;
   crashed_ = false;

@@ -60,6 +60,10 @@ class SimFileSystem final : public FileSystem {
   // disk is what it is after such a stop, crash_at is used up.
   void Restart(Stop stop);
 
+  // A disk with the same files as readers see them, all of it synced: a backup. Its draws come from
+  // `seed`, and its faults are none.
+  std::unique_ptr<SimFileSystem> Copy(uint64_t seed) const;
+
   // Changes one byte of a file where it lies, as a bad disk does.
   void Corrupt(const std::string& path, uint64_t offset, std::byte mask);
 

@@ -40,6 +40,8 @@ std::string_view Name(Canary canary) {
       return "stale-connection";
     case Canary::kTrustingShard:
       return "trusting-shard";
+    case Canary::kTrustedFolder:
+      return "trusted-folder";
     case Canary::kCount:
       break;
   }

@@ -28,6 +28,7 @@ enum class Canary : uint8_t {
   kUnaccountedResidual,   // a worker with an old folder does not say that it is
   kStaleConnection,       // a worker that keeps a connection that has died
   kTrustingShard,         // a shard takes every weight and norm
+  kTrustedFolder,         // a shard goes on from its folder, whatever the coordinator knows of it
   kCount,
 };
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);

@@ -91,7 +91,8 @@ void Checker::CheckFate(const Round& round, uint32_t worker, const Push& push,
                         const std::string& which) {
   if (!push.fate.has_value() || *push.fate == Fate::kUnknown) return;
   const auto contributor = round.contributors.find(worker);
-  const bool counted = contributor != round.contributors.end() && contributor->second == push.line;
+  const bool counted =
+      contributor != round.contributors.end() && contributor->second.line == push.line;
   if (*push.fate == Fate::kAccepted && !counted) {
     if (round.poisons.contains(worker)) return;  // in whose place that was accepted
     if (WasLost(round, worker, push)) {
@@ -99,7 +100,8 @@ void Checker::CheckFate(const Round& round, uint32_t worker, const Push& push,
       return;
     }
     Violate(absl::StrCat(which, " was accepted, and is not in the merge"));
-  } else if (*push.fate == Fate::kLate && counted) {
+  } else if (*push.fate == Fate::kLate && counted && contributor->second.crc == push.crc) {
+    // A process that goes on from an old folder may have encoded the round anew, in vain.
     Violate(absl::StrCat(which, " is in the merge, and its worker took it back as late"));
   }
 }
@@ -237,7 +239,7 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
       return Violate(absl::StrCat(Which(worker, header.round, header.segment),
                                   " is in the merge, and nobody made it"));
     }
-    round.contributors[worker] = push->line;
+    round.contributors[worker] = {.line = push->line, .crc = push->crc};
     merged.push_back(push->payload);
   }
   pushes_merged_ += merged.size();

@@ -109,7 +109,11 @@ class Checker {
     std::map<uint32_t, std::vector<Push>> poisons;  // by worker
     bool merged = false;
     uint32_t merged_crc = 0;
-    std::map<uint32_t, uint64_t> contributors;  // the line of each; once merged
+    struct Counted {
+      uint64_t line = 0;
+      uint32_t crc = 0;
+    };
+    std::map<uint32_t, Counted> contributors;  // by worker; once merged
   };
   struct Segment {
     std::map<uint32_t, Round> rounds;

@@ -72,12 +72,16 @@ std::string_view Name(Probe probe) {
       return "shard lost its folder";
     case Probe::kShardRestoredByReplicas:
       return "shard restored by replicas";
+    case Probe::kShardGotOlderFolder:
+      return "shard's folder from an older time";
     case Probe::kCoordinatorCrashed:
       return "coordinator crashed";
     case Probe::kCoordinatorRecovered:
       return "coordinator recovered";
     case Probe::kOldFolderRefused:
       return "folder of an older time refused";
+    case Probe::kCoordinatorGotOlderRecord:
+      return "coordinator's record from an older time";
     case Probe::kReplicaDamaged:
       return "replica damaged";
     case Probe::kReplicaRepaired:

@@ -16,6 +16,8 @@ namespace {
 constexpr uint32_t kSmallWorldMax = 8;
 // With so many workers at most, the coordinator's record is written with each of their reports.
 constexpr uint32_t kDurableWorldMax = 64;
+// The kinds that are drawn one with another.
+constexpr size_t kMixedKinds = static_cast<size_t>(FaultKind::kOlderFolder);
 
 absl::Duration Between(Rng& rng, absl::Duration min, absl::Duration max) {
   return min + (max - min) * rng.Uniform();
@@ -99,7 +101,7 @@ struct FaultMix {
 
 FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& world) {
   FaultMix mix;
-  for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i) {
+  for (size_t i = 0; i < kMixedKinds; ++i) {
     const auto kind = static_cast<FaultKind>(i);
     // See DrawDeadLinks and DrawOldFolders.
     if (kind == FaultKind::kDeadLink || kind == FaultKind::kOldFolder) continue;
@@ -202,6 +204,8 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
       break;
     case FaultKind::kDeadLink:
     case FaultKind::kOldFolder:
+    case FaultKind::kOlderFolder:
+    case FaultKind::kOlderRecord:
     case FaultKind::kCount:
       LONGWAVE_CHECK(false);
   }
@@ -244,11 +248,37 @@ void DrawOldFolders(const WorldOptions& options, const FaultMix& mix, WorldSetti
   }
 }
 
+// One or the other: what is known of a shard's log stands in the coordinator's record. That a
+// replica was damaged does, too, and would be forgotten.
+void DrawOlderState(const WorldOptions& options, WorldSettings& world) {
+  const auto is_asked_for = [&](FaultKind kind) {
+    return std::ranges::count(options.only, kind) > 0;
+  };
+  Rng rng(options.seed, 7);
+  Fault fault;
+  fault.kind = Chance(rng, 0.5) ? FaultKind::kOlderFolder : FaultKind::kOlderRecord;
+  if (!Chance(rng, 0.3) && options.only.empty()) return;
+  if (!options.only.empty() && !is_asked_for(fault.kind)) {
+    fault.kind =
+        is_asked_for(FaultKind::kOlderFolder) ? FaultKind::kOlderFolder : FaultKind::kOlderRecord;
+    if (!is_asked_for(fault.kind)) return;
+  }
+  const bool is_damaged = std::ranges::count(world.faults, FaultKind::kDamage, &Fault::kind) > 0;
+  if (fault.kind == FaultKind::kOlderRecord && (is_damaged || !world.coordinator_is_durable))
+    return;
+  fault.at = Between(rng, absl::Seconds(5), absl::Seconds(10) + absl::Seconds(4) * world.rounds);
+  fault.amount = 2 + 20 * rng.Uniform();
+  fault.duration = Between(rng, absl::Seconds(1), absl::Seconds(30));
+  if (fault.kind == FaultKind::kOlderFolder) fault.target = DrawShardNode(rng, world);
+  world.faults.push_back(fault);
+}
+
 void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   const FaultMix mix = DrawMix(options, rng, world);
   for (uint32_t i = 0; i < mix.count; ++i) world.faults.push_back(DrawFault(rng, world, mix));
   DrawDeadLinks(options, mix, world);
   DrawOldFolders(options, mix, world);
+  DrawOlderState(options, world);
   for (const Fault& fault : world.faults)
     world.calm_after = std::max(world.calm_after, fault.at + fault.duration);
   std::stable_sort(world.faults.begin(), world.faults.end(),
@@ -307,6 +337,10 @@ std::string_view Name(FaultKind kind) {
       return "old folder";
     case FaultKind::kPoison:
       return "poison";
+    case FaultKind::kOlderFolder:
+      return "older folder";
+    case FaultKind::kOlderRecord:
+      return "older record";
     case FaultKind::kCount:
       break;
   }

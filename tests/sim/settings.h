@@ -40,6 +40,10 @@ enum class FaultKind : uint8_t {
   // Pushes that would harm everybody come in the name of a worker, before its own; only where the
   // kinds that may be drawn name it, and of one worker of a world. `amount`: see SimShard::Poison.
   kPoison,
+  // Of a shard: its folder as it was `amount` seconds before, for `duration`. Drawn by itself, so
+  // that seeds from before it was there have the other faults that they had.
+  kOlderFolder,
+  kOlderRecord,  // likewise of the coordinator
   kCount,
 };
 std::string_view Name(FaultKind kind);

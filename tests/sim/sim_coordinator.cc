@@ -1,5 +1,6 @@
 #include "tests/sim/sim_coordinator.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -50,6 +51,34 @@ void SimCoordinator::OnCrash() {
   core_.reset();
 }
 
+void SimCoordinator::CopyRecord() {
+  if (record_.has_value() && record_->state.phase == RunPhase::kTraining) copy_ = record_;
+}
+
+bool SimCoordinator::PutCopyBack() {
+  if (!copy_.has_value() || !up() || is_over()) return false;
+  Crash();
+  had_older_record_ = true;
+  env_.probes->Hit(Probe::kCoordinatorGotOlderRecord);
+  env_.trace->Tell([&] {
+    return absl::StrCat("the coordinator gets its record as it was in epoch ", copy_->state.epoch);
+  });
+  const auto told = [](const CoordinatorRecord& record) {
+    std::vector<uint32_t> epochs = {record.state.epoch};
+    for (const ShardRecord& shard : record.state.shards) epochs.push_back(shard.told_epoch);
+    return epochs;
+  };
+  if (told(*copy_) != told(*record_)) newest_ = record_;
+  record_ = std::exchange(copy_, std::nullopt);
+  return true;
+}
+
+void SimCoordinator::PutNewestBack() {
+  if (!has_older_record()) return;
+  Crash();
+  record_ = std::exchange(newest_, std::nullopt);
+}
+
 void SimCoordinator::TickForEver() {
   Step(Tick{});
   After(kTickInterval, [this] { TickForEver(); });
@@ -57,6 +86,14 @@ void SimCoordinator::TickForEver() {
 
 std::string SimCoordinator::trouble() const {
   return core_ == nullptr ? "the coordinator is down" : core_->Status(0, now()).trouble;
+}
+
+uint64_t SimCoordinator::LogRecordsOf(uint32_t shard, uint64_t folder) const {
+  if (!record_.has_value()) return 0;
+  for (const ShardRecord& each : record_->state.shards) {
+    if (each.address.shard == shard && each.folder == folder) return each.state.log_records;
+  }
+  return 0;
 }
 
 void SimCoordinator::Call(Process& client, CoordinatorEvent event, Done done) {
@@ -119,11 +156,11 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
                           " members, replicas ",
                           finished->record.replicas_equal ? "equal" : "not equal");
     });
-    if (round < rounds_finished_) {
+    if (round < rounds_finished_ && !had_older_record()) {
       env_.checker->Violate(
           absl::StrCat("round ", round, " is finished after round ", rounds_finished_ - 1));
     }
-    rounds_finished_ = round + 1;
+    rounds_finished_ = std::max<uint64_t>(rounds_finished_, round + 1);
   } else if (const auto* changed = std::get_if<PhaseChanged>(&effect)) {
     env_.trace->Add(static_cast<uint64_t>(Mark::kPhase), {static_cast<uint64_t>(changed->phase)});
     env_.trace->Tell([&] {
@@ -152,6 +189,10 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
 }
 
 void SimCoordinator::NoteEpoch(const Membership& membership) {
+  if (has_older_record()) {
+    // Who knows a later one must not be told, and who knows none takes part in nothing.
+    return;
+  }
   if (membership.epoch <= epoch_) {
     if (membership.epoch < epoch_) {
       env_.checker->Violate(

@@ -34,6 +34,16 @@ class SimCoordinator final : public Process {
   const std::string& reason() const { return reason_; }
   uint64_t rounds_finished() const { return rounds_finished_; }
   std::string trouble() const;
+  // What its record says of the log in that folder, which a shard has; 0: nothing.
+  uint64_t LogRecordsOf(uint32_t shard, uint64_t folder) const;
+
+  // A backup of its record is taken, put in the record's place while the process is down, and the
+  // record is put back, unless the backup has all epochs that were told: that one is gone on with.
+  void CopyRecord();
+  bool PutCopyBack();
+  void PutNewestBack();
+  bool has_older_record() const { return newest_.has_value(); }
+  bool had_older_record() const { return had_older_record_; }
 
   static constexpr absl::Duration kCallPatience = absl::Seconds(2);
 
@@ -49,6 +59,9 @@ class SimCoordinator final : public Process {
   Rng rng_;
   std::unique_ptr<Coordinator> core_;
   std::optional<CoordinatorRecord> record_;  // what is on the disk
+  std::optional<CoordinatorRecord> copy_;
+  std::optional<CoordinatorRecord> newest_;  // while an older one is in its place
+  bool had_older_record_ = false;
   RunPhase phase_ = RunPhase::kWaiting;
   std::string reason_;
   uint64_t rounds_finished_ = 0;

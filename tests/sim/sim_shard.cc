@@ -65,8 +65,7 @@ void SimShard::OnCrash() {
   closed_by_quorum_ = log_bytes_ = 0;
   disk_->Restart(std::exchange(next_stop_, SimFileSystem::Stop::kProcess));
   if (env_.settings->canary == Canary::kForgottenFolder) {
-    disk_ = std::make_unique<SimFileSystem>(rng_.Next());
-    lying_ = std::make_unique<LyingFileSystem>(disk_.get(), env_.settings->canary);
+    UseDisk(std::make_unique<SimFileSystem>(rng_.Next()));
   }
 }
 
@@ -76,12 +75,44 @@ void SimShard::LosePower() {
   Crash();
 }
 
+void SimShard::UseDisk(std::unique_ptr<SimFileSystem> disk) {
+  disk_ = std::move(disk);
+  lying_ = std::make_unique<LyingFileSystem>(disk_.get(), env_.settings->canary);
+}
+
+void SimShard::CopyFolder() {
+  if (!up() || shard_ == nullptr || shard_->store() == nullptr || has_older_folder()) return;
+  if (shard_->state().log_records == 0) return;  // a folder without a log is as good as none
+  copy_ =
+      FolderCopy{disk_->Copy(env_.settings->seed ^ index_), folder_, shard_->state().log_records};
+}
+
+bool SimShard::PutCopyBack() {
+  if (!copy_.has_value() || !up() || has_older_folder() || copy_->folder != folder_) return false;
+  if (coordinator_->LogRecordsOf(index_, copy_->folder) <= copy_->log_records) return false;
+  Crash();
+  env_.probes->Hit(Probe::kShardGotOlderFolder);
+  env_.trace->Tell([&] {
+    return absl::StrCat("shard ", index_, " gets its folder as it was after record ",
+                        copy_->log_records);
+  });
+  newest_disk_ = std::move(disk_);
+  UseDisk(std::move(copy_->disk));
+  copy_.reset();
+  return true;
+}
+
+void SimShard::PutNewestBack() {
+  if (!has_older_folder()) return;
+  if (up()) Crash();
+  UseDisk(std::move(newest_disk_));
+}
+
 void SimShard::LoseFolder() {
   Crash();
   env_.probes->Hit(Probe::kShardLostFolder);
   env_.trace->Tell([&] { return absl::StrCat("shard ", index_, " loses its folder"); });
-  disk_ = std::make_unique<SimFileSystem>(rng_.Next());
-  lying_ = std::make_unique<LyingFileSystem>(disk_.get(), env_.settings->canary);
+  UseDisk(std::make_unique<SimFileSystem>(rng_.Next()));
   if (std::exchange(folder_is_new_, true)) return;
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
     if (env_.layout->segments()[s].shard == index_) env_.checker->LostFolder(s, 1);
@@ -130,6 +161,8 @@ void SimShard::Register() {
     if (absl::IsUnavailable(answer.status()) || absl::IsAlreadyExists(answer.status()))
       return After(kBackoff, [this] { Register(); });
     if (coordinator_->is_over()) return;
+    // Who has the range's folder may be in another of the coordinator's records.
+    if (coordinator_->had_older_record()) return StartAgain();
     env_.checker->Violate(absl::StrCat(
         "shard ", index_, " may not register: ", std::string(answer.status().message())));
   });
@@ -147,6 +180,7 @@ void SimShard::Beat() {
   if (shard_ != nullptr) {
     heartbeat.state = shard_->state();
     heartbeat.trouble = shard_->trouble();
+    if (shard_->knows_untold_epoch()) heartbeat.known_epoch = kEpochUntold;
     heartbeat.snapshots = shard_->UnconfirmedSnapshots();
   }
   coordinator_->Call(*this, heartbeat, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
@@ -163,6 +197,7 @@ void SimShard::Beat() {
     if (coordinator_->is_over()) return;
     // It had no place yet, and lost it.
     if (known_epoch_ == 0 && absl::IsNotFound(answer.status())) return Register();
+    if (coordinator_->had_older_record()) return StartAgain();  // which had forgotten it
     env_.checker->Violate(absl::StrCat(
         "shard ", index_, "'s heartbeat is refused: ", std::string(answer.status().message())));
   });
@@ -197,13 +232,24 @@ absl::StatusOr<std::unique_ptr<ShardStore>> SimShard::OpenStore() {
       .make_catalog = [this](const std::string& folder) {
         return MakeFileCatalog(lying_.get(), folder);
       }};
-  return ShardStore::Open(lying_.get(), kFolder, options);
+  auto store = ShardStore::Open(lying_.get(), kFolder, options);
+  if (absl::IsDataLoss(store.status()) || absl::IsFailedPrecondition(store.status())) {
+    env_.checker->Violate(
+        absl::StrCat("shard ", index_, " cannot open its folder: ", store.status().ToString()));
+  }
+  return store;
 }
 
 void SimShard::OpenShard(const Manifest&) {
   DurableShardOptions options = env_.settings->MakeShardOptions(index_, registration_->run);
   options.restore = registration_->restore;
   options.rounds = registration_->rounds;
+  options.log_records = std::max<uint64_t>(registration_->log_records, folder_run_ != 0 ? 1 : 0);
+  options.told_epoch = registration_->told_epoch;
+  if (env_.settings->canary == Canary::kTrustedFolder && !options.restore) {
+    options.rounds = 0;
+    options.log_records = 0;
+  }
   longwave::OpenStore open_store;
   if (env_.settings->shards_have_disks) open_store = [this] { return OpenStore(); };
   auto opened = DurableShard::Open(options, *env_.layout, std::move(open_store));
@@ -212,14 +258,8 @@ void SimShard::OpenShard(const Manifest&) {
     env_.trace->Tell([&] {
       return absl::StrCat("shard ", index_, ": ", std::string(opened.status().message()));
     });
-    const auto code = opened.status().code();
-    const bool of_the_disk =
-        code == absl::StatusCode::kUnknown || code == absl::StatusCode::kResourceExhausted;
-    if (!of_the_disk) {
-      return env_.checker->Violate(
-          absl::StrCat("shard ", index_, " cannot open its folder: ", opened.status().ToString()));
-    }
-    return StartAgain();
+    return env_.checker->Violate(
+        absl::StrCat("shard ", index_, " does not begin: ", opened.status().ToString()));
   }
   shard_ = *std::move(opened);
   if (folder_run_ != 0) env_.probes->Hit(Probe::kShardRecovered);

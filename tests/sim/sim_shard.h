@@ -46,6 +46,12 @@ class SimShard final : public Process {
   // Faults of its machine.
   void LosePower();
   void LoseFolder();
+  // A backup of its folder is taken, put in the place of the folder while the process is down, if
+  // the coordinator's record shows that it lacks something, and the folder is put back.
+  void CopyFolder();
+  bool PutCopyBack();
+  void PutNewestBack();
+  bool has_older_folder() const { return newest_disk_ != nullptr; }
   SimFaults& disk_faults() { return disk_->faults; }
   const SimFileSystem& disk() const { return *disk_; }
   // The next crash in a write is one of the power, not of the process.
@@ -92,6 +98,7 @@ class SimShard final : public Process {
   std::optional<uint32_t> LoggedCrc(const FrameHeader& merged, uint32_t worker);
   void Observe();
   bool EndIfStopped();
+  void UseDisk(std::unique_ptr<SimFileSystem> disk);
   void DoublePush(const FrameHeader& header, const WireFrame& frame);
 
   const Environment env_;
@@ -100,6 +107,13 @@ class SimShard final : public Process {
   Rng rng_;
   std::unique_ptr<SimFileSystem> disk_;
   std::unique_ptr<LyingFileSystem> lying_;
+  struct FolderCopy {
+    std::unique_ptr<SimFileSystem> disk;
+    uint64_t folder = 0;       // its random word
+    uint64_t log_records = 0;  // of its log
+  };
+  std::optional<FolderCopy> copy_;
+  std::unique_ptr<SimFileSystem> newest_disk_;  // while an older one is in its place
   SimFileSystem::Stop next_stop_ = SimFileSystem::Stop::kProcess;
   bool write_crash_is_power_ = false;
   uint64_t folder_run_ = 0;    // that its folder holds, at the start of the process

@@ -297,6 +297,10 @@ void SimShard::Observe() {
   if (state.log_bytes < log_bytes_) env_.probes->Hit(Probe::kLogDropped);
   log_bytes_ = state.log_bytes;
   const bool trouble = !shard_->trouble().empty();
+  if (has_older_folder() && !trouble) {
+    env_.checker->Violate(
+        absl::StrCat("shard ", index_, " goes on from a folder of an older time"));
+  }
   if (trouble && !had_trouble_) env_.probes->Hit(Probe::kShardTrouble);
   if (!trouble && had_trouble_) env_.probes->Hit(Probe::kShardTroubleEnded);
   had_trouble_ = trouble;

@@ -242,6 +242,11 @@ void SimWorker::Beat() {
                          if (coordinator_->is_over()) return;
                          // It had no place in the run yet, and lost it.
                          if (membership_.epoch == 0) return Register();
+                         if (coordinator_->had_older_record()) {
+                           Crash();  // and whoever watches over it starts it again
+                           scheduler_->After(absl::Seconds(1), [this] { Start(); });
+                           return;
+                         }
                          return Die(answer.status(), "may not say how it is");
                        }
                        if (beating_) return;  // what the answer brought about was told at once

@@ -107,6 +107,7 @@ class RunReplayTest : public testing::Test {
       }
       shard_->Tend(now_);
       for (auto& pipeline : pipelines) EXPECT_TRUE(pipeline->EndFragment().ok());
+      recorded_.push_back({round, CombineHashes(pipelines[1]->Hashes().value())});
     }
     EXPECT_GT(shard_->state().pushes_clipped, 0u);
     return CombineHashes(pipelines[1]->Hashes().value());
@@ -128,13 +129,15 @@ class RunReplayTest : public testing::Test {
     return ReplayRun({.config = &config_,
                       .layout = &*layout_,
                       .shard_folders = {folder_},
-                      .initial = std::move(initial)});
+                      .initial = std::move(initial),
+                      .recorded = recorded_});
   }
 
   const RunConfig config_;
   std::string folder_;
   std::optional<Layout> layout_;
   std::vector<float> initial_;
+  std::vector<RecordedRound> recorded_;  // as the coordinator would have them
   const std::unique_ptr<FileSystem> files_ = MakePosixFileSystem();
   std::unique_ptr<DurableShard> shard_;
   const absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
@@ -171,6 +174,30 @@ TEST_F(RunReplayTest, OtherInitialWeightsMakeAnotherModel) {
   const auto report = Replay(initial_);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_NE(report->state_hash, hash);
+}
+
+// A folder of an older time, from which rounds were made a second time.
+TEST_F(RunReplayTest, ARoundThatIsNotAsItWasRecordedIsAProblem) {
+  Train();
+  EXPECT_EQ(Replay(initial_)->rounds_compared, kRounds);
+  recorded_[2].state_hash = 1;
+  recorded_[3].state_hash.reset();  // replicas differed then
+  const auto report = Replay(initial_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->problem_count(), 1u);
+  EXPECT_THAT(report->problems().at(0), HasSubstr("round 2: the logs make a model with hash "));
+  EXPECT_THAT(report->problems().at(0), HasSubstr("has recorded 0000000000000001"));
+}
+
+TEST_F(RunReplayTest, ARoundThatIsRecordedAndInNoLogIsAProblem) {
+  Train();
+  recorded_.push_back({kRounds, std::nullopt});
+  const auto report = Replay(initial_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->problem_count(), layout_->segments().size());
+  EXPECT_EQ(report->problems().at(0),
+            "shard 0, segment 0: has the rounds before 5, and the run has finished all before 6: "
+            "the folder is from an older time");
 }
 
 TEST_F(RunReplayTest, SaysWhatIsMissingWithoutABeginning) {

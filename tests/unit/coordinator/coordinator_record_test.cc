@@ -36,7 +36,10 @@ struct Printer {
     }
   }
   void operator()(const WorkerRegistered& e) { out << "worker " << e.worker; }
-  void operator()(const ShardRegistration& e) { out << "shard " << e.run << " " << e.restore; }
+  void operator()(const ShardRegistration& e) {
+    out << "shard " << e.run << " " << e.restore << " " << e.rounds << " " << e.log_records << " "
+        << e.told_epoch;
+  }
   void operator()(const Refused& e) { out << "refused " << WithoutSpans(e.status.ToString()); }
   void operator()(const RoundFinished& e) {
     const RoundRecord& r = e.record;
@@ -117,7 +120,13 @@ class Twins {
   uint64_t Run() const { return steady_.Export(Now()).state.run; }
 
   void Both(const CoordinatorEvent& event) {
-    const std::string wanted = Text(steady_.Step(event, Now(), rng_));
+    const std::vector<CoordinatorEffect> effects = steady_.Step(event, Now(), rng_);
+    for (const CoordinatorEffect& effect : effects) {
+      const auto* const reply = std::get_if<ShardHeartbeatReply>(&effect);
+      if (reply == nullptr || !reply->membership) continue;
+      events_.Told(std::get<ShardHeartbeat>(event).shard, reply->membership->epoch);
+    }
+    const std::string wanted = Text(effects);
     EXPECT_EQ(Text(moving_->Step(event, Now(), other_rng_)), wanted);
     for (const char* what :
          {"joins;", "joins again in another", "is heard again", "was not heard", "takes part from",
@@ -152,7 +161,7 @@ class Twins {
     for (const ShardRecord& shard : before.shards) {
       Both(ShardHeartbeat{.shard = shard.address.shard,
                           .incarnation = shard.incarnation,
-                          .known_epoch = before.epoch,
+                          .known_epoch = shard.told_epoch,
                           .knows_manifest = true,
                           .state = shard.state});
     }

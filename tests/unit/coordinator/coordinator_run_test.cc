@@ -75,13 +75,6 @@ TEST_F(CoordinatorTest, WhoeverFailsLeavesAndTheLastOnesSentenceEndsTheRun) {
   EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
 }
 
-TEST_F(CoordinatorTest, FailsWithTheSentenceOfAShardThatFails) {
-  Begin(Options(1, 2));
-  ShardHeartbeat shard = ShardBeat(1);
-  shard.failure = "disk full";
-  EXPECT_EQ(Only<PhaseChanged>(Step(shard)).reason, "shard 1: disk full");
-}
-
 TEST_F(CoordinatorTest, AFailureAfterTheOthersAreDoneLeavesTheWeightsToThem) {
   Begin(Options(2, 1, 1));
   for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));

@@ -129,6 +129,7 @@ class CoordinatorTest : public testing::Test {
       for (const uint32_t worker : workers) Step(Beat(worker));
       if (shards) {
         for (const ShardStatus& shard : Status().shards) {
+          Step(ShardBeat(shard.shard.shard, 0, true));  // is told the epoch that it knows then
           ShardHeartbeat heartbeat = ShardBeat(shard.shard.shard, Status().epoch, true);
           heartbeat.state = shard.state;
           take(Step(heartbeat));

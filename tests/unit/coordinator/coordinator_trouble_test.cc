@@ -31,7 +31,7 @@ TEST_F(CoordinatorTroubleTest, AShardWithItsFolderTakesItsPlaceAgain) {
   ShardsKnow(1, 2);
   now_ = 2;
   const auto effects = Step(Back(1, 5, Run()));
-  EXPECT_EQ(Only<ShardRegistration>(effects), (ShardRegistration{Run(), false}));
+  EXPECT_EQ(Only<ShardRegistration>(effects), (ShardRegistration{.run = Run(), .told_epoch = 1}));
   EXPECT_THAT(Notices(effects), HasSubstr("shard 1 is back at tcp://elsewhere:1 after 2.0 s; "
                                           "epoch 2 goes on with 1 worker"));
   EXPECT_THAT(Refusal(Step(ShardBeat(1, 1, true)), absl::StatusCode::kAborted),
@@ -61,31 +61,35 @@ TEST_F(CoordinatorTroubleTest, AShardWithoutItsFolderWaitsForTheOneBeforeToBeSil
             "heard 1.5 s ago; wanted it to be silent for 2.0 s");
   now_ = 2.5;
   const auto effects = Step(Back(0, 5, 0));
-  EXPECT_EQ(Only<ShardRegistration>(effects), (ShardRegistration{Run(), true}));
+  EXPECT_EQ(Only<ShardRegistration>(effects),
+            (ShardRegistration{.run = Run(), .restore = true, .told_epoch = 1}));
   EXPECT_THAT(Notices(effects), HasSubstr("without its folder: it restores its range"));
   // The answer was lost: it is the same again.
-  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), true}));
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))),
+            (ShardRegistration{.run = Run(), .restore = true, .told_epoch = 1}));
   // The folder of before, on a machine that comes back late, takes nothing from a live one.
   now_ = 4;
   EXPECT_THAT(Refusal(Step(Back(0, 6, Run())), absl::StatusCode::kUnavailable),
               HasSubstr("shard 0, with the run's folder, asks for the place of one at "));
   // Once it has a folder again, a next process goes on from that.
   now_ = 5;
-  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 6, Run()))), (ShardRegistration{Run(), false}));
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 6, Run()))),
+            (ShardRegistration{.run = Run(), .told_epoch = 1}));
 }
 
 // Rounds may have been closed since the last heartbeat: the members are asked.
 TEST_F(CoordinatorTroubleTest, AlsoBeforeAnyProgressIsKnownItIsToldToRestore) {
   Begin(Options(1, 1));
   now_ = 3;
-  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), true}));
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))),
+            (ShardRegistration{.run = Run(), .restore = true, .told_epoch = 1}));
 }
 
 TEST_F(CoordinatorTroubleTest, BeforeTrainingAnEmptyFolderHasNothingToRestore) {
   Make(Options(1, 2));
   Step(Shard(0));
   now_ = 3;
-  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{Run(), false}));
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))), (ShardRegistration{.run = Run()}));
 }
 
 TEST_F(CoordinatorTroubleTest, AFolderWhoseRangeWasMadeAgainElsewhereIsRefused) {
@@ -188,6 +192,166 @@ TEST_F(CoordinatorTroubleTest, WhomAShardComplainsOfIsToldAndNotWaitedFor) {
   heartbeat.complaint = "";
   EXPECT_EQ(Notices(Step(heartbeat)), "");
   EXPECT_EQ(Status().shards[0].complaint, "");
+}
+
+// Its process ends, and may be followed by one that goes on: on a larger machine, say.
+TEST_F(CoordinatorTroubleTest, AShardThatFailsIsWaitedForAsOneThatIsSilent) {
+  Begin(Options(1, 1));
+  ShardHeartbeat heartbeat = ShardBeat(0, 1, true);
+  heartbeat.failure = "no memory";
+  const auto effects = Step(heartbeat);
+  EXPECT_EQ(Notices(effects), "shard 0: no memory\n");
+  EXPECT_EQ(Only<ShardHeartbeatReply>(effects).instruction, Instruction::kContinue);
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Status().trouble, "shard 0: no memory");
+  Pass(31, {0}, /*shards=*/false);
+  EXPECT_EQ(Status().trouble,
+            "shard 0 is silent (it had said: no memory): waiting for it to come back");
+  Step(Back(0, 5, Run()));
+  EXPECT_EQ(Status().trouble, "");
+  heartbeat.incarnation = 5;
+  Step(heartbeat);
+  EXPECT_EQ(Only<PhaseChanged>(Pass(400, {0}, /*shards=*/false)).reason,
+            "shard 0 was not heard for 331.0 s, wanted a heartbeat within 30.0 s (it had said: no "
+            "memory)");
+}
+
+// --- folders from an older time ------------------------------------------------------------------
+
+TEST_F(CoordinatorTroubleTest, ARegistrationIsToldWhatTheFolderMustHave) {
+  Begin(Options(1, 1));
+  ShardHeartbeat heartbeat = ShardAt(0, 2, 0);
+  heartbeat.state.log_records = 70;
+  Step(heartbeat);                  // and is told epoch 1
+  heartbeat.state.log_records = 0;  // of a process that has not opened its folder yet
+  Step(heartbeat);
+  Step(Beat(0, {Report(0), Report(1)}));
+  now_ = 3;
+  const ShardRegistration wanted{
+      .run = Run(), .restore = false, .rounds = 2, .log_records = 70, .told_epoch = 1};
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, Run()))), wanted);
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, Run()))), wanted);  // its answer was lost
+  // Without its folder it begins another log.
+  now_ = 6;
+  const auto anew = Only<ShardRegistration>(Step(Back(0, 6, 0)));
+  EXPECT_EQ(anew.log_records, 0u);
+  EXPECT_EQ(anew.rounds, 2u);
+  EXPECT_TRUE(anew.restore);
+}
+
+class OlderRecordTest : public CoordinatorTroubleTest {
+ protected:
+  // A run of two shards in epoch 2, and the record of its epoch 1.
+  void SetUp() override {
+    Make(Options(1, 2));
+    waiting_ = coordinator_->Export(absl::UnixEpoch());
+    Step(Shard(0));
+    waiting_ = coordinator_->Export(absl::UnixEpoch());
+    Step(Shard(1));
+    Step(Worker(0));
+    for (const uint32_t shard : {0, 1}) Step(ShardBeat(shard, 0, true));
+    first_ = coordinator_->Export(absl::UnixEpoch());
+    Step(Worker(1));
+    for (const uint32_t shard : {0, 1}) Step(ShardBeat(shard, 1, true));
+    second_ = coordinator_->Export(absl::UnixEpoch());
+  }
+  void GoOnFrom(const CoordinatorRecord& record) {
+    coordinator_.emplace(Options(1, 2), record);
+    coordinator_->Saved();
+  }
+  void ExpectRefused(const CoordinatorEvent& event) {
+    EXPECT_THAT(Refusal(Step(event), absl::StatusCode::kUnavailable),
+                HasSubstr("the coordinator's folder is from an older time"));
+  }
+  // Nothing is answered, nothing changes, and who goes on from the record does the same.
+  void ExpectAllRefused() {
+    for (const uint32_t i : {0, 1}) {
+      ExpectRefused(ShardBeat(i, 2, true));
+      ExpectRefused(Back(i, 5, Run()));
+      ExpectRefused(Beat(0, {}, i));
+      ExpectRefused(Worker(i));
+    }
+    EXPECT_THAT(Step(Tick{}), IsEmpty());
+    EXPECT_THAT(Step(StopRequested{"enough"}), IsEmpty());
+    EXPECT_THAT(Status().trouble, HasSubstr("the coordinator's folder is from an older time"));
+    coordinator_->Saved();
+    Step(ShardBeat(0, 2, true));
+    EXPECT_FALSE(coordinator_->Unsaved(absl::UnixEpoch()));
+    GoOnFrom(coordinator_->Export(absl::UnixEpoch()));
+    ExpectRefused(ShardBeat(0, 0, true));
+  }
+
+  CoordinatorRecord waiting_, first_, second_;
+};
+
+TEST_F(OlderRecordTest, AShardThatKnowsALaterEpochShowsIt) {
+  GoOnFrom(first_);
+  const auto effects = Step(ShardBeat(0, 2, true));
+  EXPECT_EQ(Only<Refused>(effects).status.message(),
+            "the coordinator's folder is from an older time: shard 0 knows an epoch after "
+            "1, the last that it was told; nobody is answered until the coordinator is "
+            "started again with its newest folder");
+  EXPECT_THAT(Notices(effects), HasSubstr("shard 0 knows an epoch after 1"));
+  ExpectAllRefused();
+}
+
+// By then this coordinator may have begun an epoch of that number itself.
+TEST_F(OlderRecordTest, AnEpochOfTheSameNumberIsNotTheSame) {
+  GoOnFrom(first_);
+  Step(Worker(7));
+  ASSERT_EQ(Status().epoch, 2u);
+  coordinator_->Saved();
+  EXPECT_THAT(Only<Refused>(Step(ShardBeat(1, 2, true))).status.message(),
+              HasSubstr("shard 1 knows an epoch after 1"));
+  ExpectAllRefused();
+}
+
+// What this coordinator has told it since says nothing of what its folder had before.
+TEST_F(OlderRecordTest, AShardThatFindsALaterEpochInItsFolderShowsIt) {
+  GoOnFrom(first_);
+  Step(Worker(7));
+  Step(ShardBeat(0, 0, true));
+  EXPECT_THAT(Only<Refused>(Step(ShardBeat(0, kRoundNever, true))).status.message(),
+              HasSubstr("shard 0 knows an epoch after 2, the last that it was told"));
+  ExpectAllRefused();
+}
+
+TEST_F(OlderRecordTest, AShardThatWasStartedAgainIsToldWhatItMayKnow) {
+  for (const auto& [record, told_epoch] : {std::pair(first_, 1u), std::pair(second_, 2u)}) {
+    GoOnFrom(record);
+    Step(Tick{});
+    now_ += 3;
+    EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, Run()))).told_epoch, told_epoch);
+  }
+}
+
+TEST_F(OlderRecordTest, ARunThatHasBegunIsNotBegunAgain) {
+  GoOnFrom(waiting_);
+  EXPECT_THAT(Only<Refused>(Step(ShardBeat(0, 1, true))).status.message(),
+              HasSubstr("shard 0 knows an epoch after 0"));
+  GoOnFrom(waiting_);
+  EXPECT_THAT(Only<Refused>(Step(Back(1, 5, Run()))).status.message(),
+              HasSubstr("the folder of shard 1 has a log of this run, wanted none before the run "
+                        "begins"));
+  ExpectAllRefused();
+}
+
+TEST_F(OlderRecordTest, AWorkersWordAloneStopsNobody) {
+  GoOnFrom(first_);
+  EXPECT_THAT(Refusal(Step(Beat(0, {}, 2)), absl::StatusCode::kUnavailable),
+              HasSubstr("heartbeat of worker 0: it knows epoch 2, wanted none after 1"));
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(0, {}, 1))).run, Run());
+}
+
+TEST_F(OlderRecordTest, ARecordOfTheNewestEpochIsGoneOnWith) {
+  GoOnFrom(second_);
+  for (const uint32_t shard : {0, 1}) {
+    EXPECT_FALSE(Only<ShardHeartbeatReply>(Step(ShardBeat(shard, 2, true))).membership);
+  }
+  for (const uint32_t shard : {0, 1}) Step(ShardAt(shard, 7, 2));
+  Step(Beat(0, {Report(6)}, 2));
+  EXPECT_EQ(Status().record_count, 1u);
+  EXPECT_EQ(Status().trouble, "");
 }
 
 // --- nobody left -------------------------------------------------------------------------------

@@ -35,6 +35,9 @@ class RandomEvents {
   // Multiples of a quarter: sums of them have no rounding.
   double Seconds() { return static_cast<double>(rng_.Below(Chance(0.02) ? 160 : 6)) / 4; }
 
+  // Of the shards alone is known what they know.
+  void Told(uint32_t shard, uint32_t epoch) { told_[shard] = epoch; }
+
   CoordinatorEvent Next(const RunStatus& status, uint64_t run) {
     if (Chance(0.0005)) return StopRequested{"by chance"};
     if (Chance(0.15)) return Tick{};
@@ -88,10 +91,12 @@ class RandomEvents {
     ShardHeartbeat heartbeat;
     heartbeat.shard = status.shards[rng_.Below(status.shards.size())].shard.shard;
     heartbeat.incarnation = shards_[heartbeat.shard];
-    heartbeat.known_epoch = Chance(0.9) ? status.epoch : status.epoch / 2;
+    const uint32_t told = told_[heartbeat.shard];
+    heartbeat.known_epoch = Chance(0.9) ? told : told / 2;
     heartbeat.knows_manifest = Chance(0.8);
     heartbeat.state.newest_round = newest_round_;
     heartbeat.state.open_round = newest_round_;
+    heartbeat.state.log_records = rng_.Below(1000);
     heartbeat.trouble = Chance(0.03) ? "the disk is full" : "";
     if (Chance(0.2)) {
       const auto round = static_cast<uint32_t>(rng_.Below(newest_round_ + 2));
@@ -142,6 +147,7 @@ class RandomEvents {
   Rng rng_;
   std::array<Process, kNames> workers_;
   std::array<uint64_t, kShards> shards_;
+  std::array<uint32_t, kShards> told_ = {};  // the newest epoch of each
   uint32_t newest_round_ = 0;
 };
 

@@ -78,14 +78,16 @@ class CoordinatorServiceTest : public ::testing::Test {
     ASSERT_TRUE(client_->Register(Worker()).ok());
     ASSERT_TRUE(KnowEpoch(1).ok());
   }
+  // The shard is told the epoch, and says that it knows it.
   absl::Status KnowEpoch(uint32_t epoch) {
-    return client_
-        ->Heartbeat(ShardHeartbeat{.shard = 0,
-                                   .incarnation = 2,
-                                   .known_epoch = epoch,
-                                   .knows_manifest = true,
-                                   .state = {.open_round = 5}})  // all that are reported
-        .status();
+    ShardHeartbeat heartbeat{.shard = 0,
+                             .incarnation = 2,
+                             .known_epoch = epoch - 1,
+                             .knows_manifest = true,
+                             .state = {.open_round = 5}};  // all that are reported
+    if (const auto told = client_->Heartbeat(heartbeat); !told.ok()) return told.status();
+    heartbeat.known_epoch = epoch;
+    return client_->Heartbeat(heartbeat).status();
   }
   absl::StatusOr<WorkerHeartbeatReply> Report(uint32_t round) {
     return client_->Heartbeat(WorkerHeartbeat{

@@ -17,10 +17,7 @@ class FailedDisk : public ::testing::Test {
   }
   void FillDisk() { disk_.files.faults.capacity_bytes = 1; }
   void MakeRoom() { disk_.files.faults.capacity_bytes.reset(); }
-  std::vector<ShardEffect> AfterReopening() {
-    disk_.now = std::max(disk_.now, disk_.shard().NextDue());
-    return disk_.Do({});
-  }
+  void AfterReopening() { disk_.AfterReopening(); }
 
   ShardOnDisk disk_;
 };
@@ -102,7 +99,7 @@ TEST_F(FailedDisk, OneThatIsFullAtTheStartIsWaitedFor) {
   disk_.Close();
   disk_.files.Restart(SimFileSystem::Stop::kPower);
   FillDisk();
-  ASSERT_TRUE(disk_.Open().ok());
+  ASSERT_TRUE(disk_.OpenInTrouble().ok());
   EXPECT_LE(disk_.shard().NextDue(), disk_.now);
   EXPECT_THAT(Outcomes(disk_.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kBusy));
   EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full"));

@@ -125,7 +125,16 @@ class ShardOnDisk {
                        uint64_t log_file_bytes = 1024)
       : files(seed), options(std::move(options)), log_file_bytes_(log_file_bytes) {}
 
+  // Unavailable: there is trouble from the start on, and no shard.
   absl::Status Open() {
+    const absl::Status opened = OpenInTrouble();
+    if (!opened.ok() || shard_->trouble().empty()) return opened;
+    const absl::Status trouble = absl::UnavailableError(shard_->trouble());
+    shard_.reset();
+    return trouble;
+  }
+  // Also where there is.
+  absl::Status OpenInTrouble() {
     shard_.reset();
     const Layout layout = FourSegments();
     ShardStoreOptions store;
@@ -142,6 +151,11 @@ class ShardOnDisk {
     return absl::OkStatus();
   }
   void Close() { shard_.reset(); }
+  // At the time of its next try.
+  std::vector<ShardEffect> AfterReopening() {
+    now = std::max(now, shard_->NextDue());
+    return Do({});
+  }
 
   DurableShard& shard() { return *shard_; }
   bool is_open() const { return shard_ != nullptr; }

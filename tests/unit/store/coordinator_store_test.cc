@@ -50,8 +50,11 @@ CoordinatorChanges SomeChanges() {
   shard.incarnation = 5;
   shard.former = {6};
   shard.restore = true;
+  state.outdated = "an epoch";
+  shard.told_epoch = 9;
   shard.known_epoch = 8;
   shard.state.newest_round = 11;
+  shard.state.log_records = 12;
   shard.trouble = "the disk is full";
   state.shards = {shard};
   state.next_round = 3;

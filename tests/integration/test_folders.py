@@ -1,0 +1,124 @@
+"""Servers' state folders that are damaged or from an older time: the run waits, and goes on from the right one."""
+
+import os
+import shutil
+
+from by_hand import HandCluster
+from harness import IntegrationTest
+
+# Rounds of a moment each, and so many of them that the run is not over before all was tried.
+SETTINGS = {"run__preset": "longwave", "sync__inner_steps": 1, "sync__quorum": 1}
+
+
+class Folders(IntegrationTest):
+    def cluster(self, rounds):
+        cluster = HandCluster(self, workers=2, run__steps=rounds, **SETTINGS)
+        cluster.await_rounds(10)
+        return cluster
+
+    def folder(self, name):
+        return self.root / "state" / name
+
+    def put(self, folder, name):
+        """Makes `folder` that of the process; returns where the one is that it had."""
+        aside = self.root / f"aside-{len(os.listdir(self.root))}"
+        self.folder(name).rename(aside)
+        shutil.copytree(folder, self.folder(name))
+        return aside
+
+    def copy(self, name):
+        copied = self.root / f"copy-{len(os.listdir(self.root))}"
+        shutil.copytree(self.folder(name), copied)
+        return copied
+
+    def await_trouble(self, cluster, sentence):
+        status = cluster.await_that(lambda status: sentence in status.get("trouble", ""), cluster.status,
+                                    f"trouble with {sentence!r}")
+        self.assertIn("training", status["run"])
+
+    def go_on(self, cluster, count=5):
+        done = len(cluster.rounds())
+        status = cluster.await_rounds(done + count)
+        self.assertNotIn("trouble", status)
+
+    def finish(self, cluster):
+        """The run's end, and the audit of what it has left."""
+        for name in ("worker-0", "worker-1"):
+            status, _, errors = cluster.children.pop(name).finish()
+            self.assertEqual(status, 0, errors)
+        self.assertIn("finished", cluster.status()["run"])
+        cluster.assert_equal_replicas()
+        cluster.end()
+        replay = self.start("longwave", "replay", self.root, "--config", cluster.config)
+        status, output, errors = replay.finish()
+        self.assertEqual(status, 0, output + errors)
+
+    def test_a_damaged_shard_log_is_waited_for_until_it_is_put_back(self):
+        cluster = self.cluster(rounds=120)
+        cluster.kill("shard-0")
+        log = sorted((self.folder("shard-0") / "log").iterdir())[-1]
+        good = log.read_bytes()
+        middle = len(good) // 2
+        log.write_bytes(good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:])
+        cluster.start_again("shard-0")
+        self.await_trouble(cluster, f"{log.name}, offset ")
+        log.write_bytes(good)  # the shard looks again by itself
+        self.go_on(cluster)
+        self.finish(cluster)
+
+    def test_a_shards_folder_from_an_older_time_is_refused_until_the_newest_is_back(self):
+        cluster = self.cluster(rounds=400)
+        # With workers alive.
+        cluster.kill("shard-1")
+        older = self.copy("shard-1")
+        cluster.start_again("shard-1")
+        self.go_on(cluster)
+        cluster.kill("shard-1")
+        newest = self.put(older, "shard-1")
+        cluster.start_again("shard-1")
+        self.await_trouble(cluster, "older time")
+        self.put(newest, "shard-1")
+        self.go_on(cluster)
+        # They have the model: without a folder the shard takes it from them.
+        cluster.kill("shard-1")
+        self.put(older, "shard-1")
+        cluster.start_again("shard-1")
+        self.await_trouble(cluster, "older time")
+        cluster.kill("shard-1")
+        shutil.rmtree(self.folder("shard-1"))
+        cluster.start_again("shard-1")
+        self.go_on(cluster)
+        # With everybody started again.
+        cluster.kill("shard-1")
+        older = self.copy("shard-1")
+        cluster.start_again("shard-1")
+        self.go_on(cluster)
+        names = list(cluster.children)
+        for name in names:
+            cluster.kill(name)
+        newest = self.put(older, "shard-1")
+        for name in names:
+            cluster.start_again(name)
+        self.await_trouble(cluster, "older time")
+        self.put(newest, "shard-1")
+        self.go_on(cluster)
+        self.finish(cluster)
+
+    def test_a_coordinators_folder_from_an_older_time_answers_nobody(self):
+        cluster = self.cluster(rounds=200)
+        cluster.kill("coordinator")
+        older = self.copy("coordinator")
+        cluster.start_again("coordinator")
+        cluster.start_worker("worker-2")  # which is an epoch
+        cluster.await_members(3)
+        cluster.kill("coordinator")
+        newest = self.put(older, "coordinator")
+        cluster.start_again("coordinator")
+        self.await_trouble(cluster, "the coordinator's folder is from an older time: shard ")
+        cluster.kill("coordinator")
+        self.put(newest, "coordinator")
+        cluster.start_again("coordinator")
+        self.go_on(cluster)
+        status, _, errors = cluster.children.pop("worker-2").finish()
+        self.assertEqual(status, 0, errors)
+        self.finish(cluster)
