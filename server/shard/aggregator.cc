@@ -62,6 +62,12 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
                                ", which is open"),
                   effects, Rejection::kRound);
   }
+  if (options_.rounds != 0 && header.round >= options_.rounds) {
+    return Answer(header, Outcome::kRejected,
+                  absl::StrCat("push of ", PlaceOf(header), ": wanted one of the run's ",
+                               options_.rounds, " rounds"),
+                  effects, Rejection::kRound);
+  }
   if (const auto known = segment.accepted.find(header.worker); known != segment.accepted.end()) {
     return AnswerDuplicate(header, known->second.crc, effects);
   }

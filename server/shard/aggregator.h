@@ -73,6 +73,7 @@ struct AggregatorOptions {
   // There is a log: KeepPush, KeepMerged and AskLog are among the effects. Without one what the
   // shard does not hold any more is gone.
   bool logs = false;
+  uint64_t rounds = 0;  // of the run, after which no push is taken; 0: it has no end
 };
 
 // What happens to a shard, from outside. Payloads have been held against their headers.
@@ -167,7 +168,8 @@ using AggregatorEffect =
 //               and makes room (one that awaits its Restore is none: it takes nothing)
 //   not member  its sender is no member, or it is of the open round and its member joins at a later
 //               one: nothing is kept of it either
-//   rejected    it names another run or segment, or a round not yet open, its weight is not
+//   rejected    it names another run or segment, a round not yet open or beyond the run's last
+//               (nobody who has done all rounds pushes any more), its weight is not
 //               1 … weight_max, its norm is negative, its payload does not fit, or (where
 //               contributions are clipped by it) its norm is not its payload's or above
 //               kPushNormMax; or a later push of its worker was accepted than its residual accounts

@@ -74,6 +74,17 @@ TEST_F(AggregatorTest, RejectsARoundThatIsNotOpenYet) {
             "push of worker 0, round 1, segment 2: wanted round 0, which is open");
 }
 
+// Members that have done every round push no more: who does would close rounds alone.
+TEST_F(AggregatorTest, RejectsARoundBeyondTheRunsLast) {
+  AggregatorOptions options = DenseOptions();
+  options.rounds = 1;
+  Start(options, Members(1, {0}));
+  EXPECT_TRUE(Merged(Step(Push(0, 0, 2))));
+  EXPECT_EQ(Only(Step(Push(0, 1, 2)), Outcome::kRejected),
+            "push of worker 0, round 1, segment 2: wanted one of the run's 1 rounds");
+  EXPECT_EQ(aggregator_->open_round(2), 1u);
+}
+
 TEST_F(AggregatorTest, TellsAMemberThatItsFirstRoundIsALaterOne) {
   Membership membership = Members(1, {0});
   membership.members.push_back({1, "w1", 2});
