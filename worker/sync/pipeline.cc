@@ -204,8 +204,7 @@ absl::Status SyncPipeline::Restore(uint32_t index) {
   State::Segment& segment = state.segments[index];
   if (!segment.taken) return absl::OkStatus();
   segment.taken = false;
-  // What was given back says nothing of the rounds before.
-  segment.accounted = segment.accounted_before;
+  segment.GiveBackAccounted(state.round);
   return state.Restore(index);
 }
 

@@ -193,7 +193,7 @@ absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const B
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadLayout form,
                             PayloadLayout::Create(format, state.layout->TileSizes(segment)));
   LONGWAVE_RETURN_IF_ERROR(ValidatePayload(form, payload.bytes()));
-  state.segments[segment].accounted = state.segments[segment].accounted_before;
+  state.segments[segment].GiveBackAccounted(round);
   return state.Restore(segment, round, form, payload.bytes());
 }
 

@@ -39,6 +39,13 @@ struct SyncPipeline::State {
     uint32_t anchor_round = 0;      // first round that the anchor has not
     uint32_t accounted = 0;         // see Push
     uint32_t accounted_before = 0;  // the last Encode, or RestoreFrom
+
+    // The round's contribution is in the residual again, which says nothing of the rounds before. A
+    // residual that had begun with nothing has nothing of what was contributed up to this round,
+    // and may not claim any more that it has nothing at all: it may be copied from now on.
+    void GiveBackAccounted(uint32_t at_round) {
+      accounted = accounted_before != 0 ? accounted_before : at_round + 1;
+    }
   };
 
   // What is under way writes into the segments' payloads.

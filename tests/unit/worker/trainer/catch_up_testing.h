@@ -108,7 +108,10 @@ class CatchUpTest : public testing::Test {
                   before_fill_.push_back({.round = round,
                                           .fragment = fragment,
                                           .momentum = worker_->momentum(),
+                                          .accounted = worker_->pipeline->Accounted(),
                                           .pushes = Copies(pushes)});
+                  for (const SegmentPush& push : pushes)
+                    before_fill_.back().accounted[push.segment] = push.accounted;
                   return absl::OkStatus();
                 },
             .on_fate = [this](Fate fate) { fates_.push_back(fate); },
