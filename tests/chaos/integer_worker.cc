@@ -126,6 +126,7 @@ absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint
                  .m = std::vector<float>(parameters),
                  .v = std::vector<float>(parameters)};
   LONGWAVE_ASSIGN_OR_RETURN(end.momentum, pipeline.ExportMomentum());
+  end.accounted = pipeline.Accounted();
   LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(end));
   const std::string path = absl::StrCat(flags.run_folder, "/final/", flags.name);
   LONGWAVE_RETURN_IF_ERROR(

@@ -130,7 +130,7 @@ bool SimWorker::ComeBackFromBackUp() {
 
 // As a person does who reads why it ended.
 void SimWorker::SetFolderAside() {
-  env_.probes->Hit(Probe::kOldFolderRefused);
+  if (is_from_backup_) env_.probes->Hit(Probe::kOldFolderRefused);
   is_from_backup_ = false;
   Crash();
   disk_ = std::make_unique<SimFileSystem>(rng_.Next());

@@ -52,7 +52,8 @@ void SimWorker::Pump() {
     ServeAsks();
   }
   if (!ledger_->failure().ok()) {
-    if (is_from_backup_) return SetFolderAside();
+    // So is a worker in whose place a poisoned push was accepted, which is not its own.
+    if (is_from_backup_ || env_.checker->IsPoisoner(worker_)) return SetFolderAside();
     Die(ledger_->failure(), "is refused");
   }
   SendDue();
