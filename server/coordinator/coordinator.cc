@@ -175,7 +175,11 @@ ShardRegistration Coordinator::AnswerTo(const Shard& shard) const {
 void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects) {
   if (absl::Status status = CheckHeartbeat(heartbeat); !status.ok()) {
     // Who is to ask again lives.
-    if (absl::IsUnavailable(status)) workers_.at(heartbeat.worker).heard = now;
+    const auto asker = workers_.find(heartbeat.worker);
+    if (absl::IsUnavailable(status) && asker != workers_.end() &&
+        asker->second.incarnation == heartbeat.incarnation) {
+      asker->second.heard = now;
+    }
     effects.push_back(Refused{std::move(status)});
     return;
   }

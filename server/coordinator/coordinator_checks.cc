@@ -206,6 +206,14 @@ absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::
 
 absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const {
   if (is_over()) return absl::OkStatus();  // the answer is kStop, whoever asks
+  // This coordinator's record may be from an older time, which the shards will show; the worker may
+  // have joined since. Nobody but the worker itself is harmed if it is the worker that says what is
+  // not so.
+  if (goes_on_ && heartbeat.known_epoch > membership_.epoch) {
+    return absl::UnavailableError(absl::StrCat("heartbeat of worker ", heartbeat.worker,
+                                               ": it knows epoch ", heartbeat.known_epoch,
+                                               ", wanted none after ", membership_.epoch));
+  }
   const auto found = workers_.find(heartbeat.worker);
   if (found == workers_.end()) {
     return absl::NotFoundError(absl::StrCat("heartbeat of worker ", heartbeat.worker,
@@ -218,13 +226,6 @@ absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const
     return absl::AbortedError(absl::StrFormat("heartbeat of %s: incarnation %016x, wanted %016x",
                                               Describe(worker.member), heartbeat.incarnation,
                                               worker.incarnation));
-  }
-  // This coordinator's record may be from an older time, which the shards will show. Nobody but the
-  // worker itself is harmed if it is the worker that says what is not so.
-  if (goes_on_ && heartbeat.known_epoch > membership_.epoch) {
-    return absl::UnavailableError(absl::StrCat("heartbeat of worker ", heartbeat.worker,
-                                               ": it knows epoch ", heartbeat.known_epoch,
-                                               ", wanted none after ", membership_.epoch));
   }
   if (worker.left || !heartbeat.failure.empty()) return absl::OkStatus();
   if (phase_ == RunPhase::kWaiting && (!heartbeat.rounds.empty() || heartbeat.final)) {

@@ -115,6 +115,7 @@ class Return(IntegrationTest):
         shutil.copytree(backup, folder)
         assert_refused(folder)
         shutil.rmtree(folder)
+        del cluster.children[name]  # which is not to be missed
         cluster.await_members(3)  # its name is free when it is lost
         cluster.start_again(name)
         cluster.await_members(4)

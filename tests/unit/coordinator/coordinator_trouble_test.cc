@@ -340,6 +340,8 @@ TEST_F(OlderRecordTest, AWorkersWordAloneStopsNobody) {
   GoOnFrom(first_);
   EXPECT_THAT(Refusal(Step(Beat(0, {}, 2)), absl::StatusCode::kUnavailable),
               HasSubstr("heartbeat of worker 0: it knows epoch 2, wanted none after 1"));
+  EXPECT_THAT(Refusal(Step(Beat(7, {}, 2)), absl::StatusCode::kUnavailable),  // joined since
+              HasSubstr("heartbeat of worker 7: it knows epoch 2, wanted none after 1"));
   EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(0, {}, 1))).run, Run());
 }
 
