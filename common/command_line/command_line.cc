@@ -11,7 +11,7 @@
 namespace longwave {
 namespace {
 
-// What was given and belongs to nothing; empty: all of it does. CLI11 complains of what is required
+// The arguments that belong to nothing; empty: all of them do. CLI11 complains of what is required
 // and missing before it looks at these.
 std::string Unknown(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining(/*recurse=*/true);

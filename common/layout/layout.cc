@@ -163,7 +163,7 @@ uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-// What is cut, and how; and in how many tiles all of it.
+// The planes that are cut, how, and into how many tiles in all.
 struct Plan {
   std::vector<uint64_t> flat_offsets;
   std::vector<Plane> planes;

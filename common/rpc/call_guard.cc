@@ -10,7 +10,7 @@
 namespace longwave {
 namespace {
 
-// What the caller has shown of this kind: its own certificate, or others; "": none.
+// The caller's own certificate, or the others that it has shown; "": none.
 std::string Shown(const grpc::ServerContext& context, const char* property) {
   const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
   if (auth == nullptr) return "";

@@ -8,7 +8,7 @@ namespace {
 // One client makes few calls at a time.
 constexpr int kStreamsMax = 32;
 constexpr size_t kCallBytesMax = size_t{1} << 30;
-// What a connection reads at once grows with what comes, to megabytes if it may.
+// A connection's reads grow with the bytes that come, to megabytes if they may.
 constexpr int kReadBytesMax = 64 << 10;
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace longwave {
 
 // Private to this folder: what callers may cost a server, whoever they are.
 
-// What a stream takes of a request that nobody reads: the window that it begins with.
+// A stream takes this much of a request that is not read: the window it begins with.
 inline constexpr int kUnreadBytesMax = 16 << 10;
 
 // Of a process that may have so much memory: what all messages under way together may take.

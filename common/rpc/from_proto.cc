@@ -39,7 +39,7 @@ class Checks {
     return value;
   }
 
-  // What people read. Whatever stands in it is escaped where it is shown.
+  // A text for people, which is escaped where it is shown.
   const std::string& Sentence(const char* field, const std::string& value) {
     return Text(field, value, kSentenceBytesMax);
   }

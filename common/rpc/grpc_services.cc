@@ -68,7 +68,7 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
     Serve<v1::WorkerHeartbeatRequest, v1::WorkerHeartbeatResponse>(
         "WorkerHeartbeat", guard_.By("WorkerHeartbeat", CallKind::kMember),
         [this](const Context& context, const auto& request, auto* response) {
-          // Whoever calls as a worker that is not there is told so.
+          // A caller in the name of a worker that is not there is told so.
           const std::string name = guard_.is_on() ? handler_->WorkerName(request.worker()) : "";
           const CallRights rights =
               name.empty() ? CallRights{CallKind::kMember, {}} : Only(WorkerIdentity(name));
