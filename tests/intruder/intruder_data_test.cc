@@ -21,12 +21,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/config/config.h"
-#include "common/layout/layout.h"
 #include "common/link/link.h"
 #include "common/rpc/join.h"
 #include "common/wire/frame.h"
 #include "common/wire/payload.h"
+#include "tests/intruder/guest.h"
 #include "tests/intruder/secured_run.h"
 #include "tests/support/tcp_client.h"
 
@@ -100,34 +99,10 @@ class Relay {
 class Member {
  public:
   static std::unique_ptr<Member> Join(SecuredRun* run, const std::string& name) {
-    auto member = std::make_unique<Member>();
-    member->run_ = run;
-    const auto token =
-        run->as_operator().CreateToken({.life = absl::Hours(1), .uses = 1, .subject = "worker/"});
-    const std::string folder = run->NewFolder();
-    absl::StatusOr<JoinedRun> joined;
-    Answer([&] {
-      joined = JoinRun(run->address(), token.ok() ? token->token : "", name, folder);
-      return joined.status();
-    }).IgnoreError();
-    const auto config = ParseConfig(joined.ok() ? joined->configuration : "", "joined.yaml");
-    if (!joined.ok() || !config.ok() || !joined->manifest.has_value()) {
-      ADD_FAILURE() << joined.status() << config.status();
-      return nullptr;
-    }
-    member->config_ = *config;
-    member->layout_.emplace(
-        *Layout::Create(*joined->manifest, LayoutOptionsFor(*config, *joined->manifest)));
-    member->keys_ = *MakeCurveKeys();
-    member->client_ = run->As(folder);
-    member->registration_ = {.name = name,
-                             .identity = 1,
-                             .manifest = *joined->manifest,
-                             .layout_hash = member->layout_->hash(),
-                             .incarnation = 1,
-                             .settings = BindingSettings(*config),
-                             .data_key = member->keys_.public_key};
-    const auto index = member->client_->Register(member->registration_);
+    auto guest = Admit(run, name);
+    if (!guest.has_value()) return nullptr;
+    auto member = std::make_unique<Member>(run, *std::move(guest));
+    const auto index = member->client_->Register(member->guest_.Registration(1));
     if (!index.ok()) {
       ADD_FAILURE() << index.status();
       return nullptr;
@@ -136,19 +111,20 @@ class Member {
     EXPECT_TRUE(member->BeatUntil([](const auto& reply) { return reply.membership.has_value(); }));
     return member;
   }
+  Member(SecuredRun* run, Guest guest)
+      : run_(run), guest_(std::move(guest)), client_(run->As(guest_.folder)) {}
   ~Member() {
     heartbeat_.leaving = true;
-    if (client_ != nullptr) client_->Heartbeat(heartbeat_).IgnoreError();
+    client_->Heartbeat(heartbeat_).IgnoreError();
   }
 
   // As another process of its own, with that key.
   absl::Status RegisterWithKey(const std::string& data_key) {
-    RegisterWorker request = registration_;
-    ++request.incarnation;
+    RegisterWorker request = guest_.Registration(2);
     request.data_key = data_key;
     return client_->Register(request).status();
   }
-  const std::string& data_key() const { return keys_.public_key; }
+  const std::string& data_key() const { return guest_.keys.public_key; }
   CoordinatorClient& client() { return *client_; }
 
   template <typename Done>
@@ -176,7 +152,7 @@ class Member {
   }
 
   std::unique_ptr<Dealer> Dial(const std::string& endpoint) {
-    auto dealer = Dealer::Connect(endpoint, {.keys = keys_});
+    auto dealer = Dealer::Connect(endpoint, {.keys = guest_.keys});
     EXPECT_TRUE(dealer.ok()) << dealer.status();
     return *std::move(dealer);
   }
@@ -196,7 +172,7 @@ class Member {
   // Segment 0 of a contribution that is `value` everywhere, in the run's own form (fp32); or in its
   // last coefficient alone.
   Buffer Payload(float value, bool in_one = false) const {
-    const auto form = PayloadLayout::Create(config_.sync.up, layout_->TileSizes(0));
+    const auto form = PayloadLayout::Create(guest_.config.sync.up, guest_.layout.TileSizes(0));
     EXPECT_TRUE(form.ok()) << form.status();
     std::vector<std::byte> bytes(form->bytes());
     BeginPayload(*form, bytes);
@@ -208,7 +184,7 @@ class Member {
   }
   size_t PayloadValues() const {
     size_t count = 0;
-    for (const uint32_t size : layout_->TileSizes(0)) count += size;
+    for (const uint32_t size : guest_.layout.TileSizes(0)) count += size;
     return count;
   }
 
@@ -234,12 +210,9 @@ class Member {
   uint32_t worker() const { return heartbeat_.worker; }
 
  private:
-  SecuredRun* run_ = nullptr;
-  RunConfig config_;
-  std::optional<Layout> layout_;
-  CurveKeys keys_;
-  RegisterWorker registration_;
-  std::unique_ptr<CoordinatorClient> client_;
+  SecuredRun* const run_;
+  const Guest guest_;
+  const std::unique_ptr<CoordinatorClient> client_;
   WorkerHeartbeat heartbeat_;
   uint64_t run_word_ = 0;
   uint32_t first_round_ = kRoundNever;

@@ -11,8 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/config.h"
-#include "common/layout/layout.h"
-#include "common/rpc/join.h"
+#include "tests/intruder/guest.h"
 #include "tests/intruder/secured_run.h"
 
 namespace longwave {
@@ -24,32 +23,14 @@ class Liar : public ::testing::Test {
   void SetUp() override {
     run_ = SecuredRun::Get();
     ASSERT_NE(run_, nullptr) << "there is no run to lie to";
-    const std::string name = run_->NewName("liar"), folder = run_->NewFolder();
-    const auto token =
-        run_->as_operator().CreateToken({.life = absl::Hours(1), .uses = 1, .subject = "worker/"});
-    absl::StatusOr<JoinedRun> joined;
-    Answer([&] {
-      joined = JoinRun(run_->address(), token.ok() ? token->token : "", name, folder);
-      return joined.status();
-    }).IgnoreError();
-    ASSERT_TRUE(joined.ok() && joined->manifest.has_value()) << joined.status();
-    const auto config = ParseConfig(joined->configuration, "joined.yaml");
-    ASSERT_TRUE(config.ok()) << config.status();
-    rounds_ = static_cast<uint32_t>(RoundCount(*config));
-    const auto layout =
-        Layout::Create(*joined->manifest, LayoutOptionsFor(*config, *joined->manifest));
-    ASSERT_TRUE(layout.ok()) << layout.status();
-    segments_ = layout->segments().size();
-    client_ = run_->As(folder);
+    const auto guest = Admit(run_, run_->NewName("liar"));
+    ASSERT_TRUE(guest.has_value());
+    rounds_ = static_cast<uint32_t>(RoundCount(guest->config));
+    segments_ = guest->layout.segments().size();
+    client_ = run_->As(guest->folder);
     absl::StatusOr<uint32_t> index;
     Answer([&] {
-      index = client_->Register(RegisterWorker{.name = name,
-                                               .identity = 1,
-                                               .manifest = *joined->manifest,
-                                               .layout_hash = layout->hash(),
-                                               .incarnation = 1,
-                                               .settings = BindingSettings(*config),
-                                               .data_key = MakeCurveKeys()->public_key});
+      index = client_->Register(guest->Registration(1));
       return index.status();
     }).IgnoreError();
     ASSERT_TRUE(index.ok()) << index.status();

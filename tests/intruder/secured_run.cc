@@ -44,9 +44,16 @@ SecuredRun* SecuredRun::Get() {
   static bool started = false;
   if (the_run == nullptr) {
     the_run = new SecuredRun;
-    started = the_run->Start();
+    started = the_run->Begin({}, 2);
   }
   return started ? the_run : nullptr;
+}
+
+std::unique_ptr<SecuredRun> SecuredRun::Start(const std::vector<std::string>& settings,
+                                              uint64_t rounds) {
+  std::unique_ptr<SecuredRun> run(new SecuredRun);
+  if (!run->Begin(settings, rounds)) run.reset();
+  return run;
 }
 
 void SecuredRun::Stop() {
@@ -66,7 +73,7 @@ SecuredRun::~SecuredRun() {
   if (!::testing::UnitTest::GetInstance()->Failed()) std::filesystem::remove_all(root_);
 }
 
-bool SecuredRun::Start() {
+bool SecuredRun::Begin(const std::vector<std::string>& settings, uint64_t rounds) {
   const char* const binaries = std::getenv("LONGWAVE_BIN");
   if (binaries == nullptr) {
     ADD_FAILURE() << "LONGWAVE_BIN: got nothing, wanted the folder of longwave";
@@ -91,11 +98,17 @@ bool SecuredRun::Start() {
                                  "security: {mode: 'on', certificate_life_s: 120}\n"),
                     Secrecy::kPublic)
           .ok());
-  auto up = Process::Start({.name = "up",
-                            .argv = {absl::StrCat(binaries, "/longwave"), "up", config, "--plain",
-                                     "--name", "run", "--runs-dir", root_ + "/runs"},
-                            .log_file = root_ + "/up.log",
-                            .environment = {}});
+  std::vector<std::string> argv = {absl::StrCat(binaries, "/longwave"),
+                                   "up",
+                                   config,
+                                   "--plain",
+                                   "--name",
+                                   "run",
+                                   "--runs-dir",
+                                   root_ + "/runs"};
+  for (const std::string& setting : settings) argv.insert(argv.end(), {"--set", setting});
+  auto up = Process::Start(
+      {.name = "up", .argv = std::move(argv), .log_file = root_ + "/up.log", .environment = {}});
   if (!up.ok()) {
     ADD_FAILURE() << up.status();
     return false;
@@ -107,9 +120,9 @@ bool SecuredRun::Start() {
     if (!up_->Running()) return true;
     if (operator_ == nullptr && ReadCredentials(credentials("operator")).ok())
       operator_ = CoordinatorClient::Connect(address_, absl::Seconds(20), credentials("operator"));
-    return operator_ != nullptr && Status().record_count >= 2;
+    return operator_ != nullptr && Status().record_count >= rounds;
   };
-  const auto came = Eventually("two rounds of a secured run", trains);
+  const auto came = Eventually(absl::StrCat("round ", rounds, " of a secured run"), trains);
   if (!came || !up_->Running()) {
     ADD_FAILURE() << came.message() << up_->FailureSentence() << "\nlogs are in " << root_;
     return false;
@@ -187,7 +200,7 @@ uint64_t SecuredRun::ShardRefusals(uint32_t shard, const std::string& reason) {
 }
 
 std::string SecuredRun::LogOf(const std::string& process) const {
-  return ReadTextFile(absl::StrCat(root_, "/runs/run/logs/", process, ".log")).value_or("");
+  return ReadTextFile(absl::StrCat(folder(), "/logs/", process, ".log")).value_or("");
 }
 
 bool SecuredRun::Logged(const std::string& process, size_t after,
@@ -201,15 +214,15 @@ bool SecuredRun::Logged(const std::string& process, size_t after,
   });
 }
 
-std::optional<double> SecuredRun::MetricOf(const std::string& process, const std::string& series,
-                                           const std::string& label) const {
+std::string SecuredRun::PageOf(const std::string& process) const {
   // [{"labels": {"process": "shard-0", …}, "targets": ["127.0.0.1:1234"]}, …]
-  const auto targets = nlohmann::json::parse(
-      ReadTextFile(root_ + "/runs/run/prometheus-targets.json").value_or("[]"));
+  const auto targets =
+      nlohmann::json::parse(ReadTextFile(folder() + "/prometheus-targets.json").value_or("[]"));
   std::string page;
   for (const auto& target : targets) {
     if (target["labels"]["process"] != process) continue;
     const int fd = ConnectTo(target["targets"][0]);
+    if (fd < 0) continue;
     constexpr char kQuestion[] = "GET /metrics HTTP/1.0\r\n\r\n";
     EXPECT_EQ(write(fd, kQuestion, sizeof kQuestion - 1), ssize_t{sizeof kQuestion - 1});
     char bytes[4096];
@@ -217,6 +230,12 @@ std::optional<double> SecuredRun::MetricOf(const std::string& process, const std
       page.append(bytes, static_cast<size_t>(size));
     close(fd);
   }
+  return page;
+}
+
+std::optional<double> SecuredRun::MetricOf(const std::string& process, const std::string& series,
+                                           const std::string& label) const {
+  const std::string page = PageOf(process);
   for (const absl::string_view line : absl::StrSplit(page, '\n')) {
     double value = 0;
     if (absl::StartsWith(line, series + "{") &&

@@ -49,17 +49,23 @@ absl::Status Answer(const Call& call) {
 }
 
 // One tiny training run by `longwave up` with security.mode=on: one coordinator, two shards, two
-// workers, with a folder of its own. Every test takes its turn on it.
+// workers unless told otherwise, with a folder of its own.
 class SecuredRun {
  public:
-  // Started by whoever asks first; null, and a failure noted, if it does not come up.
+  // The one that tests take turns on, started by whoever asks first; null, and a failure noted, if
+  // it does not come up.
   static SecuredRun* Get();
   static void Stop();
+  // One of the caller's own, with these settings ("key=value") on top, once it has finished so many
+  // rounds; null as above.
+  static std::unique_ptr<SecuredRun> Start(const std::vector<std::string>& settings,
+                                           uint64_t rounds);
   ~SecuredRun();
 
   const std::string& address() const { return address_; }
+  std::string folder() const { return root_ + "/runs/run"; }
   std::string credentials(const std::string& process) const {
-    return root_ + "/runs/run/security/" + process;
+    return folder() + "/security/" + process;
   }
   // A new folder under the test's own.
   std::string NewFolder();
@@ -92,15 +98,19 @@ class SecuredRun {
   // Whether it has written a line with all of that, after so many bytes of its log.
   bool Logged(const std::string& process, size_t after,
               const std::vector<std::string>& parts) const;
-  // On a process's page: a series, by the value of one of its labels ("": whichever); nothing: it
+  // What a process serves as its page of metrics; empty: it does not.
+  std::string PageOf(const std::string& process) const;
+  // On that page: a series, by the value of one of its labels ("": whichever); nothing: it
   // is not there.
   std::optional<double> MetricOf(const std::string& process, const std::string& series,
                                  const std::string& label) const;
   bool Running() { return up_->Running(); }
+  // `longwave up` itself.
+  Process& up() { return *up_; }
 
  private:
   SecuredRun() = default;
-  bool Start();
+  bool Begin(const std::vector<std::string>& settings, uint64_t rounds);
 
   std::string root_;
   const HeldPort port_{/*listens=*/false};  // until the coordinator does

@@ -1,0 +1,64 @@
+#ifndef LONGWAVE_TESTS_INTRUDER_HOSTILE_FRAMES_H_
+#define LONGWAVE_TESTS_INTRUDER_HOSTILE_FRAMES_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/link/link.h"
+#include "tests/intruder/guest.h"
+#include "tests/intruder/mutation.h"
+#include "tests/intruder/raw_dealer.h"
+
+namespace longwave {
+
+// Frames of a guest that sends what it likes to every shard: all kinds, right but for a field or
+// two and sealed with right CRCs, payloads of every codec, damaged ones too, heads that lie, parts
+// that are no frames, and bytes that are not ZeroMQ's protocol. Some of its connections never read.
+class HostileFrames {
+ public:
+  // All outlive this object.
+  HostileFrames(const Guest* guest, Beliefs* beliefs, Rng* rng);
+
+  // One thing sent, and what has come taken in.
+  void Act();
+
+  // How often what was sent, and what was answered how: "sent push", "push accepted".
+  const std::map<std::string, uint64_t>& counts() const { return counts_; }
+
+ private:
+  struct Line {
+    uint32_t shard = 0;
+    bool reads = true;
+    std::unique_ptr<Dealer> dealer;
+  };
+
+  Line* SomeLine();
+  void TakeIn(Line& line);
+  void SendFrame(Line& line);
+  void SendRound(Line& line);  // a push to each segment of the shard, of its open round
+  void SendParts(Line& line);
+  void SendStrangeBytes(const Line& line);
+  // A right one by all that is believed.
+  FrameHeader Header(FrameKind kind, uint32_t segment) const;
+  void Mutate(FrameHeader* header);
+  Buffer Payload(uint32_t segment, float* norm);
+  Buffer Snapshot(uint32_t segment);
+  void Send(Line& line, const FrameHeader& header, Buffer payload);
+  uint32_t SegmentOf(uint32_t shard);
+
+  const Guest* const guest_;
+  Beliefs* const beliefs_;
+  Rng* const rng_;
+  std::vector<Line> lines_;
+  std::map<uint32_t, std::unique_ptr<RawDealer>> raw_;  // by shard
+  std::vector<uint32_t> open_rounds_;                   // by segment
+  std::map<std::string, uint64_t> counts_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_INTRUDER_HOSTILE_FRAMES_H_
