@@ -120,10 +120,9 @@ void HostileCalls::Beat() {
       beliefs_->next_report = OneIn(*rng_, 2) ? Number() : round;
     return;
   }
-  for (const Member& member : beliefs_->members) {
-    if (member.name != guest_->name && member.worker == request.worker())
-      breaches_.push_back(absl::StrCat("a heartbeat for ", member.name, " was taken"));
-  }
+  // An index that nobody has any more is told to stop.
+  if (request.worker() != beliefs_->worker && response.instruction() != v1::INSTRUCTION_STOP)
+    breaches_.push_back(absl::StrCat("a heartbeat for worker ", request.worker(), " was taken"));
   if (response.instruction() == v1::INSTRUCTION_STOP) beliefs_->registered = false;
   beliefs_->run = response.run();
   if (!response.has_membership()) return;

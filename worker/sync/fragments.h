@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_WORKER_SYNC_FRAGMENTS_H_
 #define LONGWAVE_WORKER_SYNC_FRAGMENTS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -36,6 +37,9 @@ class SyncPlan {
 
   uint64_t round_count() const { return (steps_ + inner_steps_ - 1) / inner_steps_; }
   uint32_t fragment_count() const { return fragment_count_; }
+  uint64_t inner_steps() const { return inner_steps_; }
+  // Steps that are done when the round begins; `steps` after the last round.
+  uint64_t FirstStep(uint32_t round) const { return std::min(round * inner_steps_, steps_); }
   SyncPoint At(uint32_t round, uint32_t fragment) const;
 
  private:
