@@ -83,7 +83,13 @@ absl::Status CheckMerged(const MergedRecord& wanted, const MergedRecord& got) {
 
 SegmentSnapshot Aggregator::Export(uint32_t segment) const {
   const SegmentState& state = StateOf(segment);
-  return {.open_round = state.open_round, .residual = state.residual, .closed = state.closed};
+  SegmentSnapshot snapshot{
+      .open_round = state.open_round, .residual = state.residual, .closed = state.closed};
+  // What is accepted of the open round is in the log.
+  for (const auto& [worker, round] : state.newest) {
+    if (round < state.open_round) snapshot.newest[worker] = round;
+  }
+  return snapshot;
 }
 
 absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& snapshot) const {
@@ -136,6 +142,7 @@ absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   state.awaits_restore = false;
   state.open_round = snapshot.open_round;
   state.closed = std::move(snapshot.closed);
+  for (const auto& [worker, round] : snapshot.newest) state.newest[worker] = round;
   if (state.closed) {
     for (const uint32_t worker : state.closed->contributors) {
       state.newest[worker] = state.closed->header.round;

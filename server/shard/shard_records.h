@@ -2,6 +2,7 @@
 #define LONGWAVE_SERVER_SHARD_SHARD_RECORDS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -62,6 +63,9 @@ struct SegmentSnapshot {
   uint32_t open_round = 0;
   std::vector<float> residual;          // E; empty where it is not kept
   std::optional<ClosedSegment> closed;  // round open_round − 1
+  // By worker: the last round before open_round that a push of it was accepted to. The log that
+  // tells of older pushes is dropped once the snapshot stands.
+  std::map<uint32_t, uint32_t> newest;
 };
 
 }  // namespace longwave

@@ -33,6 +33,20 @@ absl::Status CheckClosed(const SegmentSnapshot& segment) {
   return VerifyPayload(closed.header, closed.payload.bytes());
 }
 
+// What a segment of a state's content has.
+constexpr uint32_t kHasClosed = 1;
+constexpr uint32_t kHasNewest = 2;  // not in folders of before 2026-11-22
+
+absl::Status CheckNewest(const SegmentSnapshot& segment) {
+  for (const auto& [worker, round] : segment.newest) {
+    if (round < segment.open_round) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the last push of worker ", worker,
+                                                   " is of round ", round, ", wanted one before ",
+                                                   segment.open_round));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SegmentLoss(size_t segment, absl::string_view what) {
   return absl::DataLossError(absl::StrCat("snapshot: segment ", segment, " of it: ", what));
 }
@@ -52,10 +66,18 @@ absl::StatusOr<Buffer> EncodeStateContent(std::span<const SegmentSnapshot> segme
   ByteWriter out;
   for (const SegmentSnapshot& segment : segments) {
     out.Put<uint32_t>(segment.open_round);
-    out.Put<uint32_t>(segment.closed.has_value() ? 1 : 0);
+    out.Put<uint32_t>(kHasNewest | (segment.closed.has_value() ? kHasClosed : 0));
     out.Put<uint64_t>(segment.residual.size());
     out.PutBytes(std::as_bytes(std::span(segment.residual)));
     out.Align();
+    if (absl::Status status = CheckNewest(segment); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("snapshot: ", status.message()));
+    }
+    out.Put<uint64_t>(segment.newest.size());
+    for (const auto& [worker, round] : segment.newest) {
+      out.Put<uint32_t>(worker);
+      out.Put<uint32_t>(round);
+    }
     if (!segment.closed.has_value()) continue;
     if (absl::Status status = CheckClosed(segment); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("snapshot: ", status.message()));
@@ -79,8 +101,9 @@ absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& co
   for (uint32_t i = 0; i < segment_count; ++i) {
     SegmentSnapshot& segment = segments.emplace_back();
     segment.open_round = in.Get<uint32_t>();
-    const auto closed = in.Get<uint32_t>();
-    if (closed > 1) return SegmentLoss(i, absl::StrCat("closed: got ", closed, ", wanted 0 or 1"));
+    const auto has = in.Get<uint32_t>();
+    if (has > (kHasClosed | kHasNewest))
+      return SegmentLoss(i, absl::StrCat("what it has: got ", has, ", wanted 0 to 3"));
     const auto count = in.Get<uint64_t>();
     if (count > in.left() / sizeof(float)) return SegmentLoss(i, "longer than the content");
     const auto floats = in.GetBytes(count * sizeof(float));
@@ -88,7 +111,20 @@ absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& co
     std::ranges::copy(floats, std::as_writable_bytes(std::span(segment.residual)).begin());
     in.Align();
     if (!in.ok()) break;
-    if (closed == 0) continue;
+    if ((has & kHasNewest) != 0) {
+      const auto workers = in.Get<uint64_t>();
+      if (workers > in.left() / (2 * sizeof(uint32_t)))
+        return SegmentLoss(i, "longer than the content");
+      for (uint64_t w = 0; w < workers; ++w) {
+        const auto worker = in.Get<uint32_t>();
+        if (!segment.newest.empty() && worker <= segment.newest.rbegin()->first)
+          return SegmentLoss(i, "workers that do not ascend");
+        segment.newest[worker] = in.Get<uint32_t>();
+      }
+      if (absl::Status status = CheckNewest(segment); !status.ok())
+        return SegmentLoss(i, status.message());
+    }
+    if ((has & kHasClosed) == 0) continue;
     const auto header = DecodeFrameHeader(in.GetBytes(kFrameHeaderBytes));
     if (!header.ok()) return SegmentLoss(i, header.status().message());
     segment.closed.emplace();

@@ -82,13 +82,16 @@ TEST(SnapshotContent, RoundTripsTheModel) {
 }
 
 TEST(SnapshotContent, RoundTripsTheShardsState) {
-  const auto content = EncodeStateContent(StateOf(41));
+  std::vector<SegmentSnapshot> state = StateOf(41);
+  state[0].newest = {{1, 41}, {3, 17}, {4, 41}};
+  const auto content = EncodeStateContent(state);
   ASSERT_TRUE(content.ok()) << content.status();
   const auto again = DecodeStateContent(*content, 3);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ((*again)[0].open_round, 42u);
   EXPECT_EQ((*again)[0].residual, StateOf(41)[0].residual);
   EXPECT_EQ((*again)[0].closed->contributors, (std::vector<uint32_t>{1, 4}));
+  EXPECT_EQ((*again)[0].newest, state[0].newest);
   EXPECT_FALSE((*again)[1].closed.has_value());
   const auto once_more = EncodeStateContent(*again);
   ASSERT_TRUE(once_more.ok());
@@ -104,6 +107,12 @@ TEST(SnapshotContent, RefusesAClosedUpdateOfAnotherRound) {
   EXPECT_FALSE(EncodeStateContent(state).ok());
   state[0].closed->contributors = {1};
   EXPECT_FALSE(EncodeStateContent(state).ok());
+}
+
+TEST(SnapshotContent, RefusesANewestPushOfARoundThatIsNotClosed) {
+  std::vector<SegmentSnapshot> state = StateOf(41);
+  state[1].newest = {{2, state[1].open_round}};
+  EXPECT_THAT(EncodeStateContent(state).status().message(), HasSubstr("the last push of worker 2"));
 }
 
 TEST(SnapshotContent, RefusesEveryTruncation) {
