@@ -1,9 +1,9 @@
 #include "cli/preflight.h"
 
 #include "common/base/status_macros.h"
+#include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
 #include "worker/data/corpus.h"
-#include "worker/models/gpt_shape.h"
 
 namespace longwave {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "cli/doctor/measure_links.h"
 #include "cli/doctor/measure_machine.h"
+#include "common/config/gpt_shape.h"
 #include "common/wire/payload.h"
 #include "worker/data/corpus.h"
-#include "worker/models/gpt_shape.h"
 #include "worker/models/memory.h"
 
 namespace longwave {

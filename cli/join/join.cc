@@ -21,11 +21,11 @@
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/config/gpt_shape.h"
 #include "common/config/key_types.h"
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
-#include "worker/models/gpt_shape.h"
 
 namespace longwave {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/wire/control.h"
 #include "kernels/ops.h"
 #include "server/store/snapshot_content.h"
-#include "worker/trainer/sync_options.h"
+#include "worker/member/sync_options.h"
 
 namespace longwave {
 

@@ -22,8 +22,8 @@
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "common/wire/control.h"
-#include "worker/models/gpt_shape.h"
 #include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
 

@@ -73,7 +73,8 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     return;
   }
   if (!manifest_) {
-    absl::StatusOr<uint64_t> segments = options_.segment_count(request.manifest);
+    absl::StatusOr<uint64_t> segments =
+        options_.segment_count(request.manifest, request.layout_hash);
     if (!segments.ok()) {
       effects.push_back(Refused{std::move(segments).status()});
       return;

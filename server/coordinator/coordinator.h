@@ -28,8 +28,9 @@ struct CoordinatorOptions {
   uint64_t rounds = 1;
   bool promises_equal_replicas = true;
   std::string settings;  // lines "key: value" that everybody who registers must have too
-  // How many segments the run's layout has of a model, which is a valid one.
-  std::function<absl::StatusOr<uint64_t>(const Manifest&)> segment_count;
+  // How many segments the run's layout has of the model that the first worker brings, which is a
+  // valid one. InvalidArgument: the run is not to train that model, or not with that layout.
+  std::function<absl::StatusOr<uint64_t>(const Manifest&, uint64_t layout_hash)> segment_count;
   absl::Duration heartbeat_timeout = absl::Seconds(30);
   absl::Duration start_timeout = absl::Seconds(300);
   // A shard's new process takes the place of one that was silent for this long.

@@ -20,7 +20,8 @@
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
-#include "common/layout/tile_count.h"
+#include "common/config/gpt_shape.h"
+#include "common/layout/layout.h"
 #include "common/log/log.h"
 #include "common/rpc/certificate_keeper.h"
 #include "common/rpc/health_server.h"
@@ -56,10 +57,24 @@ constexpr absl::Duration kTrimInterval = absl::Seconds(5);
 // Between reports of a disk that goes on failing.
 constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
-absl::StatusOr<uint64_t> SegmentCount(const RunConfig& config, const Manifest& manifest) {
-  const LayoutOptions options = LayoutOptionsFor(config, manifest);
-  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t tiles, CountTiles(manifest, options));
-  return (tiles + options.segment_tiles - 1) / options.segment_tiles;
+// The configuration says what model is trained: who comes first with another one must not keep
+// everybody else out.
+absl::StatusOr<uint64_t> SegmentCount(const RunConfig& config, const Manifest& manifest,
+                                      uint64_t layout_hash) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest wanted, GptManifest(config.model));
+  if (const std::string difference = FirstDifference(manifest, wanted); !difference.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model is not that of the configuration: ", difference));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
+                            Layout::Create(wanted, LayoutOptionsFor(config, wanted)));
+  if (layout_hash != layout.hash()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the model is cut another way than the configuration says: layout hash "
+                        "%016x, wanted %016x",
+                        layout_hash, layout.hash()));
+  }
+  return layout.segments().size();
 }
 
 CoordinatorOptions OptionsOf(const RunConfig& config) {
@@ -70,7 +85,9 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
           .promises_equal_replicas = PromisesEqualReplicas(config),
           .settings = BindingSettings(config),
           .segment_count =
-              [config](const Manifest& manifest) { return SegmentCount(config, manifest); },
+              [config](const Manifest& manifest, uint64_t layout_hash) {
+                return SegmentCount(config, manifest, layout_hash);
+              },
           .heartbeat_timeout = absl::Seconds(config.cluster.heartbeat_timeout_s),
           .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
           // A live shard is heard several times in this time.

@@ -26,6 +26,7 @@
 #include "cli/replay/run_replay.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "server/audit/log_reader.h"
 #include "server/audit/shard_audit.h"
 #include "server/audit/snapshot_reader.h"
@@ -33,7 +34,6 @@
 #include "server/store/snapshot_content.h"
 #include "tests/chaos/integer_books.h"
 #include "worker/checkpoint/checkpoint.h"
-#include "worker/models/gpt_shape.h"
 
 namespace longwave {
 namespace {

@@ -19,6 +19,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/termination.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
 #include "common/rpc/coordinator_client.h"
@@ -29,13 +30,12 @@
 #include "tests/chaos/journal.h"
 #include "worker/checkpoint/worker_folder.h"
 #include "worker/data/corpus.h"
-#include "worker/models/gpt_shape.h"
+#include "worker/member/session.h"
+#include "worker/member/sync_options.h"
 #include "worker/models/replica.h"
 #include "worker/sync/exchange.h"
 #include "worker/sync/pipeline.h"
 #include "worker/trainer/safetensors.h"
-#include "worker/trainer/session.h"
-#include "worker/trainer/sync_options.h"
 #include "worker/trainer/trainer.h"
 
 namespace longwave {

@@ -15,8 +15,8 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "tests/chaos/integer_signal.h"
+#include "worker/member/control_plane.h"
 #include "worker/sync/exchange.h"
-#include "worker/trainer/trainer_host.h"
 
 namespace longwave {
 
@@ -92,9 +92,9 @@ class JournalingExchange final : public Exchange {
 };
 
 // A host that says which rounds are finished, and knows which step comes next.
-class JournalingHost final : public TrainerHost {
+class JournalingHost final : public ControlPlane {
  public:
-  JournalingHost(TrainerHost* host, Journal* journal) : host_(host), journal_(journal) {}
+  JournalingHost(ControlPlane* host, Journal* journal) : host_(host), journal_(journal) {}
 
   uint64_t next_step() const { return next_step_; }
 
@@ -121,7 +121,7 @@ class JournalingHost final : public TrainerHost {
   }
 
  private:
-  TrainerHost* const host_;
+  ControlPlane* const host_;
   Journal* const journal_;
   uint64_t next_step_ = 0;  // of the trainer's thread
 };

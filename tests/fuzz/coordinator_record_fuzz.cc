@@ -22,7 +22,7 @@ void GoOn(CoordinatorRecord record) {
   CoordinatorOptions options;
   options.settings = record.state.settings;
   options.rounds = 100;
-  options.segment_count = [](const Manifest&) { return 1; };
+  options.segment_count = [](const Manifest&, uint64_t) { return 1; };
   options.shards_wanted = std::max<uint32_t>(1, static_cast<uint32_t>(record.state.shards.size()));
   if (!record.state.workers.empty()) record.manifest = Manifest{{{"w", {8, 8}}}};
   if (!Coordinator::CheckRecord(options, record).ok()) return;

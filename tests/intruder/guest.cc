@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "common/rpc/join.h"
-#include "worker/models/gpt_shape.h"
 
 namespace longwave {
 

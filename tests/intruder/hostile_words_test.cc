@@ -14,6 +14,8 @@
 #include "cli/process.h"
 #include "common/base/utf8.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
+#include "common/layout/layout.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/security/credentials.h"
 #include "tests/intruder/secured_run.h"
@@ -59,6 +61,8 @@ class HostileWords : public ::testing::Test {
     const auto config = LoadConfig(root_ + "/run.yaml", {});
     ASSERT_TRUE(config.ok()) << config.status();
     settings_ = BindingSettings(*config);
+    manifest_ = *GptManifest(config->model);
+    layout_hash_ = Layout::Create(manifest_, LayoutOptionsFor(*config, manifest_))->hash();
     client_ = CoordinatorClient::Connect(port_.address(), absl::Seconds(20));
   }
   void TearDown() override {
@@ -103,13 +107,15 @@ class HostileWords : public ::testing::Test {
   RegisterWorker Worker() const {
     return {.name = "w",
             .identity = 5,
-            .manifest = Manifest{{{"a", {64, 64}}}},
-            .layout_hash = 7,
+            .manifest = manifest_,
+            .layout_hash = layout_hash_,
             .incarnation = 1,
             .settings = settings_};
   }
 
   std::string binaries_, root_, settings_;
+  Manifest manifest_;
+  uint64_t layout_hash_ = 0;
   const HeldPort port_{/*listens=*/false};
   std::unique_ptr<CoordinatorClient> client_;
 };

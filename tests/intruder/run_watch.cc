@@ -131,8 +131,7 @@ void RunWatch::LookAtProgress(const RunStatus& status) {
       continue;
     }
     child.was_member = true;
-    if (found->state.phase == WorkerPhase::kLost ||
-               found->state.phase == WorkerPhase::kFailed) {
+    if (found->state.phase == WorkerPhase::kLost || found->state.phase == WorkerPhase::kFailed) {
       Fail(absl::StrCat(child.name, " is shown as ", std::string(Name(found->state.phase))));
     }
   }

@@ -29,6 +29,7 @@ enum class Canary : uint8_t {
   kStaleConnection,       // a worker that keeps a connection that has died
   kTrustingShard,         // a shard takes every weight and norm
   kTrustedFolder,         // a shard goes on from its folder, whatever the coordinator knows of it
+  kUnkeptFill,            // a worker fills a round, and its last checkpoint stays as it was
   kCount,
 };
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);

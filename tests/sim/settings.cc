@@ -273,12 +273,20 @@ void DrawOlderState(const WorldOptions& options, WorldSettings& world) {
   world.faults.push_back(fault);
 }
 
+// Rounds are filled by chance; what a worker has on its disk then is seen if it is killed.
+void DrawCrashesAfterFill(const WorldOptions& options, WorldSettings& world) {
+  if (!options.only.empty()) return;
+  Rng rng(options.seed, 8);
+  for (uint32_t w = 0; w < world.workers; ++w) world.crashes_after_fill[w] = Chance(rng, 0.5);
+}
+
 void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   const FaultMix mix = DrawMix(options, rng, world);
   for (uint32_t i = 0; i < mix.count; ++i) world.faults.push_back(DrawFault(rng, world, mix));
   DrawDeadLinks(options, mix, world);
   DrawOldFolders(options, mix, world);
   DrawOlderState(options, world);
+  DrawCrashesAfterFill(options, world);
   for (const Fault& fault : world.faults)
     world.calm_after = std::max(world.calm_after, fault.at + fault.duration);
   std::stable_sort(world.faults.begin(), world.faults.end(),
@@ -358,6 +366,7 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   // Of a stream of its own, so that seeds from before it was drawn have the world that they had.
   Rng beta_rng(options.seed, 4);
   world.beta = Chance(beta_rng, 0.4) ? 0 : 1;
+  world.crashes_after_fill.assign(world.workers, false);
   if (options.faults) DrawFaults(options, rng, world);
   return world;
 }
@@ -417,7 +426,7 @@ CoordinatorOptions WorldSettings::MakeCoordinatorOptions() const {
   options.rounds = rounds;
   options.heartbeat_timeout = heartbeat_timeout;
   options.start_timeout = start_timeout;
-  options.segment_count = [count = segments](const Manifest&) { return count; };
+  options.segment_count = [count = segments](const Manifest&, uint64_t) { return count; };
   return options;
 }
 

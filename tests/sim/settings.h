@@ -100,6 +100,7 @@ struct WorldSettings {
   bool coordinator_is_durable = true;
   bool shards_move = false;                       // one that comes back listens somewhere else
   std::vector<bool> worker_has_disk;              // by worker
+  std::vector<bool> crashes_after_fill;           // by worker: killed once it has filled a round
   std::vector<absl::Duration> worker_starts_at;   // by worker
   std::vector<absl::Duration> round_computation;  // by worker: what its steps of a round take
   uint64_t open_bytes_max = 0;

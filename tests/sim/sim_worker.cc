@@ -61,8 +61,7 @@ void SimWorker::OnStart() {
   pipeline_ = *std::move(pipeline);
   account_ = env_.checker->NewAccount();
   merged_before_.assign(env_.layout->segments().size(), Buffer());
-  repaired_before_.assign(env_.layout->segments().size(), 0);
-  stage_ = Stage::kJoining;
+  signal_.assign(env_.layout->parameter_count(), 0);
   Register();
 }
 
@@ -71,6 +70,7 @@ void SimWorker::OnCrash() {
   env_.trace->Tell([&] { return absl::StrCat(name(), " ends"); });
   env_.probes->Hit(Probe::kWorkerCrashed);
   folder_.reset();
+  core_.reset();
   ledger_.reset();
   pipeline_.reset();
   membership_ = {};
@@ -81,14 +81,9 @@ void SimWorker::OnCrash() {
   ready_round_ = kRoundNever;
   final_.reset();
   repair_.reset();
-  posted_again_.clear();
-  asks_.clear();
   sent_.clear();
-  heard_.clear();
-  anew_.clear();
-  beating_ = urgent_ = stopped_ = validates_ = missing_ = pumping_ = false;
+  beating_ = urgent_ = stopped_ = validates_ = pumping_ = computing_ = final_answered_ = false;
   damaged_.clear();
-  round_ = awaited_ = reported_ = 0;
   wakes_at_ = absl::InfiniteFuture();
   if (disk_ != nullptr) disk_->Restart(SimFileSystem::Stop::kProcess);
 }
@@ -137,8 +132,13 @@ void SimWorker::SetFolderAside() {
   scheduler_->After(kSetAsideAfter, [this] { Start(); });
 }
 
+void SimWorker::CrashAndReturn() {
+  Crash();
+  scheduler_->After(absl::Seconds(1), [this] { Start(); });
+}
+
 void SimWorker::Damage(uint64_t element) {
-  if (!up() || stage_ != Stage::kComputing) return;
+  if (!up() || core_ == nullptr || stage() != Stage::kComputing) return;
   // The anchor is the pipeline's own; a cosmic ray asks nobody.
   const size_t at = element % theta_.size();
   // No two are hit alike: a majority that is wrong together nobody can tell from a right one.
@@ -165,14 +165,17 @@ void SimWorker::Die(const absl::Status& status, const char* doing) {
 }
 
 std::string SimWorker::Describe() const {
-  constexpr const char* kStages[] = {"joins",    "catches up", "resumes", "follows", "fills",
-                                     "computes", "syncs",      "repairs", "is done"};
-  std::string text = absl::StrCat(name(), ": ", up() ? kStages[static_cast<int>(stage_)] : "down");
+  const char* const doing = !up()              ? "down"
+                            : core_ == nullptr ? "joining"
+                                               : WorkerCore::Name(stage());
+  std::string text = absl::StrCat(name(), ": ", doing);
   if (!up()) return text;
-  absl::StrAppend(&text, ", round ", round_, ", epoch ", membership_.epoch, ", first round ",
-                  first_round() == kRoundNever ? "never" : absl::StrCat(first_round()),
-                  ", waits for ", awaited_, " updates, has heard of ",
-                  std::ranges::count(heard_, true), " segments");
+  absl::StrAppend(&text, ", epoch ", membership_.epoch, ", first round ",
+                  first_round() == kRoundNever ? "never" : absl::StrCat(first_round()));
+  if (core_ != nullptr) {
+    absl::StrAppend(&text, ", round ", core_->round(), ", waits for ", core_->awaited(),
+                    " updates");
+  }
   if (pipeline_ == nullptr) return text;
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
     absl::StrAppend(&text, s == 0 ? ", anchors before rounds " : " ", pipeline_->anchor_round(s));
@@ -221,39 +224,38 @@ void SimWorker::Beat() {
   WorkerHeartbeat heartbeat;
   heartbeat.worker = worker_;
   heartbeat.incarnation = incarnation_;
-  heartbeat.state.phase = stage_ == Stage::kDone ? WorkerPhase::kDone : WorkerPhase::kTraining;
-  heartbeat.state.round = round_;
+  const bool is_done = core_ != nullptr && stage() == Stage::kDone;
+  heartbeat.state.phase = is_done ? WorkerPhase::kDone : WorkerPhase::kTraining;
+  heartbeat.state.round = core_ == nullptr ? 0 : core_->round();
   heartbeat.state.train_loss = 1;
   heartbeat.rounds = unanswered_;
   heartbeat.known_epoch = membership_.epoch;
   heartbeat.final = final_;
   heartbeat.ready_round = ready_round_;
-  coordinator_->Call(*this, heartbeat,
-                     [this, heartbeat](const absl::StatusOr<CoordinatorEffect>& answer) {
-                       beating_ = false;
-                       absl::Duration pause = kBackoff;
-                       if (answer.ok()) {
-                         TakeReply(heartbeat, std::get<WorkerHeartbeatReply>(*answer));
-                         if (!up() || stopped_) return;
-                         const bool early = first_round() == kRoundNever;
-                         pause = early ? kEarlyInterval : env_.settings->heartbeat_interval;
-                         if (urgent_ || !unanswered_.empty()) pause = absl::ZeroDuration();
-                       } else if (!absl::IsUnavailable(answer.status())) {
-                         if (coordinator_->is_over()) return;
-                         // It had no place in the run yet, and lost it.
-                         if (membership_.epoch == 0) return Register();
-                         if (coordinator_->had_older_record()) {
-                           Crash();  // and whoever watches over it starts it again
-                           scheduler_->After(absl::Seconds(1), [this] { Start(); });
-                           return;
-                         }
-                         return Die(answer.status(), "may not say how it is");
-                       }
-                       if (beating_) return;  // what the answer brought about was told at once
-                       After(pause, [this, beats = beats_] {
-                         if (beats == beats_ && !beating_) Beat();
-                       });
-                     });
+  coordinator_->Call(
+      *this, heartbeat,
+      [this, heartbeat, finals = finals_](const absl::StatusOr<CoordinatorEffect>& answer) {
+        beating_ = false;
+        absl::Duration pause = kBackoff;
+        if (answer.ok()) {
+          TakeReply(heartbeat, std::get<WorkerHeartbeatReply>(*answer));
+          final_answered_ |= final_.has_value() && finals == finals_;
+          if (!up() || stopped_) return;
+          const bool early = first_round() == kRoundNever;
+          pause = early ? kEarlyInterval : env_.settings->heartbeat_interval;
+          if (urgent_ || !unanswered_.empty()) pause = absl::ZeroDuration();
+        } else if (!absl::IsUnavailable(answer.status())) {
+          if (coordinator_->is_over()) return;
+          // It had no place in the run yet, and lost it.
+          if (membership_.epoch == 0) return Register();
+          if (coordinator_->had_older_record()) return CrashAndReturn();
+          return Die(answer.status(), "may not say how it is");
+        }
+        if (beating_) return;  // what the answer brought about was told at once
+        After(pause, [this, beats = beats_] {
+          if (beats == beats_ && !beating_) Beat();
+        });
+      });
 }
 
 void SimWorker::TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatReply& reply) {
@@ -271,15 +273,7 @@ void SimWorker::TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatRepl
     addresses_ = reply.shards;
     ConnectShards();
   }
-  // What came to this worker after its last round: the duty of writing, or something to repair.
-  if (sent.final.has_value() && final_.has_value()) {
-    const bool is_to_write = validates_ && final_->model_file.empty();
-    if (is_to_write) env_.probes->Hit(Probe::kDutyCameLate);
-    if (is_to_write || IsToldToRepairLast()) Conclude();
-  }
-  if (stage_ == Stage::kJoining && Self() != nullptr && ports_.size() == shards_.size())
-    BeginWithShards();
-  if (stage_ == Stage::kFollowing) Follow();
+  if (core_ == nullptr && Self() != nullptr && ports_.size() == shards_.size()) BeginWithShards();
   Pump();
 }
 

@@ -2,7 +2,6 @@
 #define LONGWAVE_TESTS_SIM_SIM_WORKER_H_
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,21 +19,15 @@
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_shard.h"
 #include "worker/checkpoint/worker_folder.h"
+#include "worker/core/worker_core.h"
 #include "worker/sync/pipeline.h"
 #include "worker/sync/worker_ledger.h"
 
 namespace longwave::sim {
 
-// A worker as the trainer, the session and the exchange make it: the real pipeline, ledgers and
-// checkpoints, driven by events. Its signals are whole numbers drawn from its stream.
-//
-//   joining    registers, and is told of the members and shards
-//   hearing    fetches what leads each segment to its present
-//   resuming   asks what became of the pushes of its checkpoint
-//   following  takes in what closes until all segments stand at one round, from which on it may
-//   push filling    closes what nobody else closes computing  the steps of a round syncing    its
-//   contributions are posted; each is settled, and its update applied repairing  between two
-//   rounds: segments that differ are made anew done       has all rounds
+// A worker's process: the real core, pipeline, ledgers and checkpoints, and what of a process they
+// do without: registration and heartbeats, frames, steps that take time. Its signals are whole
+// numbers drawn from its stream.
 class SimWorker final : public Process, public FrameTaker {
  public:
   SimWorker(const Environment& env, const KernelOps* ops, SimCoordinator* coordinator,
@@ -60,24 +53,17 @@ class SimWorker final : public Process, public FrameTaker {
 
   // Rounds of the segment that are in its replica; nothing: it has none yet.
   std::optional<uint32_t> rounds_of(uint32_t segment) const;
+  bool catches_up() const { return core_ != nullptr && core_->takes_fetched(); }
   // It trains, so that a shard that has lost a segment can have it from here.
-  bool catches_up() const;
-  bool trains() const { return stage_ == Stage::kComputing || stage_ == Stage::kSyncing; }
+  bool trains() const {
+    return core_ != nullptr && (stage() == Stage::kComputing || stage() == Stage::kSyncing);
+  }
 
  private:
   std::string name() const { return absl::StrCat("worker-", place_); }
 
-  enum class Stage : uint8_t {
-    kJoining,
-    kHearing,
-    kResuming,
-    kFollowing,
-    kFilling,
-    kComputing,
-    kSyncing,
-    kRepairing,
-    kDone
-  };
+  using Stage = WorkerCore::Stage;
+  Stage stage() const { return core_->stage(); }
 
   void OnStart() override;
   void OnCrash() override;
@@ -85,6 +71,7 @@ class SimWorker final : public Process, public FrameTaker {
   // Control.
   void Register();
   void SetFolderAside();
+  void CrashAndReturn();  // as whoever watches over it starts it again
   void Beat();
   void BeatNow();
   void TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatReply& reply);
@@ -92,54 +79,37 @@ class SimWorker final : public Process, public FrameTaker {
   uint32_t first_round() const;
   void ConnectShards();
 
-  // Catching up.
+  // Its core.
   void BeginWithShards();
-  bool ReadCheckpoint();
-  void SetReadyRound(uint32_t round);
-  void Join();
-  void FetchAgain(uint32_t segment);
-  bool HeardAll() const;
-  void TakeFetched(const FetchEvent& event);
-  absl::Status ApplyFetched(const Fetched& fetched);
-  void Heard();
-  void BeginToFollow();
-  void FollowForEver(uint64_t which);
-  void Follow();
-  void Fill(uint32_t round);
-  void FillFragment();
-  void PostAgain();
-  bool IsBehind(uint32_t next) const;
-  uint32_t LowestRound() const;
-  uint32_t HighestAnchor() const;
-  uint32_t HighestRound() const;
-
-  // Rounds.
+  std::optional<WorkerFolder::Found> ReadCheckpoint();
+  WorkerCoreOptions CoreOptions() const;
+  Directive DirectiveNow() const;
+  bool Feed();
+  void NoteSettled(uint32_t round, uint32_t segment, Fate fate);
+  Settled Disturbed(Settled settled) const;
+  void TakeFetched(FetchEvent event);
+  bool Advance();
+  void OnStageChange(Stage before);
+  absl::Status Do(RetireCheckpoint&);
+  absl::Status Do(KeepCheckpoint& keep);
+  absl::Status Do(SegmentPush& push);
+  absl::Status Do(FetchWish& wish);
+  absl::Status Do(FragmentApplied&);
+  absl::Status Do(RoundReport& report);
+  absl::Status Do(TellFinal& final);
+  absl::Status Do(CoreNotice& notice);
+  void NoteEncoded(const SegmentPush& push);
   void Compute();
-  void Send();
-  bool WriteCheckpoint(const std::vector<SegmentPush>& pushes);
-  void Post(std::vector<SegmentPush> pushes);
-  void TakeSettled(const Settled& settled);
-  absl::Status TakeBack(const Settled& settled);
-  void EndPosting();
-  void EndSync();
-  void EndRound();
-  void GoOn();
-  bool Repair();
-  void Repaired();
-  bool IsToldToRepairLast() const;
-  void ReportLastAgain();
-  void ReportEndIfCaughtUp();
-  // Repairs of the last round, and then the final report.
-  void Conclude();
-  void NextRound();
+  void EndStep();
+  void WakeAt(absl::Time at);
+
+  void Pump();
 
   // Data.
-  void Pump();
   void Reconnect(uint32_t shard);
   void RenewLost();
   void SendDue();
   void ServeAsks();
-  void WakeWhenDue();
   void SendFrame(const OutgoingFrame& frame);
 
   std::span<const float> AnchorOf(uint32_t segment) const;
@@ -158,17 +128,18 @@ class SimWorker final : public Process, public FrameTaker {
   std::unique_ptr<SimFileSystem> backup_;
   Account backup_account_;
   bool is_from_backup_ = false;  // its disk; a late push may put its refusal off
+  bool crashed_after_fill_ = false;
   double slowness_ = 1;
   absl::Time slow_until_ = absl::InfinitePast();
 
   // Of the process.
   uint64_t incarnation_ = 0;
   uint64_t identity_ = 0;
-  Stage stage_ = Stage::kJoining;
   std::unique_ptr<WorkerFolder> folder_;
   std::vector<float> theta_;
   std::unique_ptr<SyncPipeline> pipeline_;
   std::unique_ptr<WorkerLedger> ledger_;
+  std::unique_ptr<WorkerCore> core_;  // once it knows the run
   Account account_;
 
   uint32_t worker_ = 0;  // its index
@@ -183,28 +154,21 @@ class SimWorker final : public Process, public FrameTaker {
   };
   std::vector<Connection> connections_;  // by shard
   std::vector<RoundReport> unanswered_;
-  uint32_t ready_round_ = kRoundNever;
+  uint32_t ready_round_ = kRoundNever;  // as it was told
   std::optional<FinalReport> final_;
+  bool final_answered_ = false;
+  uint64_t finals_ = 0;  // that were told
   bool validates_ = false;
   bool beating_ = false;
   bool urgent_ = false;
   bool stopped_ = false;
   uint64_t beats_ = 0;
   std::optional<longwave::Repair> repair_;
-  std::vector<uint32_t> repaired_before_;  // by segment: rounds before need no repair any more
 
-  uint32_t round_ = 0;                     // the one that is trained or synced, or would be next
-  uint32_t fragment_ = 0;                  // likewise, of this round
-  uint32_t reported_ = 0;                  // the round after the last one that it has reported
-  std::vector<bool> heard_;                // by segment: it is up to date
-  std::set<uint32_t> anew_;                // being repaired, and nothing has come yet
-  std::vector<SegmentPush> posted_again_;  // what an earlier process encoded
-  uint32_t awaited_ = 0;                   // posted and not settled
-  bool missing_ = false;                   // the update of a segment is kept by nobody
-  absl::Time last_news_;
-  absl::Time last_asked_;
-  uint64_t follows_ = 0;
-  std::deque<SnapshotAsk> asks_;
+  bool computing_ = false;              // a step is under way
+  std::vector<UnsettledPush> resumed_;  // of its checkpoint, until they are posted again
+  uint32_t resumed_round_ = 0;
+  std::vector<float> signal_;  // that θ was moved by, since the last syncs
   absl::Time wakes_at_ = absl::InfiniteFuture();
   std::set<uint32_t> damaged_;  // segments
   bool pumping_ = false;

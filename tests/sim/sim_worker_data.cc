@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/wire/snapshot_payload.h"
 #include "tests/sim/sim_worker.h"
 
 namespace longwave::sim {
@@ -26,59 +25,16 @@ void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& 
   Pump();
 }
 
-// All that has come in, and all that is to go out.
-void SimWorker::Pump() {
-  if (ledger_ == nullptr || stopped_) return;
-  // What is done about one thing may call this again; the outermost does it all.
-  if (pumping_) return;
-  pumping_ = true;
-  bool more = true;
-  while (more && env_.checker->violation().empty()) {
-    more = false;
-    for (const Settled& settled : ledger_->TakeSettled()) {
-      TakeSettled(settled);
-      more = true;
-    }
-    // Whoever trains has no eye for what an earlier fetch still brings.
-    while (catches_up()) {
-      const std::optional<FetchEvent> event = ledger_->TakeFetched();
-      if (!event.has_value()) break;
-      TakeFetched(*event);
-      more = true;
-    }
-    while (const std::optional<SnapshotAsk> ask = ledger_->TakeAsk()) {
-      AddAsk(*ask, asks_);
-    }
-    ServeAsks();
-  }
-  if (!ledger_->failure().ok()) {
-    // So is a worker in whose place a poisoned push was accepted, which is not its own.
-    if (is_from_backup_ || env_.checker->IsPoisoner(worker_)) return SetFolderAside();
-    Die(ledger_->failure(), "is refused");
-  }
-  SendDue();
-  pumping_ = false;
-}
-
 void SimWorker::ServeAsks() {
-  if (stage_ == Stage::kDone) return;  // nobody is there to do it
-  std::erase_if(asks_, [&](const SnapshotAsk& ask) {
-    if (anew_.contains(ask.segment)) return false;
-    const uint32_t round = pipeline_->anchor_round(ask.segment);
-    if (round < ask.round) return false;
-    if (round > ask.round && !ask.or_later) return true;
-    if (!ledger_->HasSnapshotRoom(ask.segment)) return false;
-    const auto arrays = pipeline_->ExportSegment(ask.segment);
-    if (!arrays.ok()) {
-      Die(arrays.status(), "gives a segment away");
-      return true;
-    }
-    const std::vector<std::span<const float>> spans(arrays->begin(), arrays->end());
-    const absl::Status posted =
-        ledger_->PostSnapshot(ask.segment, round, EncodeSnapshotPayload(spans), now());
-    if (!posted.ok()) Die(posted, "posts a snapshot");
-    return true;
-  });
+  for (;;) {
+    auto answer =
+        core_->AnswerAsk([this](uint32_t segment) { return ledger_->HasSnapshotRoom(segment); });
+    if (!answer.ok()) return Die(answer.status(), "gives a segment away");
+    if (!answer->has_value()) return;
+    const absl::Status posted = ledger_->PostSnapshot((*answer)->segment, (*answer)->round,
+                                                      std::move((*answer)->payload), now());
+    if (!posted.ok()) return Die(posted, "posts a snapshot");
+  }
 }
 
 void SimWorker::RenewLost() {
@@ -100,11 +56,10 @@ void SimWorker::SendDue() {
     ledger_->Sent(*frame, now());
     SendFrame(*frame);
   }
-  WakeWhenDue();
+  WakeAt(ledger_->DueAt());
 }
 
-void SimWorker::WakeWhenDue() {
-  const absl::Time due = ledger_->DueAt();
+void SimWorker::WakeAt(absl::Time due) {
   if (due == absl::InfiniteFuture()) return;
   const absl::Time at = std::max(due, now());
   if (at >= wakes_at_ && wakes_at_ > now()) return;

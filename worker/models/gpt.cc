@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "worker/models/gpt_shape.h"
+#include "common/config/gpt_shape.h"
 
 namespace longwave {
 namespace {

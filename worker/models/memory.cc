@@ -6,9 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/gpt_shape.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
-#include "worker/models/gpt_shape.h"
 
 namespace longwave {
 namespace {

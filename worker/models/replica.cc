@@ -15,9 +15,9 @@
 #include "common/base/memory.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
 #include "worker/models/gpt.h"
-#include "worker/models/gpt_shape.h"
 #include "worker/models/memory.h"
 #include "worker/models/torch_compat.h"
 

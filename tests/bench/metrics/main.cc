@@ -29,7 +29,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/service/coordinator_metrics.h"
 #include "tests/support/http_get.h"
-#include "worker/trainer/worker_metrics.h"
+#include "worker/member/worker_metrics.h"
 
 namespace longwave {
 namespace {
@@ -61,7 +61,7 @@ class ManyMembers {
         core_({.workers_wanted = members,
                .shards_wanted = kShards,
                .rounds = kRounds + 1,
-               .segment_count = [](const Manifest&) { return 1; }}),
+               .segment_count = [](const Manifest&, uint64_t) { return 1; }}),
         series_(metrics, kRounds + 1) {
     for (uint32_t w = 0; w < members; ++w) {
       const RegisterWorker request = {.name = absl::StrFormat("worker-%d", w),
@@ -156,7 +156,7 @@ bool BenchCoordinator(uint32_t members, int pages) {
   return Median(ms) < kPageMsMax && static_cast<double>(bytes) < kPageBytesMax;
 }
 
-class NoHost final : public TrainerHost {
+class NoHost final : public ControlPlane {
  public:
   uint32_t epoch() const override { return 1; }
   bool validates() const override { return false; }

@@ -28,11 +28,11 @@
 #include "kernels/ops.h"
 #include "server/shard/aggregator.h"
 #include "worker/data/corpus.h"
+#include "worker/member/sync_options.h"
 #include "worker/models/device.h"
 #include "worker/models/replica.h"
 #include "worker/sync/exchange.h"
 #include "worker/sync/pipeline.h"
-#include "worker/trainer/sync_options.h"
 #include "worker/trainer/trainer.h"
 
 namespace longwave {
@@ -110,7 +110,7 @@ class MergeHere final : public Exchange {
 };
 
 // Nobody watches; the last report is what is looked at.
-class Host final : public TrainerHost {
+class Host final : public ControlPlane {
  public:
   uint32_t epoch() const override { return 1; }
   bool validates() const override { return false; }

@@ -7,7 +7,7 @@
 
 #include "server/store/snapshot_content.h"
 #include "tests/support/lockstep.h"
-#include "worker/trainer/sync_options.h"
+#include "worker/member/sync_options.h"
 
 namespace longwave {
 namespace {

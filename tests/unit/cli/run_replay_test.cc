@@ -10,13 +10,13 @@
 
 #include "common/base/rng.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "common/wire/crc32c.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/posix_file_system.h"
 #include "server/store/sqlite_catalog.h"
-#include "worker/models/gpt_shape.h"
+#include "worker/member/sync_options.h"
 #include "worker/trainer/schedule.h"
-#include "worker/trainer/sync_options.h"
 
 namespace longwave {
 namespace {

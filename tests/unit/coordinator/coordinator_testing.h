@@ -182,7 +182,7 @@ inline CoordinatorOptions Options(uint32_t workers, uint32_t shards, uint64_t ro
   options.shards_wanted = shards;
   options.rounds = rounds;
   options.settings = kSettings;
-  options.segment_count = [](const Manifest&) { return 2; };
+  options.segment_count = [](const Manifest&, uint64_t) { return 2; };
   return options;
 }
 

@@ -106,7 +106,9 @@ TEST_F(CoordinatorWordTest, WhoReportsAnotherNumberOfHashesThanOfSegmentsIsRefus
 
 TEST_F(CoordinatorWordTest, AModelThatHasNoLayoutIsRefused) {
   CoordinatorOptions options = Options(1, 1);
-  options.segment_count = [](const Manifest&) { return absl::InvalidArgumentError("too large"); };
+  options.segment_count = [](const Manifest&, uint64_t) {
+    return absl::InvalidArgumentError("too large");
+  };
   Make(options);
   EXPECT_EQ(Refusal(Step(Worker(0)), absl::StatusCode::kInvalidArgument), "too large");
   EXPECT_FALSE(coordinator_->manifest());

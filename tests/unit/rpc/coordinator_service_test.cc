@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
+#include "common/layout/layout.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/tls.h"
 #include "common/security/credentials.h"
@@ -41,6 +43,7 @@ class CoordinatorServiceTest : public ::testing::Test {
     config_.run.shards = 1;
     config_.sync.inner_steps = 1;
     config_.run.steps = 5;
+    config_.model = {.kind = "gpt", .d_model = 8, .layers = 1, .heads = 1, .context = 8};
   }
 
   absl::StatusOr<std::unique_ptr<CoordinatorService>> TryStart() {
@@ -59,10 +62,11 @@ class CoordinatorServiceTest : public ::testing::Test {
   }
 
   RegisterWorker Worker() const {
+    const Manifest manifest = *GptManifest(config_.model);
     return {.name = "w",
             .identity = 5,
-            .manifest = Manifest{{{"a", {64, 64}}}},
-            .layout_hash = 7,
+            .manifest = manifest,
+            .layout_hash = Layout::Create(manifest, LayoutOptionsFor(config_, manifest))->hash(),
             .incarnation = 1,
             .settings = BindingSettings(config_)};
   }
@@ -328,10 +332,29 @@ TEST_F(CoordinatorServiceTest, AStrangerIsRefusedBeforeAnythingOfItsRequestHasCo
   }
 }
 
+// The first to register would otherwise say what everybody else has to bring.
+TEST_F(CoordinatorServiceTest, TheModelIsTheConfigurations) {
+  Start();
+  RegisterWorker other = Worker();
+  other.name = "other";
+  other.manifest.tensors[0].shape[1] = 16;
+  const absl::Status shape = client_->Register(other).status();
+  EXPECT_EQ(shape.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(shape.message()),
+              HasSubstr("the model is not that of the configuration"));
+  other.manifest = Worker().manifest;
+  other.layout_hash = 0;
+  EXPECT_THAT(std::string(client_->Register(other).status().message()),
+              HasSubstr("layout hash 0000000000000000, wanted "));
+  EXPECT_TRUE(client_->Register(Worker()).ok());
+}
+
 TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) {
   constexpr int kTimes = 24;
   config_.security.mode = "on";
   config_.run.workers = kTimes + 2;
+  // A manifest that takes its time to read, between the door and the place.
+  config_.model.layers = (kManifestTensorsMax - 4) / kGptBlockTensors;
   Start();
   const std::string security = state_dir() + "/security", own = folder_.path() + "/workers";
   const auto authority = LoadAuthority(security);
@@ -348,10 +371,7 @@ TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) 
   }
   const auto as_operator =
       CoordinatorClient::Connect(service_->address(), kWait, security + "/operator");
-  // A manifest that takes its time to read, between the door and the place.
-  RegisterWorker request = Worker();
-  for (size_t i = 1; i < kManifestTensorsMax; ++i)
-    request.manifest.tensors.push_back({absl::StrCat("tensor ", i), {8, 8}});
+  const RegisterWorker request = Worker();
   const auto registers = [&](const std::string& name) {
     RegisterWorker mine = request;
     mine.name = name;

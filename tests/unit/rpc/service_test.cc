@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/config.h"
+#include "common/config/gpt_shape.h"
 #include "common/link/link.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/rpc/shard_client.h"
@@ -54,9 +55,9 @@ TEST(MetricsLine, HasEveryFieldAndNullsForWhatIsNoNumber) {
 
 class ServiceTest : public ::testing::Test {
  protected:
-  explicit ServiceTest(RunConfig config = OneRoundConfig(), Manifest manifest = OneMatrix())
+  explicit ServiceTest(RunConfig config = OneRoundConfig())
       : config_(std::move(config)),
-        manifest_(std::move(manifest)),
+        manifest_(*GptManifest(config_.model)),
         layout_(LayoutOf(config_, manifest_)),
         run_dir_(std::filesystem::path(::testing::TempDir()) /
                  absl::StrCat("longwave-service-test-", getpid())) {}
@@ -243,9 +244,10 @@ TEST_F(ServiceTest, AFolderThatAnotherProcessHasIsRefusedAtOnce) {
 // A shard that may keep a megabyte, and two segments whose pushes are larger than that.
 class SmallShardTest : public ServiceTest {
  protected:
-  SmallShardTest() : ServiceTest(SmallConfig(), Manifest{{{"w", {64, 64 * 160}}}}) {}
+  SmallShardTest() : ServiceTest(SmallConfig()) {}
   static RunConfig SmallConfig() {
     RunConfig config = OneRoundConfig();
+    config.model = {.kind = "gpt", .d_model = 128, .layers = 3, .heads = 1, .context = 64};
     config.sync.segment_tiles = 80;
     config.cluster.shard_memory_mb = 1;
     return config;
@@ -264,7 +266,7 @@ TEST_F(SmallShardTest, AnswersBusyUntilTheOldestSegmentIsClosedAndTheRunEnds) {
   const auto push = [&](uint32_t segment) {
     FrameHeader header = Header(FrameKind::kPush, joined.run, heartbeat_.worker);
     header.segment = segment;
-    EXPECT_TRUE((*dealer)->Send(header, ZeroPayload(config_, layout_)).ok());
+    EXPECT_TRUE((*dealer)->Send(header, ZeroPayload(config_, layout_, segment)).ok());
     return MustReceive(**dealer).header.outcome;
   };
   EXPECT_EQ(push(1), Outcome::kBusy);

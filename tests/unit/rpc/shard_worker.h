@@ -27,6 +27,7 @@ inline Manifest OneMatrix() { return Manifest{{{"w", {64, 64}}}}; }
 inline RunConfig OneRoundConfig() {
   auto config = ParseConfig(
       "run: {preset: ddp, steps: 1, workers: 1, shards: 1}\n"
+      "model: {d_model: 8, layers: 1, heads: 1, context: 16}\n"
       "train: {warmup_steps: 0}\n"
       "sync: {up: {codec: fp32}, down: {codec: fp32}}\n",
       "test.yaml");
@@ -41,8 +42,8 @@ inline Layout LayoutOf(const RunConfig& config, const Manifest& manifest = OneMa
 }
 
 // A segment's worth of zeros in the form that `config` asks for.
-inline Buffer ZeroPayload(const RunConfig& config, const Layout& layout) {
-  const auto form = PayloadLayout::Create(config.sync.up, layout.TileSizes(0));
+inline Buffer ZeroPayload(const RunConfig& config, const Layout& layout, uint32_t segment = 0) {
+  const auto form = PayloadLayout::Create(config.sync.up, layout.TileSizes(segment));
   EXPECT_TRUE(form.ok()) << form.status();
   std::vector<std::byte> payload(form->bytes());
   BeginPayload(*form, payload);

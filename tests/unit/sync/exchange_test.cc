@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/status_macros.h"
 #include "common/link/link.h"
+#include "kernels/ops.h"
 #include "server/shard/aggregator.h"
-#include "worker/sync/fragment_sync.h"
+#include "worker/sync/pipeline.h"
 #include "worker/sync/send_order.h"
 
 namespace longwave {
@@ -146,24 +148,45 @@ class TestShard {
   std::thread thread_;
 };
 
-// A worker's sync without its trainer.
+// A worker's rounds, as long as the shard keeps their updates.
 class Syncing {
  public:
   Syncing(const ExchangeOptions& options, SyncPipeline* pipeline, const Layout& layout)
       : exchange_(Exchange::Connect(options, layout).value()),
-        sync_(pipeline, exchange_.get(), SendOrder(layout, options.worker)) {}
+        pipeline_(pipeline),
+        order_(SendOrder(layout, options.worker)) {}
 
   absl::Status Send(uint32_t round, uint64_t weight = 512) {
-    return sync_.Send(round, 0, 1e-3, 1, weight);
+    LONGWAVE_RETURN_IF_ERROR(pipeline_->BeginFragment(round, 0, 1e-3));
+    for (const uint32_t s : order_) {
+      LONGWAVE_ASSIGN_OR_RETURN(SyncPipeline::Push push, pipeline_->Encode(s));
+      LONGWAVE_RETURN_IF_ERROR(exchange_->Post({.epoch = 1,
+                                                .round = round,
+                                                .segment = s,
+                                                .payload = std::move(push.payload),
+                                                .norm = push.norm,
+                                                .weight = weight}));
+    }
+    return absl::OkStatus();
   }
   absl::Status Apply(const std::function<bool()>& stopped = [] { return false; }) {
-    return sync_.Apply(stopped);
+    for (size_t left = order_.size(); left > 0;) {
+      if (stopped()) return absl::CancelledError("stopped");
+      LONGWAVE_ASSIGN_OR_RETURN(const auto settled, exchange_->Next(absl::Milliseconds(50)));
+      if (!settled.has_value()) continue;
+      if (settled->fate == Fate::kLate)
+        LONGWAVE_RETURN_IF_ERROR(pipeline_->Restore(settled->segment));
+      LONGWAVE_RETURN_IF_ERROR(pipeline_->Apply(settled->segment, settled->merged));
+      --left;
+    }
+    return pipeline_->EndFragment();
   }
   Exchange& exchange() { return *exchange_; }
 
  private:
-  std::unique_ptr<Exchange> exchange_;
-  FragmentSync sync_;
+  const std::unique_ptr<Exchange> exchange_;
+  SyncPipeline* const pipeline_;
+  const std::vector<uint32_t> order_;
 };
 
 class ExchangeTest : public ::testing::Test {

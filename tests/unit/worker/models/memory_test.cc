@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "worker/models/gpt_shape.h"
+#include "common/config/gpt_shape.h"
 
 namespace longwave {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "kernels/ops.h"
 #include "server/store/sim_file_system.h"
-#include "tests/unit/worker/trainer/trainer_testing.h"
-#include "worker/trainer/sync_options.h"
+#include "tests/unit/worker/member/member_testing.h"
+#include "worker/member/sync_options.h"
 #include "worker/trainer/trainer.h"
 
 namespace longwave {
@@ -222,6 +222,14 @@ TEST_F(TrainerReturnTest, AJoinerAfterTheLastRoundTakesTheRunsWeights) {
   ASSERT_THAT(joiner.rounds(), ElementsAre(4));
   EXPECT_EQ(joiner.host.reports[0].segment_hashes, other.host.reports.back().segment_hashes);
   EXPECT_TRUE(joiner.host.reports[0].caught_up);
+}
+
+TEST_F(TrainerReturnTest, FollowsShardsThatHaveMoved) {
+  Life life;
+  life.host.new_endpoints = {"tcp://b:2"};
+  Live(life);
+  ASSERT_TRUE(life.end.ok()) << life.end;
+  EXPECT_THAT(shards_.endpoints, ElementsAre("tcp://b:2"));
 }
 
 TEST_F(TrainerReturnTest, AJoinersFirstPushWeighsTheStepsThatItTook) {

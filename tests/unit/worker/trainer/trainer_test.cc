@@ -13,8 +13,8 @@
 
 #include "common/base/status_macros.h"
 #include "kernels/ops.h"
-#include "tests/unit/worker/trainer/trainer_testing.h"
-#include "worker/trainer/sync_options.h"
+#include "tests/unit/worker/member/member_testing.h"
+#include "worker/member/sync_options.h"
 
 namespace longwave {
 namespace {

@@ -1,0 +1,192 @@
+// What a trainer does for its replica and the shards while it takes part: repairs, snapshots.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/layout/segment_elements.h"
+#include "tests/unit/worker/core/catch_up_testing.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST_F(CatchUpTest, ASegmentThatDiffersIsMadeAgainFromTheRunsBeginning) {
+  CloseRounds(4);
+  ASSERT_EQ(*Join(), 4u);
+  // A bit that fell over.
+  auto arrays = *worker_->pipeline->ExportSegment(2);
+  arrays[0][3] += 1;
+  ASSERT_TRUE(worker_->pipeline->LoadSegment(2, 4, arrays).ok());
+  ASSERT_NE(worker_->hashes(), hashes_[4]);
+  shards_->fetches.clear();
+
+  CatchUp catch_up(DefaultParts());
+  host_.repair_ = Repair{.round = 3, .segments = {2}};
+  ASSERT_TRUE(catch_up.RepairIfTold().ok());
+  ExpectAt(4);
+  EXPECT_THAT(shards_->fetches, ElementsAre(FakeShards::FetchCall{2, 0, 4}));
+  EXPECT_EQ(initial_made_, 1);
+  // What is said again of the time before is done.
+  ASSERT_TRUE(catch_up.RepairIfTold().ok());
+  EXPECT_EQ(shards_->fetches.size(), 1u);
+}
+
+// What differs after a round that was under way while others were repaired is not among these.
+TEST_F(CatchUpTest, ARepairOfOneSegmentIsNoneOfAnother) {
+  CloseRounds(4);
+  ASSERT_EQ(*Join(), 4u);
+  for (const uint32_t s : {1, 2}) {
+    auto arrays = *worker_->pipeline->ExportSegment(s);
+    arrays[0][0] += 1;
+    ASSERT_TRUE(worker_->pipeline->LoadSegment(s, 4, arrays).ok());
+  }
+  shards_->fetches.clear();
+  CatchUp catch_up(DefaultParts());
+  host_.repair_ = Repair{.round = 2, .segments = {2}};
+  catch_up.before_advance = [&] {
+    if (!shards_->fetches.empty() && worker_->hashes()[2] == hashes_[4][2])
+      host_.repair_ = Repair{.round = 3, .segments = {1, 2}};
+  };
+  ASSERT_TRUE(catch_up.RepairIfTold().ok());
+  EXPECT_THAT(shards_->fetches,
+              ElementsAre(FakeShards::FetchCall{2, 0, 4}, FakeShards::FetchCall{1, 0, 4}));
+  ExpectAt(4);
+}
+
+// With overlap and fragments θ is ahead of the anchor between two rounds.
+TEST_F(CatchUpTest, ARepairLeavesTheProgressOfOtherSegmentsAlone) {
+  options_.fragments = 2;
+  options_.overlapped = true;
+  Make();
+  CloseRounds(4);
+  ASSERT_EQ(*Join(), 4u);
+  CatchUp catch_up(DefaultParts());
+  catch_up.StandBetweenRounds();
+  for (float& value : worker_->theta) value += 1;
+  const std::vector<float> ahead = worker_->theta;
+  host_.repair_ = Repair{.round = 3, .segments = {2}};
+  ASSERT_TRUE(catch_up.RepairIfTold().ok());
+  EXPECT_EQ(worker_->hashes(), hashes_[4]);
+  std::vector<float> wanted = ahead;
+  for (const auto& [begin, end] : SegmentElements(layout_, 2)) {
+    std::copy(worker_->pipeline->anchor() + begin, worker_->pipeline->anchor() + end,
+              wanted.begin() + static_cast<ptrdiff_t>(begin));
+  }
+  EXPECT_NE(wanted, ahead);
+  EXPECT_EQ(worker_->theta, wanted);
+}
+
+TEST_F(CatchUpTest, ARepairTakesASnapshotWhereThereIsOne) {
+  CloseRounds(3);
+  shards_->snapshots[0] = {3, PeerSnapshot(0)};
+  CloseRounds(1);
+  ASSERT_EQ(*Join(), 4u);
+  auto arrays = *worker_->pipeline->ExportSegment(0);
+  arrays[0][0] = -7;
+  ASSERT_TRUE(worker_->pipeline->LoadSegment(0, 4, arrays).ok());
+  CatchUp catch_up(DefaultParts());
+  host_.repair_ = Repair{.round = 3, .segments = {0}};
+  ASSERT_TRUE(catch_up.RepairIfTold().ok());
+  ExpectAt(4);
+  EXPECT_EQ(initial_made_, 0);
+}
+
+// What an earlier fetch still brings, its end included, is not taken for the repair.
+TEST_F(CatchUpTest, ARepairLastsUntilItsSegmentsAreLoaded) {
+  CloseRounds(3);
+  ASSERT_EQ(*Join(), 3u);
+  auto arrays = *worker_->pipeline->ExportSegment(1);
+  arrays[0][0] += 1;
+  ASSERT_TRUE(worker_->pipeline->LoadSegment(1, 3, arrays).ok());
+  ASSERT_TRUE(shards_->Fetch(1, 2, kRoundNever).ok());
+  CatchUp catch_up(DefaultParts());
+  host_.repair_ = Repair{.round = 2, .segments = {1}};
+  ASSERT_TRUE(catch_up.RepairIfTold().ok());
+  ExpectAt(3);
+}
+
+TEST_F(CatchUpTest, ARepairWhereNoneIsPossibleIsLeftOut) {
+  Parts parts = DefaultParts();
+  parts.possible = false;
+  CatchUp catch_up(parts);
+  ASSERT_TRUE(catch_up.BeginRun().ok());
+  host_.repair_ = Repair{.round = 0, .segments = {0}};
+  EXPECT_TRUE(catch_up.RepairIfTold().ok());
+  EXPECT_TRUE(shards_->fetches.empty());
+}
+
+TEST_F(CatchUpTest, GivesSnapshotsOfTheRoundThatItIsAt) {
+  CloseRounds(2);
+  CatchUp catch_up(DefaultParts());
+  ASSERT_EQ(*catch_up.Join(), 2u);
+  // Of segment 0 it is asked too late, for segment 2 too early.
+  shards_->asks = {{0, 1}, {1, 2}, {2, 3}};
+  const auto wanted = *peer_->pipeline->ExportSegment(1);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
+  ASSERT_EQ(shards_->given.size(), 1u);
+  EXPECT_EQ(shards_->given[0].first, (SnapshotAsk{1, 2}));
+  EXPECT_EQ(Given(0), wanted);
+  CloseRounds(1);
+  ASSERT_EQ(*catch_up.Join(), 3u);
+  ASSERT_TRUE(catch_up.Attend().ok());
+  ASSERT_EQ(shards_->given.size(), 2u);
+  EXPECT_EQ(shards_->given[1].first, (SnapshotAsk{2, 3}));
+  EXPECT_EQ(Given(1), *peer_->pipeline->ExportSegment(2));
+}
+
+// Whoever served the lowest segment first would, where others were asked for the same, send what
+// they send.
+TEST_F(CatchUpTest, GivesSnapshotsInTheOrderInWhichTheyWereAskedFor) {
+  CloseRounds(2);
+  CatchUp catch_up(DefaultParts());
+  ASSERT_EQ(*catch_up.Join(), 2u);
+  shards_->asks = {{2, 2}, {0, 2}, {1, 2}};
+  ASSERT_TRUE(catch_up.Attend().ok());
+  shards_->asks = {{0, 2}};  // again
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
+  std::vector<uint32_t> segments;
+  for (const auto& [ask, payload] : shards_->given) segments.push_back(ask.segment);
+  EXPECT_THAT(segments, ElementsAre(2, 0, 1));
+}
+
+TEST_F(CatchUpTest, GivesWhatItHasWhereALaterRoundWillDo) {
+  CloseRounds(2);
+  CatchUp catch_up(DefaultParts());
+  ASSERT_EQ(*catch_up.Join(), 2u);
+  shards_->asks = {{0, 1, /*or_later=*/true}, {2, 3, /*or_later=*/true}};
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
+  ASSERT_EQ(shards_->given.size(), 1u);
+  EXPECT_EQ(shards_->given[0].first, (SnapshotAsk{0, 2}));
+  EXPECT_EQ(Given(0), *peer_->pipeline->ExportSegment(0));
+}
+
+TEST_F(CatchUpTest, AnswersNoAskForASegmentThatIsNotThere) {
+  CloseRounds(1);
+  CatchUp catch_up(DefaultParts());
+  ASSERT_EQ(*catch_up.Join(), 1u);
+  shards_->asks = {{static_cast<uint32_t>(layout_.segments().size()), 1, /*or_later=*/true}};
+  ASSERT_TRUE(catch_up.Attend().ok());
+  EXPECT_TRUE(shards_->given.empty());
+}
+
+// What waits to be sent is memory, and older with every round.
+TEST_F(CatchUpTest, MakesNoSnapshotWhileAnotherWaitsToBeSent) {
+  CloseRounds(2);
+  CatchUp catch_up(DefaultParts());
+  ASSERT_EQ(*catch_up.Join(), 2u);
+  shards_->asks = {{1, 2}, {2, 1}};  // the latter is too late whether there is room or not
+  shards_->has_snapshot_room = false;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
+  EXPECT_TRUE(shards_->given.empty());
+  EXPECT_EQ(catch_up.counts().snapshots_sent, 0u);
+  shards_->has_snapshot_room = true;
+  ASSERT_TRUE(catch_up.Attend().ok());
+  ASSERT_EQ(shards_->given.size(), 1u);
+  EXPECT_EQ(shards_->given[0].first, (SnapshotAsk{1, 2}));
+}
+
+}  // namespace
+}  // namespace longwave

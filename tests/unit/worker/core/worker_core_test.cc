@@ -1,0 +1,218 @@
+#include "worker/core/worker_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "kernels/ops.h"
+#include "worker/sync/send_order.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Stage = WorkerCore::Stage;
+using Wish = WorkerCore::Wish;
+
+class WorkerCoreTest : public ::testing::Test {
+ protected:
+  // One life of a worker's process: two segments, one inner step a round.
+  struct Process {
+    Process(const Layout& layout, std::optional<uint32_t> checkpoint_every)
+        : theta(layout.parameter_count(), 0.5f),
+          pipeline(SyncPipeline::Create(
+                       {.up = {Selection::kTopK, ValueCodec::kInt2, 64}, .beta = 0.9f}, &layout,
+                       OpsFor(BackendKind::kCpu).value(), {}, {.theta = theta.data()})
+                       .value()),
+          core({.layout = &layout,
+                .pipeline = pipeline.get(),
+                .plan = SyncPlan(1, 1, 0, 10),
+                .order = SendOrder(layout, 0),
+                .checkpoint_every = checkpoint_every,
+                .learning_rate = [](uint64_t) { return 1e-3; },
+                .initial_weights = [] { return std::vector<float>(); },
+                .clear_gradient = nullptr}) {
+      core.Hear({.epoch = 2, .first_round = 0});
+      EXPECT_TRUE(core.Begin(/*is_new=*/true).ok());
+    }
+
+    // Until it wants something of others; what it wanted is in effects.
+    Wish Advance() {
+      Wish wish = Wish::kGoOn;
+      while (wish == Wish::kGoOn) {
+        const auto advanced = core.Advance(absl::UnixEpoch());
+        EXPECT_TRUE(advanced.ok()) << advanced.status();
+        if (!advanced.ok()) return Wish::kWait;
+        wish = *advanced;
+        for (CoreEffect& effect : core.TakeEffects()) {
+          if (const auto* push = std::get_if<SegmentPush>(&effect)) posts.push_back(*push);
+          effects.push_back(std::move(effect));
+        }
+      }
+      return wish;
+    }
+    // A step that moves θ, and what comes of it.
+    Wish Step() {
+      EXPECT_EQ(Advance(), Wish::kTrain);
+      Rng rng(3);
+      for (float& value : theta) value += static_cast<float>(0.01 * (rng.Uniform() - 0.5));
+      core.StepDone(512, 2);
+      return Advance();
+    }
+    // Of what was posted: its own payload is the merged update.
+    void Settle(size_t post, Fate fate, bool gone = false) {
+      const SegmentPush& push = posts[post];
+      core.On(Settled{.round = push.round,
+                      .segment = push.segment,
+                      .merged = gone ? Buffer() : push.payload,
+                      .fate = fate,
+                      .gone = gone});
+    }
+    template <typename Effect>
+    int64_t Count() const {
+      return std::ranges::count_if(
+          effects, [](const CoreEffect& each) { return std::holds_alternative<Effect>(each); });
+    }
+    std::vector<float> momentum() { return pipeline->ExportMomentum().value(); }
+
+    std::vector<float> theta;
+    std::unique_ptr<SyncPipeline> pipeline;
+    WorkerCore core;
+    std::vector<CoreEffect> effects;
+    std::vector<SegmentPush> posts;
+  };
+
+  std::unique_ptr<Process> Begin(std::optional<uint32_t> checkpoint_every = std::nullopt) {
+    return std::make_unique<Process>(layout_, checkpoint_every);
+  }
+
+  const Layout layout_ =
+      Layout::Create({.tensors = {{"w", {128, 128}}}}, {.segment_tiles = 2}).value();
+};
+
+TEST_F(WorkerCoreTest, ACheckpointHasEveryContributionBeforeAnyIsPosted) {
+  auto worker = Begin(/*checkpoint_every=*/1);
+  EXPECT_EQ(worker->Step(), Wish::kWait);
+  EXPECT_EQ(worker->core.stage(), Stage::kSyncing);
+  ASSERT_THAT(worker->effects, SizeIs(3));
+  const auto* const keep = std::get_if<KeepCheckpoint>(&worker->effects[0]);
+  ASSERT_NE(keep, nullptr);
+  ASSERT_THAT(keep->pushes, SizeIs(2));
+  ASSERT_THAT(worker->posts, SizeIs(2));
+  for (uint32_t s = 0; s < 2; ++s) {
+    EXPECT_EQ(keep->pushes[s].segment, s);
+    EXPECT_EQ(keep->pushes[s].epoch, 2u);
+    EXPECT_EQ(keep->pushes[s].weight, 512u);
+    EXPECT_EQ(keep->pushes[s].payload.bytes().data(), worker->posts[s].payload.bytes().data());
+  }
+}
+
+TEST_F(WorkerCoreTest, WithoutACheckpointTheLastOneIsStaleBeforeAnythingIsPosted) {
+  auto worker = Begin(/*checkpoint_every=*/0);
+  worker->Step();
+  ASSERT_THAT(worker->effects, SizeIs(3));
+  EXPECT_TRUE(std::holds_alternative<RetireCheckpoint>(worker->effects[0]));
+  auto nowhere = Begin();
+  nowhere->Step();
+  EXPECT_THAT(nowhere->effects, SizeIs(2));
+}
+
+TEST_F(WorkerCoreTest, WhatWasLateIsInTheResidualAgain) {
+  const auto worker = Begin(), undisturbed = Begin();
+  for (Process* process : {worker.get(), undisturbed.get()}) process->Step();
+  for (uint32_t s = 0; s < 2; ++s) {
+    worker->Settle(s, s == 1 ? Fate::kLate : Fate::kAccepted);
+    undisturbed->Settle(s, Fate::kAccepted);
+  }
+  EXPECT_EQ(worker->Advance(), Wish::kTrain);
+  EXPECT_EQ(undisturbed->Advance(), Wish::kTrain);
+  EXPECT_EQ(worker->core.counts().late, 1u);
+  EXPECT_EQ(undisturbed->core.counts().late, 0u);
+  ASSERT_TRUE(undisturbed->pipeline->Restore(1).ok());
+  EXPECT_EQ(worker->momentum(), undisturbed->momentum());
+  EXPECT_EQ(worker->theta, undisturbed->theta);
+}
+
+TEST_F(WorkerCoreTest, ARoundIsReportedOnceItsUpdatesAreInTheReplica) {
+  auto worker = Begin();
+  worker->Step();
+  worker->Settle(1, Fate::kAccepted);
+  EXPECT_EQ(worker->Advance(), Wish::kWait);
+  EXPECT_EQ(worker->Count<RoundReport>(), 0);
+  worker->Settle(0, Fate::kAccepted);
+  EXPECT_EQ(worker->Advance(), Wish::kTrain);
+  EXPECT_EQ(worker->Count<FragmentApplied>(), 1);
+  ASSERT_EQ(worker->Count<RoundReport>(), 1);
+  const auto& report = std::get<RoundReport>(worker->effects.back());
+  EXPECT_EQ(report.round, 0u);
+  EXPECT_EQ(report.step, 1u);
+  EXPECT_EQ(report.train_loss, 2);
+  EXPECT_EQ(report.tokens, 512u);
+  EXPECT_EQ(report.segment_hashes, *worker->pipeline->Hashes());
+  EXPECT_EQ(worker->core.round(), 1u);
+}
+
+TEST_F(WorkerCoreTest, AnUpdateThatIsGoneIsFetched) {
+  auto worker = Begin();
+  worker->Step();
+  worker->Settle(1, Fate::kLate, /*gone=*/true);
+  worker->Settle(0, Fate::kAccepted);
+  EXPECT_EQ(worker->Advance(), Wish::kWait);
+  EXPECT_EQ(worker->core.stage(), Stage::kHearing);
+  EXPECT_EQ(worker->core.ready_round(), kRoundNever);
+  EXPECT_EQ(worker->Count<RoundReport>(), 0);
+  ASSERT_EQ(worker->Count<FetchWish>(), 2);
+  const auto& wish = std::get<FetchWish>(worker->effects.back());
+  EXPECT_EQ(wish.segment, 1u);
+  EXPECT_EQ(wish.from_round, 0u);
+  // A fetch brings the update, and training goes on with the next round.
+  ASSERT_TRUE(worker->core.On(Fetched{1, 0, false, worker->posts[1].payload}).ok());
+  for (uint32_t s = 0; s < 2; ++s) ASSERT_TRUE(worker->core.On(UpToDate{s, 1}).ok());
+  EXPECT_EQ(worker->Advance(), Wish::kTrain);
+  EXPECT_EQ(worker->core.round(), 1u);
+  EXPECT_EQ(worker->core.step(), 1u);
+  EXPECT_TRUE(std::equal(worker->theta.begin(), worker->theta.end(), worker->pipeline->anchor()));
+}
+
+// Put back, it might be counted twice.
+TEST_F(WorkerCoreTest, AContributionOfUnknownFateIsNotPutBack) {
+  auto worker = Begin();
+  worker->Step();
+  const std::vector<float> taken = worker->momentum();
+  for (uint32_t s = 0; s < 2; ++s) worker->Settle(s, Fate::kUnknown, /*gone=*/true);
+  worker->Advance();
+  EXPECT_EQ(worker->core.counts().unknown, 2u);
+  EXPECT_EQ(worker->core.counts().late, 0u);
+  EXPECT_EQ(worker->momentum(), taken);
+}
+
+// The coordinator's repair of a round, and what it says after the last.
+TEST_F(WorkerCoreTest, TheFinalReportIsToldAgainWhereADutyComesAfterIt) {
+  auto worker = Begin();
+  for (int round = 0; round < 10; ++round) {
+    worker->posts.clear();
+    worker->Step();
+    for (uint32_t s = 0; s < 2; ++s) worker->Settle(s, Fate::kAccepted);
+  }
+  EXPECT_EQ(worker->Advance(), Wish::kWait);
+  EXPECT_EQ(worker->core.stage(), Stage::kDone);
+  ASSERT_EQ(worker->Count<TellFinal>(), 1);
+  EXPECT_FALSE(std::get<TellFinal>(worker->effects.back()).writes_weights);
+  // The duty says nothing before the final report was heard.
+  worker->core.Hear({.epoch = 2, .first_round = 0, .validates = true});
+  EXPECT_EQ(worker->Advance(), Wish::kWait);
+  EXPECT_EQ(worker->Count<TellFinal>(), 1);
+  worker->core.Hear({.epoch = 2, .first_round = 0, .validates = true, .final_answered = true});
+  EXPECT_EQ(worker->Advance(), Wish::kWait);
+  ASSERT_EQ(worker->Count<TellFinal>(), 2);
+  EXPECT_TRUE(std::get<TellFinal>(worker->effects.back()).writes_weights);
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,522 @@
+#include "worker/member/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Far beyond what anything here takes; a wait that meets it has failed.
+constexpr std::chrono::seconds kDeadline(60);
+
+std::vector<uint32_t> RoundsOf(const WorkerHeartbeat& heartbeat) {
+  std::vector<uint32_t> rounds;
+  for (const RoundReport& report : heartbeat.rounds) rounds.push_back(report.round);
+  return rounds;
+}
+
+// What the tests ask of a heartbeat, in a line.
+std::string Describe(const WorkerHeartbeat& heartbeat) {
+  const auto& rounds = heartbeat.rounds;
+  std::string line =
+      absl::StrCat("epoch ", heartbeat.known_epoch, ", step ", heartbeat.state.step, ", ready ",
+                   heartbeat.ready_round, ", ", rounds.size(), " rounds");
+  if (!rounds.empty())
+    absl::StrAppend(&line, " (", rounds.front().round, " to ", rounds.back().round, ")");
+  if (!heartbeat.failure.empty()) absl::StrAppend(&line, ", failure ", heartbeat.failure);
+  if (heartbeat.final.has_value()) absl::StrAppend(&line, ", final");
+  if (heartbeat.leaving) absl::StrAppend(&line, ", leaving");
+  return line;
+}
+
+// A coordinator of the test's making: `answer` decides, every heartbeat is kept.
+class FakeCoordinator final : public CoordinatorClient {
+ public:
+  using Answer = std::function<absl::StatusOr<WorkerHeartbeatReply>(const WorkerHeartbeat&)>;
+
+  absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
+    std::lock_guard lock(mutex_);
+    registrations.push_back(request);
+    return on_register ? on_register() : 3;
+  }
+  absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) override {
+    std::lock_guard lock(mutex_);
+    heartbeats_.push_back(heartbeat);
+    changed_.notify_all();
+    return answer_(heartbeat);
+  }
+  absl::StatusOr<ShardRegistration> Register(const RegisterShard&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<RunStatus> GetStatus(uint64_t) override { return absl::UnimplementedError(""); }
+  absl::Status StopRun(const std::string&) override { return absl::UnimplementedError(""); }
+
+  void SetAnswer(Answer answer) {
+    std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+  }
+  // The first heartbeat from now on, or before, that is as wanted. An empty one and a failure with
+  // what came last if none comes.
+  WorkerHeartbeat AwaitHeartbeat(const std::function<bool(const WorkerHeartbeat&)>& wanted) {
+    std::unique_lock lock(mutex_);
+    const auto give_up = std::chrono::steady_clock::now() + kDeadline;
+    size_t seen = 0;
+    while (true) {
+      for (; seen < heartbeats_.size(); ++seen) {
+        if (wanted(heartbeats_[seen])) return heartbeats_[seen];
+      }
+      const bool more =
+          changed_.wait_until(lock, give_up, [&] { return seen < heartbeats_.size(); });
+      if (!more || std::chrono::steady_clock::now() > give_up) break;
+    }
+    std::string came;
+    for (size_t i = seen - std::min<size_t>(seen, 20); i < seen; ++i)
+      absl::StrAppend(&came, "\n  ", Describe(heartbeats_[i]));
+    ADD_FAILURE() << "none of " << seen << " heartbeats was as wanted; the last:" << came;
+    return {};
+  }
+
+  std::function<absl::StatusOr<uint32_t>()> on_register;
+  std::vector<RegisterWorker> registrations;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Answer answer_ = [](const WorkerHeartbeat&) { return WorkerHeartbeatReply{}; };
+  std::vector<WorkerHeartbeat> heartbeats_;
+};
+
+WorkerHeartbeatReply Started() {
+  return {.phase = RunPhase::kTraining,
+          .run = 77,
+          .membership = Membership{.epoch = 1, .members = {{3, "worker-3", 0}}},
+          .shards = {{1, "tcp://b:2", ""}, {0, "tcp://a:1", ""}},
+          .validates = true};
+}
+
+class SessionTest : public testing::Test {
+ protected:
+  std::unique_ptr<Session> Join(absl::Duration heartbeat_interval = absl::Milliseconds(1)) {
+    auto session = Session::Join(&coordinator_, Options(heartbeat_interval), &stop_);
+    EXPECT_TRUE(session.ok()) << session.status();
+    return *std::move(session);
+  }
+  static SessionOptions Options(absl::Duration heartbeat_interval = absl::Milliseconds(1)) {
+    return {.name = "worker-3",
+            .coordinator = "host:1",
+            .manifest = {{{"w", {2, 2}}}},
+            .layout_hash = 9,
+            .settings = "sync.rho: 0.25\n",
+            .heartbeat_interval = heartbeat_interval,
+            .start_timeout = absl::Seconds(30)};
+  }
+
+  FakeCoordinator coordinator_;
+  StopSignal stop_;
+};
+
+TEST_F(SessionTest, RegistersAgainAsTheSameProcessUntilAnswered) {
+  int calls = 0;
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    if (++calls < 3) return absl::UnavailableError("nobody there");
+    return 5;
+  };
+  EXPECT_EQ(Join()->worker(), 5u);
+  ASSERT_EQ(coordinator_.registrations.size(), 3u);
+  EXPECT_EQ(coordinator_.registrations[0].incarnation, coordinator_.registrations[2].incarnation);
+  EXPECT_EQ(coordinator_.registrations[2].layout_hash, 9u);
+  EXPECT_EQ(coordinator_.registrations[2].settings, "sync.rho: 0.25\n");
+}
+
+TEST_F(SessionTest, ARefusalIsFinalAndKeepsItsReason) {
+  coordinator_.on_register = [] { return absl::AlreadyExistsError("worker-3 is taken"); };
+  const auto session = Session::Join(&coordinator_, Options(), &stop_);
+  EXPECT_EQ(session.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(session.status().message()), HasSubstr("worker-3 is taken"));
+  EXPECT_EQ(coordinator_.registrations.size(), 1u);
+}
+
+TEST_F(SessionTest, GivesUpOnASilentCoordinatorWithAClearSentence) {
+  coordinator_.on_register = [] { return absl::UnavailableError("nobody there"); };
+  SessionOptions options = Options();
+  options.start_timeout = absl::Milliseconds(5);
+  const auto session = Session::Join(&coordinator_, options, &stop_);
+  EXPECT_EQ(session.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(session.status().message()),
+              HasSubstr("the coordinator at host:1 did not answer for 5ms"));
+}
+
+// As a coordinator answers whose clock is wrong for a moment.
+TEST_F(SessionTest, ACertificateThatIsNotAcceptedForNowEndsNothing) {
+  int calls = 0;
+  const absl::Status expired = absl::UnauthenticatedError("the certificate has expired");
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    if (++calls < 3) return expired;
+    return 3;
+  };
+  int refused = 0;
+  coordinator_.SetAnswer([&](const WorkerHeartbeat&) -> absl::StatusOr<WorkerHeartbeatReply> {
+    if (++refused < 4) return expired;
+    return Started();
+  });
+  ::testing::internal::CaptureStderr();
+  const auto session = Join();
+  const auto start = session->AwaitStart(2);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(start.ok()) << start.status();
+  EXPECT_FALSE(session->ended().has_value());
+  EXPECT_THAT(log, HasSubstr("the certificate has expired; trying again"));
+  EXPECT_THAT(log, HasSubstr("the certificate has expired; the data plane goes on"));
+  EXPECT_THAT(log, HasSubstr("answers again"));
+}
+
+TEST_F(SessionTest, GivesUpOnACoordinatorThatAcceptsItsCertificateNoMore) {
+  coordinator_.on_register = [] { return absl::UnauthenticatedError("it has expired"); };
+  SessionOptions options = Options();
+  options.start_timeout = absl::Milliseconds(5);
+  const absl::Status status = Session::Join(&coordinator_, options, &stop_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("did not accept this worker's certificate"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it has expired"));
+}
+
+TEST_F(SessionTest, AStopEndsTheWaitForRegistration) {
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    stop_.Request();
+    return absl::UnavailableError("nobody there");
+  };
+  EXPECT_TRUE(absl::IsCancelled(Session::Join(&coordinator_, Options(), &stop_).status()));
+}
+
+TEST_F(SessionTest, StartsWithTheMembershipAndShardsInOrder) {
+  const auto session = Join();
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+  const auto start = session->AwaitStart(2);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->run, 77u);
+  EXPECT_EQ(start->shard_endpoints, (std::vector<std::string>{"tcp://a:1", "tcp://b:2"}));
+  EXPECT_EQ(session->epoch(), 1u);
+  EXPECT_TRUE(session->validates());
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.known_epoch == 1; });
+}
+
+TEST_F(SessionTest, KeepsReportsUntilTheyAreAnswered) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return absl::UnavailableError("away"); });
+  const auto session = Join();
+  session->Report({.round = 0});
+  session->Report({.round = 1});
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.rounds.size() == 2; });
+  session->Report({.round = 2});  // while nobody answers: else the two may have been taken by now
+  const auto all = coordinator_.AwaitHeartbeat([](const auto& h) { return h.rounds.size() == 3; });
+  EXPECT_THAT(RoundsOf(all), ElementsAre(0, 1, 2));
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return WorkerHeartbeatReply{}; });
+  // Answered, they are not told again.
+  session->SetState({.step = 99});
+  coordinator_.AwaitHeartbeat([](const auto& h) { return h.state.step == 99 && h.rounds.empty(); });
+}
+
+TEST_F(SessionTest, ARoundIsReportedWithoutWaitingForTheNextHeartbeat) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+  const auto session = Join(absl::Hours(1));
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  session->Report({.round = 4});  // an hour before the next heartbeat is due
+  const auto told = coordinator_.AwaitHeartbeat([](const auto& h) { return !h.rounds.empty(); });
+  EXPECT_THAT(RoundsOf(told), ElementsAre(4));
+}
+
+TEST_F(SessionTest, AnInstructionToStopSetsTheSignalAndKeepsTheReason) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) -> WorkerHeartbeatReply {
+    return {
+        .instruction = Instruction::kStop, .reason = "worker-1: lost", .phase = RunPhase::kFailed};
+  });
+  const auto session = Join();
+  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
+  EXPECT_TRUE(stop_.requested());
+  ASSERT_TRUE(session->ended().has_value());
+  EXPECT_EQ(session->ended()->phase, RunPhase::kFailed);
+  EXPECT_EQ(session->ended()->reason, "worker-1: lost");
+}
+
+TEST_F(SessionTest, FinishWaitsUntilTheCoordinatorEndsTheRun) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) -> WorkerHeartbeatReply {
+    if (!heartbeat.final.has_value()) return Started();
+    return {.instruction = Instruction::kStop, .phase = RunPhase::kFinished};
+  });
+  const auto session = Join();
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  EXPECT_EQ(session->Finish({.validation_loss = 2.5, .model_file = "m"}, 9).value(), true);
+  const auto last = coordinator_.AwaitHeartbeat([](const auto& h) { return h.final.has_value(); });
+  EXPECT_EQ(last.final.value_or(FinalReport{}).model_file, "m");
+  EXPECT_EQ(session->ended()->phase, RunPhase::kFinished);
+}
+
+TEST_F(SessionTest, FinishComesBackWithWhatIsLeftToDo) {
+  bool repaired = false;
+  coordinator_.SetAnswer([&](const WorkerHeartbeat& heartbeat) -> WorkerHeartbeatReply {
+    WorkerHeartbeatReply reply = Started();
+    repaired |= !heartbeat.rounds.empty() && heartbeat.rounds.back().again;
+    if (!repaired) reply.repair = Repair{.round = 9, .segments = {1}};
+    reply.validates = repaired;
+    if (heartbeat.final.has_value() && !heartbeat.final->model_file.empty()) {
+      reply = {.instruction = Instruction::kStop, .phase = RunPhase::kFinished};
+    }
+    return reply;
+  });
+  const auto session = Join();
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  EXPECT_EQ(session->Finish({}, 9).value(), false);
+  ASSERT_TRUE(session->repair().has_value());
+  // What the answer to this says is what counts, not what was said before.
+  session->Report({.round = 9, .again = true});
+  EXPECT_EQ(session->Finish({}, 9).value(), false);
+  EXPECT_TRUE(session->validates());
+  EXPECT_EQ(session->Finish({.model_file = "m"}, 9).value(), true);
+}
+
+TEST_F(SessionTest, FailTellsTheReason) {
+  const auto session = Join();
+  session->Fail("worker-3: the loss is nan");
+  const auto told = coordinator_.AwaitHeartbeat([](const auto& h) { return !h.failure.empty(); });
+  EXPECT_EQ(told.failure, "worker-3: the loss is nan");
+  EXPECT_EQ(told.state.phase, WorkerPhase::kFailed);
+}
+
+TEST_F(SessionTest, FailDoesNotWaitOnceTheRunHasEnded) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) {
+    return heartbeat.failure.empty()
+               ? absl::StatusOr<WorkerHeartbeatReply>({.instruction = Instruction::kStop,
+                                                       .reason = "worker 1 (b): lost",
+                                                       .phase = RunPhase::kFailed})
+               : absl::UnavailableError("gone home");
+  });
+  const auto session = Join();
+  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
+  // Never answered: with a wait that ended by time alone, this would take seconds.
+  session->Fail("a consequence");
+  EXPECT_EQ(session->ended()->reason, "worker 1 (b): lost");
+}
+
+TEST_F(SessionTest, AStopInTheMiddleOfTheRunIsAnError) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) -> WorkerHeartbeatReply {
+    return {.instruction = Instruction::kStop,
+            .reason = "worker 3 (worker-3) was silent for too long",
+            .phase = RunPhase::kTraining};
+  });
+  const auto session = Join();
+  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
+  EXPECT_EQ(session->ended()->ToStatus(),
+            absl::AbortedError("worker 3 (worker-3) was silent for too long"));
+  EXPECT_FALSE((Session::Ending{RunPhase::kWaiting, "r"}.ToStatus().ok()));
+  EXPECT_FALSE((Session::Ending{RunPhase::kFailed, "r"}.ToStatus().ok()));
+  EXPECT_TRUE((Session::Ending{RunPhase::kFinished, "r"}.ToStatus().ok()));
+  EXPECT_TRUE((Session::Ending{RunPhase::kStopped, "r"}.ToStatus().ok()));
+}
+
+TEST_F(SessionTest, ALongBacklogIsToldInPartsAndTheEndWithTheLast) {
+  std::promise<void> first_seen, go_on;
+  bool first = true;
+  std::vector<size_t> parts;
+  coordinator_.SetAnswer(
+      [&](const WorkerHeartbeat& heartbeat) -> absl::StatusOr<WorkerHeartbeatReply> {
+        if (std::exchange(first, false)) {
+          // Under way until the backlog is whole, so that no heartbeat has a part of what is to be.
+          first_seen.set_value();
+          go_on.get_future().wait();
+          return absl::UnavailableError("away");
+        }
+        if (!heartbeat.rounds.empty()) parts.push_back(heartbeat.rounds.size());
+        if (!heartbeat.final.has_value()) return Started();
+        return WorkerHeartbeatReply{.instruction = Instruction::kStop,
+                                    .phase = RunPhase::kFinished};
+      });
+  const auto session = Join();
+  EXPECT_EQ(first_seen.get_future().wait_for(kDeadline), std::future_status::ready);
+  for (uint32_t round = 0; round < 2500; ++round) session->Report({.round = round});
+  go_on.set_value();
+  EXPECT_EQ(session->Finish({.model_file = "m"}, 2499).value(), true);
+  const auto last = coordinator_.AwaitHeartbeat([](const auto& h) { return h.final.has_value(); });
+  if (!last.rounds.empty()) {
+    EXPECT_EQ(last.rounds.back().round, 2499u);
+  }
+  EXPECT_THAT(parts, ElementsAre(1024, 1024, 452));
+}
+
+TEST_F(SessionTest, ABacklogIsToldWithoutWaitingForTheNextHeartbeat) {
+  std::promise<void> first_seen, go_on;
+  bool first = true;
+  coordinator_.SetAnswer([&](const WorkerHeartbeat&) {
+    if (std::exchange(first, false)) {
+      first_seen.set_value();
+      go_on.get_future().wait();
+    }
+    return Started();
+  });
+  const auto session = Join(absl::Hours(1));
+  EXPECT_EQ(first_seen.get_future().wait_for(kDeadline), std::future_status::ready);
+  for (uint32_t round = 0; round < 2500; ++round) session->Report({.round = round});
+  go_on.set_value();
+  const auto last = coordinator_.AwaitHeartbeat(
+      [](const auto& h) { return !h.rounds.empty() && h.rounds.back().round == 2499; });
+  EXPECT_EQ(last.rounds.size(), 452u);
+}
+
+TEST(NextBackoff, DoublesUpToTwoSecondsWhateverTheInterval) {
+  const absl::Duration quarter = absl::Milliseconds(250);
+  EXPECT_EQ(NextBackoff(absl::ZeroDuration(), quarter), quarter);
+  EXPECT_EQ(NextBackoff(quarter, quarter), quarter * 2);
+  EXPECT_EQ(NextBackoff(absl::Seconds(2), quarter), absl::Seconds(2));
+  EXPECT_EQ(NextBackoff(absl::ZeroDuration(), absl::Seconds(5)), absl::Seconds(2));
+  EXPECT_EQ(NextBackoff(absl::Seconds(2), absl::Seconds(5)), absl::Seconds(2));
+}
+
+TEST_F(SessionTest, TheFoldersIdentityIsToldAndWithoutOneTheProcesss) {
+  Join();
+  SessionOptions options = Options();
+  options.identity = 42;
+  ASSERT_TRUE(Session::Join(&coordinator_, options, &stop_).ok());
+  ASSERT_EQ(coordinator_.registrations.size(), 2u);
+  EXPECT_EQ(coordinator_.registrations[0].identity, coordinator_.registrations[0].incarnation);
+  EXPECT_EQ(coordinator_.registrations[1].identity, 42u);
+  EXPECT_NE(coordinator_.registrations[1].incarnation, 42u);
+}
+
+TEST_F(SessionTest, AwaitsAMembershipThatItIsIn) {
+  const auto session = Join();
+  WorkerHeartbeatReply others = Started();
+  others.membership->members = {{0, "worker-0", 0}};
+  coordinator_.SetAnswer([=](const WorkerHeartbeat&) { return others; });
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.known_epoch == 1; });
+  EXPECT_EQ(session->first_round(), kRoundNever);
+  WorkerHeartbeatReply joining = Started();
+  joining.membership = {.epoch = 2, .members = {{0, "worker-0", 0}, {3, "worker-3", kRoundNever}}};
+  coordinator_.SetAnswer([=](const WorkerHeartbeat&) { return joining; });
+  const auto start = session->AwaitStart(2);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->first_round, kRoundNever);
+}
+
+TEST_F(SessionTest, TellsAtOnceThatItIsReadyAndGetsItsFirstRound) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) {
+    WorkerHeartbeatReply reply = Started();
+    reply.membership->epoch = heartbeat.ready_round == kRoundNever ? 1 : 2;
+    reply.membership->members[0].first_round =
+        heartbeat.ready_round == kRoundNever ? kRoundNever : heartbeat.ready_round + 1;
+    return reply;
+  });
+  const auto session = Join(absl::Hours(1));
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  session->SetReadyRound(7);  // long before the next heartbeat is due
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.ready_round == 7; });
+  session->Report({});  // whose heartbeat comes after the answer to that
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.known_epoch == 2; });
+  EXPECT_EQ(session->first_round(), 8u);
+}
+
+TEST_F(SessionTest, ShardsThatMoveAreToldOnce) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+  const auto session = Join();
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  EXPECT_FALSE(session->TakeNewEndpoints().has_value());
+  WorkerHeartbeatReply moved = Started();
+  moved.membership->epoch = 2;
+  moved.shards[0].data_endpoint = "tcp://c:3";
+  coordinator_.SetAnswer([=](const WorkerHeartbeat&) { return moved; });
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.known_epoch == 2; });
+  EXPECT_EQ(session->TakeNewEndpoints(), (std::vector<std::string>{"tcp://a:1", "tcp://c:3"}));
+  EXPECT_FALSE(session->TakeNewEndpoints().has_value());
+}
+
+TEST_F(SessionTest, PassesOnWhatIsToBeRepairedWhileItIsSaid) {
+  const Repair repair = {.round = 4, .segments = {1, 2}};
+  coordinator_.SetAnswer([=](const WorkerHeartbeat&) {
+    WorkerHeartbeatReply reply = Started();
+    reply.repair = repair;
+    return reply;
+  });
+  const auto session = Join();
+  coordinator_.AwaitHeartbeat([&](const WorkerHeartbeat&) { return session->repair() == repair; });
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return Started(); });
+  coordinator_.AwaitHeartbeat([&](const WorkerHeartbeat&) { return !session->repair(); });
+}
+
+TEST_F(SessionTest, LeavingIsToldOnceTheAnswerIsThere) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) -> WorkerHeartbeatReply {
+    if (!heartbeat.leaving) return Started();
+    return {.instruction = Instruction::kStop, .reason = "left", .phase = RunPhase::kTraining};
+  });
+  const auto session = Join(absl::Hours(1));
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  session->Leave();
+  coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.leaving; });
+}
+
+TEST_F(SessionTest, ARefusedHeartbeatEndsTheRun) {
+  coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) {
+    return heartbeat.known_epoch == 0 ? absl::StatusOr<WorkerHeartbeatReply>(Started())
+                                      : absl::NotFoundError("no worker 3");
+  });
+  const auto session = Join();
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  while (!stop_.requested()) std::this_thread::yield();
+  EXPECT_EQ(session->ended()->phase, RunPhase::kFailed);
+  EXPECT_THAT(session->ended()->reason, HasSubstr("no worker 3"));
+  EXPECT_EQ(coordinator_.registrations.size(), 1u);
+}
+
+TEST_F(SessionTest, WhoLosesItsPlaceBeforeTheRunBeginsRegistersAgain) {
+  // Its index is another's by the second time.
+  int calls = 0;
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    if (++calls == 2) return absl::UnavailableError("nobody there");
+    return calls == 4 ? 3 : calls;
+  };
+  coordinator_.SetAnswer(
+      [](const WorkerHeartbeat& heartbeat) -> absl::StatusOr<WorkerHeartbeatReply> {
+        if (heartbeat.worker == 1) return absl::NotFoundError("no worker 1");
+        if (heartbeat.known_epoch == 0 && heartbeat.ready_round != 7)
+          return absl::AbortedError("another incarnation");
+        return Started();
+      });
+  const auto session = Join();
+  while (session->worker() != 3) std::this_thread::yield();
+  session->SetReadyRound(7);
+  ASSERT_TRUE(session->AwaitStart(2).ok());
+  EXPECT_EQ(session->worker(), 3u);
+  for (const RegisterWorker& request : coordinator_.registrations)
+    EXPECT_EQ(request.incarnation, coordinator_.registrations[0].incarnation);
+}
+
+TEST_F(SessionTest, WhosePlaceIsTakenForGoodEndsWithTheReason) {
+  int calls = 0;
+  coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
+    if (++calls > 1) return absl::AbortedError("another process has the place");
+    return 3;
+  };
+  coordinator_.SetAnswer([](const WorkerHeartbeat&) { return absl::NotFoundError("no worker 3"); });
+  const auto session = Join();
+  EXPECT_TRUE(absl::IsCancelled(session->AwaitStart(2).status()));
+  EXPECT_EQ(session->ended()->phase, RunPhase::kFailed);
+  EXPECT_THAT(session->ended()->reason, HasSubstr("another process has the place"));
+}
+
+}  // namespace
+}  // namespace longwave

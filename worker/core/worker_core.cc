@@ -1,0 +1,279 @@
+#include "worker/core/worker_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+
+namespace longwave {
+
+WorkerCore::WorkerCore(WorkerCoreOptions options)
+    : options_(std::move(options)),
+      tokens_before_(options_.plan.fragment_count()),
+      fetching_(SegmentCount()),
+      heard_(SegmentCount()),
+      repaired_before_(SegmentCount()) {}
+
+const char* WorkerCore::Name(Stage stage) {
+  constexpr const char* kNames[] = {"hearing",   "resuming", "following", "filling",
+                                    "computing", "encoding", "syncing",   "between rounds",
+                                    "repairing", "done"};
+  return kNames[static_cast<size_t>(stage)];
+}
+
+absl::Status WorkerCore::Begin(bool is_new, std::optional<Checkpoint> checkpoint) {
+  if (is_new && directive_.first_round == 0) {
+    GoTo(0);
+    stage_ = Stage::kComputing;
+    ready_round_ = 0;
+    return absl::OkStatus();
+  }
+  checkpoint_ = std::move(checkpoint);
+  return CatchUp().status();
+}
+
+double WorkerCore::LearningRate(uint32_t round, uint32_t segment) const {
+  const SyncPoint at = options_.plan.At(round, segment % options_.plan.fragment_count());
+  return options_.learning_rate(at.signal_step - 1);
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Advance(absl::Time now) {
+  wakes_at_ = absl::InfiniteFuture();
+  switch (stage_) {
+    case Stage::kHearing:
+      return HeardAll() ? Heard(now) : Wish::kWait;
+    case Stage::kResuming:
+    case Stage::kFilling:
+    case Stage::kSyncing:
+      return Sync(now);
+    case Stage::kFollowing:
+      return Follow(now);
+    case Stage::kComputing:
+      return Compute();
+    case Stage::kEncoding:
+      return EncodeNext();
+    case Stage::kBetweenRounds:
+      return GoOn();
+    case Stage::kRepairing:
+      return HeardAll() ? EndRepair() : Wish::kWait;
+    case Stage::kDone:
+      break;
+  }
+  // What has come to this worker after its last round.
+  const bool is_to_write = directive_.validates && !wrote_weights_;
+  if (directive_.final_answered && (is_to_write || IsToldToRepairLast())) return Conclude();
+  return Wish::kWait;
+}
+
+// Rounds.
+
+void WorkerCore::GoTo(uint32_t round) {
+  round_ = round;
+  step_ = options_.plan.FirstStep(round);
+  std::ranges::fill(tokens_before_, counts_.tokens);
+  loss_sum_ = 0;
+  in_flight_ = false;
+  stage_ = Stage::kBetweenRounds;
+}
+
+void WorkerCore::StepDone(uint64_t tokens, double loss) {
+  const uint64_t into = step_ % options_.plan.inner_steps();
+  loss_sum_ = (into == 0 ? 0 : loss_sum_) + loss;
+  train_loss_ = loss_sum_ / static_cast<double>(into + 1);
+  counts_.tokens += tokens;
+  ++step_;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute() {
+  if (fragment_ == options_.plan.fragment_count()) return EndRound();
+  const SyncPoint at = point();
+  if (step_ < (in_flight_ ? at.apply_step : at.signal_step)) return Wish::kTrain;
+  if (in_flight_) {
+    stage_ = Stage::kSyncing;
+    return Wish::kGoOn;
+  }
+  // Where the overlap goes on into the next round, what is told of this one is of its own steps.
+  round_end_ = {
+      .round = round_, .step = step_, .train_loss = train_loss_, .tokens = counts_.tokens};
+  fills_ = false;
+  std::vector<uint32_t> segments;
+  for (const uint32_t s : options_.order) {
+    if (s % options_.plan.fragment_count() == fragment_) segments.push_back(s);
+  }
+  LONGWAVE_RETURN_IF_ERROR(BeginEncoding(std::move(segments)));
+  return Wish::kGoOn;
+}
+
+bool WorkerCore::WritesCheckpoint() const {
+  const uint32_t every = options_.checkpoint_every.value_or(0);
+  return every > 0 && round_ % every == 0;
+}
+
+absl::Status WorkerCore::BeginEncoding(std::vector<uint32_t> segments) {
+  LONGWAVE_RETURN_IF_ERROR(
+      options_.pipeline->BeginFragment(round_, fragment_, LearningRate(round_, fragment_)));
+  holds_ = fills_ || WritesCheckpoint();
+  // From here on the last checkpoint's residual would go out twice.
+  if (!holds_ && options_.checkpoint_every.has_value()) effects_.push_back(RetireCheckpoint{});
+  to_encode_.assign(segments.begin(), segments.end());
+  missing_ = late_ = unknown_ = 0;
+  stage_ = Stage::kEncoding;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::EncodeNext() {
+  if (to_encode_.empty()) return EndEncoding();
+  const uint32_t segment = to_encode_.front();
+  to_encode_.pop_front();
+  LONGWAVE_ASSIGN_OR_RETURN(SyncPipeline::Push encoded, options_.pipeline->Encode(segment));
+  SegmentPush push{.epoch = directive_.epoch,
+                   .round = round_,
+                   .segment = segment,
+                   .payload = std::move(encoded.payload),
+                   .norm = encoded.norm,
+                   .weight = fills_ ? 1 : counts_.tokens - tokens_before_[fragment_],
+                   .accounted = encoded.accounted};
+  ++awaited_;
+  fetching_[segment] = false;  // a post ends it
+  if (holds_) {
+    held_.push_back(std::move(push));
+  } else {
+    effects_.push_back(std::move(push));
+  }
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::EndEncoding() {
+  // On a device the next segment was begun, which may not be among those that are filled: it is
+  // given up, since only a residual that nothing is half taken from can be kept.
+  if (fills_) LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
+  if (holds_ && WritesCheckpoint()) {
+    effects_.push_back(KeepCheckpoint{.round = round_, .fragment = fragment_, .pushes = held_});
+  } else if (holds_ && options_.checkpoint_every.has_value()) {
+    effects_.push_back(RetireCheckpoint{});
+  }
+  for (SegmentPush& push : std::exchange(held_, {})) effects_.push_back(std::move(push));
+  if (fills_) {
+    stage_ = Stage::kFilling;
+    return Wish::kGoOn;
+  }
+  tokens_before_[fragment_] = counts_.tokens;
+  in_flight_ = true;
+  stage_ = Stage::kComputing;
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Sync(absl::Time now) {
+  while (!settled_.empty()) {
+    const Settled settled = std::move(settled_.front());
+    settled_.pop_front();
+    LONGWAVE_RETURN_IF_ERROR(TakeSettled(settled));
+  }
+  if (awaited_ > 0) return Wish::kWait;
+  return stage_ == Stage::kSyncing ? EndSync() : EndOutOfTurn(now);
+}
+
+absl::Status WorkerCore::TakeSettled(const Settled& settled) {
+  SyncPipeline& pipeline = *options_.pipeline;
+  LONGWAVE_CHECK(awaited_ > 0);
+  --awaited_;
+  const uint32_t segment = settled.segment;
+  if (settled.fate == Fate::kAccepted) ++counts_.accepted;
+  if (settled.fate == Fate::kLate) ++late_, ++counts_.late;
+  if (settled.fate == Fate::kUnknown) ++unknown_, ++counts_.unknown;
+  if (stage_ == Stage::kResuming) {
+    if (settled.fate == Fate::kLate) {
+      const auto push = std::ranges::find(posted_, segment, &SegmentPush::segment);
+      LONGWAVE_CHECK(push != posted_.end());
+      LONGWAVE_RETURN_IF_ERROR(pipeline.RestoreFrom(segment, push->round, push->payload));
+    }
+    // The residual may tell of what others have already.
+    if (settled.fate == Fate::kUnknown) LONGWAVE_RETURN_IF_ERROR(pipeline.DropResidual(segment));
+  } else if (settled.fate == Fate::kLate) {
+    LONGWAVE_RETURN_IF_ERROR(pipeline.Restore(segment));
+  }
+  if (settled.gone) {
+    ++missing_;
+    return absl::OkStatus();
+  }
+  if (stage_ == Stage::kSyncing) return pipeline.Apply(segment, settled.merged);
+  // Or it was fetched already.
+  if (pipeline.anchor_round(segment) != settled.round) return absl::OkStatus();
+  return pipeline.CatchUp(segment, settled.round, LearningRate(settled.round, segment),
+                          settled.merged);
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::EndSync() {
+  in_flight_ = false;
+  if (late_ > 0) {
+    Tell(absl::StrCat("round ", round_, ": ", late_,
+                      " pushes were late; they go with a later round"));
+  }
+  if (unknown_ > 0 || missing_ > 0) {
+    Warn(absl::StrCat("round ", round_, ": ", missing_,
+                      " updates are kept nowhere any more, and what became of ", unknown_,
+                      " pushes is not known: they count as accepted"));
+  }
+  if (missing_ > 0) return CatchUp();
+  LONGWAVE_RETURN_IF_ERROR(options_.pipeline->EndFragment());
+  effects_.push_back(FragmentApplied{});
+  ++fragment_;
+  stage_ = Stage::kComputing;
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<RoundReport> WorkerCore::Report(uint32_t round) const {
+  RoundReport report{.round = round, .step = step_, .tokens = counts_.tokens};
+  LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, options_.pipeline->Hashes());
+  return report;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRound() {
+  LONGWAVE_ASSIGN_OR_RETURN(round_end_.segment_hashes, options_.pipeline->Hashes());
+  effects_.push_back(std::exchange(round_end_, {}));
+  reported_ = ++round_;
+  stage_ = Stage::kBetweenRounds;
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::GoOn() {
+  LONGWAVE_ASSIGN_OR_RETURN(const bool repairs, BeginRepair());
+  if (repairs) return Wish::kGoOn;
+  if (round_ >= rounds()) return Conclude();
+  if (IsBehind(round_)) return CatchUp();
+  stage_ = Stage::kComputing;
+  fragment_ = 0;
+  ready_round_ = round_;
+  return Wish::kGoOn;
+}
+
+bool WorkerCore::IsToldToRepairLast() const {
+  return directive_.repair.has_value() && directive_.repair->round + 1 == rounds();
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Conclude() {
+  stage_ = Stage::kDone;
+  // Where this process has not trained the last round, the replica with which it has caught up is
+  // compared like the others', and the weights may be written from it.
+  if (reported_ != rounds()) {
+    LONGWAVE_ASSIGN_OR_RETURN(RoundReport report, Report(rounds() - 1));
+    report.caught_up = true;
+    effects_.push_back(std::move(report));
+    reported_ = rounds();
+  }
+  if (IsToldToRepairLast()) {
+    LONGWAVE_ASSIGN_OR_RETURN(const bool repairs, BeginRepair());
+    if (repairs) return Wish::kGoOn;
+    LONGWAVE_ASSIGN_OR_RETURN(RoundReport report, Report(rounds() - 1));
+    report.again = true;
+    effects_.push_back(std::move(report));
+  }
+  directive_.final_answered = false;
+  wrote_weights_ = directive_.validates;
+  effects_.push_back(TellFinal{wrote_weights_});
+  return Wish::kGoOn;
+}
+
+}  // namespace longwave

@@ -1,0 +1,333 @@
+// How a replica gets to the present without training, and what it gives away of itself.
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/layout/segment_elements.h"
+#include "common/wire/snapshot_payload.h"
+#include "worker/core/worker_core.h"
+
+namespace longwave {
+namespace {
+
+// Rounds that close are told unasked; asking makes up for what was lost on the way.
+constexpr absl::Duration kNewsEvery = absl::Seconds(1);
+// While some segments have closed a round and others are about to.
+constexpr absl::Duration kLaggardsEvery = absl::Milliseconds(200);
+
+}  // namespace
+
+absl::Status WorkerCore::CheckPossible() const {
+  if (options_.can_catch_up) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "got no way to catch up: with sync.update inner or local a replica is more than the merged "
+      "updates; wanted a worker that is there from the first round on and is never away for longer "
+      "than shards keep updates");
+}
+
+uint32_t WorkerCore::LowestRound() const {
+  uint32_t lowest = kRoundNever;
+  for (uint32_t s = 0; s < SegmentCount(); ++s)
+    lowest = std::min(lowest, options_.pipeline->anchor_round(s));
+  return lowest;
+}
+
+uint32_t WorkerCore::HighestAnchor() const {
+  uint32_t highest = 0;
+  for (uint32_t s = 0; s < SegmentCount(); ++s)
+    highest = std::max(highest, options_.pipeline->anchor_round(s));
+  return highest;
+}
+
+bool WorkerCore::IsBehind(uint32_t next) const {
+  if (!options_.can_catch_up || next >= rounds()) return false;
+  // With fragments it is in order that the first of the next round close before the last of this.
+  const uint32_t ahead = options_.plan.fragment_count() > 1 ? 1 : 0;
+  return newest_open_round_ > next + ahead || directive_.first_round > next ||
+         LowestRound() != next || HighestAnchor() != next;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::CatchUp() {
+  LONGWAVE_RETURN_IF_ERROR(CheckPossible());
+  ++counts_.catch_ups;
+  stage_ = Stage::kHearing;
+  ready_round_ = kRoundNever;
+  taken_ = {};
+  // One that is being fetched still tells as well.
+  for (uint32_t s = 0; s < SegmentCount(); ++s) {
+    heard_[s] = false;
+    FetchAgain(s);
+  }
+  return Wish::kGoOn;
+}
+
+bool WorkerCore::HeardAll() const { return std::ranges::find(heard_, false) == heard_.end(); }
+
+void WorkerCore::FetchAgain(uint32_t segment) {
+  if (fetching_[segment]) return;  // what is wanted comes
+  fetching_[segment] = true;
+  heard_[segment] = false;
+  effects_.push_back(
+      FetchWish{.segment = segment, .from_round = options_.pipeline->anchor_round(segment)});
+}
+
+absl::Status WorkerCore::On(const FetchEvent& event) {
+  if (const auto* fetched = std::get_if<Fetched>(&event)) {
+    has_news_ = true;
+    return Take(*fetched);
+  }
+  if (const auto* end = std::get_if<UpToDate>(&event)) {
+    fetching_[end->segment] = false;
+    // The end of an earlier fetch, not of the one that a repair waits for.
+    if (!anew_.contains(end->segment)) heard_[end->segment] = true;
+    return absl::OkStatus();
+  }
+  const auto& refused = std::get<FetchRefused>(event);
+  return absl::FailedPreconditionError(absl::StrCat("got no way from round ", refused.round,
+                                                    " of segment ", refused.segment,
+                                                    " to the present: ", refused.reason));
+}
+
+absl::Status WorkerCore::Take(const Fetched& fetched) {
+  SyncPipeline& pipeline = *options_.pipeline;
+  const uint32_t segment = fetched.segment;
+  const bool anew = anew_.contains(segment);
+  const uint32_t here = pipeline.anchor_round(segment);
+  // What was fetched for an earlier purpose, and came late.
+  const bool known = fetched.round < here || (fetched.is_snapshot && fetched.round == here);
+  if (known && !anew) return absl::OkStatus();
+  taken_.bytes += fetched.payload.size();
+  if (fetched.is_snapshot) {
+    ++taken_.snapshots;
+    LONGWAVE_ASSIGN_OR_RETURN(
+        const std::vector<std::vector<float>> arrays,
+        DecodeSnapshotPayload(fetched.payload.bytes(), pipeline.segment_arrays(),
+                              pipeline.segment_elements(segment)));
+    LONGWAVE_RETURN_IF_ERROR(pipeline.LoadSegment(segment, fetched.round, arrays));
+  } else {
+    if (anew && fetched.round != 0) return absl::OkStatus();  // of an earlier fetch
+    ++taken_.updates;
+    if (anew) LONGWAVE_RETURN_IF_ERROR(LoadInitial(segment));
+    LONGWAVE_RETURN_IF_ERROR(pipeline.CatchUp(
+        segment, fetched.round, LearningRate(fetched.round, segment), fetched.payload));
+  }
+  anew_.erase(segment);
+  return absl::OkStatus();
+}
+
+absl::Status WorkerCore::LoadInitial(uint32_t segment) {
+  if (initial_.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(initial_, options_.initial_weights());
+  }
+  // Nesterov's velocity begins with zeros.
+  std::vector<std::vector<float>> arrays(options_.pipeline->segment_arrays());
+  for (const auto& [begin, end] : SegmentElements(*options_.layout, segment)) {
+    arrays[0].insert(arrays[0].end(), initial_.begin() + static_cast<ptrdiff_t>(begin),
+                     initial_.begin() + static_cast<ptrdiff_t>(end));
+  }
+  for (size_t i = 1; i < arrays.size(); ++i) arrays[i].resize(arrays[0].size());
+  return options_.pipeline->LoadSegment(segment, 0, arrays);
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Heard(absl::Time now) {
+  last_news_ = now;
+  last_asked_ = absl::InfinitePast();
+  if (checkpoint_.has_value()) return Resume();
+  stage_ = Stage::kFollowing;
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Resume() {
+  SyncPipeline& pipeline = *options_.pipeline;
+  const Checkpoint& checkpoint = *checkpoint_;
+  std::vector<uint32_t> unsettled;
+  for (const UnsettledPush& push : checkpoint.pushes) unsettled.push_back(push.segment);
+  LONGWAVE_RETURN_IF_ERROR(pipeline.LoadMomentum(checkpoint.momentum, unsettled,
+                                                 checkpoint.accounted, checkpoint.round));
+  ready_round_ = LowestRound();
+  stage_ = Stage::kResuming;
+  missing_ = late_ = unknown_ = 0;
+  for (const UnsettledPush& push : checkpoint.pushes) {
+    posted_.push_back({.epoch = directive_.epoch,
+                       .round = checkpoint.round,
+                       .segment = push.segment,
+                       .payload = push.payload,
+                       .norm = push.norm,
+                       .weight = push.weight,
+                       .sent_before = true,
+                       .accounted = checkpoint.accounted[push.segment]});
+    ++awaited_;
+    if (pipeline.anchor_round(push.segment) >= checkpoint.round) {
+      fetching_[push.segment] = false;
+      effects_.push_back(posted_.back());
+    } else {
+      // A shard that stands before its round has never seen it.
+      settled_.push_back(
+          {.round = checkpoint.round, .segment = push.segment, .fate = Fate::kLate, .gone = true});
+    }
+  }
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::EndOutOfTurn(absl::Time now) {
+  if (stage_ == Stage::kResuming) {
+    Tell(absl::StrCat("resumed after round ", checkpoint_->round, ": of ", posted_.size(),
+                      " pushes ", posted_.size() - late_ - unknown_, " had been accepted, ", late_,
+                      " go with a later round"));
+    if (unknown_ > 0) {
+      Warn(absl::StrCat("no shard knows what became of ", unknown_,
+                        " pushes: the residual of their segments is dropped"));
+    }
+    checkpoint_.reset();
+    posted_.clear();
+  } else {
+    LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
+    if (late_ > 0) {
+      Tell(absl::StrCat("round ", round_, ": ", late_,
+                        " pushes of what was filled were late; they go with a later round"));
+    }
+    if (++fragment_ < options_.plan.fragment_count()) return FillFragment(now);
+  }
+  stage_ = Stage::kFollowing;
+  last_news_ = now;
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Follow(absl::Time now) {
+  const uint32_t lowest = LowestRound(), first = directive_.first_round;
+  const uint32_t highest = std::max(newest_open_round_, HighestAnchor());
+  const bool level = lowest == highest;
+  if (std::exchange(has_news_, false)) last_news_ = now;
+  ready_round_ = lowest;
+  if (level && (first <= lowest || lowest >= rounds())) {
+    LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
+    Tell(absl::StrCat("caught up: at round ", lowest, ", after ", taken_.updates,
+                      " merged updates and ", taken_.snapshots, " snapshots: ", taken_.bytes,
+                      " bytes"));
+    GoTo(lowest);
+    return Wish::kGoOn;
+  }
+  AskForNews(now, level, highest);
+  // What is not up to date is on its way, however long that takes.
+  if (level || !HeardAll() || first > lowest) return Wish::kWait;
+  if (now - last_news_ < options_.fill_patience) {
+    wakes_at_ = std::min(wakes_at_, last_news_ + options_.fill_patience);
+    return Wish::kWait;
+  }
+  if (options_.clear_gradient != nullptr) LONGWAVE_RETURN_IF_ERROR(options_.clear_gradient());
+  round_ = lowest;
+  fragment_ = 0;
+  filled_ = 0;
+  return FillFragment(now);
+}
+
+void WorkerCore::AskForNews(absl::Time now, bool level, uint32_t highest) {
+  const absl::Duration every = level ? kNewsEvery : kLaggardsEvery;
+  wakes_at_ = last_asked_ + every;
+  if (now < wakes_at_) return;
+  last_asked_ = now;
+  wakes_at_ = now + every;
+  const auto segments = options_.layout->segments();
+  for (uint32_t s = 0; s < SegmentCount(); ++s) {
+    const bool is_first_of_shard = s == 0 || segments[s].shard != segments[s - 1].shard;
+    if (level ? is_first_of_shard : options_.pipeline->anchor_round(s) < highest) FetchAgain(s);
+  }
+}
+
+// The first fragment from fragment_ on that has something to be filled: an ordinary contribution
+// whose signal is nothing.
+absl::StatusOr<WorkerCore::Wish> WorkerCore::FillFragment(absl::Time now) {
+  const uint32_t fragments = options_.plan.fragment_count();
+  for (; fragment_ < fragments; ++fragment_) {
+    std::vector<uint32_t> behind;
+    for (uint32_t s = fragment_; s < SegmentCount(); s += fragments) {
+      if (options_.pipeline->anchor_round(s) == round_) behind.push_back(s);
+    }
+    if (behind.empty()) continue;
+    filled_ += static_cast<uint32_t>(behind.size());
+    LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
+    fills_ = true;
+    LONGWAVE_RETURN_IF_ERROR(BeginEncoding(std::move(behind)));
+    return Wish::kGoOn;
+  }
+  Tell(absl::StrCat("round ", round_, ": ", filled_,
+                    " segments that nobody closed were pushed without inner steps"));
+  stage_ = Stage::kFollowing;
+  last_news_ = now;
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<bool> WorkerCore::BeginRepair() {
+  const std::optional<Repair>& repair = directive_.repair;
+  std::vector<uint32_t> segments;
+  if (repair.has_value()) {
+    for (const uint32_t s : repair->segments) {
+      if (s < SegmentCount() && repair->round >= repaired_before_[s]) segments.push_back(s);
+    }
+  }
+  if (segments.empty()) return false;
+  if (!options_.can_catch_up) {
+    if (!std::exchange(refused_repair_, true)) {
+      Warn(absl::StrCat("after round ", repair->round,
+                        " this replica differs from the others: ", CheckPossible().message()));
+    }
+    return false;
+  }
+  Warn(absl::StrCat("after round ", repair->round, " this replica differs from the others in ",
+                    segments.size(), " of ", SegmentCount(), " segments: they are fetched anew"));
+  ++counts_.repairs;
+  stage_ = Stage::kRepairing;
+  taken_ = {};
+  heard_.assign(SegmentCount(), true);
+  for (const uint32_t s : segments) {
+    effects_.push_back(FetchWish{.segment = s, .from_round = 0, .until_round = round_});
+    fetching_[s] = true;
+    heard_[s] = false;
+    anew_.insert(s);
+    repaired_before_[s] = round_;
+  }
+  return true;
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRepair() {
+  initial_ = {};
+  std::vector<uint32_t> segments;
+  for (uint32_t s = 0; s < SegmentCount(); ++s) {
+    if (repaired_before_[s] == round_) segments.push_back(s);
+  }
+  Tell(absl::StrCat("repaired with ", taken_.updates, " merged updates and ", taken_.snapshots,
+                    " snapshots: ", taken_.bytes, " bytes"));
+  LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor(segments));
+  stage_ = Stage::kBetweenRounds;
+  return Wish::kGoOn;
+}
+
+absl::StatusOr<std::optional<SnapshotAnswer>> WorkerCore::AnswerAsk(
+    absl::FunctionRef<bool(uint32_t segment)> has_room) {
+  for (auto ask = asks_.begin(); ask != asks_.end();) {
+    const auto [segment, round, or_later] = *ask;
+    const bool exists = segment < SegmentCount();
+    const uint32_t here = exists ? options_.pipeline->anchor_round(segment) : 0;
+    // Too late: the shard asks somebody else.
+    if (!exists || (here > round && !or_later)) {
+      ask = asks_.erase(ask);
+      continue;
+    }
+    // One that is ahead of this replica waits for it; and each for its turn on the link.
+    if (here < round || anew_.contains(segment) || !has_room(segment)) {
+      ++ask;
+      continue;
+    }
+    asks_.erase(ask);
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::vector<float>> arrays,
+                              options_.pipeline->ExportSegment(segment));
+    const std::vector<std::span<const float>> views(arrays.begin(), arrays.end());
+    ++counts_.snapshots_sent;
+    return SnapshotAnswer{segment, here, EncodeSnapshotPayload(views)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace longwave

@@ -1,0 +1,114 @@
+#ifndef LONGWAVE_WORKER_MEMBER_MEMBER_H_
+#define LONGWAVE_WORKER_MEMBER_MEMBER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/layout/layout.h"
+#include "common/wire/control.h"
+#include "worker/checkpoint/worker_folder.h"
+#include "worker/core/worker_core.h"
+#include "worker/member/checkpoint_keeper.h"
+#include "worker/member/control_plane.h"
+#include "worker/member/training_loop.h"
+#include "worker/member/worker_metrics.h"
+#include "worker/sync/exchange.h"
+#include "worker/sync/pipeline.h"
+
+namespace longwave {
+
+// All of it outlives the member.
+struct MemberParts {
+  const Layout* layout = nullptr;
+  SyncPipeline* pipeline = nullptr;
+  Exchange* exchange = nullptr;
+  ControlPlane* control = nullptr;
+  TrainingLoop* loop = nullptr;
+  WorkerMetrics* metrics = nullptr;
+  WorkerFolder* folder = nullptr;  // where checkpoints are kept; null: nowhere
+  uint32_t checkpoint_rounds = 1;  // one in every so many; 0: none
+  uint64_t run = 0;
+  std::string name;     // the worker's
+  uint32_t worker = 0;  // its index
+  SyncPlan plan;
+  bool can_catch_up = true;
+  // See WorkerCoreOptions.
+  std::function<double(uint64_t step)> learning_rate;
+  std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
+  std::function<absl::Status()> clear_gradient;
+  absl::Duration fill_patience = absl::Seconds(2);
+};
+
+// A worker of a run, driven by the caller's loop: the core with its exchange, control plane,
+// folder and metrics.
+//
+//   bool trains = Begin();
+//   while (trains) { an inner step, numbered step(); trains = StepDone(tokens, loss); }
+//
+// In between θ may move and step() may skip rounds: a replica that is behind catches up. What it
+// computes depends on configuration, worker index, what the shards merge and which rounds it takes
+// part in, not on time. Not thread-safe.
+class TrainingMember {
+ public:
+  explicit TrainingMember(MemberParts parts);
+
+  // True: an inner step is to be taken. False: the run is over, and final_report() was told.
+  // Cancelled: the control plane asked to stop. DataLoss: a loss or signal that is not a finite
+  // number. Others as the parts return them.
+  absl::StatusOr<bool> Begin();
+  absl::StatusOr<bool> StepDone(uint64_t tokens, double loss);
+
+  // DataLoss, and told to the control plane: the loss is not a finite number.
+  absl::Status CheckLoss(double loss);
+
+  uint64_t step() const { return core_.step(); }
+  const FinalReport& final_report() const { return final_; }
+  uint64_t rounds() const { return parts_.plan.round_count(); }
+  void SetPhase(WorkerPhase phase);
+  // Its time counts as computing.
+  double* seconds_computing() { return &state_.seconds_computing; }
+  absl::Status Cancelled() const;
+
+ private:
+  absl::StatusOr<bool> GoOn();
+  absl::StatusOr<WorkerCore::Wish> Advance();
+  void Hear();
+  absl::Status Attend();
+  // For something that comes in. True: the run is over.
+  absl::StatusOr<bool> Wait();
+  absl::Status CarryOut();
+  absl::Status Do(RetireCheckpoint& retire);
+  absl::Status Do(KeepCheckpoint& keep);
+  absl::Status Do(SegmentPush& push);
+  absl::Status Do(FetchWish& wish);
+  absl::Status Do(FragmentApplied& applied);
+  absl::Status Do(RoundReport& report);
+  absl::Status Do(TellFinal& final);
+  absl::Status Do(CoreNotice& notice);
+  void LoadState(const Checkpoint& checkpoint);
+  bool CatchesUp() const;
+  void TellState();
+  void LogSeconds() const;
+
+  const MemberParts parts_;
+  WorkerMetrics& metrics_;
+  CheckpointKeeper keeper_;
+  WorkerCore core_;
+  WorkerState state_;
+  ByteCounts bytes_before_;  // of this worker's processes before this one
+  bool final_answered_ = false;
+  FinalReport final_;
+  SyncSeconds seconds_;
+  double blocked_ = 0;  // of this fragment's sync: the time that it kept the loop waiting
+  absl::Time computing_since_;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_MEMBER_MEMBER_H_

@@ -1,0 +1,16 @@
+#ifndef LONGWAVE_WORKER_MEMBER_SYNC_OPTIONS_H_
+#define LONGWAVE_WORKER_MEMBER_SYNC_OPTIONS_H_
+
+#include <cstdint>
+
+#include "common/config/run_config.h"
+#include "worker/sync/pipeline.h"
+
+namespace longwave {
+
+// The pipeline's knobs as the configuration sets them.
+SyncOptions SyncOptionsOf(const SyncSection& sync, uint64_t run_seed);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_MEMBER_SYNC_OPTIONS_H_

@@ -1,0 +1,200 @@
+#include "worker/member/worker_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/wire/payload.h"
+#include "common/wire/square_sum.h"
+#include "worker/member/payload_cosine.h"
+
+namespace longwave {
+namespace {
+
+constexpr double kBytesOfAParameter = 4;
+
+// Σ v² over what the payload holds; nothing: it is none of the segment's.
+std::optional<double> SquareSumOf(const Layout& layout, uint32_t segment, const Buffer& payload) {
+  const absl::StatusOr<PayloadFormat> format = DecodePayloadHead(payload.bytes());
+  if (!format.ok()) return std::nullopt;
+  const auto form = PayloadLayout::Create(*format, layout.TileSizes(segment));
+  if (!form.ok() || form->bytes() != payload.size()) return std::nullopt;
+  return PayloadSquareSum(*form, payload.bytes());
+}
+
+}  // namespace
+
+WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, uint64_t run_seed,
+                             const ControlPlane* host)
+    : own_metrics_(metrics == nullptr ? std::make_unique<Metrics>(MetricPart::kWorker) : nullptr),
+      metrics_(metrics == nullptr ? *own_metrics_ : *metrics),
+      layout_(layout),
+      run_seed_(run_seed),
+      host_(host),
+      train_loss_(metrics_.gauge("longwave_worker_train_loss")),
+      validation_loss_(metrics_.gauge("longwave_worker_validation_loss")),
+      learning_rate_(metrics_.gauge("longwave_worker_learning_rate")),
+      gradient_norm_(metrics_.gauge("longwave_worker_gradient_norm")),
+      round_(metrics_.gauge("longwave_worker_round")),
+      rounds_behind_(metrics_.gauge("longwave_worker_rounds_behind")),
+      compute_ratio_(metrics_.gauge("longwave_worker_compute_ratio")),
+      steps_(metrics_.counter("longwave_worker_steps_total")),
+      tokens_(metrics_.counter("longwave_worker_tokens_total")),
+      rounds_(metrics_.counter("longwave_worker_rounds_total")),
+      accepted_(metrics_.counter("longwave_worker_pushes_total", {"accepted"})),
+      late_(metrics_.counter("longwave_worker_pushes_total", {"late"})),
+      unknown_(metrics_.counter("longwave_worker_pushes_total", {"unknown"})),
+      ddp_bytes_(metrics_.counter("longwave_worker_ddp_bytes_total")),
+      diloco_bytes_(metrics_.counter("longwave_worker_diloco_bytes_total")),
+      catch_ups_(metrics_.counter("longwave_worker_catch_ups_total")),
+      repairs_(metrics_.counter("longwave_worker_repairs_total")),
+      snapshots_sent_(metrics_.counter("longwave_worker_snapshots_sent_total")),
+      renewals_(metrics_.counter("longwave_worker_connections_renewed_total")),
+      checkpoints_(metrics_.counter("longwave_worker_checkpoints_total")),
+      checkpoint_failures_(metrics_.counter("longwave_worker_checkpoint_failures_total")),
+      step_seconds_(metrics_.histogram("longwave_worker_step_seconds")),
+      sync_seconds_(metrics_.histogram("longwave_worker_sync_seconds")),
+      segments_(layout->segments().size()),
+      began_(MonotonicNow()) {
+  for (const char* phase : {"data", "forward_backward", "optimizer", "encode", "send", "wait",
+                            "decode", "validate", "checkpoint", "catch_up"}) {
+    seconds_.push_back(&metrics_.counter("longwave_worker_phase_seconds_total", {phase}));
+  }
+  metrics_.gauge("longwave_worker_parameters").Set(static_cast<double>(layout->parameter_count()));
+  refresher_ = metrics_.OnPage([this] { RefreshPage(); });
+}
+
+void WorkerMetrics::RefreshPage() {
+  metrics_.gauge("longwave_worker_coordinator_silence_seconds")
+      .Set(absl::ToDoubleSeconds(host_->coordinator_silence()));
+  const int64_t checkpoint_at_ns = checkpoint_at_ns_.load(std::memory_order_relaxed);
+  if (checkpoint_at_ns == 0) return;
+  metrics_.gauge("longwave_worker_checkpoint_age_seconds")
+      .Set(absl::ToDoubleSeconds(MonotonicNow() - absl::FromUnixNanos(checkpoint_at_ns)));
+}
+
+void WorkerMetrics::ContinueFrom(const WorkerState& state) { before_ = state; }
+
+void WorkerMetrics::Show(const WorkerState& state) {
+  for (const WorkerPhase phase :
+       {WorkerPhase::kStarting, WorkerPhase::kTraining, WorkerPhase::kSyncing,
+        WorkerPhase::kValidating, WorkerPhase::kDone, WorkerPhase::kFailed,
+        WorkerPhase::kJoining}) {
+    metrics_.gauge("longwave_worker_state", {Name(phase)}).Set(state.phase == phase);
+  }
+  round_.Set(state.round);
+  train_loss_.Set(state.train_loss);
+  tokens_.Show(static_cast<double>(state.tokens - before_.tokens));
+  const double seconds = state.seconds_computing + state.seconds_syncing;
+  if (seconds > 0) compute_ratio_.Set(state.seconds_computing / seconds);
+  const auto show = [&](const char* name, const char* direction, uint64_t ByteCounts::*bytes) {
+    metrics_.counter(name, {direction})
+        .Show(static_cast<double>(state.bytes.*bytes - before_.bytes.*bytes));
+  };
+  show("longwave_worker_bytes_total", "pushed", &ByteCounts::pushed);
+  show("longwave_worker_bytes_total", "pulled", &ByteCounts::pulled);
+  show("longwave_worker_payload_bytes_total", "pushed", &ByteCounts::payload_pushed);
+  show("longwave_worker_payload_bytes_total", "pulled", &ByteCounts::payload_pulled);
+}
+
+void WorkerMetrics::StepDone(absl::Duration took) {
+  steps_.Add();
+  ddp_bytes_.Add(kBytesOfAParameter * static_cast<double>(layout_->parameter_count()));
+  step_seconds_.Observe(absl::ToDoubleSeconds(took));
+}
+
+void WorkerMetrics::RoundDone(uint32_t round, uint32_t newest_open) {
+  rounds_.Add();
+  diloco_bytes_.Add(kBytesOfAParameter * static_cast<double>(layout_->parameter_count()));
+  rounds_behind_.Set(newest_open > round + 1 ? newest_open - round - 1 : 0);
+}
+
+void WorkerMetrics::ShowDevice(const KernelOps& ops) {
+  if (!ops.on_device) return;
+  const absl::StatusOr<MachineMemory> memory = ops.memory();
+  if (!memory.ok()) return;
+  metrics_.gauge("longwave_worker_gpu_memory_bytes", {"free"})
+      .Set(static_cast<double>(memory->available_bytes));
+  metrics_.gauge("longwave_worker_gpu_memory_bytes", {"total"})
+      .Set(static_cast<double>(memory->total_bytes));
+}
+
+void WorkerMetrics::SyncBegins() {
+  measures_ = measuring_ <= (MonotonicNow() - began_) * kMeasuringShare;
+  sent_.reset();
+}
+
+void WorkerMetrics::OnPush(const SegmentPush& push, const EncodeReport& report) {
+  Segment& segment = segments_[push.segment];
+  segment.signal_square_sum = report.signal_square_sum;
+  segment.momentum_square_sum = report.momentum_square_sum;
+  segment.sent_square_sum = report.sent_square_sum;
+  segment.payload_bytes = push.payload.size();
+  if (measures_ && push.segment == sampled_) sent_ = push.payload;
+}
+
+void WorkerMetrics::ShowCore(const WorkerCore::Counts& counts) {
+  accepted_.Show(static_cast<double>(counts.accepted));
+  late_.Show(static_cast<double>(counts.late));
+  unknown_.Show(static_cast<double>(counts.unknown));
+  catch_ups_.Show(static_cast<double>(counts.catch_ups));
+  repairs_.Show(static_cast<double>(counts.repairs));
+  snapshots_sent_.Show(static_cast<double>(counts.snapshots_sent));
+}
+
+void WorkerMetrics::OnSettled(const Settled& settled) {
+  if (measures_ && !settled.gone) Measure(settled);
+}
+
+void WorkerMetrics::Measure(const Settled& settled) {
+  const absl::Time began = MonotonicNow();
+  if (const auto sum = SquareSumOf(*layout_, settled.segment, settled.merged))
+    segments_[settled.segment].update_square_sum = *sum;
+  has_updates_ = has_updates_ || settled.segment + 1 == segments_.size();
+  if (settled.segment == sampled_ && sent_.has_value()) {
+    const auto pair = ComparePayloads(*layout_, settled.segment, run_seed_, settled.round,
+                                      sent_->bytes(), settled.merged.bytes());
+    if (pair.ok()) metrics_.gauge("longwave_worker_update_cosine").Set(pair->cosine());
+    sent_.reset();
+  }
+  measuring_ += MonotonicNow() - began;
+}
+
+void WorkerMetrics::SyncDone(const SyncSeconds& seconds, absl::Duration blocked) {
+  this->seconds(Phase::kEncode)->Add(seconds.encoding - taken_.encoding);
+  this->seconds(Phase::kSend)->Add(seconds.sending - taken_.sending);
+  this->seconds(Phase::kWait)->Add(seconds.waiting - taken_.waiting);
+  this->seconds(Phase::kDecode)->Add(seconds.decoding - taken_.decoding);
+  taken_ = seconds;
+  sync_seconds_.Observe(absl::ToDoubleSeconds(blocked));
+  sent_.reset();
+  if (measures_) sampled_ = (sampled_ + 1) % static_cast<uint32_t>(segments_.size());
+  Segment sum;
+  for (const Segment& segment : segments_) {
+    sum.signal_square_sum += segment.signal_square_sum;
+    sum.momentum_square_sum += segment.momentum_square_sum;
+    sum.sent_square_sum += segment.sent_square_sum;
+    sum.update_square_sum += segment.update_square_sum;
+    sum.payload_bytes += segment.payload_bytes;
+  }
+  metrics_.gauge("longwave_worker_signal_norm").Set(std::sqrt(sum.signal_square_sum));
+  metrics_.gauge("longwave_worker_momentum_norm").Set(std::sqrt(sum.momentum_square_sum));
+  metrics_.gauge("longwave_worker_sent_norm").Set(std::sqrt(sum.sent_square_sum));
+  if (has_updates_)
+    metrics_.gauge("longwave_worker_update_norm").Set(std::sqrt(sum.update_square_sum));
+  if (sum.payload_bytes > 0) {
+    metrics_.gauge("longwave_worker_compression_ratio")
+        .Set(kBytesOfAParameter * static_cast<double>(layout_->parameter_count()) /
+             static_cast<double>(sum.payload_bytes));
+  }
+}
+
+void WorkerMetrics::ShowCheckpoints(uint64_t written, uint64_t failed) {
+  if (static_cast<double>(written) > checkpoints_.value())
+    checkpoint_at_ns_.store(absl::ToUnixNanos(MonotonicNow()), std::memory_order_relaxed);
+  checkpoints_.Show(static_cast<double>(written));
+  checkpoint_failures_.Show(static_cast<double>(failed));
+}
+
+}  // namespace longwave

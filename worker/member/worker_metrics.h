@@ -1,0 +1,141 @@
+#ifndef LONGWAVE_WORKER_MEMBER_WORKER_METRICS_H_
+#define LONGWAVE_WORKER_MEMBER_WORKER_METRICS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/layout/layout.h"
+#include "common/metrics/metrics.h"
+#include "common/wire/buffer.h"
+#include "common/wire/control.h"
+#include "kernels/ops.h"
+#include "worker/core/worker_core.h"
+#include "worker/member/control_plane.h"
+
+namespace longwave {
+
+// Where the time of a worker's syncs goes.
+struct SyncSeconds {
+  double encoding = 0;
+  double sending = 0;  // handing contributions to the exchange
+  double waiting = 0;  // for merged updates
+  double decoding = 0;
+};
+
+// A worker's series, from what its trainer does. The trainer's thread calls it, the page's only
+// reads. What costs time beyond a few additions (norm and cosine of merged updates) is measured in
+// as many syncs as take kMeasuringShare of the time.
+class WorkerMetrics {
+ public:
+  static constexpr double kMeasuringShare = 0.002;
+
+  // metrics: null: nobody looks at them. All outlive this.
+  WorkerMetrics(Metrics* metrics, const Layout* layout, uint64_t run_seed,
+                const ControlPlane* host);
+
+  // Where time goes: the label `phase`. For PhaseTimer.
+  enum class Phase : uint8_t {
+    kData,
+    kForwardBackward,
+    kOptimizer,
+    kEncode,
+    kSend,
+    kWait,
+    kDecode,
+    kValidate,
+    kCheckpoint,
+    kCatchUp
+  };
+  Counter* seconds(Phase phase) { return seconds_[static_cast<size_t>(phase)]; }
+
+  // What was counted before this process: a counter is of a process, or its rate would have a leap
+  // where a worker comes back.
+  void ContinueFrom(const WorkerState& state);
+  void Show(const WorkerState& state);
+  void ShowLearningRate(double learning_rate) { learning_rate_.Set(learning_rate); }
+  void ShowGradientNorm(double norm) { gradient_norm_.Set(norm); }
+  void ShowValidationLoss(double loss) { validation_loss_.Set(loss); }
+  void StepDone(absl::Duration took);
+  // newest_open: round of any segment that was heard of.
+  void RoundDone(uint32_t round, uint32_t newest_open);
+  void ShowDevice(const KernelOps& ops);
+
+  void SyncBegins();
+  // A contribution, before it is posted.
+  void OnPush(const SegmentPush& push, const EncodeReport& report);
+  // What became of it.
+  void OnSettled(const Settled& settled);
+  // blocked: the time that it kept the trainer from computing.
+  void SyncDone(const SyncSeconds& seconds, absl::Duration blocked);
+
+  // Totals since the process began.
+  void ShowCore(const WorkerCore::Counts& counts);
+  void ShowRenewals(uint64_t count) { renewals_.Show(static_cast<double>(count)); }
+  void ShowCheckpoints(uint64_t written, uint64_t failed);
+
+ private:
+  // Of a segment's last sync.
+  struct Segment {
+    double signal_square_sum = 0;
+    double momentum_square_sum = 0;
+    double sent_square_sum = 0;
+    double update_square_sum = 0;
+    uint64_t payload_bytes = 0;
+  };
+
+  void RefreshPage();
+  void Measure(const Settled& settled);
+
+  const std::unique_ptr<Metrics> own_metrics_;
+  Metrics& metrics_;
+  const Layout* const layout_;
+  const uint64_t run_seed_;
+  const ControlPlane* const host_;
+
+  WorkerState before_;             // counted by earlier processes
+  std::vector<Counter*> seconds_;  // by Phase
+  Gauge& train_loss_;
+  Gauge& validation_loss_;
+  Gauge& learning_rate_;
+  Gauge& gradient_norm_;
+  Gauge& round_;
+  Gauge& rounds_behind_;
+  Gauge& compute_ratio_;
+  Counter& steps_;
+  Counter& tokens_;
+  Counter& rounds_;
+  Counter& accepted_;
+  Counter& late_;
+  Counter& unknown_;
+  Counter& ddp_bytes_;
+  Counter& diloco_bytes_;
+  Counter& catch_ups_;
+  Counter& repairs_;
+  Counter& snapshots_sent_;
+  Counter& renewals_;
+  Counter& checkpoints_;
+  Counter& checkpoint_failures_;
+  Histogram& step_seconds_;
+  Histogram& sync_seconds_;
+
+  std::vector<Segment> segments_;
+  const absl::Time began_;
+  absl::Duration measuring_;    // that it took so far
+  bool measures_ = false;       // this sync
+  bool has_updates_ = false;    // of all segments
+  uint32_t sampled_ = 0;        // the segment whose cosine is next
+  std::optional<Buffer> sent_;  // of that segment, in this sync
+  SyncSeconds taken_;           // by the last SyncDone
+
+  std::atomic<int64_t> checkpoint_at_ns_ = 0;      // of MonotonicNow; 0: none yet
+  std::unique_ptr<Metrics::Refresher> refresher_;  // last: reads the above
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_MEMBER_WORKER_METRICS_H_
