@@ -1,12 +1,11 @@
 """How runs begin and end: signals, processes that die, workers that come late, terminals."""
 
-import contextlib
 import json
 import os
 import pty
 import re
+import resource
 import signal
-import sqlite3
 import subprocess
 import time
 import unittest
@@ -295,17 +294,16 @@ class ByHand(IntegrationTest):
         cluster.await_rounds(2)
         coordinator = cluster.children["coordinator"]
         address = re.search(r"metrics http://([^/\s]+)", coordinator.errors).group(1)
-        # Somebody else writes to its record, and doesn't end.
-        with contextlib.closing(sqlite3.connect(self.root / "state/coordinator/coordinator.db",
-                                                isolation_level=None)) as record:
-            record.execute("BEGIN IMMEDIATE")
-            status = cluster.await_that(lambda status: "trouble" in status, cluster.status, "a sentence of it")
-            self.assertIn("the coordinator's state, which it must keep before it answers anybody, "
-                          "cannot be written: ", status["trouble"])
-            page = scrape(address)
-            self.assertEqual(total(page, "longwave_coordinator_waiting"), 1)
-            self.assertGreater(total(page, "longwave_coordinator_save_failures_total"), 0)
-            record.execute("ROLLBACK")
+        # No file of the process may grow beyond a few bytes.
+        limits = resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE, (16, limits[1]))
+        status = cluster.await_that(lambda status: "trouble" in status, cluster.status, "a sentence of it")
+        self.assertIn("the coordinator's state, which it must keep before it answers anybody, "
+                      "cannot be written: ", status["trouble"])
+        page = scrape(address)
+        self.assertEqual(total(page, "longwave_coordinator_waiting"), 1)
+        self.assertGreater(total(page, "longwave_coordinator_save_failures_total"), 0)
+        resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE, limits)
         cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status, "its end")
         cluster.await_rounds(len(cluster.rounds()) + 2)
         self.assertEqual(total(scrape(address), "longwave_coordinator_waiting"), 0)
