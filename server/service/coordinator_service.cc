@@ -70,6 +70,7 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
           .rounds = RoundCount(config),
           .promises_equal_replicas = PromisesEqualReplicas(config),
           .settings = BindingSettings(config),
+          .settings_at_most = SettingsAtMost(),
           .segment_count =
               [config](const Manifest& manifest) { return SegmentCount(config, manifest); },
           .heartbeat_timeout = absl::Seconds(config.cluster.heartbeat_timeout_s),

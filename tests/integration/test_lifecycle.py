@@ -288,6 +288,37 @@ class ByHand(IntegrationTest):
         status, output, errors = self.start("longwave", "status", address).finish()
         self.assertIn("finished", output, errors)
 
+    def test_workers_of_different_batches_train_one_model(self):
+        settings = {"train__batch": 4, "model__context": 16, "sync__inner_steps": 5, "run__steps": 60,
+                    "sync__quorum": 1}
+        cluster = HandCluster(self, workers=2, started=0, run__preset="longwave", **settings)
+
+        def start_worker(name, batch):
+            cluster.start(name, "longwave-worker", "--name", name, "--coordinator", cluster.address,
+                          "--run-dir", self.root, "--threads", 1, "--set", f"train.batch={batch}",
+                          "--set", f"run.workers={batch}")
+            return cluster.children.pop(name)
+
+        status, _, errors = start_worker("too-large", 5).finish()
+        self.assertEqual(status, 1, errors)
+        self.assertIn("worker too-large: train.batch: got 5, wanted at most 4 as the coordinator has it: "
+                      "by it the shards bound what a contribution may weigh", errors)
+        for child in [start_worker("small", 1), start_worker("large", 4)]:
+            status, _, errors = child.finish()
+            self.assertEqual(status, 0, errors)
+            self.assertNotIn("rejected", errors)
+        self.assertIn("finished", cluster.status()["run"])
+        self.assertEqual(len(cluster.rounds()), 12)
+        for number, record in enumerate(cluster.rounds(), 1):
+            self.assertEqual(record["members"], 2, record)
+            self.assertEqual(record["tokens"], number * 5 * (1 + 4) * 16, record)
+        cluster.assert_equal_replicas()
+        cluster.end()
+        status, output, errors = self.start("longwave", "replay", self.root, "--config",
+                                            cluster.config).finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn(cluster.rounds()[-1]["state_hash"], output)
+
     def test_a_coordinator_that_cannot_write_says_so_where_people_look(self):
         cluster = HandCluster(self, workers=1, shards=1, run__preset="longwave", metrics__listen="127.0.0.1:0",
                               **ENDLESS)
