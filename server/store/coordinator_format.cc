@@ -56,6 +56,7 @@ class Writer {
     (*this)(pair.second);
   }
 
+  void Reserve(size_t bytes) { out_.Reserve(bytes); }
   std::vector<std::byte> Take() { return out_.Take(); }
 
  private:
@@ -183,7 +184,9 @@ void Fields(Coder& code, Value& v) {
 }  // namespace
 
 std::vector<std::byte> Encode(const CoordinatorChanges& changes) {
+  constexpr size_t kUsualBytes = 4096;
   Writer out;
+  out.Reserve(kUsualBytes);
   out(kMagic);
   out(kCoordinatorFormat);
   out(changes);
