@@ -149,6 +149,7 @@ void RaiseFileLimit() {
 int Main(int argc, char** argv) {
   RaiseFileLimit();
   signal(SIGPIPE, SIG_IGN);  // who has read the first lines may go
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, as a full disk
   Flags flags;
   CLI::App app("A run's coordinator, or one of its shards (aggregation servers).",
                "longwave-server");

@@ -15,7 +15,7 @@ packages=(
   libzmq3-dev cppzmq-dev libssl-dev openssl prometheus-cpp-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   libtorch-dev libopenblas0-pthread
-  libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libsqlite3-dev libxxhash-dev libzstd-dev libspdlog-dev
+  libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libzstd-dev libspdlog-dev
   python3 python3-venv patchelf shellcheck
   prometheus  # and promtool, for tests of metrics, dashboards and alerts
   buildah busybox-static  # for the images and their test

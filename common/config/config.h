@@ -35,6 +35,9 @@ std::string FormatConfig(const RunConfig& config);
 // its data or is reached.
 std::string BindingSettings(const RunConfig& config);
 
+// Of them those in which a worker may have less than the run.
+std::vector<std::string> SettingsAtMost();
+
 // The table of keys, as Markdown: name, default, range, meaning. docs/configuration.md is this
 // text.
 std::string ConfigReference();

@@ -32,6 +32,11 @@ written with dots (`sync.up.k: 64`). A value comes from the last of these that g
 
 Unknown keys, values out of range and combinations that make no sense are refused with file and line.
 Lists, aliases and tags have no place in a configuration. `runs/<name>/` keeps the resolved one.
+
+The column *binds* says in whom a value has to be the same. `yes`: in all processes of a run, as it decides what the
+run computes; the coordinator refuses one that differs, with the key and both values. `at most`: the coordinator and
+the shards have the same, and a worker that or less. `not with topk`: as `yes` with another `sync.up.selection`. Empty:
+each process may have its own, and come back with another.
 )";
 
 std::string Quoted(const std::string& text) {
@@ -57,6 +62,20 @@ std::string SectionTitle(const std::string& section) {
   if (section == "security") return "`security`: who may take part, and how that is known";
   if (section == "cluster") return "`cluster`: processes and their network";
   return absl::StrCat("`", section, "`");
+}
+
+const char* BindingCell(Binding binding) {
+  switch (binding) {
+    case Binding::kNone:
+      return "";
+    case Binding::kEqual:
+      return "yes";
+    case Binding::kEqualDrawn:
+      return "not with topk";
+    case Binding::kAtMost:
+      return "at most";
+  }
+  return "?";
 }
 
 // The keys in which presets differ, one column a preset.
@@ -111,11 +130,19 @@ std::string BindingSettings(const RunConfig& config) {
   const bool own_k = config.sync.up.selection == Selection::kTopK;
   std::string text;
   for (const ConfigKey& key : ConfigKeys()) {
-    if (key.name == "sync.up.codec" || (own_k && key.name == "sync.up.k")) continue;
-    if (key.binds) absl::StrAppend(&text, key.name, ": ", Written(key, key.get(config)), "\n");
+    if (key.binding == Binding::kNone || (own_k && key.binding == Binding::kEqualDrawn)) continue;
+    absl::StrAppend(&text, key.name, ": ", Written(key, key.get(config)), "\n");
   }
   absl::StrAppend(&text, "arithmetic version: ", kArithmeticVersion, "\n");
   return text;
+}
+
+std::vector<std::string> SettingsAtMost() {
+  std::vector<std::string> names;
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (key.binding == Binding::kAtMost) names.push_back(key.name);
+  }
+  return names;
 }
 
 std::string ConfigReference() {
@@ -125,10 +152,11 @@ std::string ConfigReference() {
     if (SectionOf(key) != section) {
       section = SectionOf(key);
       absl::StrAppend(&text, "\n## ", SectionTitle(section),
-                      "\n\n| key | default | values | meaning |\n|---|---|---|---|\n");
+                      "\n\n| key | default | values | binds | meaning |\n|---|---|---|---|---|\n");
     }
     absl::StrAppend(&text, "| `", key.name, "` | `", Written(key, key.default_value), "` | ",
-                    Cell(key.wanted), " | ", Cell(key.meaning), " |\n");
+                    Cell(key.wanted), " | ", BindingCell(key.binding), " | ", Cell(key.meaning),
+                    " |\n");
   }
   absl::StrAppend(
       &text,

@@ -29,7 +29,7 @@ std::vector<ConfigKey> RunKeys() {
               "Folder under `runs/` that the run writes to; empty: preset, date and time."),
       WholeKey(LONGWAVE_KEY(run.steps), 600, 1, kStepsMax, "Inner steps of each worker."),
       WholeKey(LONGWAVE_KEY(run.workers), 4, 1, 10000,
-               "Workers that the run waits for before its first round."),
+               "Workers that the run waits for before its first round: the coordinator's says."),
       WholeKey(LONGWAVE_KEY(run.shards), 2, 1, 4096,
                "Aggregation servers, among which the model is divided."),
       WholeKey(LONGWAVE_KEY(run.seed), 1, 0, std::numeric_limits<uint64_t>::max(),
@@ -67,7 +67,11 @@ std::vector<ConfigKey> DataKeys() {
 
 std::vector<ConfigKey> TrainKeys() {
   return {
-      WholeKey(LONGWAVE_KEY(train.batch), 8, 1, 65536, "Sequences of a step, on each worker."),
+      WholeKey(LONGWAVE_KEY(train.batch), 8, 1, 65536,
+               "Sequences of a step. A worker may have fewer than the run, whose are the "
+               "coordinator's and "
+               "the shards': a contribution weighs as many tokens as are behind it, and the shards "
+               "reject one that weighs more than the run's batch can."),
       NumberKey(
           LONGWAVE_KEY(train.learning_rate), 3e-3, 0, 10,
           "Peak learning rate of the inner optimizer (AdamW); also the lr of the signal lr·g."),
@@ -313,16 +317,20 @@ std::string_view LastWord(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-// What a process may have for itself: names, places, and how often somebody looks. Everything else
-// decides what the run computes, a new key too unless it is named here.
-bool BindsTheRun(std::string_view name) {
+// What a process may have for itself: names, places, memory and time, how often somebody looks, and
+// how a worker computes and writes its own contribution. Everything else decides what the run
+// computes, a new key too unless it is named here.
+Binding BindingOf(std::string_view name) {
   for (const std::string_view own :
-       {"run.preset", "run.name", "run.validate_every", "run.validation_batches", "data.path",
-        "train.threads", "train.device", "train.autocast"}) {
-    if (name == own) return false;
+       {"run.preset", "run.name", "run.workers", "run.validate_every", "run.validation_batches",
+        "data.path", "train.threads", "train.device", "train.autocast", "sync.up.codec"}) {
+    if (name == own) return Binding::kNone;
   }
+  if (name == "sync.up.k") return Binding::kEqualDrawn;
+  if (name == "train.batch") return Binding::kAtMost;
   const std::string_view section = name.substr(0, name.find('.'));
-  return section != "cluster" && section != "metrics" && section != "security";
+  const bool is_own = section == "cluster" || section == "metrics" || section == "security";
+  return is_own ? Binding::kNone : Binding::kEqual;
 }
 
 // Keys and their sections, each once, in the table's order.
@@ -349,7 +357,7 @@ const std::vector<ConfigKey>& ConfigKeys() {
     for (auto section : {RunKeys, ModelKeys, DataKeys, TrainKeys, SyncKeys, ClusterKeys,
                          SecurityKeys, MetricsKeys}) {
       for (ConfigKey& key : section()) {
-        key.binds = BindsTheRun(key.name);
+        key.binding = BindingOf(key.name);
         all->push_back(std::move(key));
       }
     }

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_COMMON_CONFIG_CONFIG_KEYS_H_
 #define LONGWAVE_COMMON_CONFIG_CONFIG_KEYS_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,14 @@
 
 namespace longwave {
 
+// In whom a key's values have to agree.
+enum class Binding : uint8_t {
+  kNone,   // nobody: where a process computes, reads and is reached, how it looks, what it holds
+  kEqual,  // all processes of a run have the same: it decides what the run computes
+  kEqualDrawn,  // likewise where the round's seed draws what is sent, or stride does; else nobody
+  kAtMost,      // coordinator and shards have the same, a worker that or less
+};
+
 // One key of the configuration. Parser, formatter, overrides and the reference all walk the table
 // of these: a new key is one entry of config_keys.cc and one member of RunConfig.
 struct ConfigKey {
@@ -18,7 +27,7 @@ struct ConfigKey {
   std::string wanted;         // what values it takes, for errors and the reference
   std::string meaning;        // sentences for the reference, with units
   bool is_text = false;       // free text: quoted when written
-  bool binds = false;         // all processes of a run must have the same value
+  Binding binding = Binding::kEqual;
   std::function<std::string(const RunConfig&)> get;
   // False, and config unchanged: `value` is not what is wanted.
   std::function<bool(RunConfig& config, std::string_view value)> set;

@@ -28,6 +28,7 @@ struct CoordinatorOptions {
   uint64_t rounds = 1;
   bool promises_equal_replicas = true;
   std::string settings;  // lines "key: value" that everybody who registers must have too
+  std::vector<std::string> settings_at_most;  // keys of them of which a worker may have less
   // How many segments the run's layout has of the model that the first worker brings, which is a
   // valid one. InvalidArgument: the run is not to train that model, or not with that layout.
   std::function<absl::StatusOr<uint64_t>(const Manifest&, uint64_t layout_hash)> segment_count;
@@ -271,7 +272,9 @@ class Coordinator {
 
   // --- coordinator_checks.cc: what is refused and why; these change nothing
   // who: "worker w", for the sentence.
-  absl::Status CheckSettings(const std::string& who, const std::string& settings) const;
+  // at_most: keys of which `who` may have less.
+  absl::Status CheckSettings(const std::string& who, const std::string& settings,
+                             std::span<const std::string> at_most) const;
   absl::Status CheckOrder(const RegisterWorker& request) const;
   absl::Status CheckPlace(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckDataKey(const RegisterWorker& request) const;

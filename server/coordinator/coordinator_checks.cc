@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
@@ -38,6 +39,13 @@ const std::string_view* Find(const std::vector<Setting>& settings, std::string_v
   return nullptr;
 }
 
+// Of two whole numbers.
+bool IsBelow(std::string_view got, std::string_view limit) {
+  uint64_t number = 0, most = 0;
+  return absl::SimpleAtoi({got.data(), got.size()}, &number) &&
+         absl::SimpleAtoi({limit.data(), limit.size()}, &most) && number < most;
+}
+
 bool Contains(const std::vector<uint64_t>& words, uint64_t word) {
   return std::ranges::find(words, word) != words.end();
 }
@@ -49,21 +57,34 @@ absl::Status TakenPlace(const std::string& who) {
 
 }  // namespace
 
-absl::Status Coordinator::CheckSettings(const std::string& who, const std::string& settings) const {
+absl::Status Coordinator::CheckSettings(const std::string& who, const std::string& settings,
+                                        std::span<const std::string> at_most) const {
   if (settings == options_.settings) return absl::OkStatus();
   const std::vector<Setting> ours = Settings(options_.settings);
   const std::vector<Setting> theirs = Settings(settings);
-  const auto refuse = [&](std::string_view key, std::string_view got, std::string_view wanted) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        who, ": ", Quotable(key), ": got ", Quotable(got), ", wanted ", std::string(wanted),
-        " as the coordinator has it: all processes of a run need one configuration"));
+  const auto refuse = [&](std::string_view key, std::string_view got, std::string_view wanted,
+                          std::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, ": ", Quotable(key), ": got ", Quotable(got), ", wanted ",
+                     std::string(wanted), " as the coordinator has it: ", std::string(why)));
   };
+  constexpr std::string_view kOneForAll = "all processes of a run need one configuration";
   for (const auto& [key, wanted] : ours) {
     const std::string_view* const got = Find(theirs, key);
-    if (got == nullptr || *got != wanted) return refuse(key, got ? *got : "nothing", wanted);
+    if (got != nullptr && *got == wanted) continue;
+    if (std::ranges::find(at_most, key) == at_most.end()) {
+      return refuse(key, got ? *got : "nothing", wanted, kOneForAll);
+    }
+    if (got == nullptr || !IsBelow(*got, wanted)) {
+      return refuse(key, got ? *got : "nothing", absl::StrCat("at most ", std::string(wanted)),
+                    "by it the shards bound what a contribution may weigh");
+    }
   }
   for (const auto& [key, got] : theirs) {
-    if (Find(ours, key) == nullptr) return refuse(key, got, "nothing");
+    if (Find(ours, key) == nullptr) return refuse(key, got, "nothing", kOneForAll);
+  }
+  if (std::ranges::equal(ours, theirs, {}, &Setting::first, &Setting::first)) {
+    return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat(who, " lists its settings in another order; wanted a process of this version"));
@@ -150,7 +171,8 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
     return TakenPlace(Describe(worker->member));
   }
   LONGWAVE_RETURN_IF_ERROR(CheckOrder(request));
-  LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("worker ", request.name), request.settings));
+  LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("worker ", request.name), request.settings,
+                                         options_.settings_at_most));
   LONGWAVE_RETURN_IF_ERROR(CheckPlace(request, now));
   LONGWAVE_RETURN_IF_ERROR(CheckDataKey(request));
   LONGWAVE_RETURN_IF_ERROR(Validate(request.manifest));
@@ -170,7 +192,8 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
 
 absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::Time now) const {
   if (is_over()) return absl::FailedPreconditionError(OverSentence());
-  LONGWAVE_RETURN_IF_ERROR(CheckSettings(absl::StrCat("shard ", request.shard), request.settings));
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckSettings(absl::StrCat("shard ", request.shard), request.settings, {}));
   if (request.shard >= options_.shards_wanted) {
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", request.shard, ", wanted an index below ", options_.shards_wanted));

@@ -25,6 +25,14 @@ void ForgetOldHashes(std::vector<FinishedRound>* rounds, size_t from) {
   }
 }
 
+CoordinatorChanges ChangesFromNothing(CoordinatorRecord record) {
+  return {.state = std::move(record.state),
+          .manifest_changed = true,
+          .manifest = std::move(record.manifest),
+          .rounds = std::move(record.rounds),
+          .reports = std::move(record.reports)};
+}
+
 void Apply(const CoordinatorChanges& changes, CoordinatorRecord* record) {
   record->state = changes.state;
   if (changes.manifest_changed) record->manifest = changes.manifest;

@@ -138,13 +138,16 @@ struct CoordinatorChanges {
   bool operator==(const CoordinatorChanges&) const = default;
 };
 
+// All of a record, as changes of an empty one.
+CoordinatorChanges ChangesFromNothing(CoordinatorRecord record);
+
 // Of the latest so many finished rounds the hashes are kept, to judge snapshots by.
 inline constexpr uint32_t kRoundsWithHashes = 64;
 
 // Forgets the hashes of all but the latest, after rounds from index `from` on were added.
 void ForgetOldHashes(std::vector<FinishedRound>* rounds, size_t from);
 
-// Makes the record up to date. In memory what CoordinatorStore does on a disk.
+// Makes the record up to date. What CoordinatorStore reads is what its writes amount to.
 void Apply(const CoordinatorChanges& changes, CoordinatorRecord* record);
 
 }  // namespace longwave

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/wire/crc32c.h"
 
@@ -282,10 +283,19 @@ std::vector<std::byte> AdmissionBook::Encode() const {
 absl::StatusOr<AdmissionBook> AdmissionBook::Decode(std::span<const std::byte> bytes) {
   Reader head(bytes.first(std::min<size_t>(bytes.size(), 16)));
   const uint64_t kind = head.Word(), crc = head.Word();
-  if (!head.ok() || kind != (uint64_t{kVersion} << 32 | kMagic))
-    return absl::DataLossError("the book of tokens is none, or of another version");
+  if (!head.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("the book of tokens: got ", bytes.size(), " bytes, wanted at least 16"));
+  }
+  if (constexpr uint64_t wanted = uint64_t{kVersion} << 32 | kMagic; kind != wanted) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the book of tokens: version and magic: got %016x, wanted %016x", kind, wanted));
+  }
   const std::span<const std::byte> body = bytes.subspan(16);
-  if (Crc32c(body) != crc) return absl::DataLossError("the book of tokens: its checksum differs");
+  if (const uint64_t wanted = Crc32c(body); crc != wanted) {
+    return absl::DataLossError(
+        absl::StrFormat("the book of tokens: CRC32C: got %08x, its bytes give %08x", crc, wanted));
+  }
   AdmissionBook book;
   Reader in(body);
   for (uint64_t count = in.Word(); count > 0 && in.ok(); --count) {

@@ -1,6 +1,7 @@
 #include "server/service/admission.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -92,14 +93,18 @@ TokenStatus StatusOf(const TokenRecord& token, absl::Time now) {
           .joined = {}};
 }
 
-absl::StatusOr<AdmissionBook> ReadBook(const std::string& file) {
-  if (file.empty()) return AdmissionBook();
-  const absl::StatusOr<std::string> bytes = ReadTextFile(file, AdmissionBook::kBytesMax);
+constexpr absl::string_view kBookFile = "admission";
+
+absl::StatusOr<AdmissionBook> ReadBook(const std::string& folder) {
+  if (folder.empty()) return AdmissionBook();
+  const std::string path = JoinPath(folder, kBookFile);
+  const absl::StatusOr<Buffer> bytes =
+      ReadWhole(*MakePosixFileSystem(), path, AdmissionBook::kBytesMax);
   if (absl::IsNotFound(bytes.status())) return AdmissionBook();
   LONGWAVE_RETURN_IF_ERROR(bytes.status());
-  auto book = AdmissionBook::Decode(std::as_bytes(std::span(bytes->data(), bytes->size())));
-  if (book.ok()) return book;
-  return absl::Status(book.status().code(), absl::StrCat(file, ": ", book.status().message()));
+  auto book = AdmissionBook::Decode(bytes->bytes());
+  if (!book.ok()) return AtPath(path, book.status());
+  return book;
 }
 
 }  // namespace
@@ -110,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Admission>> Admission::Open(const Options& given)
   LONGWAVE_ASSIGN_OR_RETURN(
       std::unique_ptr<FollowedAuthority> authority,
       FollowedAuthority::Open(options.authority, options.credentials, options.clock));
-  LONGWAVE_ASSIGN_OR_RETURN(AdmissionBook book, ReadBook(options.book_file));
+  LONGWAVE_ASSIGN_OR_RETURN(AdmissionBook book, ReadBook(options.book_folder));
   std::unique_ptr<Admission> admission(
       new Admission(options, std::move(authority), std::move(book)));
   if (const auto signer = admission->authority_->Get(); signer != nullptr) {
@@ -349,12 +354,10 @@ absl::Status Admission::Keep(AdmissionBook next) {
                                                      " bytes, wanted at most ",
                                                      AdmissionBook::kBytesMax));
   }
-  if (!options_.book_file.empty()) {
+  if (!options_.book_folder.empty()) {
     const std::vector<std::byte> bytes = next.Encode();
-    const absl::Status written =
-        WriteTextFile(options_.book_file,
-                      std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
-                      Secrecy::kSecret);
+    const std::array<std::span<const std::byte>, 1> pieces = {bytes};
+    const absl::Status written = Publish(*files_, options_.book_folder, kBookFile, pieces);
     // Nobody hears of what is not on the disk; who asks again may.
     if (!written.ok()) return absl::UnavailableError(written.message());
   }

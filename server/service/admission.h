@@ -22,6 +22,8 @@
 #include "common/wire/control.h"
 #include "server/security/admission_book.h"
 #include "server/service/followed_authority.h"
+#include "server/store/file_system.h"
+#include "server/store/posix_file_system.h"
 
 namespace longwave {
 
@@ -33,7 +35,7 @@ class Admission {
     RunConfig config;
     std::string credentials;  // folder of the coordinator's own
     std::string authority;    // folder of ca.crt and ca.key
-    std::string book_file;    // empty: tokens last as long as this process
+    std::string book_folder;  // of the book's file; empty: tokens last as long as this process
     std::string address;      // that the coordinator listens on, for its certificate
     FollowedAuthority::Clock clock = MonotonicNow;  // by which its files are looked at
   };
@@ -89,6 +91,7 @@ class Admission {
   Validity NewValidity() const;
 
   const Options options_;
+  const std::unique_ptr<FileSystem> files_ = MakePosixFileSystem();
   const std::unique_ptr<FollowedAuthority> authority_;
   mutable std::mutex mutex_;
   AdmissionBook book_;

@@ -37,6 +37,7 @@
 #include "server/service/metrics_file.h"
 #include "server/service/process_security.h"
 #include "server/store/coordinator_store.h"
+#include "server/store/posix_file_system.h"
 
 namespace longwave {
 namespace {
@@ -84,6 +85,7 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
           .rounds = RoundCount(config),
           .promises_equal_replicas = PromisesEqualReplicas(config),
           .settings = BindingSettings(config),
+          .settings_at_most = SettingsAtMost(),
           .segment_count =
               [config](const Manifest& manifest, uint64_t layout_hash) {
                 return SegmentCount(config, manifest, layout_hash);
@@ -99,9 +101,10 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
 class CoordinatorServiceImpl final : public CoordinatorService, private CoordinatorHandler {
  public:
   CoordinatorServiceImpl(const CoordinatorServiceOptions& options, Coordinator core,
-                         std::unique_ptr<CoordinatorStore> store,
+                         std::unique_ptr<FileSystem> files, std::unique_ptr<CoordinatorStore> store,
                          std::optional<MetricsFile> metrics)
       : exit_when_done_(options.exit_when_done),
+        files_(std::move(files)),
         core_(std::move(core)),
         rng_(RandomWord()),
         own_series_(options.metrics == nullptr ? std::make_unique<Metrics>(MetricPart::kCoordinator)
@@ -422,6 +425,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   }
 
   const bool exit_when_done_;
+  const std::unique_ptr<FileSystem> files_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
@@ -459,11 +463,15 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
     const CoordinatorServiceOptions& options) {
   const CoordinatorOptions core_options = OptionsOf(options.config);
+  std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   std::unique_ptr<CoordinatorStore> store;
   std::optional<CoordinatorRecord> record;
   if (!options.state_dir.empty()) {
-    LONGWAVE_ASSIGN_OR_RETURN(store, CoordinatorStore::Open(options.state_dir));
-    LONGWAVE_ASSIGN_OR_RETURN(record, store->Load());
+    LONGWAVE_ASSIGN_OR_RETURN(
+        store, CoordinatorStore::Open(files.get(), options.state_dir,
+                                      {.salt = static_cast<uint32_t>(RandomWord())}));
+    record = store->TakeRecord();
+    if (!store->cut().empty()) Log(LogLevel::kWarning, store->cut());
   }
   if (record) {
     if (const absl::Status status = Coordinator::CheckRecord(core_options, *record); !status.ok()) {
@@ -481,19 +489,17 @@ absl::StatusOr<std::unique_ptr<CoordinatorService>> CoordinatorService::Start(
   }
   auto service = std::make_unique<CoordinatorServiceImpl>(
       options, record ? Coordinator(core_options, *std::move(record)) : Coordinator(core_options),
-      std::move(store), std::move(metrics));
+      std::move(files), std::move(store), std::move(metrics));
   const SecuritySection& security = options.config.security;
   if (IsSecured(security.mode, {options.address, options.config.cluster.coordinator,
                                 options.config.cluster.shard_host})) {
     LONGWAVE_ASSIGN_OR_RETURN(const std::string credentials,
                               CredentialsFolder(security.folder, options.state_dir));
-    const std::string book =
-        options.state_dir.empty() ? "" : absl::StrCat(options.state_dir, "/admission");
     LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Admission> admission,
                               Admission::Open({.config = options.config,
                                                .credentials = credentials,
                                                .authority = security.authority,
-                                               .book_file = book,
+                                               .book_folder = options.state_dir,
                                                .address = options.address}));
     service->Secure(std::move(admission),
                     {.credentials = credentials, .connection_age_max = ConnectionAgeMax(security)});

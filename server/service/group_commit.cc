@@ -1,29 +1,11 @@
 #include "server/service/group_commit.h"
 
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "common/base/clock.h"
 
 namespace longwave {
-namespace {
-
-// As if what `changes` has and what came later had been written in one.
-void Append(CoordinatorChanges later, CoordinatorChanges* changes) {
-  changes->state = std::move(later.state);
-  if (later.manifest_changed) {
-    changes->manifest_changed = true;
-    changes->manifest = std::move(later.manifest);
-  }
-  for (FinishedRound& round : later.rounds) changes->rounds.push_back(std::move(round));
-  for (OpenReport& report : later.reports) changes->reports.push_back(std::move(report));
-  std::erase_if(changes->reports, [&](const OpenReport& open) {
-    return open.report.round < changes->state.next_round;
-  });
-}
-
-}  // namespace
-
 GroupCommit::GroupCommit(Coordinator* core, std::unique_ptr<CoordinatorStore> store,
                          OnWrite on_write)
     : core_(core),
@@ -45,30 +27,24 @@ absl::Status GroupCommit::Commit(std::unique_lock<std::mutex>& lock) {
 
 void GroupCommit::WriteWhatIsThere(std::unique_lock<std::mutex>& lock) {
   const uint64_t through = asked_;
-  std::optional<CoordinatorChanges> changes = std::exchange(failed_, std::nullopt);
-  if (std::optional<CoordinatorChanges> latest = core_->Unsaved(MonotonicNow())) {
-    core_->Saved();  // these are in hand: what comes while they are written is for the next write
-    if (changes) {
-      Append(*std::move(latest), &*changes);
-    } else {
-      changes = std::move(latest);
-    }
+  std::optional<CoordinatorWrite> write;
+  if (store_ != nullptr) {
+    write = store_->Take(*core_, MonotonicNow());
+  } else if (std::optional<CoordinatorChanges> changes = core_->Unsaved(MonotonicNow())) {
+    core_->Saved();
+    write = {.is_whole = false, .changes = *std::move(changes)};
   }
-  if (changes) {
+  if (write) {  // what comes while it is written is for the next one
     writing_ = true;
     lock.unlock();
     const absl::Time began = MonotonicNow();
-    absl::Status status = store_ == nullptr ? absl::OkStatus() : store_->Write(*changes);
+    absl::Status status = store_ == nullptr ? absl::OkStatus() : store_->Write(*write);
     const absl::Duration took = MonotonicNow() - began;
     lock.lock();
     writing_ = false;
     if (store_ != nullptr && on_write_) on_write_(took, status.ok());
     status_ = std::move(status);
-    if (status_.ok()) {
-      durable_rounds_ = changes->state.next_round;
-    } else {
-      failed_ = std::move(changes);
-    }
+    if (status_.ok()) durable_rounds_ = write->changes.state.next_round;
   }
   covered_ = through;
   written_.notify_all();

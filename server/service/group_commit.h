@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -47,9 +46,8 @@ class GroupCommit {
   const OnWrite on_write_;
   std::condition_variable written_;
   bool writing_ = false;
-  uint64_t asked_ = 0;                        // calls of Commit
-  uint64_t covered_ = 0;                      // those of them that a write has come after
-  std::optional<CoordinatorChanges> failed_;  // what is not durable, though the core counts it so
+  uint64_t asked_ = 0;    // calls of Commit
+  uint64_t covered_ = 0;  // those of them that a write has come after
   absl::Status status_;
   uint32_t durable_rounds_ = 0;
 };

@@ -35,9 +35,9 @@
 #include "server/service/waiting.h"
 #include "server/shard/tile_threads.h"
 #include "server/shard_state/durable_shard.h"
+#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
 #include "server/store/shard_store.h"
-#include "server/store/sqlite_catalog.h"
 
 namespace longwave {
 namespace {
@@ -365,7 +365,9 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     options.folder = folder_;
     options.settings = BindingSettings(options_.config);
     options.log.salt = static_cast<uint32_t>(RandomWord());
-    options.make_catalog = MakeSqliteCatalog;
+    options.make_catalog = [files = files_.get()](const std::string& folder) {
+      return MakeFileCatalog(files, folder);
+    };
     return [files = files_.get(), folder = options_.state_dir, options] {
       return ShardStore::Open(files, folder, options);
     };
@@ -446,7 +448,8 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
   if (!options.state_dir.empty()) {
     LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(options.state_dir));
     LONGWAVE_ASSIGN_OR_RETURN(
-        owner, OwnerOfFolder(*files, options.state_dir, *MakeSqliteCatalog(options.state_dir)));
+        owner,
+        OwnerOfFolder(*files, options.state_dir, *MakeFileCatalog(files.get(), options.state_dir)));
   }
   auto service = std::make_unique<ShardServiceImpl>(
       options, open_bytes_max, owner, std::move(files), std::move(router), std::move(security));

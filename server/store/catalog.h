@@ -15,7 +15,7 @@
 namespace longwave {
 
 // Of what a catalog holds. A catalog with another schema is refused.
-inline constexpr uint32_t kCatalogSchema = 2;
+inline constexpr uint32_t kCatalogSchema = 3;
 
 struct CatalogLogFile {
   uint32_t number = 0;
@@ -37,13 +37,12 @@ struct CatalogContents {
   bool operator==(const CatalogContents&) const = default;
 };
 
-// Where the contents lie: SQLite (sqlite_catalog.h) or one small file of a FileSystem
-// (file_catalog.h), which is what the simulator uses.
+// Where the contents lie (file_catalog.h).
 class CatalogBackend {
  public:
   virtual ~CatalogBackend() = default;
-  // Nothing: never saved. FailedPrecondition: a newer schema, or a file that is no catalog of
-  // ours. DataLoss: damaged.
+  // Nothing: never saved. FailedPrecondition: another schema, a file that is no catalog of ours, or
+  // an older version's folder. DataLoss: damaged.
   virtual absl::StatusOr<std::optional<CatalogContents>> Load() = 0;
   // All or nothing, and durable when it returns.
   virtual absl::Status Save(const CatalogContents& contents) = 0;

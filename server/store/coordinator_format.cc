@@ -1,7 +1,5 @@
 #include "server/store/coordinator_format.h"
 
-#include <xxhash.h>
-
 #include <bit>
 #include <type_traits>
 #include <utility>
@@ -14,13 +12,7 @@
 namespace longwave {
 namespace {
 
-// Read as bytes: "LWCs", …
-constexpr uint32_t kStateMagic = 0x7343574c;
-constexpr uint32_t kManifestMagic = 0x6d43574c;
-constexpr uint32_t kRoundMagic = 0x7243574c;
-constexpr uint32_t kReportMagic = 0x7043574c;
-constexpr uint32_t kHashesMagic = 0x6843574c;
-constexpr size_t kHeadBytes = 16;
+constexpr uint32_t kMagic = 0x6443574c;  // "LWCd" read as bytes
 
 // Fields(coder, value) names a struct's fields in their order, once for both ways: to the Writer
 // with a const value, to the Reader with one to be filled.
@@ -64,17 +56,8 @@ class Writer {
     (*this)(pair.second);
   }
 
-  // Behind the head.
-  std::vector<std::byte> Seal(uint32_t magic) {
-    const std::span<const std::byte> body = out_.bytes();
-    ByteWriter sealed;
-    sealed.Reserve(kHeadBytes + body.size());
-    sealed.Put<uint32_t>(magic);
-    sealed.Put<uint32_t>(kCoordinatorFormat);
-    sealed.Put<uint64_t>(XXH3_64bits(body.data(), body.size()));
-    sealed.PutBytes(body);
-    return sealed.Take();
-  }
+  void Reserve(size_t bytes) { out_.Reserve(bytes); }
+  std::vector<std::byte> Take() { return out_.Take(); }
 
  private:
   ByteWriter out_;
@@ -82,7 +65,7 @@ class Writer {
 
 class Reader {
  public:
-  explicit Reader(std::span<const std::byte> body) : in_(body) {}
+  explicit Reader(std::span<const std::byte> bytes) : in_(bytes) {}
 
   template <typename T>
   void operator()(T& value) {
@@ -186,6 +169,10 @@ void Fields(Coder& code, Value& v) {
   } else if constexpr (std::is_same_v<T, ShardRecord>) {
     all(v.address, v.incarnation, v.former, v.folder, v.restore, v.told_epoch, v.known_epoch,
         v.state, v.trouble);
+  } else if constexpr (std::is_same_v<T, FinishedRound>) {
+    all(v.record, v.hashes, v.undecided);
+  } else if constexpr (std::is_same_v<T, CoordinatorChanges>) {
+    all(v.state, v.manifest_changed, v.manifest, v.rounds, v.reports);
   } else {
     static_assert(std::is_same_v<T, CoordinatorState>);
     all(v.settings, v.phase, v.reason, v.outdated, v.run, v.epoch, v.layout_hash, v.repairs,
@@ -194,81 +181,37 @@ void Fields(Coder& code, Value& v) {
   }
 }
 
-template <typename T>
-std::vector<std::byte> Sealed(const T& value, uint32_t magic) {
+}  // namespace
+
+std::vector<std::byte> Encode(const CoordinatorChanges& changes) {
+  constexpr size_t kUsualBytes = 4096;
   Writer out;
-  out(value);
-  return out.Seal(magic);
+  out.Reserve(kUsualBytes);
+  out(kMagic);
+  out(kCoordinatorFormat);
+  out(changes);
+  return out.Take();
 }
 
-absl::StatusOr<std::span<const std::byte>> Unsealed(std::span<const std::byte> bytes,
-                                                    uint32_t magic) {
-  ByteReader head(bytes);
-  const auto got_magic = head.Get<uint32_t>();
-  const auto format = head.Get<uint32_t>();
-  const auto hash = head.Get<uint64_t>();
-  if (!head.ok()) return absl::DataLossError("it ends within its head");
-  if (got_magic != magic) {
+absl::StatusOr<CoordinatorChanges> DecodeCoordinatorChanges(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  uint32_t magic = 0;
+  uint32_t format = 0;
+  in(magic);
+  in(format);
+  if (magic != kMagic) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("magic: got %08x, wanted %08x", got_magic, magic));
+        absl::StrFormat("magic: got %08x, wanted %08x", magic, kMagic));
   }
   if (format != kCoordinatorFormat) {
     return absl::FailedPreconditionError(
         absl::StrCat("format: got ", format, ", wanted ", kCoordinatorFormat));
   }
-  const std::span<const std::byte> body = bytes.subspan(kHeadBytes);
-  if (XXH3_64bits(body.data(), body.size()) != hash) return absl::DataLossError("its hash differs");
-  return body;
-}
-
-template <typename... T>
-absl::Status Read(std::span<const std::byte> bytes, uint32_t magic, T&... values) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::span<const std::byte> body, Unsealed(bytes, magic));
-  Reader in(body);
-  (in(values), ...);
-  return in.Status();
-}
-
-}  // namespace
-
-std::vector<std::byte> Encode(const CoordinatorState& state) { return Sealed(state, kStateMagic); }
-std::vector<std::byte> Encode(const Manifest& manifest) { return Sealed(manifest, kManifestMagic); }
-std::vector<std::byte> Encode(const RoundRecord& record) { return Sealed(record, kRoundMagic); }
-std::vector<std::byte> Encode(const OpenReport& report) { return Sealed(report, kReportMagic); }
-std::vector<std::byte> EncodeHashes(const FinishedRound& round) {
-  Writer out;
-  out(round.hashes);
-  out(round.undecided);
-  return out.Seal(kHashesMagic);
-}
-
-absl::StatusOr<CoordinatorState> DecodeCoordinatorState(std::span<const std::byte> bytes) {
-  CoordinatorState state;
-  LONGWAVE_RETURN_IF_ERROR(Read(bytes, kStateMagic, state));
-  return state;
-}
-
-absl::StatusOr<Manifest> DecodeManifest(std::span<const std::byte> bytes) {
-  Manifest manifest;
-  LONGWAVE_RETURN_IF_ERROR(Read(bytes, kManifestMagic, manifest));
-  LONGWAVE_RETURN_IF_ERROR(Validate(manifest));
-  return manifest;
-}
-
-absl::StatusOr<RoundRecord> DecodeRoundRecord(std::span<const std::byte> bytes) {
-  RoundRecord record;
-  LONGWAVE_RETURN_IF_ERROR(Read(bytes, kRoundMagic, record));
-  return record;
-}
-
-absl::StatusOr<OpenReport> DecodeOpenReport(std::span<const std::byte> bytes) {
-  OpenReport report;
-  LONGWAVE_RETURN_IF_ERROR(Read(bytes, kReportMagic, report));
-  return report;
-}
-
-absl::Status DecodeHashes(std::span<const std::byte> bytes, FinishedRound* round) {
-  return Read(bytes, kHashesMagic, round->hashes, round->undecided);
+  CoordinatorChanges changes;
+  in(changes);
+  LONGWAVE_RETURN_IF_ERROR(in.Status());
+  if (changes.manifest) LONGWAVE_RETURN_IF_ERROR(Validate(*changes.manifest));
+  return changes;
 }
 
 }  // namespace longwave

@@ -1,154 +1,177 @@
 #include "server/store/coordinator_store.h"
 
+#include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/wire/crc32c.h"
+#include "server/store/byte_stream.h"
 #include "server/store/coordinator_format.h"
-#include "server/store/file_system.h"
-#include "server/store/posix_file_system.h"
-#include "server/store/sqlite_database.h"
+#include "server/store/log_format.h"
 
 namespace longwave {
 namespace {
 
-constexpr SqliteFormat kFormat = {
-    .what = "coordinator's record",
-    .application_id = 0x4c574344,  // "LWCD"
-    .schema = 1,
-    // A commit is one append to the write-ahead log and, with FULL, one sync of it.
-    .pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
-    // hashes: NULL once they are too old to be needed.
-    .tables =
-        "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), bytes BLOB NOT NULL);"
-        "CREATE TABLE manifest (one INTEGER PRIMARY KEY CHECK (one = 1),"
-        " bytes BLOB NOT NULL);"
-        "CREATE TABLE round (round INTEGER PRIMARY KEY, bytes BLOB NOT NULL, hashes BLOB);"
-        "CREATE TABLE report (round INTEGER, worker INTEGER, bytes BLOB NOT NULL,"
-        " PRIMARY KEY (round, worker)) WITHOUT ROWID;"};
+constexpr absl::string_view kFileName = "coordinator.lwlog";
+// Whose a file is: of no shard.
+constexpr StoreIdentity kIdentity = {.run = 0, .shard = 0xffffffff, .layout_hash = 0};
+constexpr uint64_t kFileBytesMax = uint64_t{1} << 33;
+constexpr std::array<std::byte, kFileAlignment> kZeros = {};
 
-class SqliteCoordinatorStore final : public CoordinatorStore {
+// One record around a body: its head in front, zeros behind.
+class SealedRecord {
  public:
-  explicit SqliteCoordinatorStore(const std::string& folder)
-      : database_(JoinPath(folder, "coordinator.db")) {}
+  SealedRecord(std::span<const std::byte> body, uint64_t sequence, uint32_t salt)
+      : head_(EncodeLogRecordHead({.kind = LogKind::kDecisions,
+                                   .sequence = sequence,
+                                   .unsynced_before = 0,
+                                   .body_bytes = static_cast<uint32_t>(body.size()),
+                                   .body_crc = Crc32c(body)},
+                                  salt)),
+        pieces_{head_, body, std::span(kZeros).first(AlignedUp(body.size()) - body.size())} {}
+  SealedRecord(const SealedRecord&) = delete;
+  SealedRecord& operator=(const SealedRecord&) = delete;
 
-  absl::Status Open(const std::string& folder) {
-    LONGWAVE_RETURN_IF_ERROR(files_->CreateFolder(folder));
-    LONGWAVE_ASSIGN_OR_RETURN(lock_, files_->Lock(JoinPath(folder, "lock")));
-    LONGWAVE_RETURN_IF_ERROR(database_.Open(kFormat));
-    return files_->SyncFolder(folder);
-  }
-
-  absl::StatusOr<std::optional<CoordinatorRecord>> Load() override {
-    CoordinatorRecord record;
-    bool is_there = false;
-    LONGWAVE_RETURN_IF_ERROR(ForEach("SELECT bytes FROM state", [&](SqliteStatement& row) {
-      is_there = true;
-      return Into(DecodeCoordinatorState(row.Bytes(0)), &record.state);
-    }));
-    if (!is_there) return std::nullopt;
-    LONGWAVE_RETURN_IF_ERROR(ForEach("SELECT bytes FROM manifest", [&](SqliteStatement& row) {
-      return Into(DecodeManifest(row.Bytes(0)), &record.manifest.emplace());
-    }));
-    LONGWAVE_RETURN_IF_ERROR(
-        ForEach("SELECT bytes, hashes IS NOT NULL, hashes FROM round ORDER BY round",
-                [&](SqliteStatement& row) {
-                  FinishedRound& round = record.rounds.emplace_back();
-                  LONGWAVE_RETURN_IF_ERROR(Into(DecodeRoundRecord(row.Bytes(0)), &round.record));
-                  return row.Word(1) == 0 ? absl::OkStatus() : DecodeHashes(row.Bytes(2), &round);
-                }));
-    LONGWAVE_RETURN_IF_ERROR(
-        ForEach("SELECT bytes FROM report ORDER BY round, worker", [&](SqliteStatement& row) {
-          return Into(DecodeOpenReport(row.Bytes(0)), &record.reports.emplace_back());
-        }));
-    return record;
-  }
-
-  absl::Status Write(const CoordinatorChanges& changes) override {
-    LONGWAVE_RETURN_IF_ERROR(database_.Run("BEGIN IMMEDIATE"));
-    absl::Status status = WriteAll(changes);
-    if (status.ok()) status = database_.Run("COMMIT");
-    // What went wrong first is what counts; a transaction that SQLite ended itself is gone already.
-    if (!status.ok()) database_.Run("ROLLBACK").IgnoreError();
-    return status;
-  }
+  const std::array<std::span<const std::byte>, 3>& pieces() const { return pieces_; }
+  uint64_t bytes() const { return head_.size() + pieces_[1].size() + pieces_[2].size(); }
 
  private:
-  // Damage is said with the file's name.
-  template <typename Take>
-  absl::Status ForEach(const char* sql, const Take& take) {
-    SqliteStatement rows(database_);
-    LONGWAVE_RETURN_IF_ERROR(rows.Prepare(sql));
-    for (;;) {
-      LONGWAVE_ASSIGN_OR_RETURN(const bool more, rows.Step());
-      if (!more) return absl::OkStatus();
-      if (const absl::Status status = take(rows); !status.ok()) {
-        return AtPath(database_.path(), status);
-      }
-    }
-  }
-
-  template <typename T>
-  static absl::Status Into(absl::StatusOr<T> value, T* to) {
-    if (value.ok()) *to = *std::move(value);
-    return value.status();
-  }
-
-  absl::Status Put(const char* sql, std::initializer_list<uint64_t> keys,
-                   const std::vector<std::byte>& bytes) {
-    SqliteStatement put(database_);
-    LONGWAVE_RETURN_IF_ERROR(put.Prepare(sql));
-    for (const uint64_t key : keys) put.Bind(key);
-    return put.Bind(std::span<const std::byte>(bytes)).Finish();
-  }
-
-  // Every row is named by what it is of, so that changes written twice are there once.
-  absl::Status WriteAll(const CoordinatorChanges& changes) {
-    LONGWAVE_RETURN_IF_ERROR(Put("REPLACE INTO state VALUES (1, ?)", {}, Encode(changes.state)));
-    if (changes.manifest_changed) {
-      LONGWAVE_RETURN_IF_ERROR(database_.Run("DELETE FROM manifest"));
-      if (changes.manifest) {
-        LONGWAVE_RETURN_IF_ERROR(
-            Put("INSERT INTO manifest VALUES (1, ?)", {}, Encode(*changes.manifest)));
-      }
-    }
-    for (const FinishedRound& round : changes.rounds) {
-      const std::vector<std::byte> bytes = Encode(round.record);
-      const std::vector<std::byte> hashes = EncodeHashes(round);
-      SqliteStatement put(database_);
-      LONGWAVE_RETURN_IF_ERROR(put.Prepare("REPLACE INTO round VALUES (?, ?, ?)"));
-      put.Bind(uint64_t{round.record.round}).Bind(std::span<const std::byte>(bytes));
-      LONGWAVE_RETURN_IF_ERROR(put.Bind(std::span<const std::byte>(hashes)).Finish());
-    }
-    if (!changes.rounds.empty()) LONGWAVE_RETURN_IF_ERROR(ForgetHashes());
-    LONGWAVE_RETURN_IF_ERROR(
-        database_.Run(absl::StrCat("DELETE FROM report WHERE round < ", changes.state.next_round)));
-    for (const OpenReport& open : changes.reports) {
-      LONGWAVE_RETURN_IF_ERROR(Put("REPLACE INTO report VALUES (?, ?, ?)",
-                                   {open.report.round, open.member.worker}, Encode(open)));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status ForgetHashes() {
-    return database_.Run(
-        absl::StrCat("UPDATE round SET hashes = NULL WHERE hashes IS NOT NULL AND round <= "
-                     "(SELECT round FROM round ORDER BY round DESC LIMIT 1 OFFSET ",
-                     kRoundsWithHashes, ")"));
-  }
-
-  const std::unique_ptr<FileSystem> files_ = MakePosixFileSystem();
-  std::unique_ptr<FileLock> lock_;
-  SqliteDatabase database_;
+  const std::array<std::byte, kLogRecordHeadBytes> head_;
+  const std::array<std::span<const std::byte>, 3> pieces_;
 };
 
 }  // namespace
 
+absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> bytes) {
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const LogFileHeader header,
+      DecodeLogFileHeader(bytes.first(std::min(bytes.size(), kLogFileHeaderBytes))));
+  if (header.identity != kIdentity || header.file != 1 || header.first_sequence != 1) {
+    return absl::FailedPreconditionError(absl::StrCat("got file ", header.file, " of shard ",
+                                                      header.identity.shard,
+                                                      "'s log, wanted a coordinator's record"));
+  }
+  CoordinatorFile file;
+  file.salt = header.salt;
+  const auto lost = [](uint64_t offset, absl::string_view why) {
+    return absl::DataLossError(absl::StrCat("offset ", offset, ": ", why));
+  };
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const LogScan scan,
+      ScanLogFile(bytes, header, [&](const LogRecordView& view, uint64_t offset) -> absl::Status {
+        if (view.head.kind != LogKind::kDecisions) {
+          return lost(offset, absl::StrCat("got a ", std::string(Name(view.head.kind)),
+                                           " record, wanted decisions"));
+        }
+        const auto changes = DecodeCoordinatorChanges(view.body);
+        if (!changes.ok()) return AtPath(absl::StrCat("offset ", offset), changes.status());
+        Apply(*changes, &file.record);
+        if (view.head.sequence == 1) file.whole_bytes = view.end;
+        return absl::OkStatus();
+      }));
+  file.end = scan.end;
+  file.next_sequence = scan.next_sequence;
+  if (file.next_sequence == 1) {  // the first record came with the file, synced
+    return lost(scan.end, scan.fault.empty() ? "got the end, wanted a record" : scan.fault);
+  }
+  if (scan.fault_was_durable) {
+    return lost(scan.end, absl::StrCat(scan.fault, "; record ", scan.next_sequence,
+                                       " had been synced, as a later record says"));
+  }
+  file.cut = scan.fault;
+  return file;
+}
+
+CoordinatorStore::CoordinatorStore(FileSystem* files, std::string folder,
+                                   const CoordinatorStoreOptions& options)
+    : files_(files),
+      folder_(std::move(folder)),
+      path_(JoinPath(folder_, kFileName)),
+      options_(options) {}
+
 absl::StatusOr<std::unique_ptr<CoordinatorStore>> CoordinatorStore::Open(
-    const std::string& folder) {
-  auto store = std::make_unique<SqliteCoordinatorStore>(folder);
-  LONGWAVE_RETURN_IF_ERROR(store->Open(folder));
+    FileSystem* files, const std::string& folder, const CoordinatorStoreOptions& options) {
+  std::unique_ptr<CoordinatorStore> store(new CoordinatorStore(files, folder, options));
+  LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(folder));
+  LONGWAVE_ASSIGN_OR_RETURN(store->lock_, files->Lock(JoinPath(folder, "lock")));
+  LONGWAVE_RETURN_IF_ERROR(RefuseOlderState(*files, folder, "coordinator.db"));
+  LONGWAVE_RETURN_IF_ERROR(store->Recover());
   return store;
+}
+
+absl::Status CoordinatorStore::Recover() {
+  LONGWAVE_RETURN_IF_ERROR(RemoveTemporaries(*files_, folder_));
+  const absl::StatusOr<Buffer> bytes = ReadWhole(*files_, path_, kFileBytesMax);
+  if (absl::IsNotFound(bytes.status())) return absl::OkStatus();
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<CoordinatorFile> file = ReadCoordinatorFile(bytes->bytes());
+  if (!file.ok()) return AtPath(path_, file.status());
+  if (!file->cut.empty()) {
+    cut_ = absl::StrCat(path_, ", offset ", file->end, ": cut ", bytes->size() - file->end,
+                        " bytes that were never synced: ", file->cut);
+  }
+  // The last process may have had no time to sync its last write, or the file's name.
+  LONGWAVE_RETURN_IF_ERROR(files_->Settle(path_, file->end));
+  LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(folder_));
+  LONGWAVE_ASSIGN_OR_RETURN(writer_, files_->OpenToAppend(path_));
+  salt_ = file->salt;
+  next_sequence_ = file->next_sequence;
+  whole_bytes_ = file->whole_bytes;
+  appended_bytes_ = file->end - file->whole_bytes;
+  record_ = std::move(file->record);
+  return absl::OkStatus();
+}
+
+std::optional<CoordinatorWrite> CoordinatorStore::Take(Coordinator& core, absl::Time now) const {
+  std::optional<CoordinatorChanges> changes = core.Unsaved(now);
+  if (!changes && !failed_) return std::nullopt;
+  const bool is_whole =
+      writer_ == nullptr || appended_bytes_ > std::max(whole_bytes_, options_.appended_bytes_min);
+  if (is_whole) changes = ChangesFromNothing(core.Export(now));
+  core.Saved();
+  return CoordinatorWrite{is_whole, *std::move(changes)};
+}
+
+absl::Status CoordinatorStore::Write(const CoordinatorWrite& write) {
+  const std::vector<std::byte> body = Encode(write.changes);
+  absl::Status status;
+  if (constexpr uint64_t most = std::numeric_limits<uint32_t>::max(); body.size() > most) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat(path_, ": the record has ", body.size(), " bytes, wanted at most ", most));
+  } else {
+    status = write.is_whole ? Replace(body) : Append(body);
+  }
+  failed_ = !status.ok();
+  if (failed_) writer_.reset();
+  return status;
+}
+
+absl::Status CoordinatorStore::Replace(std::span<const std::byte> body) {
+  const auto header = EncodeLogFileHeader(
+      {.identity = kIdentity, .file = 1, .first_sequence = 1, .salt = options_.salt});
+  const SealedRecord record(body, 1, options_.salt);
+  const auto& [head, content, zeros] = record.pieces();
+  const std::array<std::span<const std::byte>, 4> pieces = {header, head, content, zeros};
+  writer_.reset();
+  LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, kFileName, pieces));
+  LONGWAVE_ASSIGN_OR_RETURN(writer_, files_->OpenToAppend(path_));
+  salt_ = options_.salt;
+  next_sequence_ = 2;
+  whole_bytes_ = header.size() + record.bytes();
+  appended_bytes_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorStore::Append(std::span<const std::byte> body) {
+  const SealedRecord record(body, next_sequence_, salt_);
+  LONGWAVE_RETURN_IF_ERROR(writer_->Append(record.pieces()));
+  LONGWAVE_RETURN_IF_ERROR(writer_->Sync());
+  ++next_sequence_;
+  appended_bytes_ += record.bytes();
+  return absl::OkStatus();
 }
 
 }  // namespace longwave

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/wire/crc32c.h"
 #include "server/store/byte_stream.h"
@@ -15,7 +16,7 @@ constexpr absl::string_view kFileName = "shard.catalog";
 constexpr uint32_t kMagic = 0x3143574c;  // "LWC1"
 constexpr uint64_t kBytesMax = 64 << 20;
 
-// magic, schema, CRC of the rest; then the fields in the order of CatalogContents.
+// magic, schema, length and CRC of the rest; then the fields in the order of CatalogContents.
 std::vector<std::byte> Encode(const CatalogContents& contents) {
   ByteWriter body;
   const auto put_text = [&](std::string_view text) {
@@ -38,6 +39,7 @@ std::vector<std::byte> Encode(const CatalogContents& contents) {
   ByteWriter all;
   all.Put<uint32_t>(kMagic);
   all.Put<uint32_t>(kCatalogSchema);
+  all.Put<uint64_t>(body.bytes().size());
   all.Put<uint32_t>(Crc32c(body.bytes()));
   all.PutBytes(body.bytes());
   return all.Take();
@@ -46,14 +48,23 @@ std::vector<std::byte> Encode(const CatalogContents& contents) {
 absl::StatusOr<CatalogContents> Decode(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   if (const auto magic = in.Get<uint32_t>(); magic != kMagic) {
-    return absl::FailedPreconditionError("is no catalog of ours");
+    return absl::FailedPreconditionError(
+        absl::StrFormat("is no catalog of ours: magic: got %08x, wanted %08x", magic, kMagic));
   }
   if (const auto schema = in.Get<uint32_t>(); schema != kCatalogSchema) {
     return absl::FailedPreconditionError(
         absl::StrCat("schema: got ", schema, ", wanted ", kCatalogSchema));
   }
+  const auto length = in.Get<uint64_t>();
   const auto crc = in.Get<uint32_t>();
-  if (!in.ok() || Crc32c(bytes.subspan(12)) != crc) return absl::DataLossError("CRC32C differs");
+  if (!in.ok() || in.left() != length) {
+    return absl::DataLossError(
+        absl::StrCat("got ", in.left(), " bytes behind its head, wanted ", length));
+  }
+  if (const uint32_t wanted = Crc32c(bytes.last(length)); crc != wanted) {
+    return absl::DataLossError(
+        absl::StrFormat("CRC32C: got %08x, its bytes give %08x", crc, wanted));
+  }
   const auto text = [&] { return std::string(in.GetText(in.Get<uint64_t>())); };
   CatalogContents contents;
   contents.identity.run = in.Get<uint64_t>();
@@ -78,6 +89,7 @@ class FileCatalog final : public CatalogBackend {
   FileCatalog(FileSystem* files, std::string folder) : files_(files), folder_(std::move(folder)) {}
 
   absl::StatusOr<std::optional<CatalogContents>> Load() override {
+    LONGWAVE_RETURN_IF_ERROR(RefuseOlderState(*files_, folder_, "shard.db"));
     const std::string path = JoinPath(folder_, kFileName);
     const absl::StatusOr<Buffer> bytes = ReadWhole(*files_, path, kBytesMax);
     if (absl::IsNotFound(bytes.status())) return std::nullopt;

@@ -9,8 +9,7 @@
 
 namespace longwave {
 
-// The catalog as one file, folder/shard.catalog, that each save replaces. For simulated disks,
-// where SQLite cannot write.
+// The catalog as one file, folder/shard.catalog, that each save replaces (proto/LOG.md).
 std::unique_ptr<CatalogBackend> MakeFileCatalog(FileSystem* files, std::string folder);
 
 }  // namespace longwave

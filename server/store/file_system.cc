@@ -65,6 +65,19 @@ absl::Status RemoveTemporaries(FileSystem& files, const std::string& folder) {
   return absl::OkStatus();
 }
 
+absl::Status RefuseOlderState(FileSystem& files, const std::string& folder,
+                              absl::string_view name) {
+  const std::string path = JoinPath(folder, name);
+  const absl::Status there = files.OpenToRead(path).status();
+  if (absl::IsNotFound(there)) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(there);
+  return absl::FailedPreconditionError(absl::StrCat(
+      path,
+      ": got a database of an older version of Longwave, which kept its state in SQLite; "
+      "wanted a folder of this version: finish the run with the older version, or set the "
+      "folder aside to begin anew"));
+}
+
 std::string JoinPath(absl::string_view folder, absl::string_view name) {
   if (folder.empty()) return std::string(name);
   return absl::StrCat(folder, folder.back() == '/' ? "" : "/", name);

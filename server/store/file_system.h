@@ -98,6 +98,10 @@ absl::Status Publish(FileSystem& files, const std::string& folder, absl::string_
 // Removes what an interrupted Publish has left.
 absl::Status RemoveTemporaries(FileSystem& files, const std::string& folder);
 
+// FailedPrecondition: the folder has the file `name`, in which versions before this one kept, in
+// SQLite, what is a file of our own now. Says what can be done.
+absl::Status RefuseOlderState(FileSystem& files, const std::string& folder, absl::string_view name);
+
 std::string JoinPath(absl::string_view folder, absl::string_view name);
 
 // "FOLDER/FILE: " in front of what went wrong; the kind of error stays.

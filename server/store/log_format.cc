@@ -138,8 +138,9 @@ absl::StatusOr<LogRecordHead> DecodeLogRecordHead(std::span<const std::byte> byt
   }
   LogRecordHead head;
   const auto kind = LoadLe<uint8_t>(from + kKindAt);
-  if (kind < static_cast<uint8_t>(LogKind::kPush) || kind > static_cast<uint8_t>(LogKind::kNote)) {
-    return Loss(absl::StrCat("record head: kind: got ", kind, ", wanted 1 to 4"));
+  if (kind < static_cast<uint8_t>(LogKind::kPush) ||
+      kind > static_cast<uint8_t>(LogKind::kDecisions)) {
+    return Loss(absl::StrCat("record head: kind: got ", kind, ", wanted 1 to 5"));
   }
   head.kind = static_cast<LogKind>(kind);
   head.unsynced_before = LoadLe<uint32_t>(from + kUnsyncedAt);
@@ -149,7 +150,7 @@ absl::StatusOr<LogRecordHead> DecodeLogRecordHead(std::span<const std::byte> byt
   if (!AllZero(bytes.subspan(kZeroAt, kUnsyncedAt - kZeroAt))) {
     return Loss("record head: zero bytes that are not zero");
   }
-  if (head.body_bytes > kLogBodyBytesMax) {
+  if (head.kind != LogKind::kDecisions && head.body_bytes > kLogBodyBytesMax) {
     return Loss(absl::StrCat("record head: body bytes: got ", head.body_bytes, ", wanted at most ",
                              kLogBodyBytesMax));
   }

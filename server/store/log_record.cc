@@ -188,6 +188,8 @@ std::string_view Name(LogKind kind) {
       return "membership";
     case LogKind::kNote:
       return "note";
+    case LogKind::kDecisions:
+      return "decisions";
   }
   return "unknown";
 }
@@ -223,6 +225,8 @@ absl::StatusOr<LogRecord> DecodeLogBody(LogKind kind, std::span<const std::byte>
       return DecodeMembership(ByteReader(body));
     case LogKind::kNote:
       return DecodeNote(ByteReader(body));
+    case LogKind::kDecisions:  // not a shard's
+      break;
   }
   return absl::InvalidArgumentError(
       absl::StrCat("record kind: got ", static_cast<int>(kind), ", wanted 1 to 4"));

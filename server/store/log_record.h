@@ -16,10 +16,10 @@
 
 namespace longwave {
 
-// What a shard writes into its delta log. proto/LOG.md has the bytes; this file and that page
-// change together.
-enum class LogKind : uint8_t { kPush = 1, kMerged = 2, kMembership = 3, kNote = 4 };
-std::string_view Name(LogKind kind);  // "push", "merged", "membership", "note"
+// What a shard writes into its delta log, and kDecisions: a coordinator into its own. proto/LOG.md
+// has the bytes; this file and that page change together.
+enum class LogKind : uint8_t { kPush = 1, kMerged = 2, kMembership = 3, kNote = 4, kDecisions = 5 };
+std::string_view Name(LogKind kind);  // "push", "merged", "membership", "note", "decisions"
 
 LogKind KindOf(const LogRecord& record);
 
@@ -27,7 +27,8 @@ inline constexpr uint32_t kLogContributorsMax = 1u << 20;
 inline constexpr uint32_t kLogMembersMax = 1u << 20;
 inline constexpr uint32_t kLogNameBytesMax = 4096;  // of a member
 inline constexpr uint32_t kLogNoteBytesMax = 4096;
-// No record's body is larger: the largest payload, and room for what stands in front of it.
+// No record's body is larger, but for kDecisions: the largest payload, and room for what stands in
+// front of it.
 inline constexpr uint32_t kLogBodyBytesMax = 2 * kPayloadBytesMax;
 
 // A record's body in two parts, so that a payload is not copied to be written.

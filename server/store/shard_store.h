@@ -20,16 +20,16 @@ struct ShardStoreOptions {
   uint64_t folder = 0;   // random word of the folder, should it be made now
   std::string settings;  // the run's configuration as text; empty: whatever the folder has
   DeltaLogOptions log;
-  // The catalog of a folder: MakeSqliteCatalog, or MakeFileCatalog where the disk is simulated.
+  // The catalog of a folder: MakeFileCatalog.
   std::function<std::unique_ptr<CatalogBackend>(const std::string& folder)> make_catalog;
 };
 
 // Everything durable of one shard, in one folder, which belongs to one process at a time:
 //
-//   lock        held for as long as the store is open
-//   shard.db    the catalog
-//   log/        the delta log
-//   snap/       snapshots
+//   lock            held for as long as the store is open
+//   shard.catalog   the catalog
+//   log/            the delta log
+//   snap/           snapshots
 //
 // After a restart E and the open rounds are those of the latest state snapshots, and of the log's
 // records from their replay_from on; a snapshot whose replay_from is below the log's first record

@@ -1,22 +1,29 @@
-// A coordinator's record: no bytes make its readers crash or reserve more than they hold; what they
-// read is canonical; and what CheckRecord lets pass, a coordinator can go on from. The first byte
-// says which part the rest is of; every input is also tried with its head put right.
-
-#include <xxhash.h>
+// A coordinator's file: no bytes make its readers crash or reserve more than they hold; what they
+// read is canonical; what was cut and kept once is found again, whole; and what CheckRecord lets
+// pass, a coordinator can go on from. A fuzzer does not guess checksums, so every input is tried as
+// a file, as that file with its heads put right, and as one change.
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
 #include "common/wire/bytes.h"
+#include "common/wire/crc32c.h"
 #include "server/coordinator/coordinator.h"
+#include "server/store/byte_stream.h"
 #include "server/store/coordinator_format.h"
+#include "server/store/coordinator_store.h"
+#include "server/store/log_format.h"
+#include "server/store/sim_file_system.h"
 
 namespace longwave {
 namespace {
 
-constexpr size_t kHeadBytes = 16;
+constexpr size_t kHeadBytes = 8;  // of a change: magic, version
 
 void GoOn(CoordinatorRecord record) {
   CoordinatorOptions options;
@@ -43,40 +50,65 @@ void GoOn(CoordinatorRecord record) {
   LONGWAVE_CHECK(Coordinator::CheckRecord(options, again).ok());
 }
 
-void Read(uint8_t part, std::span<const std::byte> bytes) {
-  const auto same = [&](const std::vector<std::byte>& again) {
-    LONGWAVE_CHECK(std::ranges::equal(again, bytes));
-  };
-  switch (part % 5) {
-    case 0:
-      if (auto state = DecodeCoordinatorState(bytes); state.ok()) {
-        same(Encode(*state));
-        GoOn({.state = *std::move(state)});
-      }
-      return;
-    case 1:
-      if (const auto manifest = DecodeManifest(bytes); manifest.ok()) same(Encode(*manifest));
-      return;
-    case 2:
-      if (const auto round = DecodeRoundRecord(bytes); round.ok()) same(Encode(*round));
-      return;
-    case 3:
-      if (const auto report = DecodeOpenReport(bytes); report.ok()) same(Encode(*report));
-      return;
-    default:
-      if (FinishedRound round; DecodeHashes(bytes, &round).ok()) same(EncodeHashes(round));
-  }
+void ReadChange(std::span<const std::byte> bytes) {
+  auto changes = DecodeCoordinatorChanges(bytes);
+  if (!changes.ok()) return;
+  LONGWAVE_CHECK(std::ranges::equal(Encode(*changes), bytes));
+  CoordinatorRecord record;
+  Apply(*changes, &record);
+  GoOn(std::move(record));
 }
 
-std::vector<std::byte> PutRight(uint8_t part, std::span<const std::byte> input) {
-  std::vector<std::byte> bytes(input.begin(), input.end());
+// As a folder's, opened twice.
+void Open(std::span<const std::byte> file) {
+  SimFileSystem files(1);
+  LONGWAVE_CHECK(files.CreateFolder("d").ok());
+  const std::array<std::span<const std::byte>, 1> pieces = {file};
+  LONGWAVE_CHECK(Publish(files, "d", "coordinator.lwlog", pieces).ok());
+  std::optional<CoordinatorRecord> first;
+  for (int time = 0; time < 2; ++time) {
+    auto store = CoordinatorStore::Open(&files, "d", {});
+    if (!store.ok()) {
+      LONGWAVE_CHECK(time == 0 && !store.status().message().empty());
+      return;
+    }
+    LONGWAVE_CHECK(time == 0 || (*store)->cut().empty());
+    std::optional<CoordinatorRecord> record = (*store)->TakeRecord();
+    LONGWAVE_CHECK(record.has_value() && (time == 0 || Encode(ChangesFromNothing(*record)) ==
+                                                           Encode(ChangesFromNothing(*first))));
+    first = std::move(record);
+  }
+  GoOn(*std::move(first));
+}
+
+std::vector<std::byte> HeadPutRight(std::span<const std::byte> change) {
+  std::vector<std::byte> bytes(change.begin(), change.end());
   bytes.resize(std::max(bytes.size(), kHeadBytes));
-  constexpr char kParts[] = {'s', 'm', 'r', 'p', 'h'};
-  StoreLe<uint32_t>(0x0043574c | static_cast<uint32_t>(kParts[part % 5]) << 24, bytes.data());
+  StoreLe<uint32_t>(0x6443574c, bytes.data());
   StoreLe<uint32_t>(kCoordinatorFormat, bytes.data() + 4);
-  StoreLe<uint64_t>(XXH3_64bits(bytes.data() + kHeadBytes, bytes.size() - kHeadBytes),
-                    bytes.data() + 8);
   return bytes;
+}
+
+// Header, kinds, numbers, checksums and the changes' heads as they should be; what is left of the
+// input are lengths, fields, and the end.
+std::vector<std::byte> PutRight(std::span<const std::byte> input) {
+  std::vector<std::byte> file(input.begin(), input.end());
+  if (file.size() < kLogFileHeaderBytes) return file;
+  const LogFileHeader header{{0, 0xffffffff, 0}, 1, 1, 7};
+  std::ranges::copy(EncodeLogFileHeader(header), file.begin());
+  uint64_t sequence = 1;
+  for (size_t at = kLogFileHeaderBytes; at + kLogRecordHeadBytes <= file.size();) {
+    const uint64_t left = file.size() - at - kLogRecordHeadBytes;
+    const auto length = static_cast<uint32_t>(
+        std::min<uint64_t>(LoadLe<uint32_t>(file.data() + at + 12) % 4096, left));
+    const auto body = std::span(file).subspan(at + kLogRecordHeadBytes, length);
+    if (body.size() >= kHeadBytes) std::ranges::copy(HeadPutRight(body), body.begin());
+    const LogRecordHead head{LogKind::kDecisions, sequence++, 0, length, Crc32c(body)};
+    std::ranges::copy(EncodeLogRecordHead(head, header.salt),
+                      file.begin() + static_cast<ptrdiff_t>(at));
+    at += kLogRecordHeadBytes + AlignedUp(length);
+  }
+  return file;
 }
 
 }  // namespace
@@ -84,9 +116,10 @@ std::vector<std::byte> PutRight(uint8_t part, std::span<const std::byte> input) 
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace longwave;
-  if (size == 0) return 0;
-  const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  Read(data[0], input);
-  Read(data[0], PutRight(data[0], input));
+  const auto input = std::as_bytes(std::span(data, size));
+  Open(input);
+  Open(PutRight(input));
+  ReadChange(input);
+  ReadChange(HeadPutRight(input));
   return 0;
 }

@@ -82,7 +82,7 @@ std::vector<std::byte> PutRight(std::span<const std::byte> input) {
   uint64_t sequence = first_sequence;
   for (size_t at = kLogFileHeaderBytes; at + kLogRecordHeadBytes <= file.size();) {
     LogRecordHead head;
-    head.kind = static_cast<LogKind>(1 + std::to_integer<int>(file[at + 4]) % 4);
+    head.kind = static_cast<LogKind>(1 + std::to_integer<int>(file[at + 4]) % 5);
     head.sequence = sequence++;
     head.unsynced_before =
         static_cast<uint32_t>(LoadLe<uint32_t>(file.data() + at + 8) % head.sequence);

@@ -1,12 +1,11 @@
 """How runs begin and end: signals, processes that die, workers that come late, terminals."""
 
-import contextlib
 import json
 import os
 import pty
 import re
+import resource
 import signal
-import sqlite3
 import subprocess
 import time
 import unittest
@@ -289,23 +288,53 @@ class ByHand(IntegrationTest):
         status, output, errors = self.start("longwave", "status", address).finish()
         self.assertIn("finished", output, errors)
 
+    def test_workers_of_different_batches_train_one_model(self):
+        settings = {"train__batch": 4, "model__context": 16, "sync__inner_steps": 5, "run__steps": 60,
+                    "sync__quorum": 1}
+        cluster = HandCluster(self, workers=2, started=0, run__preset="longwave", **settings)
+
+        def start_worker(name, batch):
+            cluster.start(name, "longwave-worker", "--name", name, "--coordinator", cluster.address,
+                          "--run-dir", self.root, "--threads", 1, "--set", f"train.batch={batch}",
+                          "--set", f"run.workers={batch}")
+            return cluster.children.pop(name)
+
+        status, _, errors = start_worker("too-large", 5).finish()
+        self.assertEqual(status, 1, errors)
+        self.assertIn("worker too-large: train.batch: got 5, wanted at most 4 as the coordinator has it: "
+                      "by it the shards bound what a contribution may weigh", errors)
+        for child in [start_worker("small", 1), start_worker("large", 4)]:
+            status, _, errors = child.finish()
+            self.assertEqual(status, 0, errors)
+            self.assertNotIn("rejected", errors)
+        self.assertIn("finished", cluster.status()["run"])
+        self.assertEqual(len(cluster.rounds()), 12)
+        for number, record in enumerate(cluster.rounds(), 1):
+            self.assertEqual(record["members"], 2, record)
+            self.assertEqual(record["tokens"], number * 5 * (1 + 4) * 16, record)
+        cluster.assert_equal_replicas()
+        cluster.end()
+        status, output, errors = self.start("longwave", "replay", self.root, "--config",
+                                            cluster.config).finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn(cluster.rounds()[-1]["state_hash"], output)
+
     def test_a_coordinator_that_cannot_write_says_so_where_people_look(self):
         cluster = HandCluster(self, workers=1, shards=1, run__preset="longwave", metrics__listen="127.0.0.1:0",
                               **ENDLESS)
         cluster.await_rounds(2)
         coordinator = cluster.children["coordinator"]
         address = re.search(r"metrics http://([^/\s]+)", coordinator.errors).group(1)
-        # Somebody else writes to its record, and doesn't end.
-        with contextlib.closing(sqlite3.connect(self.root / "state/coordinator/coordinator.db",
-                                                isolation_level=None)) as record:
-            record.execute("BEGIN IMMEDIATE")
-            status = cluster.await_that(lambda status: "trouble" in status, cluster.status, "a sentence of it")
-            self.assertIn("the coordinator's state, which it must keep before it answers anybody, "
-                          "cannot be written: ", status["trouble"])
-            page = scrape(address)
-            self.assertEqual(total(page, "longwave_coordinator_waiting"), 1)
-            self.assertGreater(total(page, "longwave_coordinator_save_failures_total"), 0)
-            record.execute("ROLLBACK")
+        # No file of the process may grow beyond a few bytes.
+        limits = resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE, (16, limits[1]))
+        status = cluster.await_that(lambda status: "trouble" in status, cluster.status, "a sentence of it")
+        self.assertIn("the coordinator's state, which it must keep before it answers anybody, "
+                      "cannot be written: ", status["trouble"])
+        page = scrape(address)
+        self.assertEqual(total(page, "longwave_coordinator_waiting"), 1)
+        self.assertGreater(total(page, "longwave_coordinator_save_failures_total"), 0)
+        resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE, limits)
         cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status, "its end")
         cluster.await_rounds(len(cluster.rounds()) + 2)
         self.assertEqual(total(scrape(address), "longwave_coordinator_waiting"), 0)

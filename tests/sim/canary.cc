@@ -34,6 +34,8 @@ std::string_view Name(Canary canary) {
       return "hoarded-log";
     case Canary::kForgetfulCoordinator:
       return "forgetful-coordinator";
+    case Canary::kUnsyncedRecord:
+      return "unsynced-record";
     case Canary::kUnaccountedResidual:
       return "unaccounted-residual";
     case Canary::kStaleConnection:

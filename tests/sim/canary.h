@@ -25,6 +25,7 @@ enum class Canary : uint8_t {
   kSilentRetry,           // a worker sends every frame once
   kHoardedLog,            // a shard whose disk never gives dropped files back
   kForgetfulCoordinator,  // a coordinator that comes back as it was at the beginning
+  kUnsyncedRecord,        // a coordinator whose disk says synced and has not
   kUnaccountedResidual,   // a worker with an old folder does not say that it is
   kStaleConnection,       // a worker that keeps a connection that has died
   kTrustingShard,         // a shard takes every weight and norm

@@ -78,6 +78,16 @@ std::string_view Name(Probe probe) {
       return "coordinator crashed";
     case Probe::kCoordinatorRecovered:
       return "coordinator recovered";
+    case Probe::kCoordinatorCrashedInWrite:
+      return "coordinator crashed in the midst of a write";
+    case Probe::kCoordinatorLostPower:
+      return "coordinator lost power";
+    case Probe::kCoordinatorTrouble:
+      return "coordinator in trouble with its disk";
+    case Probe::kRecordCut:
+      return "coordinator's record cut at its end";
+    case Probe::kRecordPublished:
+      return "coordinator's record published whole";
     case Probe::kOldFolderRefused:
       return "folder of an older time refused";
     case Probe::kCoordinatorGotOlderRecord:

@@ -248,6 +248,30 @@ void DrawOldFolders(const WorldOptions& options, const FaultMix& mix, WorldSetti
   }
 }
 
+// Likewise, of the coordinator's disk.
+void DrawRecordFaults(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
+  Rng rng(options.seed, 8);
+  world.record_bytes_min = uint64_t{4000} << rng.Below(5);
+  std::vector<FaultKind> kinds = {FaultKind::kPowerLoss, FaultKind::kWriteCrash,
+                                  FaultKind::kDiskFull, FaultKind::kFailedSync,
+                                  FaultKind::kFailedAppend};
+  std::erase_if(kinds, [&](FaultKind kind) {
+    return !options.only.empty() && std::ranges::count(options.only, kind) == 0;
+  });
+  if (!Chance(rng, 0.3) || kinds.empty() || !world.coordinator_is_durable ||
+      std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) {
+    return;
+  }
+  for (uint64_t i = 1 + rng.Below(5); i > 0; --i) {
+    world.faults.push_back({.at = Between(rng, absl::ZeroDuration(), mix.window),
+                            .kind = kinds[rng.Below(kinds.size())],
+                            .target = 0,
+                            .duration = Between(rng, absl::Milliseconds(100), absl::Seconds(5)),
+                            .amount = static_cast<double>(rng.Below(20)),
+                            .weather = {}});
+  }
+}
+
 // One or the other: what is known of a shard's log stands in the coordinator's record. That a
 // replica was damaged does, too, and would be forgotten.
 void DrawOlderState(const WorldOptions& options, WorldSettings& world) {
@@ -285,6 +309,7 @@ void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   for (uint32_t i = 0; i < mix.count; ++i) world.faults.push_back(DrawFault(rng, world, mix));
   DrawDeadLinks(options, mix, world);
   DrawOldFolders(options, mix, world);
+  DrawRecordFaults(options, mix, world);
   DrawOlderState(options, world);
   DrawCrashesAfterFill(options, world);
   for (const Fault& fault : world.faults)

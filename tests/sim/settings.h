@@ -20,9 +20,10 @@ namespace longwave::sim {
 inline constexpr uint32_t kSegmentElements = 64;
 
 enum class FaultKind : uint8_t {
-  kCrash,       // kill -9, and a restart after `duration`
-  kPowerLoss,   // of a shard: its disk keeps what was synced, and of the rest what it likes
-  kWriteCrash,  // of a shard: in the midst of one of its disk's next operations, number `amount`
+  kCrash,  // kill -9, and a restart after `duration`
+  // Of a shard or the coordinator: its disk keeps what was synced, and of the rest what it likes.
+  kPowerLoss,
+  kWriteCrash,  // likewise: in the midst of one of its disk's next operations, number `amount`
   kLoseFolder,  // of a shard or worker: it comes back without its folder
   kFreeze,      // SIGSTOP for `duration`
   kSlow,        // a worker that needs `amount` times as long for its steps
@@ -30,7 +31,7 @@ enum class FaultKind : uint8_t {
   kCutLink,     // from `target` to `other` alone
   kClog,
   kClockJump,
-  kDiskFull,      // of a shard
+  kDiskFull,      // of a shard or the coordinator
   kFailedSync,    // likewise, once
   kFailedAppend,  // likewise, once
   kDamage,        // a number in a worker's replica changes
@@ -98,6 +99,7 @@ struct WorldSettings {
   uint32_t snapshot_rounds = 1;
   bool shards_have_disks = true;
   bool coordinator_is_durable = true;
+  uint64_t record_bytes_min = 0;                  // see CoordinatorStoreOptions
   bool shards_move = false;                       // one that comes back listens somewhere else
   std::vector<bool> worker_has_disk;              // by worker
   std::vector<bool> crashes_after_fill;           // by worker: killed once it has filled a round

@@ -10,7 +10,10 @@
 namespace longwave::sim {
 namespace {
 
+constexpr char kFolder[] = "coordinator";
 constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
+// Before a process whose folder could not be opened is started again.
+constexpr absl::Duration kStartAgain = absl::Seconds(2);
 // Of a call and its answer; they are small beside what the data plane carries.
 constexpr uint64_t kCallBytes = 300;
 
@@ -25,20 +28,46 @@ bool IsAnswer(const CoordinatorEffect& effect) {
 }  // namespace
 
 SimCoordinator::SimCoordinator(const Environment& env)
-    : Process(env.scheduler, 0), env_(env), rng_(env.settings->seed, 2) {}
+    : Process(env.scheduler, 0),
+      env_(env),
+      rng_(env.settings->seed, 2),
+      disk_rng_(env.settings->seed, 3) {
+  UseDisk(std::make_unique<SimFileSystem>(disk_rng_.Next()));
+}
 
 void SimCoordinator::OnStart() {
   const CoordinatorOptions options = env_.settings->MakeCoordinatorOptions();
   env_.trace->Add(static_cast<uint64_t>(Mark::kStart), {node(), generation()});
-  const bool forgets = env_.settings->canary == Canary::kForgetfulCoordinator;
-  if (record_.has_value() && !forgets) {
-    const absl::Status fits = Coordinator::CheckRecord(options, *record_);
-    if (!fits.ok()) {
+  std::optional<CoordinatorRecord> record;
+  // A record of ten thousand workers is not rewritten with each of their reports: large worlds do
+  // without a coordinator that comes back.
+  if (env_.settings->coordinator_is_durable) {
+    auto store = CoordinatorStore::Open(lying_.get(), kFolder,
+                                        {.salt = static_cast<uint32_t>(disk_rng_.Next()),
+                                         .appended_bytes_min = env_.settings->record_bytes_min});
+    if (EndIfStopped()) return;
+    if (!store.ok()) {
+      if (absl::IsDataLoss(store.status()) || absl::IsFailedPrecondition(store.status())) {
+        env_.checker->Violate(
+            absl::StrCat("the coordinator cannot open its folder: ", store.status().ToString()));
+      }
+      return StartAgain();
+    }
+    store_ = *std::move(store);
+    record = store_->TakeRecord();
+    if (!store_->cut().empty()) env_.probes->Hit(Probe::kRecordCut);
+  }
+  if (record.has_value()) {
+    if (const absl::Status fits = Coordinator::CheckRecord(options, *record); !fits.ok()) {
       return env_.checker->Violate(
           absl::StrCat("the coordinator's record: ", std::string(fits.message())));
     }
-    core_ = std::make_unique<Coordinator>(options, *record_);
+    saved_ = record->state;
+    core_ = std::make_unique<Coordinator>(options, *std::move(record));
     env_.probes->Hit(Probe::kCoordinatorRecovered);
+    // The process before may have ended between the last write and what came of it.
+    rounds_finished_ = std::max<uint64_t>(rounds_finished_, saved_.next_round);
+    if (core_->phase() > phase_) Note(PhaseChanged{core_->phase(), core_->reason()});
   } else {
     core_ = std::make_unique<Coordinator>(options);
   }
@@ -49,10 +78,45 @@ void SimCoordinator::OnCrash() {
   env_.trace->Add(static_cast<uint64_t>(Mark::kCrash), {node()});
   env_.probes->Hit(Probe::kCoordinatorCrashed);
   core_.reset();
+  store_.reset();
+  unnoted_.clear();
+  disk_->Restart(std::exchange(next_stop_, SimFileSystem::Stop::kProcess));
+  if (env_.settings->canary == Canary::kForgetfulCoordinator) {
+    UseDisk(std::make_unique<SimFileSystem>(disk_rng_.Next()));
+  }
+}
+
+void SimCoordinator::LosePower() {
+  env_.probes->Hit(Probe::kCoordinatorLostPower);
+  next_stop_ = SimFileSystem::Stop::kPower;
+  Crash();
+}
+
+void SimCoordinator::UseDisk(std::unique_ptr<SimFileSystem> disk) {
+  disk_ = std::move(disk);
+  const bool lies = env_.settings->canary == Canary::kUnsyncedRecord;
+  lying_ =
+      std::make_unique<LyingFileSystem>(disk_.get(), lies ? Canary::kUnsyncedLog : Canary::kNone);
+}
+
+bool SimCoordinator::EndIfStopped() {
+  if (!disk_->crashed()) return false;
+  env_.probes->Hit(Probe::kCoordinatorCrashedInWrite);
+  if (write_crash_is_power_) next_stop_ = SimFileSystem::Stop::kPower;
+  Crash();
+  on_write_crash();
+  return true;
+}
+
+void SimCoordinator::StartAgain() {
+  Crash();
+  scheduler_->After(kStartAgain, [this] { Start(); });
 }
 
 void SimCoordinator::CopyRecord() {
-  if (record_.has_value() && record_->state.phase == RunPhase::kTraining) copy_ = record_;
+  if (up() && saved_.phase == RunPhase::kTraining) {
+    copy_ = Folder{disk_->Copy(disk_rng_.Next()), saved_};
+  }
 }
 
 bool SimCoordinator::PutCopyBack() {
@@ -61,27 +125,31 @@ bool SimCoordinator::PutCopyBack() {
   had_older_record_ = true;
   env_.probes->Hit(Probe::kCoordinatorGotOlderRecord);
   env_.trace->Tell([&] {
-    return absl::StrCat("the coordinator gets its record as it was in epoch ", copy_->state.epoch);
+    return absl::StrCat("the coordinator gets its record as it was in epoch ", copy_->saved.epoch);
   });
-  const auto told = [](const CoordinatorRecord& record) {
-    std::vector<uint32_t> epochs = {record.state.epoch};
-    for (const ShardRecord& shard : record.state.shards) epochs.push_back(shard.told_epoch);
+  const auto told = [](const CoordinatorState& state) {
+    std::vector<uint32_t> epochs = {state.epoch};
+    for (const ShardRecord& shard : state.shards) epochs.push_back(shard.told_epoch);
     return epochs;
   };
-  if (told(*copy_) != told(*record_)) newest_ = record_;
-  record_ = std::exchange(copy_, std::nullopt);
+  if (told(copy_->saved) != told(saved_)) newest_ = Folder{std::move(disk_), saved_};
+  UseDisk(std::move(copy_->disk));
+  saved_ = std::move(copy_->saved);
+  copy_.reset();
   return true;
 }
 
 void SimCoordinator::PutNewestBack() {
   if (!has_older_record()) return;
   Crash();
-  record_ = std::exchange(newest_, std::nullopt);
+  UseDisk(std::move(newest_->disk));
+  saved_ = std::move(newest_->saved);
+  newest_.reset();
 }
 
 void SimCoordinator::TickForEver() {
   Step(Tick{});
-  After(kTickInterval, [this] { TickForEver(); });
+  if (up()) After(kTickInterval, [this] { TickForEver(); });
 }
 
 std::string SimCoordinator::trouble() const {
@@ -89,8 +157,7 @@ std::string SimCoordinator::trouble() const {
 }
 
 uint64_t SimCoordinator::LogRecordsOf(uint32_t shard, uint64_t folder) const {
-  if (!record_.has_value()) return 0;
-  for (const ShardRecord& each : record_->state.shards) {
+  for (const ShardRecord& each : saved_.shards) {
     if (each.address.shard == shard && each.folder == folder) return each.state.log_records;
   }
   return 0;
@@ -122,6 +189,7 @@ void SimCoordinator::Call(Process& client, CoordinatorEvent event, Done done) {
                            result = std::move(effect);
                          }
                        }
+                       if (!up()) return;
                        env_.network->Send(node(), client, kCallBytes, Network::Kind::kStream,
                                           [answer, result] { answer(result); });
                      });
@@ -134,17 +202,31 @@ void SimCoordinator::Call(Process& client, CoordinatorEvent event, Done done) {
 
 std::vector<CoordinatorEffect> SimCoordinator::Step(const CoordinatorEvent& event) {
   std::vector<CoordinatorEffect> effects = core_->Step(event, now(), rng_);
-  // A record of ten thousand workers is not rewritten with each of their reports: large worlds do
-  // without a coordinator that comes back.
-  if (env_.settings->coordinator_is_durable) {
-    if (const std::optional<CoordinatorChanges> changes = core_->Unsaved(now())) {
-      if (!record_.has_value()) record_.emplace();
-      Apply(*changes, &*record_);
-      core_->Saved();
-    }
+  const absl::Status kept = Commit();
+  if (!up()) return {};
+  if (!kept.ok()) {
+    std::erase_if(effects, IsAnswer);
+    unnoted_.insert(unnoted_.end(), effects.begin(), effects.end());
+    return {Refused{absl::UnavailableError(kept.message())}};
   }
+  for (const CoordinatorEffect& effect : std::exchange(unnoted_, {})) Note(effect);
   for (const CoordinatorEffect& effect : effects) Note(effect);
   return effects;
+}
+
+absl::Status SimCoordinator::Commit() {
+  if (store_ == nullptr) return absl::OkStatus();
+  std::optional<CoordinatorWrite> write = store_->Take(*core_, now());
+  if (!write.has_value()) return absl::OkStatus();
+  absl::Status status = store_->Write(*write);
+  if (EndIfStopped()) return status;
+  if (status.ok()) {
+    saved_ = std::move(write->changes.state);
+    if (write->is_whole) env_.probes->Hit(Probe::kRecordPublished);
+  } else {
+    env_.probes->Hit(Probe::kCoordinatorTrouble);
+  }
+  return status;
 }
 
 void SimCoordinator::Note(const CoordinatorEffect& effect) {

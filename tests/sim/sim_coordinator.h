@@ -6,18 +6,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/rng.h"
 #include "server/coordinator/coordinator.h"
+#include "server/store/coordinator_store.h"
+#include "server/store/sim_file_system.h"
 #include "tests/sim/environment.h"
+#include "tests/sim/lying_file_system.h"
 #include "tests/sim/process.h"
 
 namespace longwave::sim {
 
-// The real coordinator on simulated time, with its record on a disk that never fails: each change
-// is in it before an answer leaves.
+// The real coordinator on simulated time, and its record in the real store on a simulated disk.
 class SimCoordinator final : public Process {
  public:
   explicit SimCoordinator(const Environment& env);
@@ -37,8 +41,17 @@ class SimCoordinator final : public Process {
   // What its record says of the log in that folder, which a shard has; 0: nothing.
   uint64_t LogRecordsOf(uint32_t shard, uint64_t folder) const;
 
-  // A backup of its record is taken, put in the record's place while the process is down, and the
-  // record is put back, unless the backup has all epochs that were told: that one is gone on with.
+  // A crash that takes the machine with it.
+  void LosePower();
+  SimFaults& disk_faults() { return disk_->faults; }
+  const SimFileSystem& disk() const { return *disk_; }
+  // Whether the machine stops with a process that the disk's faults stop in a write.
+  void set_write_crash_is_power(bool is_power) { write_crash_is_power_ = is_power; }
+  // Has it started again later.
+  std::function<void()> on_write_crash;
+
+  // A backup of its folder is taken, put in the folder's place while the process is down, and the
+  // folder is put back, unless the backup has all epochs that were told: that one is gone on with.
   void CopyRecord();
   bool PutCopyBack();
   void PutNewestBack();
@@ -51,16 +64,33 @@ class SimCoordinator final : public Process {
   void OnStart() override;
   void OnCrash() override;
   void TickForEver();
+  // What it did, once that is durable. Otherwise a refusal; or nothing, as the process has ended.
   std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event);
+  absl::Status Commit();
+  void UseDisk(std::unique_ptr<SimFileSystem> disk);
+  bool EndIfStopped();
+  void StartAgain();
   void Note(const CoordinatorEffect& effect);
   void NoteEpoch(const Membership& membership);
 
   const Environment env_;
   Rng rng_;
+  struct Folder {
+    std::unique_ptr<SimFileSystem> disk;
+    CoordinatorState saved;
+  };
+
+  Rng disk_rng_;
+  std::unique_ptr<SimFileSystem> disk_;
+  std::unique_ptr<LyingFileSystem> lying_;  // in front of it
+  SimFileSystem::Stop next_stop_ = SimFileSystem::Stop::kProcess;
+  bool write_crash_is_power_ = false;
+  std::unique_ptr<CoordinatorStore> store_;  // null: the process is down, or keeps nothing
   std::unique_ptr<Coordinator> core_;
-  std::optional<CoordinatorRecord> record_;  // what is on the disk
-  std::optional<CoordinatorRecord> copy_;
-  std::optional<CoordinatorRecord> newest_;  // while an older one is in its place
+  CoordinatorState saved_;                  // as it was last made durable
+  std::vector<CoordinatorEffect> unnoted_;  // of steps that are not durable yet; no answers
+  std::optional<Folder> copy_;
+  std::optional<Folder> newest_;  // while an older one is in its place
   bool had_older_record_ = false;
   RunPhase phase_ = RunPhase::kWaiting;
   std::string reason_;

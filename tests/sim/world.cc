@@ -46,6 +46,7 @@ class World {
                           .checker = &checker_,
                           .poison = &poison_};
     coordinator_ = std::make_unique<SimCoordinator>(env);
+    coordinator_->on_write_crash = [this] { StartLater(coordinator_.get(), absl::Seconds(1)); };
     std::vector<SimShard*> shards;
     for (uint32_t s = 0; s < settings.shards; ++s) {
       shards_.push_back(std::make_unique<SimShard>(env, coordinator_.get(), s));
@@ -151,6 +152,8 @@ class World {
     SimWorker* const worker = settings_.IsWorker(fault.target)
                                   ? workers_[fault.target - 1 - settings_.shards].get()
                                   : nullptr;
+    SimFaults& disk_faults = shard != nullptr ? shard->disk_faults() : coordinator_->disk_faults();
+    const SimFileSystem& disk = shard != nullptr ? shard->disk() : coordinator_->disk();
     const absl::Time until = scheduler_.now() + fault.duration;
     switch (fault.kind) {
       case FaultKind::kCrash:
@@ -159,12 +162,15 @@ class World {
         return StartLater(process, fault.duration);
       case FaultKind::kPowerLoss:
         if (!process->up()) return;
-        shard->LosePower();
+        shard != nullptr ? shard->LosePower() : coordinator_->LosePower();
         return StartLater(process, fault.duration);
       case FaultKind::kWriteCrash:
-        shard->set_write_crash_is_power(fault.duration > absl::Seconds(2));
-        shard->disk_faults().crash_at =
-            shard->disk().operations() + static_cast<uint64_t>(fault.amount);
+        if (const bool is_power = fault.duration > absl::Seconds(2); shard != nullptr) {
+          shard->set_write_crash_is_power(is_power);
+        } else {
+          coordinator_->set_write_crash_is_power(is_power);
+        }
+        disk_faults.crash_at = disk.operations() + static_cast<uint64_t>(fault.amount);
         return;
       case FaultKind::kLoseFolder:
         if (!process->up()) return;
@@ -198,16 +204,18 @@ class World {
         probes_.Hit(Probe::kClockJumped);
         return process->JumpClock(absl::Seconds(fault.amount));
       case FaultKind::kDiskFull:
-        FillDisk(shard);
-        scheduler_.At(until, [shard] { shard->disk_faults().capacity_bytes.reset(); });
+        // To some bytes above what it holds now.
+        disk_faults.capacity_bytes = disk.used_bytes() + 200;
+        scheduler_.At(until, [this, shard] {
+          (shard != nullptr ? shard->disk_faults() : coordinator_->disk_faults())
+              .capacity_bytes.reset();
+        });
         return;
       case FaultKind::kFailedSync:
-        shard->disk_faults().failed_sync_at =
-            shard->disk().syncs() + static_cast<uint64_t>(fault.amount);
+        disk_faults.failed_sync_at = disk.syncs() + static_cast<uint64_t>(fault.amount);
         return;
       case FaultKind::kFailedAppend:
-        shard->disk_faults().failed_append_at =
-            shard->disk().appends() + static_cast<uint64_t>(fault.amount);
+        disk_faults.failed_append_at = disk.appends() + static_cast<uint64_t>(fault.amount);
         return;
       case FaultKind::kDamage:
         return worker->Damage(static_cast<uint64_t>(fault.amount));
@@ -250,11 +258,6 @@ class World {
     if (!coordinator_->has_older_record()) return;
     coordinator_->PutNewestBack();
     StartLater(coordinator_.get(), absl::Seconds(1));
-  }
-
-  // To some bytes above what it holds now.
-  static void FillDisk(SimShard* shard) {
-    shard->disk_faults().capacity_bytes = shard->disk().used_bytes() + 200;
   }
 
   // What a shard's folder had, and the replicas have too, is lost only with the last of them: for
@@ -318,6 +321,7 @@ class World {
       if (!shard->up()) shard->Start();
     }
     PutNewestBack();
+    coordinator_->disk_faults() = {};
     if (!coordinator_->up()) coordinator_->Start();
     for (uint32_t w = 0; w < workers_.size(); ++w) {
       if (!workers_[w]->up() && workers_[w]->generation() > 0) workers_[w]->Start();

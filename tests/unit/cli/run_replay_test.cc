@@ -13,8 +13,8 @@
 #include "common/config/gpt_shape.h"
 #include "common/wire/crc32c.h"
 #include "server/shard_state/durable_shard.h"
+#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
-#include "server/store/sqlite_catalog.h"
 #include "worker/member/sync_options.h"
 #include "worker/trainer/schedule.h"
 
@@ -65,7 +65,9 @@ class RunReplayTest : public testing::Test {
     auto shard = DurableShard::Open(options, *layout_, [this] {
       return ShardStore::Open(
           files_.get(), folder_,
-          {.identity = {kRun, 0, layout_->hash()}, .make_catalog = MakeSqliteCatalog});
+          {.identity = {kRun, 0, layout_->hash()}, .make_catalog = [this](const auto& folder) {
+             return MakeFileCatalog(files_.get(), folder);
+           }});
     });
     ASSERT_TRUE(shard.ok()) << shard.status();
     shard_ = *std::move(shard);

@@ -193,10 +193,17 @@ TEST(FormatConfig, WritesEveryKey) {
 
 TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
   // A free one here is a decision; a new key binds.
-  const std::vector<std::string> free = {
-      "run.preset", "run.name",      "run.validate_every", "run.validation_batches",
-      "data.path",  "train.threads", "train.device",       "train.autocast",
-      "sync.up.k",  "sync.up.codec"};
+  const std::vector<std::string> free = {"run.preset",
+                                         "run.name",
+                                         "run.workers",
+                                         "run.validate_every",
+                                         "run.validation_batches",
+                                         "data.path",
+                                         "train.threads",
+                                         "train.device",
+                                         "train.autocast",
+                                         "sync.up.k",
+                                         "sync.up.codec"};
   const std::string text = BindingSettings(DefaultConfig());
   for (const ConfigKey& key : ConfigKeys()) {
     const std::string section = key.name.substr(0, key.name.find('.'));
@@ -204,6 +211,15 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                          std::find(free.begin(), free.end(), key.name) != free.end();
     EXPECT_EQ(("\n" + text).find("\n" + key.name + ": ") == std::string::npos, is_free) << key.name;
   }
+}
+
+// By these a shard bounds what a worker may do: its own and the coordinator's are the most.
+TEST(BindingSettings, LimitTheBatchOfAWorker) {
+  EXPECT_THAT(SettingsAtMost(), testing::ElementsAre("train.batch"));
+  RunConfig config = DefaultConfig();
+  config.train.batch /= 2;
+  EXPECT_NE(BindingSettings(config), BindingSettings(DefaultConfig()));
+  EXPECT_LT(ContributionWeightMax(config), ContributionWeightMax(DefaultConfig()));
 }
 
 TEST(BindingSettings, NameTheArithmetic) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/coordinator/coordinator_testing.h"
 
 namespace longwave {
@@ -103,6 +104,34 @@ TEST_F(CoordinatorTest, RefusesSettingsThatDifferNamingTheFirst) {
   shard.settings = "run.steps: 60\nsync.rho: 0.5\n";
   EXPECT_EQ(Refusal(Step(shard), absl::StatusCode::kInvalidArgument),
             "shard 1: run.steps: got 60, wanted 600 as the coordinator has it: all processes of a "
+            "run need one configuration");
+}
+
+// In some a worker may have less than the run; a shard bounds workers by its own.
+TEST_F(CoordinatorTest, TakesLessOfAWorkerInTheSettingsThatLimit) {
+  CoordinatorOptions options = Options(2, 1);
+  options.settings_at_most = {"run.steps"};
+  Make(options);
+  RegisterWorker worker = Worker(0);
+  for (const char* refused : {"601", "-1", "1.5", "", "18446744073709552216", "600x"}) {
+    worker.settings = absl::StrCat("run.steps: ", refused, "\nsync.rho: 0.25\n");
+    EXPECT_EQ(Refusal(Step(worker), absl::StatusCode::kInvalidArgument),
+              absl::StrCat("worker worker-0: run.steps: got ", refused,
+                           ", wanted at most 600 as the coordinator has it: by it the shards bound "
+                           "what a contribution may weigh"));
+  }
+  worker.settings = "run.steps: 599\nsync.rho: 0.5\n";
+  EXPECT_THAT(Refusal(Step(worker), absl::StatusCode::kInvalidArgument),
+              HasSubstr("sync.rho: got 0.5, wanted 0.25"));
+  worker.settings = "sync.rho: 0.25\nrun.steps: 599\n";
+  EXPECT_THAT(Refusal(Step(worker), absl::StatusCode::kInvalidArgument),
+              HasSubstr("lists its settings in another order"));
+  worker.settings = "run.steps: 599\nsync.rho: 0.25\n";
+  EXPECT_EQ(Only<WorkerRegistered>(Step(worker)).worker, 0u);
+  RegisterShard shard = Shard(0);
+  shard.settings = worker.settings;
+  EXPECT_EQ(Refusal(Step(shard), absl::StatusCode::kInvalidArgument),
+            "shard 0: run.steps: got 599, wanted 600 as the coordinator has it: all processes of a "
             "run need one configuration");
 }
 

@@ -42,7 +42,7 @@ class AdmissionTest : public ::testing::Test {
     admission_.reset();
     auto opened = Admission::Open({.config = config_,
                                    .credentials = folder(),
-                                   .book_file = book_file(),
+                                   .book_folder = folder_.path(),
                                    .address = "127.0.0.1:7070",
                                    .clock = [this] { return MonotonicNow() + later_; }});
     if (opened.ok()) admission_ = *std::move(opened);
@@ -431,6 +431,8 @@ TEST_F(AdmissionTest, StartsAgainWithABookOfManyWorkers) {
   Open();
   Machine one_more = NewMachine();
   EXPECT_TRUE(Join(CreateToken("worker/"), WorkerIdentity("w"), &one_more).ok());
+  EXPECT_EQ(std::filesystem::status(book_file()).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   Open();
   EXPECT_FALSE(admission_->Admit(one_more.certificate).has_value());
   EXPECT_EQ(admission_->ListTokens()->tokens.size(), 2u);

@@ -8,27 +8,24 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "common/base/status_macros.h"
+#include "server/store/posix_file_system.h"
+#include "server/store/wrapped_file_system.h"
 #include "tests/unit/coordinator/coordinator_testing.h"
+#include "tests/unit/store/temporary_folder.h"
 
 namespace longwave {
 namespace {
 
 // A disk that the test can hold up and let fail.
-class HeldStore final : public CoordinatorStore {
+class HeldFileSystem final : public WrappedFileSystem {
  public:
-  absl::StatusOr<std::optional<CoordinatorRecord>> Load() override { return std::nullopt; }
-  absl::Status Write(const CoordinatorChanges& changes) override {
-    std::unique_lock lock(mutex_);
-    ++writes_;
-    changed_.wait(lock, [&] { return !held_; });
-    if (fails_) return absl::ResourceExhaustedError("the disk is full");
-    Apply(changes, &record_);
-    return absl::OkStatus();
-  }
+  using WrappedFileSystem::WrappedFileSystem;
 
   void Hold(bool held) {
     {
@@ -41,22 +38,36 @@ class HeldStore final : public CoordinatorStore {
     const std::lock_guard lock(mutex_);
     fails_ = fails;
   }
-  int writes() {
-    const std::lock_guard lock(mutex_);
-    return writes_;
-  }
-  CoordinatorRecord record() {
-    const std::lock_guard lock(mutex_);
-    return record_;
-  }
 
  private:
+  class Writable final : public WritableFile {
+   public:
+    Writable(HeldFileSystem* files, std::unique_ptr<WritableFile> file)
+        : files_(files), file_(std::move(file)) {}
+    absl::Status Append(BytePieces pieces) override {
+      LONGWAVE_RETURN_IF_ERROR(files_->Await());
+      return file_->Append(pieces);
+    }
+    absl::Status Sync() override { return file_->Sync(); }
+
+   private:
+    HeldFileSystem* const files_;
+    const std::unique_ptr<WritableFile> file_;
+  };
+  std::unique_ptr<WritableFile> Wrap(const std::string&,
+                                     std::unique_ptr<WritableFile> file) override {
+    return std::make_unique<Writable>(this, std::move(file));
+  }
+  absl::Status Await() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !held_; });
+    return fails_ ? absl::ResourceExhaustedError("the disk is full") : absl::OkStatus();
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   bool held_ = false;
   bool fails_ = false;
-  int writes_ = 0;
-  CoordinatorRecord record_;
 };
 
 class GroupCommitTest : public CoordinatorTest {
@@ -65,11 +76,11 @@ class GroupCommitTest : public CoordinatorTest {
 
   void SetUp() override {
     Begin(Options(kWorkers, 1));
-    auto store = std::make_unique<HeldStore>();
-    store_ = store.get();
-    commit_.emplace(&*coordinator_, std::move(store));
+    auto store = CoordinatorStore::Open(&files_, folder_.path(), {});
+    ASSERT_TRUE(store.ok()) << store.status();
+    commit_.emplace(&*coordinator_, *std::move(store), [this](absl::Duration, bool) { ++writes_; });
     ASSERT_TRUE(StepAndCommit(Tick{}).ok());
-    ASSERT_EQ(store_->writes(), 1);
+    ASSERT_EQ(writes_, 1);
   }
   absl::Status StepAndCommit(const CoordinatorEvent& event) {
     std::unique_lock lock(mutex_);
@@ -79,22 +90,35 @@ class GroupCommitTest : public CoordinatorTest {
     return commit_->Commit(lock);
   }
   bool IsKept(uint32_t worker) {
-    const CoordinatorRecord record = store_->record();
+    const CoordinatorRecord record = OnDisk();
     return !record.rounds.empty() ||
            std::ranges::any_of(record.reports, [&](const OpenReport& open) {
              return open.member.worker == worker;
            });
   }
 
+  // Also while it is written: what is unfinished is cut.
+  CoordinatorRecord OnDisk() {
+    const auto bytes = ReadWhole(*posix_, folder_.path() + "/coordinator.lwlog", 1 << 30);
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    if (!bytes.ok()) return {};
+    auto file = ReadCoordinatorFile(bytes->bytes());
+    EXPECT_TRUE(file.ok()) << file.status();
+    return file.ok() ? std::move(file->record) : CoordinatorRecord();
+  }
+
+  TemporaryFolder folder_;
+  const std::unique_ptr<FileSystem> posix_ = MakePosixFileSystem();
+  HeldFileSystem files_{posix_.get()};
   std::mutex mutex_;
   std::condition_variable stepped_;
   uint32_t steps_ = 0;
-  HeldStore* store_ = nullptr;
+  int writes_ = 0;
   std::optional<GroupCommit> commit_;
 };
 
 TEST_F(GroupCommitTest, OneWriteIsForAllThatCameWhileTheLastOneWasWritten) {
-  store_->Hold(true);
+  files_.Hold(true);
   steps_ = 0;
   std::vector<std::thread> threads;
   for (uint32_t worker = 0; worker < kWorkers; ++worker) {
@@ -111,43 +135,43 @@ TEST_F(GroupCommitTest, OneWriteIsForAllThatCameWhileTheLastOneWasWritten) {
         << "wanted the steps of " << kWorkers << " workers within a minute, got " << steps_;
     EXPECT_EQ(commit_->durable_rounds(), 0u);
   }
-  store_->Hold(false);
+  files_.Hold(false);
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(store_->writes(), 3);  // the one before, the first one's, all the others'
+  EXPECT_EQ(writes_, 3);  // the one before, the first one's, all the others'
   EXPECT_EQ(commit_->durable_rounds(), 1u);
-  EXPECT_EQ(store_->record().rounds, coordinator_->Export(absl::UnixEpoch()).rounds);
-  EXPECT_TRUE(store_->record().reports.empty());
+  EXPECT_EQ(OnDisk().rounds, coordinator_->Export(absl::UnixEpoch()).rounds);
+  EXPECT_TRUE(OnDisk().reports.empty());
 }
 
 TEST_F(GroupCommitTest, WhatChangesNothingWritesNothing) {
   EXPECT_TRUE(StepAndCommit(Beat(3)).ok());
-  EXPECT_EQ(store_->writes(), 1);
+  EXPECT_EQ(writes_, 1);
 }
 
 TEST_F(GroupCommitTest, WhatCouldNotBeWrittenIsWrittenWithTheNext) {
-  store_->Fail(true);
+  files_.Fail(true);
   EXPECT_EQ(StepAndCommit(Beat(0, {Report(0)})).message(), "the disk is full");
   // Nor may anybody hear of it who adds nothing to it.
   EXPECT_FALSE(StepAndCommit(Beat(0, {Report(0)})).ok());
   for (uint32_t worker = 1; worker + 1 < kWorkers; ++worker) {
     EXPECT_FALSE(StepAndCommit(Beat(worker, {Report(0)})).ok());
   }
-  store_->Fail(false);
+  files_.Fail(false);
   EXPECT_TRUE(StepAndCommit(Beat(0)).ok());
-  EXPECT_EQ(store_->record().reports.size(), kWorkers - 1);
+  EXPECT_EQ(OnDisk().reports.size(), kWorkers - 1);
 
   // A report that failed is over when the round that it is of is finished before the next write.
-  store_->Fail(true);
+  files_.Fail(true);
   EXPECT_FALSE(StepAndCommit(Beat(0, {Report(1)})).ok());
   EXPECT_FALSE(StepAndCommit(Beat(kWorkers - 1, {Report(0)})).ok());
   for (uint32_t worker = 1; worker < kWorkers; ++worker) {
     EXPECT_FALSE(StepAndCommit(Beat(worker, {Report(1)})).ok());
   }
   EXPECT_EQ(commit_->durable_rounds(), 0u);
-  store_->Fail(false);
+  files_.Fail(false);
   EXPECT_TRUE(StepAndCommit(Beat(0)).ok());
-  EXPECT_EQ(store_->record().rounds.size(), 2u);
-  EXPECT_TRUE(store_->record().reports.empty());
+  EXPECT_EQ(OnDisk().rounds.size(), 2u);
+  EXPECT_TRUE(OnDisk().reports.empty());
   EXPECT_EQ(commit_->durable_rounds(), 2u);
 }
 

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "gmock/gmock.h"
+#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
-#include "server/store/sqlite_catalog.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 #include "tests/unit/store/temporary_folder.h"
 
@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<DurableShard>> OpenOnMachine(FileSystem* files,
   ShardStoreOptions options;
   options.identity = {kRun, 1, layout.hash()};
   options.log.file_bytes_max = 4096;
-  options.make_catalog = MakeSqliteCatalog;
+  options.make_catalog = [files](const std::string& path) { return MakeFileCatalog(files, path); };
   DurableShardOptions shard = TestOptions();
   shard.can_catch_up = false;  // nobody answers asks here
   return DurableShard::Open(shard, layout,

@@ -2,13 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
-#include <filesystem>
-#include <functional>
+#include <array>
 
+#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
-#include "server/store/sqlite_catalog.h"
 #include "tests/unit/store/store_testing.h"
 #include "tests/unit/store/temporary_folder.h"
 
@@ -18,26 +16,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Both kinds answer to the same claims.
-class CatalogTest : public testing::TestWithParam<bool> {
+class CatalogTest : public testing::Test {
  protected:
-  std::unique_ptr<CatalogBackend> Backend() {
-    if (GetParam()) return MakeSqliteCatalog(folder_.path());
-    return MakeFileCatalog(posix_.get(), folder_.path());
-  }
   absl::StatusOr<std::unique_ptr<Catalog>> Open(const StoreIdentity& identity,
                                                 const std::string& settings, uint64_t folder = 0) {
-    return Catalog::Open("shard-3", Backend(), identity, settings, folder);
+    return Catalog::Open("shard-3", MakeFileCatalog(posix_.get(), folder_.path()), identity,
+                         settings, folder);
   }
 
   TemporaryFolder folder_;
   std::unique_ptr<FileSystem> posix_ = MakePosixFileSystem();
 };
-INSTANTIATE_TEST_SUITE_P(Backends, CatalogTest, testing::Bool(), [](const auto& info) {
-  return info.param ? std::string("Sqlite") : std::string("File");
-});
-
-TEST_P(CatalogTest, RemembersAll) {
+TEST_F(CatalogTest, RemembersAll) {
   CatalogContents contents;
   {
     auto catalog = Open(TestIdentity(), "run:\n  seed: 1\n", 0xfedcba9876543210);
@@ -60,7 +50,7 @@ TEST_P(CatalogTest, RemembersAll) {
   EXPECT_EQ((*catalog)->contents(), contents);
 }
 
-TEST_P(CatalogTest, RefusesAnotherRunShardLayoutAndSettings) {
+TEST_F(CatalogTest, RefusesAnotherRunShardLayoutAndSettings) {
   ASSERT_TRUE(Open(TestIdentity(), "run:\n  seed: 1\n").ok());
   const auto refusal = [&](const StoreIdentity& identity, const std::string& settings) {
     const absl::Status status = Open(identity, settings).status();
@@ -83,42 +73,50 @@ TEST_P(CatalogTest, RefusesAnotherRunShardLayoutAndSettings) {
   EXPECT_EQ(Open(TestIdentity(), "")->get()->contents().incarnation, 2u) << "refusals do not count";
 }
 
-TEST(SqliteCatalog, RefusesANewerSchemaAndOtherDatabases) {
-  TemporaryFolder folder;
-  ASSERT_TRUE(Catalog::Open("d", MakeSqliteCatalog(folder.path()), TestIdentity(), "").ok());
-  const auto run = [&](const std::string& path, const char* sql) {
-    sqlite3* db = nullptr;
-    ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
-    ASSERT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK);
-    sqlite3_close(db);
+TEST_F(CatalogTest, RefusesAnotherSchemaAndOtherFiles) {
+  ASSERT_TRUE(Open(TestIdentity(), "").ok());
+  const std::string path = folder_.path() + "/shard.catalog";
+  const absl::StatusOr<Buffer> good = ReadWhole(*posix_, path, 1 << 20);
+  ASSERT_TRUE(good.ok()) << good.status();
+  const auto refusal_of = [&](std::vector<std::byte> bytes) {
+    const std::array<std::span<const std::byte>, 1> pieces = {bytes};
+    EXPECT_TRUE(Publish(*posix_, folder_.path(), "shard.catalog", pieces).ok());
+    return Open(TestIdentity(), "").status();
   };
-  run(folder.path() + "/shard.db", "PRAGMA user_version = 3");
-  absl::Status status =
-      Catalog::Open("d", MakeSqliteCatalog(folder.path()), TestIdentity(), "").status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status));
-  EXPECT_THAT(status.message(), HasSubstr("shard.db: schema: got 3, wanted 2"));
-
-  TemporaryFolder foreign;
-  run(foreign.path() + "/shard.db", "CREATE TABLE songs (name TEXT)");
-  status = Catalog::Open("d", MakeSqliteCatalog(foreign.path()), TestIdentity(), "").status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status));
-  EXPECT_THAT(status.message(), HasSubstr("no catalog of ours"));
-
-  TemporaryFolder text;
-  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  const std::vector<std::byte> bytes = TestBytes(5000, 1);
-  const std::array<std::span<const std::byte>, 1> pieces = {bytes};
-  ASSERT_TRUE(Publish(*files, text.path(), "shard.db", pieces).ok());
-  status = Catalog::Open("d", MakeSqliteCatalog(text.path()), TestIdentity(), "").status();
+  std::vector<std::byte> bytes(good->bytes().begin(), good->bytes().end());
+  bytes[4] = std::byte{9};
+  absl::Status status = refusal_of(bytes);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(status.message(), HasSubstr("shard.db"));
+  EXPECT_EQ(status.message(), path + ": schema: got 9, wanted 3");
+
+  bytes.assign(good->bytes().begin(), good->bytes().end() - 1);
+  status = refusal_of(bytes);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("bytes behind its head, wanted "));
+
+  status = refusal_of(TestBytes(5000, 1));
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr(path + ": is no catalog of ours: magic: got "));
 }
 
-TEST(SqliteCatalog, AFolderThatIsNotThereIsAnErrorThatNamesIt) {
+TEST_F(CatalogTest, AFolderThatIsNotThereIsAnErrorThatNamesIt) {
   const absl::Status status =
-      Catalog::Open("d", MakeSqliteCatalog("/nowhere/at/all"), TestIdentity(), "").status();
+      Catalog::Open("d", MakeFileCatalog(posix_.get(), "/nowhere/at/all"), TestIdentity(), "")
+          .status();
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(status.message(), HasSubstr("/nowhere/at/all/shard.db"));
+  EXPECT_THAT(status.message(), HasSubstr("/nowhere/at/all/shard.catalog"));
+}
+
+// In which the catalog was a database.
+TEST_F(CatalogTest, AFolderOfAnOlderVersionIsRefusedWithWhatToDo) {
+  ASSERT_TRUE(posix_->Create(folder_.path() + "/shard.db").ok());
+  const absl::Status status = Open(TestIdentity(), "").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_EQ(status.message(),
+            folder_.path() +
+                "/shard.db: got a database of an older version of Longwave, which kept its state "
+                "in SQLite; wanted a folder of this version: finish the run with the older "
+                "version, or set the folder aside to begin anew");
 }
 
 TEST(FileCatalog, EveryFlippedBitIsSeen) {

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
 #include "server/store/shard_store.h"
-#include "server/store/sqlite_catalog.h"
 #include "tests/unit/store/store_testing.h"
 #include "tests/unit/store/temporary_folder.h"
 
@@ -21,12 +21,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ShardStoreOptions TestOptions() {
+ShardStoreOptions TestOptions(FileSystem* files) {
   ShardStoreOptions options;
   options.identity = TestIdentity();
   options.settings = "run:\n  seed: 1\n";
   options.log.file_bytes_max = 16 << 10;
-  options.make_catalog = [](const std::string& folder) { return MakeSqliteCatalog(folder); };
+  options.make_catalog = [files](const std::string& folder) {
+    return MakeFileCatalog(files, folder);
+  };
   return options;
 }
 
@@ -83,7 +85,7 @@ TEST(PosixFileSystem, StateIsForItsOwnerAlone) {
   TemporaryFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   const std::string state = folder.path() + "/deep/state";
-  ASSERT_TRUE(ShardStore::Open(files.get(), state, TestOptions()).ok());
+  ASSERT_TRUE(ShardStore::Open(files.get(), state, TestOptions(files.get())).ok());
   ASSERT_TRUE(files->Create(state + "/file").ok());
   int seen = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
@@ -120,21 +122,21 @@ TEST(PosixFileSystem, AFullDiskIsNamedWithBytesWantedAndFree) {
 TEST(PosixStore, AFolderBelongsToOneProcess) {
   TemporaryFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+  auto store = ShardStore::Open(files.get(), folder.path(), TestOptions(files.get()));
   ASSERT_TRUE(store.ok()) << store.status();
   const pid_t child = fork();
   if (child == 0) {
     const absl::Status status =
-        ShardStore::Open(files.get(), folder.path(), TestOptions()).status();
+        ShardStore::Open(files.get(), folder.path(), TestOptions(files.get())).status();
     _exit(absl::IsUnavailable(status) ? 0 : 1);
   }
   int result = -1;
   ASSERT_EQ(waitpid(child, &result, 0), child);
   EXPECT_EQ(result, 0) << "another process opened the folder, or failed for another reason";
-  EXPECT_TRUE(
-      absl::IsUnavailable(ShardStore::Open(files.get(), folder.path(), TestOptions()).status()));
+  EXPECT_TRUE(absl::IsUnavailable(
+      ShardStore::Open(files.get(), folder.path(), TestOptions(files.get())).status()));
   store->reset();
-  store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+  store = ShardStore::Open(files.get(), folder.path(), TestOptions(files.get()));
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*store)->incarnation(), 2u) << "refused openings do not count";
 }
@@ -143,7 +145,7 @@ TEST(PosixStore, AFolderBelongsToOneProcess) {
 // after each sync.
 [[noreturn]] void AppendForever(const std::string& folder, int report) {
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  auto store = ShardStore::Open(files.get(), folder, TestOptions());
+  auto store = ShardStore::Open(files.get(), folder, TestOptions(files.get()));
   if (!store.ok()) _exit(1);
   DeltaLog& log = (*store)->log();
   for (uint32_t group = 1;; group = 1 + group % 5) {
@@ -186,7 +188,7 @@ TEST(PosixStore, AKilledProcessLosesNoRecordWhoseSyncHasReturned) {
     close(ends[0]);
     EXPECT_GT(durable, before);
 
-    auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
+    auto store = ShardStore::Open(files.get(), folder.path(), TestOptions(files.get()));
     ASSERT_TRUE(store.ok()) << store.status();
     uint64_t count = 0;
     ASSERT_TRUE((*store)
