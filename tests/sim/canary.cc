@@ -42,6 +42,8 @@ std::string_view Name(Canary canary) {
       return "trusting-shard";
     case Canary::kTrustedFolder:
       return "trusted-folder";
+    case Canary::kUnnamedAnswer:
+      return "unnamed-answer";
     case Canary::kCount:
       break;
   }

@@ -29,6 +29,7 @@ enum class Canary : uint8_t {
   kStaleConnection,       // a worker that keeps a connection that has died
   kTrustingShard,         // a shard takes every weight and norm
   kTrustedFolder,         // a shard goes on from its folder, whatever the coordinator knows of it
+  kUnnamedAnswer,         // the answer of a hello does not say what it answers
   kCount,
 };
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);

@@ -248,7 +248,7 @@ TEST_F(DataPlaneTest, WhoSaysNoHelloThoughAskedGetsItsUpdatesAllTheSame) {
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAsk);
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   ExpectMerged(*dealer_, 0);
-  EXPECT_GE(MonotonicNow() - begin, ShardDataPlane::kHelloPatience);
+  EXPECT_GE(MonotonicNow() - begin, ShardCore::kHelloPatience);
   // It is asked again, and served at once.
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPull, kRun, 0), Buffer()).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAsk);
