@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/rpc/admission.h"
-#include "common/rpc/shard_report.h"
+#include "common/wire/shard_report.h"
 #include "common/wire/control.h"
 #include "longwave/v1/coordinator.pb.h"
 #include "longwave/v1/shard.pb.h"

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/admission.h"
-#include "common/rpc/shard_report.h"
+#include "common/wire/shard_report.h"
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
 #include "common/security/refusals.h"

@@ -20,13 +20,13 @@ constexpr absl::Duration kWaitMax = absl::Hours(1);
 absl::Status ShardDataPlane::Serve() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || (core_ != nullptr && !memberships_.empty()); });
+    changed_.wait(lock, [&] { return stopping_ || (core_ != nullptr && knows_members_); });
     serving_ = true;
   }
   const absl::Status served = ServeFrames();
   const std::lock_guard lock(mutex_);
   serving_ = false;
-  for (const auto& question : std::exchange(questions_, {})) question();
+  for (const auto& task : std::exchange(tasks_, {})) task();
   changed_.notify_all();
   return served;
 }
@@ -83,33 +83,29 @@ void ShardDataPlane::Count(const ShardEffect& effect) {
 }
 
 bool ShardDataPlane::Attend() {
-  std::vector<Membership> memberships;
-  std::vector<SnapshotVerdict> verdicts;
-  {
-    const std::lock_guard lock(mutex_);
-    attention_.store(false, std::memory_order_relaxed);
-    if (stopping_) return false;
-    memberships = std::exchange(memberships_, {});
-    verdicts = std::exchange(verdicts_, {});
-  }
-  for (const Membership& membership : memberships) core_->SetMembership(membership, MonotonicNow());
-  if (!verdicts.empty()) core_->SetVerdicts(std::move(verdicts), MonotonicNow());
   const std::lock_guard lock(mutex_);
-  for (const auto& question : std::exchange(questions_, {})) question();
+  attention_.store(false, std::memory_order_relaxed);
+  if (stopping_) return false;
+  for (const auto& task : std::exchange(tasks_, {})) task();
   changed_.notify_all();
   return true;
+}
+
+void ShardDataPlane::Post(std::function<void()> task) const {
+  tasks_.push_back(std::move(task));
+  attention_.store(true, std::memory_order_release);
+  changed_.notify_all();
+  router_->Wake();
 }
 
 void ShardDataPlane::Ask(absl::FunctionRef<void()> read) const {
   std::unique_lock lock(mutex_);
   if (!serving_) return read();
   bool answered = false;
-  questions_.emplace_back([&] {
+  Post([&] {
     read();
     answered = true;
   });
-  attention_.store(true, std::memory_order_release);
-  router_->Wake();
   changed_.wait(lock, [&] { return answered; });
 }
 
@@ -130,79 +126,45 @@ void ShardDataPlane::SetMembership(Membership membership) {
   }
   router_->SetAdmitted(keys);
   const std::lock_guard lock(mutex_);
-  memberships_.push_back(std::move(membership));
-  attention_.store(true, std::memory_order_release);
-  changed_.notify_all();
-  router_->Wake();
+  knows_members_ = true;
+  Post([this, membership = std::move(membership)] {
+    if (!stopping_) core_->SetMembership(membership, MonotonicNow());
+  });
 }
 
 void ShardDataPlane::SetVerdicts(std::vector<SnapshotVerdict> verdicts) {
   const std::lock_guard lock(mutex_);
-  verdicts_.insert(verdicts_.end(), verdicts.begin(), verdicts.end());
-  attention_.store(true, std::memory_order_release);
-  router_->Wake();
+  Post([this, verdicts = std::move(verdicts)] {
+    if (!stopping_) core_->SetVerdicts(verdicts, MonotonicNow());
+  });
 }
 
 void ShardDataPlane::Stop() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
-  attention_.store(true, std::memory_order_release);
-  changed_.notify_all();
-  router_->Wake();
+  Post([] {});
 }
 
-ShardDataPlane::Condition ShardDataPlane::condition() const {
-  Condition condition;
+ShardHeartbeat ShardDataPlane::Report(uint32_t known_epoch) const {
+  ShardHeartbeat report{.known_epoch = known_epoch};
   Ask([&] {
-    if (core_ != nullptr) {
-      const DurableShard& shard = core_->shard();
-      condition = {.state = shard.state(),
-                   .trouble = shard.trouble(),
-                   .knows_untold_epoch = shard.knows_untold_epoch(),
-                   .complaint = core_->complaint(MonotonicNow()),
-                   .snapshots = shard.UnconfirmedSnapshots()};
-    }
+    if (core_ != nullptr) report = core_->Report(known_epoch, MonotonicNow());
     NoteDoor();
-    condition.state.bytes_received = router_->counts().received;
-    condition.state.bytes_sent = router_->counts().sent;
+    report.state.bytes_received = router_->counts().received;
+    report.state.bytes_sent = router_->counts().sent;
   });
-  return condition;
+  return report;
 }
 
-std::vector<SegmentReport> ShardDataPlane::segments() const {
-  std::vector<SegmentReport> reports;
+ShardReport ShardDataPlane::status() const {
+  ShardReport status{.state = Report(0).state};
   Ask([&] {
+    status.traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind};
     if (core_ == nullptr) return;
-    for (Aggregator::OpenSegment& open : core_->shard().OpenSegments()) {
-      reports.push_back({.segment = open.segment,
-                         .open_round = open.open_round,
-                         .waiting_for = std::move(open.waiting_for),
-                         .open_bytes = open.open_bytes});
-    }
+    status.segments = core_->shard().OpenSegments();
+    status.workers = core_->links();
   });
-  return reports;
-}
-
-LinkTraffic ShardDataPlane::traffic() const {
-  LinkTraffic traffic;
-  Ask([&] { traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind}; });
-  return traffic;
-}
-
-std::vector<WorkerLinkReport> ShardDataPlane::workers() const {
-  std::vector<WorkerLinkReport> reports;
-  Ask([&] {
-    if (core_ == nullptr) return;
-    for (const ShardCore::WorkerLinks& links : core_->links()) {
-      reports.push_back({.worker = links.worker,
-                         .connections = static_cast<uint32_t>(links.connections),
-                         .bytes_per_second = links.bytes_per_second,
-                         .frames_waiting = links.waiting.frames,
-                         .bytes_waiting = links.waiting.bytes,
-                         .traffic = links.traffic});
-    }
-  });
-  return reports;
+  return status;
 }
 
 ShardFigures ShardDataPlane::figures() const {
@@ -214,11 +176,11 @@ ShardFigures ShardDataPlane::figures() const {
     if (core_ == nullptr) return;
     figures.frames_unsent = core_->unsent_count();
     figures.epoch = core_->membership().epoch;
-    for (const ShardCore::WorkerLinks& links : core_->links()) {
+    for (const WorkerLinkReport& links : core_->links()) {
       ++figures.members;
       figures.connections += links.connections;
-      figures.frames_queued += links.waiting.frames;
-      figures.bytes_queued += links.waiting.bytes;
+      figures.frames_queued += links.frames_waiting;
+      figures.bytes_queued += links.bytes_waiting;
     }
     const DurableShard& shard = core_->shard();
     figures.state = shard.state();

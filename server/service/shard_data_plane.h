@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/link/link.h"
-#include "common/rpc/shard_report.h"
 #include "common/security/refusals.h"
 #include "common/wire/control.h"
+#include "common/wire/shard_report.h"
 #include "common/wire/traffic.h"
 #include "server/service/shard_metrics.h"
 #include "server/shard_state/shard_core.h"
@@ -51,25 +51,14 @@ class ShardDataPlane {
   void Stop();
 
   // From other threads, as of a moment between two frames.
-  struct Condition {
-    ShardState state;
-    std::string trouble;                  // DurableShard::trouble
-    bool knows_untold_epoch = false;      // DurableShard's
-    std::string complaint;                // ShardCore's
-    std::vector<SnapshotHash> snapshots;  // that wait for a verdict
-  };
-  Condition condition() const;
-  ShardState state() const { return condition().state; }
-  std::vector<SegmentReport> segments() const;
-  LinkTraffic traffic() const;
-  // Members, by index.
-  std::vector<WorkerLinkReport> workers() const;
-  absl::Time last_frame() const;  // InfinitePast: none yet
+  ShardHeartbeat Report(uint32_t known_epoch) const;  // ShardCore's, with the socket's bytes
+  ShardReport status() const;                         // what this knows of it
+  absl::Time last_frame() const;                      // InfinitePast: none yet
   ShardFigures figures() const;
 
  private:
   absl::Status ServeFrames();
-  // Looks after what the other threads want. Whether to go on.
+  // Does what the other threads have posted. Whether to go on.
   bool Attend();
   void Take(const PeerFrame& frame);
   // Commits what was taken, sends what follows, and tends.
@@ -81,6 +70,8 @@ class ShardDataPlane {
   void LogNotices();
   void NoteRefusals();
 
+  // Leaves the thread that serves something to do between two frames. With mutex_ held.
+  void Post(std::function<void()> task) const;
   // Calls `read` on the thread that serves, between two frames; here, if none serves.
   void Ask(absl::FunctionRef<void()> read) const;
 
@@ -96,10 +87,9 @@ class ShardDataPlane {
   mutable std::condition_variable changed_;
   mutable std::atomic<bool> attention_{false};  // something below is new
   bool stopping_ = false;
-  bool serving_ = false;                 // frames are being taken: what follows is that thread's
-  std::vector<Membership> memberships_;  // handed in, not yet applied
-  std::vector<SnapshotVerdict> verdicts_;
-  mutable std::vector<std::function<void()>> questions_;
+  bool serving_ = false;  // frames are being taken: what follows is that thread's
+  bool knows_members_ = false;
+  mutable std::vector<std::function<void()>> tasks_;  // in the order in which they came
 
   // The serving thread's; before it serves, under mutex_.
   std::unique_ptr<ShardCore> core_;

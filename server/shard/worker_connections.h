@@ -31,7 +31,7 @@ class WorkerConnections {
   // nullptr: none is known.
   const PeerId* RouteOf(size_t segment) const;
 
-  size_t size() const { return connections_.size(); }
+  uint32_t size() const { return static_cast<uint32_t>(connections_.size()); }
 
  private:
   struct Connection {

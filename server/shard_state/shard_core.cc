@@ -204,10 +204,6 @@ void ShardCore::Complain(std::string sentence, absl::Time now) {
   complained_at_ = now;
 }
 
-std::string ShardCore::complaint(absl::Time now) const {
-  return now < complained_at_ + kComplaintLife ? complaint_ : "";
-}
-
 void ShardCore::Answer(const PeerId& peer, const FrameHeader& header, const std::string& reason) {
   absl::StatusOr<SealedFrame> frame = Seal(header, BufferOf(reason));
   if (!frame.ok()) return Drop(header.worker, header, frame.status());
@@ -278,13 +274,22 @@ std::vector<std::string> ShardCore::TakeNotices() {
   return notices;
 }
 
-std::vector<ShardCore::WorkerLinks> ShardCore::links() const {
-  std::vector<WorkerLinks> links;
+ShardHeartbeat ShardCore::Report(uint32_t known_epoch, absl::Time now) const {
+  return {.known_epoch = shard_->knows_untold_epoch() ? kEpochUntold : known_epoch,
+          .state = shard_->state(),
+          .trouble = shard_->trouble(),
+          .snapshots = shard_->UnconfirmedSnapshots(),
+          .complaint = now < complained_at_ + kComplaintLife ? complaint_ : ""};
+}
+
+std::vector<WorkerLinkReport> ShardCore::links() const {
+  std::vector<WorkerLinkReport> links;
   for (const auto& [index, worker] : workers_) {
-    links.push_back({index, worker.connections.size(), pacer_.RateOf(index),
-                     pacer_.WaitingFor(index), worker.traffic});
+    const Pacer::Waiting waiting = pacer_.WaitingFor(index);
+    links.push_back({index, worker.connections.size(), pacer_.RateOf(index), waiting.frames,
+                     waiting.bytes, worker.traffic});
   }
-  std::ranges::sort(links, {}, &WorkerLinks::worker);
+  std::ranges::sort(links, {}, &WorkerLinkReport::worker);
   return links;
 }
 

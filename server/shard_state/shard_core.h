@@ -16,7 +16,7 @@
 #include "common/link/peer_frame.h"
 #include "common/link/sealed_frame.h"
 #include "common/wire/control.h"
-#include "common/wire/traffic.h"
+#include "common/wire/shard_report.h"
 #include "server/shard/pacer.h"
 #include "server/shard/worker_connections.h"
 #include "server/shard_state/durable_shard.h"
@@ -52,7 +52,7 @@ class ShardCore {
   static constexpr uint64_t kBatchBytes = uint64_t{64} << 20;
   static constexpr absl::Duration kHelloPatience = absl::Seconds(1);
   static constexpr absl::Duration kRetryInterval = absl::Milliseconds(100);
-  // For which a member that has sent what could harm the model is named in complaint().
+  // For which the report names the last member that has sent what could harm the model.
   static constexpr absl::Duration kComplaintLife = absl::Minutes(10);
 
   // incarnation: of this process, which answers to hellos say. encryption: of the links.
@@ -86,21 +86,14 @@ class ShardCore {
   // first, the second, the fourth … are told.
   std::vector<std::string> TakeNotices();
 
-  // What went between the shard and a member, and what waits for it.
-  struct WorkerLinks {
-    uint32_t worker = 0;
-    size_t connections = 0;         // that it was heard on
-    uint64_t bytes_per_second = 0;  // what it may be sent; 0: no limit
-    Pacer::Waiting waiting;         // what that holds back
-    LinkTraffic traffic;
-  };
-  std::vector<WorkerLinks> links() const;  // by worker
+  // What the coordinator and those who ask are told. A report for a heartbeat has all that depends
+  // on this shard's state; known_epoch: that it was told.
+  ShardHeartbeat Report(uint32_t known_epoch, absl::Time now) const;
+  std::vector<WorkerLinkReport> links() const;  // of the members, by worker
   bool IsMember(uint32_t worker) const { return workers_.contains(worker); }
   const Membership& membership() const { return membership_; }
   absl::Time last_frame() const { return last_frame_; }  // InfinitePast: none yet
   uint64_t unsent_count() const { return unsent_; }      // frames that were dropped
-  // The last member whose contribution was of no use, and why; for kComplaintLife.
-  std::string complaint(absl::Time now) const;
   DurableShard& shard() { return *shard_; }
   const DurableShard& shard() const { return *shard_; }
 

@@ -178,20 +178,11 @@ void SimShard::Register() {
 }
 
 void SimShard::Beat() {
-  ShardHeartbeat heartbeat{.shard = index_,
-                           .incarnation = incarnation_,
-                           .known_epoch = known_epoch_,
-                           .knows_manifest = knows_manifest_,
-                           .state = {},
-                           .failure = "",
-                           .trouble = "",
-                           .snapshots = {}};
-  if (const DurableShard* const shard = durable(); shard != nullptr) {
-    heartbeat.state = shard->state();
-    heartbeat.trouble = shard->trouble();
-    if (shard->knows_untold_epoch()) heartbeat.known_epoch = kEpochUntold;
-    heartbeat.snapshots = shard->UnconfirmedSnapshots();
-  }
+  ShardHeartbeat heartbeat{.known_epoch = known_epoch_};
+  if (core_ != nullptr) heartbeat = core_->Report(known_epoch_, now());
+  heartbeat.shard = index_;
+  heartbeat.incarnation = incarnation_;
+  heartbeat.knows_manifest = knows_manifest_;
   coordinator_->Call(*this, heartbeat, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
     if (answer.ok()) {
       const uint32_t epoch = known_epoch_;

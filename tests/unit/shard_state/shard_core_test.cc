@@ -118,10 +118,10 @@ TEST_F(ShardCoreTest, AWorkerWithoutAHelloIsAskedForOneAndItsUpdatesWaitForIt) {
   Push("a", 0, 0, 3);
   EXPECT_THAT(Send(), IsEmpty()) << "it is asked once in kHelloPatience";
   CommitAndSend();
-  EXPECT_EQ(core_->links()[0].waiting.frames, 2u);
+  EXPECT_EQ(core_->links()[0].frames_waiting, 2u);
   EXPECT_EQ(core_->NextDue(), now_ + ShardCore::kHelloPatience);
   Hello("a", 0, 0);
-  EXPECT_EQ(core_->links()[0].waiting.frames, 0u);
+  EXPECT_EQ(core_->links()[0].frames_waiting, 0u);
 }
 
 TEST_F(ShardCoreTest, AWorkerThatSaysNoHelloIsServedAfterAWhileAndAskedAgain) {
@@ -189,9 +189,9 @@ TEST_F(ShardCoreTest, ARateHoldsBackUpdatesOfItsWorkerAlone) {
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer", "b answer", "b merged 2", "a answer",
                                            "b answer", "b merged 3"));
   EXPECT_EQ(core_->links()[0].bytes_per_second, 1u);
-  EXPECT_EQ(core_->links()[0].waiting.frames, 2u);
+  EXPECT_EQ(core_->links()[0].frames_waiting, 2u);
   Hello("a", 0, 0);
-  EXPECT_EQ(core_->links()[0].waiting.frames, 0u);
+  EXPECT_EQ(core_->links()[0].frames_waiting, 0u);
 }
 
 TEST_F(ShardCoreTest, AWorkerThatLeavesTakesQueueConnectionsAndCountsAlong) {
@@ -200,14 +200,14 @@ TEST_F(ShardCoreTest, AWorkerThatLeavesTakesQueueConnectionsAndCountsAlong) {
   Push("a", 0, 0, 2);
   Push("b", 1, 0, 2);
   CommitAndSend();
-  EXPECT_EQ(core_->links()[0].waiting.frames, 1u);
+  EXPECT_EQ(core_->links()[0].frames_waiting, 1u);
   SetMembers({1});
   EXPECT_FALSE(core_->IsMember(0));
   SetMembers({0, 1});
-  const ShardCore::WorkerLinks back = core_->links()[0];
+  const WorkerLinkReport back = core_->links()[0];
   EXPECT_EQ(back.connections, 0u);
   EXPECT_EQ(back.bytes_per_second, 0u);
-  EXPECT_EQ(back.waiting.frames, 0u);
+  EXPECT_EQ(back.frames_waiting, 0u);
   EXPECT_EQ(back.traffic, LinkTraffic());
 }
 
@@ -240,8 +240,8 @@ TEST_F(ShardCoreTest, AMemberOfWhomAPushIsOfNoUseIsNamedForAWhile) {
   Take("a", TestHeader(FrameKind::kPush, 0, 0, 2), Buffer(std::vector<std::byte>(7)));
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer"));
   EXPECT_EQ(sent_.back().outcome, Outcome::kRejected);
-  EXPECT_THAT(core_->complaint(now_), HasSubstr("rejected push of worker 0"));
-  EXPECT_EQ(core_->complaint(now_ + ShardCore::kComplaintLife), "");
+  EXPECT_THAT(core_->Report(1, now_).complaint, HasSubstr("rejected push of worker 0"));
+  EXPECT_EQ(core_->Report(1, now_ + ShardCore::kComplaintLife).complaint, "");
 }
 
 TEST_F(ShardCoreTest, WithoutAFolderEachFrameIsCommittedAlone) {
