@@ -95,8 +95,6 @@ class ZmqRouter final : public Router {
 
   Encryption encryption() const override { return socket_.encryption(); }
   const LinkCounts& counts() const override { return socket_.counts(); }
-  LinkCounts counts(const PeerId& peer) const override { return socket_.counts(peer); }
-  void Forget(const PeerId& peer) override { socket_.Forget(peer); }
   std::string last_refusal() const override { return socket_.last_refusal(); }
   std::string last_refusal_of_others() const override { return socket_.last_refusal_of_others(); }
 

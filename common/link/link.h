@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/link/curve.h"
+#include "common/link/peer_frame.h"
 #include "common/link/sealed_frame.h"
 #include "common/wire/buffer.h"
 #include "common/wire/frame.h"
@@ -44,14 +45,8 @@ inline constexpr int kReceiveQueueFramesMax =
     static_cast<int>(kReceiveQueueBytesMax / kPayloadBytesMax);
 inline constexpr int kSendQueueFramesMax = 4096;
 inline constexpr absl::Duration kLingerMax = absl::Seconds(1);
-inline constexpr size_t kPeersCountedMax = size_t{1} << 16;
 
-struct Frame {
-  FrameHeader header;
-  Buffer payload;
-};
-
-// Bytes through one socket, or between a router and one peer: message parts with their ZMTP 3.1
+// Bytes through one socket: message parts with their ZMTP 3.1
 // framing and what CURVE adds to it where it encrypts (see PartWireBytes), routing identities
 // excluded since they do not travel. Sent bytes count once they are queued, received ones whether
 // or not they verify. payload: the payloads alone, verified ones when received. Apart by kind are
@@ -121,14 +116,6 @@ class Dealer {
   virtual void* handle() = 0;
 };
 
-// Identifies a connection to a router, as long as it stands.
-using PeerId = std::string;
-
-struct PeerFrame {
-  PeerId peer;
-  Frame frame;
-};
-
 // A shard's end: all its workers' connections. Not thread-safe.
 class Router {
  public:
@@ -160,12 +147,6 @@ class Router {
 
   virtual Encryption encryption() const = 0;
   virtual const LinkCounts& counts() const = 0;
-  // What went between this socket and one peer. Counting begins with the first frame of it that
-  // verifies, and ends with Forget, after which it is all zeros again. At most kPeersCountedMax
-  // peers are counted apart; a router sees nothing of a connection's end, so its user says whom to
-  // forget.
-  virtual LinkCounts counts(const PeerId& peer) const = 0;
-  virtual void Forget(const PeerId& peer) = 0;
   virtual std::string last_refusal() const = 0;
   // Likewise of those that were not their senders' own (LinkCounts::frames_of_others).
   virtual std::string last_refusal_of_others() const = 0;

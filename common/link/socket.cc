@@ -163,7 +163,7 @@ absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
     if (error.num() == EHOSTUNREACH) return absl::NotFoundError("the peer has gone");
     return absl::InternalError(absl::StrCat("ZeroMQ, sending: ", error.what()));
   }
-  CountSent(peer, frame);
+  CountSent(frame);
   return absl::OkStatus();
 }
 
@@ -175,48 +175,26 @@ bool LinkSocket::TakesFirst(zmq::message_t part, zmq::send_flags flags) {
   return socket_.send(part, flags).has_value();
 }
 
-void LinkSocket::CountSent(const PeerId* peer, const SealedFrame& frame) {
+void LinkSocket::CountSent(const SealedFrame& frame) {
   const uint64_t wire_bytes = frame.wire_bytes(encryption_);
-  const auto count = [&frame, wire_bytes](LinkCounts& counts) {
-    counts.sent += wire_bytes;
-    counts.payload_sent += frame.payload().size();
-    counts.sent_by_kind[frame.header().kind] +=
-        {.frames = 1, .bytes = wire_bytes, .payload_bytes = frame.payload().size()};
-  };
-  count(counts_);
-  if (peer == nullptr) return;
-  if (LinkCounts* const of_peer = CountsOf(*peer, true)) count(*of_peer);
+  counts_.sent += wire_bytes;
+  counts_.payload_sent += frame.payload().size();
+  counts_.sent_by_kind[frame.header().kind] +=
+      {.frames = 1, .bytes = wire_bytes, .payload_bytes = frame.payload().size()};
 }
 
 void LinkSocket::CountReceived(const Message& message) {
-  const auto count = [&message](LinkCounts& counts) {
-    counts.received += message.wire_bytes;
-    if (!message.frame.ok()) {
-      ++counts.frames_refused;
-      if (absl::IsPermissionDenied(message.frame.status())) ++counts.frames_of_others;
-      counts.refused += message.wire_bytes;
-      return;
-    }
-    const size_t payload_bytes = message.frame->payload.size();
-    counts.payload_received += payload_bytes;
-    counts.received_by_kind[message.frame->header.kind] +=
-        {.frames = 1, .bytes = message.wire_bytes, .payload_bytes = payload_bytes};
-  };
-  count(counts_);
-  if (!routes_) return;
-  // Who sends nothing but garbage gets no entry: it could fill the table.
-  if (LinkCounts* const of_peer = CountsOf(message.peer, message.frame.ok())) count(*of_peer);
-}
-
-LinkCounts* LinkSocket::CountsOf(const PeerId& peer, bool may_begin) {
-  if (may_begin && peers_.size() < kPeersCountedMax) return &peers_[peer];
-  const auto found = peers_.find(peer);
-  return found == peers_.end() ? nullptr : &found->second;
-}
-
-LinkCounts LinkSocket::counts(const PeerId& peer) const {
-  const auto found = peers_.find(peer);
-  return found == peers_.end() ? LinkCounts() : found->second;
+  counts_.received += message.wire_bytes;
+  if (!message.frame.ok()) {
+    ++counts_.frames_refused;
+    if (absl::IsPermissionDenied(message.frame.status())) ++counts_.frames_of_others;
+    counts_.refused += message.wire_bytes;
+    return;
+  }
+  const size_t payload_bytes = message.frame->payload.size();
+  counts_.payload_received += payload_bytes;
+  counts_.received_by_kind[message.frame->header.kind] +=
+      {.frames = 1, .bytes = message.wire_bytes, .payload_bytes = payload_bytes};
 }
 
 absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration timeout, int wake_fd) {

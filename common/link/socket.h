@@ -7,7 +7,6 @@
 #include <utility>
 #include <zmq.hpp>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -36,8 +35,6 @@ class LinkSocket {
 
   Encryption encryption() const { return encryption_; }
   const LinkCounts& counts() const { return counts_; }
-  LinkCounts counts(const PeerId& peer) const;
-  void Forget(const PeerId& peer) { peers_.erase(peer); }
   const std::string& last_refusal() const { return last_refusal_; }
   // Of a frame that was not its sender's own.
   const std::string& last_refusal_of_others() const { return last_refusal_of_others_; }
@@ -60,10 +57,8 @@ class LinkSocket {
   // Of a message's first part: false, the queue is full.
   bool TakesFirst(zmq::message_t part, zmq::send_flags flags);
   void NoticeSilence();
-  void CountSent(const PeerId* peer, const SealedFrame& frame);
+  void CountSent(const SealedFrame& frame);
   void CountReceived(const Message& message);
-  // Where the frames of a peer are counted apart; null if they are not. Begins to, if it may.
-  LinkCounts* CountsOf(const PeerId& peer, bool may_begin);
 
   // The context outlives its sockets: declared first, destroyed last.
   std::shared_ptr<zmq::context_t> context_;
@@ -75,7 +70,6 @@ class LinkSocket {
   zmq::socket_t socket_;
   const int ready_fd_;  // readable when there may be something to receive
   LinkCounts counts_;
-  absl::flat_hash_map<PeerId, LinkCounts> peers_;  // of a router
   std::string last_refusal_;
   std::string last_refusal_of_others_;
 };

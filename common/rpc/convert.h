@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/rpc/admission.h"
-#include "common/rpc/shard_report.h"
 #include "common/wire/control.h"
+#include "common/wire/shard_report.h"
 #include "longwave/v1/coordinator.pb.h"
 #include "longwave/v1/shard.pb.h"
 

@@ -11,11 +11,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/admission.h"
-#include "common/rpc/shard_report.h"
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
 #include "common/security/refusals.h"
 #include "common/wire/control.h"
+#include "common/wire/shard_report.h"
 
 namespace longwave {
 

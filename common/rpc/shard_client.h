@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/rpc/shard_report.h"
+#include "common/wire/shard_report.h"
 
 namespace longwave {
 

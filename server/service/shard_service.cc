@@ -156,13 +156,11 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 
  private:
   absl::StatusOr<ShardReport> GetStatus() override {
-    return ShardReport{.shard = options_.shard,
-                       .state = data_.state(),
-                       .segments = data_.segments(),
-                       .traffic = data_.traffic(),
-                       .workers = data_.workers(),
-                       .refusals = CountsOf(security_->refusals),
-                       .secured = security_->is_on()};
+    ShardReport status = data_.status();
+    status.shard = options_.shard;
+    status.refusals = CountsOf(security_->refusals);
+    status.secured = security_->is_on();
+    return status;
   }
 
   std::optional<CallRefusal> Admit(const CertificateInfo& caller) override {
@@ -228,20 +226,15 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     absl::Duration backoff = kBackoffMin;
     while (!stop.stop_requested()) {
       const absl::Status failure = this->failure();
-      ShardDataPlane::Condition condition = data_.condition();
-      const bool takes_pushes = failure.ok() && condition.trouble.empty();
+      ShardHeartbeat report = data_.Report(known_epoch_);
+      report.shard = options_.shard;
+      report.incarnation = incarnation_;
+      report.knows_manifest = knows_manifest_;
+      report.failure = std::string(failure.message());
+      report.names_version = names_.version();
+      const bool takes_pushes = failure.ok() && report.trouble.empty();
       if (!takes_pushes) SetReady(false);
-      const absl::StatusOr<ShardHeartbeatReply> reply = coordinator_->Heartbeat(
-          ShardHeartbeat{.shard = options_.shard,
-                         .incarnation = incarnation_,
-                         .known_epoch = condition.knows_untold_epoch ? kEpochUntold : known_epoch_,
-                         .knows_manifest = knows_manifest_,
-                         .state = condition.state,
-                         .failure = std::string(failure.message()),
-                         .trouble = std::move(condition.trouble),
-                         .snapshots = std::move(condition.snapshots),
-                         .names_version = names_.version(),
-                         .complaint = std::move(condition.complaint)});
+      const absl::StatusOr<ShardHeartbeatReply> reply = coordinator_->Heartbeat(report);
       // Before the run began its place was given up, since it was silent (stopped, say).
       if (absl::IsNotFound(reply.status()) && known_epoch_ == 0) {
         Log(LogLevel::kWarning,

@@ -54,7 +54,7 @@ struct ShardServiceOptions {
 // formats (shard_memory.h). What exceeds a bound waits at the worker, or is answered busy.
 //
 // What the model's size bounds: the aggregator's residual and tables (aggregator.h), one merged
-// update a segment, the frames of one commit (ShardDataPlane::kBatchBytes); with a folder also one
+// update a segment, the frames of one commit (ShardCore::kBatchBytes); with a folder also one
 // snapshot a segment while its verdict is awaited, 4 bytes a coefficient of the shard (8 with a
 // nesterov velocity) before compression, and without one as much of a restored model.
 // What the number of joining workers bounds: each that catches up has its own copies of what it

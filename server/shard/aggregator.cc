@@ -307,8 +307,8 @@ ShardState Aggregator::state() const {
   return state;
 }
 
-std::vector<Aggregator::OpenSegment> Aggregator::OpenSegments() const {
-  std::vector<OpenSegment> open;
+std::vector<SegmentReport> Aggregator::OpenSegments() const {
+  std::vector<SegmentReport> open;
   for (const SegmentState& segment : segments_) {
     open.push_back({segment.segment, segment.open_round, WaitingFor(segment), segment.open_bytes});
   }

@@ -22,6 +22,7 @@
 #include "common/wire/control.h"
 #include "common/wire/frame.h"
 #include "common/wire/payload.h"
+#include "common/wire/shard_report.h"
 #include "server/shard/grace.h"
 #include "server/shard/merge.h"
 #include "server/shard/shard_records.h"
@@ -251,13 +252,7 @@ class Aggregator {
   // The figures of the heartbeat (bytes, and those of the disk, are for others and stay 0 here).
   ShardState state() const;
 
-  struct OpenSegment {
-    uint32_t segment = 0;
-    uint32_t open_round = 0;
-    std::vector<uint32_t> waiting_for;
-    uint64_t open_bytes = 0;
-  };
-  std::vector<OpenSegment> OpenSegments() const;
+  std::vector<SegmentReport> OpenSegments() const;
   struct OpenFigures {
     uint32_t segments = 0;    // with a push to their open round
     uint64_t bytes = 0;       // of these pushes

@@ -339,7 +339,7 @@ void DurableShard::Add(const ShardState& counts, ShardState& to) {
   to.closed_by_quorum += counts.closed_by_quorum;
 }
 
-std::vector<Aggregator::OpenSegment> DurableShard::OpenSegments() const {
+std::vector<SegmentReport> DurableShard::OpenSegments() const {
   if (aggregator_ == nullptr) return {};
   return aggregator_->OpenSegments();
 }

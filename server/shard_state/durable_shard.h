@@ -178,7 +178,7 @@ class DurableShard {
   // The figures of the heartbeat (bytes are the socket's and stay 0 here). They count on through a
   // failure of the disk, and begin at 0 with the process.
   ShardState state() const;
-  std::vector<Aggregator::OpenSegment> OpenSegments() const;  // empty while there is trouble
+  std::vector<SegmentReport> OpenSegments() const;  // empty while there is trouble
 
   // The folder's log has an epoch that the coordinator has not told this shard: it is the
   // coordinator whose folder is from an older time. There is trouble, too.

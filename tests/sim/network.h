@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_TESTS_SIM_NETWORK_H_
 #define LONGWAVE_TESTS_SIM_NETWORK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <unordered_map>
@@ -45,6 +46,10 @@ class Network {
   void CutLink(uint32_t from, uint32_t to, absl::Time until);
   // What goes from or to the node arrives after that time, all of it.
   void Clog(uint32_t node, absl::Time until);
+  // What is sent from one to the other is held up by such a clog: its sender's queues fill.
+  bool IsClogged(uint32_t from, uint32_t to) const {
+    return scheduler_->now() < std::max(nodes_[from].clogged_until, nodes_[to].clogged_until);
+  }
   // Ends all of it.
   void Heal();
 

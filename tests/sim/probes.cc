@@ -112,6 +112,12 @@ std::string_view Name(Probe probe) {
       return "connection died without being seen";
     case Probe::kConnectionRenewed:
       return "dead connection made anew";
+    case Probe::kHelloAsked:
+      return "hello asked of a worker";
+    case Probe::kPeerGone:
+      return "frame for a connection that had gone";
+    case Probe::kSendQueueFull:
+      return "send queue full";
     case Probe::kPoisonRejected:
       return "poison rejected";
     case Probe::kPoisonLeftOut:

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "server/shard_state/shard_core.h"
 #include "server/store/file_catalog.h"
 
 namespace longwave::sim {
@@ -30,6 +31,12 @@ SimShard::SimShard(const Environment& env, SimCoordinator* coordinator, uint32_t
       rng_(env.settings->seed, 100 + shard),
       disk_(std::make_unique<SimFileSystem>(rng_.Next())),
       lying_(std::make_unique<LyingFileSystem>(disk_.get(), env.settings->canary)) {}
+
+SimShard::~SimShard() = default;
+
+const DurableShard* SimShard::durable() const {
+  return core_ == nullptr ? nullptr : &core_->shard();
+}
 
 void SimShard::OnStart() {
   env_.trace->Add(static_cast<uint64_t>(Mark::kStart), {node(), generation()});
@@ -56,10 +63,11 @@ void SimShard::OnCrash() {
   registration_.reset();
   known_epoch_ = 0;
   knows_manifest_ = false;
-  membership_ = {};
-  shard_.reset();
-  routes_.clear();
-  askers_.clear();
+  core_.reset();
+  connections_.clear();
+  requests_.clear();
+  pushes_.clear();
+  poisons_.clear();
   commit_is_due_ = had_trouble_ = was_restoring_ = false;
   wakes_at_ = absl::InfiniteFuture();
   closed_by_quorum_ = log_bytes_ = 0;
@@ -81,10 +89,10 @@ void SimShard::UseDisk(std::unique_ptr<SimFileSystem> disk) {
 }
 
 void SimShard::CopyFolder() {
-  if (!up() || shard_ == nullptr || shard_->store() == nullptr || has_older_folder()) return;
-  if (shard_->state().log_records == 0) return;  // a folder without a log is as good as none
-  copy_ =
-      FolderCopy{disk_->Copy(env_.settings->seed ^ index_), folder_, shard_->state().log_records};
+  if (!up() || core_ == nullptr || core_->shard().store() == nullptr || has_older_folder()) return;
+  const uint64_t log_records = core_->shard().state().log_records;
+  if (log_records == 0) return;  // a folder without a log is as good as none
+  copy_ = FolderCopy{disk_->Copy(env_.settings->seed ^ index_), folder_, log_records};
 }
 
 bool SimShard::PutCopyBack() {
@@ -131,10 +139,11 @@ bool SimShard::EndIfStopped() {
 
 std::string SimShard::Describe() const {
   if (!up()) return absl::StrCat("shard ", index_, ": down");
-  if (shard_ == nullptr) return absl::StrCat("shard ", index_, ": without a run");
-  std::string text = absl::StrCat("shard ", index_, ": epoch ", known_epoch_, " ",
-                                  shard_->trouble(), shard_->is_restoring() ? " restoring" : "");
-  for (const auto& open : shard_->OpenSegments()) {
+  if (core_ == nullptr) return absl::StrCat("shard ", index_, ": without a run");
+  const DurableShard& shard = core_->shard();
+  std::string text = absl::StrCat("shard ", index_, ": epoch ", known_epoch_, " ", shard.trouble(),
+                                  shard.is_restoring() ? " restoring" : "");
+  for (const auto& open : shard.OpenSegments()) {
     absl::StrAppend(&text, "; segment ", open.segment, " at round ", open.open_round, " waits for");
     for (const uint32_t worker : open.waiting_for) absl::StrAppend(&text, " ", worker);
   }
@@ -169,20 +178,11 @@ void SimShard::Register() {
 }
 
 void SimShard::Beat() {
-  ShardHeartbeat heartbeat{.shard = index_,
-                           .incarnation = incarnation_,
-                           .known_epoch = known_epoch_,
-                           .knows_manifest = knows_manifest_,
-                           .state = {},
-                           .failure = "",
-                           .trouble = "",
-                           .snapshots = {}};
-  if (shard_ != nullptr) {
-    heartbeat.state = shard_->state();
-    heartbeat.trouble = shard_->trouble();
-    if (shard_->knows_untold_epoch()) heartbeat.known_epoch = kEpochUntold;
-    heartbeat.snapshots = shard_->UnconfirmedSnapshots();
-  }
+  ShardHeartbeat heartbeat{.known_epoch = known_epoch_};
+  if (core_ != nullptr) heartbeat = core_->Report(known_epoch_, now());
+  heartbeat.shard = index_;
+  heartbeat.incarnation = incarnation_;
+  heartbeat.knows_manifest = knows_manifest_;
   coordinator_->Call(*this, heartbeat, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
     if (answer.ok()) {
       const uint32_t epoch = known_epoch_;
@@ -210,17 +210,20 @@ void SimShard::TakeReply(const ShardHeartbeatReply& reply) {
   }
   if (reply.manifest.has_value() && !knows_manifest_) {
     OpenShard(*reply.manifest);
-    if (!up() || shard_ == nullptr) return;
+    if (!up() || core_ == nullptr) return;
     knows_manifest_ = true;
   }
-  if (shard_ == nullptr) return;
+  if (core_ == nullptr) return;
   if (reply.membership.has_value() && reply.membership->epoch != known_epoch_) {
-    membership_ = *reply.membership;
-    known_epoch_ = membership_.epoch;
-    std::erase_if(routes_, [&](const auto& route) { return !IsMember(route.first); });
-    Step(MembershipChanged{membership_}, nullptr);
+    known_epoch_ = reply.membership->epoch;
+    core_->SetMembership(*reply.membership, now());
+    CommitSoon();
   }
-  if (!reply.verdicts.empty()) Step(VerdictsArrived{reply.verdicts}, nullptr);
+  if (!reply.verdicts.empty() && !EndIfStopped()) {
+    core_->SetVerdicts(reply.verdicts, now());
+    CommitSoon();
+  }
+  EndIfStopped();
 }
 
 absl::StatusOr<std::unique_ptr<ShardStore>> SimShard::OpenStore() {
@@ -261,10 +264,10 @@ void SimShard::OpenShard(const Manifest&) {
     return env_.checker->Violate(
         absl::StrCat("shard ", index_, " does not begin: ", opened.status().ToString()));
   }
-  shard_ = *std::move(opened);
+  core_ = std::make_unique<ShardCore>(registration_->run, incarnation_, *std::move(opened));
   if (folder_run_ != 0) env_.probes->Hit(Probe::kShardRecovered);
   folder_is_new_ = !env_.settings->shards_have_disks;
-  was_restoring_ = shard_->is_restoring();
+  was_restoring_ = core_->shard().is_restoring();
   // A folder may be empty although none was lost: of a process that ended in its first write, say.
   if (was_restoring_) was_ever_restoring_ = true;
   CommitSoon();

@@ -2,19 +2,28 @@
 #define LONGWAVE_TESTS_SIM_SIM_SHARD_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "common/base/rng.h"
+#include "common/link/peer_frame.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/sim_file_system.h"
 #include "tests/sim/environment.h"
 #include "tests/sim/lying_file_system.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim_coordinator.h"
+
+namespace longwave {
+class SealedFrame;
+class ShardCore;
+}  // namespace longwave
 
 namespace longwave::sim {
 
@@ -33,11 +42,13 @@ class FrameTaker {
   virtual void TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) = 0;
 };
 
-// The real DurableShard on simulated time, network and disk, driven as the server's data plane and
-// its heartbeats do.
+// The real ShardCore on simulated time, network and disk, with heartbeats as the server's. A rule
+// of its own: each answer leaves by the connection that carried a request which it names (its kind,
+// round and segment) and which had no answer yet.
 class SimShard final : public Process {
  public:
   SimShard(const Environment& env, SimCoordinator* coordinator, uint32_t shard);
+  ~SimShard() override;
 
   // A worker's frame that was sent to the shard when it listened at `port`. Runs in this process.
   void TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* taker, uint64_t port);
@@ -57,7 +68,7 @@ class SimShard final : public Process {
   // The next crash in a write is one of the power, not of the process.
   void set_write_crash_is_power(bool power) { write_crash_is_power_ = power; }
 
-  const DurableShard* durable() const { return shard_.get(); }
+  const DurableShard* durable() const;
   // What it has come to, for whom a world that does not end is told.
   std::string Describe() const;
 
@@ -65,11 +76,11 @@ class SimShard final : public Process {
   std::function<void()> on_write_crash;
 
  private:
-  struct Asker {
+  struct Connection {
     Peer peer;
     FrameTaker* taker = nullptr;
-    uint32_t crc = 0;  // of a push
   };
+  using Request = std::tuple<PeerId, uint32_t /*kind*/, uint32_t /*round*/, uint32_t /*segment*/>;
 
   void OnStart() override;
   void OnCrash() override;
@@ -83,23 +94,22 @@ class SimShard final : public Process {
   void StartAgain();
 
   // Data.
-  void Handle(const FrameHeader& header, const WireFrame& frame, const Asker& asker);
   void Poison(FrameHeader header, const WireFrame& frame);
-  void Step(const ShardEvent& event, const Asker* asker);
+  void DoublePush(const FrameHeader& header, const WireFrame& frame);
   void CommitSoon();
   void Commit();
   void WakeWhenDue();
-  void Perform(ShardEffect& effect);
-  void PerformMerged(const SendMerged& merged);
-  void SendTo(const Asker& to, const FrameHeader& header, const Buffer& payload);
-  void SendToWorker(uint32_t worker, const FrameHeader& header, const Buffer& payload);
-  void AnswerHello(const FrameHeader& header, const Asker& asker);
-  bool IsMember(uint32_t worker) const;
+  void SendDue();
+  absl::Status Send(const PeerId& peer, const SealedFrame& sealed);
+  WireFrame Wire(const SealedFrame& sealed);
+  void CheckIsRequested(const PeerId& peer, const FrameHeader& answer);
+  void Check(const ShardEffect& effect);
+  void CheckAnswer(uint64_t event, const AnswerPush& answer);
+  void CheckMerged(const SendMerged& merged);
   std::optional<uint32_t> LoggedCrc(const FrameHeader& merged, uint32_t worker);
   void Observe();
   bool EndIfStopped();
   void UseDisk(std::unique_ptr<SimFileSystem> disk);
-  void DoublePush(const FrameHeader& header, const WireFrame& frame);
 
   const Environment env_;
   SimCoordinator* const coordinator_;
@@ -128,11 +138,12 @@ class SimShard final : public Process {
   uint32_t known_epoch_ = 0;
   bool knows_manifest_ = false;
   bool stopped_ = false;
-  Membership membership_;
-  std::unique_ptr<DurableShard> shard_;
-  std::map<uint32_t, Asker> routes_;      // by worker
-  std::map<uint64_t, Asker> askers_;      // by event, until its commit
-  std::map<uint64_t, uint32_t> poisons_;  // likewise, their kinds
+  std::unique_ptr<ShardCore> core_;
+  absl::flat_hash_map<PeerId, Connection> connections_;
+  absl::flat_hash_map<Request, uint32_t> requests_;  // that had no answer, how often each came
+  std::map<uint64_t, uint32_t> pushes_;              // by event, until its commit: their CRCs
+  std::map<uint64_t, uint32_t> poisons_;             // likewise, their kinds
+  FrameHeader last_merged_;                          // that left; of a canary
   bool commit_is_due_ = false;
   absl::Time wakes_at_ = absl::InfiniteFuture();
   bool had_trouble_ = false;

@@ -1,5 +1,6 @@
 // Its frames, and what is held against the rules.
 #include <algorithm>
+#include <array>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/scale16.h"
 #include "common/wire/square_sum.h"
+#include "server/shard_state/shard_core.h"
 #include "tests/sim/coefficients.h"
 #include "tests/sim/sim_shard.h"
 
@@ -19,23 +21,18 @@ namespace {
 // On a shard's disk, beside log and snapshots: the catalog, and what was set aside as damaged.
 constexpr uint64_t kUnknownBytesMax = 8192;
 
-Buffer BufferOf(const std::string& text) {
-  if (text.empty()) return Buffer();
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return Buffer(std::move(bytes));
+PeerId PeerIdOf(const Peer& peer) {
+  const std::array<uint32_t, 3> words = {peer.process->node(),
+                                         static_cast<uint32_t>(peer.generation),
+                                         static_cast<uint32_t>(peer.connection)};
+  return PeerId(reinterpret_cast<const char*>(words.data()), sizeof words);
 }
 
 }  // namespace
 
-bool SimShard::IsMember(uint32_t worker) const {
-  return std::ranges::any_of(membership_.members,
-                             [&](const Member& member) { return member.worker == worker; });
-}
-
 void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* taker,
                          uint64_t port) {
-  if (port != port_ || shard_ == nullptr || known_epoch_ == 0) return;
+  if (port != port_ || core_ == nullptr || known_epoch_ == 0) return;
   const FrameHeader header = Open(frame, env_.checker);
   env_.trace->Add(
       static_cast<uint64_t>(Mark::kFrameToShard),
@@ -44,45 +41,33 @@ void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* t
     return absl::StrCat("shard ", index_, " gets ", std::string(Name(header.kind)), " of worker ",
                         header.worker, ", round ", header.round, ", segment ", header.segment);
   });
-  const Asker asker{from, taker, header.kind == FrameKind::kPush ? header.payload_crc : 0};
-  if (header.run == registration_->run && IsMember(header.worker)) routes_[header.worker] = asker;
-  if (header.kind == FrameKind::kPush && from.process->node() == env_.poison->node &&
-      now() < env_.poison->until) {
+  const bool is_push = header.kind == FrameKind::kPush;
+  if (is_push && from.process->node() == env_.poison->node && now() < env_.poison->until) {
     Poison(header, frame);
+    if (EndIfStopped()) return;
   }
-  Handle(header, frame, asker);
-  if (header.kind == FrameKind::kPush && env_.settings->canary == Canary::kDoubledPush &&
-      shard_ != nullptr) {
+  const PeerId peer = PeerIdOf(from);
+  connections_.insert_or_assign(peer, Connection{from, taker});
+  ++requests_[{peer, static_cast<uint32_t>(header.kind), header.round, header.segment}];
+  const ShardCore::Taken taken = core_->Take({peer, {header, frame.payload}}, now());
+  if (EndIfStopped()) return;
+  if (taken.is_of_shards) env_.checker->Violate("a worker sent a frame that only shards send");
+  if (is_push) pushes_[taken.event] = header.payload_crc;
+  if (is_push && env_.settings->canary == Canary::kDoubledPush) {
     DoublePush(header, frame);
+    if (EndIfStopped()) return;
   }
-}
-
-void SimShard::Handle(const FrameHeader& header, const WireFrame& frame, const Asker& asker) {
-  switch (header.kind) {
-    case FrameKind::kHello:
-      return AnswerHello(header, asker);
-    case FrameKind::kPush:
-      return Step(PushArrived{header, frame.payload}, &asker);
-    case FrameKind::kPull:
-      return Step(PullArrived{header}, &asker);
-    case FrameKind::kFetch:
-      return Step(FetchArrived{header}, &asker);
-    case FrameKind::kSnapshot:
-      return Step(SnapshotArrived{header, frame.payload}, &asker);
-    case FrameKind::kAnswer:
-    case FrameKind::kMerged:
-    case FrameKind::kAsk:
-      return env_.checker->Violate("a worker sent a frame that only shards send");
-  }
+  SendDue();
+  CommitSoon();
 }
 
 // 0: of a weight that outweighs all others; 1: of values whose sum overflows; 2: of values beyond
 // all measure, where the shard has a measure: with an update of the segment there is one, however
 // few push.
 void SimShard::Poison(FrameHeader header, const WireFrame& frame) {
-  const Aggregator* const aggregator = shard_->aggregator();
-  if (shard_->store() == nullptr || aggregator == nullptr || !IsMember(header.worker) ||
-      header.round != aggregator->open_round(header.segment)) {
+  const Aggregator* const aggregator = core_->shard().aggregator();
+  if (core_->shard().store() == nullptr || aggregator == nullptr ||
+      !core_->IsMember(header.worker) || header.round != aggregator->open_round(header.segment)) {
     return;
   }
   Buffer payload = frame.payload;
@@ -106,42 +91,18 @@ void SimShard::Poison(FrameHeader header, const WireFrame& frame) {
     header.payload_crc = Crc32c(payload.bytes());
     if (env_.poison->kind == 2) env_.checker->Poisoned(header, payload);
   }
-  poisons_[shard_->Step(PushArrived{header, std::move(payload)}, now())] = env_.poison->kind;
-  if (!EndIfStopped()) CommitSoon();
+  const PushArrived push{header, std::move(payload)};
+  poisons_[core_->shard().Step(push, now())] = env_.poison->kind;
 }
 
 void SimShard::DoublePush(const FrameHeader& header, const WireFrame& frame) {
-  for (const Member& member : membership_.members) {
+  for (const Member& member : core_->membership().members) {
     if (member.worker == header.worker || member.first_round > header.round) continue;
     FrameHeader doubled = header;
     doubled.worker = member.worker;
-    return Step(PushArrived{doubled, frame.payload}, nullptr);
+    core_->shard().Step(PushArrived{doubled, frame.payload}, now());
+    return;
   }
-}
-
-void SimShard::AnswerHello(const FrameHeader& header, const Asker& asker) {
-  FrameHeader answer = header;
-  answer.kind = FrameKind::kAnswer;
-  answer.epoch = membership_.epoch;
-  answer.weight = incarnation_;
-  std::string reason;
-  answer.outcome = Outcome::kAccepted;
-  if (header.run != registration_->run) {
-    answer.outcome = Outcome::kRejected;
-    reason = "another run";
-  } else if (!IsMember(header.worker)) {
-    answer.outcome = Outcome::kRejected;
-    reason = absl::StrCat("worker ", header.worker, " is not a member");
-  }
-  SendTo(asker, answer, BufferOf(reason));
-}
-
-void SimShard::Step(const ShardEvent& event, const Asker* asker) {
-  if (shard_ == nullptr) return;
-  const uint64_t number = shard_->Step(event, now());
-  if (asker != nullptr) askers_[number] = *asker;
-  if (EndIfStopped()) return;
-  CommitSoon();
 }
 
 void SimShard::CommitSoon() {
@@ -151,112 +112,157 @@ void SimShard::CommitSoon() {
 
 void SimShard::Commit() {
   commit_is_due_ = false;
-  std::vector<ShardEffect> effects = shard_->Commit(now());
+  const std::vector<ShardEffect> effects = core_->Commit(now());
   if (EndIfStopped()) return;
-  for (ShardEffect& effect : effects) Perform(effect);
+  for (const ShardEffect& effect : effects) Check(effect);
   env_.checker->Committed();
-  askers_.clear();
+  pushes_.clear();
   poisons_.clear();
-  shard_->Tend(now());
+  SendDue();
+  core_->Tend(now());
   if (EndIfStopped()) return;
   Observe();
   WakeWhenDue();
 }
 
 void SimShard::WakeWhenDue() {
-  const absl::Time due = shard_->NextDue();
+  const absl::Time due = core_->NextDue();
   if (due == absl::InfiniteFuture() || commit_is_due_) return;
   const absl::Time at = std::max(due, now());
   if (at >= wakes_at_ && wakes_at_ > now()) return;  // it wakes before, and looks again
   wakes_at_ = at;
   After(at - now(), [this, at] {
     if (wakes_at_ == at) wakes_at_ = absl::InfiniteFuture();
-    if (commit_is_due_ || shard_ == nullptr) return;
+    if (commit_is_due_ || core_ == nullptr) return;
     Commit();
   });
 }
 
-void SimShard::Perform(ShardEffect& effect) {
-  if (const auto* clipped = std::get_if<ContributionClipped>(&effect.what)) {
-    if (clipped->left_out && env_.checker->IsPoisoner(clipped->worker)) {
-      return env_.probes->Hit(Probe::kPoisonLeftOut);
-    }
-    return env_.checker->Violate(absl::StrCat("not poisoned: ", clipped->reason));
+void SimShard::SendDue() {
+  core_->SendDue(
+      now(), [this](const PeerId& peer, const SealedFrame& frame) { return Send(peer, frame); });
+}
+
+// As a router's socket takes a frame, or not.
+absl::Status SimShard::Send(const PeerId& id, const SealedFrame& sealed) {
+  const auto& [peer, taker] = connections_.at(id);
+  if (peer.process->generation() != peer.generation) {
+    env_.probes->Hit(Probe::kPeerGone);
+    return absl::NotFoundError("its process has ended");
   }
-  if (const auto* answer = std::get_if<AnswerPush>(&effect.what);
-      answer != nullptr && poisons_.contains(effect.event)) {
-    const bool rejected = answer->header.outcome == Outcome::kRejected;
-    if (rejected) env_.probes->Hit(Probe::kPoisonRejected);
-    if (answer->header.outcome == Outcome::kAccepted && poisons_[effect.event] != 2) {
-      env_.checker->Violate("a poisoned push was accepted");
-    }
-    return;
+  if (env_.network->IsClogged(node(), peer.process->node()) && rng_.Uniform() < 0.5) {
+    env_.probes->Hit(Probe::kSendQueueFull);
+    return absl::UnavailableError("its queue is full");
   }
+  const WireFrame frame = Wire(sealed);
+  const FrameHeader header = Open(frame, env_.checker);
+  if (header.kind == FrameKind::kAnswer) CheckIsRequested(id, header);
+  if (header.kind == FrameKind::kAsk && header.segment == kNoSegment)
+    env_.probes->Hit(Probe::kHelloAsked);
+  env_.network->Send(node(), *peer.process, frame.bytes(), Network::Kind::kDatagram,
+                     [this, peer = peer, taker = taker, own = generation(), frame] {
+                       // A connection ends with either of its processes; what the shard's last one
+                       // had sent may come until the next one is there.
+                       const bool is_open =
+                           peer.process->generation() == peer.generation && generation() <= own + 1;
+                       if (is_open) taker->TakeFrame(index_, peer.connection, frame);
+                     });
+  return absl::OkStatus();
+}
+
+// What goes over the network: the frame, but for what a canary makes of it.
+WireFrame SimShard::Wire(const SealedFrame& sealed) {
+  WireFrame frame{.header = {}, .payload = sealed.payload()};
+  std::ranges::copy(sealed.head(), frame.header.begin());
+  FrameHeader header = sealed.header();
+  if (env_.settings->canary == Canary::kUnnamedAnswer && header.kind == FrameKind::kAnswer &&
+      header.contributions == static_cast<uint32_t>(FrameKind::kHello)) {
+    header.contributions = 0;
+    return sim::Seal(header, frame.payload);
+  }
+  if (env_.settings->canary == Canary::kAlteredMerge && header.kind == FrameKind::kMerged &&
+      std::exchange(last_merged_, header) == header) {
+    std::vector<std::byte> altered(frame.payload.bytes().begin(), frame.payload.bytes().end());
+    // The last value's lowest byte: still finite, and in its place.
+    altered[altered.size() - 4] ^= std::byte{1};
+    return sim::Seal(header, Buffer(std::move(altered)));
+  }
+  return frame;
+}
+
+void SimShard::CheckIsRequested(const PeerId& peer, const FrameHeader& answer) {
+  const auto found = requests_.find({peer, answer.contributions, answer.round, answer.segment});
+  if (found == requests_.end()) {
+    return env_.checker->Violate(absl::StrCat(
+        "shard ", index_, " answers worker ", answer.worker, ", round ", answer.round, ", segment ",
+        answer.segment, ", and no frame of the kind that the answer names (", answer.contributions,
+        ") waits for one on that connection"));
+  }
+  if (--found->second == 0) requests_.erase(found);
+}
+
+void SimShard::Check(const ShardEffect& effect) {
   if (const auto* answer = std::get_if<AnswerPush>(&effect.what)) {
-    const auto asker = askers_.find(effect.event);
-    env_.trace->Tell([&] {
-      return absl::StrCat("shard ", index_, " answers worker ", answer->header.worker, ", round ",
-                          answer->header.round, ", segment ", answer->header.segment, ": ",
-                          std::string(Name(answer->header.outcome)), ", open is round ",
-                          answer->header.weight);
-    });
-    env_.checker->Answered(answer->header, asker == askers_.end() ? 0 : asker->second.crc);
-    switch (answer->header.outcome) {
-      case Outcome::kDuplicate:
-        env_.probes->Hit(Probe::kPushDuplicate);
-        break;
-      case Outcome::kLate:
-        env_.probes->Hit(Probe::kPushLate);
-        break;
-      case Outcome::kBusy:
-        env_.probes->Hit(Probe::kPushBusy);
-        break;
-      case Outcome::kNotMember:
-        env_.probes->Hit(Probe::kPushNotMember);
-        break;
-      case Outcome::kGone:
-        env_.probes->Hit(Probe::kPullGone);
-        break;
-      default:
-        break;
-    }
-    if (asker != askers_.end()) SendTo(asker->second, answer->header, BufferOf(answer->reason));
+    CheckAnswer(effect.event, *answer);
   } else if (const auto* merged = std::get_if<SendMerged>(&effect.what)) {
-    PerformMerged(*merged);
-  } else if (const auto* snapshot = std::get_if<SendSnapshot>(&effect.what)) {
+    CheckMerged(*merged);
+  } else if (std::holds_alternative<SendSnapshot>(effect.what)) {
     env_.probes->Hit(Probe::kFetchBySnapshot);
-    SendToWorker(snapshot->worker, snapshot->header, snapshot->payload);
   } else if (const auto* ask = std::get_if<AskSnapshot>(&effect.what)) {
     env_.probes->Hit(ask->header.round == 0 ? Probe::kPositionAsked : Probe::kSnapshotAsked);
-    SendToWorker(ask->worker, ask->header, Buffer());
+  } else {
+    const auto& clipped = std::get<ContributionClipped>(effect.what);
+    if (clipped.left_out && env_.checker->IsPoisoner(clipped.worker))
+      return env_.probes->Hit(Probe::kPoisonLeftOut);
+    env_.checker->Violate(absl::StrCat("not poisoned: ", clipped.reason));
   }
 }
 
-void SimShard::PerformMerged(const SendMerged& merged) {
+void SimShard::CheckAnswer(uint64_t event, const AnswerPush& answer) {
+  const FrameHeader& header = answer.header;
+  if (const auto poison = poisons_.find(event); poison != poisons_.end()) {
+    if (header.outcome == Outcome::kRejected) env_.probes->Hit(Probe::kPoisonRejected);
+    if (header.outcome == Outcome::kAccepted && poison->second != 2)
+      env_.checker->Violate("a poisoned push was accepted");
+    return;
+  }
+  env_.trace->Tell([&] {
+    return absl::StrCat("shard ", index_, " answers worker ", header.worker, ", round ",
+                        header.round, ", segment ", header.segment, ": ",
+                        std::string(Name(header.outcome)), ", open is round ", header.weight);
+  });
+  const auto push = pushes_.find(event);
+  env_.checker->Answered(header, push == pushes_.end() ? 0 : push->second);
+  switch (header.outcome) {
+    case Outcome::kDuplicate:
+      return env_.probes->Hit(Probe::kPushDuplicate);
+    case Outcome::kLate:
+      return env_.probes->Hit(Probe::kPushLate);
+    case Outcome::kBusy:
+      return env_.probes->Hit(Probe::kPushBusy);
+    case Outcome::kNotMember:
+      return env_.probes->Hit(Probe::kPushNotMember);
+    case Outcome::kGone:
+      return env_.probes->Hit(Probe::kPullGone);
+    default:
+      return;
+  }
+}
+
+void SimShard::CheckMerged(const SendMerged& merged) {
   const std::vector<Contributor>* contributors = nullptr;
   absl::StatusOr<MergedRecord> record = absl::NotFoundError("");
-  if (ShardStore* const store = shard_->store(); store != nullptr) {
+  if (ShardStore* const store = core_->shard().store(); store != nullptr) {
     record = store->log().ReadMerged(merged.header.segment, merged.header.round);
     if (record.ok()) contributors = &record->contributors;
   }
   env_.checker->Merged(merged.header, merged.payload, contributors,
                        [&](uint32_t worker) { return LoggedCrc(merged.header, worker); });
-  Buffer payload = merged.payload;
-  for (size_t i = 0; i < merged.workers.size(); ++i) {
-    if (env_.settings->canary == Canary::kAlteredMerge && i == 1) {
-      std::vector<std::byte> altered(payload.bytes().begin(), payload.bytes().end());
-      // The last value's lowest byte: still finite, and in its place.
-      altered[altered.size() - 4] ^= std::byte{1};
-      SendToWorker(merged.workers[i], merged.header, Buffer(std::move(altered)));
-      continue;
-    }
-    SendToWorker(merged.workers[i], merged.header, payload);
-  }
 }
 
 // Of the push of a round that is closed, where more than one was made under its name.
 std::optional<uint32_t> SimShard::LoggedCrc(const FrameHeader& merged, uint32_t worker) {
-  ShardStore* const store = shard_->store();
+  ShardStore* const store = core_->shard().store();
   if (store == nullptr) return std::nullopt;
   std::optional<uint32_t> crc;
   const absl::Status read = store->log().Replay(0, [&](uint64_t, const LogRecord& record) {
@@ -270,33 +276,15 @@ std::optional<uint32_t> SimShard::LoggedCrc(const FrameHeader& merged, uint32_t 
   return read.ok() ? crc : std::nullopt;
 }
 
-void SimShard::SendTo(const Asker& to, const FrameHeader& header, const Buffer& payload) {
-  const WireFrame frame = Seal(header, payload);
-  Process* const process = to.peer.process;
-  env_.network->Send(node(), *process, frame.bytes(), Network::Kind::kDatagram,
-                     [this, process, generation = to.peer.generation, own = generation(),
-                      connection = to.peer.connection, taker = to.taker, frame] {
-                       // A connection ends with either of its processes; what the shard's last one
-                       // had sent may come until the next one is there.
-                       const bool is_open =
-                           process->generation() == generation && this->generation() <= own + 1;
-                       if (is_open) taker->TakeFrame(index_, connection, frame);
-                     });
-}
-
-void SimShard::SendToWorker(uint32_t worker, const FrameHeader& header, const Buffer& payload) {
-  const auto route = routes_.find(worker);
-  if (route != routes_.end()) SendTo(route->second, header, payload);
-}
-
 void SimShard::Observe() {
-  const ShardState state = shard_->state();
+  const DurableShard& shard = core_->shard();
+  const ShardState state = shard.state();
   if (state.closed_by_quorum > closed_by_quorum_)
     env_.probes->Hit(Probe::kClosedByQuorum, state.closed_by_quorum - closed_by_quorum_);
   closed_by_quorum_ = state.closed_by_quorum;
   if (state.log_bytes < log_bytes_) env_.probes->Hit(Probe::kLogDropped);
   log_bytes_ = state.log_bytes;
-  const bool trouble = !shard_->trouble().empty();
+  const bool trouble = !shard.trouble().empty();
   if (has_older_folder() && !trouble) {
     env_.checker->Violate(
         absl::StrCat("shard ", index_, " goes on from a folder of an older time"));
@@ -304,15 +292,15 @@ void SimShard::Observe() {
   if (trouble && !had_trouble_) env_.probes->Hit(Probe::kShardTrouble);
   if (!trouble && had_trouble_) env_.probes->Hit(Probe::kShardTroubleEnded);
   had_trouble_ = trouble;
-  if (was_restoring_ && !shard_->is_restoring()) {
+  if (was_restoring_ && !shard.is_restoring()) {
     env_.probes->Hit(Probe::kShardRestoredByReplicas);
     was_restoring_ = false;
   }
-  for (const std::string& notice : shard_->TakeNotices()) {
+  for (const std::string& notice : core_->TakeNotices()) {
     env_.trace->Tell([&] { return absl::StrCat("shard ", index_, ": ", notice); });
   }
   uint64_t open_bytes = 0;
-  for (const auto& open : shard_->OpenSegments()) open_bytes += open.open_bytes;
+  for (const auto& open : shard.OpenSegments()) open_bytes += open.open_bytes;
   const uint64_t open_bytes_max = env_.settings->OpenBytesBound(was_ever_restoring_);
   if (open_bytes > open_bytes_max) {
     env_.checker->Violate(absl::StrCat("shard ", index_, " holds ", open_bytes,

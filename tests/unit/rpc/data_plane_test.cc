@@ -136,8 +136,8 @@ TEST_F(DataPlaneTest, FramesThatComeBeforeTheMembershipWait) {
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kMerged);
-  EXPECT_EQ(plane_->state().pushes_accepted, 1u);
-  EXPECT_EQ(plane_->segments().at(0).open_round, 1u);
+  EXPECT_EQ(plane_->status().state.pushes_accepted, 1u);
+  EXPECT_EQ(plane_->status().segments.at(0).open_round, 1u);
 }
 
 TEST_F(DataPlaneTest, MergedUpdateGoesToEveryMember) {
@@ -146,7 +146,7 @@ TEST_F(DataPlaneTest, MergedUpdateGoesToEveryMember) {
   Hello(*other, 1, 0);
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
-  EXPECT_EQ(plane_->segments().at(0).waiting_for, std::vector<uint32_t>{1});
+  EXPECT_EQ(plane_->status().segments.at(0).waiting_for, std::vector<uint32_t>{1});
   ASSERT_TRUE(other->Send(Header(FrameKind::kPush, kRun, 1), ZeroPayload(config_, layout_)).ok());
   EXPECT_EQ(MustReceive(*other).header.outcome, Outcome::kAccepted);
   const Frame here = MustReceive(*dealer_);
@@ -237,7 +237,7 @@ TEST_F(DataPlaneTest, WhoHasSaidNoHelloIsAskedForOneAndItsUpdatesWaitForIt) {
   Hello(*dealer_, 0, 1);
   Push(*other, 1, 0);
   ExpectMerged(*other, 0);
-  EXPECT_EQ(plane_->workers().at(0).frames_waiting, 1u);
+  EXPECT_EQ(plane_->status().workers.at(0).frames_waiting, 1u);
   Push(*dealer_, 0, 1);  // is asked for nothing more
 }
 
@@ -248,7 +248,7 @@ TEST_F(DataPlaneTest, WhoSaysNoHelloThoughAskedGetsItsUpdatesAllTheSame) {
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAsk);
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   ExpectMerged(*dealer_, 0);
-  EXPECT_GE(MonotonicNow() - begin, ShardDataPlane::kHelloPatience);
+  EXPECT_GE(MonotonicNow() - begin, ShardCore::kHelloPatience);
   // It is asked again, and served at once.
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPull, kRun, 0), Buffer()).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAsk);
@@ -279,8 +279,8 @@ TEST_F(DataPlaneTest, ASegmentIsAnsweredAndMergedByItsOwnConnection) {
   ExpectMerged(*dealer_, 0);
   ExpectMerged(*second, 1);
   ExpectMerged(*dealer_, 2);
-  EXPECT_EQ(plane_->workers().at(0).connections, 2u);
-  EXPECT_EQ(plane_->workers().at(1).connections, 1u);
+  EXPECT_EQ(plane_->status().workers.at(0).connections, 2u);
+  EXPECT_EQ(plane_->status().workers.at(1).connections, 1u);
 }
 
 TEST_F(DataPlaneTest, APushToASegmentOfNobodyIsRejectedWhereItCameFrom) {
@@ -305,7 +305,7 @@ TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
     Push(*other, 1, segment);
     ExpectMerged(*other, segment);
   }
-  const std::vector<WorkerLinkReport> workers = plane_->workers();
+  const std::vector<WorkerLinkReport> workers = plane_->status().workers;
   EXPECT_EQ(workers.at(0).bytes_per_second, 1u);
   EXPECT_EQ(workers.at(0).frames_waiting, 4u);
   EXPECT_EQ(workers.at(0).bytes_waiting,
@@ -317,7 +317,7 @@ TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
   ASSERT_TRUE(dealer_->Send(lift, Buffer()).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAnswer);
   for (uint32_t segment = 0; segment < 4; ++segment) ExpectMerged(*dealer_, segment);
-  EXPECT_EQ(plane_->workers().at(0).frames_waiting, 0u);
+  EXPECT_EQ(plane_->status().workers.at(0).frames_waiting, 0u);
 }
 
 class SecuredDataPlaneTest : public DataPlaneTest {
@@ -329,7 +329,7 @@ TEST_F(SecuredDataPlaneTest, WhatWaitsAndWhatWentIsCountedAsItIsEncrypted) {
   Begin({{.worker = 0, .name = "a", .data_key = keys_.public_key}});
   Hello(*dealer_, 0, 1);
   Push(*dealer_, 0, 0);
-  const std::vector<WorkerLinkReport> workers = plane_->workers();
+  const std::vector<WorkerLinkReport> workers = plane_->status().workers;
   const uint64_t frame_bytes =
       FrameWireBytes(ZeroPayload(config_, layout_).size(), Encryption::kCurve);
   EXPECT_EQ(workers.at(0).frames_waiting, 1u);
@@ -343,7 +343,7 @@ TEST_F(DataPlaneTest, TheNewestRoundOfASegmentWaitsAlone) {
   Begin({{0, "a", 0}});
   Hello(*dealer_, 0, 1);
   for (uint32_t round = 0; round < 3; ++round) Push(*dealer_, 0, 1, round);
-  EXPECT_EQ(plane_->workers().at(0).frames_waiting, 1u);
+  EXPECT_EQ(plane_->status().workers.at(0).frames_waiting, 1u);
   Hello(*dealer_, 0, 0);
   ExpectMerged(*dealer_, 1, 2);
 }
@@ -365,7 +365,7 @@ TEST_F(DataPlaneTest, AWorkerThatDoesNotReadGetsTheNewestOfEachSegmentOnceItDoes
     ASSERT_NE(frame.header.run, 0u) << newest << " of 4 came";
     if (frame.header.kind == FrameKind::kMerged && frame.header.round == kRounds - 1) ++newest;
   }
-  EXPECT_EQ(plane_->state().pushes_accepted, 4 * kRounds);
+  EXPECT_EQ(plane_->status().state.pushes_accepted, 4 * kRounds);
 }
 
 TEST_F(DataPlaneTest, AWorkerThatLeavesTakesItsQueueAlong) {
@@ -377,11 +377,11 @@ TEST_F(DataPlaneTest, AWorkerThatLeavesTakesItsQueueAlong) {
   Push(*other, 1, 0);
   ExpectMerged(*other, 0);
   plane_->SetMembership({.epoch = 2, .members = {{1, "b", 0}}});
-  ASSERT_EQ(plane_->workers().size(), 1u);
-  EXPECT_EQ(plane_->workers().at(0).worker, 1u);
+  ASSERT_EQ(plane_->status().workers.size(), 1u);
+  EXPECT_EQ(plane_->status().workers.at(0).worker, 1u);
   // It comes back without a limit until its hello names one.
   plane_->SetMembership({.epoch = 3, .members = {{0, "a", 0}, {1, "b", 0}}});
-  const WorkerLinkReport back = plane_->workers().at(0);
+  const WorkerLinkReport back = plane_->status().workers.at(0);
   EXPECT_EQ(back, (WorkerLinkReport{.worker = 0}));
 }
 
@@ -408,34 +408,34 @@ TEST_F(DataPlaneTest, BothEndsCountTheSameByWorkerAndKind) {
     }
     return traffic;
   };
-  const std::vector<WorkerLinkReport> workers = plane_->workers();
+  const std::vector<WorkerLinkReport> workers = plane_->status().workers;
   EXPECT_EQ(workers.at(0).traffic, counted({dealer_.get(), second.get()}));
   EXPECT_EQ(workers.at(1).traffic, counted({other.get()}));
-  EXPECT_EQ(plane_->traffic(), counted({dealer_.get(), second.get(), other.get()}));
+  EXPECT_EQ(plane_->status().traffic, counted({dealer_.get(), second.get(), other.get()}));
   EXPECT_EQ(workers.at(0).traffic.received[FrameKind::kHello].frames, 2u);
   EXPECT_EQ(workers.at(1).traffic.received[FrameKind::kPull].frames, 1u);
   EXPECT_EQ(workers.at(1).traffic.sent[FrameKind::kMerged].frames, 5u);
-  EXPECT_EQ(plane_->state().bytes_sent, plane_->traffic().sent.Total().bytes);
+  EXPECT_EQ(plane_->status().state.bytes_sent, plane_->status().traffic.sent.Total().bytes);
 }
 
 TEST_F(DataPlaneTest, StrangersAreCountedInTheSumAlone) {
   BeginUngreeted({{0, "a", 0}});
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 5), Buffer()).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kRejected);
-  EXPECT_EQ(plane_->traffic().received[FrameKind::kHello].frames, 1u);
-  ASSERT_EQ(plane_->workers().size(), 1u);
-  EXPECT_EQ(plane_->workers().at(0), (WorkerLinkReport{.worker = 0}));
+  EXPECT_EQ(plane_->status().traffic.received[FrameKind::kHello].frames, 1u);
+  ASSERT_EQ(plane_->status().workers.size(), 1u);
+  EXPECT_EQ(plane_->status().workers.at(0), (WorkerLinkReport{.worker = 0}));
 }
 
 TEST_F(DataPlaneTest, IsAskedBeforeItServesAndAfterwards) {
-  EXPECT_TRUE(plane_->workers().empty());
-  EXPECT_EQ(plane_->state().bytes_received, 0u);
+  EXPECT_TRUE(plane_->status().workers.empty());
+  EXPECT_EQ(plane_->status().state.bytes_received, 0u);
   EXPECT_EQ(plane_->last_frame(), absl::InfinitePast());
   Begin({{0, "a", 0}});
   Push(*dealer_, 0, 0);
   plane_->Stop();
-  EXPECT_EQ(plane_->state().pushes_accepted, 1u);
-  EXPECT_EQ(plane_->workers().size(), 1u);
+  EXPECT_EQ(plane_->status().state.pushes_accepted, 1u);
+  EXPECT_EQ(plane_->status().workers.size(), 1u);
   EXPECT_GT(plane_->last_frame(), absl::InfinitePast());
 }
 
@@ -493,11 +493,11 @@ TEST_F(DataPlaneTest, AsksForSnapshotsShowsThemAndServesThem) {
   fetch.segment = 1;
   ASSERT_TRUE(dealer_->Send(fetch, Buffer()).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted) << "from the log";
-  const std::vector<SnapshotHash> hashes = plane_->condition().snapshots;
+  const std::vector<SnapshotHash> hashes = plane_->Report(1).snapshots;
   ASSERT_EQ(hashes.size(), 1u);
   EXPECT_EQ(hashes[0].round, 1u);
   plane_->SetVerdicts({{1, 1, true}});
-  EXPECT_TRUE(plane_->condition().snapshots.empty());
+  EXPECT_TRUE(plane_->Report(1).snapshots.empty());
   ASSERT_TRUE(dealer_->Send(fetch, Buffer()).ok());
   const Frame sent = MustReceive(*dealer_);
   // 16 KB of one value compress to less than an update of one tile in fp32.
@@ -511,7 +511,7 @@ TEST_F(DataPlaneTest, AFullDiskIsTroubleAndBusy) {
   Begin({{0, "a", 0}}, Folder());
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kBusy);
-  EXPECT_THAT(plane_->condition().trouble, ::testing::HasSubstr("the disk is full"));
+  EXPECT_THAT(plane_->Report(1).trouble, ::testing::HasSubstr("the disk is full"));
 }
 
 TEST_F(DataPlaneTest, StopsWithoutEverKnowingAMembership) {}

@@ -151,6 +151,7 @@ class ShardOnDisk {
     return absl::OkStatus();
   }
   void Close() { shard_.reset(); }
+  std::unique_ptr<DurableShard> Release() { return std::move(shard_); }
   // At the time of its next try.
   std::vector<ShardEffect> AfterReopening() {
     now = std::max(now, shard_->NextDue());

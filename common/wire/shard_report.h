@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_COMMON_RPC_SHARD_REPORT_H_
-#define LONGWAVE_COMMON_RPC_SHARD_REPORT_H_
+#ifndef LONGWAVE_COMMON_WIRE_SHARD_REPORT_H_
+#define LONGWAVE_COMMON_WIRE_SHARD_REPORT_H_
 
 #include <cstdint>
 #include <vector>
@@ -39,4 +39,4 @@ struct ShardReport {
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_COMMON_RPC_SHARD_REPORT_H_
+#endif  // LONGWAVE_COMMON_WIRE_SHARD_REPORT_H_

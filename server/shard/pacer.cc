@@ -1,4 +1,4 @@
-#include "server/service/pacer.h"
+#include "server/shard/pacer.h"
 
 #include <algorithm>
 #include <utility>

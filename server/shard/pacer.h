@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_SERVER_SERVICE_PACER_H_
-#define LONGWAVE_SERVER_SERVICE_PACER_H_
+#ifndef LONGWAVE_SERVER_SHARD_PACER_H_
+#define LONGWAVE_SERVER_SHARD_PACER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -115,4 +115,4 @@ class Pacer {
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_SERVER_SERVICE_PACER_H_
+#endif  // LONGWAVE_SERVER_SHARD_PACER_H_

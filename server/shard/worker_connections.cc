@@ -1,0 +1,28 @@
+#include "server/shard/worker_connections.h"
+
+#include <algorithm>
+
+namespace longwave {
+
+void WorkerConnections::Hear(const PeerId& peer, std::optional<size_t> segment) {
+  auto found = std::ranges::find(connections_, peer, &Connection::peer);
+  if (found == connections_.end()) {
+    if (connections_.size() == kConnectionsMax) connections_.erase(connections_.begin());
+    connections_.push_back({peer, ++names_});
+  } else {
+    std::rotate(found, found + 1, connections_.end());
+  }
+  if (segment.has_value()) routes_[*segment] = connections_.back().name;
+}
+
+void WorkerConnections::Remove(const PeerId& peer) {
+  std::erase_if(connections_, [&](const Connection& each) { return each.peer == peer; });
+}
+
+const PeerId* WorkerConnections::RouteOf(size_t segment) const {
+  if (connections_.empty()) return nullptr;
+  const auto found = std::ranges::find(connections_, routes_[segment], &Connection::name);
+  return found == connections_.end() ? &connections_.back().peer : &found->peer;
+}
+
+}  // namespace longwave

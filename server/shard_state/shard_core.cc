@@ -1,0 +1,302 @@
+#include "server/shard_state/shard_core.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <variant>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace longwave {
+namespace {
+
+Buffer BufferOf(const std::string& text) {
+  if (text.empty()) return Buffer();
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return Buffer(std::move(bytes));
+}
+
+// True for the first, the second, the fourth … of something that a log should not repeat for ever.
+bool IsWorthALine(uint64_t count) { return std::has_single_bit(count); }
+
+}  // namespace
+
+ShardCore::ShardCore(uint64_t run, uint64_t incarnation, std::unique_ptr<DurableShard> shard,
+                     Encryption encryption)
+    : run_(run),
+      incarnation_(incarnation),
+      encryption_(encryption),
+      shard_(std::move(shard)),
+      pacer_(encryption) {}
+
+void ShardCore::SetMembership(const Membership& membership, absl::Time now) {
+  membership_ = membership;
+  absl::flat_hash_set<uint32_t> members;
+  for (const Member& member : membership.members) {
+    members.insert(member.worker);
+    workers_.try_emplace(member.worker, Worker{WorkerConnections(shard_->segment_count())});
+  }
+  absl::erase_if(workers_, [&](const auto& known) {
+    if (members.contains(known.first)) return false;
+    pacer_.Forget(known.first);
+    return true;
+  });
+  shard_->Step(MembershipChanged{membership}, now);
+}
+
+void ShardCore::SetVerdicts(std::vector<SnapshotVerdict> verdicts, absl::Time now) {
+  shard_->Step(VerdictsArrived{std::move(verdicts)}, now);
+}
+
+ShardCore::Taken ShardCore::Take(const PeerFrame& frame, absl::Time now) {
+  const FrameHeader& header = frame.frame.header;
+  last_frame_ = now;
+  ++batch_frames_;
+  batch_bytes_ += frame.frame.payload.size();
+  Worker* const worker = FindMember(header, header.worker);
+  Taken taken{.is_strangers = worker == nullptr};
+  if (worker != nullptr) Hear(*worker, frame);
+  const auto step = [&](const ShardEvent& event) {
+    taken.event = shard_->Step(event, now);
+    requests_[taken.event] = {frame.peer, header.kind};
+  };
+  switch (header.kind) {
+    case FrameKind::kHello:
+      AnswerHello(frame);
+      break;
+    case FrameKind::kPush:
+      step(PushArrived{header, frame.frame.payload});
+      break;
+    case FrameKind::kPull:
+      step(PullArrived{header});
+      break;
+    case FrameKind::kFetch:
+      step(FetchArrived{header});
+      break;
+    case FrameKind::kSnapshot:
+      step(SnapshotArrived{header, frame.frame.payload});
+      break;
+    case FrameKind::kAnswer:
+    case FrameKind::kMerged:
+    case FrameKind::kAsk:
+      taken.is_of_shards = true;
+      if (!IsWorthALine(++rejected_)) break;
+      notices_.push_back(absl::StrCat("dropped a frame that only shards send: ",
+                                      std::string(Name(header.kind)), ", worker ", header.worker));
+  }
+  return taken;
+}
+
+bool ShardCore::TakesMore() const {
+  // Without a folder nothing is gained by waiting for more.
+  return shard_->is_durable() && batch_frames_ < kBatchFrames && batch_bytes_ < kBatchBytes;
+}
+
+void ShardCore::Hear(Worker& worker, const PeerFrame& frame) {
+  const FrameHeader& header = frame.frame.header;
+  std::optional<size_t> segment;
+  const bool wants_segment = header.kind == FrameKind::kPush || header.kind == FrameKind::kPull ||
+                             header.kind == FrameKind::kFetch;
+  if (wants_segment && header.segment - shard_->first_segment() < shard_->segment_count())
+    segment = header.segment - shard_->first_segment();
+  worker.connections.Hear(frame.peer, segment);
+  const size_t payload_bytes = frame.frame.payload.size();
+  worker.traffic.received[header.kind] += {.frames = 1,
+                                           .bytes = FrameWireBytes(payload_bytes, encryption_),
+                                           .payload_bytes = payload_bytes};
+  if (header.kind == FrameKind::kHello) {
+    worker.greeted = true;
+    pacer_.SetRate(header.worker, header.weight);
+  } else if (!worker.greeted) {
+    AskHello(worker, frame);
+  }
+}
+
+void ShardCore::AskHello(Worker& worker, const PeerFrame& frame) {
+  if (last_frame_ < worker.asked_hello + kHelloPatience) return;
+  const uint32_t index = frame.frame.header.worker;
+  // A worker that says none, though asked, is served without a limit.
+  if (worker.asked_hello == absl::InfinitePast())
+    pacer_.AwaitRate(index, last_frame_ + kHelloPatience);
+  worker.asked_hello = last_frame_;
+  Answer(frame.peer,
+         {.kind = FrameKind::kAsk,
+          .run = run_,
+          .epoch = membership_.epoch,
+          .worker = index,
+          .segment = kNoSegment},
+         "");
+}
+
+void ShardCore::AnswerHello(const PeerFrame& frame) {
+  const FrameHeader& hello = frame.frame.header;
+  FrameHeader answer = hello;
+  answer.kind = FrameKind::kAnswer;
+  answer.outcome = Outcome::kAccepted;
+  answer.epoch = membership_.epoch;
+  answer.weight = incarnation_;
+  answer.norm = 0;
+  answer.contributions = static_cast<uint32_t>(hello.kind);
+  std::string reason;
+  if (answer.run != run_) {
+    reason = absl::StrFormat("hello of run %016x, this shard serves run %016x", answer.run, run_);
+  } else if (!IsMember(answer.worker)) {
+    reason =
+        absl::StrCat("worker ", answer.worker, " is not a member of epoch ", membership_.epoch);
+  }
+  if (!reason.empty()) answer.outcome = Outcome::kRejected;
+  Answer(frame.peer, answer, reason);
+}
+
+std::vector<ShardEffect> ShardCore::Commit(absl::Time now) {
+  std::vector<ShardEffect> effects = shard_->Commit(now);
+  for (const ShardEffect& effect : effects) Tell(effect, now);
+  requests_.clear();
+  batch_frames_ = batch_bytes_ = 0;
+  return effects;
+}
+
+void ShardCore::Tell(const ShardEffect& effect, absl::Time now) {
+  const auto request = requests_.find(effect.event);
+  const bool was_requested = request != requests_.end();
+  if (const auto* answer = std::get_if<AnswerPush>(&effect.what)) {
+    NoteRejected(*answer, now);
+    if (was_requested) Answer(request->second.peer, answer->header, answer->reason);
+  } else if (const auto* merged = std::get_if<SendMerged>(&effect.what)) {
+    // A close follows from a push or from none; what a pull brings was asked for.
+    const bool was_pulled = was_requested && request->second.kind == FrameKind::kPull;
+    SendTo(merged->workers, merged->header, merged->payload,
+           was_pulled ? Pacer::Cause::kAsked : Pacer::Cause::kClose);
+  } else if (const auto* snapshot = std::get_if<SendSnapshot>(&effect.what)) {
+    SendTo({snapshot->worker}, snapshot->header, snapshot->payload, Pacer::Cause::kAsked);
+  } else if (const auto* ask = std::get_if<AskSnapshot>(&effect.what)) {
+    SendTo({ask->worker}, ask->header, Buffer(), Pacer::Cause::kAsked);
+  } else {
+    NoteClipped(std::get<ContributionClipped>(effect.what), now);
+  }
+}
+
+void ShardCore::NoteRejected(const AnswerPush& answer, absl::Time now) {
+  if (answer.header.outcome == Outcome::kRejected && IsWorthALine(++rejected_)) {
+    notices_.push_back(
+        absl::StrCat("rejected ", answer.reason, " (", rejected_, " frames so far)"));
+  }
+  if (answer.rejection == Rejection::kWeight || answer.rejection == Rejection::kNorm ||
+      answer.rejection == Rejection::kPayload) {
+    Complain(absl::StrCat("rejected ", answer.reason), now);
+  }
+}
+
+void ShardCore::NoteClipped(const ContributionClipped& clipped, absl::Time now) {
+  if (clipped.left_out) Complain(clipped.reason, now);
+  const auto worker = workers_.find(clipped.worker);
+  if (worker == workers_.end() || !IsWorthALine(++worker->second.clipped)) return;
+  notices_.push_back(
+      absl::StrCat(clipped.reason, " (", worker->second.clipped, " of this worker so far)"));
+}
+
+void ShardCore::Complain(std::string sentence, absl::Time now) {
+  complaint_ = std::move(sentence);
+  complained_at_ = now;
+}
+
+void ShardCore::Answer(const PeerId& peer, const FrameHeader& header, const std::string& reason) {
+  absl::StatusOr<SealedFrame> frame = Seal(header, BufferOf(reason));
+  if (!frame.ok()) return Drop(header.worker, header, frame.status());
+  outgoing_.push_back({peer, {header.worker, *std::move(frame)}});
+}
+
+void ShardCore::SendTo(const std::vector<uint32_t>& workers, const FrameHeader& header,
+                       Buffer payload, Pacer::Cause cause) {
+  if (workers.empty()) return;
+  const absl::StatusOr<SealedFrame> frame = Seal(header, std::move(payload));
+  if (!frame.ok()) return Drop(workers.front(), header, frame.status());
+  for (const uint32_t worker : workers) outgoing_.push_back({"", {worker, *frame, cause}});
+}
+
+void ShardCore::SendDue(absl::Time now, SendFrame send) {
+  for (Outgoing& out : std::exchange(outgoing_, {})) {
+    const bool waits =
+        out.peer.empty() && !pacer_.Admit(out.what.worker, out.what.frame, now, out.what.cause);
+    if (!waits) Send(out, now, send);
+  }
+  while (std::optional<Pacer::Due> due = pacer_.Pop(now)) {
+    Outgoing out{"", *std::move(due)};
+    Send(out, now, send);
+  }
+}
+
+void ShardCore::Send(Outgoing& out, absl::Time now, SendFrame send) {
+  auto& [index, frame, cause] = out.what;
+  const FrameHeader& header = frame.header();
+  Worker* const worker = FindMember(header, index);
+  const bool is_routed = out.peer.empty();
+  absl::Status sent = absl::NotFoundError("no frame of it has come yet");
+  if (!is_routed) sent = send(out.peer, frame);
+  while (is_routed && worker != nullptr) {
+    const PeerId* const route =
+        worker->connections.RouteOf(header.segment - shard_->first_segment());
+    if (route == nullptr) break;
+    sent = send(*route, frame);
+    if (!absl::IsNotFound(sent)) break;
+    worker->connections.Remove(PeerId(*route));  // by the next one, if it has another
+  }
+  if (sent.ok()) {
+    pacer_.Charge(index, frame.wire_bytes(encryption_), now);
+    if (worker == nullptr) return;
+    worker->traffic.sent[header.kind] += {.frames = 1,
+                                          .bytes = frame.wire_bytes(encryption_),
+                                          .payload_bytes = frame.payload().size()};
+  } else if (is_routed && absl::IsUnavailable(sent)) {
+    // A worker whose connection is stuck keeps its frames here.
+    pacer_.PutBack(index, std::move(frame), now + kRetryInterval, cause);
+  } else {
+    Drop(index, header, sent);
+  }
+}
+
+// Not an end: a worker that misses something asks again, from its new connection if it has one.
+void ShardCore::Drop(uint32_t worker, const FrameHeader& header, const absl::Status& status) {
+  if (!IsWorthALine(++unsent_)) return;
+  notices_.push_back(absl::StrCat(std::string(Name(header.kind)), " frame for worker ", worker,
+                                  ", round ", header.round, ", segment ", header.segment,
+                                  " was not sent: ", std::string(status.message()), " (", unsent_,
+                                  " unsent so far)"));
+}
+
+std::vector<std::string> ShardCore::TakeNotices() {
+  std::vector<std::string> notices = std::exchange(notices_, {});
+  for (std::string& notice : shard_->TakeNotices()) notices.push_back(std::move(notice));
+  return notices;
+}
+
+ShardHeartbeat ShardCore::Report(uint32_t known_epoch, absl::Time now) const {
+  return {.known_epoch = shard_->knows_untold_epoch() ? kEpochUntold : known_epoch,
+          .state = shard_->state(),
+          .trouble = shard_->trouble(),
+          .snapshots = shard_->UnconfirmedSnapshots(),
+          .complaint = now < complained_at_ + kComplaintLife ? complaint_ : ""};
+}
+
+std::vector<WorkerLinkReport> ShardCore::links() const {
+  std::vector<WorkerLinkReport> links;
+  for (const auto& [index, worker] : workers_) {
+    const Pacer::Waiting waiting = pacer_.WaitingFor(index);
+    links.push_back({index, worker.connections.size(), pacer_.RateOf(index), waiting.frames,
+                     waiting.bytes, worker.traffic});
+  }
+  std::ranges::sort(links, {}, &WorkerLinkReport::worker);
+  return links;
+}
+
+// The member of this run; null: there is none, or the frame is of another run.
+ShardCore::Worker* ShardCore::FindMember(const FrameHeader& header, uint32_t worker) {
+  const auto found = header.run == run_ ? workers_.find(worker) : workers_.end();
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+}  // namespace longwave

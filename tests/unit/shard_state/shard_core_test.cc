@@ -1,0 +1,273 @@
+// Who is answered on which connection, when, and what is held back; the connections are this test.
+#include "server/shard_state/shard_core.h"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/unit/shard_state/shard_state_testing.h"
+
+namespace longwave {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr uint64_t kIncarnation = 0xfeed;
+
+class ShardCoreTest : public ::testing::Test {
+ protected:
+  ShardCoreTest()
+      : core_(std::make_unique<ShardCore>(
+            kRun, kIncarnation, *DurableShard::Open(TestOptions(), FourSegments(), nullptr))) {}
+
+  ShardCore::Taken Take(const PeerId& peer, const FrameHeader& header, Buffer payload = Buffer()) {
+    return core_->Take({peer, {header, std::move(payload)}}, now_);
+  }
+  void Push(const PeerId& peer, uint32_t worker, uint32_t round, uint32_t segment) {
+    const PushArrived push = TestPush(worker, round, segment);
+    Take(peer, push.header, push.payload);
+  }
+  void Hello(const PeerId& peer, uint32_t worker, uint64_t bytes_per_s = 0) {
+    FrameHeader hello = TestHeader(FrameKind::kHello, worker, 0, kNoSegment);
+    hello.weight = bytes_per_s;
+    Take(peer, hello);
+    Send();
+  }
+  // What goes out now: "PEER KIND", with the segment of an update; of `stuck_` and `gone_` nothing.
+  std::vector<std::string> Send() {
+    std::vector<std::string> sent;
+    core_->SendDue(now_, [&](const PeerId& peer, const SealedFrame& frame) {
+      if (gone_.contains(peer)) return absl::NotFoundError("it has gone");
+      if (stuck_.contains(peer)) return absl::UnavailableError("it is full");
+      const FrameHeader& header = frame.header();
+      sent_.push_back(header);
+      sent.push_back(peer + " " + std::string(Name(header.kind)));
+      if (header.kind == FrameKind::kMerged) sent.back() += " " + std::to_string(header.segment);
+      return absl::OkStatus();
+    });
+    return sent;
+  }
+  std::vector<std::string> CommitAndSend() {
+    core_->Commit(now_);
+    return Send();
+  }
+  void SetMembers(std::vector<uint32_t> workers) {
+    core_->SetMembership(Members(++epoch_, std::move(workers)), now_);
+  }
+
+  std::unique_ptr<ShardCore> core_;
+  absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  uint32_t epoch_ = 0;
+  std::set<PeerId> gone_;
+  std::set<PeerId> stuck_;
+  std::vector<FrameHeader> sent_;
+};
+
+TEST_F(ShardCoreTest, AnAnswerGoesByTheConnectionOfItsRequestAfterTheCommit) {
+  SetMembers({0, 1});
+  Hello("a", 0);
+  Push("b", 0, 0, 2);
+  Push("c", 0, 0, 3);
+  EXPECT_THAT(Send(), IsEmpty());
+  EXPECT_THAT(CommitAndSend(), ElementsAre("b answer", "c answer"));
+  EXPECT_THAT(CommitAndSend(), IsEmpty());
+}
+
+TEST_F(ShardCoreTest, AHelloIsAnsweredBeforeTheCommit) {
+  SetMembers({3});
+  FrameHeader hello = TestHeader(FrameKind::kHello, 3, 0, kNoSegment);
+  hello.weight = 1'000'000;
+  hello.norm = 2;
+  EXPECT_FALSE(Take("a", hello).is_strangers);
+  EXPECT_THAT(Send(), ElementsAre("a answer"));
+  EXPECT_EQ(sent_.back(), (FrameHeader{.kind = FrameKind::kAnswer,
+                                       .outcome = Outcome::kAccepted,
+                                       .run = kRun,
+                                       .epoch = 1,
+                                       .worker = 3,
+                                       .segment = kNoSegment,
+                                       .weight = kIncarnation,
+                                       .contributions = uint32_t{1}}));
+}
+
+TEST_F(ShardCoreTest, AStrangerIsAnsweredAndBringsNobodyAConnection) {
+  SetMembers({0});
+  FrameHeader hello = TestHeader(FrameKind::kHello, 0, 0, kNoSegment);
+  hello.run = kRun + 1;
+  EXPECT_TRUE(Take("a", hello).is_strangers);
+  hello.run = kRun;
+  hello.worker = 7;
+  EXPECT_TRUE(Take("a", hello).is_strangers);
+  EXPECT_THAT(Send(), ElementsAre("a answer", "a answer"));
+  for (const FrameHeader& answer : sent_) EXPECT_EQ(answer.outcome, Outcome::kRejected);
+  EXPECT_THAT(core_->links(), SizeIs(1));
+  EXPECT_EQ(core_->links()[0].connections, 0u);
+  EXPECT_EQ(core_->links()[0].traffic, LinkTraffic());
+}
+
+TEST_F(ShardCoreTest, AWorkerWithoutAHelloIsAskedForOneAndItsUpdatesWaitForIt) {
+  SetMembers({0});
+  Push("a", 0, 0, 2);
+  EXPECT_THAT(Send(), ElementsAre("a ask")) << "at once";
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a answer")) << "answers do not wait";
+  Push("a", 0, 0, 3);
+  EXPECT_THAT(Send(), IsEmpty()) << "it is asked once in kHelloPatience";
+  CommitAndSend();
+  EXPECT_EQ(core_->links()[0].frames_waiting, 2u);
+  EXPECT_EQ(core_->NextDue(), now_ + ShardCore::kHelloPatience);
+  Hello("a", 0, 0);
+  EXPECT_EQ(core_->links()[0].frames_waiting, 0u);
+}
+
+TEST_F(ShardCoreTest, AWorkerThatSaysNoHelloIsServedAfterAWhileAndAskedAgain) {
+  SetMembers({0});
+  Push("a", 0, 0, 2);
+  CommitAndSend();
+  now_ += ShardCore::kHelloPatience;
+  EXPECT_THAT(Send(), ElementsAre("a merged 2"));
+  Take("a", TestHeader(FrameKind::kPull, 0, 0, 2));
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a ask", "a merged 2"));
+}
+
+TEST_F(ShardCoreTest, AnUpdateGoesByTheConnectionOfItsSegment) {
+  SetMembers({0, 1});
+  Hello("a", 0);
+  Hello("c", 1);
+  Push("a", 0, 0, 2);
+  Push("b", 0, 0, 3);
+  CommitAndSend();
+  Push("c", 1, 0, 2);
+  Push("c", 1, 0, 3);
+  EXPECT_THAT(CommitAndSend(), ElementsAre("c answer", "a merged 2", "c merged 2", "c answer",
+                                           "b merged 3", "c merged 3"));
+  EXPECT_EQ(core_->links()[0].connections, 2u);
+}
+
+TEST_F(ShardCoreTest, AnUpdateGoesByAnotherConnectionWhereItsOwnHasGone) {
+  SetMembers({0});
+  Hello("a", 0);
+  Push("b", 0, 0, 2);
+  gone_ = {"b"};
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a merged 2"));
+  EXPECT_EQ(core_->links()[0].connections, 1u);
+  EXPECT_EQ(core_->unsent_count(), 1u) << "the answer, whose connection it was";
+  EXPECT_THAT(core_->TakeNotices(), ElementsAre(HasSubstr("answer frame for worker 0, round 0")));
+  gone_ = {"a"};
+  Take("a", TestHeader(FrameKind::kPull, 0, 0, 2));
+  EXPECT_THAT(CommitAndSend(), IsEmpty());
+  EXPECT_EQ(core_->links()[0].connections, 0u);
+  EXPECT_EQ(core_->unsent_count(), 2u);
+}
+
+TEST_F(ShardCoreTest, AnUpdateWaitsForAFullQueueAndAnAnswerDoesNot) {
+  SetMembers({0});
+  Hello("a", 0);
+  Push("a", 0, 0, 2);
+  stuck_ = {"a"};
+  EXPECT_THAT(CommitAndSend(), IsEmpty());
+  EXPECT_EQ(core_->unsent_count(), 1u);
+  stuck_ = {};
+  EXPECT_EQ(core_->NextDue(), now_ + ShardCore::kRetryInterval);
+  EXPECT_THAT(Send(), IsEmpty());
+  now_ += ShardCore::kRetryInterval;
+  EXPECT_THAT(Send(), ElementsAre("a merged 2"));
+}
+
+TEST_F(ShardCoreTest, ARateHoldsBackUpdatesOfItsWorkerAlone) {
+  SetMembers({0, 1});
+  Hello("a", 0, 1);
+  Hello("b", 1, 0);
+  for (const uint32_t segment : {2u, 3u}) {
+    Push("a", 0, 0, segment);
+    Push("b", 1, 0, segment);
+  }
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a answer", "b answer", "b merged 2", "a answer",
+                                           "b answer", "b merged 3"));
+  EXPECT_EQ(core_->links()[0].bytes_per_second, 1u);
+  EXPECT_EQ(core_->links()[0].frames_waiting, 2u);
+  Hello("a", 0, 0);
+  EXPECT_EQ(core_->links()[0].frames_waiting, 0u);
+}
+
+TEST_F(ShardCoreTest, AWorkerThatLeavesTakesQueueConnectionsAndCountsAlong) {
+  SetMembers({0, 1});
+  Hello("a", 0, 1);
+  Push("a", 0, 0, 2);
+  Push("b", 1, 0, 2);
+  CommitAndSend();
+  EXPECT_EQ(core_->links()[0].frames_waiting, 1u);
+  SetMembers({1});
+  EXPECT_FALSE(core_->IsMember(0));
+  SetMembers({0, 1});
+  const WorkerLinkReport back = core_->links()[0];
+  EXPECT_EQ(back.connections, 0u);
+  EXPECT_EQ(back.bytes_per_second, 0u);
+  EXPECT_EQ(back.frames_waiting, 0u);
+  EXPECT_EQ(back.traffic, LinkTraffic());
+}
+
+TEST_F(ShardCoreTest, FramesAreCountedByMemberAndKindOnceTheirConnectionHasThem) {
+  SetMembers({0});
+  Hello("a", 0);
+  Push("b", 0, 0, 2);
+  stuck_ = {"b"};
+  CommitAndSend();
+  const LinkTraffic traffic = core_->links()[0].traffic;
+  const uint64_t push_bytes = TestPush(0, 0, 2).payload.size();
+  EXPECT_EQ(traffic.received[FrameKind::kHello].frames, 1u);
+  EXPECT_EQ(traffic.received[FrameKind::kPush],
+            (Traffic{1, FrameWireBytes(push_bytes, Encryption::kNone), push_bytes}));
+  EXPECT_EQ(traffic.sent.Total(), (Traffic{1, FrameWireBytes(0, Encryption::kNone), 0}));
+}
+
+TEST_F(ShardCoreTest, FramesThatOnlyShardsSendAreDroppedAndNamedAtDoublingNumbers) {
+  SetMembers({0});
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_TRUE(Take("a", TestHeader(FrameKind::kMerged, 0, 0, 2)).is_of_shards);
+  }
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a ask"));
+  EXPECT_THAT(core_->TakeNotices(), SizeIs(4));
+}
+
+TEST_F(ShardCoreTest, AMemberOfWhomAPushIsOfNoUseIsNamedForAWhile) {
+  SetMembers({0});
+  Hello("a", 0);
+  Take("a", TestHeader(FrameKind::kPush, 0, 0, 2), Buffer(std::vector<std::byte>(7)));
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a answer"));
+  EXPECT_EQ(sent_.back().outcome, Outcome::kRejected);
+  EXPECT_THAT(core_->Report(1, now_).complaint, HasSubstr("rejected push of worker 0"));
+  EXPECT_EQ(core_->Report(1, now_ + ShardCore::kComplaintLife).complaint, "");
+}
+
+TEST_F(ShardCoreTest, WithoutAFolderEachFrameIsCommittedAlone) {
+  SetMembers({0});
+  Hello("a", 0);
+  EXPECT_FALSE(core_->TakesMore());
+}
+
+TEST(ShardCore, WithAFolderACommitIsOfManyFramesOrBytes) {
+  ShardOnDisk disk;
+  ASSERT_TRUE(disk.Open().ok());
+  ShardCore core(kRun, kIncarnation, disk.Release());
+  core.SetMembership(Members(1, {0}), disk.now);
+  const PeerFrame pull{"a", {TestPull(0, 0, 2).header, Buffer()}};
+  for (size_t i = 1; i < ShardCore::kBatchFrames; ++i) {
+    core.Take(pull, disk.now);
+    ASSERT_TRUE(core.TakesMore()) << i;
+  }
+  core.Take(pull, disk.now);
+  EXPECT_FALSE(core.TakesMore());
+  core.Commit(disk.now);
+  EXPECT_TRUE(core.TakesMore());
+  const Buffer large(std::vector<std::byte>(ShardCore::kBatchBytes));
+  core.Take({"a", {TestHeader(FrameKind::kAnswer, 0, 0, 2), large}}, disk.now);
+  EXPECT_FALSE(core.TakesMore());
+}
+
+}  // namespace
+}  // namespace longwave
