@@ -38,7 +38,7 @@ absl::StatusOr<ValueCodec> CodecOf(uint32_t bits) {
 absl::StatusOr<RunConfig> ConfigOf(const BenchShardOptions& options, uint32_t workers) {
   LONGWAVE_ASSIGN_OR_RETURN(const ValueCodec codec, CodecOf(options.bits));
   Overrides overrides = {
-      "run.preset=longwave", absl::StrCat("run.workers=", workers),
+      "run.preset=longwave", "model.kind=external", absl::StrCat("run.workers=", workers),
       absl::StrCat("run.shards=", options.shards), absl::StrCat("sync.up.k=", options.k),
       absl::StrCat("sync.up.codec=", std::string(Name(codec))),
       // More than any bench does, and signs of life that hundreds of workers in one process can

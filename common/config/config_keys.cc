@@ -45,8 +45,9 @@ std::vector<ConfigKey> RunKeys() {
 
 std::vector<ConfigKey> ModelKeys() {
   return {
-      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt"}), "gpt",
-                "The architecture: a byte-level GPT."),
+      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt", "external"}), "gpt",
+                "The architecture. `gpt`: a byte-level GPT. `external`: the model that the first "
+                "worker to register brings; `longwave-worker` has none."),
       WholeKey(LONGWAVE_KEY(model.d_model), 96, 8, 16384,
                "Width of the residual stream, a multiple of `model.heads`."),
       WholeKey(LONGWAVE_KEY(model.layers), 3, 1, 256, "Transformer blocks."),

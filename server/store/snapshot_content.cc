@@ -35,7 +35,7 @@ absl::Status CheckClosed(const SegmentSnapshot& segment) {
 
 // What a segment of a state's content has.
 constexpr uint32_t kHasClosed = 1;
-constexpr uint32_t kHasNewest = 2;  // not in folders of before 2026-11-22
+constexpr uint32_t kHasNewest = 2;  // always; not in folders of before 2026-11-22
 
 absl::Status CheckNewest(const SegmentSnapshot& segment) {
   for (const auto& [worker, round] : segment.newest) {
@@ -102,8 +102,8 @@ absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& co
     SegmentSnapshot& segment = segments.emplace_back();
     segment.open_round = in.Get<uint32_t>();
     const auto has = in.Get<uint32_t>();
-    if (has > (kHasClosed | kHasNewest))
-      return SegmentLoss(i, absl::StrCat("what it has: got ", has, ", wanted 0 to 3"));
+    if ((has & ~kHasClosed) != kHasNewest)
+      return SegmentLoss(i, absl::StrCat("what it has: got ", has, ", wanted 2 or 3"));
     const auto count = in.Get<uint64_t>();
     if (count > in.left() / sizeof(float)) return SegmentLoss(i, "longer than the content");
     const auto floats = in.GetBytes(count * sizeof(float));
@@ -111,19 +111,17 @@ absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& co
     std::ranges::copy(floats, std::as_writable_bytes(std::span(segment.residual)).begin());
     in.Align();
     if (!in.ok()) break;
-    if ((has & kHasNewest) != 0) {
-      const auto workers = in.Get<uint64_t>();
-      if (workers > in.left() / (2 * sizeof(uint32_t)))
-        return SegmentLoss(i, "longer than the content");
-      for (uint64_t w = 0; w < workers; ++w) {
-        const auto worker = in.Get<uint32_t>();
-        if (!segment.newest.empty() && worker <= segment.newest.rbegin()->first)
-          return SegmentLoss(i, "workers that do not ascend");
-        segment.newest[worker] = in.Get<uint32_t>();
-      }
-      if (absl::Status status = CheckNewest(segment); !status.ok())
-        return SegmentLoss(i, status.message());
+    const auto newest = in.Get<uint64_t>();
+    if (newest > in.left() / (2 * sizeof(uint32_t)))
+      return SegmentLoss(i, "longer than the content");
+    for (uint64_t w = 0; w < newest; ++w) {
+      const auto worker = in.Get<uint32_t>();
+      if (!segment.newest.empty() && worker <= segment.newest.rbegin()->first)
+        return SegmentLoss(i, "workers that do not ascend");
+      segment.newest[worker] = in.Get<uint32_t>();
     }
+    if (absl::Status status = CheckNewest(segment); !status.ok())
+      return SegmentLoss(i, status.message());
     if ((has & kHasClosed) == 0) continue;
     const auto header = DecodeFrameHeader(in.GetBytes(kFrameHeaderBytes));
     if (!header.ok()) return SegmentLoss(i, header.status().message());

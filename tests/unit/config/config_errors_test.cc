@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Values, BadConfig, testing::Values(
          "configs/x.yaml:1: sync.up.codec: got int3, wanted one of fp32, bf16, int8, int4, int2, sign"},
     Case{"DownSelection", "sync: {down: {selection: random}}", {},
          "configs/x.yaml:1: sync.down.selection: got random, wanted one of all, topk"},
-    Case{"ChoiceOfOne", "model: {kind: rnn}", {}, "configs/x.yaml:1: model.kind: got rnn, wanted gpt"},
+    Case{"ChoiceOfTwo", "model: {kind: rnn}", {}, "configs/x.yaml:1: model.kind: got rnn, wanted one of gpt, external"},
     Case{"Flag", "sync: {follow_schedule: yes}", {},
          "configs/x.yaml:1: sync.follow_schedule: got yes, wanted true or false"},
     Case{"Preset", "run:\n  preset: adamw\n", {},

@@ -34,11 +34,11 @@ TEST(ConfigKeys, NamesAreUniqueAndDocumented) {
 TEST(ConfigKeys, EachReachesAMemberOfItsOwn) {
   const RunConfig defaults = DefaultConfig();
   for (const ConfigKey& key : ConfigKeys()) {
-    if (key.name == "model.kind") continue;  // has one choice only
     RunConfig changed = defaults;
     bool differs = false;
-    for (const char* value : {"1", "2", "64", "32", "0.01", "true", "x", "h:1", "cuda", "ddp", "on",
-                              "gradient", "dct", "none", "tensor", "all", "fp32", "sign", "bf16"}) {
+    for (const char* value :
+         {"1",  "2",        "64",       "32",  "0.01", "true",   "x",   "h:1",  "cuda", "ddp",
+          "on", "gradient", "external", "dct", "none", "tensor", "all", "fp32", "sign", "bf16"}) {
       if (key.set(changed, value) && key.get(changed) != key.default_value) {
         differs = true;
         break;

@@ -352,6 +352,21 @@ TEST_F(CoordinatorServiceTest, TheModelIsTheConfigurations) {
   EXPECT_TRUE(client_->Register(Worker()).ok());
 }
 
+TEST_F(CoordinatorServiceTest, AnExternalModelIsTheFirstWorkers) {
+  config_.model.kind = "external";
+  config_.run.workers = 2;
+  Start();
+  RegisterWorker first = Worker();
+  first.manifest = Manifest{{{"mine", {64, 64}}}};
+  first.layout_hash =
+      Layout::Create(first.manifest, LayoutOptionsFor(config_, first.manifest))->hash();
+  ASSERT_TRUE(client_->Register(first).ok());
+  RegisterWorker second = Worker();
+  second.name = "second";
+  EXPECT_THAT(std::string(client_->Register(second).status().message()),
+              HasSubstr("model of worker second differs"));
+}
+
 TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) {
   constexpr int kTimes = 24;
   config_.security.mode = "on";
