@@ -85,7 +85,7 @@ SegmentSnapshot Aggregator::Export(uint32_t segment) const {
   const SegmentState& state = StateOf(segment);
   SegmentSnapshot snapshot{
       .open_round = state.open_round, .residual = state.residual, .closed = state.closed};
-  // What is accepted of the open round is in the log.
+  // The log has the pushes that are accepted to the open round.
   for (const auto& [worker, round] : state.newest) {
     if (round < state.open_round) snapshot.newest[worker] = round;
   }

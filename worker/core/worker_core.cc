@@ -97,7 +97,6 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute() {
   // Where the overlap goes on into the next round, what is told of this one is of its own steps.
   round_end_ = {
       .round = round_, .step = step_, .train_loss = train_loss_, .tokens = counts_.tokens};
-  fills_ = false;
   std::vector<uint32_t> segments;
   for (const uint32_t s : options_.order) {
     if (s % options_.plan.fragment_count() == fragment_) segments.push_back(s);

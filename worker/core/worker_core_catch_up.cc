@@ -188,7 +188,8 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndOutOfTurn(absl::Time now) {
       Tell(absl::StrCat("round ", round_, ": ", late_,
                         " pushes of what was filled were late; they go with a later round"));
     }
-    if (++fragment_ < options_.plan.fragment_count()) return FillFragment(now);
+    ++fragment_;
+    return FillFragment(now);
   }
   stage_ = Stage::kFollowing;
   last_news_ = now;
@@ -254,6 +255,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::FillFragment(absl::Time now) {
   }
   Tell(absl::StrCat("round ", round_, ": ", filled_,
                     " segments that nobody closed were pushed without inner steps"));
+  fills_ = false;
   stage_ = Stage::kFollowing;
   last_news_ = now;
   return Wish::kGoOn;

@@ -114,19 +114,24 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     LONGWAVE_RETURN_IF_ERROR(Attend());
     const Stage stage = core_.stage();
     const bool catches_up = CatchesUp();
+    const double computed = state_.seconds_computing;
     const absl::Time began = MonotonicNow();
     LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, Advance());
     bool is_over = false;
     if (wish == WorkerCore::Wish::kWait) {
       LONGWAVE_ASSIGN_OR_RETURN(is_over, Wait());
     }
-    const double took = absl::ToDoubleSeconds(MonotonicNow() - began);
+    // An inner optimizer's step with the merged gradient is no part of the sync.
+    const double took =
+        absl::ToDoubleSeconds(MonotonicNow() - began) - (state_.seconds_computing - computed);
     if (catches_up) {
       metrics_.seconds(Phase::kCatchUp)->Add(took);
     } else if (stage == Stage::kEncoding || stage == Stage::kSyncing) {
       blocked_ += took;
       state_.seconds_syncing += took;
     }
+    if (stage == Stage::kSyncing && core_.stage() == Stage::kComputing)
+      metrics_.SyncDone(seconds_, absl::Seconds(std::exchange(blocked_, 0)));
     if (is_over) return false;
     if (wish != WorkerCore::Wish::kTrain) continue;
     state_.step = core_.step();
@@ -176,7 +181,7 @@ absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
   if (core_.stage() == Stage::kSyncing && before != Stage::kSyncing)
     SetPhase(WorkerPhase::kSyncing);
   LONGWAVE_RETURN_IF_ERROR(CarryOut());
-  metrics_.ShowCore(core_.counts());
+  if (wish != WorkerCore::Wish::kGoOn) metrics_.ShowCore(core_.counts());
   parts_.control->SetReadyRound(core_.ready_round());
   return wish;
 }
@@ -235,7 +240,6 @@ absl::Status TrainingMember::Do(FetchWish& wish) {
 
 absl::Status TrainingMember::Do(FragmentApplied&) {
   state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
-  metrics_.SyncDone(seconds_, absl::Seconds(std::exchange(blocked_, 0)));
   return parts_.loop->FragmentApplied();
 }
 
@@ -243,7 +247,9 @@ absl::Status TrainingMember::Do(RoundReport& report) {
   // A validation loss that is not finite is told before this worker ends over it.
   const absl::Status ended = parts_.loop->EndRound(&report);
   if (!ended.ok() && !report.validation_loss.has_value()) return ended;
-  metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
+  // A report of the last round's state alone is of no other round.
+  if (!report.again && !report.caught_up)
+    metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
   metrics_.ShowRenewals(parts_.exchange->renewals());
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;
