@@ -88,8 +88,8 @@ struct SnapshotAnswer {
 
 // A worker's life from when it knows the run until the run is over, pure: events and times go in,
 // effects come out. No socket, thread, clock, file or model inside; the arithmetic is the
-// pipeline's. Whoever drives it (TrainingMember, the simulator's worker) says what happened, calls Advance
-// and carries the effects out, again and again. Not thread-safe.
+// pipeline's. Whoever drives it (TrainingMember, the simulator's worker) says what happened, calls
+// Advance and carries the effects out, again and again. Not thread-safe.
 //
 // Rounds: inner steps until a fragment's signal; its segments are encoded and posted; the steps
 // that overlap; the merged updates are applied. After the last fragment the round is reported.
