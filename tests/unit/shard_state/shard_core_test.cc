@@ -264,7 +264,7 @@ TEST(ShardCore, WithAFolderACommitIsOfManyFramesOrBytes) {
   EXPECT_FALSE(core.TakesMore());
   core.Commit(disk.now);
   EXPECT_TRUE(core.TakesMore());
-  const Buffer large(std::vector<std::byte>(ShardCore::kBatchBytes));
+  const Buffer large{std::vector<std::byte>(ShardCore::kBatchBytes)};
   core.Take({"a", {TestHeader(FrameKind::kAnswer, 0, 0, 2), large}}, disk.now);
   EXPECT_FALSE(core.TakesMore());
 }
