@@ -24,8 +24,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/memory.h"
 #include "common/base/print.h"
@@ -35,26 +33,16 @@
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
-#include "common/link/curve.h"
 #include "common/log/log.h"
 #include "common/metrics/metrics.h"
 #include "common/metrics/metrics_server.h"
-#include "common/rpc/certificate_keeper.h"
-#include "common/rpc/coordinator_client.h"
-#include "common/security/certificate_metric.h"
-#include "common/security/credentials.h"
-#include "common/security/security_mode.h"
 #include "kernels/ops.h"
-#include "server/store/posix_file_system.h"
-#include "worker/checkpoint/worker_folder.h"
 #include "worker/data/corpus.h"
-#include "worker/member/session.h"
-#include "worker/member/sync_options.h"
+#include "worker/member/member_place.h"
+#include "worker/member/stop_signal.h"
 #include "worker/models/device.h"
 #include "worker/models/memory.h"
 #include "worker/models/replica.h"
-#include "worker/sync/exchange.h"
-#include "worker/sync/pipeline.h"
 #include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
 #include "worker/trainer/trainer.h"
@@ -64,10 +52,6 @@ namespace {
 
 // After a signal: a step on a large model takes longer.
 constexpr absl::Duration kTerminationGrace = absl::Milliseconds(1300);
-// Below the time in which a stopped worker must be gone; a call that takes longer is made again.
-constexpr absl::Duration kCallDeadline = absl::Seconds(3);
-// How long a worker that cannot even start tries to tell the coordinator why.
-constexpr absl::Duration kEarlyFailurePatience = absl::Seconds(1);
 // A model that does not fit is laid out all the same, since the coordinator hears of failures only
 // from workers whose layout it knows; but not when the table of tiles alone takes gigabytes.
 constexpr double kParametersLaidOutMax = 0x1p34;
@@ -170,90 +154,24 @@ absl::Status CheckFit(const RunConfig& config, const Flags& flags, const Manifes
   return CheckMemory(on_host, workers, machine);
 }
 
-absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, const Layout& layout,
-                                  Prepared& prepared, Session& session, WorkerFolder* folder,
-                                  const CurveKeys& keys, Metrics* metrics) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start, session.AwaitStart(config.run.shards));
-  metrics->SetLabelIfNone("run", absl::StrFormat("%016x", start.run));
+absl::Status Train(const RunConfig& config, const Flags& flags, Prepared& prepared,
+                   MemberPlace& place) {
   Replica& replica = *prepared.replica;
   LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<SyncPipeline> pipeline,
-      SyncPipeline::Create(SyncOptionsOf(config.sync, config.run.seed), &layout, prepared.ops,
-                           prepared.exec,
-                           {.theta = replica.theta(), .gradient = replica.gradient()}));
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Exchange> exchange,
-      Exchange::Connect({.run = start.run,
-                         .worker = session.worker(),
-                         .shard_endpoints = start.shard_endpoints,
-                         .workers = config.run.workers,
-                         .keys = keys,
-                         .connections = config.cluster.connections,
-                         .fragments = config.sync.fragments,
-                         .max_upload_mbit = config.cluster.max_upload_mbit,
-                         .max_download_mbit = config.cluster.max_download_mbit},
-                        layout));
+      MemberParts parts, place.Begin({.theta = replica.theta(),
+                                      .gradient = replica.gradient(),
+                                      .ops = prepared.ops,
+                                      .exec = prepared.exec,
+                                      .initial_weights = [&] { return InitialWeights(config); }}));
   Log(LogLevel::kInfo,
       absl::StrCat("training ", replica.parameter_count(), " parameters on ",
                    prepared.corpus.train().size(), " bytes of text, backend ",
                    std::string(prepared.ops->name), ", ", config.train.threads, " threads"));
-  Trainer trainer({.config = &config,
-                   .layout = &layout,
-                   .corpus = &prepared.corpus,
+  Trainer trainer({.corpus = &prepared.corpus,
                    .replica = &replica,
-                   .ops = prepared.ops,
-                   .exec = prepared.exec,
-                   .pipeline = pipeline.get(),
-                   .exchange = exchange.get(),
-                   .host = &session,
-                   .run = start.run,
-                   .name = flags.name,
-                   .worker = session.worker(),
                    .run_dir = flags.run_dir,
-                   // A checkpoint is of use to who can catch up from it alone.
-                   .folder = CanCatchUp(config) ? folder : nullptr,
-                   .initial_weights = [&config] { return InitialWeights(config); },
-                   .metrics = metrics});
-  return trainer.Run();
-}
-
-// How the worker's end looks from outside, given how its training went.
-absl::Status Conclude(const absl::Status& trained, Session& session) {
-  if (!trained.ok() && !absl::IsCancelled(trained)) {
-    session.Fail(std::string(trained.message()));
-    return trained;
-  }
-  if (const std::optional<Session::Ending> ending = session.ended()) return ending->ToStatus();
-  // Not ended: the coordinator has gone home, or a signal asked for it; then nobody is to wait for
-  // this worker.
-  if (!trained.ok()) session.Leave();
-  return absl::OkStatus();
-}
-
-// What a worker shows of itself where the run is secured; empty where it is not.
-struct WorkerSecurity {
-  std::string credentials;  // their folder
-  CurveKeys keys;
-};
-
-absl::StatusOr<WorkerSecurity> OpenSecurity(const RunConfig& config, const Flags& flags) {
-  const std::string& host = config.cluster.shard_host;
-  if (!IsSecured(config.security.mode, {config.cluster.coordinator, host})) return WorkerSecurity();
-  WorkerSecurity security;
-  LONGWAVE_ASSIGN_OR_RETURN(security.credentials,
-                            CredentialsFolder(config.security.folder, flags.state_dir));
-  LONGWAVE_RETURN_IF_ERROR(
-      CheckCredentials(security.credentials, WorkerIdentity(flags.name), absl::Now()).status());
-  LONGWAVE_ASSIGN_OR_RETURN(security.keys, MakeCurveKeys());
-  return security;
-}
-
-std::unique_ptr<CertificateKeeper> KeepCertificate(
-    const std::string& credentials, const std::shared_ptr<CoordinatorClient>& client) {
-  if (credentials.empty()) return nullptr;
-  return CertificateKeeper::Start(credentials, [client](const std::string& request) {
-    return client->RenewCertificate(request);
-  });
+                   .member = std::move(parts)});
+  return trainer.Run().status();
 }
 
 // The weights are written here hours from now: that it can be is known now.
@@ -265,11 +183,6 @@ absl::Status PrepareRunDir(const std::string& run_dir) {
   if (!error) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--run-dir: got ", run_dir, ", wanted a folder to write to: ", error.message()));
-}
-
-bool RunIsOver(CoordinatorClient& client) {
-  const absl::StatusOr<RunStatus> run = client.GetStatus(/*round_records_from=*/kRoundNever);
-  return run.ok() && run->phase != RunPhase::kWaiting && run->phase != RunPhase::kTraining;
 }
 
 // For --stay-when-done: until a signal.
@@ -286,11 +199,6 @@ void Stay(const std::stop_token& told_to_end) {
 absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_token& told_to_end) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
-  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  std::unique_ptr<WorkerFolder> folder;
-  if (!flags.state_dir.empty()) {
-    LONGWAVE_ASSIGN_OR_RETURN(folder, WorkerFolder::Open(files.get(), flags.state_dir));
-  }
   LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
   if (!device.why_not_cuda.empty()) {
     Log(LogLevel::kInfo,
@@ -304,51 +212,32 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
   const absl::Status fits = CheckFit(config, flags, manifest, device);
   if (!fits.ok() && GptParameterCount(config.model) > kParametersLaidOutMax) return fits;
-  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
-                            Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-  LONGWAVE_ASSIGN_OR_RETURN(const WorkerSecurity security, OpenSecurity(config, flags));
-  const std::shared_ptr<CoordinatorClient> client =
-      CoordinatorClient::Connect(config.cluster.coordinator, kCallDeadline, security.credentials);
-  const std::unique_ptr<CertificateKeeper> keeper = KeepCertificate(security.credentials, client);
-  const auto expiry = ShowCertificateExpiry(&metrics, security.credentials);
-  SessionOptions options{
-      .name = flags.name,
-      .identity = folder == nullptr ? 0 : folder->identity(),
-      .process = folder == nullptr ? 0 : folder->process(),
-      .coordinator = config.cluster.coordinator,
-      .manifest = manifest,
-      .layout_hash = layout.hash(),
-      .settings = BindingSettings(config),
-      .data_key = security.keys.public_key,
-      .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
-      .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
-  };
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MemberPlace> place,
+                            MemberPlace::Open({.config = config,
+                                               .name = flags.name,
+                                               .state_dir = flags.state_dir,
+                                               .manifest = manifest,
+                                               .metrics = &metrics},
+                                              stop));
   absl::StatusOr<Prepared> prepared = fits.ok() ? Prepare(config, device) : fits;
   if (!prepared.ok()) {
-    // The others need not wait for a worker that will not come: if the coordinator is there, it
-    // hears.
-    options.start_timeout = kEarlyFailurePatience;
-    if (const auto session = Session::Join(client.get(), options, stop); session.ok()) {
-      (*session)->Fail(std::string(prepared.status().message()));
-    }
+    place->FailToJoin(std::string(prepared.status().message()));
     return prepared.status();
   }
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(client.get(), options, stop);
-  if (absl::IsCancelled(session.status())) {
-    return told_to_end.stop_requested() ? session.status() : absl::OkStatus();
+  const absl::StatusOr<uint32_t> worker = place->Join();
+  if (absl::IsCancelled(worker.status())) {
+    return told_to_end.stop_requested() ? worker.status() : absl::OkStatus();
   }
-  if (flags.stay_when_done && absl::IsFailedPrecondition(session.status()) && RunIsOver(*client)) {
-    Log(LogLevel::kInfo, std::string(session.status().message()));
+  if (flags.stay_when_done && absl::IsFailedPrecondition(worker.status()) && place->RunIsOver()) {
+    Log(LogLevel::kInfo, std::string(worker.status().message()));
     Stay(told_to_end);
     return absl::OkStatus();
   }
-  LONGWAVE_RETURN_IF_ERROR(session.status());
-  PrintLine(stdout, absl::StrCat("ready ", (*session)->worker()));
+  LONGWAVE_RETURN_IF_ERROR(worker.status());
+  PrintLine(stdout, absl::StrCat("ready ", *worker));
   SayMetrics(metrics_server.get());
-  const absl::Status trained =
-      Train(config, flags, layout, *prepared, **session, folder.get(), security.keys, &metrics)
-          .status();
-  const absl::Status ended = Conclude(trained, **session);
+  const absl::Status trained = Train(config, flags, *prepared, *place);
+  const absl::Status ended = place->End(trained);
   const bool cut_short = absl::IsCancelled(trained) && told_to_end.stop_requested();
   if (ended.ok() && flags.stay_when_done) Stay(told_to_end);
   return cut_short ? trained : ended;

@@ -16,9 +16,9 @@
 #include "common/layout/layout.h"
 #include "common/wire/buffer.h"
 #include "server/store/snapshot_format.h"
+#include "worker/member/schedule.h"
 #include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
-#include "worker/trainer/schedule.h"
 
 namespace longwave {
 

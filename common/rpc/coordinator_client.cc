@@ -131,11 +131,6 @@ absl::Status NotSecured() {
 
 }  // namespace
 
-bool MayPass(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsUnauthenticated(status);
-}
-
 absl::StatusOr<std::string> CoordinatorClient::RenewCertificate(const std::string&) {
   return NotSecured();
 }

@@ -14,12 +14,6 @@
 
 namespace longwave {
 
-// Whether a call to the coordinator that failed so may be made again. Unavailable,
-// DeadlineExceeded: nobody answered. Unauthenticated: the coordinator does not accept the caller's
-// certificate now; a clock that is wrong does that, and a ca.crt that is being exchanged. Whom it
-// has shut out it answers with PermissionDenied.
-bool MayPass(const absl::Status& status);
-
 // Calls to the coordinator. Thread-safe. Every call ends within `deadline` of Connect.
 class CoordinatorClient {
  public:

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/heartbeat_schedule.h"
 #include "common/base/memory.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
@@ -44,10 +45,6 @@ namespace {
 
 // Of one call to the coordinator: below the two seconds in which a stopped shard must be gone.
 constexpr absl::Duration kCallDeadline = absl::Seconds(1);
-// Between heartbeats until the membership is known, so that training begins promptly.
-constexpr absl::Duration kEarlyHeartbeatInterval = absl::Milliseconds(100);
-constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
-constexpr absl::Duration kBackoffMax = absl::Seconds(1);
 
 // What is announced: `given` by the flag, which was checked, or the `bound` address.
 std::string Announced(const std::string& given, const std::string& bound, const char* flag) {
@@ -101,8 +98,9 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         files_(MeasureFiles(std::move(files), &metrics_.disk())),
         security_(std::move(security)),
         data_(std::move(router), &security_->refusals, &metrics_),
-        coordinator_(CoordinatorClient::Connect(options.coordinator, kCallDeadline,
-                                                security_->credentials)) {}
+        coordinator_(
+            CoordinatorClient::Connect(options.coordinator, kCallDeadline, security_->credentials)),
+        schedule_(absl::Seconds(options.config.cluster.heartbeat_interval_s), MonotonicNow()) {}
 
   absl::Status StartControl() {
     refresher_ = metrics_.OnPage([this] {
@@ -136,11 +134,12 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   }
 
   absl::Status Run(std::stop_token stop, const std::function<void()>& ready) override {
-    absl::Status status = Register(stop);
-    if (status.ok() && !stop.stop_requested()) {
+    std::thread serving;
+    absl::Status status = KeepPlace(stop, [&] {
       ready();
-      std::thread serving([this] { ServeData(); });
-      status = Heartbeats(stop);
+      serving = std::thread([this] { ServeData(); });
+    });
+    if (serving.joinable()) {
       if (status.ok() && options_.stay_when_done) Stay(stop);
       data_.Stop();
       serving.join();
@@ -167,39 +166,6 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     return names_.Admit(caller);
   }
 
-  // Until the coordinator has answered; OK also if `stop` came first.
-  absl::Status Register(const std::stop_token& stop) {
-    const RegisterShard request{
-        .shard = options_.shard,
-        .data_endpoint = WithKey(advertised_data_, security_->keys.public_key),
-        .control_endpoint = advertised_control_,
-        .incarnation = incarnation_,
-        .settings = BindingSettings(options_.config),
-        .run = run_in_folder_,
-        .folder = folder_};
-    const absl::Time deadline = MonotonicNow() + patience();
-    for (absl::Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
-      const absl::StatusOr<ShardRegistration> answer = coordinator_->Register(request);
-      if (answer.ok()) {
-        registration_ = *answer;
-        metrics_.SetRun(run());
-        return absl::OkStatus();
-      }
-      if (!MayPass(answer.status())) return answer.status();
-      if (MonotonicNow() > deadline) {
-        return absl::UnavailableError(absl::StrCat(std::string(answer.status().message()),
-                                                   " (tried for ", absl::FormatDuration(patience()),
-                                                   ")"));
-      }
-      if (backoff == kBackoffMin) {
-        Log(LogLevel::kWarning,
-            absl::StrCat(std::string(answer.status().message()), "; trying again"));
-      }
-      WaitFor(backoff, stop);
-      if (stop.stop_requested()) return absl::OkStatus();
-    }
-  }
-
   // There is nothing left to be done, which is as ready as it gets.
   void Stay(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
@@ -220,63 +186,101 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     health_->SetReady(ready);
   }
 
-  // Until the coordinator says stop, `stop` is requested or this shard cannot go on.
-  absl::Status Heartbeats(const std::stop_token& stop) {
-    absl::Time answered_at = MonotonicNow();
-    absl::Duration backoff = kBackoffMin;
+  // Registers and sends heartbeats, until the coordinator says stop, `stop` is requested or this
+  // shard cannot go on. Calls `registered` once.
+  absl::Status KeepPlace(const std::stop_token& stop, const std::function<void()>& registered) {
+    bool was_registered = false;
     while (!stop.stop_requested()) {
+      const HeartbeatSchedule::Call call = schedule_.Due(MonotonicNow());
+      if (call == HeartbeatSchedule::Call::kNone) {
+        WaitFor(schedule_.due_at() - MonotonicNow(), stop);
+        continue;
+      }
       const absl::Status failure = this->failure();
-      ShardHeartbeat report = data_.Report(known_epoch_);
-      report.shard = options_.shard;
-      report.incarnation = incarnation_;
-      report.knows_manifest = knows_manifest_;
-      report.failure = std::string(failure.message());
-      report.names_version = names_.version();
-      const bool takes_pushes = failure.ok() && report.trouble.empty();
-      if (!takes_pushes) SetReady(false);
-      const absl::StatusOr<ShardHeartbeatReply> reply = coordinator_->Heartbeat(report);
-      // Before the run began its place was given up, since it was silent (stopped, say).
-      if (absl::IsNotFound(reply.status()) && known_epoch_ == 0) {
-        Log(LogLevel::kWarning,
-            absl::StrCat("has lost its place before the run began, and registers again: ",
-                         std::string(reply.status().message())));
-        SetReady(false);
-        LONGWAVE_RETURN_IF_ERROR(Register(stop));
-        answered_at = MonotonicNow();
-        continue;
-      }
-      if (!reply.ok() && !MayPass(reply.status())) return reply.status();
+      ShardHeartbeatReply reply;
+      const absl::Status answer =
+          call == HeartbeatSchedule::Call::kRegister ? Register() : Beat(failure, &reply);
+      const bool was_reachable = schedule_.is_reachable();
+      const auto end =
+          schedule_.Ended(answer, known_epoch_ != 0, known_epoch_ != 0, MonotonicNow());
       // Once the coordinator has been told, and after a while also if it cannot be.
-      const bool gave_up = MonotonicNow() - answered_at > kCallDeadline * 3;
-      if (!failure.ok() && (reply.ok() || gave_up)) return failure;
-      if (!reply.ok()) {
-        if (backoff == kBackoffMin) {
-          Log(LogLevel::kWarning, absl::StrCat(std::string(reply.status().message()),
-                                               "; the data plane runs on, trying again"));
-        }
-        if (MonotonicNow() - std::max(answered_at, data_.last_frame()) > patience()) {
-          return absl::UnavailableError(absl::StrCat(std::string(reply.status().message()),
-                                                     "; nothing was heard of the run for ",
-                                                     absl::FormatDuration(patience())));
-        }
-        WaitFor(backoff, stop);
-        backoff = std::min(backoff * 2, kBackoffMax);
+      const bool gave_up = MonotonicNow() - schedule_.answered_at() > kCallDeadline * 3;
+      if (!failure.ok() && (answer.ok() || gave_up)) return failure;
+      switch (end) {
+        case HeartbeatSchedule::End::kAnswered:
+          break;
+        case HeartbeatSchedule::End::kSilent:
+          LONGWAVE_RETURN_IF_ERROR(BearSilence(answer, was_reachable));
+          continue;
+        case HeartbeatSchedule::End::kLostPlace:
+          Log(LogLevel::kWarning,
+              absl::StrCat("has lost its place before the run began, and registers again: ",
+                           std::string(answer.message())));
+          SetReady(false);
+          continue;
+        case HeartbeatSchedule::End::kRefused:
+          return answer;
+      }
+      answered_at_ns_.store(absl::ToUnixNanos(schedule_.answered_at()), std::memory_order_relaxed);
+      if (call == HeartbeatSchedule::Call::kRegister) {
+        if (!std::exchange(was_registered, true)) registered();
         continue;
       }
-      answered_at = MonotonicNow();
-      answered_at_ns_.store(absl::ToUnixNanos(answered_at), std::memory_order_relaxed);
-      backoff = kBackoffMin;
-      if (reply->instruction == Instruction::kStop) {
-        Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply->reason));
+      if (reply.instruction == Instruction::kStop) {
+        Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply.reason));
         return absl::OkStatus();
       }
-      // What was learned is confirmed at once: workers begin when all shards know. Who comes back
-      // to a run is ready when there is nothing more to learn of it.
-      if (Learn(*reply)) continue;
-      if (takes_pushes) SetReady(true);
-      WaitFor(interval(), stop);
+      // What was learned is confirmed at once: workers begin when all shards know. A shard that
+      // comes back to a run is ready when there is nothing more to learn of it.
+      if (Learn(reply)) {
+        schedule_.Urge();
+      } else if (takes_pushes_) {
+        SetReady(true);
+      }
     }
     return absl::OkStatus();
+  }
+
+  absl::Status Register() {
+    LONGWAVE_ASSIGN_OR_RETURN(
+        registration_, coordinator_->Register(RegisterShard{
+                           .shard = options_.shard,
+                           .data_endpoint = WithKey(advertised_data_, security_->keys.public_key),
+                           .control_endpoint = advertised_control_,
+                           .incarnation = incarnation_,
+                           .settings = BindingSettings(options_.config),
+                           .run = run_in_folder_,
+                           .folder = folder_}));
+    metrics_.SetRun(run());
+    return absl::OkStatus();
+  }
+
+  absl::Status Beat(const absl::Status& failure, ShardHeartbeatReply* reply) {
+    ShardHeartbeat report = data_.Report(known_epoch_);
+    report.shard = options_.shard;
+    report.incarnation = incarnation_;
+    report.knows_manifest = knows_manifest_;
+    report.failure = std::string(failure.message());
+    report.names_version = names_.version();
+    takes_pushes_ = failure.ok() && report.trouble.empty();
+    if (!takes_pushes_) SetReady(false);
+    LONGWAVE_ASSIGN_OR_RETURN(*reply, coordinator_->Heartbeat(report));
+    return absl::OkStatus();
+  }
+
+  // The coordinator has not answered. Unavailable: it and all workers have been silent for too
+  // long.
+  absl::Status BearSilence(const absl::Status& answer, bool is_new) {
+    const std::string reason(answer.message());
+    if (is_new) {
+      Log(LogLevel::kWarning,
+          absl::StrCat(reason, schedule_.is_registered() ? "; the data plane runs on" : "",
+                       "; trying again"));
+    }
+    if (MonotonicNow() - std::max(schedule_.answered_at(), data_.last_frame()) <= patience())
+      return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(reason, "; nothing was heard of the run for ",
+                                               absl::FormatDuration(patience())));
   }
 
   // True if there was something new in the answer.
@@ -382,10 +386,6 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   }
 
   uint64_t run() const { return registration_.run; }
-  absl::Duration interval() const {
-    const auto configured = absl::Seconds(options_.config.cluster.heartbeat_interval_s);
-    return known_epoch_ == 0 ? std::min(configured, kEarlyHeartbeatInterval) : configured;
-  }
   absl::Duration patience() const { return absl::Seconds(options_.config.cluster.start_timeout_s); }
 
   const ShardServiceOptions options_;
@@ -411,6 +411,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   uint32_t known_epoch_ = 0;
   bool knows_manifest_ = false;
   bool is_ready_ = false;
+  bool takes_pushes_ = false;
+  HeartbeatSchedule schedule_;
 
   mutable std::mutex mutex_;
   absl::Status failure_;  // why this shard cannot go on; the first reason stays

@@ -1,6 +1,6 @@
-// A worker of the chaos test: the real session, trainer, checkpoints, exchange and pipeline around
-// a model whose steps move it by integers that are known beforehand (integer_signal.h). β is 1, so
-// that what is not sent stays whole.
+// A worker of the chaos test: the real member of a run around a model whose steps move it by
+// integers that are known beforehand (integer_signal.h). β is 1, so that what is not sent stays
+// whole.
 //
 //   integer_worker --config FILE --name NAME --coordinator ADDRESS --state-dir DIR --run-folder DIR
 //   integer_worker --config FILE --write-initial FILE
@@ -16,32 +16,25 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/base/termination.h"
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
-#include "common/rpc/coordinator_client.h"
-#include "common/security/security_mode.h"
 #include "kernels/ops.h"
-#include "server/store/posix_file_system.h"
 #include "tests/chaos/integer_signal.h"
 #include "tests/chaos/journal.h"
 #include "worker/checkpoint/worker_folder.h"
-#include "worker/data/corpus.h"
-#include "worker/member/session.h"
-#include "worker/member/sync_options.h"
-#include "worker/models/replica.h"
-#include "worker/sync/exchange.h"
+#include "worker/member/member.h"
+#include "worker/member/member_place.h"
+#include "worker/member/stop_signal.h"
 #include "worker/sync/pipeline.h"
 #include "worker/trainer/safetensors.h"
-#include "worker/trainer/trainer.h"
 
 namespace longwave {
 namespace {
-
-constexpr absl::Duration kCallDeadline = absl::Seconds(3);
 
 struct Flags {
   std::string config_path;
@@ -51,42 +44,6 @@ struct Flags {
   std::string run_folder;
   std::string write_initial;
   int step_ms = 0;
-};
-
-// Begins with zeros; a step takes what SignalOf says from its parameters.
-class IntegerReplica final : public Replica {
- public:
-  IntegerReplica(Manifest manifest, uint64_t parameters, uint32_t worker, absl::Duration step_time)
-      : manifest_(std::move(manifest)),
-        worker_(worker),
-        step_time_(step_time),
-        theta_(parameters),
-        gradient_(parameters) {}
-
-  void Follow(const JournalingHost* host) { host_ = host; }
-
-  const Manifest& manifest() const override { return manifest_; }
-  uint64_t parameter_count() const override { return theta_.size(); }
-  float* theta() override { return theta_.data(); }
-  // Always zero, so that the inner optimizer changes nothing.
-  float* gradient() override { return gradient_.data(); }
-
-  absl::StatusOr<double> ForwardBackward(const Batch&) override {
-    absl::SleepFor(step_time_);  // as a model would compute
-    for (uint64_t i = 0; i < theta_.size(); ++i) {
-      theta_[i] -= static_cast<float>(SignalOf(worker_, host_->next_step(), i));
-    }
-    return 0.0;
-  }
-  absl::StatusOr<double> Loss(const Batch&) override { return 0.0; }
-
- private:
-  const Manifest manifest_;
-  const uint32_t worker_;
-  const absl::Duration step_time_;
-  std::vector<float> theta_;
-  std::vector<float> gradient_;
-  const JournalingHost* host_ = nullptr;
 };
 
 struct Model {
@@ -134,100 +91,93 @@ absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint
   return WriteBytes(path + ".checkpoint", encoded.pieces);
 }
 
-absl::Status Train(const Flags& flags, const Model& model, Session& session, WorkerFolder* folder,
-                   const CurveKeys& keys, Journal* journal) {
-  const RunConfig& config = model.config;
-  const Layout& layout = model.layout;
-  LONGWAVE_ASSIGN_OR_RETURN(const Corpus corpus, Corpus::Load(config.data, config.model.context));
+// What the run has of it besides its steps.
+class IntegerLoop final : public TrainingLoop {
+ public:
+  IntegerLoop(const Flags& flags, const Model& model, const float* theta, Journal* journal)
+      : flags_(flags), model_(model), theta_(theta), journal_(journal) {}
+
+  absl::Status EndRound(RoundReport* report) override {
+    journal_->Say(absl::StrCat("round ", report->round, " ",
+                               absl::ToInt64Nanoseconds(MonotonicNow() - absl::UnixEpoch())));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<FinalReport> Conclude(bool writes_weights) override {
+    FinalReport report;
+    if (!writes_weights) return report;
+    report.validation_loss = 0;
+    report.model_file = absl::StrCat(flags_.run_folder, "/model.safetensors");
+    LONGWAVE_RETURN_IF_ERROR(
+        WriteSafetensors(report.model_file, model_.manifest, model_.layout, theta_, {}));
+    return report;
+  }
+  absl::Status SaveOptimizer(Checkpoint* checkpoint) override {
+    checkpoint->m.resize(model_.layout.parameter_count());
+    checkpoint->v.resize(model_.layout.parameter_count());
+    return absl::OkStatus();
+  }
+
+ private:
+  const Flags& flags_;
+  const Model& model_;
+  const float* const theta_;
+  Journal* const journal_;
+};
+
+// A step takes what SignalOf says from the parameters.
+absl::Status Train(const Flags& flags, const Model& model, MemberPlace& place, Journal* journal) {
+  std::vector<float> theta(model.layout.parameter_count());
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
-  LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start, session.AwaitStart(config.run.shards));
-  if (session.worker() >= kSignalWorkersMax) {
+  LONGWAVE_ASSIGN_OR_RETURN(MemberParts parts,
+                            place.Begin({.theta = theta.data(), .ops = ops, .initial_weights = [&] {
+                                           return std::vector<float>(theta.size());
+                                         }}));
+  if (parts.worker >= kSignalWorkersMax) {
     return absl::InvalidArgumentError("more workers than have exact means");
   }
-  const auto last = folder->Read(start.run, flags.name, session.worker(), ShapeOf(layout));
+  const auto last = parts.folder->Read(parts.run, parts.name, parts.worker, ShapeOf(model.layout));
   if (last.ok() && last->has_value() && (*last)->stale) journal->Say("dropped");
-
-  IntegerReplica replica(model.manifest, layout.parameter_count(), session.worker(),
-                         absl::Milliseconds(flags.step_ms));
-  SyncOptions options = SyncOptionsOf(config.sync, config.run.seed);
-  options.beta = 1;
-  LONGWAVE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<SyncPipeline> pipeline,
-      SyncPipeline::Create(options, &layout, ops, Exec{.threads = 1},
-                           {.theta = replica.theta(), .gradient = replica.gradient()}));
-  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Exchange> connected,
-                            Exchange::Connect({.run = start.run,
-                                               .worker = session.worker(),
-                                               .shard_endpoints = start.shard_endpoints,
-                                               .keys = keys},
-                                              layout));
-  JournalingExchange exchange(std::move(connected), journal);
-  JournalingHost host(&session, journal);
-  replica.Follow(&host);
-  Trainer trainer(
-      {.config = &config,
-       .layout = &layout,
-       .corpus = &corpus,
-       .replica = &replica,
-       .ops = ops,
-       .exec = Exec{.threads = 1},
-       .pipeline = pipeline.get(),
-       .exchange = &exchange,
-       .host = &host,
-       .run = start.run,
-       .name = flags.name,
-       .worker = session.worker(),
-       .run_dir = flags.run_folder,
-       .folder = folder,
-       .initial_weights = [&layout] { return std::vector<float>(layout.parameter_count()); }});
-  LONGWAVE_RETURN_IF_ERROR(trainer.Run().status());
-  return WriteEnd(flags, model, start.run, session.worker(), *pipeline);
+  IntegerLoop loop(flags, model, theta.data(), journal);
+  parts.loop = &loop;
+  TrainingMember member(parts);
+  LONGWAVE_ASSIGN_OR_RETURN(bool trains, member.Begin());
+  while (trains) {
+    absl::SleepFor(absl::Milliseconds(flags.step_ms));  // as a model would compute
+    for (uint64_t i = 0; i < theta.size(); ++i)
+      theta[i] -= static_cast<float>(SignalOf(parts.worker, member.step(), i));
+    LONGWAVE_ASSIGN_OR_RETURN(trains, member.StepDone(kSignalWeight, /*loss=*/0));
+  }
+  return WriteEnd(flags, model, parts.run, parts.worker, *parts.pipeline);
 }
 
 absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
-  LONGWAVE_ASSIGN_OR_RETURN(const Model model, LoadModel(flags));
+  LONGWAVE_ASSIGN_OR_RETURN(Model model, LoadModel(flags));
   if (!flags.write_initial.empty()) {
     const std::vector<float> zeros(model.layout.parameter_count());
     return WriteSafetensors(flags.write_initial, model.manifest, model.layout, zeros.data(), {});
   }
+  model.config.cluster.coordinator = flags.coordinator;
   Journal journal(absl::StrCat(flags.run_folder, "/journal/", flags.name));
   journal.Say("begin");
-  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<WorkerFolder> folder,
-                            WorkerFolder::Open(files.get(), flags.state_dir));
-  const RunConfig& config = model.config;
-  const bool is_secured = IsSecured(config.security.mode, {flags.coordinator});
-  CurveKeys keys;
-  if (is_secured) {
-    LONGWAVE_ASSIGN_OR_RETURN(keys, MakeCurveKeys());
-  }
-  const auto client = CoordinatorClient::Connect(
-      flags.coordinator, kCallDeadline,
-      is_secured ? absl::StrCat(flags.state_dir, "/security") : std::string());
-  absl::StatusOr<std::unique_ptr<Session>> session =
-      Session::Join(client.get(),
-                    {.name = flags.name,
-                     .identity = folder->identity(),
-                     .process = folder->process(),
-                     .coordinator = flags.coordinator,
-                     .manifest = model.manifest,
-                     .layout_hash = model.layout.hash(),
-                     .settings = BindingSettings(config),
-                     .data_key = keys.public_key,
-                     .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
-                     .start_timeout = absl::Seconds(config.cluster.start_timeout_s)},
-                    stop);
-  if (absl::IsCancelled(session.status())) return absl::OkStatus();
-  LONGWAVE_RETURN_IF_ERROR(session.status());
-  std::printf("ready %u\n", (*session)->worker());
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<MemberPlace> place,
+      MemberPlace::Open({.config = model.config,
+                         .name = flags.name,
+                         .state_dir = flags.state_dir,
+                         .manifest = model.manifest,
+                         .wrap_exchange =
+                             [&](std::unique_ptr<Exchange> exchange) {
+                               return std::make_unique<JournalingExchange>(std::move(exchange),
+                                                                           &journal);
+                             },
+                         .adjust_sync = [](SyncOptions* sync) { sync->beta = 1; }},
+                        stop));
+  const absl::StatusOr<uint32_t> worker = place->Join();
+  if (absl::IsCancelled(worker.status())) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(worker.status());
+  std::printf("ready %u\n", *worker);
   std::fflush(stdout);
-  const absl::Status trained = Train(flags, model, **session, folder.get(), keys, &journal);
-  if (!trained.ok() && !absl::IsCancelled(trained)) {
-    (*session)->Fail(std::string(trained.message()));
-    return trained;
-  }
-  const auto ending = (*session)->ended();
-  return ending.has_value() ? ending->ToStatus() : absl::OkStatus();
+  return place->End(Train(flags, model, *place, &journal));
 }
 
 int Main(int argc, char** argv) {

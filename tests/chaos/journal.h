@@ -13,9 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
-#include "common/base/clock.h"
 #include "tests/chaos/integer_signal.h"
-#include "worker/member/control_plane.h"
 #include "worker/sync/exchange.h"
 
 namespace longwave {
@@ -89,41 +87,6 @@ class JournalingExchange final : public Exchange {
   const std::unique_ptr<Exchange> exchange_;
   Journal* const journal_;
   uint32_t posted_ = kRoundNever;
-};
-
-// A host that says which rounds are finished, and knows which step comes next.
-class JournalingHost final : public ControlPlane {
- public:
-  JournalingHost(ControlPlane* host, Journal* journal) : host_(host), journal_(journal) {}
-
-  uint64_t next_step() const { return next_step_; }
-
-  uint32_t epoch() const override { return host_->epoch(); }
-  bool validates() const override { return host_->validates(); }
-  bool stop_requested() const override { return host_->stop_requested(); }
-  void SetState(const WorkerState& state) override {
-    next_step_ = state.step;
-    host_->SetState(state);
-  }
-  void Report(RoundReport report) override {
-    journal_->Say(absl::StrCat("round ", report.round, " ",
-                               absl::ToInt64Nanoseconds(MonotonicNow() - absl::UnixEpoch())));
-    host_->Report(std::move(report));
-  }
-  uint32_t first_round() const override { return host_->first_round(); }
-  void SetReadyRound(uint32_t round) override { host_->SetReadyRound(round); }
-  std::optional<std::vector<std::string>> TakeNewEndpoints() override {
-    return host_->TakeNewEndpoints();
-  }
-  std::optional<Repair> repair() const override { return host_->repair(); }
-  absl::StatusOr<bool> Finish(const FinalReport& report, uint32_t last_round) override {
-    return host_->Finish(report, last_round);
-  }
-
- private:
-  ControlPlane* const host_;
-  Journal* const journal_;
-  uint64_t next_step_ = 0;  // of the trainer's thread
 };
 
 }  // namespace longwave

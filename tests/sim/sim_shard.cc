@@ -16,8 +16,6 @@ namespace longwave::sim {
 namespace {
 
 constexpr char kFolder[] = "shard";
-constexpr absl::Duration kBackoff = absl::Milliseconds(300);
-constexpr absl::Duration kEarlyInterval = absl::Milliseconds(100);
 // Before a process whose folder could not be opened is started again.
 constexpr absl::Duration kStartAgain = absl::Seconds(2);
 
@@ -50,7 +48,8 @@ void SimShard::OnStart() {
     folder_run_ = owner->run;
     folder_ = owner->folder != 0 ? owner->folder : rng_.Next() | 1;
   }
-  Register();
+  schedule_.emplace(env_.settings->heartbeat_interval, now());
+  CallCoordinator();
 }
 
 void SimShard::OnCrash() {
@@ -152,6 +151,21 @@ std::string SimShard::Describe() const {
 
 // Control.
 
+// Makes the call that is due, and comes back when the next one is.
+void SimShard::CallCoordinator() {
+  if (stopped_) return;
+  switch (schedule_->Due(now())) {
+    case HeartbeatSchedule::Call::kNone:
+      if (schedule_->due_at() != absl::InfiniteFuture())
+        After(schedule_->due_at() - now(), [this] { CallCoordinator(); });
+      return;
+    case HeartbeatSchedule::Call::kRegister:
+      return Register();
+    case HeartbeatSchedule::Call::kHeartbeat:
+      return Beat();
+  }
+}
+
 void SimShard::Register() {
   const RegisterShard request{.shard = index_,
                               .data_endpoint = absl::StrCat("tcp://shard-", index_, ":", port_),
@@ -161,19 +175,8 @@ void SimShard::Register() {
                               .run = folder_run_,
                               .folder = folder_};
   coordinator_->Call(*this, request, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
-    if (answer.ok()) {
-      registration_ = std::get<ShardRegistration>(*answer);
-      return Beat();
-    }
-    // Before the first round the process before has its place until it is silent for long enough:
-    // whoever starts shards tries again.
-    if (absl::IsUnavailable(answer.status()) || absl::IsAlreadyExists(answer.status()))
-      return After(kBackoff, [this] { Register(); });
-    if (coordinator_->is_over()) return;
-    // Who has the range's folder may be in another of the coordinator's records.
-    if (coordinator_->had_older_record()) return StartAgain();
-    env_.checker->Violate(absl::StrCat(
-        "shard ", index_, " may not register: ", std::string(answer.status().message())));
+    if (answer.ok()) registration_ = std::get<ShardRegistration>(*answer);
+    TakeEnd(answer.status());
   });
 }
 
@@ -184,23 +187,27 @@ void SimShard::Beat() {
   heartbeat.incarnation = incarnation_;
   heartbeat.knows_manifest = knows_manifest_;
   coordinator_->Call(*this, heartbeat, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
-    if (answer.ok()) {
-      const uint32_t epoch = known_epoch_;
-      TakeReply(std::get<ShardHeartbeatReply>(*answer));
-      if (!up() || stopped_) return;
-      const bool learned = epoch != known_epoch_;
-      const absl::Duration interval =
-          known_epoch_ == 0 ? kEarlyInterval : env_.settings->heartbeat_interval;
-      return After(learned ? absl::ZeroDuration() : interval, [this] { Beat(); });
-    }
-    if (absl::IsUnavailable(answer.status())) return After(kBackoff, [this] { Beat(); });
-    if (coordinator_->is_over()) return;
-    // It had no place yet, and lost it.
-    if (known_epoch_ == 0 && absl::IsNotFound(answer.status())) return Register();
-    if (coordinator_->had_older_record()) return StartAgain();  // which had forgotten it
-    env_.checker->Violate(absl::StrCat(
-        "shard ", index_, "'s heartbeat is refused: ", std::string(answer.status().message())));
+    const uint32_t epoch = known_epoch_;
+    if (answer.ok()) TakeReply(std::get<ShardHeartbeatReply>(*answer));
+    if (!up() || stopped_) return;
+    if (epoch != known_epoch_) schedule_->Urge();
+    TakeEnd(answer.status());
   });
+}
+
+void SimShard::TakeEnd(const absl::Status& answer) {
+  const bool was_registered = schedule_->is_registered();
+  const bool begun = known_epoch_ != 0;
+  if (schedule_->Ended(answer, begun, begun, now()) != HeartbeatSchedule::End::kRefused)
+    return CallCoordinator();
+  // Before the first round the process before has its place until it is silent for long enough:
+  // whoever starts shards tries again.
+  if (!was_registered && absl::IsAlreadyExists(answer)) return StartAgain();
+  if (coordinator_->is_over()) return;
+  // The range's folder may be another one in another of the coordinator's records.
+  if (coordinator_->had_older_record()) return StartAgain();
+  env_.checker->Violate(absl::StrCat(
+      "shard ", index_, " is refused by the coordinator: ", std::string(answer.message())));
 }
 
 void SimShard::TakeReply(const ShardHeartbeatReply& reply) {

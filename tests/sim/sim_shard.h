@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "common/base/heartbeat_schedule.h"
 #include "common/base/rng.h"
 #include "common/link/peer_frame.h"
 #include "server/shard_state/durable_shard.h"
@@ -86,8 +87,10 @@ class SimShard final : public Process {
   void OnCrash() override;
 
   // Control.
+  void CallCoordinator();
   void Register();
   void Beat();
+  void TakeEnd(const absl::Status& answer);
   void TakeReply(const ShardHeartbeatReply& reply);
   void OpenShard(const Manifest& manifest);
   absl::StatusOr<std::unique_ptr<ShardStore>> OpenStore();
@@ -134,6 +137,7 @@ class SimShard final : public Process {
 
   // Of the process.
   uint64_t incarnation_ = 0;
+  std::optional<HeartbeatSchedule> schedule_;
   std::optional<ShardRegistration> registration_;
   uint32_t known_epoch_ = 0;
   bool knows_manifest_ = false;

@@ -17,10 +17,7 @@ namespace longwave::sim {
 namespace {
 
 constexpr char kFolder[] = "worker";
-constexpr absl::Duration kBackoff = absl::Milliseconds(300);
-constexpr absl::Duration kEarlyInterval = absl::Milliseconds(200);
 constexpr absl::Duration kSetAsideAfter = absl::Seconds(1);
-constexpr absl::Duration kNameTakenBackoff = absl::Seconds(1);
 
 uint64_t PortOf(const std::string& endpoint) {
   const char* const colon = endpoint.data() + endpoint.rfind(':');
@@ -62,7 +59,7 @@ void SimWorker::OnStart() {
   account_ = env_.checker->NewAccount();
   merged_before_.assign(env_.layout->segments().size(), Buffer());
   signal_.assign(env_.layout->parameter_count(), 0);
-  Register();
+  Join();
 }
 
 void SimWorker::OnCrash() {
@@ -73,16 +70,13 @@ void SimWorker::OnCrash() {
   core_.reset();
   ledger_.reset();
   pipeline_.reset();
-  membership_ = {};
-  addresses_.clear();
+  session_.reset();
+  endpoints_seen_ = 0;
+  call_at_ = absl::InfiniteFuture();
   ports_.clear();
   connections_.clear();
-  unanswered_.clear();
-  ready_round_ = kRoundNever;
-  final_.reset();
-  repair_.reset();
   sent_.clear();
-  beating_ = urgent_ = stopped_ = validates_ = pumping_ = computing_ = final_answered_ = false;
+  stopped_ = pumping_ = computing_ = told_final_ = wrote_weights_ = false;
   damaged_.clear();
   wakes_at_ = absl::InfiniteFuture();
   if (disk_ != nullptr) disk_->Restart(SimFileSystem::Stop::kProcess);
@@ -170,8 +164,9 @@ std::string SimWorker::Describe() const {
                                                : WorkerCore::Name(stage());
   std::string text = absl::StrCat(name(), ": ", doing);
   if (!up()) return text;
-  absl::StrAppend(&text, ", epoch ", membership_.epoch, ", first round ",
-                  first_round() == kRoundNever ? "never" : absl::StrCat(first_round()));
+  const uint32_t first_round = session_->directive().first_round;
+  absl::StrAppend(&text, ", epoch ", session_->directive().epoch, ", first round ",
+                  first_round == kRoundNever ? "never" : absl::StrCat(first_round));
   if (core_ != nullptr) {
     absl::StrAppend(&text, ", round ", core_->round(), ", waits for ", core_->awaited(),
                     " updates");
@@ -185,113 +180,83 @@ std::string SimWorker::Describe() const {
 
 // Control.
 
-void SimWorker::Register() {
-  RegisterWorker request{.name = name(),
-                         .identity = identity_,
-                         .manifest = env_.settings->MakeManifest(),
-                         .layout_hash = env_.layout->hash(),
-                         .incarnation = incarnation_,
-                         .settings = "",
-                         .process = folder_ == nullptr ? 0 : folder_->process()};
-  if (env_.settings->canary == Canary::kUnaccountedResidual) request.process &= 0xffffffffu;
-  coordinator_->Call(*this, request, [this](const absl::StatusOr<CoordinatorEffect>& answer) {
-    if (answer.ok()) {
-      worker_ = std::get<WorkerRegistered>(*answer).worker;
-      return Beat();
-    }
-    if (absl::IsUnavailable(answer.status())) return After(kBackoff, [this] { Register(); });
-    // Another process without a folder had the name, and is not counted as lost yet.
-    if (absl::IsAlreadyExists(answer.status()))
-      return After(kNameTakenBackoff, [this] { Register(); });
-    if (coordinator_->is_over()) return;
-    if (is_from_backup_ && absl::IsAborted(answer.status())) return SetFolderAside();
-    Die(answer.status(), "may not register");
-  });
+void SimWorker::Join() {
+  RegisterWorker registration{.name = name(),
+                              .identity = identity_,
+                              .manifest = env_.settings->MakeManifest(),
+                              .layout_hash = env_.layout->hash(),
+                              .incarnation = incarnation_,
+                              .settings = "",
+                              .process = folder_ == nullptr ? 0 : folder_->process()};
+  if (env_.settings->canary == Canary::kUnaccountedResidual) registration.process &= 0xffffffffu;
+  session_ = std::make_unique<SessionCore>(std::move(registration),
+                                           env_.settings->heartbeat_interval, now());
+  CallCoordinator();
 }
 
-void SimWorker::BeatNow() {
-  if (beating_) {
-    urgent_ = true;
-    return;
-  }
-  Beat();
-}
-
-void SimWorker::Beat() {
-  ++beats_;
-  beating_ = true;
-  urgent_ = false;
-  WorkerHeartbeat heartbeat;
-  heartbeat.worker = worker_;
-  heartbeat.incarnation = incarnation_;
+// Makes the call that is due, and comes back when the next one is.
+void SimWorker::CallCoordinator() {
+  if (stopped_) return;
   const bool is_done = core_ != nullptr && stage() == Stage::kDone;
-  heartbeat.state.phase = is_done ? WorkerPhase::kDone : WorkerPhase::kTraining;
-  heartbeat.state.round = core_ == nullptr ? 0 : core_->round();
-  heartbeat.state.train_loss = 1;
-  heartbeat.rounds = unanswered_;
-  heartbeat.known_epoch = membership_.epoch;
-  heartbeat.final = final_;
-  heartbeat.ready_round = ready_round_;
-  coordinator_->Call(
-      *this, heartbeat,
-      [this, heartbeat, finals = finals_](const absl::StatusOr<CoordinatorEffect>& answer) {
-        beating_ = false;
-        absl::Duration pause = kBackoff;
-        if (answer.ok()) {
-          TakeReply(heartbeat, std::get<WorkerHeartbeatReply>(*answer));
-          final_answered_ |= final_.has_value() && finals == finals_;
-          if (!up() || stopped_) return;
-          const bool early = first_round() == kRoundNever;
-          pause = early ? kEarlyInterval : env_.settings->heartbeat_interval;
-          if (urgent_ || !unanswered_.empty()) pause = absl::ZeroDuration();
-        } else if (!absl::IsUnavailable(answer.status())) {
-          if (coordinator_->is_over()) return;
-          // It had no place in the run yet, and lost it.
-          if (membership_.epoch == 0) return Register();
-          if (coordinator_->had_older_record()) return CrashAndReturn();
-          return Die(answer.status(), "may not say how it is");
-        }
-        if (beating_) return;  // what the answer brought about was told at once
-        After(pause, [this, beats = beats_] {
-          if (beats == beats_ && !beating_) Beat();
-        });
-      });
+  WorkerState state;
+  state.phase = is_done ? WorkerPhase::kDone : WorkerPhase::kTraining;
+  state.round = core_ == nullptr ? 0 : core_->round();
+  state.train_loss = 1;
+  session_->SetState(state);
+  const SessionCore::Call call = session_->Due(now());
+  if (const auto* const registration = std::get_if<RegisterWorker>(&call)) {
+    coordinator_->Call(*this, *registration, [this](const absl::StatusOr<CoordinatorEffect>& got) {
+      session_->Take(got.ok() ? absl::StatusOr<uint32_t>(std::get<WorkerRegistered>(*got).worker)
+                              : got.status(),
+                     now());
+      worker_ = session_->worker();
+      TakeAnswer();
+    });
+  } else if (const auto* const heartbeat = std::get_if<WorkerHeartbeat>(&call)) {
+    coordinator_->Call(*this, *heartbeat, [this](const absl::StatusOr<CoordinatorEffect>& got) {
+      using Reply = absl::StatusOr<WorkerHeartbeatReply>;
+      session_->Take(got.ok() ? Reply(std::get<WorkerHeartbeatReply>(*got)) : got.status(), now());
+      TakeAnswer();
+    });
+  } else if (session_->due_at() < call_at_ || call_at_ <= now()) {
+    if (session_->due_at() == absl::InfiniteFuture()) return;
+    call_at_ = session_->due_at();
+    After(call_at_ - now(), [this] { CallCoordinator(); });
+  }
 }
 
-void SimWorker::TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatReply& reply) {
-  unanswered_.erase(unanswered_.begin(),
-                    unanswered_.begin() + static_cast<std::ptrdiff_t>(sent.rounds.size()));
-  run_ = reply.run;
-  validates_ = reply.validates;
-  repair_ = reply.repair;
-  if (reply.instruction == Instruction::kStop) {
+void SimWorker::TakeAnswer() {
+  if (session_->is_refused()) return EndRefused(*session_->ended());
+  if (session_->ended().has_value()) {
     stopped_ = true;
     return;
   }
-  if (reply.membership.has_value() && reply.membership->epoch >= membership_.epoch) {
-    membership_ = *reply.membership;
-    addresses_ = reply.shards;
-    ConnectShards();
+  if (session_->KnowsRun(static_cast<uint32_t>(shards_.size()))) {
+    if (std::exchange(endpoints_seen_, session_->endpoints_version()) !=
+        session_->endpoints_version()) {
+      ConnectShards();
+    }
+    if (core_ == nullptr) BeginWithShards();
   }
-  if (core_ == nullptr && Self() != nullptr && ports_.size() == shards_.size()) BeginWithShards();
   Pump();
+  if (up()) CallCoordinator();
 }
 
-const Member* SimWorker::Self() const {
-  const auto self = std::ranges::find(membership_.members, worker_, &Member::worker);
-  return self == membership_.members.end() ? nullptr : &*self;
-}
-
-uint32_t SimWorker::first_round() const {
-  const Member* const self = Self();
-  return self == nullptr ? kRoundNever : self->first_round;
+// As whoever watches over it does.
+void SimWorker::EndRefused(const absl::Status& refusal) {
+  // Another process without a folder had the name, and is not counted as lost yet.
+  if (!session_->is_registered() && absl::IsAlreadyExists(refusal)) return CrashAndReturn();
+  if (coordinator_->is_over()) return;
+  if (is_from_backup_ && absl::IsAborted(refusal)) return SetFolderAside();
+  if (session_->is_registered() && coordinator_->had_older_record()) return CrashAndReturn();
+  Die(refusal, "is refused by the coordinator");
 }
 
 void SimWorker::ConnectShards() {
-  if (addresses_.size() != shards_.size()) return;
-  std::vector<uint64_t> ports(shards_.size());
-  for (const ShardAddress& address : addresses_)
-    ports[address.shard] = PortOf(address.data_endpoint);
+  const auto endpoints = session_->Endpoints(static_cast<uint32_t>(shards_.size()));
+  if (!endpoints.ok()) return Die(endpoints.status(), "reads the shards' addresses");
+  std::vector<uint64_t> ports;
+  for (const std::string& endpoint : *endpoints) ports.push_back(PortOf(endpoint));
   connections_.resize(ports.size());
   for (uint32_t s = 0; s < ports.size() && ledger_ != nullptr; ++s) {
     if (ports[s] == ports_[s]) continue;

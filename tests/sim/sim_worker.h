@@ -19,14 +19,15 @@
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/sim_shard.h"
 #include "worker/checkpoint/worker_folder.h"
+#include "worker/core/session_core.h"
 #include "worker/core/worker_core.h"
 #include "worker/sync/pipeline.h"
 #include "worker/sync/worker_ledger.h"
 
 namespace longwave::sim {
 
-// A worker's process: the real core, pipeline, ledgers and checkpoints, and what of a process they
-// do without: registration and heartbeats, frames, steps that take time. Its signals are whole
+// A worker's process: the real cores, pipeline, ledgers and checkpoints, and what of a process they
+// do without: calls, frames, steps that take time. Its signals are whole
 // numbers drawn from its stream.
 class SimWorker final : public Process, public FrameTaker {
  public:
@@ -69,14 +70,12 @@ class SimWorker final : public Process, public FrameTaker {
   void OnCrash() override;
 
   // Control.
-  void Register();
+  void Join();
+  void CallCoordinator();
+  void TakeAnswer();
+  void EndRefused(const absl::Status& refusal);
   void SetFolderAside();
   void CrashAndReturn();  // as whoever watches over it starts it again
-  void Beat();
-  void BeatNow();
-  void TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatReply& reply);
-  const Member* Self() const;
-  uint32_t first_round() const;
   void ConnectShards();
 
   // Its core.
@@ -143,9 +142,9 @@ class SimWorker final : public Process, public FrameTaker {
   Account account_;
 
   uint32_t worker_ = 0;  // its index
-  uint64_t run_ = 0;
-  Membership membership_;
-  std::vector<ShardAddress> addresses_;
+  std::unique_ptr<SessionCore> session_;
+  absl::Time call_at_ = absl::InfiniteFuture();  // it looks for a call that is due
+  uint64_t endpoints_seen_ = 0;
   std::vector<uint64_t> ports_;  // by shard
   struct Connection {
     uint64_t number = 0;
@@ -153,17 +152,9 @@ class SimWorker final : public Process, public FrameTaker {
     bool hears = true;
   };
   std::vector<Connection> connections_;  // by shard
-  std::vector<RoundReport> unanswered_;
-  uint32_t ready_round_ = kRoundNever;  // as it was told
-  std::optional<FinalReport> final_;
-  bool final_answered_ = false;
-  uint64_t finals_ = 0;  // that were told
-  bool validates_ = false;
-  bool beating_ = false;
-  bool urgent_ = false;
+  bool told_final_ = false;
+  bool wrote_weights_ = false;  // the last final report names them
   bool stopped_ = false;
-  uint64_t beats_ = 0;
-  std::optional<longwave::Repair> repair_;
 
   bool computing_ = false;              // a step is under way
   std::vector<UnsettledPush> resumed_;  // of its checkpoint, until they are posted again

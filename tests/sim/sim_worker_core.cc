@@ -34,7 +34,7 @@ WorkerCoreOptions SimWorker::CoreOptions() const {
 
 void SimWorker::BeginWithShards() {
   LedgerOptions options;
-  options.run = run_;
+  options.run = session_->run();
   options.worker = worker_;
   for (const Segment& segment : env_.layout->segments()) {
     options.connections.push_back(segment.shard);
@@ -54,7 +54,7 @@ void SimWorker::BeginWithShards() {
     if (env_.settings->canary == Canary::kForgottenPush) checkpoint->pushes.clear();
     resumed_ = checkpoint->pushes;
     resumed_round_ = checkpoint->round;
-  } else if (!is_new || first_round() != 0) {
+  } else if (!is_new || session_->directive().first_round != 0) {
     env_.probes->Hit(Probe::kWorkerJoinedLate);
   }
   if (const absl::Status begun = core_->Begin(is_new, std::move(checkpoint)); !begun.ok())
@@ -63,19 +63,16 @@ void SimWorker::BeginWithShards() {
 
 std::optional<WorkerFolder::Found> SimWorker::ReadCheckpoint() {
   if (folder_ == nullptr) return std::nullopt;
-  auto found = folder_->Read(run_, name(), worker_, ShapeOf(*env_.layout));
+  auto found = folder_->Read(session_->run(), name(), worker_, ShapeOf(*env_.layout));
   if (found.ok()) return *std::move(found);
   Die(found.status(), "reads its checkpoint");
   return std::nullopt;
 }
 
 Directive SimWorker::DirectiveNow() const {
-  const bool ignores = env_.settings->canary == Canary::kIgnoredRepair;
-  return {.epoch = membership_.epoch,
-          .first_round = first_round(),
-          .validates = validates_,
-          .repair = ignores ? std::nullopt : repair_,
-          .final_answered = final_answered_};
+  Directive directive = session_->directive();
+  if (env_.settings->canary == Canary::kIgnoredRepair) directive.repair.reset();
+  return directive;
 }
 
 // What has come in and concerns the core. False: nothing.
@@ -182,10 +179,8 @@ bool SimWorker::Advance() {
     Die(done, "carries out what it decided");
     return false;
   }
-  if (core_->ready_round() != ready_round_) {
-    ready_round_ = core_->ready_round();
-    if (first_round() == kRoundNever) BeatNow();
-  }
+  session_->SetReadyRound(core_->ready_round());
+  CallCoordinator();
   if (*wish == WorkerCore::Wish::kTrain && !computing_) Compute();
   if (*wish == WorkerCore::Wish::kWait) WakeAt(core_->wakes_at());
   return *wish == WorkerCore::Wish::kGoOn;
@@ -222,7 +217,7 @@ absl::Status SimWorker::Do(KeepCheckpoint& keep) {
     NoteEncoded(push);
   }
   if (env_.settings->canary == Canary::kUnkeptFill && core_->fills()) return absl::OkStatus();
-  Checkpoint checkpoint{.run = run_,
+  Checkpoint checkpoint{.run = session_->run(),
                         .layout_hash = env_.layout->hash(),
                         .name = name(),
                         .worker = worker_,
@@ -264,21 +259,19 @@ absl::Status SimWorker::Do(FragmentApplied&) {
 
 absl::Status SimWorker::Do(RoundReport& report) {
   if (report.again) {
-    env_.probes->Hit(repair_->segments.empty() ? Probe::kEndReportWanted
-                                               : Probe::kLastRoundRepaired);
+    env_.probes->Hit(session_->directive().repair->segments.empty() ? Probe::kEndReportWanted
+                                                                    : Probe::kLastRoundRepaired);
   }
-  unanswered_.push_back(std::move(report));
-  BeatNow();
+  session_->Report(std::move(report));
   return absl::OkStatus();
 }
 
 absl::Status SimWorker::Do(TellFinal& final) {
-  if (final.writes_weights && final_.has_value() && final_->model_file.empty())
+  if (final.writes_weights && told_final_ && !wrote_weights_)
     env_.probes->Hit(Probe::kDutyCameLate);
-  final_ = FinalReport{.validation_loss = {}, .model_file = final.writes_weights ? "model" : ""};
-  final_answered_ = false;
-  ++finals_;
-  BeatNow();
+  told_final_ = true;
+  wrote_weights_ = final.writes_weights;
+  session_->Finish({.validation_loss = {}, .model_file = final.writes_weights ? "model" : ""});
   return absl::OkStatus();
 }
 

@@ -19,6 +19,7 @@
 #include "common/wire/buffer.h"
 #include "common/wire/control.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/core/session_core.h"
 #include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
 #include "worker/sync/worker_ledger.h"
@@ -45,16 +46,6 @@ struct WorkerCoreOptions {
   absl::Duration fill_patience = absl::Seconds(2);
 };
 
-// What the coordinator said last to this worker.
-struct Directive {
-  uint32_t epoch = 0;
-  // The first round that this worker may push to; kRoundNever: it is to catch up first.
-  uint32_t first_round = kRoundNever;
-  bool validates = false;
-  std::optional<Repair> repair;
-  bool final_answered = false;  // it has the last final report
-};
-
 // What the core wants done, in this order, each before the next: what fails ends the worker.
 struct RetireCheckpoint {};  // the last one is stale from now on
 struct KeepCheckpoint {      // is on the disk, or the last one is stale, before anything is posted
@@ -70,10 +61,6 @@ struct FetchWish {  // see WorkerLedger::Fetch
 struct FragmentApplied {};  // its update is in the replica: an inner optimizer that takes it steps
 struct TellFinal {
   bool writes_weights = false;
-};
-struct CoreNotice {
-  bool is_warning = false;
-  std::string text;
 };
 // A RoundReport lacks bytes, times and validation.
 using CoreEffect = std::variant<RetireCheckpoint, KeepCheckpoint, SegmentPush, FetchWish,

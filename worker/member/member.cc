@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/config/config.h"
 #include "common/log/log.h"
 #include "worker/sync/send_order.h"
 #include "worker/sync/stopwatch.h"
@@ -29,31 +30,43 @@ ByteCounts Sum(ByteCounts a, const ByteCounts& b) {
   return a;
 }
 
-WorkerCoreOptions CoreOptions(const MemberParts& parts) {
-  return {.layout = parts.layout,
-          .pipeline = parts.pipeline,
-          .plan = parts.plan,
-          .order = SendOrder(*parts.layout, parts.worker),
-          .can_catch_up = parts.can_catch_up,
-          .checkpoint_every =
-              parts.folder == nullptr ? std::nullopt : std::make_optional(parts.checkpoint_rounds),
-          .learning_rate = parts.learning_rate,
-          .initial_weights = parts.initial_weights,
-          .clear_gradient = parts.clear_gradient,
-          .fill_patience = parts.fill_patience};
-}
-
 }  // namespace
 
 TrainingMember::TrainingMember(MemberParts parts)
     : parts_(std::move(parts)),
-      metrics_(*parts_.metrics),
+      plan_(parts_.config->sync.inner_steps, parts_.pipeline->fragment_count(),
+            parts_.config->sync.overlap, parts_.config->run.steps),
+      schedule_(parts_.config->train, parts_.config->run.steps),
+      loop_(parts_.loop == nullptr ? no_loop_ : *parts_.loop),
+      metrics_(parts_.metrics, parts_.layout, parts_.config->run.seed, parts_.control),
       keeper_({.folder = parts_.folder,
                .layout = parts_.layout,
                .run = parts_.run,
                .name = parts_.name,
                .worker = parts_.worker}),
-      core_(CoreOptions(parts_)) {}
+      core_(CoreOptions()) {}
+
+WorkerCoreOptions TrainingMember::CoreOptions() const {
+  const RunConfig& config = *parts_.config;
+  WorkerCoreOptions options{
+      .layout = parts_.layout,
+      .pipeline = parts_.pipeline,
+      .plan = plan_,
+      .order = SendOrder(*parts_.layout, parts_.worker),
+      .can_catch_up = CanCatchUp(config),
+      .learning_rate = [this](uint64_t step) { return schedule_.LearningRate(step); },
+      .initial_weights = parts_.initial_weights,
+      .clear_gradient = nullptr};
+  if (parts_.folder != nullptr) options.checkpoint_every = config.cluster.checkpoint_rounds;
+  if (config.sync.signal == SignalKind::kGradient) {
+    options.clear_gradient = [this] {
+      return parts_.ops->scale(
+          parts_.exec,
+          {.count = parts_.layout->parameter_count(), .x = parts_.gradient, .scale = 0});
+    };
+  }
+  return options;
+}
 
 absl::StatusOr<bool> TrainingMember::Begin() {
   Hear();
@@ -62,7 +75,7 @@ absl::StatusOr<bool> TrainingMember::Begin() {
   std::optional<Checkpoint> checkpoint;
   if (found.has_value()) {
     LoadState(found->checkpoint);
-    LONGWAVE_RETURN_IF_ERROR(parts_.loop->LoadOptimizer(found->checkpoint));
+    LONGWAVE_RETURN_IF_ERROR(loop_.LoadOptimizer(found->checkpoint));
     if (found->stale) {
       Log(LogLevel::kWarning,
           absl::StrCat("the last checkpoint is of round ", found->checkpoint.round,
@@ -87,7 +100,7 @@ void TrainingMember::LoadState(const Checkpoint& checkpoint) {
 absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, double loss) {
   LONGWAVE_RETURN_IF_ERROR(CheckLoss(loss));
   state_.seconds_computing += absl::ToDoubleSeconds(MonotonicNow() - computing_since_);
-  state_.round = static_cast<uint32_t>(core_.step() / parts_.plan.inner_steps());
+  state_.round = static_cast<uint32_t>(core_.step() / plan_.inner_steps());
   core_.StepDone(tokens, loss);
   state_.step = core_.step();
   state_.tokens = core_.counts().tokens;
@@ -146,11 +159,7 @@ bool TrainingMember::CatchesUp() const {
 }
 
 void TrainingMember::Hear() {
-  core_.Hear({.epoch = parts_.control->epoch(),
-              .first_round = parts_.control->first_round(),
-              .validates = parts_.control->validates(),
-              .repair = parts_.control->repair(),
-              .final_answered = final_answered_});
+  core_.Hear(parts_.control->directive());
   core_.HearOpenRound(parts_.exchange->NewestOpenRound());
 }
 
@@ -187,13 +196,7 @@ absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
 }
 
 absl::StatusOr<bool> TrainingMember::Wait() {
-  if (core_.stage() == Stage::kDone) {
-    LONGWAVE_ASSIGN_OR_RETURN(
-        const bool is_over,
-        parts_.control->Finish(final_, static_cast<uint32_t>(parts_.plan.round_count() - 1)));
-    final_answered_ = !is_over;
-    return is_over;
-  }
+  if (core_.stage() == Stage::kDone) return parts_.control->AwaitEnd(kPatience);
   const absl::Duration patience =
       std::clamp(core_.wakes_at() - MonotonicNow(), absl::ZeroDuration(), kPatience);
   if (core_.takes_settled()) {
@@ -222,7 +225,7 @@ absl::Status TrainingMember::Do(RetireCheckpoint&) { return keeper_.Retire(); }
 absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
   const PhaseTimer timer(metrics_.seconds(Phase::kCheckpoint));
   const absl::Status kept =
-      keeper_.Keep(keep.round, keep.fragment, state_, *parts_.pipeline, *parts_.loop, keep.pushes);
+      keeper_.Keep(keep.round, keep.fragment, state_, *parts_.pipeline, loop_, keep.pushes);
   metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
   return kept;
 }
@@ -240,12 +243,12 @@ absl::Status TrainingMember::Do(FetchWish& wish) {
 
 absl::Status TrainingMember::Do(FragmentApplied&) {
   state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
-  return parts_.loop->FragmentApplied();
+  return loop_.FragmentApplied();
 }
 
 absl::Status TrainingMember::Do(RoundReport& report) {
   // A validation loss that is not finite is told before this worker ends over it.
-  const absl::Status ended = parts_.loop->EndRound(&report);
+  const absl::Status ended = loop_.EndRound(&report);
   if (!ended.ok() && !report.validation_loss.has_value()) return ended;
   // A report of the last round's state alone is of no other round.
   if (!report.again && !report.caught_up)
@@ -260,10 +263,10 @@ absl::Status TrainingMember::Do(RoundReport& report) {
 
 absl::Status TrainingMember::Do(TellFinal& final) {
   LogSeconds();
-  final_answered_ = false;
   state_.step = core_.step();
-  LONGWAVE_ASSIGN_OR_RETURN(final_, parts_.loop->Conclude(final.writes_weights));
+  LONGWAVE_ASSIGN_OR_RETURN(final_, loop_.Conclude(final.writes_weights));
   SetPhase(WorkerPhase::kDone);
+  parts_.control->Finish(final_);
   return absl::OkStatus();
 }
 

@@ -10,39 +10,42 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/config/run_config.h"
 #include "common/layout/layout.h"
+#include "common/metrics/metrics.h"
 #include "common/wire/control.h"
+#include "kernels/ops.h"
 #include "worker/checkpoint/worker_folder.h"
 #include "worker/core/worker_core.h"
 #include "worker/member/checkpoint_keeper.h"
 #include "worker/member/control_plane.h"
+#include "worker/member/schedule.h"
 #include "worker/member/training_loop.h"
 #include "worker/member/worker_metrics.h"
 #include "worker/sync/exchange.h"
+#include "worker/sync/fragments.h"
 #include "worker/sync/pipeline.h"
 
 namespace longwave {
 
-// All of it outlives the member.
+// What a member works with; all of it outlives the member. MemberPlace gives it.
 struct MemberParts {
+  const RunConfig* config = nullptr;
   const Layout* layout = nullptr;
+  const KernelOps* ops = nullptr;  // of the parameters' device
+  Exec exec;
+  float* gradient = nullptr;  // where the signal is one: [Layout::parameter_count()]
   SyncPipeline* pipeline = nullptr;
   Exchange* exchange = nullptr;
   ControlPlane* control = nullptr;
-  TrainingLoop* loop = nullptr;
-  WorkerMetrics* metrics = nullptr;
+  TrainingLoop* loop = nullptr;    // null: of the loop nothing is wanted but its steps
   WorkerFolder* folder = nullptr;  // where checkpoints are kept; null: nowhere
-  uint32_t checkpoint_rounds = 1;  // one in every so many; 0: none
   uint64_t run = 0;
   std::string name;     // the worker's
   uint32_t worker = 0;  // its index
-  SyncPlan plan;
-  bool can_catch_up = true;
   // See WorkerCoreOptions.
-  std::function<double(uint64_t step)> learning_rate;
   std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
-  std::function<absl::Status()> clear_gradient;
-  absl::Duration fill_patience = absl::Seconds(2);
+  Metrics* metrics = nullptr;  // of the process, of part kWorker; null: nobody looks at them
 };
 
 // A worker of a run, driven by the caller's loop: the core with its exchange, control plane,
@@ -51,6 +54,8 @@ struct MemberParts {
 //   bool trains = Begin();
 //   while (trains) { an inner step, numbered step(); trains = StepDone(tokens, loss); }
 //
+// An inner step leaves its θ where the signal is the pseudo-gradient, and its gradient where the
+// signal is that.
 // In between θ may move and step() may skip rounds: a replica that is behind catches up. What it
 // computes depends on configuration, worker index, what the shards merge and which rounds it takes
 // part in, not on time. Not thread-safe.
@@ -69,7 +74,10 @@ class TrainingMember {
 
   uint64_t step() const { return core_.step(); }
   const FinalReport& final_report() const { return final_; }
-  uint64_t rounds() const { return parts_.plan.round_count(); }
+  double learning_rate() const { return schedule_.LearningRate(step()); }  // of the next step
+  uint64_t rounds() const { return plan_.round_count(); }
+  const MemberParts& parts() const { return parts_; }
+  WorkerMetrics& metrics() { return metrics_; }
   void SetPhase(WorkerPhase phase);
   // Its time counts as computing.
   double* seconds_computing() { return &state_.seconds_computing; }
@@ -96,13 +104,18 @@ class TrainingMember {
   void TellState();
   void LogSeconds() const;
 
+  WorkerCoreOptions CoreOptions() const;
+
   const MemberParts parts_;
-  WorkerMetrics& metrics_;
+  const SyncPlan plan_;
+  const Schedule schedule_;
+  TrainingLoop no_loop_;
+  TrainingLoop& loop_;
+  WorkerMetrics metrics_;
   CheckpointKeeper keeper_;
   WorkerCore core_;
   WorkerState state_;
   ByteCounts bytes_before_;  // of this worker's processes before this one
-  bool final_answered_ = false;
   FinalReport final_;
   SyncSeconds seconds_;
   double blocked_ = 0;  // of this fragment's sync: the time that it kept the loop waiting

@@ -13,10 +13,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/base/clock.h"
 #include "common/layout/manifest.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/wire/control.h"
+#include "worker/core/session_core.h"
 #include "worker/member/control_plane.h"
 #include "worker/member/stop_signal.h"
 
@@ -35,14 +35,8 @@ struct SessionOptions {
   absl::Duration start_timeout = absl::Seconds(120);  // silence of the coordinator that is borne
 };
 
-// The pause after the next heartbeat without an answer: twice the last one, from the heartbeat
-// interval (or two seconds, if that is longer) up to two seconds.
-absl::Duration NextBackoff(absl::Duration backoff, absl::Duration interval);
-
-// A worker's membership of a run, kept alive by a thread of its own that tells the coordinator how
-// the worker is and takes in what it answers. During training the coordinator may be away: reports
-// wait until it answers. A worker that has lost its place before it heard of a run's beginning,
-// since it was stopped for longer than the heartbeat timeout say, registers again. Thread-safe.
+// A worker's membership of a run: SessionCore, driven by a thread of its own. During training the
+// coordinator may be away: reports wait until it answers. Thread-safe.
 class Session final : public ControlPlane {
  public:
   // Registers, again and again while nobody answers. `client` and `stop` outlive the session;
@@ -58,7 +52,6 @@ class Session final : public ControlPlane {
   struct Start {
     uint64_t run = 0;
     std::vector<std::string> shard_endpoints;  // by shard index
-    uint32_t first_round = 0;  // the first that this worker pushes to; kRoundNever: see first_round
   };
   // Waits until this worker is a member and `shard_count` shards are there. Cancelled: the session
   // has ended or `stop` was set. Unavailable: the coordinator was silent for start_timeout.
@@ -72,87 +65,44 @@ class Session final : public ControlPlane {
   // little for its answer. Nothing to be told once the run has ended or Finish was called.
   void Leave();
 
-  // How the coordinator ended the run, once it has.
-  struct Ending {
-    RunPhase phase = RunPhase::kFinished;
-    std::string reason;
-    // OK if the run was finished or stopped, as was asked. Aborted, with the reason: it failed, or
-    // it goes on without this worker.
-    absl::Status ToStatus() const;
-  };
-  std::optional<Ending> ended() const;
+  // See SessionCore.
+  std::optional<absl::Status> ended() const;
 
-  uint32_t epoch() const override;
-  bool validates() const override;
+  Directive directive() const override;
   bool stop_requested() const override { return stop_->requested(); }
   absl::Duration coordinator_silence() const override;
   void SetState(const WorkerState& state) override;
   void Report(RoundReport report) override;
-  uint32_t first_round() const override;
   void SetReadyRound(uint32_t round) override;
   std::optional<std::vector<std::string>> TakeNewEndpoints() override;
-  std::optional<Repair> repair() const override;
-  // True: the coordinator has ended the run (see `ended`) or, once the report was answered, is
-  // gone. Unavailable: it was never answered.
-  absl::StatusOr<bool> Finish(const FinalReport& report, uint32_t last_round) override;
+  void Finish(const FinalReport& report) override;
+  // Once the report was answered, a coordinator that is gone has ended the run, too.
+  absl::StatusOr<bool> AwaitEnd(absl::Duration patience) override;
 
  private:
   Session(CoordinatorClient* client, SessionOptions options, RegisterWorker registration,
-          StopSignal* stop, uint32_t worker);
+          StopSignal* stop);
 
-  void BeatUntilClosed();
-  // One heartbeat, or registration where the place is lost, without the lock meanwhile; and what
-  // comes of it.
-  absl::Status Call(std::unique_lock<std::mutex>& lock);
-  WorkerHeartbeat NextHeartbeat();
-  void NoteAnswer();
-  void TakeAnswer(const WorkerHeartbeat& sent, WorkerHeartbeatReply answer);
-  void TakeFailure(const absl::Status& status);
-  // Of this worker in membership_; null if it is no member.
-  const Member* Self() const;
-  // It is a member, and knows from which round on it pushes.
-  bool TakesPart() const;
-  // From shards_, by shard index. InvalidArgument: an index of shard_count or more.
-  absl::StatusOr<std::vector<std::string>> Endpoints(size_t shard_count) const;
-  // Has what is to be told sent at once.
-  void Tell();
-  // Likewise, and waits until it was answered or the run has ended.
+  void CallUntilClosed();
+  // The call that is due, without the lock meanwhile, and what comes of it. False: none is due.
+  bool Call(std::unique_lock<std::mutex>& lock);
+  absl::Status AwaitRegistration();
+  // Waits until the last call of Finish, Fail or Leave was answered or the run has ended.
   void AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patience);
-  absl::Duration Silence() const { return MonotonicNow() - last_answer_; }
+  absl::Duration Silence() const;
 
   CoordinatorClient* const client_;
   const SessionOptions options_;
-  const RegisterWorker registration_;
   StopSignal* const stop_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;     // the thread: something is to be told now
   std::condition_variable changed_;  // everyone else: something was answered
-  uint32_t worker_;
-  bool has_place_ = true;
-  WorkerState state_;
-  std::vector<RoundReport> unanswered_;
-  std::optional<FinalReport> final_;
-  std::string failure_;
-  bool leaving_ = false;
-  uint64_t wish_ = 0;       // counts the calls of Finish, Fail and Leave
-  uint64_t sent_wish_ = 0;  // that the heartbeat under way is of
-  bool told_ = false;       // the last call was answered
-  bool urgent_ = false;
+  SessionCore core_;
   bool closing_ = false;
-  Membership membership_;
-  std::vector<ShardAddress> shards_;
   std::vector<std::string> endpoints_;  // by shard index, as AwaitStart or TakeNewEndpoints gave
-  bool may_have_moved_ = false;         // shards_ are new
-  uint32_t ready_round_ = kRoundNever;
-  std::optional<Repair> repair_;
-  uint64_t run_ = 0;
-  bool validates_ = false;
-  bool reachable_ = true;
-  absl::Time last_answer_;
-  absl::Status last_;  // of the last heartbeat that failed
-  std::optional<Ending> ended_;
-  std::thread thread_;  // last: it uses all of the above
+  uint64_t endpoints_seen_ = 0;         // the core's endpoints_version
+  std::thread thread_;                  // last: it uses all of the above
 };
 
 }  // namespace longwave

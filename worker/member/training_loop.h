@@ -8,21 +8,27 @@
 
 namespace longwave {
 
-// What a member needs of the loop that trains. Called on the thread that calls the member.
+// What a member tells the loop that trains, and has of it. Called on the thread that calls the
+// member. Of a loop that overrides nothing nothing is wanted.
 class TrainingLoop {
  public:
   virtual ~TrainingLoop() = default;
   // A fragment's merged update is in the replica. Under `update: inner` it is the merged gradient,
   // and the inner optimizer takes its step.
-  virtual absl::Status FragmentApplied() = 0;
+  virtual absl::Status FragmentApplied() { return absl::OkStatus(); }
   // A round was reported; may add a validation loss. An error ends the worker once the report was
   // told, if that has a validation loss, and before it otherwise.
-  virtual absl::Status EndRound(RoundReport* report) = 0;
-  // All rounds are there. writes_weights: they are this worker's to write, and to validate.
-  virtual absl::StatusOr<FinalReport> Conclude(bool writes_weights) = 0;
+  virtual absl::Status EndRound(RoundReport*) { return absl::OkStatus(); }
+  // All rounds are there. writes_weights: they are this worker's to write, and to validate; its
+  // report says where they are.
+  virtual absl::StatusOr<FinalReport> Conclude(bool writes_weights) {
+    FinalReport report;
+    if (writes_weights) report.model_file = "not written: the worker's own loop has them";
+    return report;
+  }
   // The optimizer's part of a checkpoint.
-  virtual absl::Status SaveOptimizer(Checkpoint* checkpoint) = 0;
-  virtual absl::Status LoadOptimizer(Checkpoint& checkpoint) = 0;
+  virtual absl::Status SaveOptimizer(Checkpoint*) { return absl::OkStatus(); }
+  virtual absl::Status LoadOptimizer(Checkpoint&) { return absl::OkStatus(); }
 };
 
 }  // namespace longwave

@@ -14,6 +14,9 @@
 namespace longwave {
 namespace {
 
+// A final report that tells why this worker ends is waited for so long.
+constexpr absl::Duration kFinalPatience = absl::Seconds(3);
+
 // The layout puts matrices first and vectors after them.
 uint64_t MatrixElements(const Manifest& manifest) {
   uint64_t count = 0;
@@ -34,48 +37,26 @@ bool IsPseudoGradient(const RunConfig& config) {
   return config.sync.signal == SignalKind::kPseudoGradient;
 }
 
+MemberParts WithLoop(MemberParts parts, TrainingLoop* loop) {
+  parts.loop = loop;
+  return parts;
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
-      config_(*parts_.config),
-      schedule_(config_.train, config_.run.steps),
-      metrics_(parts_.metrics, parts_.layout, config_.run.seed, parts_.host),
-      member_(PartsOfMember()) {}
-
-MemberParts Trainer::PartsOfMember() {
-  return {.layout = parts_.layout,
-          .pipeline = parts_.pipeline,
-          .exchange = parts_.exchange,
-          .control = parts_.host,
-          .loop = this,
-          .metrics = &metrics_,
-          .folder = parts_.folder,
-          .checkpoint_rounds = config_.cluster.checkpoint_rounds,
-          .run = parts_.run,
-          .name = parts_.name,
-          .worker = parts_.worker,
-          .plan = SyncPlan(config_.sync.inner_steps, parts_.pipeline->fragment_count(),
-                           config_.sync.overlap, config_.run.steps),
-          .can_catch_up = CanCatchUp(config_),
-          .learning_rate = [this](uint64_t step) { return schedule_.LearningRate(step); },
-          .initial_weights = parts_.initial_weights,
-          .clear_gradient =
-              [this] {
-                if (IsPseudoGradient(config_)) return absl::OkStatus();
-                const ScaleArgs zero = {.count = parts_.replica->parameter_count(),
-                                        .x = parts_.replica->gradient(),
-                                        .scale = 0};
-                return parts_.ops->scale(parts_.exec, zero);
-              }};
-}
+      config_(*parts_.member.config),
+      ops_(*parts_.member.ops),
+      exec_(parts_.member.exec),
+      member_(WithLoop(parts_.member, this)),
+      metrics_(member_.metrics()) {}
 
 absl::StatusOr<FinalReport> Trainer::Run() {
-  LONGWAVE_ASSIGN_OR_RETURN(
-      optimizer_,
-      AdamW::Create(OptimizerOptions(config_.train), parts_.ops, parts_.exec,
-                    parts_.replica->parameter_count(), MatrixElements(parts_.replica->manifest())));
-  const uint32_t fragments = parts_.pipeline->fragment_count();
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer_, AdamW::Create(OptimizerOptions(config_.train), &ops_, exec_,
+                                                      parts_.replica->parameter_count(),
+                                                      MatrixElements(parts_.replica->manifest())));
+  const uint32_t fragments = parts_.member.pipeline->fragment_count();
   if (config_.sync.fragments > fragments) {
     Log(LogLevel::kInfo,
         absl::StrCat("sync.fragments: got ", config_.sync.fragments, ", goes on with ", fragments,
@@ -89,11 +70,11 @@ absl::StatusOr<FinalReport> Trainer::Run() {
 }
 
 absl::StatusOr<bool> Trainer::Step() {
-  learning_rate_ = schedule_.LearningRate(member_.step());
+  learning_rate_ = member_.learning_rate();
   Batch batch;
   {
     const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kData));
-    batch = parts_.corpus->TrainBatch(config_.run.seed, parts_.worker, member_.step(),
+    batch = parts_.corpus->TrainBatch(config_.run.seed, parts_.member.worker, member_.step(),
                                       config_.train.batch, config_.model.context);
   }
   double loss = 0;
@@ -117,7 +98,7 @@ absl::Status Trainer::FragmentApplied() {
 }
 
 absl::Status Trainer::EndRound(RoundReport* report) {
-  metrics_.ShowDevice(*parts_.ops);
+  metrics_.ShowDevice(ops_);
   if (report->again || report->caught_up) {
     validated_round_.reset();  // that was of another state
     return absl::OkStatus();
@@ -132,7 +113,7 @@ absl::Status Trainer::ClipGradient() {
   if (config_.train.clip_norm == 0) return absl::OkStatus();
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
   LONGWAVE_ASSIGN_OR_RETURN(
-      const double norm, ClipToNorm(*parts_.ops, parts_.exec, config_.train.clip_norm,
+      const double norm, ClipToNorm(*&ops_, exec_, config_.train.clip_norm,
                                     parts_.replica->gradient(), parts_.replica->parameter_count()));
   metrics_.ShowGradientNorm(norm);
   return absl::OkStatus();
@@ -144,25 +125,24 @@ absl::Status Trainer::InnerStep(double learning_rate) {
 }
 
 absl::StatusOr<const float*> Trainer::HostAnchor(std::vector<float>* copy) {
-  const float* const anchor = parts_.pipeline->anchor();
-  if (!parts_.ops->on_device) return anchor;
+  const float* const anchor = parts_.member.pipeline->anchor();
+  if (!ops_.on_device) return anchor;
   copy->resize(parts_.replica->parameter_count());
-  LONGWAVE_RETURN_IF_ERROR(
-      parts_.ops->copy(parts_.exec, copy->data(), anchor, copy->size() * sizeof(float)));
-  LONGWAVE_RETURN_IF_ERROR(parts_.ops->wait(parts_.exec));
+  LONGWAVE_RETURN_IF_ERROR(ops_.copy(exec_, copy->data(), anchor, copy->size() * sizeof(float)));
+  LONGWAVE_RETURN_IF_ERROR(ops_.wait(exec_));
   return copy->data();
 }
 
 absl::Status Trainer::Validate(uint32_t round) {
   const uint64_t interval = ValidationInterval(config_.run.validate_every, member_.rounds());
   const bool due = (round + 1) % interval == 0 || round + 1 == member_.rounds();
-  if (!due || !parts_.host->validates()) return absl::OkStatus();
+  if (!due || !parts_.member.control->directive().validates) return absl::OkStatus();
   member_.SetPhase(WorkerPhase::kValidating);
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kValidate));
   // What is validated is the anchor: where training has gone on from it, it takes θ's place.
-  LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->SwapAnchor());
+  LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->SwapAnchor());
   const absl::StatusOr<double> validated = ValidationLoss();
-  LONGWAVE_RETURN_IF_ERROR(parts_.pipeline->SwapAnchor());
+  LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->SwapAnchor());
   LONGWAVE_ASSIGN_OR_RETURN(const double loss, validated);
   validation_loss_ = loss;
   metrics_.ShowValidationLoss(loss);
@@ -176,7 +156,7 @@ absl::StatusOr<double> Trainer::ValidationLoss() {
   const uint32_t count = config_.run.validation_batches;
   double sum = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if (parts_.host->stop_requested()) return member_.Cancelled();
+    if (parts_.member.control->stop_requested()) return member_.Cancelled();
     const Batch batch =
         parts_.corpus->ValidationBatch(i, count, config_.train.batch, config_.model.context);
     LONGWAVE_ASSIGN_OR_RETURN(const double loss, parts_.replica->Loss(batch));
@@ -193,8 +173,10 @@ absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
   if (validated_round_ != last_round) {
     const absl::Status validated = Validate(last_round);
     // The round's report has gone: the final one tells of a loss that is not finite.
-    if (!validated.ok() && validated_round_ == last_round)
-      parts_.host->Finish({.validation_loss = validation_loss_}, last_round).IgnoreError();
+    if (!validated.ok() && validated_round_ == last_round) {
+      parts_.member.control->Finish({.validation_loss = validation_loss_});
+      parts_.member.control->AwaitEnd(kFinalPatience).IgnoreError();
+    }
     LONGWAVE_RETURN_IF_ERROR(validated);
   }
   report.validation_loss = validation_loss_;
@@ -202,7 +184,7 @@ absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
   std::vector<float> copy;
   LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
   LONGWAVE_RETURN_IF_ERROR(WriteSafetensors(report.model_file, parts_.replica->manifest(),
-                                            *parts_.layout, theta,
+                                            *parts_.member.layout, theta,
                                             ModelMetadata(config_, config_.run.steps)));
   Log(LogLevel::kInfo, absl::StrCat("wrote ", report.model_file));
   return report;

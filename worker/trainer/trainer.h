@@ -2,7 +2,6 @@
 #define LONGWAVE_WORKER_TRAINER_TRAINER_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,42 +9,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
-#include "common/layout/layout.h"
 #include "common/wire/control.h"
 #include "kernels/ops.h"
-#include "worker/checkpoint/worker_folder.h"
 #include "worker/data/corpus.h"
-#include "worker/member/control_plane.h"
 #include "worker/member/member.h"
 #include "worker/member/worker_metrics.h"
 #include "worker/models/adamw.h"
 #include "worker/models/replica.h"
-#include "worker/sync/exchange.h"
-#include "worker/sync/pipeline.h"
-#include "worker/trainer/schedule.h"
 
 namespace longwave {
 
 // What a trainer works with; all of it outlives the trainer.
 struct TrainerParts {
-  const RunConfig* config = nullptr;
-  const Layout* layout = nullptr;
   const Corpus* corpus = nullptr;
   Replica* replica = nullptr;
-  const KernelOps* ops = nullptr;  // of the replica's device
-  Exec exec;
-  SyncPipeline* pipeline = nullptr;
-  Exchange* exchange = nullptr;
-  ControlPlane* host = nullptr;
-  uint64_t run = 0;
-  std::string name;     // the worker's
-  uint32_t worker = 0;  // its index
   std::string run_dir;  // where the validating worker writes model.safetensors
-  // Where checkpoints are kept; null: nowhere. None for runs in which nobody can catch up.
-  WorkerFolder* folder = nullptr;
-  // What the replica began with, flat, in host memory; asked for only to repair it.
-  std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
-  Metrics* metrics = nullptr;  // of the process, of part kWorker; null: nobody looks at them
+  MemberParts member;   // its loop is the trainer
 };
 
 // The built-in training loop: batches of the corpus, the replica's gradients, AdamW, validation,
@@ -75,13 +54,13 @@ class Trainer final : private TrainingLoop {
   absl::Status InnerStep(double learning_rate);
   // The anchor where the host can read it: itself, or `copy` filled from the device.
   absl::StatusOr<const float*> HostAnchor(std::vector<float>* copy);
-  MemberParts PartsOfMember();
 
   const TrainerParts parts_;
   const RunConfig& config_;
-  const Schedule schedule_;
-  WorkerMetrics metrics_;
+  const KernelOps& ops_;
+  const Exec exec_;
   TrainingMember member_;
+  WorkerMetrics& metrics_;
   std::optional<AdamW> optimizer_;         // from Run on
   double learning_rate_ = 0;               // of the last step
   std::optional<double> validation_loss_;  // of the last validation

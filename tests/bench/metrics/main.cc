@@ -158,16 +158,14 @@ bool BenchCoordinator(uint32_t members, int pages) {
 
 class NoHost final : public ControlPlane {
  public:
-  uint32_t epoch() const override { return 1; }
-  bool validates() const override { return false; }
+  Directive directive() const override { return {.epoch = 1}; }
   bool stop_requested() const override { return false; }
   void SetState(const WorkerState&) override {}
   void Report(RoundReport) override {}
-  uint32_t first_round() const override { return 0; }
   void SetReadyRound(uint32_t) override {}
   std::optional<std::vector<std::string>> TakeNewEndpoints() override { return std::nullopt; }
-  std::optional<Repair> repair() const override { return std::nullopt; }
-  absl::StatusOr<bool> Finish(const FinalReport&, uint32_t) override { return true; }
+  void Finish(const FinalReport&) override {}
+  absl::StatusOr<bool> AwaitEnd(absl::Duration) override { return true; }
 };
 
 bool BenchWorker(int pages, int steps) {

@@ -112,16 +112,14 @@ class MergeHere final : public Exchange {
 // Nobody watches; the last report is what is looked at.
 class Host final : public ControlPlane {
  public:
-  uint32_t epoch() const override { return 1; }
-  bool validates() const override { return false; }
+  Directive directive() const override { return {.epoch = 1, .first_round = 0}; }
   bool stop_requested() const override { return false; }
   void SetState(const WorkerState&) override {}
   void Report(RoundReport report) override { last = std::move(report); }
-  uint32_t first_round() const override { return 0; }
   void SetReadyRound(uint32_t) override {}
   std::optional<std::vector<std::string>> TakeNewEndpoints() override { return std::nullopt; }
-  std::optional<Repair> repair() const override { return std::nullopt; }
-  absl::StatusOr<bool> Finish(const FinalReport&, uint32_t) override { return true; }
+  void Finish(const FinalReport&) override {}
+  absl::StatusOr<bool> AwaitEnd(absl::Duration) override { return true; }
 
   RoundReport last;
 };
@@ -177,15 +175,16 @@ absl::Status Run(const RunConfig& config) {
                                                                       layout));
   MergeHere exchange(std::move(aggregator));
   Host host;
-  Trainer trainer({.config = &config,
-                   .layout = &layout,
-                   .corpus = &corpus,
+  Trainer trainer({.corpus = &corpus,
                    .replica = replica.get(),
-                   .ops = &ops,
-                   .exec = exec,
-                   .pipeline = pipeline.get(),
-                   .exchange = &exchange,
-                   .host = &host});
+                   .member = {.config = &config,
+                              .layout = &layout,
+                              .ops = &ops,
+                              .exec = exec,
+                              .gradient = replica->gradient(),
+                              .pipeline = pipeline.get(),
+                              .exchange = &exchange,
+                              .control = &host}});
   LONGWAVE_RETURN_IF_ERROR(trainer.Run().status());
   const double kernels = encode_seconds + decode_seconds;
   const double rounds = host.last.round + 1;

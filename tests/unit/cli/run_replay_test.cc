@@ -15,8 +15,8 @@
 #include "server/shard_state/durable_shard.h"
 #include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
+#include "worker/member/schedule.h"
 #include "worker/member/sync_options.h"
-#include "worker/trainer/schedule.h"
 
 namespace longwave {
 namespace {

@@ -87,7 +87,8 @@ TEST_F(CatchUpTest, WaitsForTheSegmentsThatAreAboutToClose) {
   EXPECT_TRUE(shards_->posts.empty());
 }
 
-TEST_F(CatchUpTest, ARunThatIsOverNeedsNoFirstRound) {
+// Its replica is compared like those that have trained the last round.
+TEST_F(CatchUpTest, ARunThatIsOverNeedsNoFirstRoundAndHearsOfItsReplica) {
   CloseRounds(3);
   host_.first_round_ = kRoundNever;
   Parts parts = DefaultParts();
@@ -95,6 +96,10 @@ TEST_F(CatchUpTest, ARunThatIsOverNeedsNoFirstRound) {
   CatchUp catch_up(parts);
   EXPECT_EQ(*catch_up.Join(), 3u);
   ExpectAt(3);
+  ASSERT_EQ(host_.reports.size(), 1u);
+  EXPECT_EQ(host_.reports[0].round, 2u);
+  EXPECT_TRUE(host_.reports[0].caught_up);
+  EXPECT_EQ(host_.reports[0].segment_hashes, hashes_[3]);
 }
 
 TEST_F(CatchUpTest, KnowsWhenItIsBehind) {
@@ -161,7 +166,7 @@ TEST_F(CatchUpTest, ResumesWithItsResidualWhenItsPushesHadBeenAccepted) {
   EXPECT_EQ(worker_->momentum(), checkpoint.momentum);
   ASSERT_EQ(shards_->posts.size(), segments());
   EXPECT_EQ(shards_->posts[1].weight, 5u);
-  EXPECT_EQ(shards_->posts[1].epoch, host_.epoch());
+  EXPECT_EQ(shards_->posts[1].epoch, host_.directive().epoch);
 }
 
 TEST_F(CatchUpTest, WhatWasLateGoesBackIntoTheResidualAndWhatIsForgottenIsDropped) {

@@ -176,10 +176,9 @@ class CatchUpTest : public testing::Test {
     }
 
     void Hear() {
-      core_.Hear({.epoch = test_.host_.epoch(),
-                  .first_round = test_.host_.first_round(),
-                  .validates = false,
-                  .repair = test_.host_.repair()});
+      Directive directive = test_.host_.directive();
+      directive.validates = false;
+      core_.Hear(std::move(directive));
       core_.HearOpenRound(test_.shards_->NewestOpenRound());
     }
 
@@ -220,6 +219,10 @@ class CatchUpTest : public testing::Test {
     absl::Status Do(SegmentPush& push) { return test_.shards_->Post(std::move(push)); }
     absl::Status Do(FetchWish& wish) {
       return test_.shards_->Fetch(wish.segment, wish.from_round, wish.until_round);
+    }
+    absl::Status Do(RoundReport& report) {
+      test_.host_.Report(std::move(report));
+      return absl::OkStatus();
     }
     template <typename Other>
     absl::Status Do(Other&) {

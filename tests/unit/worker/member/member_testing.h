@@ -19,8 +19,13 @@ namespace longwave {
 // A control plane of the test's making.
 class RecordingHost final : public ControlPlane {
  public:
-  uint32_t epoch() const override { return 4; }
-  bool validates() const override { return validates_; }
+  Directive directive() const override {
+    return {.epoch = 4,
+            .first_round = first_round_,
+            .validates = validates_,
+            .repair = repair_,
+            .final_answered = final_answered_};
+  }
   bool stop_requested() const override { return stop; }
   void SetState(const WorkerState& state) override {
     states.push_back(state);
@@ -30,7 +35,6 @@ class RecordingHost final : public ControlPlane {
     reports.push_back(std::move(report));
     if (on_report) on_report(reports.back());
   }
-  uint32_t first_round() const override { return first_round_; }
   void SetReadyRound(uint32_t round) override {
     // Said again and again while it waits.
     if (ready_rounds.empty() || ready_rounds.back() != round) ready_rounds.push_back(round);
@@ -39,21 +43,25 @@ class RecordingHost final : public ControlPlane {
   std::optional<std::vector<std::string>> TakeNewEndpoints() override {
     return std::exchange(new_endpoints, std::nullopt);
   }
-  std::optional<Repair> repair() const override { return repair_; }
-  absl::StatusOr<bool> Finish(const FinalReport& report, uint32_t last_round) override {
+  void Finish(const FinalReport& report) override {
     finals.push_back(report);
-    return !on_finish || on_finish(last_round);
+    final_answered_ = false;
+  }
+  absl::StatusOr<bool> AwaitEnd(absl::Duration) override {
+    final_answered_ = on_finish && !on_finish();
+    return !final_answered_;
   }
 
   bool validates_ = true;
   bool stop = false;
   uint32_t first_round_ = 0;
+  bool final_answered_ = false;
   std::optional<std::vector<std::string>> new_endpoints;
   std::optional<Repair> repair_;
   std::function<void(const WorkerState&)> on_state;
   std::function<void(const RoundReport&)> on_report;
   std::function<void(uint32_t)> on_ready;
-  std::function<bool(uint32_t)> on_finish;  // whether the run is over
+  std::function<bool()> on_finish;  // whether the run is over
   std::vector<WorkerState> states;
   std::vector<RoundReport> reports;
   std::vector<FinalReport> finals;

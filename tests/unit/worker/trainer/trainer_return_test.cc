@@ -107,21 +107,23 @@ class TrainerReturnTest : public testing::Test {
     ASSERT_TRUE(pipeline.ok()) << pipeline.status();
     pipeline_ = pipeline->get();
     Trainer trainer(
-        {.config = &config_,
-         .layout = &layout_,
-         .corpus = &corpus_,
+        {.corpus = &corpus_,
          .replica = &life.replica,
-         .ops = &Cpu(),
-         .pipeline = pipeline->get(),
-         .exchange = &shards_,
-         .host = &life.host,
-         .run = 77,
-         .name = "worker-2",
-         .worker = 2,
          .run_dir = run_dir_,
-         .folder = folder.get(),
-         .initial_weights = [&life] { return std::vector<float>(life.replica.parameter_count()); },
-         .metrics = &life.metrics});
+         .member = {.config = &config_,
+                    .layout = &layout_,
+                    .ops = &Cpu(),
+                    .gradient = life.replica.gradient(),
+                    .pipeline = pipeline->get(),
+                    .exchange = &shards_,
+                    .control = &life.host,
+                    .folder = folder.get(),
+                    .run = 77,
+                    .name = "worker-2",
+                    .worker = 2,
+                    .initial_weights =
+                        [&life] { return std::vector<float>(life.replica.parameter_count()); },
+                    .metrics = &life.metrics}});
     life.end = trainer.Run().status();
     life.hashes = *(*pipeline)->Hashes();
     life.momentum = *(*pipeline)->ExportMomentum();
@@ -407,10 +409,10 @@ TEST_F(TrainerCrashTest, CountsWhatBecameOfEveryContribution) {
 
 TEST_F(TrainerReturnTest, ARepairAfterTheLastRoundIsReportedAndTheEndToldAgain) {
   Life life;
-  life.host.on_finish = [&](uint32_t last_round) {
+  life.host.on_finish = [&] {
     if (life.host.finals.size() == 2) return true;
     shards_.fetches.clear();
-    life.host.repair_ = Repair{.round = last_round, .segments = {0}};
+    life.host.repair_ = Repair{.round = 4, .segments = {0}};
     return false;
   };
   life.host.on_report = [&](const RoundReport& report) {

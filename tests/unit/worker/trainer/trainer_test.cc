@@ -122,16 +122,17 @@ class TrainerTest : public testing::Test {
     auto pipeline = SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed), &layout_,
                                          *ops, {}, {replica_.theta(), replica_.gradient()});
     if (!pipeline.ok()) return pipeline.status();
-    Trainer trainer({.config = &config_,
-                     .layout = &layout_,
-                     .corpus = &corpus_,
+    Trainer trainer({.corpus = &corpus_,
                      .replica = &replica_,
-                     .ops = *ops,
-                     .pipeline = pipeline->get(),
-                     .exchange = &exchange_,
-                     .host = &host_,
-                     .worker = 2,
-                     .run_dir = run_dir_});
+                     .run_dir = run_dir_,
+                     .member = {.config = &config_,
+                                .layout = &layout_,
+                                .ops = *ops,
+                                .gradient = replica_.gradient(),
+                                .pipeline = pipeline->get(),
+                                .exchange = &exchange_,
+                                .control = &host_,
+                                .worker = 2}});
     return trainer.Run();
   }
 
@@ -226,8 +227,7 @@ TEST_F(TrainerTest, OthersDoNeither) {
 // The writer was lost after the last round: who is told of the duty then does it all the same.
 TEST_F(TrainerTest, WritesTheWeightsWhenTheDutyComesAfterItsFinalReport) {
   host_.validates_ = false;
-  host_.on_finish = [&](uint32_t last_round) {
-    EXPECT_EQ(last_round, 2u);
+  host_.on_finish = [&] {
     host_.validates_ = true;
     return host_.finals.size() == 2;
   };
@@ -286,7 +286,7 @@ TEST_F(TrainerTest, AValidationLossThatIsNotFiniteIsToldBeforeItEndsTheRun) {
 TEST_F(TrainerTest, OfTheLastRoundTheFinalReportTellsItWhereTheDutyCameLate) {
   replica_.on_validation = [] { return std::nan(""); };
   host_.validates_ = false;
-  host_.on_finish = [this](uint32_t) {
+  host_.on_finish = [this] {
     host_.validates_ = true;
     return host_.finals.size() == 2;
   };

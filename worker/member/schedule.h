@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_WORKER_TRAINER_SCHEDULE_H_
-#define LONGWAVE_WORKER_TRAINER_SCHEDULE_H_
+#ifndef LONGWAVE_WORKER_MEMBER_SCHEDULE_H_
+#define LONGWAVE_WORKER_MEMBER_SCHEDULE_H_
 
 #include <cstdint>
 
@@ -28,4 +28,4 @@ uint64_t ValidationInterval(uint32_t validate_every, uint64_t rounds);
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_WORKER_TRAINER_SCHEDULE_H_
+#endif  // LONGWAVE_WORKER_MEMBER_SCHEDULE_H_

@@ -1,4 +1,4 @@
-#include "worker/trainer/schedule.h"
+#include "worker/member/schedule.h"
 
 #include <algorithm>
 

@@ -1,0 +1,178 @@
+#include "worker/core/session_core.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+namespace {
+
+// Of one heartbeat, so that a coordinator that was long away takes in what has come together:
+// reports, and the hashes in them.
+constexpr size_t kReportsMax = 1024;
+constexpr size_t kHashesMax = 1 << 20;
+
+}  // namespace
+
+SessionCore::Call SessionCore::Due(absl::Time now) {
+  switch (schedule_.Due(now)) {
+    case HeartbeatSchedule::Call::kNone:
+      return std::monostate();
+    case HeartbeatSchedule::Call::kRegister:
+      return registration_;
+    case HeartbeatSchedule::Call::kHeartbeat:
+      return NextHeartbeat();
+  }
+  return std::monostate();
+}
+
+WorkerHeartbeat SessionCore::NextHeartbeat() {
+  size_t hashes = 0;
+  for (under_way_ = 0; under_way_ < std::min(unanswered_.size(), kReportsMax); ++under_way_) {
+    hashes += unanswered_[under_way_].segment_hashes.size();
+    if (hashes > kHashesMax && under_way_ > 0) break;
+  }
+  const auto end = unanswered_.begin() + static_cast<std::ptrdiff_t>(under_way_);
+  // The end is told after all rounds.
+  const bool is_whole = end == unanswered_.end();
+  sent_wish_ = is_whole || !final_.has_value() ? wish_ : 0;
+  return {.worker = worker_,
+          .incarnation = registration_.incarnation,
+          .state = state_,
+          .rounds = {unanswered_.begin(), end},
+          .known_epoch = membership_.epoch,
+          .failure = failure_,
+          .final = is_whole ? final_ : std::nullopt,
+          .ready_round = ready_round_,
+          .leaving = leaving_};
+}
+
+HeartbeatSchedule::End SessionCore::TakeStatus(const absl::Status& status, absl::Time now) {
+  const bool was_registered = schedule_.is_registered();
+  const bool was_reachable = schedule_.is_reachable();
+  const HeartbeatSchedule::End end =
+      schedule_.Ended(status, membership_.epoch != 0, TakesPart(), now);
+  if (!status.ok()) last_failure_ = status;
+  const std::string reason(status.message());
+  if (schedule_.is_reachable() && !was_reachable)
+    notices_.push_back({false, "the coordinator answers again"});
+  if (end == HeartbeatSchedule::End::kSilent && was_reachable) {
+    notices_.push_back(
+        {true, absl::StrCat(
+                   absl::IsUnauthenticated(status) ? "" : "the coordinator does not answer: ",
+                   reason, has_registered_ ? "; the data plane goes on" : "", "; trying again")});
+  } else if (end == HeartbeatSchedule::End::kLostPlace) {
+    notices_.push_back(
+        {true,
+         absl::StrCat("has lost its place before the run began, and registers again: ", reason)});
+  } else if (end == HeartbeatSchedule::End::kRefused && !ended_.has_value()) {
+    // The coordinator knows nothing of this worker, or wants none such.
+    const char* const call = was_registered ? " a heartbeat" : " a registration";
+    ended_ = absl::Status(
+        has_registered_ ? absl::StatusCode::kAborted : status.code(),
+        absl::StrCat("the coordinator refused", has_registered_ ? call : "", ": ", reason));
+  }
+  return end;
+}
+
+void SessionCore::Take(const absl::StatusOr<uint32_t>& worker, absl::Time now) {
+  TakeStatus(worker.status(), now);
+  if (!worker.ok()) return;
+  worker_ = *worker;
+  has_registered_ = true;
+}
+
+void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time now) {
+  if (answer.ok()) {
+    // Reports are only ever added at the end while a heartbeat is under way.
+    unanswered_.erase(unanswered_.begin(),
+                      unanswered_.begin() + static_cast<std::ptrdiff_t>(under_way_));
+    told_ |= wish_ != 0 && sent_wish_ == wish_;
+    run_ = answer->run;
+    validates_ = answer->validates;
+    repair_ = std::move(answer->repair);
+    if (answer->membership.has_value()) {
+      membership_ = *std::move(answer->membership);
+      shards_ = std::move(answer->shards);
+      ++endpoints_version_;
+    }
+    if (answer->instruction == Instruction::kStop && !ended_.has_value()) {
+      const bool as_asked =
+          answer->phase == RunPhase::kFinished || answer->phase == RunPhase::kStopped;
+      ended_ = as_asked ? absl::OkStatus() : absl::AbortedError(answer->reason);
+    }
+    if (!unanswered_.empty()) schedule_.Urge();
+  }
+  TakeStatus(answer.status(), now);
+}
+
+void SessionCore::Report(RoundReport report) {
+  unanswered_.push_back(std::move(report));
+  schedule_.Urge();
+}
+
+void SessionCore::SetReadyRound(uint32_t round) {
+  if (std::exchange(ready_round_, round) == round) return;
+  // The first round of a member that waits for one depends on it.
+  if (!TakesPart()) schedule_.Urge();
+}
+
+void SessionCore::Finish(const FinalReport& report) {
+  final_ = report;
+  Tell();
+}
+
+void SessionCore::Fail(const std::string& reason) {
+  failure_ = reason;
+  final_.reset();  // a worker that fails has not finished
+  state_.phase = WorkerPhase::kFailed;
+  Tell();
+}
+
+void SessionCore::Leave() {
+  leaving_ = true;
+  Tell();
+}
+
+void SessionCore::Tell() {
+  ++wish_;
+  told_ = false;
+  schedule_.Urge();
+}
+
+const Member* SessionCore::Self() const {
+  const auto self = std::ranges::find(membership_.members, worker_, &Member::worker);
+  return self == membership_.members.end() ? nullptr : &*self;
+}
+
+bool SessionCore::TakesPart() const {
+  const Member* const self = Self();
+  return self != nullptr && self->first_round != kRoundNever;
+}
+
+Directive SessionCore::directive() const {
+  const Member* const self = Self();
+  return {.epoch = membership_.epoch,
+          .first_round = self == nullptr ? kRoundNever : self->first_round,
+          .validates = validates_,
+          .repair = repair_,
+          .final_answered = final_.has_value() && told_};
+}
+
+bool SessionCore::KnowsRun(uint32_t shard_count) const {
+  return Self() != nullptr && shards_.size() == shard_count;
+}
+
+absl::StatusOr<std::vector<std::string>> SessionCore::Endpoints(uint32_t shard_count) const {
+  std::vector<std::string> endpoints(shard_count);
+  for (const ShardAddress& shard : shards_) {
+    if (shard.shard >= shard_count) {
+      return absl::InvalidArgumentError(absl::StrCat("got the address of shard ", shard.shard,
+                                                     ", wanted shards 0 to ", shard_count - 1));
+    }
+    endpoints[shard.shard] = shard.data_endpoint;
+  }
+  return endpoints;
+}
+
+}  // namespace longwave

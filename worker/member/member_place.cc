@@ -1,0 +1,190 @@
+#include "worker/member/member_place.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "common/layout/layout.h"
+#include "common/link/curve.h"
+#include "common/rpc/certificate_keeper.h"
+#include "common/rpc/coordinator_client.h"
+#include "common/security/certificate_metric.h"
+#include "common/security/credentials.h"
+#include "common/security/security_mode.h"
+#include "server/store/posix_file_system.h"
+#include "worker/checkpoint/worker_folder.h"
+#include "worker/member/session.h"
+#include "worker/member/sync_options.h"
+
+namespace longwave {
+namespace {
+
+// Below the time in which a stopped worker must be gone; a call that takes longer is made again.
+constexpr absl::Duration kCallDeadline = absl::Seconds(3);
+// How long a worker that cannot even start tries to tell the coordinator why.
+constexpr absl::Duration kEarlyFailurePatience = absl::Seconds(1);
+
+// What a worker shows of itself where the run is secured; empty where it is not.
+struct WorkerSecurity {
+  std::string credentials;  // their folder
+  CurveKeys keys;
+};
+
+absl::StatusOr<WorkerSecurity> OpenSecurity(const MemberPlaceOptions& options) {
+  const RunConfig& config = options.config;
+  WorkerSecurity security;
+  if (!IsSecured(config.security.mode, {config.cluster.coordinator, config.cluster.shard_host}))
+    return security;
+  LONGWAVE_ASSIGN_OR_RETURN(security.credentials,
+                            CredentialsFolder(config.security.folder, options.state_dir));
+  LONGWAVE_RETURN_IF_ERROR(
+      CheckCredentials(security.credentials, WorkerIdentity(options.name), absl::Now()).status());
+  LONGWAVE_ASSIGN_OR_RETURN(security.keys, MakeCurveKeys());
+  return security;
+}
+
+class MemberPlaceImpl final : public MemberPlace {
+ public:
+  MemberPlaceImpl(MemberPlaceOptions options, StopSignal* stop, Layout layout,
+                  std::unique_ptr<FileSystem> files, std::unique_ptr<WorkerFolder> folder,
+                  WorkerSecurity security)
+      : options_(std::move(options)),
+        stop_(stop),
+        layout_(std::move(layout)),
+        files_(std::move(files)),
+        folder_(std::move(folder)),
+        security_(std::move(security)),
+        client_(CoordinatorClient::Connect(options_.config.cluster.coordinator, kCallDeadline,
+                                           security_.credentials)) {
+    if (security_.credentials.empty()) return;
+    keeper_ = CertificateKeeper::Start(security_.credentials,
+                                       [client = client_](const std::string& request) {
+                                         return client->RenewCertificate(request);
+                                       });
+    if (options_.metrics != nullptr)
+      expiry_ = ShowCertificateExpiry(options_.metrics, security_.credentials);
+  }
+
+  const Layout& layout() const override { return layout_; }
+
+  absl::StatusOr<uint32_t> Join() override {
+    const auto patience = absl::Seconds(options_.config.cluster.start_timeout_s);
+    LONGWAVE_ASSIGN_OR_RETURN(session_,
+                              Session::Join(client_.get(), SessionOptionsWith(patience), stop_));
+    return session_->worker();
+  }
+
+  void FailToJoin(const std::string& reason) override {
+    const auto session =
+        Session::Join(client_.get(), SessionOptionsWith(kEarlyFailurePatience), stop_);
+    if (session.ok()) (*session)->Fail(reason);
+  }
+
+  bool RunIsOver() override {
+    const absl::StatusOr<RunStatus> run = client_->GetStatus(/*round_records_from=*/kRoundNever);
+    return run.ok() && run->phase != RunPhase::kWaiting && run->phase != RunPhase::kTraining;
+  }
+
+  absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) override {
+    const RunConfig& config = options_.config;
+    LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start, session_->AwaitStart(config.run.shards));
+    if (options_.metrics != nullptr)
+      options_.metrics->SetLabelIfNone("run", absl::StrFormat("%016x", start.run));
+    SyncOptions sync = SyncOptionsOf(config.sync, config.run.seed);
+    if (options_.adjust_sync) options_.adjust_sync(&sync);
+    LONGWAVE_ASSIGN_OR_RETURN(
+        pipeline_, SyncPipeline::Create(sync, &layout_, arrays.ops, arrays.exec,
+                                        {.theta = arrays.theta, .gradient = arrays.gradient}));
+    LONGWAVE_ASSIGN_OR_RETURN(
+        exchange_, Exchange::Connect({.run = start.run,
+                                      .worker = session_->worker(),
+                                      .shard_endpoints = start.shard_endpoints,
+                                      .workers = config.run.workers,
+                                      .keys = security_.keys,
+                                      .connections = config.cluster.connections,
+                                      .fragments = config.sync.fragments,
+                                      .max_upload_mbit = config.cluster.max_upload_mbit,
+                                      .max_download_mbit = config.cluster.max_download_mbit},
+                                     layout_));
+    if (options_.wrap_exchange) exchange_ = options_.wrap_exchange(std::move(exchange_));
+    return MemberParts{.config = &options_.config,
+                       .layout = &layout_,
+                       .ops = arrays.ops,
+                       .exec = arrays.exec,
+                       .gradient = arrays.gradient,
+                       .pipeline = pipeline_.get(),
+                       .exchange = exchange_.get(),
+                       .control = session_.get(),
+                       // A checkpoint is of use to a worker that can catch up from it alone.
+                       .folder = CanCatchUp(config) ? folder_.get() : nullptr,
+                       .run = start.run,
+                       .name = options_.name,
+                       .worker = session_->worker(),
+                       .initial_weights = arrays.initial_weights,
+                       .metrics = options_.metrics};
+  }
+
+  absl::Status End(const absl::Status& trained) override {
+    if (!trained.ok() && !absl::IsCancelled(trained)) {
+      session_->Fail(std::string(trained.message()));
+      return trained;
+    }
+    if (const std::optional<absl::Status> ended = session_->ended()) return *ended;
+    // Not ended: the coordinator has gone home, or a signal asked for it; then nobody is to wait
+    // for this worker.
+    if (!trained.ok()) session_->Leave();
+    return absl::OkStatus();
+  }
+
+ private:
+  SessionOptions SessionOptionsWith(absl::Duration start_timeout) const {
+    const RunConfig& config = options_.config;
+    return {.name = options_.name,
+            .identity = folder_ == nullptr ? 0 : folder_->identity(),
+            .process = folder_ == nullptr ? 0 : folder_->process(),
+            .coordinator = config.cluster.coordinator,
+            .manifest = options_.manifest,
+            .layout_hash = layout_.hash(),
+            .settings = BindingSettings(config),
+            .data_key = security_.keys.public_key,
+            .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
+            .start_timeout = start_timeout};
+  }
+
+  const MemberPlaceOptions options_;
+  StopSignal* const stop_;
+  const Layout layout_;
+  const std::unique_ptr<FileSystem> files_;
+  const std::unique_ptr<WorkerFolder> folder_;  // null: without one
+  const WorkerSecurity security_;
+  const std::shared_ptr<CoordinatorClient> client_;
+  std::unique_ptr<CertificateKeeper> keeper_;   // null: nothing is secured
+  std::unique_ptr<Metrics::Refresher> expiry_;  // of its certificate; null: it has none
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<SyncPipeline> pipeline_;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MemberPlace>> MemberPlace::Open(MemberPlaceOptions options,
+                                                               StopSignal* stop) {
+  LONGWAVE_ASSIGN_OR_RETURN(
+      Layout layout,
+      Layout::Create(options.manifest, LayoutOptionsFor(options.config, options.manifest)));
+  std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  std::unique_ptr<WorkerFolder> folder;
+  if (!options.state_dir.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(folder, WorkerFolder::Open(files.get(), options.state_dir));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(WorkerSecurity security, OpenSecurity(options));
+  return std::make_unique<MemberPlaceImpl>(std::move(options), stop, std::move(layout),
+                                           std::move(files), std::move(folder),
+                                           std::move(security));
+}
+
+}  // namespace longwave
