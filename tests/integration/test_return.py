@@ -1,6 +1,7 @@
 """Workers that come late, come back or were frozen, and servers that are killed and started again."""
 
 import json
+import re
 import shutil
 import time
 import unittest
@@ -122,6 +123,57 @@ class Return(IntegrationTest):
         self.end_equal(cluster)
         status, output, errors = self.start("longwave", "replay", self.root, "--config",
                                             cluster.config).finish()
+        self.assertEqual(status, 0, output + errors)
+
+    def test_a_folder_lacking_what_nobody_has_reported_is_refused_by_the_shards(self):
+        # The coordinator is away while the worker sends what its folder lacks later: the shard alone knows of that. And
+        # the shard has it from a snapshot of its state: rounds have closed since without the worker, and a shard that
+        # is started again does not read the log from before its snapshots.
+        name, other = "worker-0", "worker-1"
+        cluster = HandCluster(self, workers=2, shards=1, **{
+            **LONGWAVE, "sync__inner_steps": 1, "sync__quorum": 0.5, "cluster__grace_min_s": 0.1,
+            "cluster__grace_max_s": 0.2, "cluster__state_rounds": 4, "cluster__snapshot_rounds": 4})
+        folder, backup, newest = (self.root / place for place in (f"state/{name}", "backup", "newest"))
+
+        def await_checkpoints(worker, count):  # each is of another round
+            seen = set()
+            cluster.await_that(lambda changed: seen.add(changed) or len(seen) > count,
+                               lambda: (self.root / "state" / worker / "checkpoint").stat().st_mtime_ns,
+                               f"{count} checkpoints of {worker}")
+
+        cluster.await_rounds(1)
+        cluster.kill("coordinator")
+        del cluster.children["coordinator"]  # which is not to be missed
+        cluster.freeze(name)
+        shutil.copytree(folder, backup)
+        cluster.thaw(name)
+        await_checkpoints(name, 20)
+        cluster.kill(name)
+        del cluster.children[name]
+        await_checkpoints(other, 12)
+        cluster.kill("shard-0")
+        folder.rename(newest)
+        shutil.copytree(backup, folder)
+        for again in ("coordinator", "shard-0", name):
+            cluster.start_again(again)
+        copy = cluster.children.pop(name)
+
+        def is_let_in(rounds):
+            caught_up = re.search(r"caught up: at round (\d+)", copy.errors)
+            return caught_up and sum(one["members"] == 2 for one in rounds[int(caught_up[1]):]) > 20
+
+        cluster.await_that(lambda rounds: copy.process.poll() is not None or is_let_in(rounds), cluster.rounds,
+                           "the copy's end")
+        self.assertEqual(copy.process.poll(), 1, "a copy's contributions were merged a second time")
+        self.assertRegex(copy.finish()[2], r"its residual accounts for \d+ rounds, wanted at least \d+, .* the "
+                         r"worker's folder is a copy of an older time, which is to be set aside")
+        # That which it is a copy of goes on.
+        shutil.rmtree(folder)
+        newest.rename(folder)
+        cluster.start_again(name)
+        cluster.await_members(2)
+        self.end_equal(cluster)
+        status, output, errors = self.start("longwave", "replay", self.root, "--config", cluster.config).finish()
         self.assertEqual(status, 0, output + errors)
 
     def test_a_frozen_worker_stops_nobody_and_ends_equal(self):

@@ -138,6 +138,7 @@ class Member {
         heartbeat_.known_epoch = reply->membership->epoch;
         for (const auto& one : reply->membership->members) {
           if (one.worker == heartbeat_.worker) first_round_ = one.first_round;
+          EXPECT_EQ(one.data_key, "") << "that of " << one.name;
         }
       }
       return done(*reply);

@@ -109,6 +109,40 @@ void ExpectNear(const std::vector<float>& got, const std::vector<float>& wanted,
   }
 }
 
+// A shard rejects the push of a residual that lacks what it has accepted since, which it knows by
+// this number: see SyncPipeline::Push.
+TEST(LateContribution, LeavesTheRoundsThatTheResidualAccountsFor) {
+  const SyncOptions options = {.up = {Selection::kAll, ValueCodec::kFp32, 0}};
+  const Layout layout = MakeLayout();
+  Worker worker(options, layout);
+  worker.Encode(0, 0, Signal(1));
+  EXPECT_THAT(worker.pipeline().Accounted(), Each(1u));
+  worker.GiveBackAll();
+  EXPECT_THAT(worker.pipeline().Accounted(), Each(1u)) << "it is not empty any more";
+  worker.Encode(3, 0, Signal(2));
+  EXPECT_THAT(worker.pipeline().Accounted(), Each(4u));
+  worker.GiveBackAll();
+  EXPECT_THAT(worker.pipeline().Accounted(), Each(1u));
+
+  // Likewise what an earlier process had encoded of round 3.
+  const auto segments = static_cast<uint32_t>(layout.segments().size());
+  const std::vector<Buffer> payloads = worker.Encode(3, 0, Signal(3));
+  std::vector<uint32_t> all(segments);
+  for (uint32_t s = 0; s < segments; ++s) all[s] = s;
+  for (const uint32_t before : {0u, 2u}) {
+    Worker again(options, layout);
+    ASSERT_TRUE(again.pipeline()
+                    .LoadMomentum(std::vector<float>(kElements), all,
+                                  std::vector<uint32_t>(segments, before), 3)
+                    .ok());
+    EXPECT_THAT(again.pipeline().Accounted(), Each(4u));
+    for (const uint32_t s : all) {
+      ASSERT_TRUE(again.pipeline().RestoreFrom(s, 3, payloads[s]).ok());
+    }
+    EXPECT_THAT(again.pipeline().Accounted(), Each(before == 0 ? 4u : before));
+  }
+}
+
 // β = 0 forgets what was left of a signal, and never what was late: it goes with the next push, and
 // with the one after it if that is late as well.
 TEST(LateContribution, GoesWholeWithTheNextPushWhereTheResidualIsForgotten) {
