@@ -62,8 +62,10 @@
 namespace longwave {
 namespace {
 
-// After a signal: a step on a large model takes longer.
+// After a signal: a step on a large model takes longer. With a folder what only this worker has is
+// worth a step's time and that of a checkpoint; below what systemd and a spot notice give, 30 s.
 constexpr absl::Duration kTerminationGrace = absl::Milliseconds(1300);
+constexpr absl::Duration kCheckpointGrace = absl::Seconds(25);
 // Below the time in which a stopped worker must be gone; a call that takes longer is made again.
 constexpr absl::Duration kCallDeadline = absl::Seconds(3);
 // How long a worker that cannot even start tries to tell the coordinator why.
@@ -405,7 +407,7 @@ int Main(int argc, char** argv) {
   std::stop_source told_to_end;  // by a signal, whereas the run's end sets `stop`, too
   const int told_to_end_status = flags.fail_when_told_to_end ? 128 + SIGTERM : 0;
   const Termination termination(
-      {.grace = kTerminationGrace,
+      {.grace = flags.state_dir.empty() ? kTerminationGrace : kCheckpointGrace,
        .on_signal =
            [&stop, &told_to_end] {
              Log(LogLevel::kInfo, "stopping: a signal asked for it");

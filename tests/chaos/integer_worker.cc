@@ -122,9 +122,7 @@ absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint
                  .layout_hash = model.layout.hash(),
                  .name = flags.name,
                  .worker = worker,
-                 .step = model.config.run.steps,
-                 .m = std::vector<float>(parameters),
-                 .v = std::vector<float>(parameters)};
+                 .step = model.config.run.steps};
   LONGWAVE_ASSIGN_OR_RETURN(end.momentum, pipeline.ExportMomentum());
   end.accounted = pipeline.Accounted();
   LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(end));

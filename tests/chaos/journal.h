@@ -101,6 +101,7 @@ class JournalingHost final : public ControlPlane {
   uint32_t epoch() const override { return host_->epoch(); }
   bool validates() const override { return host_->validates(); }
   bool stop_requested() const override { return host_->stop_requested(); }
+  bool has_ended() const override { return host_->has_ended(); }
   void SetState(const WorkerState& state) override {
     next_step_ = state.step;
     host_->SetState(state);

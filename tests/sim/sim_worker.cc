@@ -83,6 +83,8 @@ void SimWorker::OnCrash() {
   repair_.reset();
   sent_.clear();
   beating_ = urgent_ = stopped_ = validates_ = pumping_ = computing_ = final_answered_ = false;
+  ends_ = false;
+  kept_.clear();
   damaged_.clear();
   wakes_at_ = absl::InfiniteFuture();
   if (disk_ != nullptr) disk_->Restart(SimFileSystem::Stop::kProcess);
@@ -132,9 +134,33 @@ void SimWorker::SetFolderAside() {
   scheduler_->After(kSetAsideAfter, [this] { Start(); });
 }
 
-void SimWorker::CrashAndReturn() {
+void SimWorker::CrashAndReturn(absl::Duration away) {
   Crash();
-  scheduler_->After(absl::Seconds(1), [this] { Start(); });
+  scheduler_->After(away, [this] { Start(); });
+}
+
+void SimWorker::ToldToEnd(absl::Duration away, bool leaves) {
+  Deliver([this, away, leaves] {
+    if (std::exchange(ends_, true)) return;
+    env_.probes->Hit(Probe::kWorkerToldToEnd);
+    away_ = away;
+    leaves_ = leaves;
+    if (core_ == nullptr) return CrashAndReturn(away_);
+    Pump();
+  });
+}
+
+// Nobody waits for it if the coordinator hears it in time.
+void SimWorker::End() {
+  if (leaves_) {
+    WorkerHeartbeat heartbeat{.worker = worker_, .incarnation = incarnation_};
+    heartbeat.rounds = unanswered_;
+    heartbeat.known_epoch = membership_.epoch;
+    heartbeat.final = final_;
+    heartbeat.leaving = true;
+    coordinator_->Call(*this, heartbeat, [](const absl::StatusOr<CoordinatorEffect>&) {});
+  }
+  CrashAndReturn(away_);
 }
 
 void SimWorker::Damage(uint64_t element) {

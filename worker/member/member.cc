@@ -57,12 +57,13 @@ TrainingMember::TrainingMember(MemberParts parts)
 
 absl::StatusOr<bool> TrainingMember::Begin() {
   Hear();
-  std::optional<WorkerFolder::Found> found = keeper_.Last();
+  LONGWAVE_ASSIGN_OR_RETURN(std::optional<WorkerFolder::Found> found, keeper_.Last());
   const bool is_new = !found.has_value();
   std::optional<Checkpoint> checkpoint;
   if (found.has_value()) {
     LoadState(found->checkpoint);
-    LONGWAVE_RETURN_IF_ERROR(parts_.loop->LoadOptimizer(found->checkpoint));
+    LONGWAVE_RETURN_IF_ERROR(parts_.loop->Load(found->checkpoint.blobs));
+    found->checkpoint.blobs.clear();
     if (found->stale) {
       Log(LogLevel::kWarning,
           absl::StrCat("the last checkpoint is of round ", found->checkpoint.round,
@@ -110,13 +111,16 @@ absl::Status TrainingMember::CheckLoss(double loss) {
 
 absl::StatusOr<bool> TrainingMember::GoOn() {
   for (;;) {
-    if (parts_.control->stop_requested()) return Cancelled();
+    if (parts_.control->stop_requested()) return Stop();
     LONGWAVE_RETURN_IF_ERROR(Attend());
     const Stage stage = core_.stage();
     const bool catches_up = CatchesUp();
     const double computed = state_.seconds_computing;
     const absl::Time began = MonotonicNow();
-    LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, Advance());
+    const absl::StatusOr<WorkerCore::Wish> advanced = Advance();
+    // A validation was cut short, which is no reason to end without a checkpoint.
+    if (absl::IsCancelled(advanced.status()) && parts_.control->stop_requested()) continue;
+    LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, advanced);
     bool is_over = false;
     if (wish == WorkerCore::Wish::kWait) {
       LONGWAVE_ASSIGN_OR_RETURN(is_over, Wait());
@@ -139,6 +143,15 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     computing_since_ = MonotonicNow();
     return true;
   }
+}
+
+absl::Status TrainingMember::Stop() {
+  core_.Stop();
+  WorkerCore::Wish wish = WorkerCore::Wish::kGoOn;
+  while (wish != WorkerCore::Wish::kEnd && !parts_.control->has_ended()) {
+    LONGWAVE_ASSIGN_OR_RETURN(wish, Advance());
+  }
+  return Cancelled();
 }
 
 bool TrainingMember::CatchesUp() const {
@@ -221,8 +234,7 @@ absl::Status TrainingMember::Do(RetireCheckpoint&) { return keeper_.Retire(); }
 
 absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
   const PhaseTimer timer(metrics_.seconds(Phase::kCheckpoint));
-  const absl::Status kept =
-      keeper_.Keep(keep.round, keep.fragment, state_, *parts_.pipeline, *parts_.loop, keep.pushes);
+  const absl::Status kept = keeper_.Keep(keep, state_, *parts_.pipeline, *parts_.loop);
   metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
   return kept;
 }

@@ -1,6 +1,9 @@
 #ifndef LONGWAVE_WORKER_MEMBER_TRAINING_LOOP_H_
 #define LONGWAVE_WORKER_MEMBER_TRAINING_LOOP_H_
 
+#include <span>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/wire/control.h"
@@ -20,9 +23,13 @@ class TrainingLoop {
   virtual absl::Status EndRound(RoundReport* report) = 0;
   // All rounds are there. writes_weights: they are this worker's to write, and to validate.
   virtual absl::StatusOr<FinalReport> Conclude(bool writes_weights) = 0;
-  // The optimizer's part of a checkpoint.
-  virtual absl::Status SaveOptimizer(Checkpoint* checkpoint) = 0;
-  virtual absl::Status LoadOptimizer(Checkpoint& checkpoint) = 0;
+  // The loop's own part of a checkpoint, between two inner steps: what its optimizer knows, say.
+  // Adds at most kCheckpointBlobsMax blobs of different names; nobody else reads them. A blob's
+  // bytes may be the loop's, unchanged until the next call of the member.
+  virtual absl::Status Save(std::vector<NamedBlob>* blobs) = 0;
+  // What Save gave in an earlier process, before the first step. InvalidArgument: blobs of another
+  // loop or model, and which were wanted.
+  virtual absl::Status Load(std::span<const NamedBlob> blobs) = 0;
 };
 
 }  // namespace longwave

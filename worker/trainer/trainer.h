@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,8 +65,8 @@ class Trainer final : private TrainingLoop {
   absl::Status FragmentApplied() override;
   absl::Status EndRound(RoundReport* report) override;
   absl::StatusOr<FinalReport> Conclude(bool writes_weights) override;
-  absl::Status SaveOptimizer(Checkpoint* checkpoint) override;
-  absl::Status LoadOptimizer(Checkpoint& checkpoint) override;
+  absl::Status Save(std::vector<NamedBlob>* blobs) override;
+  absl::Status Load(std::span<const NamedBlob> blobs) override;
 
   // True: another one is to follow.
   absl::StatusOr<bool> Step();

@@ -22,6 +22,7 @@ class RecordingHost final : public ControlPlane {
   uint32_t epoch() const override { return 4; }
   bool validates() const override { return validates_; }
   bool stop_requested() const override { return stop; }
+  bool has_ended() const override { return ended; }
   void SetState(const WorkerState& state) override {
     states.push_back(state);
     if (on_state) on_state(state);
@@ -47,6 +48,7 @@ class RecordingHost final : public ControlPlane {
 
   bool validates_ = true;
   bool stop = false;
+  bool ended = false;
   uint32_t first_round_ = 0;
   std::optional<std::vector<std::string>> new_endpoints;
   std::optional<Repair> repair_;
