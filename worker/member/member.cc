@@ -118,7 +118,6 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     const double computed = state_.seconds_computing;
     const absl::Time began = MonotonicNow();
     const absl::StatusOr<WorkerCore::Wish> advanced = Advance();
-    // A validation was cut short, which is no reason to end without a checkpoint.
     if (absl::IsCancelled(advanced.status()) && parts_.control->stop_requested()) continue;
     LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, advanced);
     bool is_over = false;
@@ -149,7 +148,10 @@ absl::Status TrainingMember::Stop() {
   core_.Stop();
   WorkerCore::Wish wish = WorkerCore::Wish::kGoOn;
   while (wish != WorkerCore::Wish::kEnd && !parts_.control->has_ended()) {
-    LONGWAVE_ASSIGN_OR_RETURN(wish, Advance());
+    const absl::StatusOr<WorkerCore::Wish> advanced = Advance();
+    // A validation was cut short, which is no reason to end without a checkpoint.
+    if (absl::IsCancelled(advanced.status())) continue;
+    LONGWAVE_ASSIGN_OR_RETURN(wish, advanced);
   }
   return Cancelled();
 }

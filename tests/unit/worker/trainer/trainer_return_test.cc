@@ -518,6 +518,24 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerA
   }
 }
 
+TEST_F(TrainerCrashTest, WhoIsToldToEndWhileItValidatesKeepsItsResidual) {
+  config_.cluster.checkpoint_rounds = 3;
+  config_.run.validate_every = 1;
+  Life life;
+  life.host.on_state = [&](const WorkerState& state) {
+    life.host.stop |= state.phase == WorkerPhase::kValidating && state.step == 8;
+  };
+  Live(life, true);
+  ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
+  auto folder = WorkerFolder::Open(&disk_, "state");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
+  EXPECT_EQ((*found)->checkpoint.round, 2u);
+  EXPECT_EQ((*found)->checkpoint.step, 8u);
+  EXPECT_EQ((*found)->checkpoint.momentum, life.momentum);
+}
+
 TEST_F(TrainerCrashTest, WhoIsToldToEndWithoutCheckpointsKeepsNone) {
   config_.cluster.checkpoint_rounds = 0;
   CrashIn(2, true, /*told=*/true);
