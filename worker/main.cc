@@ -50,8 +50,10 @@
 namespace longwave {
 namespace {
 
-// After a signal: a step on a large model takes longer.
+// After a signal: a step on a large model takes longer. With a folder what only this worker has is
+// worth a step's time and that of a checkpoint; below what systemd and a spot notice give, 30 s.
 constexpr absl::Duration kTerminationGrace = absl::Milliseconds(1300);
+constexpr absl::Duration kCheckpointGrace = absl::Seconds(25);
 // A model that does not fit is laid out all the same, since the coordinator hears of failures only
 // from workers whose layout it knows; but not when the table of tiles alone takes gigabytes.
 constexpr double kParametersLaidOutMax = 0x1p34;
@@ -294,7 +296,7 @@ int Main(int argc, char** argv) {
   std::stop_source told_to_end;  // by a signal, whereas the run's end sets `stop`, too
   const int told_to_end_status = flags.fail_when_told_to_end ? 128 + SIGTERM : 0;
   const Termination termination(
-      {.grace = kTerminationGrace,
+      {.grace = flags.state_dir.empty() ? kTerminationGrace : kCheckpointGrace,
        .on_signal =
            [&stop, &told_to_end] {
              Log(LogLevel::kInfo, "stopping: a signal asked for it");

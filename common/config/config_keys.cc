@@ -260,7 +260,8 @@ std::vector<ConfigKey> ClusterKeys() {
                "older than two of each; who joins fetches the cheaper of snapshot and log."),
       WholeKey(LONGWAVE_KEY(cluster.checkpoint_rounds), 1, 0, 1'000'000,
                "Rounds between two checkpoints of a worker that has a folder (--state-dir): its "
-               "residual momentum and its optimizer's state. 0: none."),
+               "residual momentum and its optimizer's state. One that is told to end writes one "
+               "more. 0: none."),
   };
 }
 

@@ -30,6 +30,11 @@ class WorkerConnections {
 
   // nullptr: none is known.
   const PeerId* RouteOf(size_t segment) const;
+  // The one that was heard last; nullptr likewise. For what the worker does not ask for: where a
+  // connection is dead and nobody sees it, no request on another one moves the segment's route.
+  const PeerId* Newest() const {
+    return connections_.empty() ? nullptr : &connections_.back().peer;
+  }
 
   uint32_t size() const { return static_cast<uint32_t>(connections_.size()); }
 

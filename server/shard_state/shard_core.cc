@@ -238,8 +238,10 @@ void ShardCore::Send(Outgoing& out, absl::Time now, SendFrame send) {
   absl::Status sent = absl::NotFoundError("no frame of it has come yet");
   if (!is_routed) sent = send(out.peer, frame);
   while (is_routed && worker != nullptr) {
-    const PeerId* const route =
-        worker->connections.RouteOf(header.segment - shard_->first_segment());
+    const WorkerConnections& connections = worker->connections;
+    const PeerId* const route = header.kind == FrameKind::kAsk
+                                    ? connections.Newest()
+                                    : connections.RouteOf(header.segment - shard_->first_segment());
     if (route == nullptr) break;
     sent = send(*route, frame);
     if (!absl::IsNotFound(sent)) break;

@@ -34,6 +34,7 @@
 #include "server/store/snapshot_content.h"
 #include "tests/chaos/integer_books.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/worker_folder.h"
 
 namespace longwave {
 namespace {
@@ -149,13 +150,10 @@ absl::StatusOr<uint64_t> Audit(const std::string& run) {
       problems.push_back(absl::StrCat(name, ": has no checkpoint"));
       ++all.problem_count;
     } else {
-      const CheckpointShape shape = ShapeOf(layout);
-      LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes,
-                                ReadWhole(*files, file, CheckpointBytesMax(shape)));
-      const auto checkpoint = DecodeCheckpoint(bytes, shape);
-      if (!checkpoint.ok()) return AtPath(file, checkpoint.status());
+      LONGWAVE_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                                ReadCheckpoint(*files, file, ShapeOf(layout)));
       LONGWAVE_ASSIGN_OR_RETURN(const uint64_t steps,
-                                books.CheckWorker(checkpoint->worker, *checkpoint, journal.posted));
+                                books.CheckWorker(checkpoint.worker, checkpoint, journal.posted));
       std::printf("audit: %s: %llu steps, each sent or kept once (%s)\n", name.c_str(),
                   static_cast<unsigned long long>(steps),
                   ended_well ? "at its end" : "by its checkpoint");

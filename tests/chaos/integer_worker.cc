@@ -79,9 +79,7 @@ absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint
                  .layout_hash = model.layout.hash(),
                  .name = flags.name,
                  .worker = worker,
-                 .step = model.config.run.steps,
-                 .m = std::vector<float>(parameters),
-                 .v = std::vector<float>(parameters)};
+                 .step = model.config.run.steps};
   LONGWAVE_ASSIGN_OR_RETURN(end.momentum, pipeline.ExportMomentum());
   end.accounted = pipeline.Accounted();
   LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(end));
@@ -110,11 +108,6 @@ class IntegerLoop final : public TrainingLoop {
     LONGWAVE_RETURN_IF_ERROR(
         WriteSafetensors(report.model_file, model_.manifest, model_.layout, theta_, {}));
     return report;
-  }
-  absl::Status SaveOptimizer(Checkpoint* checkpoint) override {
-    checkpoint->m.resize(model_.layout.parameter_count());
-    checkpoint->v.resize(model_.layout.parameter_count());
-    return absl::OkStatus();
   }
 
  private:

@@ -47,7 +47,7 @@ trains() { give_the_job && in_time 180 status_has '^rounds +[1-9][0-9]' && statu
 # Slurm lets such a job wait for two minutes; whoever asks has it at once. The token's two uses are gone.
 comes_back_for_real() {
   scontrol requeue "$job" && in_time 180 job_is PENDING &&
-    scontrol update "JobId=$job" StartTime=now && in_time 180 log_has 2 'resumed after round'
+    scontrol update "JobId=$job" StartTime=now && in_time 180 log_has 2 'resumed (after|in) round'
 }
 coordinator_has_ended() { ! kill -0 "$coordinator" 2>/dev/null; }
 ends_with_the_run() { in_time 300 job_is COMPLETED && in_time 60 coordinator_has_ended && wait "$coordinator"; }

@@ -13,6 +13,7 @@ bool WriteAll(const std::filesystem::path& corpora) {
   const std::filesystem::path folder = corpora / "checkpoint_fuzz";
   Checkpoint bare = TestCheckpoint();
   bare.pushes.clear();
+  bare.blobs.clear();
   bare.name.clear();
   return WriteSeed(folder / "seed-whole", FileOf(TestCheckpoint())) &&
          WriteSeed(folder / "seed-bare", FileOf(bare));

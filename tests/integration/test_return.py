@@ -1,8 +1,10 @@
 """Workers that come late, come back or were frozen, and servers that are killed and started again."""
 
 import json
+import math
 import re
 import shutil
+import struct
 import time
 import unittest
 
@@ -13,6 +15,9 @@ from harness import IntegrationTest
 ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2}
 # As the method's own, with a residual worth keeping; and who is late is not waited for.
 LONGWAVE = {"run__preset": "longwave", **ENDLESS}
+# Whose inner steps are most of its time.
+SLOW_ROUNDS = {**LONGWAVE, "sync__inner_steps": 50}
+BETA2 = 0.99  # train.beta2
 QUICK_GRACE = {"sync__quorum": 0.5, "cluster__grace_min_s": 0.2, "cluster__grace_max_s": 0.5}
 
 
@@ -65,6 +70,87 @@ class Return(IntegrationTest):
             cluster.await_rounds(len(cluster.rounds()) + 3)
         logs = self.end_equal(cluster)
         self.assertRegex(logs["worker-1"], r"resumed after round \d+: of \d+ pushes \d+ had been accepted")
+
+    def read_checkpoint(self, name):
+        """Of the worker's folder: round, step, number of pushes, and how many steps its AdamW has taken."""
+        file = (self.root / "state" / name / "checkpoint").read_bytes()
+        magic, version = struct.unpack_from("<4sH", file)
+        self.assertEqual((magic, version), (b"LWCP", 3))
+        (round_, _, pushes), (step,) = struct.unpack_from("<3I", file, 28), struct.unpack_from("<Q", file, 40)
+        coefficients, blobs, name_bytes = struct.unpack_from("<QII", file, 104)
+
+        def aligned(size):
+            return (size + 7) // 8 * 8
+
+        at = 152 + aligned(name_bytes)
+        # By its table of blobs, which begins behind the segments' counts and the pushes.
+        at = file.index(struct.pack("<I", 7) + b"adamw.m", at) - 8
+        sizes = {}
+        for _ in range(blobs):
+            size, name_bytes = struct.unpack_from("<QI", file, at)
+            sizes[file[at + 12:at + 12 + name_bytes].decode()] = size
+            at += aligned(12 + name_bytes)
+        self.assertEqual(list(sizes), ["adamw.m", "adamw.v", "adamw.powers"])
+        at += aligned(4 * coefficients) + aligned(sizes["adamw.m"]) + aligned(sizes["adamw.v"])
+        beta2_power = struct.unpack_from("<2d", file, at)[1]
+        return round_, step, pushes, round(math.log(beta2_power, BETA2))
+
+    def end_between_two_steps(self, cluster, name):
+        """SIGTERM, until it comes between two steps of a round; returns the checkpoint, and its process's log."""
+        for _ in range(5):
+            cluster.children[name].process.terminate()
+            status, _, log = cluster.children.pop(name).finish()
+            self.assertEqual(status, 0, log)
+            checkpoint = self.read_checkpoint(name)
+            if checkpoint[1] % SLOW_ROUNDS["sync__inner_steps"] != 0:
+                return checkpoint, log
+            cluster.start_again(name)
+            cluster.children[name].await_log("caught up: at round")
+        raise AssertionError("each signal came in a sync")
+
+    def test_a_worker_told_to_end_in_a_round_comes_back_with_optimizer_and_residual(self):
+        name, inner_steps = "worker-1", SLOW_ROUNDS["sync__inner_steps"]
+        cluster = HandCluster(self, workers=2, **SLOW_ROUNDS, **QUICK_GRACE)
+        cluster.await_rounds(3)
+        taken = 0
+        for _ in range(2):
+            (round_, step, pushes, steps), log = self.end_between_two_steps(cluster, name)
+            self.assertEqual((step // inner_steps, pushes), (round_, 0))
+            self.assertIn(f"told to end: keeps a checkpoint of round {round_}, step {step}, with 0 pushes in "
+                          "flight", log)
+            self.assertGreater(steps, taken)  # AdamW's own count goes on over its processes
+            taken = steps
+            done = len(cluster.rounds())
+            cluster.await_rounds(done + 2)  # nobody waits for it
+            cluster.start_again(name)
+            cluster.children[name].await_log("caught up: at round")
+            cluster.await_members(2, rounds=2)
+            log = cluster.children[name].errors
+            self.assertIn(f"resumed in round {round_}, from step {step}: nothing was in flight", log)
+            at, goes_on = map(int, re.search(r"caught up: at round (\d+), .*; goes on from step (\d+)",
+                                             log).groups())
+            self.assertGreater(at, round_)
+            self.assertEqual(goes_on, at * inner_steps)
+        self.end_equal(cluster)
+        status, output, errors = self.start("longwave", "replay", self.root, "--config",
+                                            cluster.config).finish()
+        self.assertEqual(status, 0, output + errors)
+
+    def test_a_checkpoint_of_another_release_is_refused_until_it_is_moved_away(self):
+        cluster = self.cluster()
+        name = "worker-1"
+        cluster.kill(name)
+        checkpoint = self.root / "state" / name / "checkpoint"
+        with checkpoint.open("r+b") as file:
+            file.write(b"LWC1" + struct.pack("<H", 2))
+        status, _, errors = self.start(*cluster.arguments[name]).finish()
+        self.assertEqual(status, 1, errors)
+        self.assertIn(f"{checkpoint}: checkpoint: got version 2, wanted 3: another release of Longwave wrote it; "
+                      "finish the run with that release, or move the file away", errors)
+        checkpoint.rename(self.root / "moved")
+        cluster.start_again(name)
+        cluster.await_members(4)
+        self.end_equal(cluster)
 
     def test_all_workers_are_killed_and_come_back(self):
         self.check_all_killed()

@@ -46,6 +46,8 @@ std::string_view Name(Canary canary) {
       return "trusted-folder";
     case Canary::kUnkeptFill:
       return "unkept-fill";
+    case Canary::kForgottenFlight:
+      return "forgotten-flight";
     case Canary::kUnnamedAnswer:
       return "unnamed-answer";
     case Canary::kCount:

@@ -31,6 +31,7 @@ enum class Canary : uint8_t {
   kTrustingShard,         // a shard takes every weight and norm
   kTrustedFolder,         // a shard goes on from its folder, whatever the coordinator knows of it
   kUnkeptFill,            // a worker fills a round, and its last checkpoint stays as it was
+  kForgottenFlight,       // a worker that is told to end keeps nothing of what is in flight
   kUnnamedAnswer,         // the answer of a hello does not say what it answers
   kCount,
 };

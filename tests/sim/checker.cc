@@ -69,7 +69,9 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
       owed[sent.indices[i]] -= double{sent.values[i]};
   }
   if (fate != Fate::kLate) CheckCountedOnce(account, round, segment, worker);
-  if (in.merged) CheckFate(in, worker, *push, Which(worker, round, segment));
+  // A shard without its folder may not have said yet that the round happens again: see SettleLoss.
+  if (in.merged && !segments_[segment].lost_folder)
+    CheckFate(in, worker, *push, Which(worker, round, segment));
 }
 
 // A worker that goes on from a folder of an older time owes again what was accepted since.
@@ -256,10 +258,12 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
       !wrong.empty()) {
     return Violate(absl::StrCat(what, ": ", wrong));
   }
+  CheckFates(round, header.round, header.segment);
+}
+
+void Checker::CheckFates(const Round& round, uint32_t number, uint32_t segment) {
   for (const auto& [worker, pushes] : round.pushes) {
-    for (const Push& push : pushes) {
-      CheckFate(round, worker, push, Which(worker, header.round, header.segment));
-    }
+    for (const Push& push : pushes) CheckFate(round, worker, push, Which(worker, number, segment));
   }
 }
 
@@ -283,8 +287,10 @@ void Checker::LostFolder(uint32_t first_segment, uint32_t segment_count) {
 // stands: what came after that happens again, and nothing is excused any more.
 void Checker::SettleLoss(uint32_t index, uint32_t round) {
   Segment& segment = segments_[index];
-  if (std::exchange(segment.lost_folder, false) && segment.rounds[round].merged) {
-    Rewind(index, round);
+  if (!std::exchange(segment.lost_folder, false)) return;
+  if (segment.rounds[round].merged) Rewind(index, round);
+  for (const auto& [number, kept] : segment.rounds) {
+    if (kept.merged) CheckFates(kept, number, index);
   }
 }
 

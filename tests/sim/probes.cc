@@ -46,6 +46,12 @@ std::string_view Name(Probe probe) {
       return "worker asked where it stands";
     case Probe::kWorkerCrashed:
       return "worker crashed";
+    case Probe::kWorkerToldToEnd:
+      return "worker told to end";
+    case Probe::kKeptBetweenSteps:
+      return "checkpoint between two steps";
+    case Probe::kKeptInFlight:
+      return "checkpoint with pushes in flight";
     case Probe::kWorkerReturned:
       return "worker returned with its checkpoint";
     case Probe::kPushesPostedAgain:

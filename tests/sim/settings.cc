@@ -206,6 +206,7 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
     case FaultKind::kOldFolder:
     case FaultKind::kOlderFolder:
     case FaultKind::kOlderRecord:
+    case FaultKind::kToldToEnd:
     case FaultKind::kCount:
       LONGWAVE_CHECK(false);
   }
@@ -297,6 +298,25 @@ void DrawOlderState(const WorldOptions& options, WorldSettings& world) {
   world.faults.push_back(fault);
 }
 
+// Likewise. What is in flight then is in the last checkpoint already, unless that is stale.
+void DrawTerminations(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
+  Rng rng(options.seed, 9);
+  const bool drawn = options.only.empty() ? Chance(rng, 0.25)
+                                          : std::ranges::count(options.only, FaultKind::kToldToEnd);
+  if (!drawn || std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) return;
+  if (Chance(rng, 0.5)) world.checkpoint_rounds = static_cast<uint32_t>(2 + rng.Below(3));
+  world.steps = static_cast<uint32_t>(1 + rng.Below(3));
+  for (uint64_t i = 1 + rng.Below(6); i > 0; --i) {
+    const absl::Duration away_max = Chance(rng, 0.3) ? absl::Seconds(40) : absl::Seconds(5);
+    world.faults.push_back({.at = Between(rng, absl::ZeroDuration(), mix.window),
+                            .kind = FaultKind::kToldToEnd,
+                            .target = DrawWorkerNode(rng, world),
+                            .duration = Between(rng, absl::Milliseconds(100), away_max),
+                            .amount = Chance(rng, 0.7) ? 1.0 : 0.0,
+                            .weather = {}});
+  }
+}
+
 // Rounds are filled by chance; what a worker has on its disk then is seen if it is killed.
 void DrawCrashesAfterFill(const WorldOptions& options, WorldSettings& world) {
   if (!options.only.empty()) return;
@@ -311,6 +331,7 @@ void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   DrawOldFolders(options, mix, world);
   DrawRecordFaults(options, mix, world);
   DrawOlderState(options, world);
+  DrawTerminations(options, mix, world);
   DrawCrashesAfterFill(options, world);
   for (const Fault& fault : world.faults)
     world.calm_after = std::max(world.calm_after, fault.at + fault.duration);
@@ -374,6 +395,8 @@ std::string_view Name(FaultKind kind) {
       return "older folder";
     case FaultKind::kOlderRecord:
       return "older record";
+    case FaultKind::kToldToEnd:
+      return "told to end";
     case FaultKind::kCount:
       break;
   }

@@ -45,6 +45,9 @@ enum class FaultKind : uint8_t {
   // that seeds from before it was there have the other faults that they had.
   kOlderFolder,
   kOlderRecord,  // likewise of the coordinator
+  // Likewise: a worker is told to end between two steps, and started again `duration` later. It
+  // tells the coordinator that it leaves if `amount` is not 0.
+  kToldToEnd,
   kCount,
 };
 std::string_view Name(FaultKind kind);
@@ -102,6 +105,8 @@ struct WorldSettings {
   uint64_t record_bytes_min = 0;                  // see CoordinatorStoreOptions
   bool shards_move = false;                       // one that comes back listens somewhere else
   std::vector<bool> worker_has_disk;              // by worker
+  uint32_t checkpoint_rounds = 1;                 // of all of them
+  uint32_t steps = 1;                             // before each fragment's signal
   std::vector<bool> crashes_after_fill;           // by worker: killed once it has filled a round
   std::vector<absl::Duration> worker_starts_at;   // by worker
   std::vector<absl::Duration> round_computation;  // by worker: what its steps of a round take

@@ -76,7 +76,8 @@ void SimWorker::OnCrash() {
   ports_.clear();
   connections_.clear();
   sent_.clear();
-  stopped_ = pumping_ = computing_ = told_final_ = wrote_weights_ = false;
+  stopped_ = pumping_ = computing_ = told_final_ = wrote_weights_ = ends_ = false;
+  kept_.clear();
   damaged_.clear();
   wakes_at_ = absl::InfiniteFuture();
   if (disk_ != nullptr) disk_->Restart(SimFileSystem::Stop::kProcess);
@@ -126,9 +127,30 @@ void SimWorker::SetFolderAside() {
   scheduler_->After(kSetAsideAfter, [this] { Start(); });
 }
 
-void SimWorker::CrashAndReturn() {
+void SimWorker::CrashAndReturn(absl::Duration away) {
   Crash();
-  scheduler_->After(absl::Seconds(1), [this] { Start(); });
+  scheduler_->After(away, [this] { Start(); });
+}
+
+void SimWorker::ToldToEnd(absl::Duration away, bool leaves) {
+  Deliver([this, away, leaves] {
+    if (std::exchange(ends_, true)) return;
+    env_.probes->Hit(Probe::kWorkerToldToEnd);
+    away_ = away;
+    leaves_ = leaves;
+    if (core_ == nullptr) return CrashAndReturn(away_);
+    Pump();
+  });
+}
+
+// Nobody waits for it if the coordinator hears it in time, which it does not where another call is
+// under way.
+void SimWorker::End() {
+  if (leaves_) {
+    session_->Leave();
+    CallCoordinator();
+  }
+  CrashAndReturn(away_);
 }
 
 void SimWorker::Damage(uint64_t element) {

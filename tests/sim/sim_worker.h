@@ -39,6 +39,9 @@ class SimWorker final : public Process, public FrameTaker {
   // Faults.
   void Slow(double factor, absl::Time until);
   void LoseFolder();
+  // It ends once it is between two steps, leaving the run or not, and is started again after
+  // `away`.
+  void ToldToEnd(absl::Duration away, bool leaves);
   void BackUp();
   // False: there is nothing to come back with, or it is down. It is to be started.
   bool ComeBackFromBackUp();
@@ -57,7 +60,8 @@ class SimWorker final : public Process, public FrameTaker {
   bool catches_up() const { return core_ != nullptr && core_->takes_fetched(); }
   // It trains, so that a shard that has lost a segment can have it from here.
   bool trains() const {
-    return core_ != nullptr && (stage() == Stage::kComputing || stage() == Stage::kSyncing);
+    return core_ != nullptr && !ends_ &&
+           (stage() == Stage::kComputing || stage() == Stage::kSyncing);
   }
 
  private:
@@ -75,7 +79,9 @@ class SimWorker final : public Process, public FrameTaker {
   void TakeAnswer();
   void EndRefused(const absl::Status& refusal);
   void SetFolderAside();
-  void CrashAndReturn();  // as whoever watches over it starts it again
+  // As whoever watches over it starts it again.
+  void CrashAndReturn(absl::Duration away = absl::Seconds(1));
+  void End();
   void ConnectShards();
 
   // Its core.
@@ -155,8 +161,12 @@ class SimWorker final : public Process, public FrameTaker {
   bool told_final_ = false;
   bool wrote_weights_ = false;  // the last final report names them
   bool stopped_ = false;
+  bool ends_ = false;  // it was told to
+  bool leaves_ = false;
+  absl::Duration away_;
 
   bool computing_ = false;              // a step is under way
+  std::set<uint32_t> kept_;             // segments whose pushes are in a checkpoint, and not posted
   std::vector<UnsettledPush> resumed_;  // of its checkpoint, until they are posted again
   uint32_t resumed_round_ = 0;
   std::vector<float> signal_;  // that θ was moved by, since the last syncs

@@ -17,19 +17,20 @@ constexpr uint64_t kWeight = 1;
 }  // namespace
 
 WorkerCoreOptions SimWorker::CoreOptions() const {
-  // A step before each fragment's signal.
   const uint32_t fragments = pipeline_->fragment_count();
-  return {.layout = env_.layout,
-          .pipeline = pipeline_.get(),
-          .plan = SyncPlan(fragments, fragments, /*overlap=*/0,
-                           uint64_t{fragments} * env_.settings->rounds),
-          .order = SendOrder(*env_.layout, worker_),
-          .checkpoint_every = folder_ == nullptr ? std::nullopt : std::make_optional(1u),
-          .learning_rate = [](uint64_t) { return 1.0; },
-          .initial_weights = [this]() -> absl::StatusOr<std::vector<float>> {
-            return std::vector<float>(env_.layout->parameter_count(), kStart);
-          },
-          .clear_gradient = nullptr};
+  const uint32_t steps = fragments * env_.settings->steps;
+  return {
+      .layout = env_.layout,
+      .pipeline = pipeline_.get(),
+      .plan = SyncPlan(steps, fragments, /*overlap=*/0, uint64_t{steps} * env_.settings->rounds),
+      .order = SendOrder(*env_.layout, worker_),
+      .checkpoint_every =
+          folder_ == nullptr ? std::nullopt : std::make_optional(env_.settings->checkpoint_rounds),
+      .learning_rate = [](uint64_t) { return 1.0; },
+      .initial_weights = [this]() -> absl::StatusOr<std::vector<float>> {
+        return std::vector<float>(env_.layout->parameter_count(), kStart);
+      },
+      .clear_gradient = nullptr};
 }
 
 void SimWorker::BeginWithShards() {
@@ -166,6 +167,7 @@ void SimWorker::Pump() {
 bool SimWorker::Advance() {
   core_->Hear(DirectiveNow());
   core_->HearOpenRound(ledger_->newest_open_round());
+  if (ends_ && !computing_) core_->Stop();
   const Stage before = stage();
   const auto wish = core_->Advance(now());
   if (!wish.ok()) {
@@ -181,6 +183,7 @@ bool SimWorker::Advance() {
   }
   session_->SetReadyRound(core_->ready_round());
   CallCoordinator();
+  if (*wish == WorkerCore::Wish::kEnd) After(absl::ZeroDuration(), [this] { End(); });
   if (*wish == WorkerCore::Wish::kTrain && !computing_) Compute();
   if (*wish == WorkerCore::Wish::kWait) WakeAt(core_->wakes_at());
   return *wish == WorkerCore::Wish::kGoOn;
@@ -212,9 +215,15 @@ void SimWorker::OnStageChange(Stage before) {
 absl::Status SimWorker::Do(RetireCheckpoint&) { return folder_->Retire(); }
 
 absl::Status SimWorker::Do(KeepCheckpoint& keep) {
+  if (keep.is_last) {
+    env_.probes->Hit(keep.pushes.empty() ? Probe::kKeptBetweenSteps : Probe::kKeptInFlight);
+    if (env_.settings->canary == Canary::kForgottenFlight) keep.pushes.clear();
+  }
   for (SegmentPush& push : keep.pushes) {
     push.weight = kWeight;
+    if (keep.is_last) continue;  // it was seen when it was posted
     NoteEncoded(push);
+    kept_.insert(push.segment);
   }
   if (env_.settings->canary == Canary::kUnkeptFill && core_->fills()) return absl::OkStatus();
   Checkpoint checkpoint{.run = session_->run(),
@@ -223,25 +232,25 @@ absl::Status SimWorker::Do(KeepCheckpoint& keep) {
                         .worker = worker_,
                         .round = keep.round,
                         .fragment = keep.fragment,
-                        .step = core_->step(),
-                        .m = std::vector<float>(theta_.size()),
-                        .v = std::vector<float>(theta_.size())};
-  auto momentum = pipeline_->ExportMomentum();
-  if (!momentum.ok()) return momentum.status();
-  checkpoint.momentum = *std::move(momentum);
+                        .step = core_->step()};
   checkpoint.accounted = pipeline_->Accounted();
+  std::vector<uint32_t> unsettled;
   for (const SegmentPush& push : keep.pushes) {
+    unsettled.push_back(push.segment);
     checkpoint.accounted[push.segment] = push.accounted;
     checkpoint.pushes.push_back({push.segment, push.norm, push.weight, push.payload});
   }
+  auto momentum = pipeline_->ExportMomentum(unsettled);
+  if (!momentum.ok()) return momentum.status();
+  checkpoint.momentum = *std::move(momentum);
   std::ranges::sort(checkpoint.pushes, {}, &UnsettledPush::segment);
   kept_account_ = account_;
   return folder_->Write(checkpoint);
 }
 
 absl::Status SimWorker::Do(SegmentPush& push) {
-  // The others were seen when they were kept.
-  if (folder_ == nullptr && !push.sent_before) NoteEncoded(push);
+  const bool was_seen = push.sent_before || kept_.erase(push.segment) > 0;
+  if (!was_seen) NoteEncoded(push);
   push.weight = kWeight;
   if (env_.settings->canary == Canary::kUnaccountedResidual) push.accounted = 0;
   return ledger_->Post(std::move(push), now());
@@ -292,7 +301,7 @@ void SimWorker::NoteEncoded(const SegmentPush& push) {
 void SimWorker::Compute() {
   computing_ = true;
   absl::Duration time = env_.settings->round_computation[place_] * (0.9 + 0.2 * rng_.Uniform());
-  time /= env_.settings->fragments;
+  time /= env_.settings->fragments * env_.settings->steps;
   if (scheduler_->now() < slow_until_) time *= slowness_;
   After(time, [this] { EndStep(); });
 }

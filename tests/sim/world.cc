@@ -243,6 +243,8 @@ class World {
         if (!coordinator_->PutCopyBack()) return;
         scheduler_.At(until, [this] { PutNewestBack(); });
         return StartLater(process, absl::Seconds(1));
+      case FaultKind::kToldToEnd:
+        return worker->ToldToEnd(fault.duration, fault.amount > 0);
       case FaultKind::kCount:
         break;
     }
@@ -302,7 +304,8 @@ class World {
     if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kClog) return true;
     return fault.target != 0 &&
            (fault.kind == FaultKind::kCrash || fault.kind == FaultKind::kLoseFolder ||
-            fault.kind == FaultKind::kFreeze || fault.kind == FaultKind::kCutLink);
+            fault.kind == FaultKind::kToldToEnd || fault.kind == FaultKind::kFreeze ||
+            fault.kind == FaultKind::kCutLink);
   }
   void Disturb(uint32_t node, absl::Time until) {
     disturbed_until_[node] = std::max(disturbed_until_[node], until);

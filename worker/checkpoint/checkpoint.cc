@@ -18,11 +18,8 @@
 namespace longwave {
 namespace {
 
-constexpr size_t kPushEntryBytes = 24;
-// Of a coefficient in a payload, at most: the widest value and the widest index; and of a segment's
-// payload beside them.
-constexpr uint64_t kPayloadCoefficientBytesMax = 8;
-constexpr uint64_t kPayloadBytesBeside = 4096;
+// Of releases that wrote the optimizer's arrays in places of their own: versions 1 and 2.
+constexpr uint32_t kMagicBeforeBlobs = 0x3143574c;  // "LWC1"
 
 constexpr std::array<std::byte, kFileAlignment> kPadding = {};
 
@@ -32,9 +29,8 @@ struct Header {
   uint64_t step, tokens;
   double seconds_computing, seconds_syncing;
   ByteCounts bytes;
-  double beta1_power, beta2_power;
-  uint64_t parameter_count, coefficient_count;
-  uint32_t name_bytes;
+  uint64_t coefficient_count;
+  uint32_t blob_count, name_bytes;
   uint64_t body_bytes, body_hash;
 };
 
@@ -56,12 +52,10 @@ std::vector<std::byte> Encode(const Header& header) {
   for (uint64_t count : {bytes.pushed, bytes.pulled, bytes.payload_pushed, bytes.payload_pulled}) {
     out.Put(count);
   }
-  out.Put(header.beta1_power);
-  out.Put(header.beta2_power);
-  out.Put(header.parameter_count);
   out.Put(header.coefficient_count);
+  out.Put(header.blob_count);
   out.Put(header.name_bytes);
-  out.Put(uint32_t{0});
+  out.Put(uint64_t{0});
   out.Put(header.body_bytes);
   out.Put(header.body_hash);
   out.Put(HashContent(out.bytes()));
@@ -73,6 +67,14 @@ absl::Status Damaged(std::string_view what) {
   return absl::DataLossError(absl::StrCat("checkpoint: ", std::string(what)));
 }
 
+absl::Status OfVersion(uint16_t version) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("checkpoint: got version ", version, ", wanted ", kCheckpointVersion,
+                   ": another release of Longwave wrote it; finish the run with that release, or "
+                   "move the file away: the worker then comes back without its optimizer's state "
+                   "and without the residual that it had not sent yet"));
+}
+
 bool IsCount(double value) { return std::isfinite(value) && value >= 0; }
 
 absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
@@ -82,13 +84,12 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
   }
   bytes = bytes.first(kCheckpointHeaderBytes);
   ByteReader in(bytes);
-  if (const auto magic = in.Get<uint32_t>(); magic != kCheckpointMagic) {
+  const auto magic = in.Get<uint32_t>();
+  const auto version = in.Get<uint16_t>();
+  if (magic != kCheckpointMagic && magic != kMagicBeforeBlobs) {
     return absl::InvalidArgumentError("checkpoint: the file begins as none does");
   }
-  if (const auto version = in.Get<uint16_t>(); version != kCheckpointVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("checkpoint: got version ", version, ", wanted ", kCheckpointVersion));
-  }
+  if (magic == kMagicBeforeBlobs || version != kCheckpointVersion) return OfVersion(version);
   const size_t hashed = kCheckpointHeaderBytes - sizeof(uint64_t);
   if (LoadLe<uint64_t>(bytes.data() + hashed) != HashContent(bytes.first(hashed))) {
     return Damaged("the header's hash is not that of its bytes");
@@ -109,32 +110,35 @@ absl::StatusOr<Header> DecodeHeader(std::span<const std::byte> bytes) {
        {&counts.pushed, &counts.pulled, &counts.payload_pushed, &counts.payload_pulled}) {
     *count = in.Get<uint64_t>();
   }
-  header.beta1_power = in.Get<double>();
-  header.beta2_power = in.Get<double>();
-  header.parameter_count = in.Get<uint64_t>();
   header.coefficient_count = in.Get<uint64_t>();
+  header.blob_count = in.Get<uint32_t>();
   header.name_bytes = in.Get<uint32_t>();
-  reserved_is_zero &= in.Get<uint32_t>() == 0;
+  reserved_is_zero &= in.Get<uint64_t>() == 0;
   header.body_bytes = in.Get<uint64_t>();
   header.body_hash = in.Get<uint64_t>();
   if (!reserved_is_zero) return Damaged("reserved bytes are not zero");
-  if (!IsCount(header.seconds_computing) || !IsCount(header.seconds_syncing) ||
-      !IsCount(header.beta1_power) || !IsCount(header.beta2_power)) {
+  if (!IsCount(header.seconds_computing) || !IsCount(header.seconds_syncing)) {
     return Damaged("a number of the header is not finite or below zero");
+  }
+  if (header.body_bytes > kCheckpointFileBytesMax - kCheckpointHeaderBytes) {
+    return Damaged(absl::StrCat("got ", header.body_bytes,
+                                " bytes after the header, wanted at most ",
+                                kCheckpointFileBytesMax - kCheckpointHeaderBytes));
   }
   return header;
 }
 
 absl::Status CheckFits(const Header& header, const CheckpointShape& shape) {
   if (header.layout_hash != shape.layout_hash) {
-    return absl::FailedPreconditionError(
-        "checkpoint: of a model that is cut in another way than this one");
+    return absl::NotFoundError("checkpoint: of a model that is cut in another way than this one");
   }
-  if (header.parameter_count != shape.parameter_count ||
-      header.coefficient_count != shape.coefficient_count) {
-    return Damaged(absl::StrCat("got ", header.parameter_count, " parameters and ",
-                                header.coefficient_count, " coefficients, wanted ",
-                                shape.parameter_count, " and ", shape.coefficient_count));
+  if (header.coefficient_count != shape.coefficient_count) {
+    return Damaged(absl::StrCat("got ", header.coefficient_count, " coefficients, wanted ",
+                                shape.coefficient_count));
+  }
+  if (header.blob_count > kCheckpointBlobsMax) {
+    return Damaged(
+        absl::StrCat("got ", header.blob_count, " blobs, wanted at most ", kCheckpointBlobsMax));
   }
   if (header.push_count > shape.segment_count) {
     return Damaged(
@@ -173,7 +177,32 @@ class Pieces {
   EncodedCheckpoint* const out_;
 };
 
+absl::Status CheckBlobs(std::span<const NamedBlob> blobs) {
+  if (blobs.size() > kCheckpointBlobsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint: got ", blobs.size(),
+                                                   " blobs, wanted at most ", kCheckpointBlobsMax));
+  }
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    const std::string& name = blobs[i].name;
+    if (name.empty() || name.size() > kCheckpointBlobNameBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat("checkpoint: blob ", i, ": got a name of ",
+                                                     name.size(), " bytes, wanted 1 to ",
+                                                     kCheckpointBlobNameBytesMax));
+    }
+    const auto same = std::ranges::find(blobs.first(i), name, &NamedBlob::name);
+    if (same != blobs.first(i).end()) {
+      return absl::InvalidArgumentError(absl::StrCat("checkpoint: blob ", i, ": got ", name,
+                                                     " a second time, wanted a name of its own"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+bool NamedBlob::operator==(const NamedBlob& other) const {
+  return name == other.name && std::ranges::equal(bytes.bytes(), other.bytes.bytes());
+}
 
 bool UnsettledPush::operator==(const UnsettledPush& other) const {
   return segment == other.segment && norm == other.norm && weight == other.weight &&
@@ -186,10 +215,7 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
         absl::StrCat("checkpoint: got a name of ", checkpoint.name.size(),
                      " bytes, wanted at most ", kCheckpointNameBytesMax));
   }
-  if (checkpoint.m.size() != checkpoint.v.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("checkpoint: got ", checkpoint.m.size(),
-                                                   " first moments, wanted ", checkpoint.v.size()));
-  }
+  LONGWAVE_RETURN_IF_ERROR(CheckBlobs(checkpoint.blobs));
   ByteWriter table;
   table.PutText(checkpoint.name);
   table.Align();
@@ -211,16 +237,25 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
     table.Put(push.weight);
     table.Put(uint64_t{push.payload.size()});
   }
+  for (const NamedBlob& blob : checkpoint.blobs) {
+    table.Put(uint64_t{blob.bytes.size()});
+    table.Put(static_cast<uint32_t>(blob.name.size()));
+    table.PutText(blob.name);
+    table.Align();
+  }
 
   EncodedCheckpoint encoded;
   encoded.front.resize(kCheckpointHeaderBytes);
   encoded.front.insert(encoded.front.end(), table.bytes().begin(), table.bytes().end());
   Pieces pieces(&encoded);
   pieces.Add(encoded.front);
-  for (const std::vector<float>* array : {&checkpoint.m, &checkpoint.v, &checkpoint.momentum}) {
-    pieces.Add(std::as_bytes(std::span(*array)));
-  }
+  pieces.Add(std::as_bytes(std::span(checkpoint.momentum)));
+  for (const NamedBlob& blob : checkpoint.blobs) pieces.Add(blob.bytes.bytes());
   for (const UnsettledPush& push : checkpoint.pushes) pieces.Add(push.payload.bytes());
+  if (encoded.bytes > kCheckpointFileBytesMax) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "checkpoint: got ", encoded.bytes, " bytes, wanted at most ", kCheckpointFileBytesMax));
+  }
 
   ContentHash hash;
   hash.Add(std::span(encoded.front).subspan(kCheckpointHeaderBytes));
@@ -237,10 +272,8 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
       .seconds_computing = checkpoint.seconds_computing,
       .seconds_syncing = checkpoint.seconds_syncing,
       .bytes = checkpoint.bytes,
-      .beta1_power = checkpoint.beta1_power,
-      .beta2_power = checkpoint.beta2_power,
-      .parameter_count = checkpoint.m.size(),
       .coefficient_count = checkpoint.momentum.size(),
+      .blob_count = static_cast<uint32_t>(checkpoint.blobs.size()),
       .name_bytes = static_cast<uint32_t>(checkpoint.name.size()),
       .body_bytes = encoded.bytes - kCheckpointHeaderBytes,
       .body_hash = hash.Digest(),
@@ -251,21 +284,16 @@ absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint)
 
 CheckpointShape ShapeOf(const Layout& layout) {
   return {.layout_hash = layout.hash(),
-          .parameter_count = layout.parameter_count(),
           .coefficient_count = layout.coefficient_count(),
           .segment_count = static_cast<uint32_t>(layout.segments().size())};
 }
 
-uint64_t CheckpointBytesMax(const CheckpointShape& shape) {
-  return kCheckpointHeaderBytes + kCheckpointNameBytesMax +
-         shape.segment_count * (sizeof(uint32_t) + kPushEntryBytes + kPayloadBytesBeside) +
-         (2 * shape.parameter_count + shape.coefficient_count) * sizeof(float) +
-         4 * kFileAlignment + shape.coefficient_count * kPayloadCoefficientBytesMax;
-}
-
-absl::StatusOr<uint32_t> DecodeCheckpointRound(std::span<const std::byte> bytes) {
+absl::StatusOr<CheckpointHead> DecodeCheckpointHead(std::span<const std::byte> bytes) {
   LONGWAVE_ASSIGN_OR_RETURN(const Header header, DecodeHeader(bytes));
-  return header.round;
+  // Between two rounds nothing of the next one was sent yet.
+  const bool is_between_rounds = header.push_count == 0 && header.fragment == 0;
+  return CheckpointHead{.accounted_rounds = header.round + (is_between_rounds ? 0 : 1),
+                        .file_bytes = kCheckpointHeaderBytes + header.body_bytes};
 }
 
 absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const CheckpointShape& shape) {
@@ -287,9 +315,7 @@ absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const Checkpoint
                         .tokens = header.tokens,
                         .seconds_computing = header.seconds_computing,
                         .seconds_syncing = header.seconds_syncing,
-                        .bytes = header.bytes,
-                        .beta1_power = header.beta1_power,
-                        .beta2_power = header.beta2_power};
+                        .bytes = header.bytes};
   ByteReader in(body);
   checkpoint.name = in.GetText(header.name_bytes);
   in.Align();
@@ -312,11 +338,21 @@ absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const Checkpoint
     }
     checkpoint.pushes.push_back(std::move(push));
   }
-  checkpoint.m = GetFloats(in, header.parameter_count);
-  checkpoint.v = GetFloats(in, header.parameter_count);
+  std::vector<uint64_t> blob_sizes;
+  for (uint32_t i = 0; i < header.blob_count && in.ok(); ++i) {
+    blob_sizes.push_back(in.Get<uint64_t>());
+    checkpoint.blobs.push_back({.name = std::string(in.GetText(in.Get<uint32_t>())), .bytes = {}});
+    in.Align();
+  }
+  if (const absl::Status blobs = CheckBlobs(checkpoint.blobs); in.ok() && !blobs.ok())
+    return absl::DataLossError(blobs.message());
   checkpoint.momentum = GetFloats(in, header.coefficient_count);
-  // The file's bytes, for as long as a payload is needed.
+  // The file's bytes, for as long as a blob or payload is needed.
   const auto owner = std::make_shared<const Buffer>(file);
+  for (size_t i = 0; i < checkpoint.blobs.size(); ++i) {
+    checkpoint.blobs[i].bytes = Buffer(in.GetBytes(blob_sizes[i]), owner);
+    in.Align();
+  }
   for (size_t i = 0; i < checkpoint.pushes.size(); ++i) {
     checkpoint.pushes[i].payload = Buffer(in.GetBytes(sizes[i]), owner);
     in.Align();

@@ -51,13 +51,22 @@ absl::StatusOr<uint64_t> MakeIdentity(FileSystem& files, const std::string& fold
   return identity;
 }
 
-// Of the residual in a checkpoint. 0: the file is one that Read will not take, either.
-uint64_t AccountedRounds(FileSystem& files, const std::string& file) {
+absl::StatusOr<CheckpointHead> ReadHead(FileSystem& files, const std::string& file) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> opened, files.OpenToRead(file));
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t size, opened->Size());
   std::array<std::byte, kCheckpointHeaderBytes> header;
-  const auto opened = files.OpenToRead(file);
-  if (!opened.ok() || !(*opened)->ReadAt(0, header).ok()) return 0;
-  const absl::StatusOr<uint32_t> round = DecodeCheckpointRound(header);
-  return round.ok() ? uint64_t{*round} + 1 : 0;
+  const std::span<std::byte> there(header.data(), std::min<uint64_t>(size, header.size()));
+  LONGWAVE_RETURN_IF_ERROR(opened->ReadAt(0, there));
+  const absl::StatusOr<CheckpointHead> head = DecodeCheckpointHead(there);
+  return head.ok() ? head : AtPath(file, head.status());
+}
+
+// Of the residual in a checkpoint. 0: there is none, or it is one that Read will not take, either.
+// FailedPrecondition: of another release.
+absl::StatusOr<uint64_t> AccountedRounds(FileSystem& files, const std::string& file) {
+  const absl::StatusOr<CheckpointHead> head = ReadHead(files, file);
+  if (absl::IsFailedPrecondition(head.status())) return head.status();
+  return head.ok() ? head->accounted_rounds : 0;
 }
 
 // Durable before the coordinator hears of this process: a later one has a larger number.
@@ -71,6 +80,14 @@ absl::StatusOr<uint64_t> CountProcess(FileSystem& files, const std::string& fold
 
 }  // namespace
 
+absl::StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& file,
+                                          const CheckpointShape& shape) {
+  LONGWAVE_ASSIGN_OR_RETURN(const CheckpointHead head, ReadHead(files, file));
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, head.file_bytes));
+  absl::StatusOr<Checkpoint> checkpoint = DecodeCheckpoint(bytes, shape);
+  return checkpoint.ok() ? std::move(checkpoint) : AtPath(file, checkpoint.status());
+}
+
 absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* files,
                                                                  std::string path) {
   LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(path));
@@ -79,10 +96,12 @@ absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* fil
   absl::StatusOr<uint64_t> identity = ReadWord(*files, JoinPath(path, kIdentity), "an identity");
   if (absl::IsNotFound(identity.status())) identity = MakeIdentity(*files, path);
   LONGWAVE_RETURN_IF_ERROR(identity.status());
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t accounted,
+                            AccountedRounds(*files, JoinPath(path, kCheckpoint)));
+  LONGWAVE_RETURN_IF_ERROR(AccountedRounds(*files, JoinPath(path, kStale)).status());
   LONGWAVE_ASSIGN_OR_RETURN(const uint64_t process, CountProcess(*files, path));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files->List(path));
   const bool current = std::ranges::find(names, kCheckpoint) != names.end();
-  const uint64_t accounted = current ? AccountedRounds(*files, JoinPath(path, kCheckpoint)) : 0;
   return std::unique_ptr<WorkerFolder>(new WorkerFolder(
       files, std::move(path), std::move(lock), *identity, accounted << 32 | process, current));
 }
@@ -108,13 +127,11 @@ absl::StatusOr<std::optional<WorkerFolder::Found>> WorkerFolder::Read(
   absl::Status damage;
   for (const bool stale : {false, true}) {
     const std::string file = JoinPath(path_, stale ? kStale : kCheckpoint);
-    const absl::StatusOr<Buffer> bytes = ReadWhole(*files_, file, CheckpointBytesMax(shape));
-    if (absl::IsNotFound(bytes.status())) continue;
-    absl::StatusOr<Checkpoint> checkpoint =
-        bytes.ok() ? DecodeCheckpoint(*bytes, shape) : bytes.status();
-    if (bytes.ok() && absl::IsFailedPrecondition(checkpoint.status())) continue;
+    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(*files_, file, shape);
+    if (absl::IsNotFound(checkpoint.status())) continue;  // or of another layout
+    if (absl::IsFailedPrecondition(checkpoint.status())) return checkpoint.status();
     if (!checkpoint.ok()) {
-      damage.Update(bytes.ok() ? AtPath(file, checkpoint.status()) : bytes.status());
+      damage.Update(checkpoint.status());
       continue;
     }
     if (checkpoint->run != run || checkpoint->name != name || checkpoint->worker != worker) {

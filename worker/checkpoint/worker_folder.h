@@ -14,18 +14,24 @@
 
 namespace longwave {
 
+// A whole file, which is read once its header holds. Errors as DecodeCheckpoint, and the disk's;
+// ResourceExhausted: a file that is longer than its header says.
+absl::StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& file,
+                                          const CheckpointShape& shape);
+
 // What a worker keeps on its disk, so that it can come back as itself:
 //   identity      a random word, drawn once; the coordinator knows the worker by it
 //   processes     how many processes have opened it: by this the coordinator knows the latest, in
 //                 whatever order it hears them
-//   checkpoint    the last one, while nothing was posted after it
+//   checkpoint    the last one, while nothing was posted that is not in it
 //   checkpoint.stale  one after which more was posted: part of its residual has gone out since, so
 //                 that only its optimizer may be used
 // Each appears and is replaced as a whole. Not thread-safe.
 class WorkerFolder {
  public:
   // Makes the folder if need be, and holds it until destroyed. Unavailable: another process does.
-  // DataLoss: an identity or count that is none. Others: the disk's. `files` outlives the folder.
+  // DataLoss: an identity or count that is none. FailedPrecondition: a checkpoint of another
+  // release, and what is to be done. Others: the disk's. `files` outlives the folder.
   static absl::StatusOr<std::unique_ptr<WorkerFolder>> Open(FileSystem* files, std::string path);
 
   const std::string& path() const { return path_; }
@@ -48,6 +54,7 @@ class WorkerFolder {
   };
   // Nothing: there is none, or it is of another run, worker or layout. A file that is damaged or
   // cannot be read is told in the log if an older one can do for it. DataLoss: nothing can.
+  // FailedPrecondition: as for Open.
   absl::StatusOr<std::optional<Found>> Read(uint64_t run, const std::string& name, uint32_t worker,
                                             const CheckpointShape& shape);
 

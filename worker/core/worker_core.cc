@@ -40,6 +40,24 @@ double WorkerCore::LearningRate(uint32_t round, uint32_t segment) const {
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Advance(absl::Time now) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Wish wish, AdvanceStage(now));
+  if (!stops_ || wish == Wish::kGoOn) return wish;
+  KeepLast();
+  return Wish::kEnd;
+}
+
+// A replica with all rounds has nothing to keep: its residual goes nowhere any more.
+void WorkerCore::KeepLast() {
+  if (stage_ == Stage::kDone || !std::exchange(has_unkept_, false)) return;
+  if (options_.checkpoint_every.value_or(0) == 0) return;
+  KeepCheckpoint keep{.round = round_, .fragment = fragment_, .is_last = true};
+  for (const auto& [segment, push] : unsettled_) keep.pushes.push_back(push);
+  effects_.push_back(std::move(keep));
+  Tell(absl::StrCat("told to end: keeps a checkpoint of round ", round_, ", step ", step_,
+                    ", with ", unsettled_.size(), " pushes in flight"));
+}
+
+absl::StatusOr<WorkerCore::Wish> WorkerCore::AdvanceStage(absl::Time now) {
   wakes_at_ = absl::InfiniteFuture();
   switch (stage_) {
     case Stage::kHearing:
@@ -84,6 +102,7 @@ void WorkerCore::StepDone(uint64_t tokens, double loss) {
   train_loss_ = loss_sum_ / static_cast<double>(into + 1);
   counts_.tokens += tokens;
   ++step_;
+  has_unkept_ = true;
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute() {
@@ -115,7 +134,10 @@ absl::Status WorkerCore::BeginEncoding(std::vector<uint32_t> segments) {
       options_.pipeline->BeginFragment(round_, fragment_, LearningRate(round_, fragment_)));
   holds_ = fills_ || WritesCheckpoint();
   // From here on the last checkpoint's residual would go out twice.
-  if (!holds_ && options_.checkpoint_every.has_value()) effects_.push_back(RetireCheckpoint{});
+  if (!holds_ && options_.checkpoint_every.has_value()) {
+    effects_.push_back(RetireCheckpoint{});
+    has_unkept_ = true;
+  }
   to_encode_.assign(segments.begin(), segments.end());
   missing_ = late_ = unknown_ = 0;
   stage_ = Stage::kEncoding;
@@ -134,8 +156,8 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EncodeNext() {
                    .norm = encoded.norm,
                    .weight = fills_ ? 1 : counts_.tokens - tokens_before_[fragment_],
                    .accounted = encoded.accounted};
-  ++awaited_;
   fetching_[segment] = false;  // a post ends it
+  LONGWAVE_CHECK(unsettled_.emplace(segment, push).second);
   if (holds_) {
     held_.push_back(std::move(push));
   } else {
@@ -150,8 +172,10 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndEncoding() {
   if (fills_) LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
   if (holds_ && WritesCheckpoint()) {
     effects_.push_back(KeepCheckpoint{.round = round_, .fragment = fragment_, .pushes = held_});
+    has_unkept_ = false;
   } else if (holds_ && options_.checkpoint_every.has_value()) {
     effects_.push_back(RetireCheckpoint{});
+    has_unkept_ = true;
   }
   for (SegmentPush& push : std::exchange(held_, {})) effects_.push_back(std::move(push));
   if (fills_) {
@@ -170,23 +194,22 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Sync(absl::Time now) {
     settled_.pop_front();
     LONGWAVE_RETURN_IF_ERROR(TakeSettled(settled));
   }
-  if (awaited_ > 0) return Wish::kWait;
+  if (!unsettled_.empty()) return Wish::kWait;
   return stage_ == Stage::kSyncing ? EndSync() : EndOutOfTurn(now);
 }
 
 absl::Status WorkerCore::TakeSettled(const Settled& settled) {
   SyncPipeline& pipeline = *options_.pipeline;
-  LONGWAVE_CHECK(awaited_ > 0);
-  --awaited_;
   const uint32_t segment = settled.segment;
+  const auto unsettled = unsettled_.extract(segment);
+  LONGWAVE_CHECK(!unsettled.empty());
   if (settled.fate == Fate::kAccepted) ++counts_.accepted;
   if (settled.fate == Fate::kLate) ++late_, ++counts_.late;
   if (settled.fate == Fate::kUnknown) ++unknown_, ++counts_.unknown;
   if (stage_ == Stage::kResuming) {
     if (settled.fate == Fate::kLate) {
-      const auto push = std::ranges::find(posted_, segment, &SegmentPush::segment);
-      LONGWAVE_CHECK(push != posted_.end());
-      LONGWAVE_RETURN_IF_ERROR(pipeline.RestoreFrom(segment, push->round, push->payload));
+      const SegmentPush& push = unsettled.mapped();
+      LONGWAVE_RETURN_IF_ERROR(pipeline.RestoreFrom(segment, push.round, push.payload));
     }
     // The residual may tell of what others have already.
     if (settled.fate == Fate::kUnknown) LONGWAVE_RETURN_IF_ERROR(pipeline.DropResidual(segment));

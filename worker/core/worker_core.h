@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,10 +49,13 @@ struct WorkerCoreOptions {
 
 // What the core wants done, in this order, each before the next: what fails ends the worker.
 struct RetireCheckpoint {};  // the last one is stale from now on
-struct KeepCheckpoint {      // is on the disk, or the last one is stale, before anything is posted
-  uint32_t round = 0;
+// What this worker alone has is on its disk. Otherwise the last checkpoint is stale before anything
+// is posted; is_last: nothing is posted after it, so that the one before may stay.
+struct KeepCheckpoint {
+  uint32_t round = 0;  // see Checkpoint
   uint32_t fragment = 0;
-  std::vector<SegmentPush> pushes;
+  std::vector<SegmentPush> pushes;  // in flight, or about to be
+  bool is_last = false;
 };
 struct FetchWish {  // see WorkerLedger::Fetch
   uint32_t segment = 0;
@@ -86,6 +90,8 @@ struct SnapshotAnswer {
 // first_round is not after it, the anchor becomes θ and training goes on there. Until then every
 // round that closes is taken in. Where the anchor becomes θ, what inner steps have brought since a
 // fragment's last signal is lost.
+// A process that is told to end (Stop) ends between two inner steps: with a checkpoint of that
+// moment, if the last one lacks anything. What is in flight then is in it, as not settled.
 // Runs whose replicas are no function of the merged updates alone (update inner, local) can do none
 // of this: there a worker takes round after round as it comes.
 class WorkerCore {
@@ -142,10 +148,15 @@ class WorkerCore {
   absl::Status On(const FetchEvent& event);
   void On(const SnapshotAsk& ask) { AddAsk(ask, asks_); }
 
+  // The process is to end: Advance gets no further than to the next inner step or wait, has what is
+  // to be kept among its effects, and gives kEnd. Wanted: no inner step is half taken.
+  void Stop() { stops_ = true; }
+
   enum class Wish : uint8_t {
     kGoOn,   // Advance is to be called again, once the effects are carried out
     kTrain,  // an inner step, and then StepDone
     kWait,   // for something that happens, or wakes_at()
+    kEnd,    // nothing: after Stop, once the effects are carried out
   };
   // Errors: the pipeline's; FailedPrecondition, Cancelled as a shard or the caller has it.
   absl::StatusOr<Wish> Advance(absl::Time now);
@@ -170,7 +181,8 @@ class WorkerCore {
     return stage_ == Stage::kResuming || stage_ == Stage::kFilling || stage_ == Stage::kSyncing;
   }
   bool fills() const { return fills_; }
-  uint32_t awaited() const { return awaited_; }  // posted, and not settled
+  // Encoded or posted, and not settled.
+  uint32_t awaited() const { return static_cast<uint32_t>(unsettled_.size()); }
   // The first round that this worker could push to now, for SetReadyRound of the control plane.
   uint32_t ready_round() const { return ready_round_; }
   uint32_t round() const { return round_; }          // that is trained or synced, or would be next
@@ -204,6 +216,9 @@ class WorkerCore {
   double LearningRate(uint32_t round, uint32_t segment) const;
   void Tell(std::string text) { effects_.push_back(CoreNotice{false, std::move(text)}); }
   void Warn(std::string text) { effects_.push_back(CoreNotice{true, std::move(text)}); }
+
+  absl::StatusOr<Wish> AdvanceStage(absl::Time now);
+  void KeepLast();
 
   // Rounds (worker_core.cc).
   void GoTo(uint32_t round);
@@ -264,12 +279,14 @@ class WorkerCore {
   std::deque<uint32_t> to_encode_;  // segments
   bool holds_ = false;              // nothing is posted before all is encoded
   std::vector<SegmentPush> held_;
-  uint32_t awaited_ = 0;
-  std::deque<Settled> settled_;      // not taken yet
-  std::vector<SegmentPush> posted_;  // by a checkpoint's process, and again by this one
-  uint32_t missing_ = 0;             // segments whose update is kept by nobody any more
-  uint32_t late_ = 0;                // of what was posted together
-  uint32_t unknown_ = 0;             // likewise: nobody knows what became of them
+  std::map<uint32_t, SegmentPush> unsettled_;  // by segment
+  std::deque<Settled> settled_;                // not taken yet
+  uint32_t missing_ = 0;                       // segments whose update is kept by nobody any more
+  uint32_t late_ = 0;                          // of what was posted together
+  uint32_t unknown_ = 0;                       // likewise: nobody knows what became of them
+
+  bool stops_ = false;
+  bool has_unkept_ = false;  // something that only this worker has is in no checkpoint
 
   // Of catching up.
   std::optional<Checkpoint> checkpoint_;

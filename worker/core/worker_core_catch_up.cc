@@ -150,18 +150,18 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Resume() {
   stage_ = Stage::kResuming;
   missing_ = late_ = unknown_ = 0;
   for (const UnsettledPush& push : checkpoint.pushes) {
-    posted_.push_back({.epoch = directive_.epoch,
-                       .round = checkpoint.round,
-                       .segment = push.segment,
-                       .payload = push.payload,
-                       .norm = push.norm,
-                       .weight = push.weight,
-                       .sent_before = true,
-                       .accounted = checkpoint.accounted[push.segment]});
-    ++awaited_;
+    SegmentPush& posted = unsettled_[push.segment];
+    posted = {.epoch = directive_.epoch,
+              .round = checkpoint.round,
+              .segment = push.segment,
+              .payload = push.payload,
+              .norm = push.norm,
+              .weight = push.weight,
+              .sent_before = true,
+              .accounted = checkpoint.accounted[push.segment]};
     if (pipeline.anchor_round(push.segment) >= checkpoint.round) {
       fetching_[push.segment] = false;
-      effects_.push_back(posted_.back());
+      effects_.push_back(posted);
     } else {
       // A shard that stands before its round has never seen it.
       settled_.push_back(
@@ -173,15 +173,20 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Resume() {
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndOutOfTurn(absl::Time now) {
   if (stage_ == Stage::kResuming) {
-    Tell(absl::StrCat("resumed after round ", checkpoint_->round, ": of ", posted_.size(),
-                      " pushes ", posted_.size() - late_ - unknown_, " had been accepted, ", late_,
-                      " go with a later round"));
+    const size_t pushes = checkpoint_->pushes.size();
+    if (pushes == 0) {
+      Tell(absl::StrCat("resumed in round ", checkpoint_->round, ", from step ", checkpoint_->step,
+                        ": nothing was in flight"));
+    } else {
+      Tell(absl::StrCat("resumed after round ", checkpoint_->round, ": of ", pushes, " pushes ",
+                        pushes - late_ - unknown_, " had been accepted, ", late_,
+                        " go with a later round"));
+    }
     if (unknown_ > 0) {
       Warn(absl::StrCat("no shard knows what became of ", unknown_,
                         " pushes: the residual of their segments is dropped"));
     }
     checkpoint_.reset();
-    posted_.clear();
   } else {
     LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
     if (late_ > 0) {
@@ -206,7 +211,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Follow(absl::Time now) {
     LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
     Tell(absl::StrCat("caught up: at round ", lowest, ", after ", taken_.updates,
                       " merged updates and ", taken_.snapshots, " snapshots: ", taken_.bytes,
-                      " bytes"));
+                      " bytes; goes on from step ", options_.plan.FirstStep(lowest)));
     GoTo(lowest);
     return Wish::kGoOn;
   }

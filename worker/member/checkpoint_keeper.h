@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,9 +10,9 @@
 #include "common/layout/layout.h"
 #include "common/wire/control.h"
 #include "worker/checkpoint/worker_folder.h"
+#include "worker/core/worker_core.h"
 #include "worker/member/training_loop.h"
 #include "worker/sync/pipeline.h"
-#include "worker/sync/push_ledger.h"
 
 namespace longwave {
 
@@ -39,19 +38,18 @@ class CheckpointKeeper {
   // The last checkpoint is stale from now on. An error: it could not be made so.
   absl::Status Retire() { return owner_.folder->Retire(); }
 
-  // Just before the pushes of a fragment are posted. A disk that takes no checkpoint is told in the
-  // log, and the run goes on; an error: not even the last one could be made stale.
-  absl::Status Keep(uint32_t round, uint32_t fragment, const WorkerState& state,
-                    SyncPipeline& pipeline, TrainingLoop& loop,
-                    std::span<const SegmentPush> pushes);
+  // Before what it has of pushes is posted. A disk that takes no checkpoint is told in the log, and
+  // the run goes on; an error: not even the last one could be made stale.
+  absl::Status Keep(const KeepCheckpoint& keep, const WorkerState& state, SyncPipeline& pipeline,
+                    TrainingLoop& loop);
 
   // The last one, if there is one of this run. One that is damaged is told in the log.
-  std::optional<WorkerFolder::Found> Last();
+  // FailedPrecondition: another release's, see WorkerFolder::Read.
+  absl::StatusOr<std::optional<WorkerFolder::Found>> Last();
 
  private:
-  absl::Status Write(uint32_t round, uint32_t fragment, const WorkerState& state,
-                     SyncPipeline& pipeline, TrainingLoop& loop,
-                     std::span<const SegmentPush> pushes);
+  absl::Status Write(const KeepCheckpoint& keep, const WorkerState& state, SyncPipeline& pipeline,
+                     TrainingLoop& loop);
 
   const CheckpointOwner owner_;
   bool failing_ = false;  // was said

@@ -19,6 +19,8 @@ class ControlPlane {
   virtual ~ControlPlane() = default;
   virtual Directive directive() const = 0;
   virtual bool stop_requested() const = 0;
+  // The run is over for this worker, so that it need not keep what only it has.
+  virtual bool has_ended() const { return false; }
   // Since the coordinator has answered; from any thread.
   virtual absl::Duration coordinator_silence() const { return absl::ZeroDuration(); }
   virtual void SetState(const WorkerState& state) = 0;

@@ -70,12 +70,13 @@ WorkerCoreOptions TrainingMember::CoreOptions() const {
 
 absl::StatusOr<bool> TrainingMember::Begin() {
   Hear();
-  std::optional<WorkerFolder::Found> found = keeper_.Last();
+  LONGWAVE_ASSIGN_OR_RETURN(std::optional<WorkerFolder::Found> found, keeper_.Last());
   const bool is_new = !found.has_value();
   std::optional<Checkpoint> checkpoint;
   if (found.has_value()) {
     LoadState(found->checkpoint);
-    LONGWAVE_RETURN_IF_ERROR(loop_.LoadOptimizer(found->checkpoint));
+    LONGWAVE_RETURN_IF_ERROR(loop_.Load(found->checkpoint.blobs));
+    found->checkpoint.blobs.clear();
     if (found->stale) {
       Log(LogLevel::kWarning,
           absl::StrCat("the last checkpoint is of round ", found->checkpoint.round,
@@ -123,13 +124,15 @@ absl::Status TrainingMember::CheckLoss(double loss) {
 
 absl::StatusOr<bool> TrainingMember::GoOn() {
   for (;;) {
-    if (parts_.control->stop_requested()) return Cancelled();
+    if (parts_.control->stop_requested()) return Stop();
     LONGWAVE_RETURN_IF_ERROR(Attend());
     const Stage stage = core_.stage();
     const bool catches_up = CatchesUp();
     const double computed = state_.seconds_computing;
     const absl::Time began = MonotonicNow();
-    LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, Advance());
+    const absl::StatusOr<WorkerCore::Wish> advanced = Advance();
+    if (absl::IsCancelled(advanced.status()) && parts_.control->stop_requested()) continue;
+    LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, advanced);
     bool is_over = false;
     if (wish == WorkerCore::Wish::kWait) {
       LONGWAVE_ASSIGN_OR_RETURN(is_over, Wait());
@@ -152,6 +155,18 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     computing_since_ = MonotonicNow();
     return true;
   }
+}
+
+absl::Status TrainingMember::Stop() {
+  core_.Stop();
+  WorkerCore::Wish wish = WorkerCore::Wish::kGoOn;
+  while (wish != WorkerCore::Wish::kEnd && !parts_.control->has_ended()) {
+    const absl::StatusOr<WorkerCore::Wish> advanced = Advance();
+    // A validation was cut short, which is no reason to end without a checkpoint.
+    if (absl::IsCancelled(advanced.status())) continue;
+    LONGWAVE_ASSIGN_OR_RETURN(wish, advanced);
+  }
+  return Cancelled();
 }
 
 bool TrainingMember::CatchesUp() const {
@@ -224,8 +239,7 @@ absl::Status TrainingMember::Do(RetireCheckpoint&) { return keeper_.Retire(); }
 
 absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
   const PhaseTimer timer(metrics_.seconds(Phase::kCheckpoint));
-  const absl::Status kept =
-      keeper_.Keep(keep.round, keep.fragment, state_, *parts_.pipeline, loop_, keep.pushes);
+  const absl::Status kept = keeper_.Keep(keep, state_, *parts_.pipeline, loop_);
   metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
   return kept;
 }

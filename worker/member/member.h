@@ -64,7 +64,8 @@ class TrainingMember {
   explicit TrainingMember(MemberParts parts);
 
   // True: an inner step is to be taken. False: the run is over, and final_report() was told.
-  // Cancelled: the control plane asked to stop. DataLoss: a loss or signal that is not a finite
+  // Cancelled: the control plane asked to stop; with a folder what only this worker has is in a
+  // checkpoint then, unless its run has ended. DataLoss: a loss or signal that is not a finite
   // number. Others as the parts return them.
   absl::StatusOr<bool> Begin();
   absl::StatusOr<bool> StepDone(uint64_t tokens, double loss);
@@ -85,6 +86,7 @@ class TrainingMember {
 
  private:
   absl::StatusOr<bool> GoOn();
+  absl::Status Stop();
   absl::StatusOr<WorkerCore::Wish> Advance();
   void Hear();
   absl::Status Attend();

@@ -70,6 +70,7 @@ class Session final : public ControlPlane {
 
   Directive directive() const override;
   bool stop_requested() const override { return stop_->requested(); }
+  bool has_ended() const override { return ended().has_value(); }
   absl::Duration coordinator_silence() const override;
   void SetState(const WorkerState& state) override;
   void Report(RoundReport report) override;

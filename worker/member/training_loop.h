@@ -1,6 +1,9 @@
 #ifndef LONGWAVE_WORKER_MEMBER_TRAINING_LOOP_H_
 #define LONGWAVE_WORKER_MEMBER_TRAINING_LOOP_H_
 
+#include <span>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/wire/control.h"
@@ -26,9 +29,13 @@ class TrainingLoop {
     if (writes_weights) report.model_file = "not written: the worker's own loop has them";
     return report;
   }
-  // The optimizer's part of a checkpoint.
-  virtual absl::Status SaveOptimizer(Checkpoint*) { return absl::OkStatus(); }
-  virtual absl::Status LoadOptimizer(Checkpoint&) { return absl::OkStatus(); }
+  // The loop's own part of a checkpoint, between two inner steps: what its optimizer knows, say.
+  // Adds at most kCheckpointBlobsMax blobs of different names; nobody else reads them. A blob's
+  // bytes may be the loop's, unchanged until the next call of the member.
+  virtual absl::Status Save(std::vector<NamedBlob>*) { return absl::OkStatus(); }
+  // What Save gave in an earlier process, before the first step. InvalidArgument: blobs of another
+  // loop or model, and which were wanted.
+  virtual absl::Status Load(std::span<const NamedBlob>) { return absl::OkStatus(); }
 };
 
 }  // namespace longwave

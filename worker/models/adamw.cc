@@ -1,6 +1,7 @@
 #include "worker/models/adamw.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -27,8 +28,8 @@ absl::StatusOr<AdamW> AdamW::Create(const AdamWOptions& options, const KernelOps
 }
 
 absl::Status AdamW::Step(const float* gradient, double learning_rate, float* theta) {
-  beta1_power_ *= options_.beta1;
-  beta2_power_ *= options_.beta2;
+  powers_[0] *= options_.beta1;
+  powers_[1] *= options_.beta2;
   AdamWArgs args = {
       .count = decayed_count_,
       .gradient = gradient,
@@ -39,8 +40,8 @@ absl::Status AdamW::Step(const float* gradient, double learning_rate, float* the
       .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
       .beta2 = static_cast<float>(options_.beta2),
       .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-      .step_size = static_cast<float>(learning_rate / (1 - beta1_power_)),
-      .root_scale = static_cast<float>(1 / std::sqrt(1 - beta2_power_)),
+      .step_size = static_cast<float>(learning_rate / (1 - powers_[0])),
+      .root_scale = static_cast<float>(1 / std::sqrt(1 - powers_[1])),
       .epsilon = static_cast<float>(options_.epsilon),
       .keep = static_cast<float>(1 - learning_rate * options_.weight_decay),
   };
@@ -57,8 +58,7 @@ absl::Status AdamW::Step(const float* gradient, double learning_rate, float* the
 absl::StatusOr<AdamW::State> AdamW::Export() const {
   State state{.m = std::vector<float>(parameter_count_),
               .v = std::vector<float>(parameter_count_),
-              .beta1_power = beta1_power_,
-              .beta2_power = beta2_power_};
+              .powers = powers_};
   const size_t bytes = parameter_count_ * sizeof(float);
   LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, state.m.data(), m_.get(), bytes));
   LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, state.v.data(), v_.get(), bytes));
@@ -66,17 +66,25 @@ absl::StatusOr<AdamW::State> AdamW::Export() const {
   return state;
 }
 
-absl::Status AdamW::Load(const State& state) {
-  if (state.m.size() != parameter_count_ || state.v.size() != parameter_count_) {
-    return absl::InvalidArgumentError(absl::StrCat("optimizer: got moments of ", state.m.size(),
-                                                   " and ", state.v.size(), " parameters, wanted ",
-                                                   parameter_count_));
-  }
+absl::Status AdamW::Load(const StateBytes& state) {
   const size_t bytes = parameter_count_ * sizeof(float);
+  if (state.m.size() != bytes || state.v.size() != bytes ||
+      state.powers.size() != sizeof(powers_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer: got moments of ", state.m.size(), " and ", state.v.size(),
+                     " bytes and powers of ", state.powers.size(), ", wanted ", bytes,
+                     " for each moment of AdamW and ", sizeof(powers_), " for its powers"));
+  }
+  std::array<double, 2> powers;
+  std::memcpy(powers.data(), state.powers.data(), sizeof(powers));
+  for (const double power : powers) {
+    if (power >= 0 && power <= 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer: got a power of AdamW's beta of ", power, ", wanted 0 to 1"));
+  }
   LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, m_.get(), state.m.data(), bytes));
   LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, v_.get(), state.v.data(), bytes));
-  beta1_power_ = state.beta1_power;
-  beta2_power_ = state.beta2_power;
+  powers_ = powers;
   return ops_->wait(exec_);
 }
 

@@ -1,7 +1,10 @@
 #ifndef LONGWAVE_WORKER_MODELS_ADAMW_H_
 #define LONGWAVE_WORKER_MODELS_ADAMW_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,12 +39,15 @@ class AdamW {
   struct State {
     std::vector<float> m;  // [parameter_count]
     std::vector<float> v;
-    double beta1_power = 1;  // β₁ᵗ after t steps
-    double beta2_power = 1;
+    std::array<double, 2> powers = {1, 1};  // β₁ᵗ and β₂ᵗ after t steps
   };
   absl::StatusOr<State> Export() const;
-  // InvalidArgument: a state of another number of parameters.
-  absl::Status Load(const State& state);
+  // The bytes of a State's parts, aligned in any way.
+  struct StateBytes {
+    std::span<const std::byte> m, v, powers;
+  };
+  // InvalidArgument: a state of another number of parameters, or powers that no steps have.
+  absl::Status Load(const StateBytes& state);
 
  private:
   AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec, uint64_t parameter_count,
@@ -52,8 +58,7 @@ class AdamW {
   Exec exec_;
   uint64_t parameter_count_;
   uint64_t decayed_count_;
-  double beta1_power_ = 1;  // β₁ᵗ
-  double beta2_power_ = 1;
+  std::array<double, 2> powers_ = {1, 1};  // β₁ᵗ, β₂ᵗ
   DeviceFloats m_;
   DeviceFloats v_;
 };

@@ -135,9 +135,9 @@ class SyncPipeline {
   uint64_t segment_elements(uint32_t segment) const;
 
   // The whole residual momentum in the transform's domain, [coefficient_count], in host memory.
-  // Zeros where the next Encode forgets it (β = 0), but for segments whose contribution to this
-  // fragment may be given back. FailedPrecondition: a fragment is half encoded.
-  absl::StatusOr<std::vector<float>> ExportMomentum();
+  // Zeros where the next Encode forgets it (β = 0), but for the `unsettled` segments: what was
+  // encoded of them last may be given back. FailedPrecondition: a fragment is half encoded.
+  absl::StatusOr<std::vector<float>> ExportMomentum(std::span<const uint32_t> unsettled = {});
   // Sets it to what an earlier process exported. `unsettled`: segments of which that process had
   // encoded a contribution, and nobody knows what became of it; with β = 0 the next Encode of all
   // others takes along what is loaded. accounted: as that process's were, by segment, before it

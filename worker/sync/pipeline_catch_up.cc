@@ -126,7 +126,8 @@ absl::Status SyncPipeline::LoadSegment(uint32_t segment, uint32_t round,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum() {
+absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum(
+    std::span<const uint32_t> unsettled) {
   State& state = *state_;
   for (uint32_t s = 0; s < state.segments.size(); ++s) {
     if (!state.segments[s].begun) continue;
@@ -138,8 +139,11 @@ absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum() {
   LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, momentum.data(), state.momentum.get(),
                                            momentum.size() * sizeof(float)));
   LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
+  // Whose residual means something: to the next encoding, or to whoever gives the last one back.
+  std::vector<bool> keeps(state.segments.size(), state.options.beta != 0);
+  for (const uint32_t s : unsettled) keeps[s] = true;
   for (uint32_t s = 0; s < state.segments.size(); ++s) {
-    if (state.KeepsResidual(s)) continue;
+    if (keeps[s] || state.segments[s].given_back) continue;
     const Segment& segment = state.layout->segments()[s];
     std::fill_n(momentum.begin() + static_cast<ptrdiff_t>(segment.coefficient_begin),
                 segment.coefficient_count, 0.0f);

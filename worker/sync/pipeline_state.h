@@ -97,13 +97,6 @@ struct SyncPipeline::State {
   float Decay(const Segment& segment) const {
     return options.beta == 0 && segment.given_back ? 1.0f : options.beta;
   }
-  // Whether the segment's residual means anything: to its next encoding, or to whoever gives back
-  // what the last one took, which is not settled.
-  bool KeepsResidual(uint32_t index) const {
-    const bool unsettled = segments[index].taken && index % fragment_count() == fragment;
-    return options.beta != 0 || segments[index].given_back || unsettled;
-  }
-
   // Enqueues the segment's encoding.
   absl::Status Begin(uint32_t index);
   // Takes back one that was begun and will not be sent.

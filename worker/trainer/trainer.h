@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,8 @@ class Trainer final : private TrainingLoop {
   absl::Status FragmentApplied() override;
   absl::Status EndRound(RoundReport* report) override;
   absl::StatusOr<FinalReport> Conclude(bool writes_weights) override;
-  absl::Status SaveOptimizer(Checkpoint* checkpoint) override;
-  absl::Status LoadOptimizer(Checkpoint& checkpoint) override;
+  absl::Status Save(std::vector<NamedBlob>* blobs) override;
+  absl::Status Load(std::span<const NamedBlob> blobs) override;
 
   // True: another one is to follow.
   absl::StatusOr<bool> Step();

@@ -15,6 +15,7 @@ using ::testing::Pointee;
 TEST(WorkerConnections, NothingIsKnownBeforeTheFirstFrame) {
   const WorkerConnections connections(4);
   EXPECT_EQ(connections.RouteOf(0), nullptr);
+  EXPECT_EQ(connections.Newest(), nullptr);
   EXPECT_EQ(connections.size(), 0u);
 }
 
@@ -34,6 +35,9 @@ TEST(WorkerConnections, OtherSegmentsGoByTheConnectionHeardLast) {
   connections.Hear("b", std::nullopt);  // a hello
   EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("a")));
   EXPECT_THAT(connections.RouteOf(3), Pointee(std::string("b")));
+  EXPECT_THAT(connections.Newest(), Pointee(std::string("b")));
+  connections.Hear("a", 3);
+  EXPECT_THAT(connections.Newest(), Pointee(std::string("a")));
 }
 
 TEST(WorkerConnections, SegmentsOfAConnectionThatWentGoByAnother) {

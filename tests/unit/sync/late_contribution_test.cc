@@ -194,10 +194,11 @@ TEST(LateContribution, SurvivesACheckpoint) {
     before.Encode(0, 0, Signal(0));
     ASSERT_TRUE(before.pipeline().Restore(2).ok());
     const std::vector<Buffer> unsettled = before.Encode(0, 1, Signal(1));
-    const std::vector<float> kept = before.pipeline().ExportMomentum().value();
+    const std::vector<uint32_t> second = {1, 3};
+    const std::vector<float> kept = before.pipeline().ExportMomentum(second).value();
     EXPECT_THAT(std::vector<float>(kept.begin(), kept.begin() + 4096), Each(0.0f))
         << "segment 0 was accepted";
-    ASSERT_TRUE(after.pipeline().LoadMomentum(kept, std::vector<uint32_t>{1, 3}).ok());
+    ASSERT_TRUE(after.pipeline().LoadMomentum(kept, second).ok());
     // Segment 3 is late, segment 1 is not.
     ASSERT_TRUE(before.pipeline().Restore(3).ok());
     ASSERT_TRUE(after.pipeline().RestoreFrom(3, 0, unsettled[1]).ok());

@@ -48,8 +48,19 @@ TEST(Checkpoint, PartsBeginAtMultiplesOfEight) {
   EXPECT_EQ(*decoded, bare);
 }
 
-TEST(Checkpoint, IsNeverLargerThanItMayBe) {
-  EXPECT_LE(FileOf(TestCheckpoint()).size(), CheckpointBytesMax(TestShape()));
+TEST(Checkpoint, ItsHeaderTellsWhatItIsOf) {
+  Checkpoint checkpoint = TestCheckpoint();
+  const auto head_of = [](const Checkpoint& of) {
+    const std::vector<std::byte> file = FileOf(of);
+    return DecodeCheckpointHead(std::span(file).first(kCheckpointHeaderBytes)).value();
+  };
+  EXPECT_EQ(head_of(checkpoint).file_bytes, FileOf(checkpoint).size());
+  EXPECT_EQ(head_of(checkpoint).accounted_rounds, 13u);
+  // Between two fragments what it has sent of the round is not in the residual.
+  checkpoint.pushes.clear();
+  EXPECT_EQ(head_of(checkpoint).accounted_rounds, 13u);
+  checkpoint.fragment = 0;
+  EXPECT_EQ(head_of(checkpoint).accounted_rounds, 12u);
 }
 
 TEST(Checkpoint, EveryChangedByteIsFound) {
@@ -75,24 +86,35 @@ TEST(Checkpoint, RejectsWhatGoesOnAfterItsEnd) {
   EXPECT_THAT(std::string(Decode(file).message()), HasSubstr("bytes after the header"));
 }
 
-TEST(Checkpoint, RejectsAnotherVersionByItsNumber) {
+TEST(Checkpoint, RefusesAnotherVersionWithWhatIsToBeDone) {
   std::vector<std::byte> file = FileOf(TestCheckpoint());
-  StoreLe<uint16_t>(1, file.data() + 4);
-  EXPECT_EQ(Decode(file), absl::InvalidArgumentError("checkpoint: got version 1, wanted 2"));
+  StoreLe<uint16_t>(4, file.data() + 4);
+  EXPECT_EQ(Decode(file),
+            absl::FailedPreconditionError(
+                "checkpoint: got version 4, wanted 3: another release of Longwave wrote it; finish "
+                "the run with that release, or move the file away: the worker then comes back "
+                "without its optimizer's state and without the residual that it had not sent yet"));
+  // Version 2 began as a shard's catalog does.
+  StoreLe<uint32_t>(0x3143574c, file.data());
+  StoreLe<uint16_t>(2, file.data() + 4);
+  EXPECT_EQ(Decode(file).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Decode(file).message()), HasSubstr("got version 2, wanted 3"));
+  StoreLe<uint32_t>(0x3143574d, file.data());
+  EXPECT_EQ(Decode(file).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Checkpoint, AnotherLayoutsIsToldApart) {
   CheckpointShape shape = TestShape();
   shape.layout_hash = 1;
   EXPECT_EQ(DecodeCheckpoint(Buffer(FileOf(TestCheckpoint())), shape).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+            absl::StatusCode::kNotFound);
 }
 
 TEST(Checkpoint, RejectsArraysOfOtherLengths) {
   Checkpoint checkpoint = TestCheckpoint();
   checkpoint.momentum.push_back(1);
   EXPECT_THAT(std::string(Decode(FileOf(checkpoint)).message()),
-              HasSubstr("got 5 parameters and 8 coefficients, wanted 5 and 7"));
+              HasSubstr("got 8 coefficients, wanted 7"));
 }
 
 TEST(Checkpoint, RejectsPushesThatNobodyCouldHavePosted) {
@@ -127,11 +149,53 @@ TEST(Checkpoint, RejectsPaddingThatIsNotZero) {
 
 TEST(Checkpoint, RejectsNumbersThatAreNone) {
   Checkpoint checkpoint = TestCheckpoint();
-  checkpoint.beta1_power = std::nan("");
+  checkpoint.seconds_computing = std::nan("");
   EXPECT_EQ(Decode(FileOf(checkpoint)).code(), absl::StatusCode::kDataLoss);
   checkpoint = TestCheckpoint();
   checkpoint.seconds_syncing = -1;
   EXPECT_EQ(Decode(FileOf(checkpoint)).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(Checkpoint, RejectsBlobsThatNobodyCouldHaveSaved) {
+  // Behind the table of two pushes.
+  const size_t table = kCheckpointHeaderBytes + 8 + 16 + 48;
+  const auto decode_with = [&](size_t at, uint64_t value) {
+    std::vector<std::byte> file = FileOf(TestCheckpoint());
+    StoreLe<uint64_t>(value, file.data() + at);
+    return std::string(Decode(Rehashed(file)).message());
+  };
+  EXPECT_THAT(decode_with(table, 1000), HasSubstr("not as long as the file"));
+  EXPECT_THAT(decode_with(table, ~uint64_t{0}), HasSubstr("not as long as the file"));
+  EXPECT_THAT(decode_with(table + 8, 6 | uint64_t{'n'} << 32), HasSubstr("not as long as"));
+  EXPECT_THAT(decode_with(112, 65), HasSubstr("got 65 blobs, wanted at most 64"));
+  // Two of one name, which both end where their names do.
+  Checkpoint checkpoint = TestCheckpoint();
+  checkpoint.blobs[0].name = "nona";
+  std::vector<std::byte> file = FileOf(checkpoint);
+  file[table + 8 + 4 + 3] = std::byte{'e'};
+  EXPECT_THAT(std::string(Decode(Rehashed(file)).message()), HasSubstr("got none a second time"));
+}
+
+TEST(Checkpoint, TakesAsManyBlobsAsItMay) {
+  Checkpoint checkpoint = TestCheckpoint();
+  checkpoint.blobs.clear();
+  for (size_t i = 0; i < kCheckpointBlobsMax; ++i) {
+    checkpoint.blobs.push_back({.name = std::string(i + 1, 'x'), .bytes = BytesOf({1})});
+  }
+  const auto decoded = DecodeCheckpoint(Buffer(FileOf(checkpoint)), TestShape());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, checkpoint);
+  checkpoint.blobs.push_back({.name = "one more", .bytes = Buffer()});
+  EXPECT_EQ(EncodeCheckpoint(checkpoint).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Checkpoint, IsNotWrittenWithBlobsWithoutANameOfTheirOwn) {
+  for (const std::string& name : {std::string(), std::string(65, 'x'), std::string("none")}) {
+    Checkpoint checkpoint = TestCheckpoint();
+    checkpoint.blobs[0].name = name;
+    EXPECT_EQ(EncodeCheckpoint(checkpoint).status().code(), absl::StatusCode::kInvalidArgument)
+        << name;
+  }
 }
 
 TEST(Checkpoint, IsNotWrittenWithPushesOutOfOrderOrALongName) {

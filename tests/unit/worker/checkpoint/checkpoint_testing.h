@@ -18,7 +18,7 @@ inline Buffer BytesOf(std::initializer_list<int> values) {
 }
 
 inline CheckpointShape TestShape() {
-  return {.layout_hash = 0xabcd, .parameter_count = 5, .coefficient_count = 7, .segment_count = 4};
+  return {.layout_hash = 0xabcd, .coefficient_count = 7, .segment_count = 4};
 }
 
 // With parts whose lengths are no multiples of 8 and one that is empty.
@@ -34,10 +34,9 @@ inline Checkpoint TestCheckpoint() {
           .seconds_computing = 1.5,
           .seconds_syncing = 0.25,
           .bytes = {.pushed = 1, .pulled = 2, .payload_pushed = 3, .payload_pulled = 4},
-          .m = {1, 2, 3, 4, 5},
-          .v = {.1f, .2f, .3f, .4f, .5f},
-          .beta1_power = 0.5,
-          .beta2_power = 0.75,
+          .blobs = {{.name = "adamw.m", .bytes = BytesOf({1, 2, 3, 4, 5})},
+                    {.name = "none", .bytes = Buffer()},
+                    {.name = "powers", .bytes = BytesOf({6, 7, 8, 9, 10, 11, 12, 13})}},
           .momentum = {0, -1, 1, 0, 2, 0, -3},
           .accounted = {12, 12, 0, 7},
           .pushes = {{.segment = 1, .norm = 2.5f, .weight = 9, .payload = BytesOf({1, 2, 3})},

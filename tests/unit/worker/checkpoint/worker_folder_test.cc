@@ -3,17 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/wire/bytes.h"
 #include "server/store/sim_file_system.h"
 #include "tests/unit/worker/checkpoint/checkpoint_testing.h"
 
 namespace longwave {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::unique_ptr<WorkerFolder> Open(FileSystem& files) {
@@ -51,6 +57,37 @@ TEST(WorkerFolder, RefusesAnIdentityThatIsNone) {
   const auto folder = WorkerFolder::Open(&files, "state/worker-3");
   EXPECT_EQ(folder.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(folder.status().message()), HasSubstr("state/worker-3/identity"));
+}
+
+TEST(WorkerFolder, ACheckpointOfAnotherReleaseIsRefusedUntilItIsMovedAway) {
+  for (const char* name : {"checkpoint", "checkpoint.stale"}) {
+    SimFileSystem files(1);
+    Open(files);
+    std::vector<std::byte> bytes = FileOf(OfRound(1));
+    StoreLe<uint32_t>(0x3143574c, bytes.data());
+    StoreLe<uint16_t>(2, bytes.data() + 4);
+    const std::array<std::span<const std::byte>, 1> pieces = {std::span<const std::byte>(bytes)};
+    ASSERT_TRUE(Publish(files, "state/worker-3", name, pieces).ok());
+    const absl::Status refused = WorkerFolder::Open(&files, "state/worker-3").status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(
+        std::string(refused.message()),
+        AllOf(HasSubstr(absl::StrCat("state/worker-3/", name, ": checkpoint: got version 2")),
+              HasSubstr("move the file away")));
+    ASSERT_TRUE(files.Remove(absl::StrCat("state/worker-3/", name)).ok());
+    EXPECT_FALSE(Read(*Open(files)).has_value());
+  }
+}
+
+TEST(WorkerFolder, AFileThatGoesOnAfterItsEndIsNotRead) {
+  SimFileSystem files(1);
+  const auto folder = Open(files);
+  std::vector<std::byte> bytes = FileOf(OfRound(1));
+  bytes.resize(bytes.size() + 4096);
+  const std::array<std::span<const std::byte>, 1> pieces = {std::span<const std::byte>(bytes)};
+  ASSERT_TRUE(Publish(files, "state/worker-3", "checkpoint", pieces).ok());
+  const auto found = folder->Read(77, "worker-3", 3, TestShape());
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST(WorkerFolder, SaysHowManyRoundsItsResidualAccountsFor) {

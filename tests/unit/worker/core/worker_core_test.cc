@@ -113,6 +113,51 @@ TEST_F(WorkerCoreTest, ACheckpointHasEveryContributionBeforeAnyIsPosted) {
   }
 }
 
+TEST_F(WorkerCoreTest, WhoIsToldToEndKeepsWhatTheLastCheckpointLacks) {
+  auto worker = Begin(/*checkpoint_every=*/1);
+  const auto kept = [&]() -> const KeepCheckpoint* {
+    for (const CoreEffect& effect : worker->effects) {
+      const auto* const keep = std::get_if<KeepCheckpoint>(&effect);
+      if (keep != nullptr && keep->is_last) return keep;
+    }
+    return nullptr;
+  };
+  // In a sync the last checkpoint has it all.
+  worker->Step();
+  worker->effects.clear();
+  worker->core.Stop();
+  EXPECT_EQ(worker->Advance(), Wish::kEnd);
+  EXPECT_EQ(kept(), nullptr);
+
+  worker = Begin(/*checkpoint_every=*/2);
+  worker->Step();
+  for (size_t s = 0; s < 2; ++s) worker->Settle(s, Fate::kAccepted);
+  EXPECT_EQ(worker->Advance(), Wish::kTrain);
+  // Round 1 makes the last one stale; of what is in flight one push was settled.
+  worker->Step();
+  worker->effects.clear();
+  worker->Settle(2, Fate::kLate);
+  worker->core.Stop();
+  EXPECT_EQ(worker->Advance(), Wish::kEnd);
+  ASSERT_NE(kept(), nullptr);
+  EXPECT_EQ(kept()->round, 1u);
+  ASSERT_THAT(kept()->pushes, SizeIs(1));
+  EXPECT_EQ(kept()->pushes[0].segment, worker->posts[3].segment);
+  EXPECT_EQ(kept()->pushes[0].accounted, 1u);
+  worker->effects.clear();
+  EXPECT_EQ(worker->Advance(), Wish::kEnd);  // once
+  EXPECT_EQ(kept(), nullptr);
+}
+
+TEST_F(WorkerCoreTest, WhoIsToldToEndBeforeItHasAnythingKeepsNothing) {
+  for (const std::optional<uint32_t> every : {std::optional<uint32_t>(), {0u}, {1u}}) {
+    auto worker = Begin(every);
+    worker->core.Stop();
+    EXPECT_EQ(worker->Advance(), Wish::kEnd);
+    EXPECT_EQ(worker->Count<KeepCheckpoint>(), 0);
+  }
+}
+
 TEST_F(WorkerCoreTest, WithoutACheckpointTheLastOneIsStaleBeforeAnythingIsPosted) {
   auto worker = Begin(/*checkpoint_every=*/0);
   worker->Step();

@@ -27,6 +27,7 @@ class RecordingHost final : public ControlPlane {
             .final_answered = final_answered_};
   }
   bool stop_requested() const override { return stop; }
+  bool has_ended() const override { return ended; }
   void SetState(const WorkerState& state) override {
     states.push_back(state);
     if (on_state) on_state(state);
@@ -54,6 +55,7 @@ class RecordingHost final : public ControlPlane {
 
   bool validates_ = true;
   bool stop = false;
+  bool ended = false;
   uint32_t first_round_ = 0;
   bool final_answered_ = false;
   std::optional<std::vector<std::string>> new_endpoints;

@@ -78,6 +78,12 @@ TEST(ClipToNorm, LeavesAShortGradientAndZeroMeansNever) {
   EXPECT_EQ(gradient, (std::vector<float>{3, 4}));
 }
 
+AdamW::StateBytes BytesOf(const AdamW::State& state) {
+  return {.m = std::as_bytes(std::span(state.m)),
+          .v = std::as_bytes(std::span(state.v)),
+          .powers = std::as_bytes(std::span(state.powers))};
+}
+
 TEST(AdamW, GoesOnFromAStateAsIfNothingHadHappened) {
   const AdamWOptions options = {.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1};
   AdamW whole = Make(options, 3, 2);
@@ -88,14 +94,25 @@ TEST(AdamW, GoesOnFromAStateAsIfNothingHadHappened) {
   std::vector<float> theta_again = theta;
   Step(whole, {0.25f, 1, -2}, 0.1, theta);
   AdamW other = Make(options, 3, 2);
-  ASSERT_TRUE(other.Load(*state).ok());
+  ASSERT_TRUE(other.Load(BytesOf(*state)).ok());
   Step(other, {0.25f, 1, -2}, 0.1, theta_again);
   EXPECT_EQ(theta_again, theta);
 }
 
-TEST(AdamW, RefusesAStateOfAnotherModel) {
+TEST(AdamW, RefusesAStateOfAnotherModelOrOptimizer) {
   AdamW optimizer = Make({}, 3, 2);
-  EXPECT_EQ(optimizer.Load({.m = {1, 2}, .v = {1, 2}}).code(), absl::StatusCode::kInvalidArgument);
+  const AdamW::State small = {.m = {1, 2}, .v = {1, 2}};
+  EXPECT_EQ(
+      optimizer.Load(BytesOf(small)).message(),
+      "optimizer: got moments of 8 and 8 bytes and powers of 16, wanted 12 for each moment of "
+      "AdamW and 16 for its powers");
+  const AdamW::State fits = {.m = {1, 2, 3}, .v = {1, 2, 3}};
+  EXPECT_EQ(optimizer.Load({.m = BytesOf(fits).m, .v = BytesOf(fits).v, .powers = {}}).code(),
+            absl::StatusCode::kInvalidArgument);
+  AdamW::State wild = fits;
+  wild.powers[1] = std::nan("");
+  EXPECT_EQ(optimizer.Load(BytesOf(wild)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(optimizer.Load(BytesOf(fits)).ok());
 }
 
 }  // namespace

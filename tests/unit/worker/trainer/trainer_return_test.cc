@@ -6,6 +6,9 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -335,13 +338,14 @@ TEST_F(TrainerReturnTest, UnderInnerNobodyJoinsLate) {
 class TrainerCrashTest : public TrainerReturnTest {
  protected:
   // Ends the life in the sync of `round`: after its pushes are out, and perhaps merged, but before
-  // it has heard of it.
-  void CrashIn(uint32_t round, bool merged) {
+  // it has heard of it. told: it is told to end, and not killed.
+  void CrashIn(uint32_t round, bool merged, bool told = false) {
     Life life;
     shards_.on_settle = [&, round](const SegmentPush& push) -> std::optional<Settled> {
       auto& log = shards_.logs[push.segment];
       if (push.round == round) {
         life.host.stop = true;
+        life.host.ended = !told;  // at once, as a process that is killed
         return std::nullopt;
       }
       log.push_back(push.payload);
@@ -431,7 +435,10 @@ TEST_F(TrainerCrashTest, ASecondCrashBeforeTheNextCheckpointChangesNothing) {
   const std::vector<uint64_t> wanted = Undisturbed();
   CrashIn(2, false);
   Life second;
-  second.host.on_state = [&](const WorkerState& state) { second.host.stop |= state.step == 13; };
+  second.host.on_state = [&](const WorkerState& state) {
+    second.host.stop |= state.step == 13;
+    second.host.ended = second.host.stop;
+  };
   Live(second, true);
   ASSERT_TRUE(absl::IsCancelled(second.end)) << second.end;
   Life third;
@@ -452,6 +459,125 @@ TEST_F(TrainerCrashTest, AStaleCheckpointGivesTheOptimizerAlone) {
     EXPECT_LE(shards_.posts[i].round, 3u);
   }
   EXPECT_EQ(back.host.reports.back().tokens, (3u * 4 + 2) * 12);  // those of round 3 are forgotten
+}
+
+TEST_F(TrainerCrashTest, WhoIsToldToEndKeepsWhatIsInFlight) {
+  const std::vector<uint64_t> wanted = Undisturbed();
+  config_.cluster.checkpoint_rounds = 2;  // the last one was stale
+  for (const bool merged : {true, false}) {
+    CrashIn(3, merged, /*told=*/true);
+    Life back;
+    Live(back, true);
+    ASSERT_TRUE(back.end.ok()) << back.end;
+    EXPECT_EQ(back.hashes, wanted) << merged;
+    EXPECT_THAT(back.rounds(), ElementsAre(4));
+    EXPECT_EQ(back.host.reports.back().tokens, 18u * 12);
+    disk_ = SimFileSystem(1);
+    KeepRounds(0);
+  }
+}
+
+TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerAndResidual) {
+  for (const uint32_t checkpoint_rounds : {1, 3}) {
+    config_.cluster.checkpoint_rounds = checkpoint_rounds;
+    Life life;
+    life.host.on_state = [&](const WorkerState& state) { life.host.stop |= state.step == 10; };
+    Live(life, true);
+    ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
+    disk_.Restart(SimFileSystem::Stop::kPower);
+    {
+      auto folder = WorkerFolder::Open(&disk_, "state");
+      ASSERT_TRUE(folder.ok()) << folder.status();
+      auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+      ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
+      const Checkpoint& kept = (*found)->checkpoint;
+      EXPECT_EQ(kept.round, 2u);
+      EXPECT_EQ(kept.step, 10u);
+      EXPECT_EQ(kept.tokens, 10u * 12);
+      EXPECT_TRUE(kept.pushes.empty());
+      EXPECT_EQ(kept.momentum, life.momentum);
+      ASSERT_EQ(kept.blobs.size(), 3u);
+      EXPECT_EQ(kept.blobs[0].name, "adamw.m");
+      // β₁ᵗ, β₂ᵗ: of all ten steps.
+      std::array<double, 2> powers;
+      ASSERT_EQ(kept.blobs[2].bytes.size(), sizeof(powers));
+      std::memcpy(powers.data(), kept.blobs[2].bytes.bytes().data(), sizeof(powers));
+      EXPECT_NEAR(powers[0], std::pow(0.9, 10), 1e-12);
+    }
+    // Its round is still open: the steps of which no signal told are taken again.
+    Life back;
+    Live(back, true);
+    ASSERT_TRUE(back.end.ok()) << back.end;
+    EXPECT_EQ(back.replica.batches, BatchesOf(8));
+    EXPECT_THAT(back.rounds(), ElementsAre(2, 3, 4));
+    EXPECT_EQ(back.host.reports.back().tokens, (18u + 2) * 12);
+    EXPECT_EQ(shards_.posts.front().accounted, 0u);
+    const auto after = std::ranges::find(shards_.posts, 2u, &SegmentPush::round);
+    ASSERT_NE(after, shards_.posts.end());
+    EXPECT_EQ(after->accounted, 2u);  // it has not begun with nothing
+    disk_ = SimFileSystem(1);
+    KeepRounds(0);
+  }
+}
+
+TEST_F(TrainerCrashTest, WhoIsToldToEndWhileItValidatesKeepsItsResidual) {
+  config_.cluster.checkpoint_rounds = 3;
+  config_.run.validate_every = 1;
+  Life life;
+  life.host.on_state = [&](const WorkerState& state) {
+    life.host.stop |= state.phase == WorkerPhase::kValidating && state.step == 8;
+  };
+  Live(life, true);
+  ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
+  auto folder = WorkerFolder::Open(&disk_, "state");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
+  EXPECT_EQ((*found)->checkpoint.round, 2u);
+  EXPECT_EQ((*found)->checkpoint.step, 8u);
+  EXPECT_EQ((*found)->checkpoint.momentum, life.momentum);
+}
+
+TEST_F(TrainerCrashTest, WhoIsToldToEndWithoutCheckpointsKeepsNone) {
+  config_.cluster.checkpoint_rounds = 0;
+  CrashIn(2, true, /*told=*/true);
+  auto folder = WorkerFolder::Open(&disk_, "state");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  EXPECT_TRUE(found.ok() && !found->has_value());
+}
+
+TEST_F(TrainerCrashTest, ADiskThatTakesNoLastCheckpointLeavesTheOneBefore) {
+  Life life;
+  life.host.on_state = [&](const WorkerState& state) {
+    if (state.step != 10) return;
+    life.host.stop = true;
+    disk_.faults.capacity_bytes = 1000;
+  };
+  Live(life, true);
+  ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
+  disk_.faults.capacity_bytes.reset();
+  auto folder = WorkerFolder::Open(&disk_, "state");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+  ASSERT_TRUE(found.ok() && found->has_value() && !(*found)->stale);
+  EXPECT_EQ((*found)->checkpoint.round, 1u);
+}
+
+TEST_F(TrainerCrashTest, AnotherOptimizersBlobsAreRefused) {
+  CrashIn(2, true);
+  {
+    auto folder = WorkerFolder::Open(&disk_, "state");
+    auto found = (*folder)->Read(77, "worker-2", 2, ShapeOf(layout_));
+    ASSERT_TRUE(found.ok() && found->has_value());
+    (*found)->checkpoint.blobs[1].name = "muon.momentum";
+    ASSERT_TRUE((*folder)->Write((*found)->checkpoint).ok());
+  }
+  Life back;
+  Live(back, true);
+  EXPECT_EQ(back.end, absl::InvalidArgumentError(
+                          "checkpoint: got the blob muon.momentum, wanted those of AdamW: adamw.m, "
+                          "adamw.v and adamw.powers"));
 }
 
 TEST_F(TrainerCrashTest, AnotherRunsCheckpointIsLeftAlone) {
