@@ -118,6 +118,7 @@ class SimWorker final : public Process, public FrameTaker {
   void SendFrame(const OutgoingFrame& frame);
 
   std::span<const float> AnchorOf(uint32_t segment) const;
+  void CheckCore();
   void CheckReplica();
   void CheckResidual();
   void Die(const absl::Status& status, const char* doing);

@@ -89,6 +89,7 @@ bool SimWorker::Feed() {
     NoteSettled(settled.round, settled.segment, settled.fate);
     if (settled.gone) env_.probes->Hit(Probe::kSettledGone);
     core_->On(Disturbed(std::move(settled)));
+    CheckCore();
     fed = true;
   }
   // Whoever trains has no eye for what an earlier fetch still brings.
@@ -96,6 +97,7 @@ bool SimWorker::Feed() {
     std::optional<FetchEvent> event = ledger_->TakeFetched();
     if (!event.has_value()) break;
     TakeFetched(*std::move(event));
+    CheckCore();
     fed = true;
   }
   while (const std::optional<SnapshotAsk> ask = ledger_->TakeAsk()) core_->On(*ask);
@@ -174,6 +176,7 @@ bool SimWorker::Advance() {
     Die(wish.status(), "goes on");
     return false;
   }
+  CheckCore();
   if (stage() != before) OnStageChange(before);
   for (CoreEffect& effect : core_->TakeEffects()) {
     const absl::Status done = std::visit([this](auto& each) { return Do(each); }, effect);
@@ -328,6 +331,10 @@ void SimWorker::EndStep() {
 
 std::span<const float> SimWorker::AnchorOf(uint32_t segment) const {
   return {pipeline_->anchor() + size_t{segment} * kSegmentElements, kSegmentElements};
+}
+
+void SimWorker::CheckCore() {
+  if (const absl::Status holds = core_->CheckInvariants(); !holds.ok()) Die(holds, "breaks a rule");
 }
 
 void SimWorker::CheckReplica() {

@@ -41,6 +41,9 @@ double WorkerCore::LearningRate(uint32_t round, uint32_t segment) const {
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Advance(absl::Time now) {
   LONGWAVE_ASSIGN_OR_RETURN(const Wish wish, AdvanceStage(now));
+#ifndef NDEBUG
+  LONGWAVE_RETURN_IF_ERROR(CheckInvariants());
+#endif
   if (!stops_ || wish == Wish::kGoOn) return wish;
   KeepLast();
   return Wish::kEnd;

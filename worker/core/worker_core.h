@@ -191,6 +191,10 @@ class WorkerCore {
   double train_loss() const { return train_loss_; }  // the mean over the round's steps so far
   bool IsRepairing(uint32_t segment) const { return anew_.contains(segment); }
 
+  // Internal: a fault of this code, and which. Checked after every event by the simulator, and by
+  // Advance in builds without NDEBUG.
+  absl::Status CheckInvariants() const;
+
   // Since it was made.
   struct Counts {
     // Contributions by what became of them, those of an earlier process that were settled here
