@@ -40,7 +40,7 @@ give_the_job() {
   [ -n "$job" ]
 }
 status_has() { "$programs/longwave" status "$address" --security "$operator" >"$work/real/status" && grep -Eq "$1" "$work/real/status"; }
-log_has() { [ "$(grep -c "$2" "$work/real/job.log")" -ge "$1" ]; }
+log_has() { [ "$(grep -Ec "$2" "$work/real/job.log")" -ge "$1" ]; }
 job_is() { scontrol show job "$job" | grep -q "JobState=$1"; }
 in_time() { until_it_holds "$@" || { tail -n 20 "$work/real/status" "$work/real/job.log" "$work/slurm/slurmctld.log"; return 1; }; }
 trains() { give_the_job && in_time 180 status_has '^rounds +[1-9][0-9]' && status_has '^slurm-0 ' && status_has '^slurm-1 '; }
