@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <system_error>
@@ -35,6 +36,7 @@
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
+#include "common/layout/segment_elements.h"
 #include "common/link/curve.h"
 #include "common/log/log.h"
 #include "common/metrics/metrics.h"
@@ -48,6 +50,7 @@
 #include "server/store/posix_file_system.h"
 #include "worker/checkpoint/worker_folder.h"
 #include "worker/data/corpus.h"
+#include "worker/fetch_config.h"
 #include "worker/member/session.h"
 #include "worker/member/sync_options.h"
 #include "worker/models/device.h"
@@ -58,6 +61,7 @@
 #include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
 #include "worker/trainer/trainer.h"
+#include "worker/trainer/weights_file.h"
 
 namespace longwave {
 namespace {
@@ -80,6 +84,7 @@ struct Flags {
   std::string run_dir;
   std::string state_dir;
   std::string write_initial;
+  std::string start_from;
   std::string check_device;
   std::string device;
   uint32_t threads = 0;
@@ -88,15 +93,20 @@ struct Flags {
   bool fail_when_told_to_end = false;
 };
 
-absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
-  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LoadConfig(flags.config_path, flags.overrides));
+absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags, const StopSignal& stop) {
+  absl::StatusOr<RunConfig> loaded =
+      flags.config_path.empty()
+          ? FetchRunConfig(flags.coordinator, flags.overrides, flags.state_dir, stop)
+          : LoadConfig(flags.config_path, flags.overrides);
+  if (!loaded.ok()) return loaded.status();
+  RunConfig& config = *loaded;
   if (!flags.coordinator.empty()) config.cluster.coordinator = flags.coordinator;
   if (flags.threads > 0) config.train.threads = flags.threads;
   if (config.train.threads == 0) {
     config.train.threads = std::max(1u, std::thread::hardware_concurrency());
   }
   if (!flags.device.empty()) config.train.device = flags.device;
-  return config;
+  return loaded;
 }
 
 // What a worker brings along, before anyone hears of it.
@@ -107,30 +117,55 @@ struct Prepared {
   Exec exec;
 };
 
-absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Device& device) {
+absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, const Layout& layout,
+                                 const Device& device) {
   LONGWAVE_ASSIGN_OR_RETURN(Corpus corpus, Corpus::Load(config.data, config.model.context));
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
                                             static_cast<int>(config.train.threads), device.kind));
-  return Prepared{std::move(corpus), std::move(replica), device.ops,
-                  Exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)}};
+  const Exec exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)};
+  if (!flags.start_from.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
+                              ReadWeights(flags.start_from, replica->manifest(), layout));
+    LONGWAVE_RETURN_IF_ERROR(
+        device.ops->copy(exec, replica->theta(), theta.data(), theta.size() * sizeof(float)));
+    LONGWAVE_RETURN_IF_ERROR(device.ops->wait(exec));
+  }
+  return Prepared{std::move(corpus), std::move(replica), device.ops, exec};
 }
 
-// What every replica of the configuration begins with, flat as the layout orders it.
-absl::StatusOr<std::vector<float>> InitialWeights(const RunConfig& config) {
+// What this replica begins with, flat as the layout orders it.
+absl::StatusOr<std::vector<float>> InitialWeights(const RunConfig& config, const Flags& flags,
+                                                  const Manifest& manifest, const Layout& layout) {
+  if (!flags.start_from.empty()) return ReadWeights(flags.start_from, manifest, layout);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
                                             static_cast<int>(config.train.threads)));
   return std::vector<float>(replica->theta(), replica->theta() + replica->parameter_count());
 }
 
+// On a device they are made once more on the host, where they are the same bits.
+absl::StatusOr<std::vector<uint64_t>> StartHashesOf(const RunConfig& config, const Flags& flags,
+                                                    const Layout& layout,
+                                                    const Prepared& prepared) {
+  Replica& replica = *prepared.replica;
+  if (!prepared.ops->on_device) {
+    return StartHashes(layout, std::span(replica.theta(), replica.parameter_count()),
+                       StateArrays(config));
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
+                            InitialWeights(config, flags, replica.manifest(), layout));
+  return StartHashes(layout, theta, StateArrays(config));
+}
+
 // As a file, for whoever wants to follow the run's updates from its beginning.
 absl::Status WriteInitial(const Flags& flags) {
-  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, StopSignal()));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta, InitialWeights(config));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
+                            InitialWeights(config, flags, manifest, layout));
   return WriteSafetensors(flags.write_initial, manifest, layout, theta.data(),
                           ModelMetadata(config, /*steps=*/0));
 }
@@ -197,23 +232,24 @@ absl::StatusOr<FinalReport> Train(const RunConfig& config, const Flags& flags, c
       absl::StrCat("training ", replica.parameter_count(), " parameters on ",
                    prepared.corpus.train().size(), " bytes of text, backend ",
                    std::string(prepared.ops->name), ", ", config.train.threads, " threads"));
-  Trainer trainer({.config = &config,
-                   .layout = &layout,
-                   .corpus = &prepared.corpus,
-                   .replica = &replica,
-                   .ops = prepared.ops,
-                   .exec = prepared.exec,
-                   .pipeline = pipeline.get(),
-                   .exchange = exchange.get(),
-                   .host = &session,
-                   .run = start.run,
-                   .name = flags.name,
-                   .worker = session.worker(),
-                   .run_dir = flags.run_dir,
-                   // A checkpoint is of use to who can catch up from it alone.
-                   .folder = CanCatchUp(config) ? folder : nullptr,
-                   .initial_weights = [&config] { return InitialWeights(config); },
-                   .metrics = metrics});
+  Trainer trainer(
+      {.config = &config,
+       .layout = &layout,
+       .corpus = &prepared.corpus,
+       .replica = &replica,
+       .ops = prepared.ops,
+       .exec = prepared.exec,
+       .pipeline = pipeline.get(),
+       .exchange = exchange.get(),
+       .host = &session,
+       .run = start.run,
+       .name = flags.name,
+       .worker = session.worker(),
+       .run_dir = flags.run_dir,
+       // A checkpoint is of use to who can catch up from it alone.
+       .folder = CanCatchUp(config) ? folder : nullptr,
+       .initial_weights = [&] { return InitialWeights(config, flags, replica.manifest(), layout); },
+       .metrics = metrics});
   return trainer.Run();
 }
 
@@ -284,7 +320,7 @@ void Stay(const std::stop_token& told_to_end) {
 
 // Cancelled: a signal ended it before its run was over.
 absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_token& told_to_end) {
-  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, *stop));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   std::unique_ptr<WorkerFolder> folder;
@@ -323,7 +359,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
       .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
       .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
   };
-  absl::StatusOr<Prepared> prepared = fits.ok() ? Prepare(config, device) : fits;
+  absl::StatusOr<Prepared> prepared = fits.ok() ? Prepare(config, flags, layout, device) : fits;
   if (!prepared.ok()) {
     // The others need not wait for a worker that will not come: if the coordinator is there, it
     // hears.
@@ -333,6 +369,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
     }
     return prepared.status();
   }
+  LONGWAVE_ASSIGN_OR_RETURN(options.start_hashes, StartHashesOf(config, flags, layout, *prepared));
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(client.get(), options, stop);
   if (absl::IsCancelled(session.status())) {
     return told_to_end.stop_requested() ? session.status() : absl::OkStatus();
@@ -364,10 +401,16 @@ int Main(int argc, char** argv) {
       ->allow_extra_args(false);
   auto* const name =
       app.add_option("--name", flags.name, "Name of this worker, one live worker each");
-  app.add_option("--coordinator", flags.coordinator, "host:port, instead of cluster.coordinator");
+  auto* const coordinator =
+      app.add_option("--coordinator", flags.coordinator,
+                     "host:port, instead of cluster.coordinator; without --config it is asked for "
+                     "the run's configuration");
   app.add_option("--run-dir", flags.run_dir, "Folder that model.safetensors is written to [.]");
   app.add_option("--state-dir", flags.state_dir,
                  "Folder that it keeps its identity and checkpoints in, to come back as itself");
+  app.add_option("--start-from", flags.start_from,
+                 "Begins with the weights of this safetensors file, not with run.seed's: see "
+                 "run.start");
   auto* const write_initial = app.add_option(
       "--write-initial", flags.write_initial,
       "Only writes the weights that the run begins with, as safetensors, to this file");
@@ -387,7 +430,8 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.callback([&] {
     const bool checks = check_device->count() > 0;
-    if (!checks && config->count() == 0) throw CLI::RequiredError("--config");
+    const bool may_ask = coordinator->count() > 0 && write_initial->count() == 0;
+    if (!checks && config->count() == 0 && !may_ask) throw CLI::RequiredError("--config");
     if (!checks && name->count() == 0 && write_initial->count() == 0)
       throw CLI::RequiredError("--name");
   });

@@ -21,6 +21,7 @@
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/layout/layout.h"
+#include "common/layout/segment_elements.h"
 #include "common/log/log.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/security/security_mode.h"
@@ -204,19 +205,21 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
   const auto client = CoordinatorClient::Connect(
       flags.coordinator, kCallDeadline,
       is_secured ? absl::StrCat(flags.state_dir, "/security") : std::string());
-  absl::StatusOr<std::unique_ptr<Session>> session =
-      Session::Join(client.get(),
-                    {.name = flags.name,
-                     .identity = folder->identity(),
-                     .process = folder->process(),
-                     .coordinator = flags.coordinator,
-                     .manifest = model.manifest,
-                     .layout_hash = model.layout.hash(),
-                     .settings = BindingSettings(config),
-                     .data_key = keys.public_key,
-                     .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
-                     .start_timeout = absl::Seconds(config.cluster.start_timeout_s)},
-                    stop);
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(
+      client.get(),
+      {.name = flags.name,
+       .identity = folder->identity(),
+       .process = folder->process(),
+       .coordinator = flags.coordinator,
+       .manifest = model.manifest,
+       .layout_hash = model.layout.hash(),
+       .settings = BindingSettings(config),
+       .start_hashes = StartHashes(model.layout, std::vector<float>(model.layout.parameter_count()),
+                                   StateArrays(config)),
+       .data_key = keys.public_key,
+       .heartbeat_interval = absl::Seconds(config.cluster.heartbeat_interval_s),
+       .start_timeout = absl::Seconds(config.cluster.start_timeout_s)},
+      stop);
   if (absl::IsCancelled(session.status())) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(session.status());
   std::printf("ready %u\n", (*session)->worker());

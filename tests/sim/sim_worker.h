@@ -77,6 +77,7 @@ class SimWorker final : public Process, public FrameTaker {
   void TakeReply(const WorkerHeartbeat& sent, const WorkerHeartbeatReply& reply);
   const Member* Self() const;
   uint32_t first_round() const;
+  float start() const { return env_.settings->starts[place_]; }
   void ConnectShards();
 
   // Its core.

@@ -27,7 +27,7 @@ WorkerCoreOptions SimWorker::CoreOptions() const {
           .checkpoint_every = folder_ == nullptr ? std::nullopt : std::make_optional(1u),
           .learning_rate = [](uint64_t) { return 1.0; },
           .initial_weights = [this]() -> absl::StatusOr<std::vector<float>> {
-            return std::vector<float>(env_.layout->parameter_count(), kStart);
+            return std::vector<float>(env_.layout->parameter_count(), start());
           },
           .clear_gradient = nullptr};
 }
@@ -57,6 +57,7 @@ void SimWorker::BeginWithShards() {
   } else if (!is_new || first_round() != 0) {
     env_.probes->Hit(Probe::kWorkerJoinedLate);
   }
+  if (DirectiveNow().other_start) env_.probes->Hit(Probe::kOtherStart);
   if (const absl::Status begun = core_->Begin(is_new, std::move(checkpoint)); !begun.ok())
     Die(begun, "begins");
 }
@@ -73,6 +74,7 @@ Directive SimWorker::DirectiveNow() const {
   const bool ignores = env_.settings->canary == Canary::kIgnoredRepair;
   return {.epoch = membership_.epoch,
           .first_round = first_round(),
+          .other_start = Self() != nullptr && Self()->other_start,
           .validates = validates_,
           .repair = ignores ? std::nullopt : repair_,
           .final_answered = final_answered_};
@@ -130,7 +132,7 @@ void SimWorker::TakeFetched(FetchEvent event) {
   }
   const uint32_t s = fetched->segment;
   const uint32_t here = pipeline_->anchor_round(s);
-  const bool anew = core_->IsRepairing(s);
+  const bool anew = core_->IsFetchedAnew(s);
   if (!fetched->is_snapshot && fetched->round == (anew ? 0 : here)) {
     env_.probes->Hit(Probe::kFetchByLog);
     Buffer before = std::exchange(merged_before_[s], fetched->payload);
@@ -140,7 +142,7 @@ void SimWorker::TakeFetched(FetchEvent event) {
   }
   if (const absl::Status taken = core_->On(event); !taken.ok())
     return Die(taken, "takes what it fetched");
-  if (anew ? !core_->IsRepairing(s) : fetched->is_snapshot && fetched->round > here)
+  if (anew ? !core_->IsFetchedAnew(s) : fetched->is_snapshot && fetched->round > here)
     damaged_.erase(s);
   CheckReplica();
 }
@@ -330,7 +332,7 @@ std::span<const float> SimWorker::AnchorOf(uint32_t segment) const {
 
 void SimWorker::CheckReplica() {
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
-    if (damaged_.contains(s)) continue;
+    if (damaged_.contains(s) || core_->IsFetchedAnew(s)) continue;
     env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));
   }
 }

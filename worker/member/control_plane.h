@@ -27,6 +27,8 @@ class ControlPlane {
   // The first round that this worker may push to, by the newest membership; kRoundNever while it is
   // no member or is to catch up first (see SetReadyRound).
   virtual uint32_t first_round() const = 0;
+  // The first weights of this worker are not the run's (Member::other_start).
+  virtual bool other_start() const { return false; }
   // The first round that this worker could push to now; kRoundNever while it can't. A member that
   // catches up gets its first round once it is ready.
   virtual void SetReadyRound(uint32_t round) = 0;

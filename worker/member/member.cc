@@ -148,6 +148,7 @@ bool TrainingMember::CatchesUp() const {
 void TrainingMember::Hear() {
   core_.Hear({.epoch = parts_.control->epoch(),
               .first_round = parts_.control->first_round(),
+              .other_start = parts_.control->other_start(),
               .validates = parts_.control->validates(),
               .repair = parts_.control->repair(),
               .final_answered = final_answered_});

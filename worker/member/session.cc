@@ -70,7 +70,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
                                .incarnation = incarnation,
                                .settings = options.settings,
                                .process = options.process,
-                               .data_key = options.data_key};
+                               .data_key = options.data_key,
+                               .start_hashes = options.start_hashes};
   const absl::Time give_up = MonotonicNow() + options.start_timeout;
   absl::Duration backoff = absl::Milliseconds(50);
   bool said = false;
@@ -352,6 +353,12 @@ uint32_t Session::first_round() const {
   std::lock_guard lock(mutex_);
   const Member* const self = Self();
   return self == nullptr ? kRoundNever : self->first_round;
+}
+
+bool Session::other_start() const {
+  std::lock_guard lock(mutex_);
+  const Member* const self = Self();
+  return self != nullptr && self->other_start;
 }
 
 void Session::SetReadyRound(uint32_t round) {

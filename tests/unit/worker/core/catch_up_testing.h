@@ -178,6 +178,7 @@ class CatchUpTest : public testing::Test {
     void Hear() {
       core_.Hear({.epoch = test_.host_.epoch(),
                   .first_round = test_.host_.first_round(),
+                  .other_start = test_.host_.other_start(),
                   .validates = false,
                   .repair = test_.host_.repair()});
       core_.HearOpenRound(test_.shards_->NewestOpenRound());

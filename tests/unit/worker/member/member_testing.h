@@ -31,6 +31,7 @@ class RecordingHost final : public ControlPlane {
     if (on_report) on_report(reports.back());
   }
   uint32_t first_round() const override { return first_round_; }
+  bool other_start() const override { return other_start_; }
   void SetReadyRound(uint32_t round) override {
     // Said again and again while it waits.
     if (ready_rounds.empty() || ready_rounds.back() != round) ready_rounds.push_back(round);
@@ -48,6 +49,7 @@ class RecordingHost final : public ControlPlane {
   bool validates_ = true;
   bool stop = false;
   uint32_t first_round_ = 0;
+  bool other_start_ = false;
   std::optional<std::vector<std::string>> new_endpoints;
   std::optional<Repair> repair_;
   std::function<void(const WorkerState&)> on_state;
@@ -101,7 +103,8 @@ class FakeShards final : public Exchange {
     }
     uint32_t next = from_round;
     const auto snapshot = snapshots.find(segment);
-    if (snapshot != snapshots.end() && snapshot->second.round > from_round) {
+    const bool has_nothing = from_round == kRoundNever;
+    if (snapshot != snapshots.end() && (has_nothing || snapshot->second.round > from_round)) {
       next = snapshot->second.round;
       events_.push_back(Fetched{segment, next, true, snapshot->second.payload});
     }
