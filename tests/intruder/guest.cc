@@ -15,7 +15,8 @@ RegisterWorker Guest::Registration(uint64_t incarnation) const {
           .layout_hash = layout.hash(),
           .incarnation = incarnation,
           .settings = BindingSettings(config),
-          .data_key = keys.public_key};
+          .data_key = keys.public_key,
+          .start_hashes = std::vector<uint64_t>(layout.segments().size())};
 }
 
 std::optional<Guest> Admit(SecuredRun* run, const std::string& name) {

@@ -324,6 +324,20 @@ void DrawCrashesAfterFill(const WorldOptions& options, WorldSettings& world) {
   for (uint32_t w = 0; w < world.workers; ++w) world.crashes_after_fill[w] = Chance(rng, 0.5);
 }
 
+// Of a stream of its own, too. Who is damaged is known by the majority, which those that fetch the
+// start are not in at first.
+void DrawStarts(const WorldOptions& options, WorldSettings& world) {
+  world.starts.assign(world.workers, kStart);
+  const bool is_damaged = std::ranges::count(world.faults, FaultKind::kDamage, &Fault::kind) > 0;
+  if (!options.only.empty() || !world.shards_have_disks || is_damaged) return;
+  Rng rng(options.seed, 9);
+  world.start_is_members = Chance(rng, 0.3);
+  if (!world.start_is_members) return;
+  for (uint32_t w = 0; w < world.workers; ++w) {
+    if (Chance(rng, 0.5)) world.starts[w] += static_cast<float>(64 * (1 + w % 100));
+  }
+}
+
 void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   const FaultMix mix = DrawMix(options, rng, world);
   for (uint32_t i = 0; i < mix.count; ++i) world.faults.push_back(DrawFault(rng, world, mix));
@@ -416,6 +430,7 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   world.beta = Chance(beta_rng, 0.4) ? 0 : 1;
   world.crashes_after_fill.assign(world.workers, false);
   if (options.faults) DrawFaults(options, rng, world);
+  DrawStarts(options, world);
   return world;
 }
 
@@ -472,6 +487,7 @@ CoordinatorOptions WorldSettings::MakeCoordinatorOptions() const {
   options.workers_wanted = workers_wanted;
   options.shards_wanted = shards;
   options.rounds = rounds;
+  options.takes_other_starts = start_is_members;
   options.heartbeat_timeout = heartbeat_timeout;
   options.start_timeout = start_timeout;
   options.segment_count = [count = segments](const Manifest&, uint64_t) { return count; };
@@ -498,6 +514,7 @@ DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run
                         .logs = shards_have_disks};
   options.state_rounds = state_rounds;
   options.snapshot_rounds = snapshot_rounds;
+  options.keeps_start = start_is_members;
   options.join_patience = heartbeat_timeout;
   return options;
 }
@@ -519,8 +536,9 @@ std::string WorldSettings::NodeName(uint32_t node) const {
 std::string WorldSettings::Describe() const {
   std::string text = absl::StrCat(
       "seed ", seed, ": ", workers, " workers (", workers_wanted, " at the start), ", shards,
-      " shards", shards_have_disks ? "" : " without disks", ", ", segments, " segments in ",
-      fragments, fragments == 1 ? " fragment, " : " fragments, ", rounds, " rounds, ",
+      " shards", shards_have_disks ? "" : " without disks",
+      start_is_members ? ", a member's start" : "", ", ", segments, " segments in ", fragments,
+      fragments == 1 ? " fragment, " : " fragments, ", rounds, " rounds, ",
       std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ", quorum, ", grace ",
       absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max), ", snapshots ",
       state_rounds, " and ", snapshot_rounds);

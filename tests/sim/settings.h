@@ -64,6 +64,9 @@ struct WorldOptions {
   Canary canary = Canary::kNone;
 };
 
+// Parameters of a replica at the start, where all draw the same.
+inline constexpr float kStart = 1000;
+
 // How contributions travel.
 enum class Method : uint8_t {
   kDense,      // everything in fp32, up and down
@@ -101,6 +104,9 @@ struct WorldSettings {
   uint32_t state_rounds = 1;
   uint32_t snapshot_rounds = 1;
   bool shards_have_disks = true;
+  // run.start member: workers bring first weights of their own, and the first one's are the run's.
+  bool start_is_members = false;
+  std::vector<float> starts;  // by worker: every parameter of what its processes begin with
   bool coordinator_is_durable = true;
   uint64_t record_bytes_min = 0;                  // see CoordinatorStoreOptions
   bool shards_move = false;                       // one that comes back listens somewhere else

@@ -71,6 +71,8 @@ class SimCoordinator final : public Process {
   bool EndIfStopped();
   void StartAgain();
   void Note(const CoordinatorEffect& effect);
+  // The first worker's weights are the run's.
+  void NoteStart(const Membership& membership);
   void NoteEpoch(const Membership& membership);
 
   const Environment env_;
