@@ -48,6 +48,8 @@ std::string_view Name(Canary canary) {
       return "unkept-fill";
     case Canary::kUnnamedAnswer:
       return "unnamed-answer";
+    case Canary::kOwnStart:
+      return "own-start";
     case Canary::kCount:
       break;
   }

@@ -32,6 +32,7 @@ enum class Canary : uint8_t {
   kTrustedFolder,         // a shard goes on from its folder, whatever the coordinator knows of it
   kUnkeptFill,            // a worker fills a round, and its last checkpoint stays as it was
   kUnnamedAnswer,         // the answer of a hello does not say what it answers
+  kOwnStart,              // a worker begins with its own first weights, whatever the run's are
   kCount,
 };
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);

@@ -72,9 +72,10 @@ std::optional<WorkerFolder::Found> SimWorker::ReadCheckpoint() {
 
 Directive SimWorker::DirectiveNow() const {
   const bool ignores = env_.settings->canary == Canary::kIgnoredRepair;
+  const bool is_other = Self() != nullptr && Self()->other_start;
   return {.epoch = membership_.epoch,
           .first_round = first_round(),
-          .other_start = Self() != nullptr && Self()->other_start,
+          .other_start = is_other && env_.settings->canary != Canary::kOwnStart,
           .validates = validates_,
           .repair = ignores ? std::nullopt : repair_,
           .final_answered = final_answered_};
