@@ -15,8 +15,7 @@ RegisterWorker Guest::Registration(uint64_t incarnation) const {
           .layout_hash = layout.hash(),
           .incarnation = incarnation,
           .settings = BindingSettings(config),
-          .data_key = keys.public_key,
-          .start_hashes = std::vector<uint64_t>(layout.segments().size())};
+          .data_key = keys.public_key};
 }
 
 std::optional<Guest> Admit(SecuredRun* run, const std::string& name) {

@@ -324,18 +324,16 @@ void DrawCrashesAfterFill(const WorldOptions& options, WorldSettings& world) {
   for (uint32_t w = 0; w < world.workers; ++w) world.crashes_after_fill[w] = Chance(rng, 0.5);
 }
 
-// Of a stream of its own, too. Who is damaged is known by the majority, which those that fetch the
-// start are not in at first.
+// Of a stream of its own, too.
 void DrawStarts(const WorldOptions& options, WorldSettings& world) {
   world.starts.assign(world.workers, kStart);
-  const bool is_damaged = std::ranges::count(world.faults, FaultKind::kDamage, &Fault::kind) > 0;
-  if (!options.only.empty() || !world.shards_have_disks || is_damaged) return;
+  world.start_is_members = options.member_start;
+  if (!options.member_start) return;
   Rng rng(options.seed, 9);
-  world.start_is_members = Chance(rng, 0.3);
-  if (!world.start_is_members) return;
   for (uint32_t w = 0; w < world.workers; ++w) {
     if (Chance(rng, 0.5)) world.starts[w] += static_cast<float>(64 * (1 + w % 100));
   }
+  world.shards_have_disks = true;
 }
 
 void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
@@ -429,8 +427,12 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   Rng beta_rng(options.seed, 4);
   world.beta = Chance(beta_rng, 0.4) ? 0 : 1;
   world.crashes_after_fill.assign(world.workers, false);
-  if (options.faults) DrawFaults(options, rng, world);
   DrawStarts(options, world);
+  if (options.faults) DrawFaults(options, rng, world);
+  if (options.member_start) {
+    std::erase_if(world.faults,
+                  [](const Fault& fault) { return fault.kind == FaultKind::kDamage; });
+  }
   return world;
 }
 

@@ -59,7 +59,10 @@ struct WorldOptions {
   uint32_t shards = 0;
   uint32_t rounds = 0;
   bool faults = true;
-  bool fragments = false;       // several a round, and little memory for their pushes
+  bool fragments = false;  // several a round, and little memory for their pushes
+  // run.start member: workers bring first weights of their own. Shards have disks, and no replica
+  // is damaged: the majority knows who is, and those that fetch the start are not in it at first.
+  bool member_start = false;
   std::vector<FaultKind> only;  // the kinds that may be drawn; empty: all
   Canary canary = Canary::kNone;
 };

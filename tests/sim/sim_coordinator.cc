@@ -273,7 +273,8 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
 
 void SimCoordinator::NoteStart(const Membership& membership) {
   const auto first = std::ranges::find(membership.members, false, &Member::other_start);
-  if (first == membership.members.end()) return;  // it is down already
+  if (first == membership.members.end()) return;  // it is lost, for now
+  knows_start_ = true;
   uint32_t place = 0;
   const char* const digits = first->name.data() + first->name.rfind('-') + 1;
   std::from_chars(digits, first->name.data() + first->name.size(), place);
@@ -292,7 +293,7 @@ void SimCoordinator::NoteEpoch(const Membership& membership) {
     }
     return;
   }
-  if (epoch_ == 0) NoteStart(membership);
+  if (!knows_start_) NoteStart(membership);
   epoch_ = membership.epoch;
   const auto size = static_cast<uint32_t>(membership.members.size());
   if (size < newest_epoch_size_) env_.probes->Hit(Probe::kEpochAfterLoss);

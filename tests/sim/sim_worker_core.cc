@@ -74,6 +74,7 @@ std::optional<WorkerFolder::Found> SimWorker::ReadCheckpoint() {
 Directive SimWorker::DirectiveNow() const {
   Directive directive = session_->directive();
   if (env_.settings->canary == Canary::kIgnoredRepair) directive.repair.reset();
+  if (env_.settings->canary == Canary::kOwnStart) directive.other_start = false;
   return directive;
 }
 
