@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <system_error>
@@ -38,6 +39,7 @@
 #include "common/metrics/metrics_server.h"
 #include "kernels/ops.h"
 #include "worker/data/corpus.h"
+#include "worker/fetch_config.h"
 #include "worker/member/member_place.h"
 #include "worker/member/stop_signal.h"
 #include "worker/models/device.h"
@@ -46,6 +48,7 @@
 #include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
 #include "worker/trainer/trainer.h"
+#include "worker/trainer/weights_file.h"
 
 namespace longwave {
 namespace {
@@ -66,6 +69,7 @@ struct Flags {
   std::string run_dir;
   std::string state_dir;
   std::string write_initial;
+  std::string start_from;
   std::string check_device;
   std::string device;
   uint32_t threads = 0;
@@ -74,15 +78,20 @@ struct Flags {
   bool fail_when_told_to_end = false;
 };
 
-absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags) {
-  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LoadConfig(flags.config_path, flags.overrides));
+absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags, const StopSignal& stop) {
+  absl::StatusOr<RunConfig> loaded =
+      flags.config_path.empty()
+          ? FetchRunConfig(flags.coordinator, flags.overrides, flags.state_dir, stop)
+          : LoadConfig(flags.config_path, flags.overrides);
+  if (!loaded.ok()) return loaded.status();
+  RunConfig& config = *loaded;
   if (!flags.coordinator.empty()) config.cluster.coordinator = flags.coordinator;
   if (flags.threads > 0) config.train.threads = flags.threads;
   if (config.train.threads == 0) {
     config.train.threads = std::max(1u, std::thread::hardware_concurrency());
   }
   if (!flags.device.empty()) config.train.device = flags.device;
-  return config;
+  return loaded;
 }
 
 // What a worker brings along, before anyone hears of it.
@@ -93,30 +102,49 @@ struct Prepared {
   Exec exec;
 };
 
-absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Device& device) {
+absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, const Layout& layout,
+                                 const Device& device) {
   LONGWAVE_ASSIGN_OR_RETURN(Corpus corpus, Corpus::Load(config.data, config.model.context));
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
                                             static_cast<int>(config.train.threads), device.kind));
-  return Prepared{std::move(corpus), std::move(replica), device.ops,
-                  Exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)}};
+  const Exec exec{.stream = device.stream, .threads = static_cast<int>(config.train.threads)};
+  if (!flags.start_from.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
+                              ReadWeights(flags.start_from, replica->manifest(), layout));
+    LONGWAVE_RETURN_IF_ERROR(
+        device.ops->copy(exec, replica->theta(), theta.data(), theta.size() * sizeof(float)));
+    LONGWAVE_RETURN_IF_ERROR(device.ops->wait(exec));
+  }
+  return Prepared{std::move(corpus), std::move(replica), device.ops, exec};
 }
 
-// What every replica of the configuration begins with, flat as the layout orders it.
-absl::StatusOr<std::vector<float>> InitialWeights(const RunConfig& config) {
+// What this replica begins with, flat as the layout orders it.
+absl::StatusOr<std::vector<float>> InitialWeights(const RunConfig& config, const Flags& flags,
+                                                  const Manifest& manifest, const Layout& layout) {
+  if (!flags.start_from.empty()) return ReadWeights(flags.start_from, manifest, layout);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
                                             static_cast<int>(config.train.threads)));
   return std::vector<float>(replica->theta(), replica->theta() + replica->parameter_count());
 }
 
+// On a device they are made once more on the host, where they are the same bits.
+absl::StatusOr<std::vector<float>> StartOf(const RunConfig& config, const Flags& flags,
+                                           const Layout& layout, const Prepared& prepared) {
+  Replica& replica = *prepared.replica;
+  if (prepared.ops->on_device) return InitialWeights(config, flags, replica.manifest(), layout);
+  return std::vector<float>(replica.theta(), replica.theta() + replica.parameter_count());
+}
+
 // As a file, for whoever wants to follow the run's updates from its beginning.
 absl::Status WriteInitial(const Flags& flags) {
-  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, StopSignal()));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta, InitialWeights(config));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
+                            InitialWeights(config, flags, manifest, layout));
   return WriteSafetensors(flags.write_initial, manifest, layout, theta.data(),
                           ModelMetadata(config, /*steps=*/0));
 }
@@ -159,12 +187,15 @@ absl::Status CheckFit(const RunConfig& config, const Flags& flags, const Manifes
 absl::Status Train(const RunConfig& config, const Flags& flags, Prepared& prepared,
                    MemberPlace& place) {
   Replica& replica = *prepared.replica;
-  LONGWAVE_ASSIGN_OR_RETURN(
-      MemberParts parts, place.Begin({.theta = replica.theta(),
-                                      .gradient = replica.gradient(),
-                                      .ops = prepared.ops,
-                                      .exec = prepared.exec,
-                                      .initial_weights = [&] { return InitialWeights(config); }}));
+  LONGWAVE_ASSIGN_OR_RETURN(MemberParts parts, place.Begin({.theta = replica.theta(),
+                                                            .gradient = replica.gradient(),
+                                                            .ops = prepared.ops,
+                                                            .exec = prepared.exec,
+                                                            .initial_weights = [&] {
+                                                              return InitialWeights(
+                                                                  config, flags, replica.manifest(),
+                                                                  place.layout());
+                                                            }}));
   Log(LogLevel::kInfo,
       absl::StrCat("training ", replica.parameter_count(), " parameters on ",
                    prepared.corpus.train().size(), " bytes of text, backend ",
@@ -199,7 +230,7 @@ void Stay(const std::stop_token& told_to_end) {
 
 // Cancelled: a signal ended it before its run was over.
 absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_token& told_to_end) {
-  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags));
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, *stop));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
   LONGWAVE_ASSIGN_OR_RETURN(const Device device, OpenDevice(config.train.device));
   if (!device.why_not_cuda.empty()) {
@@ -221,12 +252,15 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
                                                .manifest = manifest,
                                                .metrics = &metrics},
                                               stop));
-  absl::StatusOr<Prepared> prepared = fits.ok() ? Prepare(config, device) : fits;
+  absl::StatusOr<Prepared> prepared =
+      fits.ok() ? Prepare(config, flags, place->layout(), device) : fits;
   if (!prepared.ok()) {
     place->FailToJoin(std::string(prepared.status().message()));
     return prepared.status();
   }
-  const absl::StatusOr<uint32_t> worker = place->Join();
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> start,
+                            StartOf(config, flags, place->layout(), *prepared));
+  const absl::StatusOr<uint32_t> worker = place->Join(start);
   if (absl::IsCancelled(worker.status())) {
     return told_to_end.stop_requested() ? worker.status() : absl::OkStatus();
   }
@@ -255,10 +289,16 @@ int Main(int argc, char** argv) {
       ->allow_extra_args(false);
   auto* const name =
       app.add_option("--name", flags.name, "Name of this worker, one live worker each");
-  app.add_option("--coordinator", flags.coordinator, "host:port, instead of cluster.coordinator");
+  auto* const coordinator =
+      app.add_option("--coordinator", flags.coordinator,
+                     "host:port, instead of cluster.coordinator; without --config it is asked for "
+                     "the run's configuration");
   app.add_option("--run-dir", flags.run_dir, "Folder that model.safetensors is written to [.]");
   app.add_option("--state-dir", flags.state_dir,
                  "Folder that it keeps its identity and checkpoints in, to come back as itself");
+  app.add_option("--start-from", flags.start_from,
+                 "Begins with the weights of this safetensors file, not with run.seed's: see "
+                 "run.start");
   auto* const write_initial = app.add_option(
       "--write-initial", flags.write_initial,
       "Only writes the weights that the run begins with, as safetensors, to this file");
@@ -278,7 +318,8 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.callback([&] {
     const bool checks = check_device->count() > 0;
-    if (!checks && config->count() == 0) throw CLI::RequiredError("--config");
+    const bool may_ask = coordinator->count() > 0 && write_initial->count() == 0;
+    if (!checks && config->count() == 0 && !may_ask) throw CLI::RequiredError("--config");
     if (!checks && name->count() == 0 && write_initial->count() == 0)
       throw CLI::RequiredError("--name");
   });

@@ -146,13 +146,15 @@ absl::Status BenchCluster::StartProcesses() {
 
 absl::Status BenchCluster::RegisterWorkers() {
   const std::string settings = BindingSettings(options_.config);
+  const std::vector<uint64_t> no_weights(layout_.segments().size());
   for (uint32_t worker = 0; worker < options_.config.run.workers; ++worker) {
     LONGWAVE_ASSIGN_OR_RETURN(const uint32_t index,
                               client_->Register(RegisterWorker{.name = NameOf(worker),
                                                                .manifest = options_.manifest,
                                                                .layout_hash = layout_.hash(),
                                                                .incarnation = kIncarnation,
-                                                               .settings = settings}));
+                                                               .settings = settings,
+                                                               .start_hashes = no_weights}));
     workers_.push_back(index);
   }
   return absl::OkStatus();

@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<ModelReplay>> ModelReplay::Create(const RunConfig
 
 void ModelReplay::AddModels(const std::vector<SnapshotHeader>& snapshots, LoadModel load) {
   for (const SnapshotHeader& header : snapshots) {
-    if (header.key.kind != SnapshotKind::kModel || header.key.segment_count != 1) continue;
+    if (header.key.kind == SnapshotKind::kState || header.key.segment_count != 1) continue;
     models_[{header.key.first_segment, header.key.round}] = {header, load};
   }
 }

@@ -16,7 +16,6 @@
 #include "absl/strings/str_format.h"
 #include "cli/process.h"
 #include "cli/replay/run_replay.h"
-#include "cli/replay/weights_file.h"
 #include "cli/run_folder.h"
 #include "cli/text.h"
 #include "common/base/print.h"
@@ -26,6 +25,7 @@
 #include "common/wire/control.h"
 #include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
+#include "worker/trainer/weights_file.h"
 
 namespace longwave {
 namespace {
@@ -186,7 +186,7 @@ absl::Status Replay(const ReplayOptions& options) {
     }
     input.shard_folders.push_back(folder);
   }
-  if (CanCatchUp(config)) {
+  if (CanCatchUp(config) && (config.run.start != "member" || !options.initial.empty())) {
     InitialWeights initial;
     std::string file = options.initial;
     if (file.empty()) {

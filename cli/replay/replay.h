@@ -8,8 +8,10 @@ namespace longwave {
 struct ReplayOptions {
   std::string run_folder;  // runs/NAME: config.yaml, state/shard-0, …
   std::string config;      // the run's configuration; empty: config.yaml of its folder
-  std::string initial;     // weights before round 0, a safetensors file; empty: a worker makes them
-  std::string weights;     // safetensors file that gets the model; empty: none is written
+  // Weights before round 0, a safetensors file; empty: a worker makes them, or with run.start
+  // member they are the shards' snapshots of them.
+  std::string initial;
+  std::string weights;  // safetensors file that gets the model; empty: none is written
 };
 
 // `longwave replay`: audits what the shards of a run have kept and makes its model again. Returns

@@ -30,6 +30,10 @@ absl::StatusOr<RunConfig> LoadConfig(const std::string& path, const Overrides& o
 // Every key with its value, as YAML that ParseConfig reads back to the same configuration.
 std::string FormatConfig(const RunConfig& config);
 
+// The configuration as processes elsewhere are shown it: where this one keeps its credentials and
+// the authority's is nobody else's business.
+RunConfig ShownToOthers(RunConfig config);
+
 // The settings on which all processes of a run must agree, a line "key: value" each: what the run
 // computes, kArithmeticVersion of it included, and nothing of where a process computes it, reads
 // its data or is reached.

@@ -82,6 +82,15 @@ std::optional<Contradiction> InOverlap(const SyncSection& sync) {
   return std::nullopt;
 }
 
+std::optional<Contradiction> InStart(const RunConfig& config) {
+  if (config.run.start != "member" || CanCatchUp(config)) return std::nullopt;
+  return Contradiction{{"run.start", "sync.update"},
+                       absl::StrCat("run.start: member lets workers fetch the run's state, got "
+                                    "sync.update ",
+                                    std::string(Name(config.sync.update)),
+                                    ", with which a replica is more than the merged updates")};
+}
+
 // A push weighs as many tokens as are behind it.
 std::optional<Contradiction> InWeights(const RunConfig& config) {
   const uint64_t weight = ContributionWeightMax(config);
@@ -143,6 +152,7 @@ std::optional<Contradiction> FindContradiction(const RunConfig& config) {
   if (auto found = InModelAndTraining(config)) return found;
   if (auto found = InSignalAndUpdate(config.sync)) return found;
   if (auto found = InOverlap(config.sync)) return found;
+  if (auto found = InStart(config)) return found;
   if (auto found = InWeights(config)) return found;
   if (auto found = InTiles(config.sync)) return found;
   return InCluster(config);

@@ -123,6 +123,12 @@ std::string FormatConfig(const RunConfig& config) {
   return text;
 }
 
+RunConfig ShownToOthers(RunConfig config) {
+  config.security.folder.clear();
+  config.security.authority.clear();
+  return config;
+}
+
 std::string BindingSettings(const RunConfig& config) {
   // A payload names its codec, and the merge takes any beside any; a shard rejects a float codec
   // where its own is an integer one. So it is with the k of topk; under random and stride it is

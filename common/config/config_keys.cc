@@ -34,6 +34,11 @@ std::vector<ConfigKey> RunKeys() {
                "Aggregation servers, among which the model is divided."),
       WholeKey(LONGWAVE_KEY(run.seed), 1, 0, std::numeric_limits<uint64_t>::max(),
                "Seed of the model's weights, the order of the data and random selections."),
+      ChoiceKey(LONGWAVE_KEY(run.start), WordChoices({"seed", "member"}), "seed",
+                "The weights that the run begins with are those of the first worker to register. "
+                "`seed`: every worker draws the same from `run.seed`; one that brings others is "
+                "refused. `member`: one that brings others joins and fetches the run's; the shards "
+                "keep a snapshot of them, and need a folder for it."),
       WholeKey(
           LONGWAVE_KEY(run.validate_every), 0, 0, kStepsMax,
           "Rounds between validations; 0: as many as give about 20 in the run. The end of a run "

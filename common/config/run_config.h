@@ -24,6 +24,7 @@ struct RunSection {
   uint32_t workers = 0;             // members that a run waits for before its first round
   uint32_t shards = 0;
   uint64_t seed = 0;                // of model, data and selection
+  std::string start = "seed";       // where the first weights come from: "seed", "member"
   uint32_t validate_every = 0;      // rounds between validations; 0: about 20 validations
   uint32_t validation_batches = 0;  // batches of a validation loss
 
@@ -165,6 +166,11 @@ inline bool PromisesEqualReplicas(const RunConfig& config) {
 // and `local` it is a function of what its own worker did, too.
 inline bool CanCatchUp(const RunConfig& config) {
   return config.sync.update != UpdateRule::kInner && config.sync.update != UpdateRule::kLocal;
+}
+
+// Arrays of a segment's state: the parameters, and with update nesterov their velocity.
+inline uint32_t StateArrays(const RunConfig& config) {
+  return config.sync.update == UpdateRule::kNesterov ? 2 : 1;
 }
 
 // The layout options that every process derives from configuration and manifest: those of the file,

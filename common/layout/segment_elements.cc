@@ -89,4 +89,24 @@ uint64_t SegmentStateHash(const Layout& layout, uint32_t segment,
   return StateHash(hashes);
 }
 
+std::vector<std::vector<float>> StartState(const Layout& layout, uint32_t segment,
+                                           std::span<const float> theta, size_t array_count) {
+  LONGWAVE_CHECK(theta.size() == layout.parameter_count());
+  std::vector<std::vector<float>> arrays(array_count);
+  for (const auto& [begin, end] : SegmentElements(layout, segment)) {
+    arrays[0].insert(arrays[0].end(), theta.begin() + static_cast<ptrdiff_t>(begin),
+                     theta.begin() + static_cast<ptrdiff_t>(end));
+  }
+  for (size_t i = 1; i < arrays.size(); ++i) arrays[i].resize(arrays[0].size());
+  return arrays;
+}
+
+std::vector<uint64_t> StartHashes(const Layout& layout, std::span<const float> theta,
+                                  size_t array_count) {
+  std::vector<uint64_t> hashes;
+  for (uint32_t s = 0; s < layout.segments().size(); ++s)
+    hashes.push_back(SegmentStateHash(layout, s, StartState(layout, s, theta, array_count)));
+  return hashes;
+}
+
 }  // namespace longwave

@@ -43,6 +43,15 @@ uint64_t StateHash(std::span<const uint64_t> hashes);
 uint64_t SegmentStateHash(const Layout& layout, uint32_t segment,
                           std::span<const std::vector<float>> arrays);
 
+// A segment's state before round 0: its parameters in `theta`, [layout.parameter_count()] flat, and
+// `array_count` - 1 further arrays of zeros.
+std::vector<std::vector<float>> StartState(const Layout& layout, uint32_t segment,
+                                           std::span<const float> theta, size_t array_count);
+
+// By segment, the SegmentStateHash of it.
+std::vector<uint64_t> StartHashes(const Layout& layout, std::span<const float> theta,
+                                  size_t array_count);
+
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_LAYOUT_SEGMENT_ELEMENTS_H_

@@ -58,6 +58,9 @@ absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& 
 v1::GetStatusResponse ToProto(const RunStatus& value);
 absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message);
 
+v1::GetRunResponse ToProto(const RunDescription& value);
+absl::StatusOr<RunDescription> FromProto(const v1::GetRunResponse& message);
+
 v1::GetShardStatusResponse ToProto(const ShardReport& value);
 absl::StatusOr<ShardReport> FromProto(const v1::GetShardStatusResponse& message);
 

@@ -73,6 +73,14 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
         [&](grpc::ClientContext* context) { return stub_->StopRun(context, request, &response); });
   }
 
+  absl::StatusOr<RunDescription> GetRun() override {
+    v1::GetRunResponse response;
+    LONGWAVE_RETURN_IF_ERROR(channel_.Invoke([&](grpc::ClientContext* context) {
+      return stub_->GetRun(context, v1::GetRunRequest(), &response);
+    }));
+    return FromProto(response);
+  }
+
   absl::StatusOr<std::string> RenewCertificate(const std::string& text) override {
     v1::RenewCertificateRequest request;
     request.set_request(text);
@@ -131,6 +139,9 @@ absl::Status NotSecured() {
 
 }  // namespace
 
+absl::StatusOr<RunDescription> CoordinatorClient::GetRun() {
+  return absl::UnimplementedError("this coordinator describes no run");
+}
 absl::StatusOr<std::string> CoordinatorClient::RenewCertificate(const std::string&) {
   return NotSecured();
 }

@@ -100,7 +100,8 @@ Member Read(const v1::Member& message, Checks& checks) {
   return {.worker = message.worker(),
           .name = checks.Name("member's name", message.name()),
           .first_round = message.first_round(),
-          .data_key = checks.DataKey(message.data_key())};
+          .data_key = checks.DataKey(message.data_key()),
+          .other_start = message.other_start()};
 }
 
 Membership Read(const v1::Membership& message, Checks& checks) {
@@ -274,7 +275,18 @@ absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& messag
                        .settings = checks.Text("settings", message.settings()),
                        .process = message.process(),
                        .data_key = checks.DataKey(message.data_key())};
+  if (checks.AtMost("start_hashes", message.start_hashes_size(), kSegmentsMax))
+    value.start_hashes.assign(message.start_hashes().begin(), message.start_hashes().end());
   LONGWAVE_RETURN_IF_ERROR(checks.status());
+  LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
+  return value;
+}
+
+absl::StatusOr<RunDescription> FromProto(const v1::GetRunResponse& message) {
+  Checks checks("the run's description");
+  RunDescription value{.configuration = checks.Text("configuration", message.configuration())};
+  LONGWAVE_RETURN_IF_ERROR(checks.status());
+  if (!message.has_manifest()) return value;
   LONGWAVE_ASSIGN_OR_RETURN(value.manifest, FromProto(message.manifest()));
   return value;
 }

@@ -102,6 +102,14 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
           *response = ToProto(*status);
           return grpc::Status::OK;
         });
+    Serve<v1::GetRunRequest, v1::GetRunResponse>(
+        "GetRun", guard_.By("GetRun", CallKind::kMember),
+        [this](const Context&, const auto&, auto* response) -> grpc::Status {
+          const auto run = handler_->GetRun();
+          if (!run.ok()) return ToGrpc(run.status());
+          *response = ToProto(*run);
+          return grpc::Status::OK;
+        });
     Serve<v1::RenewCertificateRequest, v1::RenewCertificateResponse>(
         "RenewCertificate", guard_.By("RenewCertificate", CallKind::kMember),
         [this](const Context& context, const auto& request, auto* response) -> grpc::Status {
@@ -241,6 +249,9 @@ absl::Status NotSecured() {
 
 }  // namespace
 
+absl::StatusOr<RunDescription> CoordinatorHandler::GetRun() {
+  return absl::UnimplementedError("this coordinator describes no run");
+}
 std::string CoordinatorHandler::WorkerName(uint32_t) { return ""; }
 std::optional<CallRefusal> CoordinatorHandler::Admit(const CertificateInfo&) {
   return std::nullopt;

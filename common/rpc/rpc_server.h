@@ -31,6 +31,7 @@ class CoordinatorHandler {
   virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
   virtual absl::Status StopRun(const std::string& reason) = 0;
+  virtual absl::StatusOr<RunDescription> GetRun();
 
   // Where control is secured. The name of the worker with this index, whose heartbeats its
   // certificate has to name; empty: there is none.

@@ -14,6 +14,7 @@ void Fill(const Member& value, v1::Member* message) {
   message->set_name(value.name);
   message->set_first_round(value.first_round);
   message->set_data_key(value.data_key);
+  message->set_other_start(value.other_start);
 }
 
 void Fill(const Membership& value, v1::Membership* message) {
@@ -163,6 +164,14 @@ v1::RegisterWorkerRequest ToProto(const RegisterWorker& value) {
   message.set_identity(value.identity);
   message.set_process(value.process);
   message.set_data_key(value.data_key);
+  message.mutable_start_hashes()->Add(value.start_hashes.begin(), value.start_hashes.end());
+  return message;
+}
+
+v1::GetRunResponse ToProto(const RunDescription& value) {
+  v1::GetRunResponse message;
+  message.set_configuration(value.configuration);
+  if (value.manifest.has_value()) *message.mutable_manifest() = ToProto(*value.manifest);
   return message;
 }
 

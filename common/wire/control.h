@@ -54,6 +54,8 @@ struct RegisterWorker {
   // rounds that the residual in it accounts for (0: there is none). 0: without a folder.
   uint64_t process = 0;
   std::string data_key;  // 32 bytes: the public CURVE key of its data connections; empty: none
+  // Of its first weights, by segment, as RoundReport::segment_hashes; empty: it brings none.
+  std::vector<uint64_t> start_hashes;
 };
 
 struct RegisterShard {
@@ -91,6 +93,8 @@ struct Member {
   std::string name;
   uint32_t first_round = 0;
   std::string data_key;  // as RegisterWorker's; shards alone are told
+  // Its first weights are not the run's: it fetches every segment's state.
+  bool other_start = false;
   bool operator==(const Member&) const = default;
 };
 
@@ -314,6 +318,13 @@ struct RunStatus {
   uint64_t repairs = 0;                // replicas that were told to fetch segments anew
   std::vector<RefusalCount> refusals;  // by the coordinator; without reasons that never came up
   bool secured = false;
+};
+
+// What a process needs to take part in a run.
+struct RunDescription {
+  std::string configuration;         // complete, as YAML; paths are the coordinator's
+  std::optional<Manifest> manifest;  // once a worker has brought one
+  bool operator==(const RunDescription&) const = default;
 };
 
 // One hash of a whole state from its segments' hashes, in order.

@@ -21,13 +21,15 @@ enum class FrameKind : uint8_t {
   kPull = 5,    // worker to shard: send the merged update of (round, segment) again
   // Worker to shard: its anchor of the segment has all rounds before `round`; how does it get to
   // the present with the fewest bytes? Answered by kSnapshot, or by kAnswer: accepted, pull from
-  // there.
+  // there. Of round 2^32 - 1: it has not even what the run began with, and only a
+  // snapshot helps.
   kFetch = 6,
   // A segment's state before `round`, both ways (snapshot_payload.h): shard to worker as an answer
   // to kFetch, worker to shard as an answer to kAsk, of which kAnswer says that it has come.
   kSnapshot = 7,
   // Shard to worker: send the segment's state before `round`; of round 0: a pull of the round that
-  // the segment waits for; of kNoSegment: a hello.
+  // the segment waits for; of round 2^32 - 1: what the run began with; of
+  // kNoSegment: a hello.
   kAsk = 8,
 };
 

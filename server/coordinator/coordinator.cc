@@ -73,10 +73,12 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     return;
   }
   if (!manifest_) {
-    absl::StatusOr<uint64_t> segments =
+    const absl::StatusOr<uint64_t> segments =
         options_.segment_count(request.manifest, request.layout_hash);
-    if (!segments.ok()) {
-      effects.push_back(Refused{std::move(segments).status()});
+    absl::Status fits = segments.status();
+    if (fits.ok()) fits = CheckStart(request, *segments);
+    if (!fits.ok()) {
+      effects.push_back(Refused{std::move(fits)});
       return;
     }
     ledger_.SetSegmentCount(*segments);
@@ -89,6 +91,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
   worker.process = request.process;
   worker.incarnation = request.incarnation;
   worker.heard = now;
+  SetStart(worker, request.start_hashes);
   unsaved_ = true;
   if (!manifest_) {
     manifest_ = request.manifest;
@@ -108,6 +111,7 @@ void Coordinator::TakePlace(Worker& worker, const RegisterWorker& request) {
   worker.process = request.process;
   worker.incarnation = request.incarnation;
   worker.member.data_key = request.data_key;
+  SetStart(worker, request.start_hashes);
   worker.state = {};
   worker.final.reset();
   worker.repair.reset();
@@ -196,7 +200,7 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
     if (failed) last_loss_ = absl::StrCat(who, ": ", heartbeat.failure);
     effects.push_back(Notice{absl::StrCat(failed ? last_loss_ : absl::StrCat(who, " leaves"),
                                           failed ? "; it gives" : " and gives", " its place up")});
-    DropBeforeStart(heartbeat.worker);
+    DropBeforeStart(heartbeat.worker, effects);
     effects.push_back(
         WorkerHeartbeatReply{.instruction = Instruction::kStop,
                              .reason = absl::StrCat("worker ", heartbeat.worker, kIsNoMember),

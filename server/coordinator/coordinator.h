@@ -29,6 +29,7 @@ struct CoordinatorOptions {
   bool promises_equal_replicas = true;
   std::string settings;  // lines "key: value" that everybody who registers must have too
   std::vector<std::string> settings_at_most;  // keys of them of which a worker may have less
+  bool takes_other_starts = false;  // run.start member: workers may bring other first weights
   // How many segments the run's layout has of the model that the first worker brings, which is a
   // valid one. InvalidArgument: the run is not to train that model, or not with that layout.
   std::function<absl::StatusOr<uint64_t>(const Manifest&, uint64_t layout_hash)> segment_count;
@@ -126,6 +127,8 @@ using CoordinatorEffect =
 //            lives but reports no rounds (it was heard without a report while its newest one was
 //            more than rounds_behind_max behind the run's) is waited for by no round's record and
 //            not by the end, and is shown as joining, until it reports a later one.
+//            A founding worker that begins with other weights than the run (Member::other_start)
+//            is joining at first, too.
 //   lost     no member: silent for heartbeat_timeout (heard again it is joining, without a new
 //            registration), or failed, or gone by its own word (WorkerHeartbeat's
 //            leaving; these two may register again). Its name, index and sums stay.
@@ -278,6 +281,7 @@ class Coordinator {
   absl::Status CheckOrder(const RegisterWorker& request) const;
   absl::Status CheckPlace(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckDataKey(const RegisterWorker& request) const;
+  absl::Status CheckStart(const RegisterWorker& request, uint64_t segments) const;
   absl::Status CheckRegistration(const RegisterWorker& request, absl::Time now) const;
   absl::Status CheckRegistration(const RegisterShard& request, absl::Time now) const;
   absl::Status CheckHeartbeat(const WorkerHeartbeat& heartbeat) const;
@@ -287,9 +291,13 @@ class Coordinator {
 
   // --- coordinator_members.cc: who takes part
   void BeginTrainingIfComplete(absl::Time now, Effects& effects);
-  void DropBeforeStart(uint32_t worker);
+  // With the last one that brings the run's first weights go those that bring others.
+  void DropBeforeStart(uint32_t worker, Effects& effects);
   void DropSilentBeforeStart(absl::Time now, Effects& effects);
   void TakePlace(Worker& worker, const RegisterWorker& request);
+  // Before the first round the weights of the first worker that brings any become the run's.
+  void SetStart(Worker& worker, const std::vector<uint64_t>& hashes);
+  bool AnyoneBringsStart() const;
   // how: "joins", …, for the notice.
   void Join(Worker& worker, const std::string& how, Effects& effects);
   // A joining member that has caught up gets its first round.
@@ -357,6 +365,7 @@ class Coordinator {
   static std::string LastSaid(const Shard& shard);  // of its trouble, behind a sentence about it
   std::string OverSentence() const;                 // "the run is over (failed: …)"
   bool EveryShardKnows(uint32_t epoch) const;
+  bool IsOfStart(const SnapshotHash& snapshot) const;  // of round 0
   // The active member of lowest index, of those that are waited for and do this duty if there are
   // any; null if there is none.
   const Worker* Validator() const;
@@ -377,6 +386,7 @@ class Coordinator {
   uint64_t run_ = 0;                  // drawn at the first step; never 0
   std::optional<Manifest> manifest_;  // the first worker's, and everyone's
   uint64_t layout_hash_ = 0;
+  std::vector<uint64_t> start_hashes_;  // of the run's first weights, by segment; empty: none yet
   std::map<uint32_t, Worker> workers_;  // by index; lost ones stay, to be shown and to come back
   std::map<uint32_t, Shard> shards_;
   Membership membership_;
@@ -400,7 +410,7 @@ class Coordinator {
   std::string last_loss_;  // who was lost last, and why
 
   bool unsaved_ = false;
-  bool manifest_unsaved_ = false;
+  bool manifest_unsaved_ = false;  // likewise start_hashes_
 };
 
 }  // namespace longwave

@@ -160,6 +160,24 @@ absl::Status Coordinator::CheckDataKey(const RegisterWorker& request) const {
   return absl::OkStatus();
 }
 
+absl::Status Coordinator::CheckStart(const RegisterWorker& request, uint64_t segments) const {
+  const std::vector<uint64_t>& hashes = request.start_hashes;
+  if (hashes.empty()) return absl::OkStatus();
+  if (hashes.size() != segments) {
+    return absl::InvalidArgumentError(absl::StrCat("worker ", request.name, ": got ", hashes.size(),
+                                                   " hashes of first weights, wanted ", segments,
+                                                   ", one a segment"));
+  }
+  if (options_.takes_other_starts || start_hashes_.empty()) return absl::OkStatus();
+  const auto [got, wanted] = std::ranges::mismatch(hashes, start_hashes_);
+  if (got == hashes.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "worker %s begins with other weights than the run: segment %d: got hash %016x, wanted %016x; "
+      "of one run.seed the same version of longwave draws the same weights. With run.start: member "
+      "the worker would join all the same and fetch the run's weights",
+      request.name, got - hashes.begin(), *got, *wanted));
+}
+
 absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl::Time now) const {
   if (is_over()) return absl::FailedPreconditionError(OverSentence());
   if (request.name.empty() || request.name.size() > kNameBytesMax) {
@@ -187,7 +205,7 @@ absl::Status Coordinator::CheckRegistration(const RegisterWorker& request, absl:
         "segment_tiles and shards of its configuration must be the run's",
         request.name, request.layout_hash, layout_hash_));
   }
-  return absl::OkStatus();
+  return CheckStart(request, ledger_.segment_count());
 }
 
 absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::Time now) const {

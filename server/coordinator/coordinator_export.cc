@@ -87,6 +87,10 @@ absl::Status Coordinator::CheckRecord(const CoordinatorOptions& options,
   if (!record.state.workers.empty() && !record.manifest) {
     return Damaged("it has workers, but no manifest");
   }
+  if (!record.start_hashes.empty() && record.start_hashes.size() != record.state.segment_count) {
+    return Damaged(absl::StrCat(record.start_hashes.size(), " hashes of the first weights, wanted ",
+                                record.state.segment_count));
+  }
   if (!std::isfinite(record.state.seconds) || record.state.seconds < 0) {
     return Damaged(absl::StrCat(record.state.seconds, " seconds of training"));
   }
@@ -103,6 +107,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
       run_(record.state.run),
       manifest_(std::move(record.manifest)),
       layout_hash_(record.state.layout_hash),
+      start_hashes_(std::move(record.start_hashes)),
       ledger_(options.rounds, record),
       repairs_(record.state.repairs),
       looks_again_(record.state.looks_again),
@@ -143,6 +148,7 @@ CoordinatorRecord Coordinator::Export(absl::Time now) const {
   ledger_.Export(&record);
   record.state = ExportState(now);
   record.manifest = manifest_;
+  record.start_hashes = start_hashes_;
   return record;
 }
 
@@ -151,7 +157,10 @@ std::optional<CoordinatorChanges> Coordinator::Unsaved(absl::Time now) const {
   CoordinatorChanges changes;
   changes.state = ExportState(now);
   changes.manifest_changed = manifest_unsaved_;
-  if (manifest_unsaved_) changes.manifest = manifest_;
+  if (manifest_unsaved_) {
+    changes.manifest = manifest_;
+    changes.start_hashes = start_hashes_;
+  }
   ledger_.ExportUnsaved(&changes);
   return changes;
 }

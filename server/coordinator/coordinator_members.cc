@@ -11,10 +11,14 @@ namespace longwave {
 
 void Coordinator::BeginTrainingIfComplete(absl::Time now, Effects& effects) {
   if (workers_.size() < options_.workers_wanted || shards_.size() < options_.shards_wanted) return;
+  if (!AnyoneBringsStart()) return;
   phase_ = RunPhase::kTraining;
   training_began_ = now;
   for (auto& [index, worker] : workers_) {
-    worker.begun = true;
+    // A worker that begins with other weights fetches the run's first.
+    worker.begun = !worker.member.other_start;
+    worker.member.first_round = worker.begun ? 0 : kRoundNever;
+    worker.joined_epoch = worker.begun ? 0 : membership_.epoch + 1;
     SetMember(worker);
   }
   BeginEpoch();
@@ -23,10 +27,36 @@ void Coordinator::BeginTrainingIfComplete(absl::Time now, Effects& effects) {
                                         options_.shards_wanted, " shards are registered")});
 }
 
-void Coordinator::DropBeforeStart(uint32_t worker) {
-  workers_.erase(worker);
+bool Coordinator::AnyoneBringsStart() const {
+  return std::ranges::any_of(workers_,
+                             [](const auto& entry) { return !entry.second.member.other_start; });
+}
+
+void Coordinator::SetStart(Worker& worker, const std::vector<uint64_t>& hashes) {
+  worker.member.other_start = true;
+  if (phase_ == RunPhase::kWaiting && !hashes.empty() && !AnyoneBringsStart()) {
+    start_hashes_ = hashes;
+    manifest_unsaved_ = unsaved_ = true;
+  }
+  worker.member.other_start = hashes.empty() || hashes != start_hashes_;
+}
+
+void Coordinator::DropBeforeStart(uint32_t worker, Effects& effects) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end()) return;  // it went with another
+  const bool brought_start = !found->second.member.other_start;
+  workers_.erase(found);
   unsaved_ = true;
+  if (brought_start && !AnyoneBringsStart()) {
+    if (!workers_.empty()) {
+      effects.push_back(
+          Notice{"nobody is left with the weights that the run was to begin with: "
+                 "the others register again"});
+    }
+    workers_.clear();
+  }
   if (!workers_.empty()) return;
+  start_hashes_.clear();
   // The next worker may bring another model: nobody is left who holds to this one.
   manifest_.reset();
   manifest_unsaved_ = true;
@@ -40,12 +70,13 @@ void Coordinator::DropSilentBeforeStart(absl::Time now, Effects& effects) {
     effects.push_back(Notice{
         absl::StrCat(who, " was not heard for ", Seconds(now - heard), " and gives its place up")});
   };
-  for (auto it = workers_.begin(); it != workers_.end();) {
-    const auto entry = it++;
-    if (!is_silent(*entry)) continue;
-    notice(Describe(entry->second.member), entry->second.heard);
-    DropBeforeStart(entry->first);
+  std::vector<uint32_t> silent;
+  for (const auto& entry : workers_) {
+    if (!is_silent(entry)) continue;
+    notice(Describe(entry.second.member), entry.second.heard);
+    silent.push_back(entry.first);
   }
+  for (const uint32_t worker : silent) DropBeforeStart(worker, effects);
   for (auto it = shards_.begin(); it != shards_.end();) {
     if (!is_silent(*it)) {
       ++it;
@@ -119,7 +150,7 @@ void Coordinator::On(const WorkerExpelled& expelled, absl::Time now, Effects& ef
   if (worker == nullptr || is_over()) return;
   if (phase_ == RunPhase::kWaiting) {
     effects.push_back(Notice{absl::StrCat(Describe(worker->member), " was expelled")});
-    return DropBeforeStart(worker->member.worker);
+    return DropBeforeStart(worker->member.worker, effects);
   }
   if (worker->left) return;
   Leave(*worker, "was expelled", effects);

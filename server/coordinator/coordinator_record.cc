@@ -29,13 +29,17 @@ CoordinatorChanges ChangesFromNothing(CoordinatorRecord record) {
   return {.state = std::move(record.state),
           .manifest_changed = true,
           .manifest = std::move(record.manifest),
+          .start_hashes = std::move(record.start_hashes),
           .rounds = std::move(record.rounds),
           .reports = std::move(record.reports)};
 }
 
 void Apply(const CoordinatorChanges& changes, CoordinatorRecord* record) {
   record->state = changes.state;
-  if (changes.manifest_changed) record->manifest = changes.manifest;
+  if (changes.manifest_changed) {
+    record->manifest = changes.manifest;
+    record->start_hashes = changes.start_hashes;
+  }
   const size_t from = record->rounds.size();
   record->rounds.insert(record->rounds.end(), changes.rounds.begin(), changes.rounds.end());
   ForgetOldHashes(&record->rounds, from);

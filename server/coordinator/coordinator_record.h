@@ -121,8 +121,9 @@ struct CoordinatorState {
 struct CoordinatorRecord {
   CoordinatorState state;
   std::optional<Manifest> manifest;
-  std::vector<FinishedRound> rounds;  // all, in order
-  std::vector<OpenReport> reports;    // by round, then worker
+  std::vector<uint64_t> start_hashes;  // of the weights that the run begins with, by segment
+  std::vector<FinishedRound> rounds;   // all, in order
+  std::vector<OpenReport> reports;     // by round, then worker
 
   bool operator==(const CoordinatorRecord&) const = default;
 };
@@ -131,9 +132,10 @@ struct CoordinatorRecord {
 struct CoordinatorChanges {
   CoordinatorState state;
   bool manifest_changed = false;
-  std::optional<Manifest> manifest;   // with it
-  std::vector<FinishedRound> rounds;  // that follow those of the record
-  std::vector<OpenReport> reports;    // new ones; those of rounds before state.next_round are over
+  std::optional<Manifest> manifest;    // with it
+  std::vector<uint64_t> start_hashes;  // with it
+  std::vector<FinishedRound> rounds;   // that follow those of the record
+  std::vector<OpenReport> reports;     // new ones; those of rounds before state.next_round are over
 
   bool operator==(const CoordinatorChanges&) const = default;
 };

@@ -59,10 +59,16 @@ ShardHeartbeatReply Coordinator::ReplyTo(const ShardHeartbeat& heartbeat) const 
   }
   if (!heartbeat.knows_manifest) reply.manifest = manifest_;
   for (const SnapshotHash& snapshot : heartbeat.snapshots) {
-    const std::optional<bool> equal = ledger_.Judge(snapshot);
+    const bool is_start = snapshot.round == 0;
+    const std::optional<bool> equal = is_start ? IsOfStart(snapshot) : ledger_.Judge(snapshot);
     if (equal) reply.verdicts.push_back({snapshot.segment, snapshot.round, *equal});
   }
   return reply;
+}
+
+bool Coordinator::IsOfStart(const SnapshotHash& snapshot) const {
+  return snapshot.segment < start_hashes_.size() &&
+         start_hashes_[snapshot.segment] == snapshot.hash;
 }
 
 RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const {

@@ -47,6 +47,7 @@ class RoundLedger {
 
   // Of the model's layout: how many hashes a report has.
   void SetSegmentCount(uint64_t count) { segment_count_ = count; }
+  uint64_t segment_count() const { return segment_count_; }
   // The shards have closed the rounds before this one, all segments of them. True: more than
   // before.
   bool SetClosedRounds(uint32_t rounds);

@@ -174,11 +174,8 @@ absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
         next.Redeem(token.id, Sha256(token.secret), subject, key, is_taken, absl::Now()));
     if (!(next == book_)) LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
   }
-  // Where this process keeps its own is nobody else's business.
-  RunConfig shown = options_.config;
+  RunConfig shown = ShownToOthers(options_.config);
   shown.security.mode = "on";
-  shown.security.folder.clear();
-  shown.security.authority.clear();
   // All that the run trusts, which may be more than what signs.
   LONGWAVE_ASSIGN_OR_RETURN(Trusted trusted, ReadTrusted(options_.credentials));
   JoinAnswer answer{.authority = std::move(trusted.certificates),

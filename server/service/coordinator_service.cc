@@ -88,6 +88,7 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
           .promises_equal_replicas = PromisesEqualReplicas(config),
           .settings = BindingSettings(config),
           .settings_at_most = SettingsAtMost(),
+          .takes_other_starts = config.run.start == "member",
           .segment_count =
               [config](const Manifest& manifest, uint64_t layout_hash) {
                 return SegmentCount(config, manifest, layout_hash);
@@ -106,6 +107,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
                          std::unique_ptr<FileSystem> files, std::unique_ptr<CoordinatorStore> store,
                          std::optional<MetricsFile> metrics)
       : exit_when_done_(options.exit_when_done),
+        configuration_(FormatConfig(ShownToOthers(options.config))),
+        model_is_external_(options.config.model.kind == "external"),
         files_(std::move(files)),
         core_(std::move(core)),
         rng_(RandomWord()),
@@ -241,6 +244,16 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     status.refusals = CountsOf(refusals_);
     status.secured = admission_ != nullptr;
     return status;
+  }
+
+  absl::StatusOr<RunDescription> GetRun() override {
+    RunDescription run{.configuration = configuration_};
+    const std::lock_guard lock(mutex_);
+    run.manifest = core_.manifest();
+    if (run.manifest.has_value() || !model_is_external_) return run;
+    return absl::UnavailableError(
+        "the run's model is the first worker's (model.kind: external), and none has registered "
+        "yet; ask again");
   }
 
   absl::Status StopRun(const std::string& reason) override {
@@ -427,6 +440,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   }
 
   const bool exit_when_done_;
+  const std::string configuration_;  // as others are shown it
+  const bool model_is_external_;
   const std::unique_ptr<FileSystem> files_;
 
   mutable std::mutex mutex_;

@@ -335,8 +335,9 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .state_rounds = config.cluster.state_rounds,
         .snapshot_rounds = config.cluster.snapshot_rounds,
         .can_catch_up = CanCatchUp(config),
+        .keeps_start = config.run.start == "member",
         .lowers_open_bytes = config.cluster.shard_memory_mb == 0,
-        .model_arrays = config.sync.update == UpdateRule::kNesterov ? 2u : 1u,
+        .model_arrays = StateArrays(config),
         .restore = registration_.restore,
         .rounds = registration_.rounds,
         // What it was when this process began has a record at least: it is not to begin anew.
@@ -427,6 +428,11 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
 absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
     const ShardServiceOptions& given) {
   LONGWAVE_ASSIGN_OR_RETURN(const ShardServiceOptions options, WithCheckedAddresses(given));
+  if (options.config.run.start == "member" && options.state_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "run.start: member: got no --state-dir, wanted a folder, where the shard keeps what the "
+        "run began with");
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory machine, ReadMachineMemory());
   const uint64_t open_bytes_max = OpenBytesMax(options.config, machine);
   LONGWAVE_ASSIGN_OR_RETURN(

@@ -47,6 +47,7 @@ DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, Op
       open_store_(std::move(open_store)),
       told_epoch_(options_.told_epoch),
       asks_(kVerdictPatience, options_.snapshot_rounds),
+      start_asks_(kVerdictPatience, options_.snapshot_rounds, /*of_start=*/true),
       durable_before_(options_.log_records == 0 ? 0 : options_.log_records + 1) {
   const auto segments = layout_.segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
@@ -90,7 +91,7 @@ std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
 absl::Time DurableShard::NextDue() const {
   if (!trouble_.empty()) return reopen_at_;
   if (!confirmed_.empty()) return absl::InfinitePast();  // for the next Tend
-  absl::Time due = std::min(aggregator_->NextDue(), asks_.NextDue());
+  absl::Time due = std::min({aggregator_->NextDue(), asks_.NextDue(), start_asks_.NextDue()});
   for (const auto& [segment, restore] : restores_) due = std::min(due, restore.NextDue());
   if (!restores_.empty() && joiners_decide_at_ != absl::InfinitePast()) {
     due = std::min(due, joiners_decide_at_);
@@ -101,8 +102,15 @@ absl::Time DurableShard::NextDue() const {
 void DurableShard::PassTime(absl::Time now) {
   if (!trouble_.empty()) return;
   if (aggregator_->NextDue() <= now) StepAggregator(TimePassed{}, false, now);
+  const auto open_round = [this](uint32_t segment) { return OpenRound(segment); };
+  if (start_asks_.NextDue() <= now) {
+    std::vector<uint32_t> members = MembersOfStart();
+    std::erase_if(members, [this](uint32_t worker) { return !greeted_.contains(worker); });
+    for (const SnapshotAsks::Ask& ask : start_asks_.Due(members, open_round, now)) {
+      EmitAsk(ask.worker, ask.segment, kRoundNever);
+    }
+  }
   if (asks_.NextDue() <= now) {
-    const auto open_round = [this](uint32_t segment) { return OpenRound(segment); };
     for (const SnapshotAsks::Ask& ask : asks_.Due(MembersTakingPart(), open_round, now)) {
       EmitAsk(ask.worker, ask.segment, ask.round);
     }
@@ -150,6 +158,7 @@ void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t>
   progress.replay_from = *sequence + 1;
   progress.state_is_due |= StateIsDueAfter(merged);
   if (!options_.can_catch_up) return;
+  start_asks_.RoundOpened(merged.segment, open_round);
   if (LastModelRound(merged.segment, open_round) == open_round) WantModel(merged.segment);
   asks_.RoundOpened(merged.segment, open_round);
 }
@@ -173,8 +182,14 @@ void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now)
   membership_ = change.membership;
   if (first_epoch_ == 0) first_epoch_ = membership_.epoch;
   asks_.MembersChanged();
+  start_asks_.MembersChanged();
+  std::erase_if(greeted_, [this](uint32_t worker) {
+    return std::ranges::find(membership_.members, worker, &Member::worker) ==
+           membership_.members.end();
+  });
   if (!trouble_.empty()) return;  // taken when the folder is open again
   KeepMembership();
+  NoteMissingStarts();
   StepAggregator(change, false, now);
   if (restores_.empty()) return;
   // A member that joins may be another process now than the one that was heard; it is heard again.
@@ -185,6 +200,10 @@ void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now)
 void DurableShard::KeepMembership() {
   told_epoch_ = std::max(told_epoch_, membership_.epoch);
   if (const auto sequence = Keep(MembershipRecord{membership_})) membership_sequence_ = *sequence;
+}
+
+void DurableShard::Greeted(uint32_t worker) {
+  if (greeted_.insert(worker).second) start_asks_.MembersChanged();
 }
 
 void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
@@ -209,18 +228,20 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
   // Whatever it is good for: what its sender is to know is that it has come.
   Answer(header, Outcome::kAccepted, "");
   if (!trouble_.empty() || !aggregator_->IsMember(header.worker)) return;
-  const auto restore = restores_.find(header.segment);
+  const bool is_start = header.round == 0;
+  SnapshotAsks& asks = is_start ? start_asks_ : asks_;
+  const auto restore = is_start ? restores_.end() : restores_.find(header.segment);
   // Of any member that has it: the one before may answer after another was asked.
   const bool restores = restore != restores_.end() && restore->second.choice().has_value() &&
                         restore->second.choice()->round == header.round;
   // What nobody asked for, or asks for no longer, is not even looked at.
-  if (!restores && (restore != restores_.end() || !asks_.IsOpen(header.segment))) return;
+  if (!restores && (restore != restores_.end() || !asks.IsOpen(header.segment))) return;
 
   const uint64_t elements = ElementCount(SegmentElements(layout_, header.segment));
   const auto arrays =
       DecodeSnapshotPayload(snapshot.payload.bytes(), options_.model_arrays, elements);
   absl::Status fits = arrays.status();
-  if (fits.ok() && !restores) fits = CheckModelRound(header);
+  if (fits.ok() && !restores && !is_start) fits = CheckModelRound(header);
   if (!fits.ok()) {
     if (std::has_single_bit(++snapshots_refused_)) {
       notices_.push_back(absl::StrCat("snapshot of segment ", header.segment, " from worker ",
@@ -228,14 +249,14 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
                                       " refused so far)"));
     }
     if (!restores) {
-      return asks_.Refuse({header.segment, header.round, header.worker}, OpenRound(header.segment));
+      return asks.Refuse({header.segment, header.round, header.worker}, OpenRound(header.segment));
     }
     restore->second.Refuse();
     return PursueRestores(now);
   }
   SnapshotAsks::Held held{header.segment, header.round,
                           SegmentStateHash(layout_, header.segment, *arrays), snapshot.payload};
-  if (!restores) return asks_.Hold(std::move(held), now);
+  if (!restores) return asks.Hold(std::move(held), now);
   FinishRestore(header.segment, header.round, header.worker, std::move(held));
   HastenRestores(header.worker, now);
 }
@@ -252,7 +273,8 @@ absl::Status DurableShard::CheckModelRound(const FrameHeader& header) const {
 void DurableShard::OnVerdicts(const VerdictsArrived& verdicts) {
   for (const SnapshotVerdict& verdict : verdicts.verdicts) {
     if (!IsMine(verdict.segment)) continue;
-    if (auto held = asks_.Judge(verdict, OpenRound(verdict.segment))) {
+    SnapshotAsks& asks = verdict.round == 0 ? start_asks_ : asks_;
+    if (auto held = asks.Judge(verdict, OpenRound(verdict.segment))) {
       confirmed_.push_back(*std::move(held));
     } else if (!verdict.equal) {
       notices_.push_back(absl::StrCat("snapshot of segment ", verdict.segment, " before round ",
@@ -300,6 +322,20 @@ void DurableShard::Emit(decltype(Outgoing::what) what, bool answers_push) {
 
 uint32_t DurableShard::OpenRound(uint32_t segment) const {
   return aggregator_ != nullptr ? aggregator_->open_round(segment) : ProgressOf(segment).open_round;
+}
+
+std::vector<SnapshotHash> DurableShard::UnconfirmedSnapshots() const {
+  std::vector<SnapshotHash> hashes = asks_.Unconfirmed();
+  for (const SnapshotHash& start : start_asks_.Unconfirmed()) hashes.push_back(start);
+  return hashes;
+}
+
+std::vector<uint32_t> DurableShard::MembersOfStart() const {
+  std::vector<uint32_t> members;
+  for (const Member& member : membership_.members) {
+    if (!member.other_start) members.push_back(member.worker);
+  }
+  return members;
 }
 
 std::vector<uint32_t> DurableShard::MembersTakingPart() const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -39,6 +40,9 @@ struct DurableShardOptions {
   // Whether members can catch up by merged updates and snapshots (CanCatchUp(config)). If not,
   // nobody is asked for snapshots, and log is kept for the shard's own recovery alone.
   bool can_catch_up = true;
+  // run.start member, for which there must be a folder: a snapshot of what the run began with is
+  // kept of each segment.
+  bool keeps_start = false;
   // aggregator.open_bytes_max is nobody's wish: it is lowered to what aggregator.available_bytes
   // leaves for it.
   bool lowers_open_bytes = false;
@@ -128,10 +132,18 @@ struct ShardEffect {
 //               segment. They are held in memory as unconfirmed until the coordinator says that
 //               their hash is that of the majority, and then written. Each that comes is answered
 //               at once, so that its sender knows that its link is free of it.
+// Start         With keeps_start a member that began with the run's first weights (others than
+//               Member::other_start) is asked for each segment as it was before round 0, in the
+//               same way, and its snapshot, judged by the coordinator, is kept for good. Such a
+//               member can tell at any time; while there is none, and the run has gone on, what is
+//               missing is said once: who joins begins with a model snapshot then, and a replay,
+//               too.
 // Log           is removed up to what the older of the two state snapshots, and of the two model
 //               snapshots, of every segment still needs. While one has less than two, all is kept.
 // Fetch         A member that has all rounds before r0 gets the cheaper of the merged updates from
 //               r0 on (answer `accepted`: it pulls them) and a model snapshot with those after it.
+//               One that has nothing (r0 = kRoundNever) gets the cheaper of the start and a model
+//               snapshot, each with the updates after it; `busy` while there is neither.
 // Restore       see ReplicaRestore: pushes are answered busy until the segment has its round. What
 //               was sent before this process took part is not believed, since it may have waited in
 //               queues: a shard's registration begins an epoch, and a question says where its
@@ -170,6 +182,9 @@ class DurableShard {
   // returns all that may now be told, in order.
   std::vector<ShardEffect> Commit(absl::Time now);
   void Tend(absl::Time now);
+  // A member has said hello to this process: what it is asked from now on reaches it. (The start
+  // alone is asked of a member that has sent nothing else yet.)
+  void Greeted(uint32_t worker);
 
   // When Commit has something to do without an event; InfiniteFuture: nothing. InfinitePast: at
   // once.
@@ -186,7 +201,7 @@ class DurableShard {
   // Why pushes are not taken now; empty: they are.
   const std::string& trouble() const { return trouble_; }
   // For the coordinator's verdict, by segment.
-  std::vector<SnapshotHash> UnconfirmedSnapshots() const { return asks_.Unconfirmed(); }
+  std::vector<SnapshotHash> UnconfirmedSnapshots() const;
   // How long a member that is asked for this segment's parameters may take to answer.
   absl::Duration AskPatience(uint32_t segment) const;
   // Sentences for the log of the process, since the last call: what recovery has found, what could
@@ -243,6 +258,8 @@ class DurableShard {
   absl::Status CheckRounds(bool restores) const;
   absl::Status RestoreSegment(uint32_t segment);
   void WantMissingModels();
+  void WantMissingStarts();
+  void NoteMissingStarts();  // that nobody has what is missing, once
   // The last round, not after open_round, before which a model snapshot of the segment is due; 0:
   // there was none yet.
   uint32_t LastModelRound(uint32_t segment, uint32_t open_round) const;
@@ -290,6 +307,8 @@ class DurableShard {
   void TellFetch(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
   // Bytes of the merged updates from a round on; nothing: not all of them are there.
   std::optional<uint64_t> MergedBytes(uint32_t segment, uint32_t from) const;
+  // For a member that has nothing.
+  void TellBeginning(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
   absl::StatusOr<Buffer> SnapshotPayload(const SnapshotKey& key);
   void TurnBack();  // what would be told, to what is true when nothing of it is durable
 
@@ -307,6 +326,7 @@ class DurableShard {
   const Progress& ProgressOf(uint32_t segment) const { return progress_[segment - first_segment_]; }
   uint32_t OpenRound(uint32_t segment) const;
   std::vector<uint32_t> MembersTakingPart() const;
+  std::vector<uint32_t> MembersOfStart() const;  // that began with the run's first weights
   static void Add(const ShardState& counts, ShardState& to);
 
   const DurableShardOptions options_;
@@ -325,6 +345,9 @@ class DurableShard {
   bool knows_untold_epoch_ = false;
   uint64_t membership_sequence_ = 0;  // of its record
   SnapshotAsks asks_;
+  SnapshotAsks start_asks_;
+  bool said_no_start_ = false;
+  std::set<uint32_t> greeted_;                   // members
   std::map<uint32_t, ReplicaRestore> restores_;  // by segment
   // Set where none takes part: that those decide who are members then. InfinitePast: joiners may.
   absl::Time joiners_decide_at_ = absl::InfiniteFuture();

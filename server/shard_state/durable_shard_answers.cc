@@ -77,6 +77,7 @@ std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t fro
 
 void DurableShard::TellFetch(uint64_t event, const FrameHeader& header,
                              std::vector<ShardEffect>& effects) {
+  if (header.round == kRoundNever) return TellBeginning(event, header, effects);
   const uint32_t segment = header.segment;
   const uint32_t open_round = OpenRound(segment);
   const auto answer = [&](Outcome outcome, std::string reason) {
@@ -114,6 +115,47 @@ void DurableShard::TellFetch(uint64_t event, const FrameHeader& header,
   answer(Outcome::kRejected,
          absl::StrCat(place, ": the shard keeps neither the merged updates from there to round ",
                       open_round, ", which is open, nor a snapshot of a later round"));
+}
+
+void DurableShard::TellBeginning(uint64_t event, const FrameHeader& header,
+                                 std::vector<ShardEffect>& effects) {
+  const uint32_t segment = header.segment;
+  const auto send = [&](uint32_t round, Buffer payload) {
+    const FrameHeader snapshot = FrameTo(header.worker, FrameKind::kSnapshot, segment, round);
+    effects.push_back({event, SendSnapshot{header.worker, snapshot, std::move(payload)}});
+  };
+  if (const auto restored = restored_models_.find(segment); restored != restored_models_.end()) {
+    return send(restored->second.round, restored->second.payload);
+  }
+  // What cannot be read is set aside, and the next best is there.
+  while (store_ != nullptr) {
+    std::optional<SnapshotHeader> best;
+    uint64_t least = 0;
+    for (const SnapshotKind kind : {SnapshotKind::kModel, SnapshotKind::kStart}) {
+      const auto latest = store_->snapshots().Latest(kind, segment);
+      if (!latest.has_value()) continue;
+      const std::optional<uint64_t> after = MergedBytes(segment, latest->key.round);
+      if (!after.has_value()) continue;
+      const uint64_t bytes = latest->stored_bytes + *after;
+      if (best.has_value() && least <= bytes) continue;
+      best = latest;
+      least = bytes;
+    }
+    if (!best.has_value()) break;
+    absl::StatusOr<Buffer> payload = SnapshotPayload(best->key);
+    if (payload.ok()) return send(best->key.round, *std::move(payload));
+    notices_.push_back(std::string(payload.status().message()));
+    WantMissingStarts();
+    if (store_->snapshots().Latest(best->key.kind, segment) == best) break;
+  }
+  if (options_.keeps_start) {  // it may come yet
+    effects.push_back({event, AnswerTo(header, Outcome::kBusy, "")});
+    return;
+  }
+  effects.push_back({event, AnswerTo(header, Outcome::kRejected,
+                                     absl::StrCat("fetch of worker ", header.worker, ", segment ",
+                                                  segment, ": it has not what the run began with, ",
+                                                  "and the shard keeps no snapshot yet"))});
 }
 
 absl::StatusOr<Buffer> DurableShard::SnapshotPayload(const SnapshotKey& key) {

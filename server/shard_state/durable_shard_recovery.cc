@@ -33,7 +33,7 @@ absl::Status DurableShard::OpenAll() {
   AggregatorOptions options = options_.aggregator;
   options.logs = open_store_ != nullptr;
   if (options_.can_catch_up && (options.logs || options_.restore)) {
-    options.snapshot_bytes += SnapshotBytes();
+    options.snapshot_bytes += SnapshotBytes() * (options_.keeps_start ? 2 : 1);
   }
   if (options_.lowers_open_bytes) {
     LONGWAVE_ASSIGN_OR_RETURN(const uint64_t left, OpenBytesLeft(options, layout_));
@@ -106,6 +106,7 @@ absl::StatusOr<bool> DurableShard::Recover() {
     LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(MembershipRecord{membership_}));
   }
   WantMissingModels();
+  WantMissingStarts();
   if (found.next_sequence > 1) {
     notices_.push_back(absl::StrCat("recovered: records ", from, " to ", found.next_sequence - 1,
                                     " of the log, open round ", state().open_round));
@@ -156,6 +157,28 @@ void DurableShard::WantMissingModels() {
     const uint32_t have = latest.has_value() ? latest->key.round : 0;
     if (have < LastModelRound(segment, OpenRound(segment))) WantModel(segment);
   }
+}
+
+void DurableShard::WantMissingStarts() {
+  if (!options_.keeps_start) return;
+  for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
+    if (store_->snapshots().Latest(SnapshotKind::kStart, segment).has_value()) continue;
+    start_asks_.Want(segment, 0, segment, AskPatience(segment));
+  }
+}
+
+void DurableShard::NoteMissingStarts() {
+  if (!options_.keeps_start || store_ == nullptr || said_no_start_) return;
+  if (!MembersOfStart().empty()) return;
+  uint32_t missing = 0;
+  for (uint32_t segment = first_segment_; IsMine(segment); ++segment)
+    missing += !store_->snapshots().Latest(SnapshotKind::kStart, segment).has_value();
+  if (missing == 0) return;
+  said_no_start_ = true;
+  notices_.push_back(absl::StrCat(
+      "of ", missing, " of ", segment_count_,
+      " segments this shard lacks what the run began with, ",
+      "and no member has it now: without it `longwave replay` begins with a later snapshot"));
 }
 
 absl::StatusOr<std::vector<SegmentSnapshot>> DurableShard::ReadState(const SnapshotHeader& header) {
@@ -220,6 +243,7 @@ void DurableShard::Fail(const absl::Status& status, absl::Time now) {
   store_.reset();  // lets the folder go
   append_failure_ = absl::OkStatus();
   asks_.Clear();
+  start_asks_.Clear();
   confirmed_.clear();
   restores_.clear();
   joiners_decide_at_ = absl::InfiniteFuture();

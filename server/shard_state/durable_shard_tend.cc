@@ -92,11 +92,12 @@ absl::Status DurableShard::WriteModel(const SnapshotAsks::Held& held) {
       DecodeSnapshotPayload(held.payload.bytes(), options_.model_arrays, elements));
   const std::vector<std::span<const float>> spans(arrays.begin(), arrays.end());
   // The first record that the snapshot does not have: its round's update, or what comes next.
+  const SnapshotKind kind = held.round == 0 ? SnapshotKind::kStart : SnapshotKind::kModel;
   const auto after = store_->log().MergedSequence(held.segment, held.round);
   const uint64_t replay_from = after.ok() ? *after : ProgressOf(held.segment).replay_from;
-  LONGWAVE_RETURN_IF_ERROR(
-      store_->snapshots().Write({SnapshotKind::kModel, held.segment, 1, held.round}, replay_from,
-                                EncodeModelContent(spans), Compression::kZstd));
+  LONGWAVE_RETURN_IF_ERROR(store_->snapshots().Write({kind, held.segment, 1, held.round},
+                                                     replay_from, EncodeModelContent(spans),
+                                                     Compression::kZstd));
   ++snapshots_written_.models;
   return absl::OkStatus();
 }
@@ -109,6 +110,7 @@ std::optional<uint64_t> DurableShard::LogNeededFrom() const {
   std::vector<Kept> states(segment_count_);
   std::vector<Kept> models(segment_count_);
   for (const SnapshotHeader& header : store_->snapshots().All()) {
+    if (header.key.kind == SnapshotKind::kStart) continue;  // a way as long as the log has all
     auto& kept = header.key.kind == SnapshotKind::kState ? states : models;
     for (uint32_t i = 0; i < header.key.segment_count; ++i) {
       if (!IsMine(header.key.first_segment + i)) continue;

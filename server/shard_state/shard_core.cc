@@ -110,6 +110,7 @@ void ShardCore::Hear(Worker& worker, const PeerFrame& frame) {
                                            .payload_bytes = payload_bytes};
   if (header.kind == FrameKind::kHello) {
     worker.greeted = true;
+    shard_->Greeted(header.worker);
     pacer_.SetRate(header.worker, header.weight);
   } else if (!worker.greeted) {
     AskHello(worker, frame);

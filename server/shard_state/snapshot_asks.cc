@@ -93,7 +93,7 @@ std::vector<SnapshotAsks::Ask> SnapshotAsks::Due(
     do {
       worker = members[next->turn++ % members.size()];
     } while (std::ranges::find(asked, worker) != asked.end());
-    next->asked = {segment, open_round(segment), worker};
+    next->asked = {segment, of_start_ ? 0 : open_round(segment), worker};
     next->expects = true;
     next->until = now + next->patience;
     asked.push_back(worker);

@@ -31,14 +31,17 @@ namespace longwave {
 // as much as one that is. So the segment's next ask is put off by a round, and each time by twice
 // as many as the time before, until one is confirmed: never by more than put_off_max, nor beyond
 // the round at which it is wanted anew.
+//
+// Of what the run began with, members are asked for round 0, whatever round is open.
 class SnapshotAsks {
  public:
   // Asks of a shard that are not answered.
   static constexpr uint32_t kAsksAtOnce = 2;
 
-  // verdict_patience: how long a verdict is waited for. put_off_max: rounds, at least 1.
-  SnapshotAsks(absl::Duration verdict_patience, uint32_t put_off_max)
-      : verdict_patience_(verdict_patience), put_off_max_(put_off_max) {}
+  // verdict_patience: how long a verdict is waited for. put_off_max: rounds, at least 1. of_start:
+  // what the run began with is asked for.
+  SnapshotAsks(absl::Duration verdict_patience, uint32_t put_off_max, bool of_start = false)
+      : verdict_patience_(verdict_patience), put_off_max_(put_off_max), of_start_(of_start) {}
 
   struct Ask {
     uint32_t segment = 0;
@@ -102,6 +105,7 @@ class SnapshotAsks {
 
   const absl::Duration verdict_patience_;
   const uint32_t put_off_max_;
+  const bool of_start_;
   std::map<uint32_t, Wanted> wanted_;  // by segment
   uint64_t places_ = 0;
   bool look_again_ = false;  // something has changed since Due

@@ -135,7 +135,7 @@ void Fields(Coder& code, Value& v) {
   } else if constexpr (std::is_same_v<T, Manifest>) {
     all(v.tensors);
   } else if constexpr (std::is_same_v<T, Member>) {
-    all(v.worker, v.name, v.first_round, v.data_key);
+    all(v.worker, v.name, v.first_round, v.data_key, v.other_start);
   } else if constexpr (std::is_same_v<T, ShardAddress>) {
     all(v.shard, v.data_endpoint, v.control_endpoint);
   } else if constexpr (std::is_same_v<T, ByteCounts>) {
@@ -172,7 +172,7 @@ void Fields(Coder& code, Value& v) {
   } else if constexpr (std::is_same_v<T, FinishedRound>) {
     all(v.record, v.hashes, v.undecided);
   } else if constexpr (std::is_same_v<T, CoordinatorChanges>) {
-    all(v.state, v.manifest_changed, v.manifest, v.rounds, v.reports);
+    all(v.state, v.manifest_changed, v.manifest, v.start_hashes, v.rounds, v.reports);
   } else {
     static_assert(std::is_same_v<T, CoordinatorState>);
     all(v.settings, v.phase, v.reason, v.outdated, v.run, v.epoch, v.layout_hash, v.repairs,

@@ -52,6 +52,8 @@ std::string_view Name(SnapshotKind kind) {
       return "state";
     case SnapshotKind::kModel:
       return "model";
+    case SnapshotKind::kStart:
+      return "start";
   }
   return "unknown";
 }
@@ -97,7 +99,7 @@ absl::StatusOr<SnapshotHeader> DecodeSnapshotHeader(std::span<const std::byte> b
     return Loss(absl::StrFormat("header CRC32C: got %08x, its bytes give %08x", crc, wanted));
   }
   const auto kind = LoadLe<uint8_t>(from + kKindAt);
-  if (kind < 1 || kind > 2) return Loss(absl::StrCat("kind: got ", kind, ", wanted 1 or 2"));
+  if (kind < 1 || kind > 3) return Loss(absl::StrCat("kind: got ", kind, ", wanted 1 to 3"));
   const auto compression = LoadLe<uint8_t>(from + kCompressionAt);
   if (compression > 1) {
     return Loss(absl::StrCat("compression: got ", compression, ", wanted 0 or 1"));

@@ -26,8 +26,9 @@ inline constexpr uint64_t kSnapshotContentBytesMax = uint64_t{1} << 31;
 enum class SnapshotKind : uint8_t {
   kState = 1,  // what the shard alone has: E, open rounds, last closed updates
   kModel = 2,  // θ
+  kStart = 3,  // as kModel, of round 0, where the run's first weights are a member's
 };
-std::string_view Name(SnapshotKind kind);  // "state", "model"
+std::string_view Name(SnapshotKind kind);  // "state", "model", "start"
 
 enum class Compression : uint8_t { kNone = 0, kZstd = 1 };
 

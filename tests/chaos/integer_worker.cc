@@ -165,7 +165,8 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop) {
                              },
                          .adjust_sync = [](SyncOptions* sync) { sync->beta = 1; }},
                         stop));
-  const absl::StatusOr<uint32_t> worker = place->Join();
+  const absl::StatusOr<uint32_t> worker =
+      place->Join(std::vector<float>(model.layout.parameter_count()));
   if (absl::IsCancelled(worker.status())) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(worker.status());
   std::printf("ready %u\n", *worker);

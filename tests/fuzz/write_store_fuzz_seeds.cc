@@ -46,7 +46,7 @@ bool WriteSnapshot(const std::filesystem::path& file, SnapshotKind kind, uint32_
                    const Buffer& content, Compression compression) {
   SnapshotHeader header;
   header.identity = TestIdentity();
-  header.key = {kind, 0, segments, 3};
+  header.key = {kind, 0, segments, kind == SnapshotKind::kStart ? 0u : 3u};
   const Buffer stored = PackSnapshotContent(content, compression, header).value();
   const auto head = EncodeSnapshotHeader(header);
   std::vector<std::byte> bytes(head.begin(), head.end());
@@ -66,7 +66,10 @@ bool WriteSnapshots(const std::filesystem::path& folder) {
   const Buffer state_content = EncodeStateContent(state).value();
   constexpr auto kModel = SnapshotKind::kModel;
   constexpr auto kState = SnapshotKind::kState;
-  return WriteSnapshot(folder / "seed-model", kModel, 2, model_content, Compression::kNone) &&
+  const Buffer start_content = EncodeModelContent(std::span(model).first(1));
+  return WriteSnapshot(folder / "seed-start", SnapshotKind::kStart, 1, start_content,
+                       Compression::kNone) &&
+         WriteSnapshot(folder / "seed-model", kModel, 2, model_content, Compression::kNone) &&
          WriteSnapshot(folder / "seed-model-zstd", kModel, 2, model_content, Compression::kZstd) &&
          WriteSnapshot(folder / "seed-state", kState, 2, state_content, Compression::kNone) &&
          WriteSnapshot(folder / "seed-state-zstd", kState, 2, state_content, Compression::kZstd);

@@ -85,6 +85,20 @@ class Join(IntegrationTest):
         self.assertNotIn(token, errors)
         self.assertFalse((self.root / "late" / "join.json").exists())
 
+    def test_credentials_and_an_address_are_all_that_a_worker_needs(self):
+        asks = ["longwave-worker", "--coordinator", self.address, "--run-dir", self.root]
+        status, _, errors = self.start(*asks, "--name", "stranger", "--set", "security.mode=off",
+                                       "--set", "cluster.start_timeout_s=1").finish()
+        self.assertEqual(status, 1)
+        self.assertIn("does not tell its run", errors)
+        by_hand = self.start_worker_by_hand()
+        folder = self.credentials("worker/told")
+        told = self.start(*asks, "--name", "told", "--set", "security.mode=on", "--set",
+                          f"security.folder={folder}", "--set", "train.threads=1")
+        for child in (by_hand, told):
+            status, output, errors = child.finish()
+            self.assertEqual(status, 0, output + errors)
+
     def test_the_second_time_no_token_is_needed(self):
         joined = self.join("--token", self.token("--name", "again"), "--name", "again")
         joined.await_line("ready ")

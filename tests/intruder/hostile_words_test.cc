@@ -62,7 +62,9 @@ class HostileWords : public ::testing::Test {
     ASSERT_TRUE(config.ok()) << config.status();
     settings_ = BindingSettings(*config);
     manifest_ = *GptManifest(config->model);
-    layout_hash_ = Layout::Create(manifest_, LayoutOptionsFor(*config, manifest_))->hash();
+    const Layout layout = *Layout::Create(manifest_, LayoutOptionsFor(*config, manifest_));
+    layout_hash_ = layout.hash();
+    start_hashes_.resize(layout.segments().size());
     client_ = CoordinatorClient::Connect(port_.address(), absl::Seconds(20));
   }
   void TearDown() override {
@@ -110,12 +112,14 @@ class HostileWords : public ::testing::Test {
             .manifest = manifest_,
             .layout_hash = layout_hash_,
             .incarnation = 1,
-            .settings = settings_};
+            .settings = settings_,
+            .start_hashes = start_hashes_};
   }
 
   std::string binaries_, root_, settings_;
   Manifest manifest_;
   uint64_t layout_hash_ = 0;
+  std::vector<uint64_t> start_hashes_;
   const HeldPort port_{/*listens=*/false};
   std::unique_ptr<CoordinatorClient> client_;
 };

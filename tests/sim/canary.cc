@@ -50,6 +50,8 @@ std::string_view Name(Canary canary) {
       return "forgotten-flight";
     case Canary::kUnnamedAnswer:
       return "unnamed-answer";
+    case Canary::kOwnStart:
+      return "own-start";
     case Canary::kCount:
       break;
   }

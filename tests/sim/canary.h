@@ -33,6 +33,7 @@ enum class Canary : uint8_t {
   kUnkeptFill,            // a worker fills a round, and its last checkpoint stays as it was
   kForgottenFlight,       // a worker that is told to end keeps nothing of what is in flight
   kUnnamedAnswer,         // the answer of a hello does not say what it answers
+  kOwnStart,              // a worker begins with its own first weights, whatever the run's are
   kCount,
 };
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);

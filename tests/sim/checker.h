@@ -53,6 +53,9 @@ class Checker {
  public:
   Checker(const WorldSettings& world, const Layout* layout, float start);
 
+  // The run begins, with these weights.
+  void BeginWith(float start) { oracle_.BeginWith(start); }
+
   // The first thing that is wrong; empty: nothing is.
   const std::string& violation() const { return violation_; }
   void Violate(std::string what);

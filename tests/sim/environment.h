@@ -37,9 +37,6 @@ struct Environment {
   const Poison* poison = nullptr;
 };
 
-// Parameters of every replica at the start.
-inline constexpr float kStart = 1000;
-
 // What the trace is of.
 enum class Mark : uint64_t {
   kFault = 1,

@@ -43,6 +43,7 @@ void PrintViolation(const Command& command, const WorldSettings& settings,
   if (command.options.shards > 0) absl::StrAppend(&again, " --shards ", command.options.shards);
   if (command.options.rounds > 0) absl::StrAppend(&again, " --rounds ", command.options.rounds);
   if (command.options.fragments) absl::StrAppend(&again, " --fragments");
+  if (command.options.member_start) absl::StrAppend(&again, " --member-start");
   if (command.calm) absl::StrAppend(&again, " --calm");
   if (!command.only.empty()) absl::StrAppend(&again, " --only '", command.only, "'");
   if (settings.canary != Canary::kNone)
@@ -157,6 +158,8 @@ int Main(int argc, char** argv) {
   app.add_option("--violations", command.violations_max, "end after so many");
   app.add_flag("--fragments", command.options.fragments,
                "several fragments a round, and little memory for their pushes");
+  app.add_flag("--member-start", command.options.member_start,
+               "run.start member: workers bring first weights of their own");
   app.add_flag("--calm", command.calm, "without faults");
   app.add_flag("--twice", command.twice, "each seed twice, which must give the same trace");
   app.add_flag("--verbose", command.verbose, "print every step");

@@ -24,6 +24,10 @@ MergeOracle::MergeOracle(const WorldSettings& world, const Layout* layout, float
   }
 }
 
+void MergeOracle::BeginWith(float start) {
+  for (Segment& segment : segments_) segment.theta = {std::vector<float>(kSegmentElements, start)};
+}
+
 std::string MergeOracle::Merge(uint32_t index, const std::vector<Buffer>& contributions,
                                const std::vector<Buffer>& left_out, const Buffer& merged) {
   Segment& segment = segments_[index];

@@ -26,6 +26,9 @@ class MergeOracle {
  public:
   MergeOracle(const WorldSettings& world, const Layout* layout, float start);
 
+  // Before the first merge: what all replicas begin with, after all.
+  void BeginWith(float start);
+
   // The round that comes next. left_out: accepted, and of no effect. Returns what is wrong with
   // `merged`; empty: nothing.
   std::string Merge(uint32_t segment, const std::vector<Buffer>& contributions,

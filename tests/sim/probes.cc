@@ -44,6 +44,14 @@ std::string_view Name(Probe probe) {
       return "snapshot confirmed";
     case Probe::kPositionAsked:
       return "worker asked where it stands";
+    case Probe::kStartAsked:
+      return "what the run began with asked for";
+    case Probe::kStartTold:
+      return "what the run began with told to a worker";
+    case Probe::kStartKept:
+      return "what the run began with kept to the end";
+    case Probe::kOtherStart:
+      return "worker with other first weights than the run";
     case Probe::kWorkerCrashed:
       return "worker crashed";
     case Probe::kWorkerToldToEnd:

@@ -324,6 +324,18 @@ void DrawCrashesAfterFill(const WorldOptions& options, WorldSettings& world) {
   for (uint32_t w = 0; w < world.workers; ++w) world.crashes_after_fill[w] = Chance(rng, 0.5);
 }
 
+// Of a stream of its own, too.
+void DrawStarts(const WorldOptions& options, WorldSettings& world) {
+  world.starts.assign(world.workers, kStart);
+  world.start_is_members = options.member_start;
+  if (!options.member_start) return;
+  Rng rng(options.seed, 9);
+  for (uint32_t w = 0; w < world.workers; ++w) {
+    if (Chance(rng, 0.5)) world.starts[w] += static_cast<float>(64 * (1 + w % 100));
+  }
+  world.shards_have_disks = true;
+}
+
 void DrawFaults(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   const FaultMix mix = DrawMix(options, rng, world);
   for (uint32_t i = 0; i < mix.count; ++i) world.faults.push_back(DrawFault(rng, world, mix));
@@ -415,7 +427,12 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   Rng beta_rng(options.seed, 4);
   world.beta = Chance(beta_rng, 0.4) ? 0 : 1;
   world.crashes_after_fill.assign(world.workers, false);
+  DrawStarts(options, world);
   if (options.faults) DrawFaults(options, rng, world);
+  if (options.member_start) {
+    std::erase_if(world.faults,
+                  [](const Fault& fault) { return fault.kind == FaultKind::kDamage; });
+  }
   return world;
 }
 
@@ -472,6 +489,7 @@ CoordinatorOptions WorldSettings::MakeCoordinatorOptions() const {
   options.workers_wanted = workers_wanted;
   options.shards_wanted = shards;
   options.rounds = rounds;
+  options.takes_other_starts = start_is_members;
   options.heartbeat_timeout = heartbeat_timeout;
   options.start_timeout = start_timeout;
   options.segment_count = [count = segments](const Manifest&, uint64_t) { return count; };
@@ -498,6 +516,7 @@ DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run
                         .logs = shards_have_disks};
   options.state_rounds = state_rounds;
   options.snapshot_rounds = snapshot_rounds;
+  options.keeps_start = start_is_members;
   options.join_patience = heartbeat_timeout;
   return options;
 }
@@ -519,8 +538,9 @@ std::string WorldSettings::NodeName(uint32_t node) const {
 std::string WorldSettings::Describe() const {
   std::string text = absl::StrCat(
       "seed ", seed, ": ", workers, " workers (", workers_wanted, " at the start), ", shards,
-      " shards", shards_have_disks ? "" : " without disks", ", ", segments, " segments in ",
-      fragments, fragments == 1 ? " fragment, " : " fragments, ", rounds, " rounds, ",
+      " shards", shards_have_disks ? "" : " without disks",
+      start_is_members ? ", a member's start" : "", ", ", segments, " segments in ", fragments,
+      fragments == 1 ? " fragment, " : " fragments, ", rounds, " rounds, ",
       std::string(Name(method)), ", beta ", beta, ", rho ", rho, ", quorum ", quorum, ", grace ",
       absl::FormatDuration(grace_min), " to ", absl::FormatDuration(grace_max), ", snapshots ",
       state_rounds, " and ", snapshot_rounds);

@@ -59,10 +59,16 @@ struct WorldOptions {
   uint32_t shards = 0;
   uint32_t rounds = 0;
   bool faults = true;
-  bool fragments = false;       // several a round, and little memory for their pushes
+  bool fragments = false;  // several a round, and little memory for their pushes
+  // run.start member: workers bring first weights of their own. Shards have disks, and no replica
+  // is damaged: the majority knows who is, and those that fetch the start are not in it at first.
+  bool member_start = false;
   std::vector<FaultKind> only;  // the kinds that may be drawn; empty: all
   Canary canary = Canary::kNone;
 };
+
+// Parameters of a replica at the start, where all draw the same.
+inline constexpr float kStart = 1000;
 
 // How contributions travel.
 enum class Method : uint8_t {
@@ -101,6 +107,9 @@ struct WorldSettings {
   uint32_t state_rounds = 1;
   uint32_t snapshot_rounds = 1;
   bool shards_have_disks = true;
+  // run.start member: workers bring first weights of their own, and the first one's are the run's.
+  bool start_is_members = false;
+  std::vector<float> starts;  // by worker: every parameter of what its processes begin with
   bool coordinator_is_durable = true;
   uint64_t record_bytes_min = 0;                  // see CoordinatorStoreOptions
   bool shards_move = false;                       // one that comes back listens somewhere else

@@ -1,6 +1,7 @@
 #include "tests/sim/sim_coordinator.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -270,6 +271,16 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
   }
 }
 
+void SimCoordinator::NoteStart(const Membership& membership) {
+  const auto first = std::ranges::find(membership.members, false, &Member::other_start);
+  if (first == membership.members.end()) return;  // it is lost, for now
+  knows_start_ = true;
+  uint32_t place = 0;
+  const char* const digits = first->name.data() + first->name.rfind('-') + 1;
+  std::from_chars(digits, first->name.data() + first->name.size(), place);
+  env_.checker->BeginWith(env_.settings->starts[place]);
+}
+
 void SimCoordinator::NoteEpoch(const Membership& membership) {
   if (has_older_record()) {
     // Who knows a later one must not be told, and who knows none takes part in nothing.
@@ -282,6 +293,7 @@ void SimCoordinator::NoteEpoch(const Membership& membership) {
     }
     return;
   }
+  if (!knows_start_) NoteStart(membership);
   epoch_ = membership.epoch;
   const auto size = static_cast<uint32_t>(membership.members.size());
   if (size < newest_epoch_size_) env_.probes->Hit(Probe::kEpochAfterLoss);

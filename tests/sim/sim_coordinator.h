@@ -71,6 +71,8 @@ class SimCoordinator final : public Process {
   bool EndIfStopped();
   void StartAgain();
   void Note(const CoordinatorEffect& effect);
+  // The first worker's weights are the run's.
+  void NoteStart(const Membership& membership);
   void NoteEpoch(const Membership& membership);
 
   const Environment env_;
@@ -95,7 +97,8 @@ class SimCoordinator final : public Process {
   RunPhase phase_ = RunPhase::kWaiting;
   std::string reason_;
   uint64_t rounds_finished_ = 0;
-  uint32_t epoch_ = 0;  // the newest that anybody was told
+  bool knows_start_ = false;  // the checker does
+  uint32_t epoch_ = 0;        // the newest that anybody was told
   uint32_t newest_epoch_size_ = 0;
 };
 

@@ -70,6 +70,8 @@ class SimShard final : public Process {
   void set_write_crash_is_power(bool power) { write_crash_is_power_ = power; }
 
   const DurableShard* durable() const;
+  // At the end of a run that is finished: what it has kept of the run's beginning is that.
+  void CheckEnd();
   // What it has come to, for whom a world that does not end is told.
   std::string Describe() const;
 
@@ -107,6 +109,7 @@ class SimShard final : public Process {
   WireFrame Wire(const SealedFrame& sealed);
   void CheckIsRequested(const PeerId& peer, const FrameHeader& answer);
   void Check(const ShardEffect& effect);
+  void CheckStart(uint32_t segment, const Buffer& payload);
   void CheckAnswer(uint64_t event, const AnswerPush& answer);
   void CheckMerged(const SendMerged& merged);
   std::optional<uint32_t> LoggedCrc(const FrameHeader& merged, uint32_t worker);

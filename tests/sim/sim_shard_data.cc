@@ -10,8 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/scale16.h"
+#include "common/wire/snapshot_payload.h"
 #include "common/wire/square_sum.h"
 #include "server/shard_state/shard_core.h"
+#include "server/store/snapshot_content.h"
 #include "tests/sim/coefficients.h"
 #include "tests/sim/sim_shard.h"
 
@@ -206,15 +208,44 @@ void SimShard::Check(const ShardEffect& effect) {
     CheckAnswer(effect.event, *answer);
   } else if (const auto* merged = std::get_if<SendMerged>(&effect.what)) {
     CheckMerged(*merged);
-  } else if (std::holds_alternative<SendSnapshot>(effect.what)) {
+  } else if (const auto* snapshot = std::get_if<SendSnapshot>(&effect.what)) {
     env_.probes->Hit(Probe::kFetchBySnapshot);
+    if (snapshot->header.round == 0) CheckStart(snapshot->header.segment, snapshot->payload);
   } else if (const auto* ask = std::get_if<AskSnapshot>(&effect.what)) {
-    env_.probes->Hit(ask->header.round == 0 ? Probe::kPositionAsked : Probe::kSnapshotAsked);
+    const uint32_t round = ask->header.round;
+    env_.probes->Hit(round == 0             ? Probe::kPositionAsked
+                     : round == kRoundNever ? Probe::kStartAsked
+                                            : Probe::kSnapshotAsked);
   } else {
     const auto& clipped = std::get<ContributionClipped>(effect.what);
     if (clipped.left_out && env_.checker->IsPoisoner(clipped.worker))
       return env_.probes->Hit(Probe::kPoisonLeftOut);
     env_.checker->Violate(absl::StrCat("not poisoned: ", clipped.reason));
+  }
+}
+
+void SimShard::CheckStart(uint32_t segment, const Buffer& payload) {
+  env_.probes->Hit(Probe::kStartTold);
+  const auto arrays = DecodeSnapshotPayload(payload.bytes(), 1, kSegmentElements);
+  if (!arrays.ok() || arrays->front() != env_.checker->Theta(segment, 0)) {
+    env_.checker->Violate(absl::StrCat("shard ", index_, " tells another start of segment ",
+                                       segment, " than the run's"));
+  }
+}
+
+void SimShard::CheckEnd() {
+  if (core_ == nullptr || core_->shard().store() == nullptr) return;
+  SnapshotStore& snapshots = core_->shard().store()->snapshots();
+  for (const SnapshotHeader& header : snapshots.All()) {
+    if (header.key.kind != SnapshotKind::kStart) continue;
+    env_.probes->Hit(Probe::kStartKept);
+    const auto content = snapshots.Read(header.key);
+    if (!content.ok()) continue;  // the disk is not what is tried here
+    const auto arrays = DecodeModelContent(*content, 1);
+    const std::vector<float>& wanted = env_.checker->Theta(header.key.first_segment, 0);
+    if (arrays.ok() && std::ranges::equal(arrays->front(), wanted)) continue;
+    env_.checker->Violate(absl::StrCat("shard ", index_, " has kept another start of segment ",
+                                       header.key.first_segment, " than the run's"));
   }
 }
 

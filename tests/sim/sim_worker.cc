@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/layout/segment_elements.h"
 #include "common/wire/snapshot_payload.h"
 #include "kernels/cpu/cpu_ops.h"
 
@@ -51,7 +52,7 @@ void SimWorker::OnStart() {
     folder_ = *std::move(folder);
     identity_ = folder_->identity();
   }
-  theta_.assign(env_.layout->parameter_count(), kStart);
+  theta_.assign(env_.layout->parameter_count(), start());
   auto pipeline = SyncPipeline::Create(env_.settings->MakeSyncOptions(), env_.layout, ops_, Exec{},
                                        {.theta = theta_.data(), .gradient = nullptr});
   if (!pipeline.ok()) return Die(pipeline.status(), "makes its pipeline");
@@ -173,6 +174,9 @@ void SimWorker::KillConnection(uint32_t shard, bool one_way) {
 
 std::optional<uint32_t> SimWorker::rounds_of(uint32_t segment) const {
   if (!up() || pipeline_ == nullptr) return std::nullopt;
+  // What it began with may be another start than the run's.
+  const bool has_run = core_ != nullptr && !core_->IsFetchedAnew(segment);
+  if (env_.settings->start_is_members && !has_run) return std::nullopt;
   return pipeline_->anchor_round(segment);
 }
 
@@ -209,7 +213,8 @@ void SimWorker::Join() {
                               .layout_hash = env_.layout->hash(),
                               .incarnation = incarnation_,
                               .settings = "",
-                              .process = folder_ == nullptr ? 0 : folder_->process()};
+                              .process = folder_ == nullptr ? 0 : folder_->process(),
+                              .start_hashes = StartHashes(*env_.layout, theta_, 1)};
   if (env_.settings->canary == Canary::kUnaccountedResidual) registration.process &= 0xffffffffu;
   session_ = std::make_unique<SessionCore>(std::move(registration),
                                            env_.settings->heartbeat_interval, now());

@@ -82,6 +82,7 @@ class SimWorker final : public Process, public FrameTaker {
   // As whoever watches over it starts it again.
   void CrashAndReturn(absl::Duration away = absl::Seconds(1));
   void End();
+  float start() const { return env_.settings->starts[place_]; }
   void ConnectShards();
 
   // Its core.

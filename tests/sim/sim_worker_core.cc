@@ -28,7 +28,7 @@ WorkerCoreOptions SimWorker::CoreOptions() const {
           folder_ == nullptr ? std::nullopt : std::make_optional(env_.settings->checkpoint_rounds),
       .learning_rate = [](uint64_t) { return 1.0; },
       .initial_weights = [this]() -> absl::StatusOr<std::vector<float>> {
-        return std::vector<float>(env_.layout->parameter_count(), kStart);
+        return std::vector<float>(env_.layout->parameter_count(), start());
       },
       .clear_gradient = nullptr};
 }
@@ -58,6 +58,7 @@ void SimWorker::BeginWithShards() {
   } else if (!is_new || session_->directive().first_round != 0) {
     env_.probes->Hit(Probe::kWorkerJoinedLate);
   }
+  if (DirectiveNow().other_start) env_.probes->Hit(Probe::kOtherStart);
   if (const absl::Status begun = core_->Begin(is_new, std::move(checkpoint)); !begun.ok())
     Die(begun, "begins");
 }
@@ -73,6 +74,7 @@ std::optional<WorkerFolder::Found> SimWorker::ReadCheckpoint() {
 Directive SimWorker::DirectiveNow() const {
   Directive directive = session_->directive();
   if (env_.settings->canary == Canary::kIgnoredRepair) directive.repair.reset();
+  if (env_.settings->canary == Canary::kOwnStart) directive.other_start = false;
   return directive;
 }
 
@@ -130,7 +132,7 @@ void SimWorker::TakeFetched(FetchEvent event) {
   }
   const uint32_t s = fetched->segment;
   const uint32_t here = pipeline_->anchor_round(s);
-  const bool anew = core_->IsRepairing(s);
+  const bool anew = core_->IsFetchedAnew(s);
   if (!fetched->is_snapshot && fetched->round == (anew ? 0 : here)) {
     env_.probes->Hit(Probe::kFetchByLog);
     Buffer before = std::exchange(merged_before_[s], fetched->payload);
@@ -140,7 +142,7 @@ void SimWorker::TakeFetched(FetchEvent event) {
   }
   if (const absl::Status taken = core_->On(event); !taken.ok())
     return Die(taken, "takes what it fetched");
-  if (anew ? !core_->IsRepairing(s) : fetched->is_snapshot && fetched->round > here)
+  if (anew ? !core_->IsFetchedAnew(s) : fetched->is_snapshot && fetched->round > here)
     damaged_.erase(s);
   CheckReplica();
 }
@@ -339,7 +341,7 @@ void SimWorker::CheckCore() {
 
 void SimWorker::CheckReplica() {
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s) {
-    if (damaged_.contains(s)) continue;
+    if (damaged_.contains(s) || core_->IsFetchedAnew(s)) continue;
     env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));
   }
 }

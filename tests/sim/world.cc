@@ -359,6 +359,7 @@ class World {
       }
     }
     for (const auto& worker : workers_) worker->CheckEnd();
+    for (const auto& shard : shards_) shard->CheckEnd();
   }
 
   std::string Describe() const {

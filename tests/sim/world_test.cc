@@ -97,6 +97,15 @@ TEST(SimWorld, FragmentsCloseInLittleMemory) {
   EXPECT_GT(busy, 0u);
 }
 
+// Whoever brings other first weights than the run's takes part all the same.
+TEST(SimWorld, AnyStartLeadsToOneModel) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const WorldSettings settings =
+        DrawSettings({.seed = seed, .fragments = seed % 3 == 0, .member_start = true});
+    ASSERT_EQ(RunWorld(settings).violation, "") << settings.Describe();
+  }
+}
+
 // Who is late and damaged is seen by the others' hashes last of all.
 TEST(SimWorld, WhoIsDamagedAndLateIsMended) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
@@ -130,6 +139,7 @@ TEST(SimWorld, ProbesAreReached) {
     WorldOptions options{.seed = seed};
     if (seed % 8 == 0) options.only = {FaultKind::kLoseFolder, FaultKind::kCut};
     if (seed % 8 == 1) options.only = kPoisonAndCrashes;
+    options.member_start = seed % 8 == 2;
     probes.Add(RunSeed(options).probes);
   }
   for (const Probe probe : probes.Missed()) ADD_FAILURE() << "never reached: " << Name(probe);
@@ -141,6 +151,7 @@ class SimCanary : public testing::TestWithParam<Canary> {};
 TEST_P(SimCanary, IsFoundWithinAThousandSeeds) {
   WorldOptions options;
   if (GetParam() == Canary::kTrustingShard) options.only = kPoisonAndCrashes;
+  options.member_start = GetParam() == Canary::kOwnStart;
   for (options.seed = 1; options.seed <= 1000; ++options.seed) {
     options.canary = GetParam();
     if (RunSeed(options).violation.empty()) continue;

@@ -154,6 +154,7 @@ Directive SessionCore::directive() const {
   const Member* const self = Self();
   return {.epoch = membership_.epoch,
           .first_round = self == nullptr ? kRoundNever : self->first_round,
+          .other_start = self != nullptr && self->other_start,
           .validates = validates_,
           .repair = repair_,
           .final_answered = final_.has_value() && told_};

@@ -21,6 +21,8 @@ struct Directive {
   uint32_t epoch = 0;
   // The first round that this worker may push to; kRoundNever: it is to catch up first.
   uint32_t first_round = kRoundNever;
+  // The replica did not begin with the run's first weights: each segment begins with a snapshot.
+  bool other_start = false;
   bool validates = false;
   std::optional<Repair> repair;
   bool final_answered = false;  // it has the last final report

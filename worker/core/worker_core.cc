@@ -24,13 +24,14 @@ const char* WorkerCore::Name(Stage stage) {
 }
 
 absl::Status WorkerCore::Begin(bool is_new, std::optional<Checkpoint> checkpoint) {
-  if (is_new && directive_.first_round == 0) {
+  if (is_new && directive_.first_round == 0 && !directive_.other_start) {
     GoTo(0);
     stage_ = Stage::kComputing;
     ready_round_ = 0;
     return absl::OkStatus();
   }
   checkpoint_ = std::move(checkpoint);
+  for (uint32_t s = 0; directive_.other_start && s < SegmentCount(); ++s) anew_.insert(s);
   return CatchUp().status();
 }
 
@@ -259,6 +260,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRound() {
   LONGWAVE_ASSIGN_OR_RETURN(round_end_.segment_hashes, options_.pipeline->Hashes());
   effects_.push_back(std::exchange(round_end_, {}));
   reported_ = ++round_;
+  if (!std::exchange(gave_start_, false)) initial_ = {};
   stage_ = Stage::kBetweenRounds;
   return Wish::kGoOn;
 }

@@ -39,7 +39,7 @@ struct WorkerCoreOptions {
   std::optional<uint32_t> checkpoint_every;
   // The inner schedule's learning rate at a step.
   std::function<double(uint64_t step)> learning_rate;
-  // What every replica began with, flat as the layout orders it, in host memory.
+  // What this replica began with, flat as the layout orders it, in host memory.
   std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
   // Makes a gradient signal nothing, before a round is filled; null: the signal is none.
   std::function<absl::Status()> clear_gradient;
@@ -99,6 +99,7 @@ class WorkerCore {
   enum class Stage : uint8_t {
     // Every segment is fetched up to its own present. Entered by who does not begin with round 0,
     // finds itself behind between two rounds, or waits for an update that no shard keeps any more.
+    // Who began with other weights than the run waits for a snapshot of each segment, too.
     // Ends once each segment was heard of.
     kHearing,
     // The pushes of a checkpoint are posted again, so that the shards tell what became of them:
@@ -189,7 +190,8 @@ class WorkerCore {
   uint32_t fragment() const { return fragment_; }    // likewise, of this round
   uint64_t step() const { return step_; }            // inner steps of the run that are behind it
   double train_loss() const { return train_loss_; }  // the mean over the round's steps so far
-  bool IsRepairing(uint32_t segment) const { return anew_.contains(segment); }
+  // What the segment has is of no use: it is being fetched from the run's beginning.
+  bool IsFetchedAnew(uint32_t segment) const { return anew_.contains(segment); }
 
   // Internal: a fault of this code, and which. Checked after every event by the simulator, and by
   // Advance in builds without NDEBUG.
@@ -248,7 +250,11 @@ class WorkerCore {
   bool HeardAll() const;
   void FetchAgain(uint32_t segment);
   absl::Status Take(const Fetched& fetched);
+  absl::Status ReadInitial();
   absl::Status LoadInitial(uint32_t segment);
+  // From which round on a segment that is fetched anew has updates and no snapshot.
+  uint32_t AnewFrom() const { return directive_.other_start ? kRoundNever : 0; }
+  absl::StatusOr<std::vector<std::vector<float>>> StartOf(uint32_t segment);
   absl::StatusOr<Wish> Heard(absl::Time now);
   absl::StatusOr<Wish> Resume();
   absl::StatusOr<Wish> Follow(absl::Time now);
@@ -296,8 +302,9 @@ class WorkerCore {
   std::optional<Checkpoint> checkpoint_;
   std::vector<bool> fetching_;             // by segment: a fetch has not told of its end
   std::vector<bool> heard_;                // by segment
-  std::set<uint32_t> anew_;                // being repaired, and not loaded yet
+  std::set<uint32_t> anew_;                // fetched from the beginning, and not loaded yet
   std::vector<float> initial_;             // while it is needed
+  bool gave_start_ = false;                // of it, in this round
   std::vector<uint32_t> repaired_before_;  // by segment: repairs of rounds before this one are done
   bool refused_repair_ = false;            // was said
   bool has_news_ = false;

@@ -69,8 +69,9 @@ void WorkerCore::FetchAgain(uint32_t segment) {
   if (fetching_[segment]) return;  // what is wanted comes
   fetching_[segment] = true;
   heard_[segment] = false;
-  effects_.push_back(
-      FetchWish{.segment = segment, .from_round = options_.pipeline->anchor_round(segment)});
+  const uint32_t from =
+      anew_.contains(segment) ? AnewFrom() : options_.pipeline->anchor_round(segment);
+  effects_.push_back(FetchWish{.segment = segment, .from_round = from});
 }
 
 absl::Status WorkerCore::On(const FetchEvent& event) {
@@ -107,7 +108,7 @@ absl::Status WorkerCore::Take(const Fetched& fetched) {
                               pipeline.segment_elements(segment)));
     LONGWAVE_RETURN_IF_ERROR(pipeline.LoadSegment(segment, fetched.round, arrays));
   } else {
-    if (anew && fetched.round != 0) return absl::OkStatus();  // of an earlier fetch
+    if (anew && fetched.round != AnewFrom()) return absl::OkStatus();  // of an earlier fetch
     ++taken_.updates;
     if (anew) LONGWAVE_RETURN_IF_ERROR(LoadInitial(segment));
     LONGWAVE_RETURN_IF_ERROR(pipeline.CatchUp(
@@ -117,18 +118,18 @@ absl::Status WorkerCore::Take(const Fetched& fetched) {
   return absl::OkStatus();
 }
 
+absl::Status WorkerCore::ReadInitial() {
+  if (!initial_.empty()) return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(initial_, options_.initial_weights());
+  return absl::OkStatus();
+}
+
 absl::Status WorkerCore::LoadInitial(uint32_t segment) {
-  if (initial_.empty()) {
-    LONGWAVE_ASSIGN_OR_RETURN(initial_, options_.initial_weights());
-  }
+  LONGWAVE_RETURN_IF_ERROR(ReadInitial());
   // Nesterov's velocity begins with zeros.
-  std::vector<std::vector<float>> arrays(options_.pipeline->segment_arrays());
-  for (const auto& [begin, end] : SegmentElements(*options_.layout, segment)) {
-    arrays[0].insert(arrays[0].end(), initial_.begin() + static_cast<ptrdiff_t>(begin),
-                     initial_.begin() + static_cast<ptrdiff_t>(end));
-  }
-  for (size_t i = 1; i < arrays.size(); ++i) arrays[i].resize(arrays[0].size());
-  return options_.pipeline->LoadSegment(segment, 0, arrays);
+  return options_.pipeline->LoadSegment(
+      segment, 0,
+      StartState(*options_.layout, segment, initial_, options_.pipeline->segment_arrays()));
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Heard(absl::Time now) {
@@ -289,7 +290,7 @@ absl::StatusOr<bool> WorkerCore::BeginRepair() {
   taken_ = {};
   heard_.assign(SegmentCount(), true);
   for (const uint32_t s : segments) {
-    effects_.push_back(FetchWish{.segment = s, .from_round = 0, .until_round = round_});
+    effects_.push_back(FetchWish{.segment = s, .from_round = AnewFrom(), .until_round = round_});
     fetching_[s] = true;
     heard_[s] = false;
     anew_.insert(s);
@@ -311,25 +312,41 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRepair() {
   return Wish::kGoOn;
 }
 
+// Once the run has gone on, they are made or read again.
+absl::StatusOr<std::vector<std::vector<float>>> WorkerCore::StartOf(uint32_t segment) {
+  if (options_.pipeline->anchor_round(segment) == 0 && !anew_.contains(segment))
+    return options_.pipeline->ExportSegment(segment);
+  LONGWAVE_RETURN_IF_ERROR(ReadInitial());
+  gave_start_ = true;
+  return StartState(*options_.layout, segment, initial_, options_.pipeline->segment_arrays());
+}
+
 absl::StatusOr<std::optional<SnapshotAnswer>> WorkerCore::AnswerAsk(
     absl::FunctionRef<bool(uint32_t segment)> has_room) {
   for (auto ask = asks_.begin(); ask != asks_.end();) {
-    const auto [segment, round, or_later] = *ask;
+    const auto [segment, round, or_later, of_start] = *ask;
     const bool exists = segment < SegmentCount();
-    const uint32_t here = exists ? options_.pipeline->anchor_round(segment) : 0;
+    const uint32_t here = exists && !of_start ? options_.pipeline->anchor_round(segment) : 0;
     // Too late: the shard asks somebody else.
-    if (!exists || (here > round && !or_later)) {
+    if (!exists || (here > round && !or_later) || (of_start && directive_.other_start)) {
       ask = asks_.erase(ask);
       continue;
     }
     // One that is ahead of this replica waits for it; and each for its turn on the link.
-    if (here < round || anew_.contains(segment) || !has_room(segment)) {
+    if (here < round || (!of_start && anew_.contains(segment)) || !has_room(segment)) {
       ++ask;
       continue;
     }
-    asks_.erase(ask);
-    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::vector<float>> arrays,
-                              options_.pipeline->ExportSegment(segment));
+    ask = asks_.erase(ask);
+    absl::StatusOr<std::vector<std::vector<float>>> exported =
+        of_start ? StartOf(segment) : options_.pipeline->ExportSegment(segment);
+    if (of_start && !exported.ok()) {
+      Warn(absl::StrCat("a shard asks for the weights that the run began with, which this worker ",
+                        "cannot give: ", exported.status().message()));
+      continue;
+    }
+    LONGWAVE_RETURN_IF_ERROR(exported.status());
+    const std::vector<std::vector<float>>& arrays = *exported;
     const std::vector<std::span<const float>> views(arrays.begin(), arrays.end());
     ++counts_.snapshots_sent;
     return SnapshotAnswer{segment, here, EncodeSnapshotPayload(views)};

@@ -33,12 +33,11 @@ absl::Status WorkerCore::CheckInvariants() const {
       return broken("awaits segment ", segment, ", which is of another fragment");
   }
 
-  // A segment that is repaired is told of by nothing but its repair.
-  if (stage_ != Stage::kRepairing && !anew_.empty())
-    return broken("has ", anew_.size(), " segments to repair");
-  for (const uint32_t segment : anew_) {
-    if (heard_[segment] || !fetching_[segment])
-      return broken("repairs segment ", segment, " no more");
+  // A segment that is made anew, in a repair or after another start, waits for its fetch alone.
+  const bool may_load = stage_ == Stage::kRepairing || stage_ == Stage::kHearing;
+  if (!may_load && !anew_.empty()) return broken("has ", anew_.size(), " segments to make anew");
+  for (const uint32_t s : anew_) {
+    if (heard_[s] || !fetching_[s]) return broken("makes segment ", s, " anew without a fetch");
   }
 
   // A worker that trains is level: the round's applied fragments are one ahead of the others.

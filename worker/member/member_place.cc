@@ -3,12 +3,14 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/layout/layout.h"
+#include "common/layout/segment_elements.h"
 #include "common/link/curve.h"
 #include "common/rpc/certificate_keeper.h"
 #include "common/rpc/coordinator_client.h"
@@ -71,10 +73,16 @@ class MemberPlaceImpl final : public MemberPlace {
 
   const Layout& layout() const override { return layout_; }
 
-  absl::StatusOr<uint32_t> Join() override {
-    const auto patience = absl::Seconds(options_.config.cluster.start_timeout_s);
-    LONGWAVE_ASSIGN_OR_RETURN(session_,
-                              Session::Join(client_.get(), SessionOptionsWith(patience), stop_));
+  absl::StatusOr<uint32_t> Join(std::span<const float> start) override {
+    if (start.size() != layout_.parameter_count()) {
+      return absl::InvalidArgumentError(absl::StrCat("first weights: got ", start.size(),
+                                                     " parameters, wanted the manifest's ",
+                                                     layout_.parameter_count()));
+    }
+    SessionOptions options =
+        SessionOptionsWith(absl::Seconds(options_.config.cluster.start_timeout_s));
+    options.start_hashes = StartHashes(layout_, start, StateArrays(options_.config));
+    LONGWAVE_ASSIGN_OR_RETURN(session_, Session::Join(client_.get(), std::move(options), stop_));
     return session_->worker();
   }
 

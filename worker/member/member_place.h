@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,9 +59,10 @@ class MemberPlace {
   virtual const Layout& layout() const = 0;
 
   // Registers, again and again while nobody answers; returns the worker's index, which may change
-  // until Begin returns. Cancelled: stop. Unavailable: no answer for cluster.start_timeout_s.
+  // until Begin returns. start: the weights that this replica begins with, flat, in host
+  // memory. Cancelled: stop. Unavailable: no answer for cluster.start_timeout_s.
   // Others: the coordinator's refusal.
-  virtual absl::StatusOr<uint32_t> Join() = 0;
+  virtual absl::StatusOr<uint32_t> Join(std::span<const float> start) = 0;
   // Instead of Join, of a worker that will not come: tells the coordinator, if that is there, so
   // that the others need not wait.
   virtual void FailToJoin(const std::string& reason) = 0;

@@ -45,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(CoordinatorClient* client
                               .incarnation = incarnation,
                               .settings = options.settings,
                               .process = options.process,
-                              .data_key = options.data_key};
+                              .data_key = options.data_key,
+                              .start_hashes = options.start_hashes};
   std::unique_ptr<Session> session(
       new Session(client, std::move(options), std::move(registration), stop));
   LONGWAVE_RETURN_IF_ERROR(session->AwaitRegistration());

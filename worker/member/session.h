@@ -29,7 +29,8 @@ struct SessionOptions {
   std::string coordinator;  // its address, for sentences
   Manifest manifest;
   uint64_t layout_hash = 0;
-  std::string settings;  // BindingSettings of the configuration
+  std::string settings;                // BindingSettings of the configuration
+  std::vector<uint64_t> start_hashes;  // of its first weights (StartHashes); empty: it has none
   std::string data_key;  // public key of its data connections; empty: they are not encrypted
   absl::Duration heartbeat_interval = absl::Milliseconds(250);
   absl::Duration start_timeout = absl::Seconds(120);  // silence of the coordinator that is borne

@@ -253,6 +253,7 @@ std::optional<FetchEvent> FetchLedger::TakeReady() {
 
 void FetchLedger::Deliver(uint32_t segment, absl::Time now) {
   Entry& entry = entries_[segment];
+  if (entry.next == kRoundNever) return;  // a snapshot comes first
   entry.kept.erase(entry.kept.begin(), entry.kept.lower_bound(entry.next));
   while (!entry.kept.empty() && entry.kept.begin()->first == entry.next &&
          entry.next < entry.until) {
@@ -366,7 +367,8 @@ void FetchLedger::TakeSnapshot(const FrameHeader& header, const Buffer& payload,
   const uint32_t segment = header.segment;
   Entry& entry = entries_[segment];
   // A second one, for a fetch that was repeated, or one of a fetch that was given up.
-  if (entry.stage != Stage::kAsking || !entry.fetch_sent || header.round <= entry.next) return;
+  if (entry.stage != Stage::kAsking || !entry.fetch_sent) return;
+  if (entry.next != kRoundNever && header.round <= entry.next) return;
   ready_.push_back(
       Fetched{.segment = segment, .round = header.round, .is_snapshot = true, .payload = payload});
   entry.next = header.round;

@@ -68,15 +68,19 @@ class FetchLedger {
   // `connections` outlives this.
   FetchLedger(LedgerOptions options, Connections* connections);
 
-  // Wants what leads a segment whose rounds before `from_round` are there to `until_round`
-  // (exclusive), or to the present. A shard that has nothing as old may lead beyond until_round:
-  // see UpToDate. InvalidArgument: no such segment. FailedPrecondition: it is being fetched, as
-  // somebody wanted; what this ledger fetches by itself (Again) ends with all that it has brought.
+  // Wants what leads a segment whose rounds before `from_round` are there (kRoundNever: not even
+  // what the run began with, so that a snapshot comes first) to `until_round` (exclusive), or to
+  // the present. A shard that has nothing as old may lead beyond until_round: see UpToDate.
+  // InvalidArgument: no such segment. FailedPrecondition: it is being fetched, as somebody wanted;
+  // what this ledger fetches by itself (Again) ends with all that it has brought.
   absl::Status Want(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
   // Forgets the segment, and what was kept of it.
   void Stop(uint32_t segment, absl::Time now);
   // The first round of the segment that was not delivered since it was forgotten last.
-  uint32_t next_round(uint32_t segment) const { return entries_[segment].next; }
+  uint32_t next_round(uint32_t segment) const {
+    const uint32_t next = entries_[segment].next;
+    return next == kRoundNever ? 0 : next;
+  }
 
   // A verified frame of this run for a segment of the model. True: it was for this ledger alone.
   bool Take(const FrameHeader& header, const Buffer& payload, absl::Time now);

@@ -56,7 +56,9 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
 
 void AddAsk(const SnapshotAsk& ask, std::deque<SnapshotAsk>& waiting) {
   if (std::ranges::find(waiting, ask) != waiting.end()) return;
-  std::erase_if(waiting, [&](const SnapshotAsk& old) { return old.segment == ask.segment; });
+  std::erase_if(waiting, [&](const SnapshotAsk& old) {
+    return old.segment == ask.segment && old.of_start == ask.of_start;
+  });
   waiting.push_back(ask);
 }
 
@@ -66,6 +68,8 @@ void WorkerLedger::TakeAskFrame(const FrameHeader& header) {
     positions_.push_back({.segment = header.segment, .epoch = header.epoch});
     return;
   }
+  if (header.round == kRoundNever)
+    return AddAsk({.segment = header.segment, .of_start = true}, asks_);
   // The round is open at a shard that wants something to keep. At one that restores the segment it
   // is not: nothing else leads there.
   AddAsk(

@@ -19,16 +19,18 @@
 namespace longwave {
 
 // A shard wants the segment's parameters as they are with all rounds before `round`, and no more;
-// or_later: or before a later round, which is as good as this one.
+// or_later: or before a later round, which is as good as this one. of_start: those that the run
+// began with, whatever round the replica is at (round is 0).
 struct SnapshotAsk {
   uint32_t segment = 0;
   uint32_t round = 0;
   bool or_later = false;
+  bool of_start = false;
   bool operator==(const SnapshotAsk&) const = default;
 };
 
 // To those that wait, in the order in which they came: a segment's latest takes the place of the
-// one before, but one that is repeated keeps its own.
+// one before (one of the start that of one of the start), but one that is repeated keeps its own.
 void AddAsk(const SnapshotAsk& ask, std::deque<SnapshotAsk>& waiting);
 
 // A worker's decisions on the data plane, pure: contributions (PushLedger), catching up

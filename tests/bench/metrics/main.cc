@@ -68,7 +68,8 @@ class ManyMembers {
                                       .identity = w + 1,
                                       .manifest = {{{"w", {64, 64}}}},
                                       .layout_hash = 1,
-                                      .incarnation = w + 1};
+                                      .incarnation = w + 1,
+                                      .start_hashes = {1}};
       Step(request);
       series_.Registered(request, w);
     }

@@ -137,6 +137,10 @@ INSTANTIATE_TEST_SUITE_P(Contradictions, BadConfig, testing::Values(
          "configs/x.yaml:3: sync.inner_steps: got 15, wanted 1 with sync.signal gradient"},
     Case{"InnerOfAPseudoGradient", "sync: {update: inner}", {},
          "configs/x.yaml:1: sync.update: inner takes a gradient, got sync.signal pseudo-gradient"},
+    Case{"AMembersStartOfInner",
+         "{run: {start: member}, sync: {update: inner, signal: gradient, inner_steps: 1}}", {},
+         "configs/x.yaml:1: run.start: member lets workers fetch the run's state, got sync.update "
+         "inner, with which a replica is more than the merged updates"},
     Case{"LocalOfAGradient", "sync: {update: local, signal: gradient, inner_steps: 1}", {},
          "configs/x.yaml:1: sync.update: local takes a pseudo-gradient, got sync.signal gradient"},
     Case{"LocalOfEverything", "run: {preset: decoupled}\nsync: {up: {selection: all}}", {},

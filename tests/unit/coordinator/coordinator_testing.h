@@ -37,7 +37,8 @@ class CoordinatorTest : public testing::Test {
             .manifest = Model(),
             .layout_hash = kLayoutHash,
             .incarnation = 100 + i,
-            .settings = kSettings};
+            .settings = kSettings,
+            .start_hashes = {51, 52}};
   }
   // Another process of the same name and folder.
   static RegisterWorker Returning(uint32_t i, uint64_t incarnation) {

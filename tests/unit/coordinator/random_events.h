@@ -28,6 +28,7 @@ class RandomEvents {
   static CoordinatorOptions RunOptions() {
     CoordinatorOptions options = Options(2, kShards, 40);
     options.start_timeout = absl::Hours(1000);
+    options.takes_other_starts = true;
     return options;
   }
 
@@ -71,7 +72,8 @@ class RandomEvents {
                            .manifest = Model(Chance(0.02) ? 5 : 4),
                            .layout_hash = kLayoutHash,
                            .incarnation = process.incarnation,
-                           .settings = kSettings};
+                           .settings = kSettings,
+                           .start_hashes = {51, Chance(0.02) ? uint64_t{53} : 52}};
     return request;
   }
 

@@ -99,6 +99,21 @@ TEST(SegmentHash, IsThatOfTheKernels) {
         }
         EXPECT_EQ(SegmentHash(layout, s, elements), wanted[s]) << s;
       }
+      EXPECT_EQ(StartHashes(layout, theta, 1), wanted);
+    }
+  });
+}
+
+TEST(StartHashes, AreThoseOfAStateWithoutVelocity) {
+  ForEachLayout([](const Layout& layout) {
+    const std::vector<float> theta(layout.parameter_count(), 0.25f);
+    const std::vector<uint64_t> hashes = StartHashes(layout, theta, 2);
+    ASSERT_EQ(hashes.size(), layout.segments().size());
+    for (uint32_t s = 0; s < hashes.size(); ++s) {
+      const uint64_t count = ElementCount(SegmentElements(layout, s));
+      const std::vector<std::vector<float>> state = {std::vector<float>(count, 0.25f),
+                                                     std::vector<float>(count)};
+      EXPECT_EQ(hashes[s], SegmentStateHash(layout, s, state)) << s;
     }
   });
 }

@@ -64,12 +64,14 @@ class CoordinatorServiceTest : public ::testing::Test {
 
   RegisterWorker Worker() const {
     const Manifest manifest = *GptManifest(config_.model);
+    const Layout layout = *Layout::Create(manifest, LayoutOptionsFor(config_, manifest));
     return {.name = "w",
             .identity = 5,
             .manifest = manifest,
-            .layout_hash = Layout::Create(manifest, LayoutOptionsFor(config_, manifest))->hash(),
+            .layout_hash = layout.hash(),
             .incarnation = 1,
-            .settings = BindingSettings(config_)};
+            .settings = BindingSettings(config_),
+            .start_hashes = std::vector<uint64_t>(layout.segments().size())};
   }
   RegisterShard Shard() const {
     return {.shard = 0,
@@ -317,9 +319,9 @@ TEST_F(CoordinatorServiceTest, AStrangerIsRefusedBeforeAnythingOfItsRequestHasCo
   const auto code_of = [&](const std::string& method) {
     return CallWithoutRequest(channel, "/" + method).error_code();
   };
-  for (const char* call :
-       {"RegisterWorker", "RegisterShard", "WorkerHeartbeat", "ShardHeartbeat", "GetStatus",
-        "StopRun", "RenewCertificate", "CreateToken", "ListTokens", "RevokeToken", "Expel"}) {
+  for (const char* call : {"RegisterWorker", "RegisterShard", "WorkerHeartbeat", "ShardHeartbeat",
+                           "GetStatus", "GetRun", "StopRun", "RenewCertificate", "CreateToken",
+                           "ListTokens", "RevokeToken", "Expel"}) {
     EXPECT_EQ(code_of(absl::StrCat("longwave.v1.Coordinator/", call)),
               grpc::StatusCode::UNAUTHENTICATED)
         << call;
@@ -365,6 +367,34 @@ TEST_F(CoordinatorServiceTest, AnExternalModelIsTheFirstWorkers) {
   second.name = "second";
   EXPECT_THAT(std::string(client_->Register(second).status().message()),
               HasSubstr("model of worker second differs"));
+}
+
+TEST_F(CoordinatorServiceTest, TellsTheRunToWhoHasItsAddressAlone) {
+  config_.security.folder = run_dir() + "/secrets";
+  config_.train.warmup_steps = 1;
+  Start();
+  auto run = client_->GetRun();
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_FALSE(run->manifest.has_value());
+  auto config = ParseConfig(run->configuration, "told");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->security.folder, "");
+  config->security.folder = config_.security.folder;
+  EXPECT_EQ(*config, config_);
+  ASSERT_TRUE(client_->Register(Worker()).ok());
+  run = client_->GetRun();
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->manifest, Worker().manifest);
+}
+
+TEST_F(CoordinatorServiceTest, AnExternalModelIsToldOnceAWorkerHasBroughtIt) {
+  config_.model.kind = "external";
+  Start();
+  EXPECT_EQ(client_->GetRun().status().code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(client_->Register(Worker()).ok());
+  const auto run = client_->GetRun();
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->manifest, Worker().manifest);
 }
 
 TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) {

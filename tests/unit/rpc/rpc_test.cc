@@ -89,7 +89,8 @@ class CoordinatorRpc : public ::testing::Test {
     return {.name = "w",
             .manifest = Manifest{{{"a", {2, 3}}, {"b", {4}}}},
             .layout_hash = 5,
-            .incarnation = 6};
+            .incarnation = 6,
+            .start_hashes = {7, 8}};
   }
 
   FakeCoordinator handler_;
@@ -108,6 +109,7 @@ TEST_F(CoordinatorRpc, RegistersAWorker) {
   EXPECT_EQ(*worker, 7u);
   EXPECT_EQ(handler_.worker.name, "w");
   EXPECT_EQ(handler_.worker.manifest, SomeWorker().manifest);
+  EXPECT_EQ(handler_.worker.start_hashes, SomeWorker().start_hashes);
 }
 
 TEST_F(CoordinatorRpc, RegistersAShard) {

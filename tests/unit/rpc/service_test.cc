@@ -121,11 +121,13 @@ class ServiceTest : public ::testing::Test {
 
   // Registers this test as the worker, and waits for the membership.
   WorkerHeartbeatReply JoinAsWorker() {
-    const auto worker = client_->Register(RegisterWorker{.name = "w",
-                                                         .manifest = manifest_,
-                                                         .layout_hash = layout_.hash(),
-                                                         .incarnation = 1,
-                                                         .settings = BindingSettings(config_)});
+    const auto worker = client_->Register(
+        RegisterWorker{.name = "w",
+                       .manifest = manifest_,
+                       .layout_hash = layout_.hash(),
+                       .incarnation = 1,
+                       .settings = BindingSettings(config_),
+                       .start_hashes = std::vector<uint64_t>(layout_.segments().size())});
     EXPECT_TRUE(worker.ok()) << worker.status();
     heartbeat_ = {.worker = worker.value_or(0), .incarnation = 1};
     WorkerHeartbeatReply reply =

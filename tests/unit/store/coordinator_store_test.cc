@@ -34,7 +34,7 @@ CoordinatorChanges SomeChanges() {
   state.repairs = 2;
   state.seconds = 1.5;
   WorkerRecord worker;
-  worker.member = {3, "worker-3", kRoundNever};
+  worker.member = {3, "worker-3", kRoundNever, "", true};
   worker.identity = 1;
   worker.process = 10;
   worker.incarnation = 2;
@@ -69,6 +69,7 @@ CoordinatorChanges SomeChanges() {
   state.rate_tokens = 100;
   changes.manifest_changed = true;
   changes.manifest = Model();
+  changes.start_hashes = {5, 6};
   FinishedRound round;
   round.record = {.round = 2, .train_loss = 1.25, .validation_loss = 3, .replicas_equal = false};
   round.hashes = {1, 0xffffffffffffffff};

@@ -112,6 +112,29 @@ TEST_F(FetchLedgerTest, ASnapshotComesFirstAndWhatLeadsOnFromItIsAskedFor) {
               ElementsAre("snapshot 40/0 state", "40/0 down", "41/0 down", "up to 42/0"));
 }
 
+TEST_F(FetchLedgerTest, WhoHasNothingGetsASnapshotOfAnyRoundFirst) {
+  Fetch(0, kRoundNever);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 4294967295/0"));
+  Merged(0, 0);  // of a round that closes meanwhile
+  EXPECT_THAT(TakeFetched(), IsEmpty());
+  Answer(kRoundNever, 0, Outcome::kBusy, 1);
+  EXPECT_THAT(PassAlive(kBusyBackoffMax), ElementsAre("fetch 4294967295/0"));
+  Snapshot(0, 0);
+  EXPECT_THAT(SendAll(), ElementsAre("fetch 0/0"));
+  Answer(0, 0, Outcome::kAccepted, 1);
+  EXPECT_THAT(SendAll(), ElementsAre("pull 0/0"));
+  Merged(0, 0);
+  EXPECT_THAT(TakeFetched(), ElementsAre("snapshot 0/0 state", "0/0 down", "up to 1/0"));
+}
+
+TEST_F(FetchLedgerTest, WhoHasNothingIsNotAtTheRoundUpToWhichItFetches) {
+  Fetch(0, kRoundNever, 2);
+  EXPECT_THAT(TakeFetched(), IsEmpty());
+  SendAll();
+  Snapshot(2, 0);
+  EXPECT_THAT(TakeFetched(), ElementsAre("snapshot 2/0 state", "up to 2/0"));
+}
+
 // Found by the chaos test: a shard was started again while a worker followed it, and was asked by
 // the ledger and by the worker at the same time.
 TEST_F(FetchLedgerTest, WhatIsWantedTakesThePlaceOfWhatIsFetchedUnasked) {

@@ -71,6 +71,15 @@ TEST_F(WorkerLedgerTest, AnAskThatIsRepeatedKeepsItsPlace) {
   EXPECT_FALSE(ledger_.has_ask());
 }
 
+TEST_F(WorkerLedgerTest, AnAskForTheStartLeavesAnotherOfItsSegmentAlone) {
+  Take(FrameKind::kAsk, 4, 0);
+  Take(FrameKind::kAsk, kRoundNever, 0);
+  Take(FrameKind::kAsk, kRoundNever, 0);
+  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 0, .round = 4}));
+  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 0, .of_start = true}));
+  EXPECT_FALSE(ledger_.has_ask());
+}
+
 // A shard that has the round open wants something to keep; one that restores has not.
 TEST_F(WorkerLedgerTest, ALaterRoundWillDoWhereTheShardHasOpenedTheOneThatItAsksFor) {
   for (const uint32_t open : {0u, 3u, 4u, 5u}) {

@@ -118,6 +118,66 @@ TEST_F(CatchUpTest, ARepairWhereNoneIsPossibleIsLeftOut) {
   EXPECT_TRUE(shards_->fetches.empty());
 }
 
+// Its own first weights are of no use, and no update fits them.
+TEST_F(CatchUpTest, WhoBeganWithOtherWeightsBeginsWithSnapshots) {
+  for (uint32_t s = 0; s < segments(); ++s) shards_->snapshots[s] = {0, PeerSnapshot(s)};
+  CloseRounds(2);
+  shards_->snapshots[1] = {2, PeerSnapshot(1)};
+  std::vector<float> other = start_;
+  for (float& value : other) value += 3;
+  worker_ = std::make_unique<Worker>(options_, layout_, other);
+  host_.other_start_ = true;
+  CatchUp catch_up(DefaultParts());
+  // Though it might push to round 0 itself.
+  ASSERT_TRUE(catch_up.BeginRun().ok());
+  ExpectAt(2);
+  EXPECT_EQ(initial_made_, 0);
+  for (const FakeShards::FetchCall& fetch : shards_->fetches) {
+    if (fetch.segment != 0) continue;
+    EXPECT_EQ(fetch.from_round, kRoundNever);
+    break;
+  }
+  // Nor does a repair begin with them.
+  auto arrays = *worker_->pipeline->ExportSegment(0);
+  arrays[0][0] += 1;
+  ASSERT_TRUE(worker_->pipeline->LoadSegment(0, 2, arrays).ok());
+  shards_->fetches.clear();
+  CatchUp repairing(DefaultParts());
+  repairing.StandBetweenRounds();
+  host_.repair_ = Repair{.round = 1, .segments = {0}};
+  ASSERT_TRUE(repairing.RepairIfTold().ok());
+  ExpectAt(2);
+  EXPECT_THAT(shards_->fetches, ElementsAre(FakeShards::FetchCall{0, kRoundNever, 2}));
+}
+
+TEST_F(CatchUpTest, GivesWhatTheRunBeganWithAtAnyTime) {
+  const auto wanted = *peer_->pipeline->ExportSegment(1);
+  CatchUp catch_up(DefaultParts());
+  ASSERT_TRUE(catch_up.BeginRun().ok());
+  const SnapshotAsk of_start{.segment = 1, .of_start = true};
+  shards_->asks = {of_start};
+  ASSERT_TRUE(catch_up.Attend().ok());
+  ASSERT_EQ(shards_->given.size(), 1u);
+  EXPECT_EQ(Given(0), wanted);
+  EXPECT_EQ(initial_made_, 0) << "the replica has it";
+  CloseRounds(3);
+  ASSERT_EQ(*catch_up.Join(), 3u);
+  shards_->asks = {of_start};
+  ASSERT_TRUE(catch_up.Attend().ok());
+  ASSERT_EQ(shards_->given.size(), 2u);
+  EXPECT_EQ(shards_->given[1].first, (SnapshotAsk{1, 0}));
+  EXPECT_EQ(Given(1), wanted);
+  EXPECT_EQ(initial_made_, 1);
+  // Who did not begin with it cannot.
+  host_.other_start_ = true;
+  CatchUp other(DefaultParts());
+  for (uint32_t s = 0; s < segments(); ++s) shards_->snapshots[s] = {3, PeerSnapshot(s)};
+  ASSERT_EQ(*other.Join(), 3u);
+  shards_->asks = {of_start};
+  ASSERT_TRUE(other.Attend().ok());
+  EXPECT_EQ(shards_->given.size(), 2u);
+}
+
 TEST_F(CatchUpTest, GivesSnapshotsOfTheRoundThatItIsAt) {
   CloseRounds(2);
   CatchUp catch_up(DefaultParts());

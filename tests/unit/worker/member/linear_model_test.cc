@@ -24,13 +24,13 @@ constexpr int kRows = 32;
 double TruthOf(size_t feature) { return feature % 3 == 0 ? 1 : -0.5; }
 
 absl::StatusOr<std::vector<float>> Fit(const RunConfig& config, const std::string& name) {
+  std::vector<float> theta(kFeatures);
   StopSignal stop;
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<MemberPlace> place,
       MemberPlace::Open({.config = config, .name = name, .manifest = {{{"weights", {kFeatures}}}}},
                         &stop));
-  LONGWAVE_ASSIGN_OR_RETURN(const uint32_t worker, place->Join());
-  std::vector<float> theta(kFeatures);
+  LONGWAVE_ASSIGN_OR_RETURN(const uint32_t worker, place->Join(theta));
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* const ops, OpsFor(BackendKind::kCpu));
   LONGWAVE_ASSIGN_OR_RETURN(const MemberParts parts,
                             place->Begin({.theta = theta.data(), .ops = ops, .initial_weights = [] {

@@ -22,6 +22,7 @@ class RecordingHost final : public ControlPlane {
   Directive directive() const override {
     return {.epoch = 4,
             .first_round = first_round_,
+            .other_start = other_start_,
             .validates = validates_,
             .repair = repair_,
             .final_answered = final_answered_};
@@ -58,6 +59,7 @@ class RecordingHost final : public ControlPlane {
   bool ended = false;
   uint32_t first_round_ = 0;
   bool final_answered_ = false;
+  bool other_start_ = false;
   std::optional<std::vector<std::string>> new_endpoints;
   std::optional<Repair> repair_;
   std::function<void(const WorkerState&)> on_state;
@@ -111,7 +113,8 @@ class FakeShards final : public Exchange {
     }
     uint32_t next = from_round;
     const auto snapshot = snapshots.find(segment);
-    if (snapshot != snapshots.end() && snapshot->second.round > from_round) {
+    const bool has_nothing = from_round == kRoundNever;
+    if (snapshot != snapshots.end() && (has_nothing || snapshot->second.round > from_round)) {
       next = snapshot->second.round;
       events_.push_back(Fetched{segment, next, true, snapshot->second.payload});
     }

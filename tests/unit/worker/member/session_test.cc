@@ -126,6 +126,7 @@ class SessionTest : public testing::Test {
             .manifest = {{{"w", {2, 2}}}},
             .layout_hash = 9,
             .settings = "sync.rho: 0.25\n",
+            .start_hashes = {4, 5},
             .heartbeat_interval = heartbeat_interval,
             .start_timeout = absl::Seconds(30)};
   }
@@ -145,6 +146,7 @@ TEST_F(SessionTest, RegistersAgainAsTheSameProcessUntilAnswered) {
   EXPECT_EQ(coordinator_.registrations[0].incarnation, coordinator_.registrations[2].incarnation);
   EXPECT_EQ(coordinator_.registrations[2].layout_hash, 9u);
   EXPECT_EQ(coordinator_.registrations[2].settings, "sync.rho: 0.25\n");
+  EXPECT_THAT(coordinator_.registrations[2].start_hashes, ElementsAre(4, 5));
 }
 
 TEST_F(SessionTest, ARefusalIsFinalAndKeepsItsReason) {

@@ -1,4 +1,4 @@
-#include "cli/replay/weights_file.h"
+#include "worker/trainer/weights_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

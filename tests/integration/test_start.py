@@ -1,0 +1,88 @@
+"""Where a run's first weights come from, and workers that have nothing but an address."""
+
+import re
+import unittest
+
+from by_hand import HandCluster
+from harness import IntegrationTest
+
+ENDLESS = {"run__preset": "longwave", "run__steps": 100_000_000, "sync__inner_steps": 2}
+SHORT = {"run__preset": "longwave", "run__steps": 120, "sync__inner_steps": 4}
+
+
+class Start(IntegrationTest):
+    def initial(self, seed):
+        """A file of the weights that a seed gives."""
+        file = self.root / f"initial-{seed}.safetensors"
+        status, _, errors = self.start("longwave-worker", "--config", self.write_config("initial.yaml"),
+                                       "--set", f"run.seed={seed}", "--write-initial", file).finish()
+        self.assertEqual(status, 0, errors)
+        return file
+
+    def start_from(self, cluster, name, file):
+        cluster.start(name, "longwave-worker", "--name", name, "--coordinator", cluster.address,
+                      "--run-dir", self.root, "--threads", 1, "--start-from", file)
+
+    def test_workers_with_other_weights_fetch_those_of_the_first(self):
+        cluster = HandCluster(self, workers=2, started=0, run__start="member", **ENDLESS)
+        self.start_from(cluster, "worker-0", self.initial(7))
+        cluster.children["worker-0"].await_line("ready ")
+        self.start_from(cluster, "worker-1", self.initial(8))
+        cluster.await_members(2)
+        logs = cluster.end()
+        self.assertIn("caught up: at round", logs["worker-1"])
+        self.assertNotIn("caught up: at round", logs["worker-0"])
+        cluster.assert_equal_replicas()
+        # The audit begins with what the shards have kept, and nobody draws the weights again.
+        for shard in range(2):
+            kept = list((self.root / "state" / f"shard-{shard}" / "snap").glob("start-*.lwsnap"))
+            self.assertTrue(kept, shard)
+        status, output, errors = self.start("longwave", "replay", self.root, "--config",
+                                            cluster.config).finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertRegex(output, r"(?m)^model +after \d+ rounds ")
+        compared = int(re.search(r"(?m)^rounds +(\d+) compared", output).group(1))
+        self.assertGreaterEqual(compared, len(cluster.rounds()) - 1)
+
+    def test_a_seeds_run_refuses_other_weights(self):
+        cluster = HandCluster(self, workers=2, started=1, **SHORT)
+        cluster.children["worker-0"].await_line("ready ")
+        self.start_from(cluster, "worker-1", self.initial(8))
+        status, _, errors = cluster.children.pop("worker-1").finish()
+        self.assertEqual(status, 1, errors)
+        self.assertIn("worker worker-1 begins with other weights than the run: segment 0: got hash",
+                      errors)
+        # Of the seed's own, from wherever they come, it is one.
+        self.start_from(cluster, "worker-1", self.initial(1))
+        cluster.await_rounds(2)
+        cluster.end()
+
+    def test_an_address_is_all_that_a_worker_needs(self):
+        cluster = HandCluster(self, workers=2, started=1, **SHORT)
+        other = self.start("longwave-worker", "--coordinator", cluster.address, "--name", "other",
+                           "--run-dir", self.root, "--set", "train.threads=1")
+        for child in (cluster.children.pop("worker-0"), other):
+            status, output, errors = child.finish()
+            self.assertEqual(status, 0, output + errors)
+        cluster.end()
+        cluster.assert_equal_replicas()
+        self.assertTrue(all(record["members"] == 2 for record in cluster.rounds()))
+
+    def test_what_a_worker_sets_over_the_runs_configuration_binds_as_in_a_file(self):
+        cluster = HandCluster(self, workers=1, shards=1, started=0, **SHORT)
+        status, _, errors = self.start("longwave-worker", "--coordinator", cluster.address, "--name",
+                                       "other", "--set", "sync.rho=0.123").finish()
+        self.assertEqual(status, 1)
+        self.assertIn("sync.rho: got 0.123", errors)
+        cluster.end()
+
+    def test_a_shard_of_a_members_start_needs_a_folder(self):
+        config = self.write_config(run__start="member")
+        status, _, errors = self.start("longwave-server", "--role=shard", "--shard", 0, "--config",
+                                       config, "--listen", "tcp://127.0.0.1:0").finish()
+        self.assertEqual(status, 1)
+        self.assertIn("run.start: member: got no --state-dir", errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,50 @@
+#include "worker/fetch_config.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/heartbeat_schedule.h"
+#include "common/base/status_macros.h"
+#include "common/log/log.h"
+#include "common/rpc/coordinator_client.h"
+#include "common/security/credentials.h"
+#include "common/security/security_mode.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::Duration kCallDeadline = absl::Seconds(3);
+constexpr absl::Duration kPause = absl::Milliseconds(300);
+
+}  // namespace
+
+absl::StatusOr<RunConfig> FetchRunConfig(const std::string& coordinator, const Overrides& overrides,
+                                         const std::string& state_dir, const StopSignal& stop) {
+  // How the coordinator is reached is this worker's own business, whatever the run's file says.
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig own, ParseConfig("{}", "the defaults", overrides));
+  std::string credentials;
+  if (IsSecured(own.security.mode, {coordinator})) {
+    LONGWAVE_ASSIGN_OR_RETURN(credentials, CredentialsFolder(own.security.folder, state_dir));
+  }
+  const auto client = CoordinatorClient::Connect(coordinator, kCallDeadline, credentials);
+  const absl::Time give_up = MonotonicNow() + absl::Seconds(own.cluster.start_timeout_s);
+  for (bool said = false;; said = true) {
+    if (stop.requested()) return absl::CancelledError("asked to stop before registration");
+    const absl::StatusOr<RunDescription> run = client->GetRun();
+    if (run.ok()) {
+      return ParseConfig(run->configuration, "the coordinator's configuration", overrides);
+    }
+    const std::string why = absl::StrCat("the coordinator at ", coordinator,
+                                         " does not tell its run: ", run.status().message());
+    if (!MayPass(run.status()) || MonotonicNow() > give_up) {
+      return absl::Status(run.status().code(), why);
+    }
+    if (!said) Log(LogLevel::kWarning, absl::StrCat(why, "; trying again"));
+    absl::SleepFor(kPause);
+  }
+}
+
+}  // namespace longwave
