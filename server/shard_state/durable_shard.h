@@ -136,14 +136,14 @@ struct ShardEffect {
 //               Member::other_start) is asked for each segment as it was before round 0, in the
 //               same way, and its snapshot, judged by the coordinator, is kept for good. Such a
 //               member can tell at any time; while there is none, and the run has gone on, what is
-//               missing is said once: who joins begins with a model snapshot then, and a replay,
-//               too.
+//               missing is said once: a worker that joins begins with a model snapshot then, and
+//               a replay does, too.
 // Log           is removed up to what the older of the two state snapshots, and of the two model
 //               snapshots, of every segment still needs. While one has less than two, all is kept.
 // Fetch         A member that has all rounds before r0 gets the cheaper of the merged updates from
 //               r0 on (answer `accepted`: it pulls them) and a model snapshot with those after it.
-//               One that has nothing (r0 = kRoundNever) gets the cheaper of the start and a model
-//               snapshot, each with the updates after it; `busy` while there is neither.
+//               A member that has nothing (r0 = kRoundNever) gets the cheaper of the start and a
+//               model snapshot, each with the updates after it; `busy` while there is neither.
 // Restore       see ReplicaRestore: pushes are answered busy until the segment has its round. What
 //               was sent before this process took part is not believed, since it may have waited in
 //               queues: a shard's registration begins an epoch, and a question says where its

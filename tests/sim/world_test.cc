@@ -97,7 +97,7 @@ TEST(SimWorld, FragmentsCloseInLittleMemory) {
   EXPECT_GT(busy, 0u);
 }
 
-// Whoever brings other first weights than the run's takes part all the same.
+// A worker that brings other first weights than the run's takes part all the same.
 TEST(SimWorld, AnyStartLeadsToOneModel) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     const WorldSettings settings =

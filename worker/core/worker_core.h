@@ -99,7 +99,7 @@ class WorkerCore {
   enum class Stage : uint8_t {
     // Every segment is fetched up to its own present. Entered by who does not begin with round 0,
     // finds itself behind between two rounds, or waits for an update that no shard keeps any more.
-    // Who began with other weights than the run waits for a snapshot of each segment, too.
+    // A worker that began with other weights than the run waits for a snapshot of each segment.
     // Ends once each segment was heard of.
     kHearing,
     // The pushes of a checkpoint are posted again, so that the shards tell what became of them:

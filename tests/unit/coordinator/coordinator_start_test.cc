@@ -61,7 +61,7 @@ TEST_F(CoordinatorStartTest, AMembersRunBeginsWithoutThoseThatFetchItsStart) {
   const auto told = Only<ShardHeartbeatReply>(Step(ShardBeat(0)));
   ASSERT_TRUE(told.membership);
   EXPECT_TRUE(told.membership->members[1].other_start);
-  // It takes part once it has caught up, by an epoch that it knows.
+  // The joiner takes part once it has caught up, by an epoch that it knows.
   Step(Ready(1, 101, 0, 0));
   EXPECT_EQ(FirstRound(1), kRoundNever);
   Step(Ready(1, 101, 0, 1));

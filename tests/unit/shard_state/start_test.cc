@@ -101,7 +101,7 @@ TEST_F(Start, IsKeptOverARestartAndWhileOldLogGoes) {
   EXPECT_TRUE(IsKept(2));
   EXPECT_TRUE(IsKept(3));
   EXPECT_THAT(StartAsks(Begin(OneOfTwo(2))), IsEmpty());
-  // The way from there is no longer in the log: whoever has nothing gets a model.
+  // The way from there is no longer in the log: a worker that has nothing gets a model.
   const auto sent = AllOf<SendSnapshot>(FetchAll(2));
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_GT(sent[0].header.round, 0u);
@@ -119,7 +119,7 @@ TEST_F(Start, IsToldToWhoHasNothing) {
   const auto arrays = DecodeSnapshotPayload(sent[0].payload.bytes(), 1, kTileSize);
   ASSERT_TRUE(arrays.ok()) << arrays.status();
   EXPECT_EQ(arrays->front(), TestParameters(2, 0));
-  // Who has it goes on with the updates.
+  // A worker that has it goes on with the updates.
   EXPECT_THAT(Outcomes(disk_.Do({TestFetch(1, 0, 2)})), ElementsAre(Outcome::kAccepted));
 }
 

@@ -118,7 +118,7 @@ TEST_F(CatchUpTest, ARepairWhereNoneIsPossibleIsLeftOut) {
   EXPECT_TRUE(shards_->fetches.empty());
 }
 
-// Its own first weights are of no use, and no update fits them.
+// The replica's own first weights are of no use, and no update fits them.
 TEST_F(CatchUpTest, WhoBeganWithOtherWeightsBeginsWithSnapshots) {
   for (uint32_t s = 0; s < segments(); ++s) shards_->snapshots[s] = {0, PeerSnapshot(s)};
   CloseRounds(2);
@@ -168,7 +168,7 @@ TEST_F(CatchUpTest, GivesWhatTheRunBeganWithAtAnyTime) {
   EXPECT_EQ(shards_->given[1].first, (SnapshotAsk{1, 0}));
   EXPECT_EQ(Given(1), wanted);
   EXPECT_EQ(initial_made_, 1);
-  // Who did not begin with it cannot.
+  // A worker that did not begin with it cannot.
   host_.other_start_ = true;
   CatchUp other(DefaultParts());
   for (uint32_t s = 0; s < segments(); ++s) shards_->snapshots[s] = {3, PeerSnapshot(s)};
