@@ -7,7 +7,7 @@ MINUTES ?= 10
 MODE ?= integer
 CHAOS ?=
 
-.PHONY: setup build demo test compare chaos bench-kernels dist ci clean
+.PHONY: setup build programs demo test unit compare chaos bench-kernels dist ci clean
 
 setup:
 	tools/setup.sh
@@ -16,13 +16,23 @@ build: setup
 	cmake --preset dev
 	cmake --build --preset dev
 
-demo: build
+# The programs alone, without the tests.
+programs: setup
+	cmake --preset dev
+	cmake --build --preset dev --target longwave longwave-server longwave-worker
+
+demo: programs
 	build/bin/longwave up configs/demo.yaml $(if $(DATA),--data $(DATA))
 
 test: build
 	tools/test.sh build
 
-compare: build
+# Seconds once built, without gRPC, ZeroMQ and LibTorch: for whoever changes the pure parts.
+unit: setup
+	cmake --preset dev
+	cmake --build --preset dev --target unit
+
+compare: programs
 	tools/compare.py --seeds $(SEEDS) --presets $(PRESETS) $(if $(DATA),--data $(DATA))
 
 # Kills, freezes and restarts processes of a run at random, one about every second, for MINUTES; then audits

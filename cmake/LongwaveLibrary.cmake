@@ -25,9 +25,10 @@ function(longwave_binary name)
   target_link_libraries(${name} PRIVATE longwave_flags ${ARG_DEPS})
 endfunction()
 
-# longwave_test(NAME SRCS … DEPS … LABELS …): a GoogleTest program; each TEST is one ctest test.
+# longwave_test(NAME [PURE] SRCS … DEPS … LABELS …): a GoogleTest program; each TEST is one ctest test.
+# PURE: it links neither gRPC nor ZeroMQ nor LibTorch, and the target `unit` builds and runs it.
 function(longwave_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "PURE" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -40,4 +41,7 @@ function(longwave_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   gtest_discover_tests(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     DISCOVERY_TIMEOUT 60)
+  if(ARG_PURE)
+    set_property(GLOBAL APPEND PROPERTY LONGWAVE_PURE_TESTS ${name})
+  endif()
 endfunction()

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Fails, naming it, if a program of those given links gRPC, ZeroMQ or LibTorch.
+set -euo pipefail
+heavy='lib(grpc|zmq|torch|c10)'
+failed=0
+for program; do
+  if links=$(ldd "$program" | grep -Eo "${heavy}[^ ]*"); then
+    echo "${program##*/}: got $(tr '\n' ' ' <<<"$links"), wanted none of gRPC, ZeroMQ and LibTorch"
+    failed=1
+  fi
+done
+exit "$failed"
