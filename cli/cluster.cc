@@ -241,7 +241,7 @@ bool Cluster::WorkersEnded() {
 
 const Process* Cluster::FirstEnded() {
   const auto ended = std::find_if(children_.begin(), children_.end(), [this](Child& child) {
-    return !child.process->Running() && !IsToBeRevived(child);
+    return !child.process->Running() && child.process->succeeded();
   });
   return ended == children_.end() ? nullptr : ended->process.get();
 }
@@ -250,7 +250,8 @@ std::vector<const Process*> Cluster::EndedWorkers() {
   std::vector<const Process*> ended;
   for (auto child = children_.begin() + 1 + config_->run.shards; child != children_.end();
        ++child) {
-    if (!child->process->Running() && !IsToBeRevived(*child)) ended.push_back(child->process.get());
+    if (!child->process->Running() && child->process->succeeded())
+      ended.push_back(child->process.get());
   }
   return ended;
 }

@@ -84,8 +84,8 @@ class Cluster {
 
   // Children that trained or aggregated have all ended.
   bool WorkersEnded();
-  // A process that has ended, well or not, is not started again and should still be there in a run
-  // that goes on: a server rather than a worker. Null: all are there.
+  // A process that has ended with status 0 and should still be there in a run that goes on: a
+  // server rather than a worker. Null: there is none. How another one ended Supervise says.
   const Process* FirstEnded();
   // Workers of which that is true.
   std::vector<const Process*> EndedWorkers();

@@ -79,7 +79,7 @@ std::vector<Contributor> Aggregator::OpenContributors(const SegmentState& segmen
   std::vector<Contributor> contributors;
   std::vector<float> norms;
   for (const auto& [worker, push] : segment.accepted) {
-    contributors.push_back({.worker = worker, .weight = push.weight});
+    contributors.push_back({.worker = worker, .weight = push.weight, .crc = push.crc});
     norms.push_back(push.norm);
   }
   const float last = segment.closed ? segment.closed->header.norm : 0;

@@ -48,6 +48,11 @@ absl::Status CheckContributors(const MergedRecord& wanted, const std::vector<Con
       return Loss(wanted.header, absl::StrCat("worker ", recorded.worker, " with weight ",
                                               recorded.weight, ", pushed with ", got[i].weight));
     }
+    if (recorded.crc != 0 && got[i].crc != recorded.crc) {
+      return Loss(wanted.header,
+                  absl::StrFormat("worker %d with a payload of CRC %08x, pushed %08x",
+                                  recorded.worker, recorded.crc, got[i].crc));
+    }
     if (got[i].factor != recorded.factor) {
       return Loss(wanted.header,
                   absl::StrFormat("worker %d with factor %.17g, the norms give %.17g",

@@ -27,6 +27,7 @@ struct Contributor {
   uint32_t worker = 0;
   uint64_t weight = 0;
   double factor = 1;  // what clipping left of it, 0 … 1
+  uint32_t crc = 0;   // of its push's payload; 0: a record of a release that did not keep it
 
   bool operator==(const Contributor&) const = default;
 };

@@ -53,11 +53,13 @@ void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
     return;
   }
   if (is_push) {
-    const bool was_in_it = std::ranges::any_of(record->contributors, [&](const Contributor& each) {
-      return each.worker == header.worker;
-    });
-    const Outcome outcome = was_in_it ? Outcome::kDuplicate : Outcome::kLate;
-    effects.push_back({event, AnswerPush{aggregator_->AnswerTo(header, outcome), ""}});
+    const auto own = std::ranges::find(record->contributors, header.worker, &Contributor::worker);
+    const bool was_in_it = own != record->contributors.end();
+    FrameHeader answer =
+        aggregator_->AnswerTo(header, was_in_it ? Outcome::kDuplicate : Outcome::kLate);
+    // An earlier process of the worker may have made it, whose residual is lost.
+    if (was_in_it) answer.held_crc = own->crc;
+    effects.push_back({event, AnswerPush{std::move(answer), ""}});
   }
   effects.push_back(
       {event, SendMerged{{header.worker}, record->header, std::move(record->payload)}});

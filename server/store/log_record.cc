@@ -80,7 +80,7 @@ struct Encoder {
     out.Put<uint64_t>(record.residual_hash);
     for (const Contributor& contributor : record.contributors) {
       out.Put<uint32_t>(contributor.worker);
-      out.Put<uint32_t>(0);
+      out.Put<uint32_t>(contributor.crc);
       out.Put<uint64_t>(contributor.weight);
       out.Put<double>(contributor.factor);
     }
@@ -139,7 +139,7 @@ absl::StatusOr<LogRecord> DecodeFramed(LogKind kind, ByteReader in,
   record.contributors.resize(header.contributions);
   for (Contributor& contributor : record.contributors) {
     contributor.worker = in.Get<uint32_t>();
-    if (in.Get<uint32_t>() != 0) return absl::InvalidArgumentError("zero bytes that are not zero");
+    contributor.crc = in.Get<uint32_t>();
     contributor.weight = in.Get<uint64_t>();
     contributor.factor = in.Get<double>();
   }

@@ -227,7 +227,7 @@ void Checker::Merged(const FrameHeader& header, const Buffer& payload,
   round.merged = true;
   round.merged_crc = crc;
   std::vector<Buffer> merged, left_out;
-  for (const auto& [worker, weight, factor] : Contributors(round, contributors)) {
+  for (const auto& [worker, weight, factor, kept_crc] : Contributors(round, contributors)) {
     if (factor == 0) {
       const auto crc = accepted_crc(worker);
       for (const Push& poison : round.poisons[worker]) {

@@ -42,7 +42,8 @@ TEST_F(AggregatorLog, KeepsAPushBeforeItsAnswerAndACloseBeforeItsUpdate) {
   EXPECT_TRUE(EncodeLogBody(PushRecord{kept.header, kept.payload}).ok());
   EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
 
-  effects = Step(Push(1, 0, 2, 5));
+  const PushArrived second = Push(1, 0, 2, 5);
+  effects = Step(second);
   ASSERT_EQ(effects.size(), 4u);
   EXPECT_EQ(std::get<KeepPush>(effects[0]).header.worker, 1u);
   EXPECT_EQ(std::get<AnswerPush>(effects[1]).header.outcome, Outcome::kAccepted);
@@ -50,7 +51,8 @@ TEST_F(AggregatorLog, KeepsAPushBeforeItsAnswerAndACloseBeforeItsUpdate) {
   const auto& sent = std::get<SendMerged>(effects[3]);
   EXPECT_EQ(record.header, sent.header);
   EXPECT_EQ(record.payload.bytes().data(), sent.payload.bytes().data());
-  EXPECT_EQ(record.contributors, (std::vector<Contributor>{{0, 1, 1}, {1, 1, 1}}));
+  EXPECT_EQ(record.contributors, (std::vector<Contributor>{{0, 1, 1, push.header.payload_crc},
+                                                           {1, 1, 1, second.header.payload_crc}}));
   EXPECT_EQ(record.residual_hash, 0u);  // all in fp32 goes down: there is no E
   EXPECT_TRUE(EncodeLogBody(record).ok()) << EncodeLogBody(record).status();
 }
@@ -139,13 +141,14 @@ TEST_F(AggregatorLog, RecordsWhatClippingLeftAndTheHashOfE) {
     push.header.norm = value * std::sqrt(204.0f);  // Σ i² of 1 … 8
     return push;
   };
+  const uint32_t one = normed(0, 1).header.payload_crc, eight = normed(1, 8).header.payload_crc;
   Step(normed(0, 1));
   Step(normed(1, 8));
   const auto effects = Step(normed(2, 1));
   const KeepMerged* kept = Kept(effects);
   ASSERT_NE(kept, nullptr);
   EXPECT_EQ(kept->record.contributors,
-            (std::vector<Contributor>{{0, 1, 1}, {1, 2, 0.25}, {2, 3, 1}}));
+            (std::vector<Contributor>{{0, 1, 1, one}, {1, 2, 0.25, eight}, {2, 3, 1, one}}));
   const SegmentSnapshot state = aggregator_->Export(2);
   ASSERT_EQ(state.residual.size(), kTileSize);
   EXPECT_NE(state.residual[0], 0);

@@ -101,6 +101,9 @@ TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
   EXPECT_EQ(disk.shard().state().pushes_late, 1u);
   EXPECT_EQ(disk.shard().state().pushes_duplicate, 1u);
   EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.weight, 5u) << "the open round";
+  // By this a process whose predecessor made another push of round 1 knows that.
+  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.held_crc, 0u);
+  EXPECT_EQ(AllOf<AnswerPush>(late)[1].header.held_crc, TestPush(1, 1, 2).header.payload_crc);
 }
 
 TEST(DurableShard, WithoutAFolderOlderRoundsAreGone) {

@@ -46,7 +46,7 @@ TEST(LogMd, ShowsTheFileThatTheLogWrites) {
   merged.header = TestFrame(FrameKind::kMerged, 17, 0, 2, merged.payload.bytes());
   merged.header.contributions = 1;
   merged.residual_hash = 0x1122334455667788;
-  merged.contributors = {{3, 61440, 1}};
+  merged.contributors = {{3, 61440, 1, push.header.payload_crc}};
   MembershipRecord membership;
   membership.membership = {2, {{3, "anna", 0}}};
   ASSERT_TRUE(log->Append(push).ok());
