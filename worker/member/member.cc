@@ -108,7 +108,11 @@ absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, double loss) {
   state_.train_loss = core_.train_loss();
   TellState();
   metrics_.StepDone(MonotonicNow() - computing_since_);
-  return GoOn();
+  has_moved_ = false;
+  const uint64_t next = core_.step();
+  const absl::StatusOr<bool> trains = GoOn();
+  skipped_steps_ = core_.step() - std::min(next, core_.step());
+  return trains;
 }
 
 absl::Status TrainingMember::CheckLoss(double loss) {
@@ -141,6 +145,7 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     const double took =
         absl::ToDoubleSeconds(MonotonicNow() - began) - (state_.seconds_computing - computed);
     if (catches_up) {
+      has_moved_ = true;
       metrics_.seconds(Phase::kCatchUp)->Add(took);
     } else if (stage == Stage::kEncoding || stage == Stage::kSyncing) {
       blocked_ += took;
@@ -256,6 +261,7 @@ absl::Status TrainingMember::Do(FetchWish& wish) {
 }
 
 absl::Status TrainingMember::Do(FragmentApplied&) {
+  has_moved_ = true;
   state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
   return loop_.FragmentApplied();
 }

@@ -74,6 +74,11 @@ class TrainingMember {
   absl::Status CheckLoss(double loss);
 
   uint64_t step() const { return core_.step(); }
+  // Of what came after the last step: θ is not what that step left; and the run's steps that this
+  // worker does not take, since it was behind.
+  bool has_moved() const { return has_moved_; }
+  uint64_t skipped_steps() const { return skipped_steps_; }
+  const WorkerState& stats() const { return state_; }
   const FinalReport& final_report() const { return final_; }
   double learning_rate() const { return schedule_.LearningRate(step()); }  // of the next step
   uint64_t rounds() const { return plan_.round_count(); }
@@ -119,6 +124,8 @@ class TrainingMember {
   WorkerState state_;
   ByteCounts bytes_before_;  // of this worker's processes before this one
   FinalReport final_;
+  bool has_moved_ = false;
+  uint64_t skipped_steps_ = 0;
   SyncSeconds seconds_;
   double blocked_ = 0;  // of this fragment's sync: the time that it kept the loop waiting
   absl::Time computing_since_;

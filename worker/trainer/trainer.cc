@@ -2,13 +2,13 @@
 
 #include <cmath>
 #include <filesystem>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
 #include "worker/sync/stopwatch.h"
+#include "worker/trainer/adamw_blobs.h"
 #include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
 
@@ -17,10 +17,6 @@ namespace {
 
 // A final report that tells why this worker ends is waited for so long.
 constexpr absl::Duration kFinalPatience = absl::Seconds(3);
-// The optimizer's part of a checkpoint: f32 a parameter, twice, and two f64.
-constexpr char kFirstMoments[] = "adamw.m";
-constexpr char kSecondMoments[] = "adamw.v";
-constexpr char kPowers[] = "adamw.powers";
 
 // The layout puts matrices first and vectors after them.
 uint64_t MatrixElements(const Manifest& manifest) {
@@ -195,34 +191,10 @@ absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
   return report;
 }
 
-absl::Status Trainer::Save(std::vector<NamedBlob>* blobs) {
-  LONGWAVE_ASSIGN_OR_RETURN(AdamW::State moments, optimizer_->Export());
-  const auto state = std::make_shared<const AdamW::State>(std::move(moments));
-  const auto add = [&](const char* name, const auto& array) {
-    blobs->push_back({.name = name, .bytes = Buffer(std::as_bytes(std::span(array)), state)});
-  };
-  add(kFirstMoments, state->m);
-  add(kSecondMoments, state->v);
-  add(kPowers, state->powers);
-  return absl::OkStatus();
-}
+absl::Status Trainer::Save(std::vector<NamedBlob>* blobs) { return SaveAdamW(*optimizer_, blobs); }
 
 absl::Status Trainer::Load(std::span<const NamedBlob> blobs) {
-  AdamW::StateBytes state;
-  for (const NamedBlob& blob : blobs) {
-    if (blob.name == kFirstMoments) {
-      state.m = blob.bytes.bytes();
-    } else if (blob.name == kSecondMoments) {
-      state.v = blob.bytes.bytes();
-    } else if (blob.name == kPowers) {
-      state.powers = blob.bytes.bytes();
-    } else {
-      return absl::InvalidArgumentError(absl::StrCat("checkpoint: got the blob ", blob.name,
-                                                     ", wanted those of AdamW: ", kFirstMoments,
-                                                     ", ", kSecondMoments, " and ", kPowers));
-    }
-  }
-  return optimizer_->Load(state);
+  return LoadAdamW(blobs, &*optimizer_);
 }
 
 }  // namespace longwave

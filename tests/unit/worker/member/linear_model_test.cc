@@ -37,6 +37,7 @@ absl::StatusOr<std::vector<float>> Fit(const RunConfig& config, const std::strin
                                             return std::vector<float>(kFeatures);
                                           }}));
   TrainingMember member(parts);
+  uint64_t moves = 0;
   absl::StatusOr<bool> trains = member.Begin();
   while (trains.ok() && *trains) {
     Rng rng(member.step(), worker);  // no two workers see the same rows
@@ -55,7 +56,10 @@ absl::StatusOr<std::vector<float>> Fit(const RunConfig& config, const std::strin
     for (size_t i = 0; i < kFeatures; ++i)
       theta[i] -= static_cast<float>(member.learning_rate()) * gradient[i];
     trains = member.StepDone(kRows, loss);
+    moves += member.has_moved() ? 1 : 0;
   }
+  EXPECT_GT(moves, 0u);
+  EXPECT_LE(moves, member.rounds());
   LONGWAVE_RETURN_IF_ERROR(place->End(trains.status()));
   return theta;
 }
