@@ -130,11 +130,13 @@ absl::StatusOr<std::vector<float>> InitialWeights(const RunConfig& config, const
 }
 
 // On a device they are made once more on the host, where they are the same bits.
-absl::StatusOr<std::vector<float>> StartOf(const RunConfig& config, const Flags& flags,
-                                           const Layout& layout, const Prepared& prepared) {
+absl::StatusOr<uint32_t> Join(const RunConfig& config, const Flags& flags, const Prepared& prepared,
+                              MemberPlace& place) {
   Replica& replica = *prepared.replica;
-  if (prepared.ops->on_device) return InitialWeights(config, flags, replica.manifest(), layout);
-  return std::vector<float>(replica.theta(), replica.theta() + replica.parameter_count());
+  if (!prepared.ops->on_device) return place.Join({replica.theta(), replica.parameter_count()});
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> start,
+                            InitialWeights(config, flags, replica.manifest(), place.layout()));
+  return place.Join(start);
 }
 
 // As a file, for whoever wants to follow the run's updates from its beginning.
@@ -258,9 +260,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
     place->FailToJoin(std::string(prepared.status().message()));
     return prepared.status();
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> start,
-                            StartOf(config, flags, place->layout(), *prepared));
-  const absl::StatusOr<uint32_t> worker = place->Join(start);
+  const absl::StatusOr<uint32_t> worker = Join(config, flags, *prepared, *place);
   if (absl::IsCancelled(worker.status())) {
     return told_to_end.stop_requested() ? worker.status() : absl::OkStatus();
   }

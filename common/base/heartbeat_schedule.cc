@@ -40,7 +40,7 @@ HeartbeatSchedule::End HeartbeatSchedule::Ended(const absl::Status& status, bool
   is_reachable_ = !MayPass(status);
   if (is_reachable_) answered_ = now;
   if (!status.ok()) {
-    // Whoever has something to tell does not call a coordinator that is away in a tight loop.
+    // A process with something to tell does not call a coordinator that is away in a tight loop.
     is_urgent_ = false;
     backoff_ = std::clamp(backoff_ * 2, kBackoffMin, kBackoffMax);
     due_ = now + backoff_;

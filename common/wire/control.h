@@ -320,7 +320,7 @@ struct RunStatus {
   bool secured = false;
 };
 
-// What a process needs to take part in a run.
+// A run, as the coordinator describes it to a process that would take part.
 struct RunDescription {
   std::string configuration;         // complete, as YAML; paths are the coordinator's
   std::optional<Manifest> manifest;  // once a worker has brought one

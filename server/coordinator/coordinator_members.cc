@@ -33,7 +33,7 @@ bool Coordinator::AnyoneBringsStart() const {
 }
 
 void Coordinator::SetStart(Worker& worker, const std::vector<uint64_t>& hashes) {
-  worker.member.other_start = true;
+  worker.member.other_start = true;  // of this worker's earlier registration nothing counts
   if (phase_ == RunPhase::kWaiting && !hashes.empty() && !AnyoneBringsStart()) {
     start_hashes_ = hashes;
     manifest_unsaved_ = unsaved_ = true;

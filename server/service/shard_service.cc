@@ -230,8 +230,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply.reason));
         return absl::OkStatus();
       }
-      // What was learned is confirmed at once: workers begin when all shards know. A shard that
-      // comes back to a run is ready when there is nothing more to learn of it.
+      // The coordinator hears at once that this shard knows: workers begin when all do. A shard
+      // that comes back to a run is ready when there is nothing more to learn of it.
       if (Learn(reply)) {
         schedule_.Urge();
       } else if (takes_pushes_) {

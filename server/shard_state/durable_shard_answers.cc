@@ -129,7 +129,7 @@ void DurableShard::TellBeginning(uint64_t event, const FrameHeader& header,
   if (const auto restored = restored_models_.find(segment); restored != restored_models_.end()) {
     return send(restored->second.round, restored->second.payload);
   }
-  // What cannot be read is set aside, and the next best is there.
+  // A snapshot that cannot be read is set aside, and the next best is there.
   while (store_ != nullptr) {
     std::optional<SnapshotHeader> best;
     uint64_t least = 0;

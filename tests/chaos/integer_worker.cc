@@ -89,7 +89,7 @@ absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint
   return WriteBytes(path + ".checkpoint", encoded.pieces);
 }
 
-// What the run has of it besides its steps.
+// The loop's part of a run besides its steps: the journal, and the weights at the end.
 class IntegerLoop final : public TrainingLoop {
  public:
   IntegerLoop(const Flags& flags, const Model& model, const float* theta, Journal* journal)

@@ -174,7 +174,7 @@ void SimWorker::KillConnection(uint32_t shard, bool one_way) {
 
 std::optional<uint32_t> SimWorker::rounds_of(uint32_t segment) const {
   if (!up() || pipeline_ == nullptr) return std::nullopt;
-  // What it began with may be another start than the run's.
+  // The worker may have begun with another start than the run's.
   const bool has_run = core_ != nullptr && !core_->IsFetchedAnew(segment);
   if (env_.settings->start_is_members && !has_run) return std::nullopt;
   return pipeline_->anchor_round(segment);

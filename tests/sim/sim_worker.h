@@ -39,8 +39,8 @@ class SimWorker final : public Process, public FrameTaker {
   // Faults.
   void Slow(double factor, absl::Time until);
   void LoseFolder();
-  // It ends once it is between two steps, leaving the run or not, and is started again after
-  // `away`.
+  // The worker ends once it is between two steps, leaving the run or not, and is started again
+  // after `away`.
   void ToldToEnd(absl::Duration away, bool leaves);
   void BackUp();
   // False: there is nothing to come back with, or it is down. It is to be started.

@@ -31,7 +31,9 @@ absl::Status WorkerCore::Begin(bool is_new, std::optional<Checkpoint> checkpoint
     return absl::OkStatus();
   }
   checkpoint_ = std::move(checkpoint);
-  for (uint32_t s = 0; directive_.other_start && s < SegmentCount(); ++s) anew_.insert(s);
+  if (directive_.other_start) {
+    for (uint32_t s = 0; s < SegmentCount(); ++s) anew_.insert(s);
+  }
   return CatchUp().status();
 }
 

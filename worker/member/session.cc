@@ -150,13 +150,10 @@ void Session::Finish(const FinalReport& report) {
 
 absl::StatusOr<bool> Session::AwaitEnd(absl::Duration patience) {
   std::unique_lock lock(mutex_);
-  if (!core_.told()) changed_.wait_for(lock, absl::ToChronoMilliseconds(patience));
+  if (!core_.ended().has_value()) changed_.wait_for(lock, absl::ToChronoMilliseconds(patience));
   if (core_.ended().has_value()) return true;
   if (stop_->requested()) return absl::CancelledError("asked to stop");
-  if (core_.told()) {
-    changed_.wait_for(lock, absl::ToChronoMilliseconds(patience));
-    return core_.ended().has_value() || Silence() > kFarewellPatience;
-  }
+  if (core_.told()) return Silence() > kFarewellPatience;
   if (Silence() > options_.start_timeout)
     return SilentFor(options_, "the final report", core_.last_failure());
   return false;

@@ -1,5 +1,5 @@
-// What a run of run.start member began with: asked of a member that has it, kept for good, and told
-// to whoever has nothing.
+// The first weights of a run of run.start member: asked of a member that has it, kept for good, and
+// told to whoever has nothing.
 #include "gmock/gmock.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 
