@@ -218,9 +218,7 @@ RoundReport Read(const v1::RoundReport& message, Checks& checks) {
       .tokens = message.tokens(),
       .bytes = Read(message.bytes()),
       .seconds_computing = checks.Duration("seconds_computing", message.seconds_computing()),
-      .seconds_syncing = checks.Duration("seconds_syncing", message.seconds_syncing()),
-      .again = message.again(),
-      .caught_up = message.caught_up()};
+      .seconds_syncing = checks.Duration("seconds_syncing", message.seconds_syncing())};
   if (checks.AtMost("segment_hashes", message.segment_hashes_size(), kSegmentsMax)) {
     value.segment_hashes.assign(message.segment_hashes().begin(), message.segment_hashes().end());
   }
@@ -340,7 +338,9 @@ absl::StatusOr<WorkerHeartbeatReply> FromProto(const v1::WorkerHeartbeatResponse
       .reason = checks.Sentence("reason", message.reason()),
       .phase = checks.Known("phase", message.phase(), RunPhase::kStopped),
       .run = message.run(),
-      .validates = message.validates()};
+      .validates = message.validates(),
+      .sealing_round = message.sealing_round(),
+      .sealed = message.sealed()};
   if (message.has_membership()) value.membership = Read(message.membership(), checks);
   if (checks.AtMost("shards", message.shards_size(), kMembersMax)) {
     for (const v1::Shard& shard : message.shards()) value.shards.push_back(Read(shard, checks));

@@ -113,8 +113,6 @@ void Fill(const RoundReport& value, v1::RoundReport* message) {
   Fill(value.bytes, message->mutable_bytes());
   message->set_seconds_computing(value.seconds_computing);
   message->set_seconds_syncing(value.seconds_syncing);
-  message->set_again(value.again);
-  message->set_caught_up(value.caught_up);
 }
 
 void Fill(const RoundRecord& value, v1::RoundRecord* message) {
@@ -227,6 +225,8 @@ v1::WorkerHeartbeatResponse ToProto(const WorkerHeartbeatReply& value) {
   for (const ShardAddress& shard : value.shards) Fill(shard, message.add_shards());
   message.set_validates(value.validates);
   if (value.repair.has_value()) Fill(*value.repair, message.mutable_repair());
+  message.set_sealing_round(value.sealing_round);
+  message.set_sealed(value.sealed);
   return message;
 }
 

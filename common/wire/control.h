@@ -131,6 +131,8 @@ struct WorkerState {
   bool operator==(const WorkerState&) const = default;
 };
 
+// Of a round, or, from the run's number of rounds on, of a sealing round: of the replica with all
+// rounds, without inner steps.
 struct RoundReport {
   uint32_t round = 0;
   uint64_t step = 0;
@@ -141,11 +143,6 @@ struct RoundReport {
   ByteCounts bytes;
   double seconds_computing = 0;
   double seconds_syncing = 0;
-  // Of the run's last round, reported before: the hashes after what a Repair wanted was fetched.
-  bool again = false;
-  // Of the run's last round: its sender has caught up with it and had no part in it. Its hashes are
-  // compared, its training loss is none of the round's.
-  bool caught_up = false;
   bool operator==(const RoundReport&) const = default;
 };
 
@@ -169,7 +166,7 @@ struct WorkerHeartbeat {
   bool leaving = false;  // it leaves the run on purpose and pushes nothing more
 };
 
-// Segments of a replica that differ from the others', to be fetched anew; none: to report anew.
+// Segments of a replica that differ from the others', to be fetched anew.
 struct Repair {
   uint32_t round = 0;  // after which they differed
   std::vector<uint32_t> segments;
@@ -185,6 +182,8 @@ struct WorkerHeartbeatReply {
   std::vector<ShardAddress> shards;
   bool validates = false;
   std::optional<Repair> repair;
+  uint32_t sealing_round = 0;  // to be reported next by a worker that has all rounds
+  bool sealed = false;         // every member has reported equal replicas with all rounds
 };
 
 struct ShardState {

@@ -174,7 +174,9 @@ void Coordinator::RefuseAll(const std::string& why, Effects& effects) {
 }
 
 ShardRegistration Coordinator::AnswerTo(const Shard& shard) const {
-  return {run_, shard.restore, ledger_.next_round(), shard.state.log_records, shard.told_epoch};
+  const auto finished =
+      static_cast<uint32_t>(std::min<uint64_t>(ledger_.next_round(), options_.rounds));
+  return {run_, shard.restore, finished, shard.state.log_records, shard.told_epoch};
 }
 
 void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects) {
@@ -228,7 +230,7 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
   if (std::string failure = FailureIn(heartbeat); !failure.empty()) {
     return Fail(worker, failure, now, effects);
   }
-  if (worker.is_active()) TakeReports(worker, heartbeat, effects);
+  TakeReports(worker, heartbeat, effects);
   if (heartbeat.ready_round != kRoundNever && heartbeat.known_epoch >= worker.joined_epoch &&
       !worker.begun) {
     worker.ready_round = heartbeat.ready_round;
@@ -240,40 +242,26 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
 }
 
 void Coordinator::TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects) {
-  const bool ends = !ledger_.HasReportedEnd(worker.member.worker);
-  if (ledger_.Add(worker.member, heartbeat.rounds)) worker.begun = unsaved_ = true;
-  if (options_.promises_equal_replicas && ends &&
-      std::ranges::any_of(heartbeat.rounds, [&](const RoundReport& report) {
-        return ledger_.ContradictsEnd(report);
-      })) {
-    return Leave(worker, "has another replica than the run ended with", effects);
-  }
-  if (IsAwaitedRepair(worker) && std::ranges::any_of(heartbeat.rounds, &RoundReport::again)) {
-    worker.repair.reset();
-    worker.final.reset();  // a later one tells what was made of the repaired state
+  const uint32_t index = worker.member.worker;
+  const bool had_rounds_left = !ledger_.HasReportedEnd(index);
+  if (ledger_.Add(worker.member, heartbeat.rounds)) {
     unsaved_ = true;
+    worker.begun |= worker.is_active();
+    worker.final.reset();  // it was of the replica before
   }
+  if (!worker.is_active()) return;  // of rounds, all are before its first
   // Where the coordinator was away, it is told all that was done meanwhile, of each worker with
   // that one's next heartbeats: only who has nothing to tell is behind.
-  const bool behind = !worker.final && ledger_.IsBehind(worker.member, options_.rounds_behind_max);
+  const bool behind = ledger_.IsBehind(worker.member, options_.rounds_behind_max);
   if (!behind || heartbeat.rounds.empty()) SetBehind(worker, behind, effects);
-  if (!heartbeat.final) return;
-  // Whatever became of its report: what a worker ends with is compared before its end counts.
-  if (options_.promises_equal_replicas && !ledger_.HasReportedEnd(worker.member.worker)) {
-    worker.repair = Repair{static_cast<uint32_t>(options_.rounds - 1), {}};
-    unsaved_ = true;
-    return;
-  }
-  // The duty of writing the weights may have come to it after its final report.
-  const bool writes_now =
-      worker.final && worker.final->model_file.empty() && !heartbeat.final->model_file.empty();
-  if (worker.final && !writes_now) return;
-  worker.final = heartbeat.final;
-  worker.begun = unsaved_ = true;
-  ledger_.SkipRest(worker.member.worker);
-  if (!writes_now && AnyoneHasRoundsLeft()) {
+  if (had_rounds_left && ledger_.HasReportedEnd(index) && AnyoneHasRoundsLeft()) {
     BeginEpoch();  // by which shards hear that it pushes no more
   }
+  // The duty of writing the weights may come to it after its final report.
+  const bool writes = heartbeat.final && !heartbeat.final->model_file.empty();
+  if (!heartbeat.final || (worker.final && !(writes && worker.final->model_file.empty()))) return;
+  worker.final = heartbeat.final;
+  unsaved_ = true;
 }
 
 void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& effects) {

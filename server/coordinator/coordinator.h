@@ -89,26 +89,27 @@ using CoordinatorEffect =
 //
 // training: entered with epoch 1, whose members are all workers, from round 0 on. A round is
 // finished when the shards say that they have closed it and every member whose first round has come
-// has reported it, or a later one (then it has skipped it); hashes are compared then. The last
-// round is reported by every active member, with what it has caught up with if it joined too late
-// to train it: a final report is not taken from one that has not (the report was lost, say), whose
-// answers have a Repair of that round without segments, to report its hashes. Left for finished
-// when the shards have closed all rounds, every member with a first round has sent its final report
-// and one of them names the weights that it wrote; for failed when
+// has reported it, or a later one (then it has skipped it); hashes are compared then. After the
+// last round come sealing rounds, without training: every active member reports its replica with
+// all rounds, one that joined too late to train too, and the hashes are compared and repaired as
+// after any round. The run is sealed by one that all active members have reported, with equal
+// replicas where those are promised; until then, and where somebody becomes active after it,
+// another one follows. Left for finished when the run is sealed and one of the final reports names
+// the weights that were written; for failed when
 // the last worker that could go on reports a failure or a loss that is not finite (while there are
 // others, it leaves the run, as if it had been killed), when replicas that were promised to be
-// equal differ after the last round and its repair without a majority, or something below was
-// waited for in vain. Every change of the members or of a shard's address begins an epoch.
+// equal differ in a sealing round after the repair of an earlier one without a majority, or
+// something below was waited for in vain. Every change of the members or of a shard's address
+// begins an epoch.
 //
 // A member's word counts for its own part. What it reports of rounds that no shard has closed
 // finishes nothing; hashes are as many as the layout has segments, and the majority's are right; a
 // failure takes out the member that reports it. One that holds up the end is left out, as if it
-// had failed, and the weights that it names are nobody's: one that reports other hashes when the
-// last round is finished; one that a majority contradicts after the last round, or that has not
-// reported it although others have, and does neither repair nor report it within heartbeat_timeout;
-// and one that has sent no final report start_timeout (or a tenth of the training, if that is
-// longer) after the last round was closed and another one's report had come. The duty to write the
-// weights passes on after heartbeat_timeout. In an epoch a worker is one of
+// had failed, and the weights that it names are nobody's: one that a sealing round's majority
+// contradicts although it was told to repair its replica after an earlier one; and one that has not
+// reported a sealing round start_timeout (or a tenth of the training, if that is longer) after
+// another member. The duty to write the weights passes on after heartbeat_timeout. In an epoch a
+// worker is one of
 //
 //   joining  a member without a first round (kRoundNever): it fetches and pulls, pushes nothing,
 //            and nobody waits for it. So begins a new name, a name that comes back in another
@@ -122,8 +123,8 @@ using CoordinatorEffect =
 //            when all active members that had begun are gone: nobody else would close the rounds
 //            before. So whoever waits for its first round takes each new membership's, and goes on
 //            from what it has if that is more. What it reports of rounds before changes nothing.
-//            One that has sent its final report may be silent while the run lacks nothing else;
-//            shards see it as a joining one from then on, whom nobody waits for. One whose process
+//            Shards see one that has reported a sealing round as a joining one, whom nobody waits
+//            for. One whose process
 //            lives but reports no rounds (it was heard without a report while its newest one was
 //            more than rounds_behind_max behind the run's) is waited for by no round's record and
 //            not by the end, and is shown as joining, until it reports a later one.
@@ -141,10 +142,8 @@ using CoordinatorEffect =
 //     replace_after, and if it has lost its folder it is told to restore its range. From then on
 //     the range's older folder is refused;
 //   - a run without members;
-//   - a run that is done, but whose weights a worker was to write that is lost: the duty passes to
-//     the next member that is heard, whose final report comes once more;
-//   - members that are to repair what differed after the last round where no majority says who is
-//     right.
+//   - a run that is sealed, but whose weights a worker was to write that is lost: the duty passes
+//     to the next member that is heard, whose final report comes once more.
 // A shard that says itself that it takes no pushes for now (a full disk, a folder that is damaged
 // or from an older time) is trouble too, and waited for without end; so is one that says that its
 // process cannot go on and ends, which is silent from then on.
@@ -152,9 +151,7 @@ using CoordinatorEffect =
 // Replicas that differ are repaired where they were promised to be equal: after a finished round
 // every member that reported it with another hash than the majority's in a segment (or, in a
 // segment without a majority, with any) gets a Repair of its segments in its answers, until a later
-// round's hashes agree. The last round is kept open for that, once: it is finished when all who
-// were to repair have reported its hashes again, or are gone (then what they had counts no more),
-// and a final report that such a member had sent is wanted again. Snapshots that shards keep are
+// round's hashes agree. Snapshots that shards keep are
 // judged by the same majority: equal, or not (also if there was none, or the round is too old to be
 // known); no verdict before it is finished. A member that reports a round alone, while others take
 // part that have skipped it, is no majority: neither is a snapshot right by its word, nor its
@@ -312,7 +309,7 @@ class Coordinator {
   // Where nobody else pushes any more, those who wait for their first round are not to wait.
   void LowerFirstRounds();
   bool AnyoneHasBegun() const;
-  bool AnyoneHasRoundsLeft() const;  // an active one without its final report
+  bool AnyoneHasRoundsLeft() const;  // an active one
   // Makes the next epoch's members what the worker says of itself.
   void SetMember(Worker& worker);
   void PutMember(const Worker& worker);
@@ -325,28 +322,24 @@ class Coordinator {
   // --- coordinator_end.cc: rounds, what is waited for, the end
   void FinishRounds(absl::Time now, Effects& effects);
   void TakeRepairs(const RoundOutcome& outcome, Effects& effects);
-  RoundLedger::IsGone NotActive() const {
-    return [this](uint32_t worker) { return !workers_.at(worker).is_active(); };
-  }
-  // Of a last round that is kept open: those whom the majority contradicts.
-  void LeaveOutOutvoted(Effects& effects);
-  // Those who are to report the last round's hashes and have not, while others have.
-  void LeaveOutUncompared(Effects& effects);
-  // Those who hold up the end.
+  // Those whom a sealing round's majority contradicts although they were told to repair their
+  // replica before. True: who differs was told before, and there is no majority.
+  bool LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects);
+  // Those who hold up a sealing round.
   void LeaveOutOverdue(absl::Time now, Effects& effects);
   void PassDutyOn(absl::Time now, Effects& effects);
   void FinishRunIfDone(absl::Time now, Effects& effects);
-  // Every active member that is waited for, and there is one, has sent its final report, which may
-  // be wanted again.
-  bool AllAreDone() const;
-  // Somebody is to report the last round's hashes, again or at all.
-  bool AwaitsRepairs() const;
-  bool IsAwaitedRepair(const Worker& worker) const;
+  // Every active member that is waited for, and there is one, has all rounds.
+  bool AllHaveEnded() const;
+  // And all of them have reported equal replicas since.
+  bool IsSealed() const;
   // The shards have closed all rounds, as far as was heard.
   bool AllAreClosed() const { return ledger_.closed_rounds() >= options_.rounds; }
-  // Why the run, all of whose members are done, is not finished; empty if it is.
+  // Once it was waited for that long.
+  void SayWhatIsMissing(absl::Duration waited, Effects& effects);
+  // Why the run, all of whose members have ended, is not finished.
   std::string WhatIsMissing() const;
-  // Whose weights count as the run's; null if nobody's.
+  // Who has written the weights and was to do it; null if nobody has.
   const Worker* Writer() const;
   void WatchShards(absl::Time now, Effects& effects);
   // Ends a run that waits in vain.
@@ -392,7 +385,6 @@ class Coordinator {
   Membership membership_;
   RoundLedger ledger_;
   uint64_t repairs_ = 0;
-  bool looks_again_ = false;  // the last round was kept open for repairs
 
   // Clocks.
   std::optional<absl::Time> first_step_;
@@ -401,11 +393,11 @@ class Coordinator {
   std::optional<absl::Time> ended_;
   double seconds_before_ = 0;                // of training, of the record that this was made from
   std::optional<absl::Time> alone_since_;    // there are no members
-  std::optional<absl::Time> lacking_since_;  // all members are done, and something is missing
+  std::optional<absl::Time> lacking_since_;  // all have ended, and closing or weights are missing
   std::string lacking_;                      // what, as it was said
-  std::optional<absl::Time> repairs_since_;  // the last round is kept open for repairs
-  std::optional<absl::Time> done_since_;     // some are done with a last round that is closed
-  std::optional<absl::Time> duty_since_;     // nothing but the weights is missing, of duty_of_
+  std::optional<absl::Time> sealing_since_;  // some have reported the sealing round held_up_
+  uint32_t held_up_ = 0;
+  std::optional<absl::Time> duty_since_;  // nothing but the weights is missing, of duty_of_
   uint32_t duty_of_ = 0;
   std::string last_loss_;  // who was lost last, and why
 

@@ -11,63 +11,53 @@ namespace longwave {
 
 void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
-  if (looks_again_) {
-    if (AwaitsRepairs()) return;
-    LeaveOutOutvoted(effects);
-  }
   const Worker* const validator = Validator();
   if (validator == nullptr) return;  // nobody goes on; who comes back may have more to report
   const bool promised = options_.promises_equal_replicas;
   const bool were_equal = ledger_.replicas_equal();
   const uint32_t next_round = ledger_.next_round();
   std::vector<RoundOutcome> outcomes =
-      ledger_.Finish(MembersWaitedFor(), validator->member.worker, SecondsOfTraining(now),
-                     promised && !looks_again_, looks_again_ ? NotActive() : nullptr);
+      ledger_.Finish(MembersWaitedFor(), validator->member.worker, SecondsOfTraining(now));
   if (ledger_.next_round() != next_round) unsaved_ = true;  // also by rounds that all have skipped
-  if (outcomes.empty()) return;
-  unsaved_ = true;
-  const bool is_kept = outcomes.back().is_open;
+  bool is_in_vain = false;
   for (RoundOutcome& outcome : outcomes) {
+    const bool seals = outcome.record.round >= options_.rounds;
+    if (promised && seals) is_in_vain = LeaveOutOutvoted(outcome, effects);
     if (promised) TakeRepairs(outcome, effects);
-    if (!outcome.is_open) effects.push_back(RoundFinished{std::move(outcome.record)});
+    if (!seals) effects.push_back(RoundFinished{std::move(outcome.record)});
   }
   if (were_equal && !ledger_.replicas_equal() && promised) {
     effects.push_back(Notice{absl::StrCat("replicas differ: ", ledger_.inequality())});
   }
-  if (!is_kept) return;
-  looks_again_ = true;
-  FinishRounds(now, effects);  // if nobody is left who could repair anything
+  if (is_in_vain) {
+    End(RunPhase::kFailed, absl::StrCat("replicas differ: ", ledger_.inequality()), now, effects);
+  }
 }
 
-void Coordinator::LeaveOutOutvoted(Effects& effects) {
-  for (;;) {
-    const std::vector<uint32_t> outvoted = ledger_.Outvoted(NotActive());
-    if (outvoted.empty()) return;
-    for (const uint32_t worker : outvoted) {
-      LeaveOut(workers_.at(worker),
+bool Coordinator::LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects) {
+  bool is_in_vain = false, may_help = false;
+  for (const auto& [index, segments] : outcome.suspects) {
+    Worker& worker = workers_.at(index);
+    if (!worker.is_active() || segments.empty()) continue;
+    if (!worker.repair || worker.repair->round < options_.rounds) {
+      may_help = true;  // it was not told to repair this state yet
+    } else if (segments.size() > outcome.undecided) {
+      LeaveOut(worker,
                "has another state after the last round than the majority, and has not repaired it",
                effects);
+      may_help = true;
+    } else {
+      is_in_vain = true;
     }
   }
-}
-
-void Coordinator::LeaveOutUncompared(Effects& effects) {
-  const bool others_are = std::ranges::any_of(workers_, [&](const auto& entry) {
-    return entry.second.is_active() && ledger_.HasReportedEnd(entry.first);
-  });
-  for (auto& [index, worker] : workers_) {
-    if (!others_are || !IsAwaitedRepair(worker) || ledger_.HasReportedEnd(index)) continue;
-    LeaveOut(worker, "has reported no hashes of its replica after the last round", effects);
-  }
+  return is_in_vain && !may_help;
 }
 
 void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
   for (const auto& [index, segments] : outcome.suspects) {
     Worker& worker = workers_.at(index);
-    const bool is_last = outcome.record.round + 1 == options_.rounds;
     // What a process that is gone had, or one that makes its replica anew, is nobody's any more.
-    if (!worker.is_active() || (!is_last && outcome.record.round < worker.member.first_round))
-      continue;
+    if (!worker.is_active() || outcome.record.round < worker.member.first_round) continue;
     if (segments.empty()) {
       if (!worker.repair) continue;
       worker.repair.reset();
@@ -76,8 +66,6 @@ void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
                               outcome.record.round)});
       continue;
     }
-    if (is_last && !outcome.is_open) continue;  // it was repaired, in vain
-    if (is_last) worker.final.reset();          // what it may have written is not the others' state
     if (!worker.repair) {
       ++repairs_;
       effects.push_back(
@@ -89,68 +77,63 @@ void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
   }
 }
 
-bool Coordinator::AllAreDone() const {
-  bool any = false;
-  for (const auto& [index, worker] : workers_) {
-    if (!worker.is_active() || worker.behind) continue;
-    if (!worker.final && !IsAwaitedRepair(worker)) return false;
-    any = true;
-  }
-  return any;
+bool Coordinator::IsSealed() const {
+  return AllAreClosed() && ledger_.IsSealed(MembersWaitedFor(), options_.promises_equal_replicas);
+}
+
+bool Coordinator::AllHaveEnded() const {
+  return std::ranges::any_of(
+             workers_,
+             [](const auto& entry) { return entry.second.is_active() && !entry.second.behind; }) &&
+         std::ranges::all_of(workers_, [this](const auto& entry) {
+           const Worker& worker = entry.second;
+           return !worker.is_active() || worker.behind || ledger_.HasReportedEnd(entry.first);
+         });
 }
 
 void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
-  const bool awaits_repairs = AwaitsRepairs();
-  if (!AllAreDone() && !(looks_again_ && awaits_repairs)) {
-    lacking_since_.reset();
-    lacking_.clear();
-    return;
-  }
-  if (options_.promises_equal_replicas && AllAreClosed() && !ledger_.replicas_equal() &&
-      !awaits_repairs) {
-    return End(RunPhase::kFailed, absl::StrCat("replicas differ: ", ledger_.inequality()), now,
-               effects);
-  }
-  std::string missing = WhatIsMissing();
-  if (missing.empty()) {
+  const bool is_sealed = IsSealed();
+  if (is_sealed && Writer() != nullptr) {
     return End(RunPhase::kFinished, absl::StrCat("all ", options_.rounds, " rounds are done"), now,
                effects);
   }
+  // A sealing round is waited for by LeaveOutOverdue.
+  if (!AllHaveEnded() || (AllAreClosed() && !is_sealed)) {
+    lacking_since_.reset();
+    if (!sealing_since_) lacking_.clear();
+    return;
+  }
   if (!lacking_since_) lacking_since_ = now;
-  // That all is closed, the shards' next heartbeats say as a rule.
-  if (!AllAreClosed() || missing == lacking_) return;
+  SayWhatIsMissing(now - *lacking_since_, effects);
+}
+
+void Coordinator::SayWhatIsMissing(absl::Duration waited, Effects& effects) {
+  if (waited <= options_.heartbeat_timeout) return;  // as a rule it comes by then
+  std::string missing = WhatIsMissing();
+  if (missing == lacking_) return;
   lacking_ = std::move(missing);
   effects.push_back(Notice{
       absl::StrCat(lacking_, "; the run waits for it for ", Seconds(options_.start_timeout))});
 }
 
-bool Coordinator::IsAwaitedRepair(const Worker& worker) const {
-  return worker.is_active() && worker.repair && worker.repair->round + 1 == options_.rounds;
-}
-
-bool Coordinator::AwaitsRepairs() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [&](const auto& entry) { return IsAwaitedRepair(entry.second); });
-}
-
 std::string Coordinator::WhatIsMissing() const {
-  for (const auto& [index, worker] : workers_) {
-    if (!IsAwaitedRepair(worker)) continue;
-    if (worker.repair->segments.empty()) {
-      return absl::StrCat(Describe(worker.member),
-                          " sent its final report, and no hashes of its replica after round ",
-                          worker.repair->round);
-    }
-    return absl::StrCat("replicas differ: ", ledger_.inequality(), "; ", Describe(worker.member),
-                        " is to repair its own and has not reported that round again");
-  }
   // Rounds that everybody skipped are done all the same.
   if (!AllAreClosed()) {
-    return absl::StrCat("every worker sent its final report after ", ledger_.next_round(),
-                        " finished rounds, wanted ", options_.rounds);
+    return absl::StrCat("every worker has all rounds, and the shards have closed ",
+                        ledger_.closed_rounds(), ", wanted ", options_.rounds);
   }
-  if (Writer() != nullptr) return "";
+  if (!IsSealed()) {
+    for (const auto& [index, worker] : workers_) {
+      if (!worker.is_active() || ledger_.HasReported(index, ledger_.sealing_round())) continue;
+      if (!worker.repair) {
+        return absl::StrCat(Describe(worker.member),
+                            " has not reported the hashes of its replica with all rounds");
+      }
+      return absl::StrCat("replicas differ: ", ledger_.inequality(), "; ", Describe(worker.member),
+                          " is to repair its own and has not reported it again");
+    }
+  }
   std::string lost;
   for (const auto& [index, worker] : workers_) {
     if (worker.lost) absl::StrAppend(&lost, lost.empty() ? "" : ", ", Describe(worker.member));
@@ -160,10 +143,9 @@ std::string Coordinator::WhatIsMissing() const {
 }
 
 const Coordinator::Worker* Coordinator::Writer() const {
-  for (const auto& [index, worker] : workers_) {
-    if (!worker.left && worker.final && !worker.final->model_file.empty()) return &worker;
-  }
-  return nullptr;
+  const Worker* const writer = Validator();
+  const bool wrote = writer != nullptr && writer->final && !writer->final->model_file.empty();
+  return wrote ? writer : nullptr;
 }
 
 void Coordinator::WatchShards(absl::Time now, Effects& effects) {
@@ -204,38 +186,33 @@ void Coordinator::WatchPatience(absl::Time now, Effects& effects) {
 }
 
 void Coordinator::LeaveOutOverdue(absl::Time now, Effects& effects) {
-  const auto lasts = [now](bool holds, std::optional<absl::Time>& since) {
-    if (!holds) since.reset();
-    if (holds && !since) since = now;
-    return holds ? now - *since : absl::ZeroDuration();
+  const uint32_t round = ledger_.sealing_round();
+  const auto has_reported = [&](const auto& entry) {
+    return entry.second.is_active() && ledger_.HasReported(entry.first, round);
   };
-  const uint32_t epoch = membership_.epoch;
-  const bool holds_up = lacking_since_ && AllAreClosed() && AwaitsRepairs();
-  if (lasts(holds_up, repairs_since_) > options_.heartbeat_timeout) {
-    LeaveOutOutvoted(effects);
-    LeaveOutUncompared(effects);
-  }
-
-  const bool anyone_is_done = std::ranges::any_of(
-      workers_, [](const auto& entry) { return entry.second.is_active() && entry.second.final; });
-  const absl::Duration held = lasts(AllAreClosed() && anyone_is_done, done_since_);
-  // What comes after the last round, a validation say, may take longer where rounds are long.
-  const absl::Duration patience =
-      std::max(options_.start_timeout, absl::Seconds(SecondsOfTraining(now)) / 10);
-  for (auto& [index, worker] : workers_) {
-    if (held <= patience || !worker.is_active() || worker.final || IsAwaitedRepair(worker))
-      continue;
-    LeaveOut(worker,
-             absl::StrCat("has sent no final report for ", Seconds(held),
-                          " after the last round was closed"),
+  const bool is_held_up =
+      AllAreClosed() && !IsSealed() && std::ranges::any_of(workers_, has_reported);
+  if (!is_held_up || round != held_up_) sealing_since_.reset();
+  if (!is_held_up) return;
+  held_up_ = round;
+  if (!sealing_since_) sealing_since_ = now;
+  const absl::Duration held = now - *sealing_since_;
+  SayWhatIsMissing(held, effects);
+  // The last round's validation, say, may take longer where rounds are long.
+  if (held <= std::max(options_.start_timeout, absl::Seconds(SecondsOfTraining(now)) / 10)) return;
+  for (auto& entry : workers_) {
+    if (!entry.second.is_active() || has_reported(entry)) continue;
+    LeaveOut(entry.second,
+             absl::StrCat("has not reported the hashes of its replica with all rounds for ",
+                          Seconds(held), " after another worker"),
              effects);
   }
-  if (membership_.epoch != epoch) FinishRounds(now, effects);
+  FinishRounds(now, effects);
 }
 
 void Coordinator::PassDutyOn(absl::Time now, Effects& effects) {
   const Worker* const writer = Validator();
-  const bool waits = lacking_since_ && AllAreClosed() && !AwaitsRepairs() && writer != nullptr;
+  const bool waits = IsSealed() && Writer() == nullptr;
   if (!waits || writer->member.worker != duty_of_) duty_since_.reset();
   if (!waits) return;
   duty_of_ = writer->member.worker;
@@ -255,8 +232,7 @@ void Coordinator::ForgiveOwnPause(absl::Time now) {
   const auto forgive = [&](absl::Time& since) { since = std::min(now, since + pause); };
   for (auto& [index, worker] : workers_) forgive(worker.heard);
   for (auto& [index, shard] : shards_) forgive(shard.heard);
-  for (auto* since :
-       {&alone_since_, &lacking_since_, &repairs_since_, &done_since_, &duty_since_}) {
+  for (auto* since : {&alone_since_, &lacking_since_, &sealing_since_, &duty_since_}) {
     if (*since) forgive(**since);
   }
 }

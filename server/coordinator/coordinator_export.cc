@@ -42,10 +42,6 @@ absl::Status CheckMembers(const CoordinatorOptions& options, const CoordinatorSt
 
 absl::Status CheckRounds(const CoordinatorOptions& options, const CoordinatorRecord& record) {
   const CoordinatorState& state = record.state;
-  if (state.next_round > options.rounds) {
-    return Damaged(
-        absl::StrCat("round ", state.next_round, " is next, wanted at most ", options.rounds));
-  }
   uint64_t next = 0;
   for (const FinishedRound& round : record.rounds) {
     if (round.record.round < next || round.record.round >= state.next_round) {
@@ -56,7 +52,8 @@ absl::Status CheckRounds(const CoordinatorOptions& options, const CoordinatorRec
   std::pair<uint64_t, uint64_t> least(state.next_round, 0);
   for (const OpenReport& open : record.reports) {
     const std::pair<uint64_t, uint64_t> key(open.report.round, open.member.worker);
-    if (key < least || open.report.round >= options.rounds) {
+    const uint64_t newest = std::max<uint64_t>(options.rounds, state.next_round);
+    if (key < least || open.report.round > newest) {
       return Damaged(absl::StrCat("the report of round ", open.report.round, " by worker ",
                                   open.member.worker, " is out of order"));
     }
@@ -110,7 +107,6 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorRecord re
       start_hashes_(std::move(record.start_hashes)),
       ledger_(options.rounds, record),
       repairs_(record.state.repairs),
-      looks_again_(record.state.looks_again),
       seconds_before_(record.state.seconds) {
   for (WorkerRecord& one : record.state.workers) {
     Worker& worker = workers_[one.member.worker];
@@ -135,7 +131,6 @@ CoordinatorState Coordinator::ExportState(absl::Time now) const {
   state.epoch = membership_.epoch;
   state.layout_hash = layout_hash_;
   state.repairs = repairs_;
-  state.looks_again = looks_again_;
   state.seconds = SecondsOfTraining(now);
   for (const auto& [index, worker] : workers_) state.workers.push_back(worker);
   for (const auto& [index, shard] : shards_) state.shards.push_back(shard);

@@ -162,8 +162,7 @@ void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
   std::vector<std::string> losses;
   for (auto& [index, worker] : workers_) {
     const absl::Duration silence = now - worker.heard;
-    const bool may_be_silent = worker.final && !(lacking_since_ && AllAreClosed());
-    if (worker.lost || may_be_silent || silence <= options_.heartbeat_timeout) continue;
+    if (worker.lost || silence <= options_.heartbeat_timeout) continue;
     worker.lost = true;
     SetMember(worker);
     losses.push_back(absl::StrCat(Describe(worker.member), " was not heard for ", Seconds(silence),
@@ -190,8 +189,8 @@ bool Coordinator::AnyoneHasBegun() const {
 }
 
 bool Coordinator::AnyoneHasRoundsLeft() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
-    return entry.second.is_active() && !entry.second.final;
+  return std::any_of(workers_.begin(), workers_.end(), [this](const auto& entry) {
+    return entry.second.is_active() && !ledger_.HasReportedEnd(entry.first);
   });
 }
 

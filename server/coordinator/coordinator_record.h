@@ -103,7 +103,6 @@ struct CoordinatorState {
   uint32_t epoch = 0;
   uint64_t layout_hash = 0;
   uint64_t repairs = 0;
-  bool looks_again = false;           // replicas differed after the last round: repaired once
   double seconds = 0;                 // of training, up to now
   std::vector<WorkerRecord> workers;  // by index, ascending
   std::vector<ShardRecord> shards;    // likewise

@@ -31,6 +31,8 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
   reply.validates = &worker == Validator();
   if (phase_ != RunPhase::kTraining) return reply;
   if (worker.is_active()) reply.repair = worker.repair;
+  reply.sealing_round = ledger_.sealing_round();
+  reply.sealed = IsSealed();
   if (EveryShardKnows(worker.member_epoch)) {
     if (heartbeat.known_epoch != membership_.epoch) {
       reply.membership = membership_;
@@ -54,7 +56,8 @@ ShardHeartbeatReply Coordinator::ReplyTo(const ShardHeartbeat& heartbeat) const 
   if (heartbeat.known_epoch != membership_.epoch) {
     reply.membership = membership_;
     for (Member& member : reply.membership->members) {
-      if (workers_.at(member.worker).final) member.first_round = kRoundNever;  // all are behind it
+      // One that has all rounds pushes no more.
+      if (ledger_.HasReportedEnd(member.worker)) member.first_round = kRoundNever;
     }
   }
   if (!heartbeat.knows_manifest) reply.manifest = manifest_;
@@ -90,7 +93,7 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
                              shard.silent, shard.trouble, shard.complaint});
   }
 
-  const std::vector<FinishedRound>& rounds = ledger_.rounds();
+  const std::span<const FinishedRound> rounds = ledger_.rounds();
   const uint64_t begin = std::min<uint64_t>(round_records_from, rounds.size());
   const uint64_t end = std::min<uint64_t>(begin + kStatusRecordsMax, rounds.size());
   for (uint64_t i = begin; i < end; ++i) status.records.push_back(rounds[i].record);
@@ -99,14 +102,14 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
   status.replicas_equal = ledger_.replicas_equal();
   status.inequality = ledger_.inequality();
   status.seconds = SecondsOfTraining(now);
-  if (!rounds.empty()) status.state_hash = rounds.back().record.state_hash;
+  status.state_hash = ledger_.state_hash();
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
     if (!round->record.validation_loss) continue;
     status.validation_loss = round->record.validation_loss;
     break;
   }
   // A final report is later than any round's.
-  if (const Worker* const writer = Writer(); writer != nullptr && AllAreClosed()) {
+  if (const Worker* const writer = Writer(); writer != nullptr && (is_over() || IsSealed())) {
     if (writer->final->validation_loss) status.validation_loss = writer->final->validation_loss;
     status.model_file = writer->final->model_file;
   }
@@ -118,10 +121,10 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
 }
 
 std::span<const FinishedRound> Coordinator::RoundsFrom(uint32_t round) const {
-  const std::vector<FinishedRound>& rounds = ledger_.rounds();
+  const std::span<const FinishedRound> rounds = ledger_.rounds();
   const auto first = std::ranges::lower_bound(
       rounds, round, {}, [](const FinishedRound& finished) { return finished.record.round; });
-  return std::span(rounds).subspan(static_cast<size_t>(first - rounds.begin()));
+  return rounds.subspan(static_cast<size_t>(first - rounds.begin()));
 }
 
 std::string Coordinator::WhoIsRegistered() const {
@@ -149,7 +152,7 @@ std::string Coordinator::Trouble() const {
   if (membership_.members.empty()) {
     sentences.push_back("no worker is left: waiting for one to come back");
   }
-  if (lacking_since_) sentences.push_back(WhatIsMissing());
+  if (!lacking_.empty()) sentences.push_back(lacking_);
   return absl::StrJoin(sentences, "; ");
 }
 

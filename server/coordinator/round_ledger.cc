@@ -40,7 +40,7 @@ RoundLedger::RoundLedger(uint64_t round_count, const CoordinatorRecord& record)
 uint32_t RoundLedger::NextOf(const Member& member) const {
   const auto found = workers_.find(member.worker);
   return std::max(found == workers_.end() ? 0 : found->second.next_round,
-                  std::min(member.first_round, last_round()));
+                  std::min(member.first_round, round_count()));
 }
 
 bool RoundLedger::SetClosedRounds(uint32_t rounds) {
@@ -53,24 +53,19 @@ absl::Status RoundLedger::Check(const Member& member, std::span<const RoundRepor
   const uint32_t next = NextOf(member);
   const RoundReport* before = nullptr;
   for (const RoundReport& report : reports) {
-    if (report.round >= round_count_) {
-      return absl::InvalidArgumentError(absl::StrCat(Describe(member), " reported round ",
-                                                     report.round, ", wanted a round below ",
-                                                     round_count_));
-    }
-    if (before != nullptr && report.round <= before->round) {
+    if (before != nullptr && report.round <= before->round && report.round < round_count_) {
       return absl::InvalidArgumentError(absl::StrCat(Describe(member), " reported round ",
                                                      report.round, " after round ", before->round,
                                                      ", wanted them in order"));
     }
     before = &report;
-    if (report.round < next && !report.again) continue;
+    if (report.round < std::min(next, round_count())) continue;
     if (report.segment_hashes.size() != segment_count_) {
       return absl::InvalidArgumentError(absl::StrCat(
           Describe(member), ", round ", report.round, ": ", report.segment_hashes.size(),
           " segment hashes, wanted ", segment_count_, ", one for each segment"));
     }
-    if (report.round >= uint64_t{closed_rounds_} + kRoundsAheadMax) {
+    if (std::min(report.round, round_count()) >= uint64_t{closed_rounds_} + kRoundsAheadMax) {
       return absl::UnavailableError(absl::StrCat(Describe(member), " reported round ", report.round,
                                                  ", the shards have closed ", closed_rounds_,
                                                  " rounds as far as was heard; wanted at most ",
@@ -83,64 +78,26 @@ absl::Status RoundLedger::Check(const Member& member, std::span<const RoundRepor
 bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports) {
   bool is_new = false;
   for (const RoundReport& report : reports) {
-    const bool is_last = report.round == last_round();
-    const bool is_known = report.round < NextOf(member);
-    if (is_last && (report.again || !is_known) && TakeAgain(member, report)) {
-      is_new = true;
-      continue;
-    }
-    if (is_known || (report.again && !is_last)) continue;
+    const uint32_t round = std::min(report.round, sealing_round());
+    const bool was_sealed = round >= round_count_ && round < next_round_;
+    if (round < NextOf(member) || was_sealed) continue;
     is_new = true;
     LedgerWorker& worker = workers_[member.worker];
-    worker.next_round = report.round + 1;
-    if (!report.caught_up && !report.again) worker.taken_part = report.round + 1;
+    worker.next_round = round + 1;
+    if (round < round_count_) worker.taken_part = round + 1;
     worker.newest = {report.tokens, report.bytes, report.seconds_computing, report.seconds_syncing};
     worker.newest += worker.former;
-    if (report.round < next_round_) continue;  // finished without it; its work counts all the same
-    OpenReport& open = open_[report.round][member.worker];
+    if (round < next_round_) continue;  // finished without it; its work counts all the same
+    OpenReport& open = open_[round][member.worker];
     open = {member, report};
-    // The one before was lost.
-    open.report.caught_up |= std::exchange(open.report.again, false);
+    open.report.round = round;
     open.report.tokens = worker.newest.tokens;
     open.report.bytes = worker.newest.bytes;
     open.report.seconds_computing = worker.newest.seconds_computing;
     open.report.seconds_syncing = worker.newest.seconds_syncing;
-    unsaved_reports_.emplace_back(report.round, member.worker);
+    unsaved_reports_.emplace_back(round, member.worker);
   }
   return is_new;
-}
-
-bool RoundLedger::TakeAgain(const Member& member, const RoundReport& report) {
-  const auto reports = open_.find(report.round);
-  if (reports == open_.end()) return false;
-  const auto open = reports->second.find(member.worker);
-  if (open == reports->second.end()) return false;
-  open->second.report.segment_hashes = report.segment_hashes;
-  workers_[member.worker].next_round = report.round + 1;
-  unsaved_reports_.emplace_back(report.round, member.worker);
-  return true;
-}
-
-RoundLedger::Reports RoundLedger::WithoutSuspects(const IsGone& is_gone) const {
-  const auto found = open_.find(next_round_);
-  if (found == open_.end()) return {};
-  Reports left = found->second;
-  for (const auto& [worker, segments] : CompareReplicas(left).suspects) {
-    if (!segments.empty() && is_gone(worker)) left.erase(worker);
-  }
-  return left.empty() ? found->second : left;
-}
-
-std::vector<uint32_t> RoundLedger::Outvoted(const IsGone& is_gone) const {
-  std::vector<uint32_t> outvoted;
-  const Reports left = WithoutSuspects(is_gone);
-  if (left.empty()) return outvoted;
-  const ReplicaVote vote = CompareReplicas(left);
-  for (const auto& [worker, segments] : vote.suspects) {
-    // Whoever reported is a suspect in each undecided segment.
-    if (segments.size() > vote.undecided.size() && !is_gone(worker)) outvoted.push_back(worker);
-  }
-  return outvoted;
 }
 
 bool RoundLedger::IsBehind(const Member& member, uint32_t rounds) const {
@@ -154,7 +111,7 @@ void RoundLedger::Restart(uint32_t worker) {
   if (const auto found = workers_.find(worker); found != workers_.end()) {
     found->second.former = found->second.newest;
     // It ends with another replica than the process before.
-    found->second.next_round = std::min(found->second.next_round, last_round());
+    found->second.next_round = std::min(found->second.next_round, round_count());
   }
 }
 
@@ -163,40 +120,35 @@ uint32_t RoundLedger::TakenPart(uint32_t worker) const {
   return found == workers_.end() ? 0 : found->second.taken_part;
 }
 
-bool RoundLedger::HasReportedEnd(uint32_t worker) const {
+bool RoundLedger::HasReported(uint32_t worker, uint32_t round) const {
   const auto found = workers_.find(worker);
-  return found != workers_.end() && found->second.next_round > last_round();
+  return found != workers_.end() && found->second.next_round > round;
 }
 
-bool RoundLedger::ContradictsEnd(const RoundReport& report) const {
-  if (report.round != last_round() || next_round_ <= report.round || rounds_.empty()) return false;
-  const FinishedRound& newest = rounds_.back();
-  return newest.record.round == report.round && !newest.hashes.empty() &&
-         report.segment_hashes != newest.hashes;
+bool RoundLedger::IsSealed(std::span<const Member> members, bool are_equal) const {
+  if (next_round_ <= round_count_ || (are_equal && !replicas_equal())) return false;
+  const auto is_due = [](const Member& member) { return member.first_round != kRoundNever; };
+  // One that joined late has reported the next one, and not the last.
+  return std::ranges::any_of(members, is_due) &&
+         std::ranges::all_of(members, [&](const Member& member) {
+           return !is_due(member) || NextOf(member) == next_round_;
+         });
 }
 
-void RoundLedger::SkipRest(uint32_t worker) {
-  workers_[worker].next_round = static_cast<uint32_t>(round_count_);
+std::span<const FinishedRound> RoundLedger::rounds() const {
+  const auto end = std::ranges::lower_bound(
+      rounds_, round_count_, {},
+      [](const FinishedRound& finished) { return uint64_t{finished.record.round}; });
+  return {rounds_.begin(), end};
 }
 
 std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
-                                              std::optional<uint32_t> validator, double seconds,
-                                              bool keeps_last, const IsGone& is_gone) {
+                                              std::optional<uint32_t> validator, double seconds) {
   std::vector<RoundOutcome> outcomes;
-  std::optional<RoundOutcome> kept;
-  while (!open_.empty() && next_round_ < closed_rounds_ && IsOver(next_round_, members)) {
+  while (!open_.empty() && IsClosed(next_round_) && IsOver(next_round_, members)) {
     const auto first = open_.begin();
     if (first->first == next_round_) {
-      if (is_gone != nullptr && outcomes.empty()) first->second = WithoutSuspects(is_gone);
       ReplicaVote vote = CompareReplicas(first->second);
-      if (keeps_last && uint64_t{next_round_} + 1 == round_count_ && !vote.difference.empty()) {
-        if (inequality_.empty()) inequality_ = std::move(vote.difference);
-        kept.emplace();
-        kept->record.round = next_round_;
-        kept->is_open = true;
-        kept->suspects = std::move(vote.suspects);
-        break;
-      }
       FinishedRound round = MakeRecord(next_round_, first->second, validator);
       round.record.replicas_equal = vote.difference.empty();
       if (!vote.hashes.empty()) round.record.state_hash = CombineHashes(vote.hashes);
@@ -211,16 +163,15 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
       }
       round.hashes = std::move(vote.hashes);
       round.undecided = std::move(vote.undecided);
-      outcomes.push_back({.record = round.record, .suspects = std::move(vote.suspects)});
+      outcomes.push_back({.record = round.record,
+                          .suspects = std::move(vote.suspects),
+                          .undecided = round.undecided.size()});
       rounds_.push_back(std::move(round));
       open_.erase(first);
     }
     ++next_round_;
   }
-  if (outcomes.empty()) {
-    if (kept) outcomes.push_back(*std::move(kept));
-    return outcomes;
-  }
+  if (outcomes.empty()) return outcomes;
   const double elapsed = seconds - rate_seconds_;
   const uint64_t now_tokens = outcomes.back().record.tokens;
   const uint64_t tokens = now_tokens - std::min(now_tokens, rate_tokens_);
@@ -235,7 +186,6 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
   rate_tokens_ = now_tokens;
   ForgetOldHashes(&rounds_, from);
   std::erase_if(unsaved_reports_, [&](const auto& key) { return key.first < next_round_; });
-  if (kept) outcomes.push_back(*std::move(kept));
   return outcomes;
 }
 
@@ -255,17 +205,13 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
   FinishedRound finished;
   RoundRecord& record = finished.record;
   record.round = round;
-  // Who has only caught up with it had no part in it, and has no loss of it.
-  const auto had_part = [](const auto& each) { return !each.second.report.caught_up; };
-  const auto parts = std::ranges::count_if(reports, had_part);
-  record.members = static_cast<uint32_t>(parts);
-  if (parts == 0 && !rounds_.empty()) record.train_loss = rounds_.back().record.train_loss;
+  record.members = static_cast<uint32_t>(reports.size());
   double computing = 0;
   double syncing = 0;
   for (const auto& [worker, open] : reports) {
     const RoundReport& report = open.report;
     record.step = std::max(record.step, report.step);
-    if (!report.caught_up) record.train_loss += report.train_loss / static_cast<double>(parts);
+    record.train_loss += report.train_loss / record.members;
     if (worker == validator) record.validation_loss = report.validation_loss;
     WorkTotals& counted = workers_[worker].counted;
     computing += std::max(0.0, report.seconds_computing - counted.seconds_computing);
@@ -283,10 +229,14 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
 
 std::optional<bool> RoundLedger::Judge(const SnapshotHash& snapshot) const {
   if (snapshot.round > next_round_) return std::nullopt;
-  const auto round = std::ranges::lower_bound(
-      rounds_, uint64_t{snapshot.round}, {},
-      [](const FinishedRound& finished) { return uint64_t{finished.record.round} + 1; });
-  if (round == rounds_.end() || round->record.round + 1 != snapshot.round) return false;
+  // Sealing rounds leave the replica before the round after the last one, where that stands.
+  const auto before = [this](const FinishedRound& finished) {
+    return std::min(uint64_t{finished.record.round} + 1, round_count_);
+  };
+  const auto after = std::ranges::upper_bound(rounds_, uint64_t{snapshot.round}, {}, before);
+  if (after == rounds_.begin()) return false;
+  const auto round = std::prev(after);
+  if (before(*round) != snapshot.round) return false;
   if (snapshot.segment >= round->hashes.size()) return false;
   if (std::ranges::binary_search(round->undecided, snapshot.segment)) return false;
   return round->hashes[snapshot.segment] == snapshot.hash;

@@ -1,9 +1,9 @@
 #ifndef LONGWAVE_SERVER_COORDINATOR_ROUND_LEDGER_H_
 #define LONGWAVE_SERVER_COORDINATOR_ROUND_LEDGER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -21,12 +21,10 @@ namespace longwave {
 // A round that was finished just now.
 struct RoundOutcome {
   RoundRecord record;
-  // The round is the last one, replicas differ after it, and it is not finished: of the record the
-  // round's index alone is there.
-  bool is_open = false;
   // Of each worker that reported it, with hashes: the segments to fetch anew, none if it is equal.
   // Nothing of one that was alone with its report while others take part.
   std::map<uint32_t, std::vector<uint32_t>> suspects;
+  size_t undecided = 0;  // segments without a majority, each of them every suspect's
 };
 
 // The rounds of a run: takes each worker's reports in, and once nobody who is due can report a
@@ -35,6 +33,10 @@ struct RoundOutcome {
 // have skipped there is no record. A worker may report a round before the shards have said that it
 // is closed (their heartbeats come apart): its report is kept, and the round is not finished before
 // they have.
+//
+// After the run's last round sealing rounds follow, one after the other for as long as they are
+// wanted (see IsSealed): each is the comparison of the replicas with all rounds, finished like a
+// round once every member that is due has reported it.
 //
 // Memory: a record of about 150 bytes for each finished round, the hashes of the last
 // kRoundsWithHashes, and the reports (8 bytes a segment and worker) of those that are not finished:
@@ -55,50 +57,46 @@ class RoundLedger {
 
   // Whether `reports` can be taken in; changes nothing. A report that is already here, or of a
   // round before the worker's first, is fine: it says nothing new. InvalidArgument: rounds that do
-  // not ascend or are out of the run, a number of hashes that is not that of the segments.
+  // not ascend, a number of hashes that is not that of the segments.
   // Unavailable: a round kRoundsAheadMax or more beyond those that the shards have closed, as far
   // as was heard.
   absl::Status Check(const Member& member, std::span<const RoundReport> reports) const;
 
-  // Takes checked reports in; true if any of them was new. Who joined too late for the last round
-  // reports it, too: what it has caught up with is compared.
+  // Takes checked reports in; true if any of them was new. A sealing round after the one that is
+  // open is taken for that: a record from an older time lacks those before.
   bool Add(const Member& member, std::span<const RoundReport> reports);
   // Another process goes on as this worker: its counts begin at zero and go on top of what was, and
-  // it is to report the last round itself.
+  // it is to report the sealing round itself.
   void Restart(uint32_t worker);
-  // The worker will report no more.
-  void SkipRest(uint32_t worker);
 
   // Finishes every closed round that all of `members` who are due (whose first_round has come) have
   // reported or skipped, as long as there are reports of it or a later one; reports of workers that
   // have left since still count. validator: the worker whose validation loss is the record's.
   // seconds: since training began. Rounds that finish in one call share one rate of tokens, over
   // the time since the call before that finished any.
-  // keeps_last: a last round after which replicas differ is told and not finished, so that its
-  // hashes can be reported again (RoundReport::again).
-  // is_gone: a worker whose report does not count in the round that is finished next if it differs
-  // from the others', unless no report would be left; none: every report counts.
-  using IsGone = std::function<bool(uint32_t worker)>;
   std::vector<RoundOutcome> Finish(std::span<const Member> members,
-                                   std::optional<uint32_t> validator, double seconds,
-                                   bool keeps_last = false, const IsGone& is_gone = nullptr);
-  // Of the round that is to be finished next: the workers that are there and that a majority of the
-  // reports that would be left contradicts in a segment.
-  std::vector<uint32_t> Outvoted(const IsGone& is_gone) const;
+                                   std::optional<uint32_t> validator, double seconds);
 
   // The round after the last one that the worker has reported to have had a part in.
   uint32_t TakenPart(uint32_t worker) const;
-  // Whether the worker has reported the last round.
-  bool HasReportedEnd(uint32_t worker) const;
-  // Whether the report is of the last round, came after that was finished, and has other hashes.
-  bool ContradictsEnd(const RoundReport& report) const;
+  // Whether the worker has reported the round, or a later one.
+  bool HasReported(uint32_t worker, uint32_t round) const;
+  // Whether the worker has all rounds.
+  bool HasReportedEnd(uint32_t worker) const { return HasReported(worker, round_count()); }
+  // The sealing round that is open, or will be first.
+  uint32_t sealing_round() const { return std::max(round_count(), next_round_); }
+  // Whether a sealing round is finished that all of `members` who are due have reported, and that
+  // is somebody. are_equal: and found their replicas equal.
+  bool IsSealed(std::span<const Member> members, bool are_equal) const;
 
   // Whether the newest report of a member that is due is more than `rounds` behind the newest one
   // of a closed round.
   bool IsBehind(const Member& member, uint32_t rounds) const;
 
-  // Finished rounds, each with what is known of its hashes.
-  const std::vector<FinishedRound>& rounds() const { return rounds_; }
+  // Finished rounds, each with what is known of its hashes; without sealing rounds.
+  std::span<const FinishedRound> rounds() const;
+  // Of all segments, after the newest finished round, sealing rounds too; 0: none is.
+  uint64_t state_hash() const { return rounds_.empty() ? 0 : rounds_.back().record.state_hash; }
   // The oldest round that is not finished.
   uint32_t next_round() const { return next_round_; }
   // Whether the replicas were equal after the last finished round.
@@ -123,10 +121,11 @@ class RoundLedger {
  private:
   using Reports = std::map<uint32_t, OpenReport>;  // of a round, by worker
 
-  uint32_t last_round() const { return static_cast<uint32_t>(round_count_ - 1); }
-  Reports WithoutSuspects(const IsGone& is_gone) const;  // empty: there are no reports
+  uint32_t round_count() const { return static_cast<uint32_t>(round_count_); }
+  bool IsClosed(uint32_t round) const {
+    return std::min(round + 1, round_count()) <= closed_rounds_;
+  }
   bool IsOver(uint32_t round, std::span<const Member> members);
-  bool TakeAgain(const Member& member, const RoundReport& report);
   // The worker's next round to report, were it a member with that first round.
   uint32_t NextOf(const Member& member) const;
   FinishedRound MakeRecord(uint32_t round, const Reports& reports,

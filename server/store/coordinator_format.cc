@@ -153,7 +153,7 @@ void Fields(Coder& code, Value& v) {
         v.newest_round, v.closed_by_quorum, v.log_bytes, v.snapshot_bytes, v.log_records);
   } else if constexpr (std::is_same_v<T, RoundReport>) {
     all(v.round, v.step, v.train_loss, v.validation_loss, v.segment_hashes, v.tokens, v.bytes,
-        v.seconds_computing, v.seconds_syncing, v.again, v.caught_up);
+        v.seconds_computing, v.seconds_syncing);
   } else if constexpr (std::is_same_v<T, RoundRecord>) {
     all(v.round, v.step, v.train_loss, v.validation_loss, v.tokens, v.bytes, v.seconds,
         v.tokens_per_second, v.replicas_equal, v.state_hash, v.members, v.compute_share);
@@ -176,8 +176,8 @@ void Fields(Coder& code, Value& v) {
   } else {
     static_assert(std::is_same_v<T, CoordinatorState>);
     all(v.settings, v.phase, v.reason, v.outdated, v.run, v.epoch, v.layout_hash, v.repairs,
-        v.looks_again, v.seconds, v.workers, v.shards, v.next_round, v.ledger_workers,
-        v.segment_count, v.inequality, v.rate_seconds, v.rate_tokens);
+        v.seconds, v.workers, v.shards, v.next_round, v.ledger_workers, v.segment_count,
+        v.inequality, v.rate_seconds, v.rate_tokens);
   }
 }
 

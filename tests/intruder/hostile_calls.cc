@@ -96,8 +96,6 @@ void HostileCalls::Beat() {
       report.tokens = 1000;
       const size_t segments = OneIn(*rng_, 6) ? rng_->Below(30) : guest_->layout.segments().size();
       for (size_t s = 0; s < segments; ++s) report.segment_hashes.push_back(rng_->Next());
-      report.again = OneIn(*rng_, 6);
-      report.caught_up = OneIn(*rng_, 6);
       if (OneIn(*rng_, 6)) report.validation_loss = OddDouble(*rng_);
     }
   }

@@ -110,10 +110,10 @@ std::string_view Name(Probe probe) {
       return "replica damaged";
     case Probe::kReplicaRepaired:
       return "replica repaired";
-    case Probe::kLastRoundRepaired:
-      return "last round repaired and reported again";
-    case Probe::kEndReportWanted:
-      return "report of the last round lost and wanted";
+    case Probe::kSealingRepaired:
+      return "replica repaired between two sealing rounds";
+    case Probe::kSealedAgain:
+      return "later sealing round reported by an equal replica";
     case Probe::kDutyCameLate:
       return "duty of writing came after the final report";
     case Probe::kClockJumped:

@@ -255,6 +255,13 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
     }
     phase_ = changed->phase;
     reason_ = changed->reason;
+    const CoordinatorState state = core_->Export(now()).state;
+    if (phase_ == RunPhase::kFinished &&
+        (state.next_round <= env_.settings->rounds || !state.inequality.empty())) {
+      env_.checker->Violate(absl::StrCat("the run is finished with round ", state.next_round,
+                                         " next of ", env_.settings->rounds,
+                                         ", and not sealed: ", state.inequality));
+    }
   } else if (const auto* notice = std::get_if<Notice>(&effect)) {
     env_.trace->Tell([&] { return absl::StrCat("coordinator: ", notice->text); });
   } else if (const auto* refused = std::get_if<Refused>(&effect)) {

@@ -77,7 +77,7 @@ void SimWorker::OnCrash() {
   ports_.clear();
   connections_.clear();
   sent_.clear();
-  stopped_ = pumping_ = computing_ = told_final_ = wrote_weights_ = ends_ = false;
+  stopped_ = pumping_ = computing_ = ends_ = false;
   kept_.clear();
   damaged_.clear();
   wakes_at_ = absl::InfiniteFuture();
@@ -224,7 +224,7 @@ void SimWorker::Join() {
 // Makes the call that is due, and comes back when the next one is.
 void SimWorker::CallCoordinator() {
   if (stopped_) return;
-  const bool is_done = core_ != nullptr && stage() == Stage::kDone;
+  const bool is_done = core_ != nullptr && stage() == Stage::kSealing;
   WorkerState state;
   state.phase = is_done ? WorkerPhase::kDone : WorkerPhase::kTraining;
   state.round = core_ == nullptr ? 0 : core_->round();

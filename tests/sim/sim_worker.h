@@ -160,8 +160,6 @@ class SimWorker final : public Process, public FrameTaker {
     bool hears = true;
   };
   std::vector<Connection> connections_;  // by shard
-  bool told_final_ = false;
-  bool wrote_weights_ = false;  // the last final report names them
   bool stopped_ = false;
   bool ends_ = false;  // it was told to
   bool leaves_ = false;

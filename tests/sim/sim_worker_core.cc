@@ -272,19 +272,16 @@ absl::Status SimWorker::Do(FragmentApplied&) {
 }
 
 absl::Status SimWorker::Do(RoundReport& report) {
-  if (report.again) {
-    env_.probes->Hit(session_->directive().repair->segments.empty() ? Probe::kEndReportWanted
-                                                                    : Probe::kLastRoundRepaired);
+  if (report.round > env_.settings->rounds) {
+    env_.probes->Hit(session_->directive().repair.has_value() ? Probe::kSealingRepaired
+                                                              : Probe::kSealedAgain);
   }
   session_->Report(std::move(report));
   return absl::OkStatus();
 }
 
 absl::Status SimWorker::Do(TellFinal& final) {
-  if (final.writes_weights && told_final_ && !wrote_weights_)
-    env_.probes->Hit(Probe::kDutyCameLate);
-  told_final_ = true;
-  wrote_weights_ = final.writes_weights;
+  if (final.writes_weights && session_->has_final()) env_.probes->Hit(Probe::kDutyCameLate);
   session_->Finish({.validation_loss = {}, .model_file = final.writes_weights ? "model" : ""});
   return absl::OkStatus();
 }
@@ -347,7 +344,7 @@ void SimWorker::CheckReplica() {
 }
 
 void SimWorker::CheckEnd() const {
-  if (!up() || core_ == nullptr || stage() != Stage::kDone) return;
+  if (!up() || core_ == nullptr || stage() != Stage::kSealing) return;
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s)
     env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));
 }

@@ -346,11 +346,6 @@ class World {
       return checker_.Violate(absl::StrCat("the run is ", std::string(Name(coordinator_->phase())),
                                            ": ", coordinator_->reason()));
     }
-    if (coordinator_->rounds_finished() < settings_.rounds) {
-      return checker_.Violate(
-          absl::StrCat("the run is finished, and its replicas were compared after ",
-                       coordinator_->rounds_finished(), " rounds of ", settings_.rounds));
-    }
     for (uint32_t s = 0; s < settings_.segments; ++s) {
       if (checker_.rounds_merged(s) < settings_.rounds) {
         return checker_.Violate(absl::StrCat("the run is finished, and segment ", s, " has ",

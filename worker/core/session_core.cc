@@ -91,6 +91,8 @@ void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time n
     run_ = answer->run;
     validates_ = answer->validates;
     repair_ = std::move(answer->repair);
+    sealing_round_ = answer->sealing_round;
+    sealed_ = answer->sealed;
     if (answer->membership.has_value()) {
       membership_ = *std::move(answer->membership);
       shards_ = std::move(answer->shards);
@@ -108,6 +110,8 @@ void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time n
 
 void SessionCore::Report(RoundReport report) {
   unanswered_.push_back(std::move(report));
+  sealed_ = false;  // by what was reported before
+  if (std::exchange(final_, std::nullopt).has_value()) told_ = false;
   schedule_.Urge();
 }
 
@@ -157,6 +161,8 @@ Directive SessionCore::directive() const {
           .other_start = self != nullptr && self->other_start,
           .validates = validates_,
           .repair = repair_,
+          .sealing_round = sealing_round_,
+          .sealed = sealed_ && unanswered_.empty(),
           .final_answered = final_.has_value() && told_};
 }
 

@@ -25,6 +25,10 @@ struct Directive {
   bool other_start = false;
   bool validates = false;
   std::optional<Repair> repair;
+  // Of a worker that has all rounds: the sealing round that it is to report, and whether every
+  // member's replica is known to be equal.
+  uint32_t sealing_round = 0;
+  bool sealed = false;
   bool final_answered = false;  // it has the last final report
 };
 
@@ -51,7 +55,8 @@ class SessionCore {
   void Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time now);
   std::vector<CoreNotice> TakeNotices() { return std::exchange(notices_, {}); }
 
-  // To be told. The last three are told at once; `told` is of the last of them.
+  // To be told. The last three are told at once; `told` is of the last of them. A report takes a
+  // final report back: that was of the replica before.
   void SetState(const WorkerState& state) { state_ = state; }
   void Report(RoundReport report);
   void SetReadyRound(uint32_t round);
@@ -114,6 +119,8 @@ class SessionCore {
   uint64_t endpoints_version_ = 0;
   bool validates_ = false;
   std::optional<Repair> repair_;
+  uint32_t sealing_round_ = 0;
+  bool sealed_ = false;
   std::optional<absl::Status> ended_;
   absl::Status last_failure_;
 };

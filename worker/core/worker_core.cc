@@ -11,15 +11,13 @@ namespace longwave {
 
 WorkerCore::WorkerCore(WorkerCoreOptions options)
     : options_(std::move(options)),
-      tokens_before_(options_.plan.fragment_count()),
-      fetching_(SegmentCount()),
-      heard_(SegmentCount()),
-      repaired_before_(SegmentCount()) {}
+      segments_(options_.layout->segments().size()),
+      tokens_before_(options_.plan.fragment_count()) {}
 
 const char* WorkerCore::Name(Stage stage) {
   constexpr const char* kNames[] = {"hearing",   "resuming", "following", "filling",
                                     "computing", "encoding", "syncing",   "between rounds",
-                                    "repairing", "done"};
+                                    "repairing", "sealing"};
   return kNames[static_cast<size_t>(stage)];
 }
 
@@ -31,10 +29,7 @@ absl::Status WorkerCore::Begin(bool is_new, std::optional<Checkpoint> checkpoint
     return absl::OkStatus();
   }
   checkpoint_ = std::move(checkpoint);
-  if (directive_.other_start) {
-    for (uint32_t s = 0; s < SegmentCount(); ++s) anew_.insert(s);
-  }
-  return CatchUp().status();
+  return CatchUp(directive_.other_start).status();
 }
 
 double WorkerCore::LearningRate(uint32_t round, uint32_t segment) const {
@@ -54,13 +49,15 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Advance(absl::Time now) {
 
 // A replica with all rounds has nothing to keep: its residual goes nowhere any more.
 void WorkerCore::KeepLast() {
-  if (stage_ == Stage::kDone || !std::exchange(has_unkept_, false)) return;
+  if (stage_ == Stage::kSealing || !std::exchange(has_unkept_, false)) return;
   if (options_.checkpoint_every.value_or(0) == 0) return;
   KeepCheckpoint keep{.round = round_, .fragment = fragment_, .is_last = true};
-  for (const auto& [segment, push] : unsettled_) keep.pushes.push_back(push);
+  for (const Segment& segment : segments_) {
+    if (segment.state == SegmentState::kPosted) keep.pushes.push_back(segment.push);
+  }
   effects_.push_back(std::move(keep));
   Tell(absl::StrCat("told to end: keeps a checkpoint of round ", round_, ", step ", step_,
-                    ", with ", unsettled_.size(), " pushes in flight"));
+                    ", with ", awaited_, " pushes in flight"));
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::AdvanceStage(absl::Time now) {
@@ -82,13 +79,10 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::AdvanceStage(absl::Time now) {
       return GoOn();
     case Stage::kRepairing:
       return HeardAll() ? EndRepair() : Wish::kWait;
-    case Stage::kDone:
+    case Stage::kSealing:
       break;
   }
-  // What has come to this worker after its last round.
-  const bool is_to_write = directive_.validates && !wrote_weights_;
-  if (directive_.final_answered && (is_to_write || IsToldToRepairLast())) return Conclude();
-  return Wish::kWait;
+  return Seal();
 }
 
 // Rounds.
@@ -162,14 +156,21 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EncodeNext() {
                    .norm = encoded.norm,
                    .weight = fills_ ? 1 : counts_.tokens - tokens_before_[fragment_],
                    .accounted = encoded.accounted};
-  fetching_[segment] = false;  // a post ends it
-  LONGWAVE_CHECK(unsettled_.emplace(segment, push).second);
+  Await(push);
   if (holds_) {
     held_.push_back(std::move(push));
   } else {
     effects_.push_back(std::move(push));
   }
   return Wish::kGoOn;
+}
+
+void WorkerCore::Await(SegmentPush push) {
+  Segment& segment = segments_[push.segment];
+  LONGWAVE_CHECK(segment.state != SegmentState::kPosted);
+  segment.state = SegmentState::kPosted;
+  segment.push = std::move(push);
+  ++awaited_;
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndEncoding() {
@@ -200,23 +201,23 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Sync(absl::Time now) {
     settled_.pop_front();
     LONGWAVE_RETURN_IF_ERROR(TakeSettled(settled));
   }
-  if (!unsettled_.empty()) return Wish::kWait;
+  if (awaited_ > 0) return Wish::kWait;
   return stage_ == Stage::kSyncing ? EndSync() : EndOutOfTurn(now);
 }
 
 absl::Status WorkerCore::TakeSettled(const Settled& settled) {
   SyncPipeline& pipeline = *options_.pipeline;
   const uint32_t segment = settled.segment;
-  const auto unsettled = unsettled_.extract(segment);
-  LONGWAVE_CHECK(!unsettled.empty());
+  LONGWAVE_CHECK(segments_[segment].state == SegmentState::kPosted);
+  segments_[segment].state = SegmentState::kCurrent;
+  const SegmentPush push = std::exchange(segments_[segment].push, {});
+  --awaited_;
   if (settled.fate == Fate::kAccepted) ++counts_.accepted;
   if (settled.fate == Fate::kLate) ++late_, ++counts_.late;
   if (settled.fate == Fate::kUnknown) ++unknown_, ++counts_.unknown;
   if (stage_ == Stage::kResuming) {
-    if (settled.fate == Fate::kLate) {
-      const SegmentPush& push = unsettled.mapped();
+    if (settled.fate == Fate::kLate)
       LONGWAVE_RETURN_IF_ERROR(pipeline.RestoreFrom(segment, push.round, push.payload));
-    }
     // The residual may tell of what others have already.
     if (settled.fate == Fate::kUnknown) LONGWAVE_RETURN_IF_ERROR(pipeline.DropResidual(segment));
   } else if (settled.fate == Fate::kLate) {
@@ -252,25 +253,22 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndSync() {
   return Wish::kGoOn;
 }
 
-absl::StatusOr<RoundReport> WorkerCore::Report(uint32_t round) const {
-  RoundReport report{.round = round, .step = step_, .tokens = counts_.tokens};
-  LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, options_.pipeline->Hashes());
-  return report;
-}
-
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRound() {
   LONGWAVE_ASSIGN_OR_RETURN(round_end_.segment_hashes, options_.pipeline->Hashes());
   effects_.push_back(std::exchange(round_end_, {}));
-  reported_ = ++round_;
+  ++round_;
   if (!std::exchange(gave_start_, false)) initial_ = {};
   stage_ = Stage::kBetweenRounds;
   return Wish::kGoOn;
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::GoOn() {
+  if (round_ >= rounds()) {
+    stage_ = Stage::kSealing;
+    return Wish::kGoOn;
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const bool repairs, BeginRepair());
   if (repairs) return Wish::kGoOn;
-  if (round_ >= rounds()) return Conclude();
   if (IsBehind(round_)) return CatchUp();
   stage_ = Stage::kComputing;
   fragment_ = 0;
@@ -278,30 +276,25 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::GoOn() {
   return Wish::kGoOn;
 }
 
-bool WorkerCore::IsToldToRepairLast() const {
-  return directive_.repair.has_value() && directive_.repair->round + 1 == rounds();
-}
-
-absl::StatusOr<WorkerCore::Wish> WorkerCore::Conclude() {
-  stage_ = Stage::kDone;
-  // Where this process has not trained the last round, the replica with which it has caught up is
-  // compared like the others', and the weights may be written from it.
-  if (reported_ != rounds()) {
-    LONGWAVE_ASSIGN_OR_RETURN(RoundReport report, Report(rounds() - 1));
-    report.caught_up = true;
+absl::StatusOr<WorkerCore::Wish> WorkerCore::Seal() {
+  LONGWAVE_ASSIGN_OR_RETURN(const bool repairs, BeginRepair());
+  if (repairs) return Wish::kGoOn;
+  const uint32_t wanted = std::max(rounds(), directive_.sealing_round);
+  if (!sealed_.has_value() || (!directive_.sealed && sealed_ != wanted)) {
+    RoundReport report{.round = wanted, .step = step_, .tokens = counts_.tokens};
+    LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, options_.pipeline->Hashes());
     effects_.push_back(std::move(report));
-    reported_ = rounds();
+    sealed_ = wanted;
+    final_.reset();
+    directive_.sealed = false;  // what was heard is of the report before
+    return Wish::kGoOn;
   }
-  if (IsToldToRepairLast()) {
-    LONGWAVE_ASSIGN_OR_RETURN(const bool repairs, BeginRepair());
-    if (repairs) return Wish::kGoOn;
-    LONGWAVE_ASSIGN_OR_RETURN(RoundReport report, Report(rounds() - 1));
-    report.again = true;
-    effects_.push_back(std::move(report));
-  }
-  directive_.final_answered = false;
-  wrote_weights_ = directive_.validates;
-  effects_.push_back(TellFinal{wrote_weights_});
+  // The duty of writing the weights may come after the final report.
+  const bool is_to_write = directive_.validates && final_.has_value() && !final_->writes_weights &&
+                           directive_.final_answered;
+  if (!directive_.sealed || (final_.has_value() && !is_to_write)) return Wish::kWait;
+  final_ = TellFinal{.writes_weights = directive_.validates};
+  effects_.push_back(*final_);
   return Wish::kGoOn;
 }
 

@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -88,12 +86,13 @@ struct SnapshotAnswer {
 // long, or differs: each segment is brought on by its merged updates, or by a snapshot and those
 // after it, whichever its shard says is cheaper. Once all segments stand at the same round and
 // first_round is not after it, the anchor becomes θ and training goes on there. Until then every
-// round that closes is taken in. Where the anchor becomes θ, what inner steps have brought since a
-// fragment's last signal is lost.
-// A process that is told to end (Stop) ends between two inner steps: with a checkpoint of that
-// moment, if the last one lacks anything. What is in flight then is in it, as not settled.
-// Runs whose replicas are no function of the merged updates alone (update inner, local) can do none
-// of this: there a worker takes round after round as it comes.
+// round that closes is taken in. A replica with all rounds is reported in sealing rounds, which are
+// compared and repaired like the rounds before, until all replicas are known to be equal. Where the
+// anchor becomes θ, what inner steps have brought since a fragment's last signal is lost. A process
+// that is told to end (Stop) ends between two inner steps: with a checkpoint of that moment, if the
+// last one lacks anything. What is in flight then is in it, as not settled. Runs whose replicas are
+// no function of the merged updates alone (update inner, local) can do none of this: there a worker
+// takes round after round as it comes.
 class WorkerCore {
  public:
   enum class Stage : uint8_t {
@@ -124,9 +123,9 @@ class WorkerCore {
     kBetweenRounds,
     // Segments that differ are fetched from the run's beginning.
     kRepairing,
-    // All rounds are there. The final report was told; a duty of writing the weights or a repair
-    // of the last round may still come.
-    kDone
+    // All rounds are there. The replica is reported in each sealing round that the coordinator
+    // asks for, and once it says that all are equal, the final report is told.
+    kSealing
   };
   static const char* Name(Stage stage);
 
@@ -183,7 +182,7 @@ class WorkerCore {
   }
   bool fills() const { return fills_; }
   // Encoded or posted, and not settled.
-  uint32_t awaited() const { return static_cast<uint32_t>(unsettled_.size()); }
+  uint32_t awaited() const { return awaited_; }
   // The first round that this worker could push to now, for SetReadyRound of the control plane.
   uint32_t ready_round() const { return ready_round_; }
   uint32_t round() const { return round_; }          // that is trained or synced, or would be next
@@ -191,7 +190,9 @@ class WorkerCore {
   uint64_t step() const { return step_; }            // inner steps of the run that are behind it
   double train_loss() const { return train_loss_; }  // the mean over the round's steps so far
   // What the segment has is of no use: it is being fetched from the run's beginning.
-  bool IsFetchedAnew(uint32_t segment) const { return anew_.contains(segment); }
+  bool IsFetchedAnew(uint32_t segment) const {
+    return segments_[segment].state == SegmentState::kAnew;
+  }
 
   // Internal: a fault of this code, and which. Checked after every event by the simulator, and by
   // Advance in builds without NDEBUG.
@@ -214,9 +215,25 @@ class WorkerCore {
   void CountTokensBefore(uint64_t tokens) { counts_.tokens = tokens; }
 
  private:
-  uint32_t SegmentCount() const {
-    return static_cast<uint32_t>(options_.layout->segments().size());
-  }
+  enum class SegmentState : uint8_t {
+    // Nothing of it is outstanding.
+    kCurrent,
+    // The updates from its anchor's round on are fetched. Ends with UpToDate, or with a post.
+    kFetching,
+    // Fetched from the run's beginning, since what it has is of no use. Fetching once the first
+    // update or snapshot is loaded.
+    kAnew,
+    // Its contribution is encoded, held back or posted. Current once that is settled.
+    kPosted
+  };
+  struct Segment {
+    SegmentState state = SegmentState::kCurrent;
+    SegmentPush push;              // posted
+    uint32_t repaired_before = 0;  // repairs of rounds before this one are done
+  };
+
+  uint32_t SegmentCount() const { return static_cast<uint32_t>(segments_.size()); }
+  void Await(SegmentPush push);
   uint32_t rounds() const { return static_cast<uint32_t>(options_.plan.round_count()); }
   SyncPoint point() const { return options_.plan.At(round_, fragment_); }
   double LearningRate(uint32_t round, uint32_t segment) const;
@@ -238,17 +255,17 @@ class WorkerCore {
   absl::StatusOr<Wish> EndSync();
   absl::StatusOr<Wish> EndRound();
   absl::StatusOr<Wish> GoOn();
-  absl::StatusOr<Wish> Conclude();
-  absl::StatusOr<RoundReport> Report(uint32_t round) const;
-  bool IsToldToRepairLast() const;
+  absl::StatusOr<Wish> Seal();
 
   // Catching up (worker_core_catch_up.cc).
   absl::Status CheckPossible() const;
   uint32_t LowestRound() const;
   uint32_t HighestAnchor() const;
-  absl::StatusOr<Wish> CatchUp();
+  // anew: what every segment has is of no use.
+  absl::StatusOr<Wish> CatchUp(bool anew = false);
+  // Of the segments that this stage waits for.
   bool HeardAll() const;
-  void FetchAgain(uint32_t segment);
+  void Fetch(uint32_t segment, bool anew = false);
   absl::Status Take(const Fetched& fetched);
   absl::Status ReadInitial();
   absl::Status LoadInitial(uint32_t segment);
@@ -265,6 +282,7 @@ class WorkerCore {
   absl::StatusOr<Wish> EndRepair();
 
   const WorkerCoreOptions options_;
+  std::vector<Segment> segments_;
   Stage stage_ = Stage::kBetweenRounds;
   Directive directive_;
   uint32_t newest_open_round_ = 0;
@@ -276,12 +294,12 @@ class WorkerCore {
   uint32_t round_ = 0;
   uint32_t fragment_ = 0;
   uint64_t step_ = 0;
-  uint32_t reported_ = 0;  // the round after the last one that was reported
-  double loss_sum_ = 0;    // over the steps of the round that is trained
+  std::optional<uint32_t> sealed_;  // the sealing round that was reported last
+  double loss_sum_ = 0;             // over the steps of the round that is trained
   double train_loss_ = 0;
   std::vector<uint64_t> tokens_before_;  // by fragment: at its last signal
   RoundReport round_end_;                // of the last signal
-  bool wrote_weights_ = false;           // the last final report names them
+  std::optional<TellFinal> final_;       // told since that
 
   // Of what is encoded and posted.
   bool fills_ = false;
@@ -289,24 +307,21 @@ class WorkerCore {
   std::deque<uint32_t> to_encode_;  // segments
   bool holds_ = false;              // nothing is posted before all is encoded
   std::vector<SegmentPush> held_;
-  std::map<uint32_t, SegmentPush> unsettled_;  // by segment
-  std::deque<Settled> settled_;                // not taken yet
-  uint32_t missing_ = 0;                       // segments whose update is kept by nobody any more
-  uint32_t late_ = 0;                          // of what was posted together
-  uint32_t unknown_ = 0;                       // likewise: nobody knows what became of them
+  uint32_t awaited_ = 0;         // segments that are posted
+  std::deque<Settled> settled_;  // not taken yet
+  uint32_t missing_ = 0;         // segments whose update is kept by nobody any more
+  uint32_t late_ = 0;            // of what was posted together
+  uint32_t unknown_ = 0;         // likewise: nobody knows what became of them
 
   bool stops_ = false;
   bool has_unkept_ = false;  // something that only this worker has is in no checkpoint
 
   // Of catching up.
   std::optional<Checkpoint> checkpoint_;
-  std::vector<bool> fetching_;             // by segment: a fetch has not told of its end
-  std::vector<bool> heard_;                // by segment
-  std::set<uint32_t> anew_;                // fetched from the beginning, and not loaded yet
-  std::vector<float> initial_;             // while it is needed
-  bool gave_start_ = false;                // of it, in this round
-  std::vector<uint32_t> repaired_before_;  // by segment: repairs of rounds before this one are done
-  bool refused_repair_ = false;            // was said
+  std::vector<float> initial_;       // while it is needed
+  bool gave_start_ = false;          // of it, in this round
+  std::vector<uint32_t> repairing_;  // segments
+  bool refused_repair_ = false;      // was said
   bool has_news_ = false;
   absl::Time last_news_, last_asked_;
   uint32_t filled_ = 0;

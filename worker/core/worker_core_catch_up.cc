@@ -49,29 +49,33 @@ bool WorkerCore::IsBehind(uint32_t next) const {
          LowestRound() != next || HighestAnchor() != next;
 }
 
-absl::StatusOr<WorkerCore::Wish> WorkerCore::CatchUp() {
+absl::StatusOr<WorkerCore::Wish> WorkerCore::CatchUp(bool anew) {
   LONGWAVE_RETURN_IF_ERROR(CheckPossible());
   ++counts_.catch_ups;
   stage_ = Stage::kHearing;
   ready_round_ = kRoundNever;
   taken_ = {};
-  // One that is being fetched still tells as well.
-  for (uint32_t s = 0; s < SegmentCount(); ++s) {
-    heard_[s] = false;
-    FetchAgain(s);
-  }
+  for (uint32_t s = 0; s < SegmentCount(); ++s) Fetch(s, anew);
   return Wish::kGoOn;
 }
 
-bool WorkerCore::HeardAll() const { return std::ranges::find(heard_, false) == heard_.end(); }
+bool WorkerCore::HeardAll() const {
+  const auto is_current = [](const Segment& segment) {
+    return segment.state == SegmentState::kCurrent;
+  };
+  if (stage_ != Stage::kRepairing) return std::ranges::all_of(segments_, is_current);
+  return std::ranges::all_of(repairing_, [&](uint32_t s) { return is_current(segments_[s]); });
+}
 
-void WorkerCore::FetchAgain(uint32_t segment) {
-  if (fetching_[segment]) return;  // what is wanted comes
-  fetching_[segment] = true;
-  heard_[segment] = false;
-  const uint32_t from =
-      anew_.contains(segment) ? AnewFrom() : options_.pipeline->anchor_round(segment);
-  effects_.push_back(FetchWish{.segment = segment, .from_round = from});
+void WorkerCore::Fetch(uint32_t segment, bool anew) {
+  SegmentState& state = segments_[segment].state;
+  const uint32_t until = stage_ == Stage::kRepairing ? round_ : kRoundNever;
+  if (state == SegmentState::kFetching && !anew) return;  // what is wanted comes
+  state = anew ? SegmentState::kAnew : SegmentState::kFetching;
+  effects_.push_back(
+      FetchWish{.segment = segment,
+                .from_round = anew ? AnewFrom() : options_.pipeline->anchor_round(segment),
+                .until_round = until});
 }
 
 absl::Status WorkerCore::On(const FetchEvent& event) {
@@ -80,9 +84,9 @@ absl::Status WorkerCore::On(const FetchEvent& event) {
     return Take(*fetched);
   }
   if (const auto* end = std::get_if<UpToDate>(&event)) {
-    fetching_[end->segment] = false;
-    // The end of an earlier fetch, not of the one that a repair waits for.
-    if (!anew_.contains(end->segment)) heard_[end->segment] = true;
+    // Of one that is made anew it is the end of an earlier fetch.
+    SegmentState& state = segments_[end->segment].state;
+    if (state == SegmentState::kFetching) state = SegmentState::kCurrent;
     return absl::OkStatus();
   }
   const auto& refused = std::get<FetchRefused>(event);
@@ -94,7 +98,8 @@ absl::Status WorkerCore::On(const FetchEvent& event) {
 absl::Status WorkerCore::Take(const Fetched& fetched) {
   SyncPipeline& pipeline = *options_.pipeline;
   const uint32_t segment = fetched.segment;
-  const bool anew = anew_.contains(segment);
+  SegmentState& state = segments_[segment].state;
+  const bool anew = state == SegmentState::kAnew;
   const uint32_t here = pipeline.anchor_round(segment);
   // What was fetched for an earlier purpose, and came late.
   const bool known = fetched.round < here || (fetched.is_snapshot && fetched.round == here);
@@ -114,7 +119,7 @@ absl::Status WorkerCore::Take(const Fetched& fetched) {
     LONGWAVE_RETURN_IF_ERROR(pipeline.CatchUp(
         segment, fetched.round, LearningRate(fetched.round, segment), fetched.payload));
   }
-  anew_.erase(segment);
+  if (anew) state = SegmentState::kFetching;
   return absl::OkStatus();
 }
 
@@ -151,18 +156,16 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Resume() {
   stage_ = Stage::kResuming;
   missing_ = late_ = unknown_ = 0;
   for (const UnsettledPush& push : checkpoint.pushes) {
-    SegmentPush& posted = unsettled_[push.segment];
-    posted = {.epoch = directive_.epoch,
-              .round = checkpoint.round,
-              .segment = push.segment,
-              .payload = push.payload,
-              .norm = push.norm,
-              .weight = push.weight,
-              .sent_before = true,
-              .accounted = checkpoint.accounted[push.segment]};
+    Await({.epoch = directive_.epoch,
+           .round = checkpoint.round,
+           .segment = push.segment,
+           .payload = push.payload,
+           .norm = push.norm,
+           .weight = push.weight,
+           .sent_before = true,
+           .accounted = checkpoint.accounted[push.segment]});
     if (pipeline.anchor_round(push.segment) >= checkpoint.round) {
-      fetching_[push.segment] = false;
-      effects_.push_back(posted);
+      effects_.push_back(segments_[push.segment].push);
     } else {
       // A shard that stands before its round has never seen it.
       settled_.push_back(
@@ -239,7 +242,7 @@ void WorkerCore::AskForNews(absl::Time now, bool level, uint32_t highest) {
   const auto segments = options_.layout->segments();
   for (uint32_t s = 0; s < SegmentCount(); ++s) {
     const bool is_first_of_shard = s == 0 || segments[s].shard != segments[s - 1].shard;
-    if (level ? is_first_of_shard : options_.pipeline->anchor_round(s) < highest) FetchAgain(s);
+    if (level ? is_first_of_shard : options_.pipeline->anchor_round(s) < highest) Fetch(s);
   }
 }
 
@@ -272,7 +275,8 @@ absl::StatusOr<bool> WorkerCore::BeginRepair() {
   std::vector<uint32_t> segments;
   if (repair.has_value()) {
     for (const uint32_t s : repair->segments) {
-      if (s < SegmentCount() && repair->round >= repaired_before_[s]) segments.push_back(s);
+      if (s < SegmentCount() && repair->round >= segments_[s].repaired_before)
+        segments.push_back(s);
     }
   }
   if (segments.empty()) return false;
@@ -288,33 +292,27 @@ absl::StatusOr<bool> WorkerCore::BeginRepair() {
   ++counts_.repairs;
   stage_ = Stage::kRepairing;
   taken_ = {};
-  heard_.assign(SegmentCount(), true);
   for (const uint32_t s : segments) {
-    effects_.push_back(FetchWish{.segment = s, .from_round = AnewFrom(), .until_round = round_});
-    fetching_[s] = true;
-    heard_[s] = false;
-    anew_.insert(s);
-    repaired_before_[s] = round_;
+    Fetch(s, /*anew=*/true);
+    // Of a sealing round, too, that was reported before this.
+    segments_[s].repaired_before = std::max(round_, sealed_.value_or(0) + 1);
   }
+  repairing_ = std::move(segments);
   return true;
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRepair() {
   initial_ = {};
-  std::vector<uint32_t> segments;
-  for (uint32_t s = 0; s < SegmentCount(); ++s) {
-    if (repaired_before_[s] == round_) segments.push_back(s);
-  }
   Tell(absl::StrCat("repaired with ", taken_.updates, " merged updates and ", taken_.snapshots,
                     " snapshots: ", taken_.bytes, " bytes"));
-  LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor(segments));
+  LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor(std::exchange(repairing_, {})));
   stage_ = Stage::kBetweenRounds;
   return Wish::kGoOn;
 }
 
 // Once the run has gone on, they are made or read again.
 absl::StatusOr<std::vector<std::vector<float>>> WorkerCore::StartOf(uint32_t segment) {
-  if (options_.pipeline->anchor_round(segment) == 0 && !anew_.contains(segment))
+  if (options_.pipeline->anchor_round(segment) == 0 && !IsFetchedAnew(segment))
     return options_.pipeline->ExportSegment(segment);
   LONGWAVE_RETURN_IF_ERROR(ReadInitial());
   gave_start_ = true;
@@ -333,7 +331,7 @@ absl::StatusOr<std::optional<SnapshotAnswer>> WorkerCore::AnswerAsk(
       continue;
     }
     // One that is ahead of this replica waits for it; and each for its turn on the link.
-    if (here < round || (!of_start && anew_.contains(segment)) || !has_room(segment)) {
+    if (here < round || (!of_start && IsFetchedAnew(segment)) || !has_room(segment)) {
       ++ask;
       continue;
     }

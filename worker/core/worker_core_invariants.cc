@@ -13,7 +13,7 @@ absl::Status WorkerCore::CheckInvariants() const {
                                             what...));
   };
   const uint32_t fragments = options_.plan.fragment_count();
-  if (round_ > rounds() || fragment_ > fragments || reported_ > rounds())
+  if (round_ > rounds() || fragment_ > fragments)
     return broken("is beyond the run's ", rounds(), " rounds of ", fragments, " fragments");
   if (ready_round_ != kRoundNever && ready_round_ > rounds())
     return broken("is ready for round ", ready_round_, " of ", rounds());
@@ -23,22 +23,23 @@ absl::Status WorkerCore::CheckInvariants() const {
   if (!encodes && (!to_encode_.empty() || !held_.empty()))
     return broken("has ", to_encode_.size(), " segments to encode, ", held_.size(), " held back");
   const bool may_await = encodes || takes_settled() || (stage_ == Stage::kComputing && in_flight_);
-  if (!may_await && !unsettled_.empty()) return broken("awaits ", unsettled_.size(), " pushes");
+  if (!may_await && awaited_ > 0) return broken("awaits ", awaited_, " pushes");
   if (fills_ && !encodes && stage_ != Stage::kFilling) return broken("fills a round");
-  for (const auto& [segment, push] : unsettled_) {
-    if (push.segment != segment) return broken("awaits segment ", push.segment, " as ", segment);
-    if (stage_ != Stage::kResuming && push.round != round_)
-      return broken("awaits a push of round ", push.round);
-    if (!fills_ && stage_ != Stage::kResuming && segment % fragments != fragment_)
-      return broken("awaits segment ", segment, ", which is of another fragment");
-  }
-
-  // A segment that is made anew, in a repair or after another start, waits for its fetch alone.
   const bool may_load = stage_ == Stage::kRepairing || stage_ == Stage::kHearing;
-  if (!may_load && !anew_.empty()) return broken("has ", anew_.size(), " segments to make anew");
-  for (const uint32_t s : anew_) {
-    if (heard_[s] || !fetching_[s]) return broken("makes segment ", s, " anew without a fetch");
+  uint32_t posted = 0;
+  for (uint32_t s = 0; s < SegmentCount(); ++s) {
+    if (!may_load && segments_[s].state == SegmentState::kAnew)
+      return broken("makes segment ", s, " anew");
+    if (segments_[s].state != SegmentState::kPosted) continue;
+    ++posted;
+    const SegmentPush& push = segments_[s].push;
+    if (push.segment != s) return broken("awaits segment ", push.segment, " as ", s);
+    if (stage_ == Stage::kResuming) continue;
+    if (push.round != round_) return broken("awaits a push of round ", push.round);
+    if (!fills_ && s % fragments != fragment_)
+      return broken("awaits segment ", s, ", which is of another fragment");
   }
+  if (posted != awaited_) return broken("awaits ", awaited_, " pushes, of ", posted);
 
   // A worker that trains is level: the round's applied fragments are one ahead of the others.
   const bool trains =

@@ -216,7 +216,7 @@ absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
 }
 
 absl::StatusOr<bool> TrainingMember::Wait() {
-  if (core_.stage() == Stage::kDone) return parts_.control->AwaitEnd(kPatience);
+  if (core_.stage() == Stage::kSealing) return parts_.control->AwaitEnd(kPatience);
   const absl::Duration patience =
       std::clamp(core_.wakes_at() - MonotonicNow(), absl::ZeroDuration(), kPatience);
   if (core_.takes_settled()) {
@@ -270,9 +270,7 @@ absl::Status TrainingMember::Do(RoundReport& report) {
   // A validation loss that is not finite is told before this worker ends over it.
   const absl::Status ended = loop_.EndRound(&report);
   if (!ended.ok() && !report.validation_loss.has_value()) return ended;
-  // A report of the last round's state alone is of no other round.
-  if (!report.again && !report.caught_up)
-    metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
+  if (report.round < rounds()) metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
   metrics_.ShowRenewals(parts_.exchange->renewals());
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;

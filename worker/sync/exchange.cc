@@ -61,8 +61,6 @@ class ZmqExchange final : public Exchange {
         connections_(options.connections),
         endpoints_(options.shard_endpoints),
         keys_(options.keys),
-        open_(layout.segments().size()),
-        fetching_(layout.segments().size()),
         posts_(layout.segments().size()),
         waiting_snapshots_(dealers.size()),
         dealers_(std::move(dealers)),
@@ -85,13 +83,6 @@ class ZmqExchange final : public Exchange {
     {
       const std::lock_guard lock(mutex_);
       LONGWAVE_RETURN_IF_ERROR(CheckSegment("push", push.segment));
-      if (open_[push.segment]) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("got segment ", push.segment, "'s push of round ", push.round,
-                         ", wanted that the one before is settled"));
-      }
-      open_[push.segment] = true;
-      fetching_[push.segment] = false;
       ++posts_[push.segment];
       commands_.push_back(std::move(push));
     }
@@ -109,7 +100,6 @@ class ZmqExchange final : public Exchange {
     }
     Settled next = std::move(settled_.front());
     settled_.pop_front();
-    open_[next.segment] = false;
     return next;
   }
 
@@ -117,13 +107,6 @@ class ZmqExchange final : public Exchange {
     {
       const std::lock_guard lock(mutex_);
       LONGWAVE_RETURN_IF_ERROR(CheckSegment("fetch", segment));
-      if (open_[segment] || fetching_[segment]) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("got a fetch of segment ", segment, " from round ", from_round,
-                         " on, wanted that its last ",
-                         open_[segment] ? "push is settled" : "fetch has ended", " before"));
-      }
-      fetching_[segment] = true;
       ++posts_[segment];
       commands_.push_back(FetchWish{segment, from_round, until_round});
     }
@@ -152,8 +135,6 @@ class ZmqExchange final : public Exchange {
     }
     FetchEvent event = std::move(fetched_.front().event);
     fetched_.pop_front();
-    if (const auto* end = std::get_if<UpToDate>(&event)) fetching_[end->segment] = false;
-    if (const auto* end = std::get_if<FetchRefused>(&event)) fetching_[end->segment] = false;
     lock.unlock();
     if (was_full) waiter_->Wake();
     return event;
@@ -174,7 +155,7 @@ class ZmqExchange final : public Exchange {
 
   bool HasSnapshotRoom(uint32_t segment) const override {
     const std::lock_guard lock(mutex_);
-    if (segment >= open_.size()) return false;
+    if (segment >= posts_.size()) return false;
     return waiting_snapshots_[ledger_.connection(segment)].value_or(segment) == segment;
   }
 
@@ -231,9 +212,9 @@ class ZmqExchange final : public Exchange {
 
  private:
   absl::Status CheckSegment(absl::string_view what, uint32_t segment) const {
-    if (segment < open_.size()) return absl::OkStatus();
+    if (segment < posts_.size()) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("got a ", what, " of segment ", segment, " of ", open_.size()));
+        absl::StrCat("got a ", what, " of segment ", segment, " of ", posts_.size()));
   }
 
   void Serve() {
@@ -388,8 +369,6 @@ class ZmqExchange final : public Exchange {
   };
   std::deque<Numbered> fetched_;
   std::deque<SnapshotAsk> asks_;  // at most one a segment
-  std::vector<bool> open_;        // by segment: posted, and not returned by Next yet
-  std::vector<bool> fetching_;    // by segment: no end of it was returned by NextFetched yet
   std::vector<uint64_t> posts_;   // by segment, and fetches: each ends the fetch before it
   std::vector<std::optional<uint32_t>> waiting_snapshots_;  // by connection: the segment
   absl::Status failure_;

@@ -45,16 +45,19 @@ class Exchange {
                                                            const Layout& layout);
   virtual ~Exchange() = default;
 
-  // Returns at once. FailedPrecondition: the segment's last contribution is not settled yet.
+  // Returns at once. The caller knows that the segment's last contribution was returned by Next:
+  // if not, the exchange ends, and Next says so.
   virtual absl::Status Post(SegmentPush push) = 0;
 
   // The next settled contribution, in no particular order; nothing within `timeout`.
-  // FailedPrecondition: a shard rejected a frame (its sentence); nothing more will come then.
+  // FailedPrecondition: a shard rejected a frame (its sentence), or the caller posts or fetches
+  // what is outstanding; nothing more will come then.
   virtual absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) = 0;
 
   // Fetches what leads a segment whose rounds before `from_round` are there to `until_round`
   // (exclusive), or to the present: see NextFetched. A Post to the segment ends it. Returns at
-  // once. InvalidArgument: no such segment. FailedPrecondition: it is being fetched.
+  // once, and ends the exchange where the segment contributes or is being fetched. InvalidArgument:
+  // no such segment.
   virtual absl::Status Fetch(uint32_t segment, uint32_t from_round,
                              uint32_t until_round = kRoundNever);
 

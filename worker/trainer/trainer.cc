@@ -100,12 +100,15 @@ absl::Status Trainer::FragmentApplied() {
 
 absl::Status Trainer::EndRound(RoundReport* report) {
   metrics_.ShowDevice(ops_);
-  if (report->again || report->caught_up) {
-    validated_round_.reset();  // that was of another state
+  if (report->round >= member_.rounds()) {
+    if (report->segment_hashes != validated_hashes_) validated_round_.reset();  // it was repaired
     return absl::OkStatus();
   }
   const absl::Status validated = Validate(report->round);
-  if (validated_round_ == report->round) report->validation_loss = validation_loss_;
+  if (validated_round_ == report->round) {
+    report->validation_loss = validation_loss_;
+    validated_hashes_ = report->segment_hashes;
+  }
   return validated;
 }
 

@@ -66,6 +66,7 @@ class Trainer final : private TrainingLoop {
   double learning_rate_ = 0;               // of the last step
   std::optional<double> validation_loss_;  // of the last validation
   std::optional<uint32_t> validated_round_;
+  std::vector<uint64_t> validated_hashes_;
 };
 
 }  // namespace longwave

@@ -123,6 +123,7 @@ TEST_F(CoordinatorJoinTest, NobodyWaitsForAJoiner) {
   // What it reports without a first round says nothing.
   EXPECT_THAT(All<RoundFinished>(Step(Beat(1, {Report(1, {5, 5})}))), IsEmpty());
   EXPECT_EQ(Only<RoundFinished>(Step(Beat(0, {Report(1)}))).record.members, 1u);
+  Seal({0});
   EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
   EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1))).instruction, Instruction::kStop);
 }
@@ -248,10 +249,7 @@ TEST_F(CoordinatorJoinTest, AFolderFromBeforeTheLastRoundThatItsNameReportedIsRe
 // It has only caught up with the end, or ended: nothing of that was taken from its residual.
 TEST_F(CoordinatorJoinTest, ARoundThatItHadNoPartInIsNotAskedOfItsFolder) {
   Begin(Options(2, 1, 10));
-  RoundReport last = Report(9);
-  last.caught_up = true;
-  Step(Beat(1, {Report(0), last}));
-  Step(FinalBeat(1));
+  Step(Beat(1, {Report(0), Report(10)}));
   RegisterWorker back = Returning(1, 5);
   back.process = uint64_t{1} << 32 | 2;
   EXPECT_EQ(Only<WorkerRegistered>(Step(back)).worker, 1u);
@@ -296,14 +294,15 @@ TEST_F(CoordinatorJoinTest, WorkOfAllItsProcessesIsSummed) {
 
 TEST_F(CoordinatorJoinTest, AFinalReportIsOfTheProcessThatSentIt) {
   Begin(Options(2, 1, 1));
-  Step(Beat(0, {Report(0)}));
-  Step(Beat(1, {Report(0)}));
+  for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+  Step(SealBeat(0));
   Step(FinalBeat(0));
   Step(Returning(0, 5));
-  // The one that wrote the weights is gone, and its successor is to write them.
+  // The one that wrote the weights is gone, and the other one is to write them.
   ShardsAt(1);
-  Step(FinalBeat(1));
+  Seal({1});
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
 }
 
 // --- lost, and heard again ---------------------------------------------------------------------

@@ -110,91 +110,92 @@ TEST_F(CoordinatorRepairTest, ARepairedRunFinishes) {
   Begin(Options(3, 1, 2));
   Round(0, {{1, 2}, {1, 3}, {1, 2}});
   Round(1, {{4, 5}, {4, 5}, {4, 5}});
-  for (const uint32_t worker : {0, 1}) Step(FinalBeat(worker));
-  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(2))).phase, RunPhase::kFinished);
+  Round(2, {{4, 5}, {4, 5}, {4, 5}});
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
 }
 
 // --- after the last round ------------------------------------------------------------------------
 
-class LastRoundTest : public CoordinatorRepairTest {
- protected:
-  static WorkerHeartbeat Again(uint32_t worker, uint32_t round, std::vector<uint64_t> hashes) {
-    RoundReport report = Report(round, std::move(hashes));
-    report.again = true;
-    return Beat(worker, {report});
-  }
-};
+using SealingTest = CoordinatorRepairTest;
 
-TEST_F(LastRoundTest, WhatDiffersIsRepairedAndTheRunFinishes) {
+TEST_F(SealingTest, WhatDiffersIsRepairedAndTheRunFinishes) {
   Begin(Options(3, 1, 1));
-  Step(Beat(1, {Report(0, {1, 3})}));
-  Step(FinalBeat(1));
-  Step(Beat(0, {Report(0, {1, 2})}));
-  EXPECT_THAT(All<RoundFinished>(Step(Beat(2, {Report(0, {1, 2})}))), testing::IsEmpty());
+  Round(0, {{1, 2}, {1, 3}, {1, 2}});
   EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
-  EXPECT_THAT(Status().trouble, HasSubstr("worker 1 (worker-1) is to repair its own"));
-  for (const uint32_t worker : {0, 2}) Step(FinalBeat(worker));
+  // It had reported the sealing round before it heard of the repair.
+  Round(1, {{1, 2}, {1, 3}, {1, 2}});
+  EXPECT_EQ(RepairOf(1), (Repair{1, {1}}));
+  WorkerHeartbeatReply reply = Only<WorkerHeartbeatReply>(Step(FinalBeat(0)));
+  EXPECT_EQ(reply.sealing_round, 2u);
+  EXPECT_FALSE(reply.sealed);
   // Old news, said again because an answer was lost.
-  WorkerHeartbeat old = FinalBeat(1);
-  old.rounds = {Report(0, {1, 3})};
-  Step(old);
-  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
-  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
+  Step(SealBeat(1, {1, 3}));
+  EXPECT_EQ(RepairOf(1), (Repair{1, {1}}));
 
-  const auto effects = Step(Again(1, 0, {1, 2}));
-  EXPECT_TRUE(Only<RoundFinished>(effects).record.replicas_equal);
-  EXPECT_EQ(coordinator_->phase(),
-            RunPhase::kTraining);  // its final report was of the state before
+  for (const uint32_t worker : {0, 2}) Step(SealBeat(worker, {1, 2}, 1));
+  reply = Only<WorkerHeartbeatReply>(Step(SealBeat(1, {1, 2}, 1)));
+  EXPECT_TRUE(reply.sealed);
   EXPECT_EQ(RepairOf(1), std::nullopt);
-  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(1))).phase, RunPhase::kFinished);
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);  // the final report was of a state before
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
   EXPECT_EQ(Status().record_count, 1u);
   EXPECT_TRUE(Status().replicas_equal);
+  EXPECT_EQ(Status().repairs, 1u);
 }
 
-TEST_F(LastRoundTest, ARepairIsTriedOnceAndThenTheRunFails) {
+TEST_F(SealingTest, WhereNoMajorityIsRightAfterARepairTheRunFails) {
   Begin(Options(2, 1, 1));
   Round(0, {{1, 2}, {1, 3}});
-  for (const uint32_t worker : {0, 1}) Step(FinalBeat(worker));
-  Step(Again(0, 0, {1, 2}));
-  EXPECT_EQ(Status().record_count, 0u);
-  EXPECT_FALSE(Only<RoundFinished>(Step(Again(1, 0, {1, 3}))).record.replicas_equal);
-  EXPECT_EQ(RepairOf(1), std::nullopt);
-  Step(FinalBeat(0));
-  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(1))).phase, RunPhase::kFailed);
+  Round(1, {{1, 2}, {1, 3}});
+  EXPECT_EQ(RepairOf(0), (Repair{1, {1}}));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  Step(SealBeat(0, {1, 2}, 1));
+  EXPECT_EQ(Only<PhaseChanged>(Step(SealBeat(1, {1, 3}, 1))).phase, RunPhase::kFailed);
   EXPECT_EQ(Status().failure.substr(0, 24), "replicas differ: round 0");
 }
 
-TEST_F(LastRoundTest, WhoIsLostBeforeItsRepairCountsNoMore) {
+// The other one may have been wrong until now.
+TEST_F(SealingTest, OneThatWasNotToldToRepairYetIsWaitedFor) {
   Begin(Options(2, 1, 1));
-  Round(0, {{1, 2}, {1, 3}});
-  Step(Again(0, 0, {1, 2}));
-  Step(FinalBeat(0));
-  const auto effects = Pass(31, {0});
-  EXPECT_TRUE(Only<RoundFinished>(effects).record.replicas_equal);
-  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
+  Round(0, {{1, 2}, {1, 2}});
+  Round(1, {{1, 2}, {1, 3}});
+  Step(Returning(1, 5));
+  Step(ShardAt(0, 1, Status().epoch));
+  Step(Ready(1, 5, 1, Status().epoch));
+  Step(SealBeat(0, {1, 2}, 1));
+  WorkerHeartbeat other = SealBeat(1, {1, 3}, 1);
+  other.incarnation = 5;
+  EXPECT_THAT(All<PhaseChanged>(Step(other)), testing::IsEmpty());
+  EXPECT_EQ(RepairOf(0), (Repair{2, {1}}));
+  Step(SealBeat(0, {1, 3}, 2));
+  other = SealBeat(1, {1, 3}, 2);
+  other.incarnation = 5;
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(other)).sealed);
 }
 
-TEST_F(LastRoundTest, ARepairThatNobodyReportsFailsTheRunInTime) {
+TEST_F(SealingTest, WhoIsLostBeforeItsRepairCountsNoMore) {
   Begin(Options(2, 1, 1));
-  Round(0, {{1, 2}, {1, 3}});
-  EXPECT_THAT(Only<PhaseChanged>(Pass(320, {0, 1})).reason,
-              HasSubstr("has not reported that round again"));
+  Round(0, {{1, 2}, {1, 2}});
+  Round(1, {{1, 2}, {1, 3}});
+  Step(SealBeat(0, {1, 2}, 1));
+  Pass(31, {0});
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
 }
 
-TEST_F(LastRoundTest, ACoordinatorThatIsStartedAgainWaitsForTheSame) {
+TEST_F(SealingTest, ACoordinatorThatIsStartedAgainWaitsForTheSame) {
   Begin(Options(3, 1, 1));
-  Round(0, {{1, 2}, {1, 3}, {1, 2}});
+  Round(0, {{1, 2}, {1, 2}, {1, 2}});
+  Round(1, {{1, 2}, {1, 3}, {1, 2}});
+  for (const uint32_t worker : {0, 2}) Step(SealBeat(worker, {1, 2}, 1));
   coordinator_.emplace(Options(3, 1, 1), coordinator_->Export(absl::UnixEpoch()));
-  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
-  EXPECT_TRUE(Only<RoundFinished>(Step(Again(1, 0, {1, 2}))).record.replicas_equal);
+  EXPECT_EQ(RepairOf(1), (Repair{1, {1}}));
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(SealBeat(1, {1, 2}, 1))).sealed);
 }
 
-TEST_F(LastRoundTest, AReportAgainOfAnotherRoundChangesNothing) {
-  Begin(Options(2, 1, 2));
-  Step(Beat(1, {Report(0, {1, 3})}));
-  Step(Again(1, 0, {1, 2}));
-  EXPECT_FALSE(Only<RoundFinished>(Step(Beat(0, {Report(0)}))).record.replicas_equal);
-  EXPECT_THAT(Refusal(Step(Again(0, 1, {1, 2, 3})), absl::StatusCode::kInvalidArgument),
+TEST_F(SealingTest, AReportOfAnotherNumberOfHashesIsRefused) {
+  Begin(Options(1, 1, 1));
+  Round(0, {{1, 2}});
+  EXPECT_THAT(Refusal(Step(SealBeat(0, {1, 2, 3})), absl::StatusCode::kInvalidArgument),
               HasSubstr("3 segment hashes"));
 }
 
@@ -210,7 +211,7 @@ TEST_F(CoordinatorRepairTest, ShardsGetAVerdictOnTheirSnapshotsOnceTheRoundIsFin
 
 // --- who ends without having been compared -------------------------------------------------------
 
-class UncomparedEndTest : public LastRoundTest {
+class LateEndTest : public CoordinatorRepairTest {
  protected:
   // As the process `incarnation` says it.
   static WorkerHeartbeat As(uint64_t incarnation, WorkerHeartbeat heartbeat) {
@@ -231,78 +232,55 @@ class UncomparedEndTest : public LastRoundTest {
   }
 };
 
-TEST_F(UncomparedEndTest, ProcessesThatHaveTrainedNothingAreCompared) {
+TEST_F(LateEndTest, ProcessesThatHaveTrainedNothingAreCompared) {
   RestartAtTheEnd();
-  RoundReport end = Report(9, {7, 8});
-  end.caught_up = true;
-  for (const uint32_t worker : {0, 1}) {
-    WorkerHeartbeat heartbeat = As(5 + worker, FinalBeat(worker));
-    heartbeat.rounds = {end};
-    Step(heartbeat);
-  }
-  EXPECT_EQ(Status().phase, RunPhase::kFinished);
-  ASSERT_EQ(Status().records.back().round, 9u);
+  for (const uint32_t worker : {0, 1}) Step(As(5 + worker, SealBeat(worker, {7, 8})));
+  EXPECT_EQ(Only<PhaseChanged>(Step(As(5, FinalBeat(0)))).phase, RunPhase::kFinished);
+  EXPECT_EQ(Status().records.back().round, 0u);
   EXPECT_EQ(Status().state_hash, CombineHashes({7, 8}));
 }
 
-TEST_F(UncomparedEndTest, AFinalReportWithoutTheHashesIsNotTaken) {
-  RestartAtTheEnd();
-  for (const uint32_t worker : {0, 1}) {
-    const auto effects = Step(As(5 + worker, FinalBeat(worker)));
-    EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).repair, (Repair{9, {}}));
+TEST_F(LateEndTest, AFinalReportWithoutTheHashesEndsNothing) {
+  for (const bool promises : {true, false}) {
+    CoordinatorOptions options = Options(1, 1, 1);
+    options.promises_equal_replicas = promises;
+    Begin(options);
+    Step(ShardAt(0, 1));
+    Step(Beat(0, {Report(0)}));
+    EXPECT_THAT(All<PhaseChanged>(Step(FinalBeat(0))), testing::IsEmpty());
+    WorkerHeartbeat last = FinalBeat(0);
+    last.rounds = {Report(1)};
+    EXPECT_EQ(Only<PhaseChanged>(Step(last)).phase, RunPhase::kFinished);
   }
-  EXPECT_EQ(Status().phase, RunPhase::kTraining);
-  for (const uint32_t worker : {0, 1}) {
-    WorkerHeartbeat heartbeat = As(5 + worker, Again(worker, 9, {7, 8}));
-    heartbeat.final = FinalBeat(worker).final;
-    EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(heartbeat)).repair, std::nullopt);
-  }
-  EXPECT_EQ(Status().phase, RunPhase::kFinished);
-  EXPECT_EQ(Status().records.back().round, 9u);
-  EXPECT_EQ(Status().repairs, 0u);
 }
 
-TEST_F(UncomparedEndTest, WhereReplicasAreNotPromisedToBeEqualAFinalReportIsEnough) {
-  CoordinatorOptions options = Options(1, 1, 1);
-  options.promises_equal_replicas = false;
-  Begin(options);
-  Step(ShardAt(0, 1));
-  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
-}
-
-TEST_F(UncomparedEndTest, WhatDiffersInAProcessThatHasTrainedNothingIsRepaired) {
+TEST_F(LateEndTest, WhatDiffersInAProcessThatHasTrainedNothingIsRepaired) {
   RestartAtTheEnd();
-  const std::vector<std::vector<uint64_t>> hashes = {{7, 8}, {7, 9}};
-  for (const uint32_t worker : {0, 1})
-    Step(As(5 + worker, Beat(worker, {Report(9, hashes[worker])})));
+  Step(As(5, SealBeat(0, {7, 8})));
+  Step(As(6, SealBeat(1, {7, 9})));
   for (const uint32_t worker : {0, 1}) {
-    const auto effects = Step(As(5 + worker, FinalBeat(worker)));
-    EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).repair, (Repair{9, {1}}));
+    const auto effects = Step(As(5 + worker, Beat(worker)));
+    EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).repair, (Repair{10, {1}}));
   }
-  for (const uint32_t worker : {0, 1}) {
-    Step(As(5 + worker, Again(worker, 9, {7, 8})));
-    Step(As(5 + worker, FinalBeat(worker)));
-  }
+  for (const uint32_t worker : {0, 1}) Step(As(5 + worker, SealBeat(worker, {7, 8}, 1)));
+  Step(As(5, FinalBeat(0)));
   EXPECT_EQ(Status().phase, RunPhase::kFinished);
   EXPECT_TRUE(Status().replicas_equal);
 }
 
-TEST_F(UncomparedEndTest, WhoComesBackWithAnotherReplicaThanTheRunEndedWithLeaves) {
+// What a joining member reports may come before its first round does.
+TEST_F(LateEndTest, WhoComesBackIsComparedInAnotherSealingRound) {
   Begin(Options(2, 1, 1));
   Round(0, {{1, 2}, {1, 2}});
-  ASSERT_EQ(Status().record_count, 1u);
-  Step(Returning(0, 5));
+  Seal({0, 1});
+  Step(Returning(1, 5));
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(0))).sealed);
+  Step(As(5, SealBeat(1, {1, 3}, 1)));
   Step(ShardAt(0, 1, Status().epoch));
-  Step(As(5, Ready(0, 5, 1, Status().epoch)));
-  WorkerHeartbeat heartbeat = As(5, FinalBeat(0));
-  heartbeat.rounds = {Report(0, {1, 3})};
-  const auto effects = Step(heartbeat);
-  EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
-  EXPECT_THAT(Notices(effects), HasSubstr("worker 0 (worker-0) has another replica"));
-  // The duty of writing is the other's now.
-  WorkerHeartbeat other = FinalBeat(1);
-  other.final->model_file = "model.safetensors";
-  EXPECT_EQ(Only<PhaseChanged>(Step(other)).phase, RunPhase::kFinished);
+  Step(As(5, Ready(1, 5, 1, Status().epoch)));
+  EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(0))).sealed);
+  Step(SealBeat(0, {1, 2}, 1));
+  EXPECT_EQ(RepairOf(0), (Repair{2, {1}}));
 }
 
 }  // namespace

@@ -22,7 +22,10 @@ inline Manifest Model(int64_t width = 4) { return {{{"w", {8, width}}, {"b", {8}
 // worker-<i>, with incarnation 100 + i and identity 300 + i; shards have incarnation 200 + i.
 class CoordinatorTest : public testing::Test {
  protected:
-  void Make(const CoordinatorOptions& options) { coordinator_.emplace(options); }
+  void Make(const CoordinatorOptions& options) {
+    coordinator_.emplace(options);
+    rounds_ = static_cast<uint32_t>(options.rounds);
+  }
 
   std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event) {
     return coordinator_->Step(event, absl::UnixEpoch() + absl::Seconds(now_), rng_);
@@ -62,6 +65,14 @@ class CoordinatorTest : public testing::Test {
     heartbeat.rounds = std::move(rounds);
     heartbeat.known_epoch = known_epoch;
     return heartbeat;
+  }
+  // With a report of the first sealing round, or another one.
+  WorkerHeartbeat SealBeat(uint32_t worker, std::vector<uint64_t> hashes = {1, 2},
+                           uint32_t sealing_round = 0) const {
+    return Beat(worker, {Report(rounds_ + sealing_round, std::move(hashes))});
+  }
+  void Seal(const std::vector<uint32_t>& workers) {
+    for (const uint32_t worker : workers) Step(SealBeat(worker));
   }
   static WorkerHeartbeat FinalBeat(uint32_t worker) {
     WorkerHeartbeat heartbeat = Beat(worker);
@@ -173,6 +184,7 @@ class CoordinatorTest : public testing::Test {
   }
 
   std::optional<Coordinator> coordinator_;
+  uint32_t rounds_ = 0;
   Rng rng_{1};
   double now_ = 0;
 };

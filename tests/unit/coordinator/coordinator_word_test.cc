@@ -16,11 +16,6 @@ using testing::IsEmpty;
 
 class CoordinatorWordTest : public CoordinatorTest {
  protected:
-  static RoundReport Again(uint32_t round, std::vector<uint64_t> hashes) {
-    RoundReport report = Report(round, std::move(hashes));
-    report.again = true;
-    return report;
-  }
   static WorkerHeartbeat Writes(uint32_t worker) {
     WorkerHeartbeat heartbeat = FinalBeat(worker);
     heartbeat.final->model_file = "model.safetensors";
@@ -56,6 +51,7 @@ TEST_F(CoordinatorWordTest, AReportOfARoundThatNoShardHasOpenedFinishesNothing) 
 TEST_F(CoordinatorWordTest, ARoundThatIsReportedBeforeTheShardSaysSoIsFinishedThen) {
   Begin(Options(1, 2, 1), 0);
   EXPECT_THAT(All<RoundFinished>(Step(Beat(0, {Report(0)}))), IsEmpty());
+  Seal({0});
   EXPECT_EQ(Notices(Step(FinalBeat(0))), "");
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_THAT(All<RoundFinished>(Step(ShardAt(0, 1))), IsEmpty());  // one of two
@@ -114,58 +110,56 @@ TEST_F(CoordinatorWordTest, AModelThatHasNoLayoutIsRefused) {
   EXPECT_FALSE(coordinator_->manifest());
 }
 
-TEST_F(CoordinatorWordTest, OneThatDiffersAfterTheLastRoundAndRepairsNothingIsLeftOutInTime) {
+TEST_F(CoordinatorWordTest, OneThatDiffersInASealingRoundAndRepairsNothingIsLeftOutInTime) {
   Begin(Options(4, 1, 1));
-  OthersReport(0, 4, 2);
-  Step(Beat(2, {Report(0, {1, 3})}));
-  for (const uint32_t worker : {0, 1, 3}) Step(FinalBeat(worker));
+  OthersReport(0, 4, 4);
+  for (const uint32_t worker : {0, 1, 3}) Step(SealBeat(worker));
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(SealBeat(2, {1, 3}))).repair, (Repair{1, {1}}));
+  for (const uint32_t worker : {0, 1, 3}) Step(SealBeat(worker, {1, 2}, 1));
   // It lives, and says what it likes.
-  const auto effects = Pass(32, {0, 1, 2, 3});
-  EXPECT_THAT(Notices(effects),
-              HasSubstr("worker 2 (worker-2) has another state after the last round than the "
-                        "majority, and has not repaired it; epoch"));
-  EXPECT_TRUE(Only<RoundFinished>(effects).record.replicas_equal);
-  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
+  EXPECT_THAT(All<PhaseChanged>(Pass(32, {0, 1, 2, 3})), IsEmpty());
+  EXPECT_THAT(Status().trouble, HasSubstr("worker 2 (worker-2) is to repair its own"));
+  EXPECT_THAT(All<PhaseChanged>(Pass(300, {0, 1, 2, 3})), IsEmpty());
+  EXPECT_THAT(Notices(Pass(302, {0, 1, 2, 3})),
+              HasSubstr("worker 2 (worker-2) has not reported the hashes of its replica with all "
+                        "rounds for 301.0 s after another worker; epoch"));
   EXPECT_EQ(Status().members[2].state.phase, WorkerPhase::kFailed);
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
 }
 
 TEST_F(CoordinatorWordTest, OneThatReportsAWrongHashAgainIsLeftOutAtOnce) {
   Begin(Options(4, 1, 1));
-  OthersReport(0, 4, 0);
-  Step(Beat(0, {Report(0, {1, 3})}));
-  for (const uint32_t worker : {1, 2, 3}) Step(FinalBeat(worker));
+  OthersReport(0, 4, 4);
+  Seal({1, 2, 3});
+  Step(SealBeat(0, {1, 3}));
+  for (const uint32_t worker : {1, 2, 3}) Step(SealBeat(worker, {1, 2}, 1));
   WorkerHeartbeat liar = Writes(0);
-  liar.rounds = {Again(0, {1, 4})};
+  liar.rounds = {Report(2, {1, 4})};
   const auto effects = Step(liar);
-  EXPECT_TRUE(Only<RoundFinished>(effects).record.replicas_equal);
   EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
+  EXPECT_THAT(Notices(effects),
+              HasSubstr("worker 0 (worker-0) has another state after the last round than the "
+                        "majority, and has not repaired it; epoch"));
   // The weights that it names are nobody's.
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_EQ(Status().model_file, "");
-  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
+  const auto reply = Only<WorkerHeartbeatReply>(Step(Beat(1)));
+  EXPECT_TRUE(reply.validates);
+  EXPECT_FALSE(reply.sealed);
+  for (const uint32_t worker : {1, 2, 3}) Step(SealBeat(worker, {1, 2}, 2));
   EXPECT_EQ(Only<PhaseChanged>(Step(Writes(1))).phase, RunPhase::kFinished);
-}
-
-TEST_F(CoordinatorWordTest, WhoHasRepairedItselfMeanwhileStays) {
-  Begin(Options(4, 1, 1));
-  OthersReport(0, 4, 2);
-  Step(Beat(2, {Report(0, {1, 3})}));
-  for (const uint32_t worker : {0, 1, 3}) Step(FinalBeat(worker));
-  Pass(29, {0, 1, 2, 3});
-  Step(Beat(2, {Again(0, {1, 2})}));
-  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(2))).phase, RunPhase::kFinished);
 }
 
 TEST_F(CoordinatorWordTest, OneThatNamesWeightsAndReportsNoHashesIsLeftOutInTime) {
   Begin(Options(3, 1, 2));
   Step(Writes(0));
-  for (const uint32_t round : {0, 1}) OthersReport(round, 3, 0);
-  Step(FinalBeat(2));
-  Step(FinalBeat(1));
+  for (const uint32_t round : {0, 1, 2}) OthersReport(round, 3, 0);
   EXPECT_EQ(Status().model_file, "");
-  EXPECT_THAT(Notices(Pass(33, {0, 1, 2})),
-              HasSubstr("worker 0 (worker-0) has reported no hashes of its replica after the last "
-                        "round; epoch"));
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_THAT(Notices(Pass(302, {0, 1, 2})),
+              HasSubstr("worker 0 (worker-0) has not reported the hashes of its replica with all "
+                        "rounds for 301.0 s after another worker; epoch"));
+  EXPECT_EQ(Status().model_file, "");
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_EQ(Only<PhaseChanged>(Step(Writes(1))).phase, RunPhase::kFinished);
 }
@@ -179,14 +173,14 @@ TEST_F(CoordinatorWordTest, AFailureInAFinalReportTakesOutItsMemberAlone) {
   const auto effects = Step(liar);
   EXPECT_THAT(All<PhaseChanged>(effects), IsEmpty());
   EXPECT_THAT(Notices(effects), HasSubstr("worker 1 (worker-1) failed (1 of 3 have): all is lost"));
-  for (const uint32_t round : {0, 1}) OthersReport(round, 3, 1);
-  Step(FinalBeat(2));
+  for (const uint32_t round : {0, 1, 2}) OthersReport(round, 3, 1);
   EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
 }
 
 TEST_F(CoordinatorWordTest, AFailureAfterTheOthersWeightsAreWrittenChangesNothing) {
   Begin(Options(2, 1, 1));
   for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));
+  Seal({0});
   Step(FinalBeat(0));
   WorkerHeartbeat liar = Beat(1);
   liar.failure = "all is lost";
@@ -209,26 +203,19 @@ TEST_F(CoordinatorWordTest, AFailureDoesNotEndARunToWhichOthersMayComeBack) {
 TEST_F(CoordinatorWordTest, TheDutyToWriteTheWeightsPassesOnFromOneThatDoesNot) {
   Begin(Options(3, 1, 1));
   OthersReport(0, 3, 3);
+  Seal({0, 1, 2});
   WorkerHeartbeat idle = FinalBeat(0);
   idle.final->model_file.clear();
   Step(idle);
-  for (const uint32_t worker : {1, 2}) Step(FinalBeat(worker));
+  Step(Writes(2));  // whose duty it is not
+  EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
+  EXPECT_EQ(Status().model_file, "");
   EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
   EXPECT_THAT(Notices(Pass(32, {0, 1, 2})),
               HasSubstr("worker 0 (worker-0) has not written the weights for 31.0 s; worker 1 "
                         "(worker-1) is to do it"));
   EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
   EXPECT_EQ(Only<PhaseChanged>(Step(Writes(1))).phase, RunPhase::kFinished);
-}
-
-TEST_F(CoordinatorWordTest, OneThatSendsNoFinalReportIsLeftOutInTime) {
-  Begin(Options(3, 1, 1));
-  OthersReport(0, 3, 3);
-  for (const uint32_t worker : {0, 1}) Step(FinalBeat(worker));
-  EXPECT_THAT(All<PhaseChanged>(Pass(300, {0, 1, 2})), IsEmpty());
-  const auto effects = Pass(303, {0, 1, 2});
-  EXPECT_THAT(Notices(effects), HasSubstr("worker 2 (worker-2) has sent no final report for"));
-  EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
 }
 
 }  // namespace

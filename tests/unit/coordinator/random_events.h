@@ -130,8 +130,9 @@ class RandomEvents {
     const uint32_t rounds = static_cast<uint32_t>(RunOptions().rounds);
     process.next_round = std::max(process.next_round, member.member.first_round);
     if (Chance(0.05)) ++process.next_round;  // it skips one
-    if (process.next_round >= rounds) {
-      if (Chance(0.3)) heartbeat->final = FinalReport{.model_file = "model.safetensors"};
+    // From then on sealing rounds.
+    if (process.next_round >= rounds && Chance(0.3)) {
+      heartbeat->final = FinalReport{.model_file = "model.safetensors"};
       return;
     }
     RoundReport report;
@@ -143,7 +144,7 @@ class RandomEvents {
     report.tokens = (report.round + 1) * 100;
     report.seconds_computing = report.round;
     heartbeat->rounds.push_back(report);
-    newest_round_ = std::max(newest_round_, process.next_round);
+    newest_round_ = std::max(newest_round_, std::min(process.next_round, rounds));
   }
 
   Rng rng_;

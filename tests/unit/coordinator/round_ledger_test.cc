@@ -61,100 +61,87 @@ TEST(RoundLedger, AveragesLossesAndSumsTheRest) {
   EXPECT_DOUBLE_EQ(record.compute_share, 9.0 / 15);
 }
 
-TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedAndHasNoLossOfIt) {
-  RoundLedger ledger = ClosedRounds(2);
-  const std::vector<Member> two = {kThree[0], kThree[1]};
-  for (const Member& member : two) {
-    RoundReport first = Report(0, {1});
-    first.train_loss = 10;
-    Add(ledger, member, {first});
-  }
-  ASSERT_EQ(ledger.Finish(two, 0, 1).size(), 1u);
-  RoundReport trained = Report(1, {2}), caught_up = Report(1, {3});
-  trained.train_loss = 2;
-  caught_up.caught_up = true;
-  Add(ledger, two[0], {trained});
-  Add(ledger, two[1], {caught_up});
-  const auto outcomes = ledger.Finish(two, 0, 2);
-  ASSERT_EQ(outcomes.size(), 1u);
-  EXPECT_EQ(outcomes[0].record.members, 1u);
-  EXPECT_EQ(outcomes[0].record.train_loss, 2);
-  EXPECT_FALSE(outcomes[0].record.replicas_equal);
-}
+// --- sealing rounds ------------------------------------------------------------------------------
 
-TEST(RoundLedger, ALastRoundThatNobodyTrainedKeepsTheLossOfTheOneBefore) {
-  RoundLedger ledger = ClosedRounds(2);
-  const std::vector<Member> one = {kThree[0]};
-  RoundReport first = Report(0, {1}), caught_up = Report(1, {2});
-  first.train_loss = 3;
-  caught_up.caught_up = true;
-  Add(ledger, one[0], {first, caught_up});
-  const auto outcomes = ledger.Finish(one, 0, 1);
-  ASSERT_EQ(outcomes.size(), 2u);
-  EXPECT_EQ(outcomes[1].record.train_loss, 3);
-  EXPECT_EQ(outcomes[1].record.members, 0u);
-}
-
-TEST(RoundLedger, WhoJoinedTooLateForTheLastRoundIsComparedAfterIt) {
+TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedInASealingRound) {
   RoundLedger ledger = ClosedRounds(3);
   const std::vector<Member> members = {{0, "a", 0}, {1, "b", 3}, {2, "c", kRoundNever}};
   Add(ledger, members[0], {Report(0, {1}), Report(2, {2})});
-  // Round 0 is over; the last one waits for whoever has caught up with it, not for who joins.
-  ASSERT_EQ(ledger.Finish(members, 0, 1).size(), 1u);
-  EXPECT_EQ(ledger.next_round(), 2u);
+  // The last round waits for nobody who could not train it.
+  ASSERT_EQ(ledger.Finish(members, 0, 1).size(), 2u);
+  EXPECT_EQ(ledger.sealing_round(), 3u);
+  Add(ledger, members[0], {Report(3, {2})});
+  EXPECT_TRUE(
+      ledger.Finish(members, 0, 1).empty());  // for whoever has all rounds, and not who joins
   EXPECT_FALSE(ledger.HasReportedEnd(1));
-  RoundReport caught_up = Report(2, {3});
-  caught_up.caught_up = true;
-  Add(ledger, members[1], {Report(1, {9}), caught_up});
+  Add(ledger, members[1], {Report(1, {9}), Report(3, {3})});
   EXPECT_TRUE(ledger.HasReportedEnd(1));
   const auto outcomes = ledger.Finish(members, 0, 2);
   ASSERT_EQ(outcomes.size(), 1u);
-  EXPECT_EQ(outcomes[0].record.round, 2u);
+  EXPECT_EQ(outcomes[0].record.round, 3u);
   EXPECT_FALSE(outcomes[0].record.replicas_equal);
+  EXPECT_EQ(outcomes[0].undecided, 1u);
+  EXPECT_EQ(ledger.rounds().size(), 2u);  // of sealing rounds there are no records
+  EXPECT_EQ(ledger.TakenPart(0), 3u);
+  EXPECT_EQ(ledger.TakenPart(1), 0u);
 }
 
-TEST(RoundLedger, AnotherProcessReportsTheLastRoundItself) {
+TEST(RoundLedger, IsSealedByARoundThatAllHaveReportedWithEqualReplicas) {
   RoundLedger ledger = ClosedRounds(1);
   const std::vector<Member> two = {kThree[0], kThree[1]};
-  RoundReport trained = Report(0, {1}), caught_up = Report(0, {2});
-  trained.train_loss = 5;
-  caught_up.caught_up = true;
-  Add(ledger, two[0], {trained});
+  const std::vector<Member> three = {kThree[0], kThree[1], {2, "c", 1}};
+  EXPECT_FALSE(ledger.IsSealed(two, false));
+  for (const Member& member : two) Add(ledger, member, {Report(0, {1}), Report(1, {1})});
+  Add(ledger, two[1], {Report(1, {9})});  // once is enough
+  ASSERT_EQ(ledger.Finish(two, 0, 1).size(), 2u);
+  EXPECT_TRUE(ledger.IsSealed(two, true));
+  EXPECT_FALSE(ledger.IsSealed({}, true));
+  EXPECT_FALSE(ledger.IsSealed(three, true));  // the third one's replica was not compared
+  Add(ledger, three[2], {Report(1, {1})});     // that is over
+  EXPECT_FALSE(ledger.IsSealed(three, true));
+  for (const Member& member : two) Add(ledger, member, {Report(2, {1})});
+  Add(ledger, three[2], {Report(2, {2})});
+  ASSERT_EQ(ledger.Finish(three, 0, 1).size(), 1u);
+  EXPECT_FALSE(ledger.IsSealed(three, true));
+  EXPECT_TRUE(ledger.IsSealed(three, false));
+  EXPECT_EQ(ledger.sealing_round(), 3u);
+}
+
+TEST(RoundLedger, AnotherProcessReportsTheSealingRoundItself) {
+  RoundLedger ledger = ClosedRounds(1);
+  const std::vector<Member> two = {kThree[0], kThree[1]};
+  Add(ledger, two[0], {Report(0, {1}), Report(1, {1})});
   ledger.Restart(0);
   EXPECT_FALSE(ledger.HasReportedEnd(0));
-  Add(ledger, two[1], {Report(0, {1})});
-  EXPECT_TRUE(ledger.Finish(two, 0, 1).empty());
-  Add(ledger, two[0], {caught_up});
+  Add(ledger, two[1], {Report(0, {1}), Report(1, {1})});
+  EXPECT_EQ(ledger.Finish(two, 0, 1).size(), 1u);
+  Add(ledger, two[0], {Report(1, {2})});
   const auto outcomes = ledger.Finish(two, 0, 1);
   ASSERT_EQ(outcomes.size(), 1u);
   EXPECT_FALSE(outcomes[0].record.replicas_equal);
-  EXPECT_EQ(outcomes[0].record.members, 2u);  // what the process before has trained counts
-  EXPECT_EQ(outcomes[0].record.train_loss, 2.5);
 }
 
-TEST(RoundLedger, AReportAgainTakesThePlaceOfOneThatWasLost) {
-  RoundLedger ledger = ClosedRounds(2);
+// So it is after a record from an older time.
+TEST(RoundLedger, ALaterSealingRoundIsTakenForTheOneThatIsOpen) {
+  RoundLedger ledger = ClosedRounds(1);
   const std::vector<Member> one = {kThree[0]};
-  RoundReport first = Report(0, {1}), again = Report(1, {2});
-  first.again = again.again = true;
-  Add(ledger, one[0], {first});  // there is none of it before the last round
-  EXPECT_TRUE(ledger.Finish(one, 0, 1).empty());
-  Add(ledger, one[0], {again});
-  const auto outcomes = ledger.Finish(one, 0, 1);
-  ASSERT_EQ(outcomes.size(), 1u);
-  EXPECT_EQ(outcomes[0].record.state_hash, CombineHashes({2}));
-  EXPECT_EQ(outcomes[0].record.members, 0u);
+  Add(ledger, one[0], {Report(0, {1}), Report(7, {1})});
+  EXPECT_EQ(ledger.Finish(one, 0, 1).size(), 2u);
+  EXPECT_EQ(ledger.sealing_round(), 2u);
+  EXPECT_TRUE(ledger.IsSealed(one, true));
 }
 
-TEST(RoundLedger, SaysWhoContradictsTheEnd) {
-  RoundLedger ledger = ClosedRounds(2);
+TEST(RoundLedger, SnapshotsOfTheEndAreJudgedByTheNewestSealingRound) {
+  RoundLedger ledger = ClosedRounds(1);
   const std::vector<Member> one = {kThree[0]};
-  Add(ledger, one[0], {Report(0, {1}), Report(1, {2})});
-  EXPECT_FALSE(ledger.ContradictsEnd(Report(1, {3})));  // it is still open
-  ASSERT_EQ(ledger.Finish(one, 0, 1).size(), 2u);
-  EXPECT_TRUE(ledger.ContradictsEnd(Report(1, {3})));
-  EXPECT_FALSE(ledger.ContradictsEnd(Report(1, {2})));
-  EXPECT_FALSE(ledger.ContradictsEnd(Report(0, {3})));
+  Add(ledger, one[0], {Report(0, {1})});
+  ledger.Finish(one, 0, 1);
+  EXPECT_EQ(ledger.Judge({0, 1, 1}), true);
+  Add(ledger, one[0], {Report(1, {2})});
+  ledger.Finish(one, 0, 1);
+  EXPECT_EQ(ledger.Judge({0, 1, 1}), false);
+  EXPECT_EQ(ledger.Judge({0, 1, 2}), true);
+  EXPECT_EQ(ledger.state_hash(), CombineHashes({2}));
 }
 
 TEST(RoundLedger, RatesAreOverTheTimeSinceTheRecordBefore) {
@@ -317,14 +304,6 @@ TEST(RoundLedger, ThereIsNoRecordOfARoundThatAllHaveSkipped) {
   EXPECT_EQ(outcomes[1].record.round, 3u);
   EXPECT_EQ(ledger.next_round(), 4u);
   EXPECT_EQ(ledger.Judge({0, 3, 1}), false);
-}
-
-TEST(RoundLedger, WhoReportsNoMoreIsNotWaitedFor) {
-  RoundLedger ledger = ClosedRounds(3);
-  const std::vector<Member> two = {kThree[0], kThree[1]};
-  Add(ledger, two[0], {Report(0, {1}), Report(1, {1})});
-  ledger.SkipRest(1);
-  EXPECT_EQ(ledger.Finish(two, 0, 1).size(), 2u);
 }
 
 TEST(RoundLedger, AnotherProcessCountsOnTopOfTheOneBefore) {

@@ -97,8 +97,7 @@ TEST_F(CatchUpTest, ARunThatIsOverNeedsNoFirstRoundAndHearsOfItsReplica) {
   EXPECT_EQ(*catch_up.Join(), 3u);
   ExpectAt(3);
   ASSERT_EQ(host_.reports.size(), 1u);
-  EXPECT_EQ(host_.reports[0].round, 2u);
-  EXPECT_TRUE(host_.reports[0].caught_up);
+  EXPECT_EQ(host_.reports[0].round, 3u);
   EXPECT_EQ(host_.reports[0].segment_hashes, hashes_[3]);
 }
 

@@ -199,7 +199,8 @@ class CatchUpTest : public testing::Test {
         test_.host_.SetReadyRound(core_.ready_round());
         const WorkerCore::Stage stage = core_.stage();
         if (until_.has_value() && stage == *until_) return core_.round();
-        if (*wish == WorkerCore::Wish::kTrain || stage == WorkerCore::Stage::kDone)
+        const bool seals = stage == WorkerCore::Stage::kSealing;
+        if (*wish == WorkerCore::Wish::kTrain || (seals && *wish == WorkerCore::Wish::kWait))
           return core_.round();
         if (*wish != WorkerCore::Wish::kWait) continue;
         if (core_.takes_settled()) {

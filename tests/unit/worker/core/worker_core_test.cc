@@ -246,17 +246,36 @@ TEST_F(WorkerCoreTest, TheFinalReportIsToldAgainWhereADutyComesAfterIt) {
     for (uint32_t s = 0; s < 2; ++s) worker->Settle(s, Fate::kAccepted);
   }
   EXPECT_EQ(worker->Advance(), Wish::kWait);
-  EXPECT_EQ(worker->core.stage(), Stage::kDone);
+  EXPECT_EQ(worker->core.stage(), Stage::kSealing);
+  EXPECT_EQ(worker->Count<RoundReport>(), 11);
+  EXPECT_EQ(worker->Count<TellFinal>(), 0);  // the replicas may differ
+  worker->core.Hear({.epoch = 2, .first_round = 0, .sealing_round = 10, .sealed = true});
+  EXPECT_EQ(worker->Advance(), Wish::kWait);
+  EXPECT_EQ(worker->Count<RoundReport>(), 11);
   ASSERT_EQ(worker->Count<TellFinal>(), 1);
   EXPECT_FALSE(std::get<TellFinal>(worker->effects.back()).writes_weights);
   // The duty says nothing before the final report was heard.
-  worker->core.Hear({.epoch = 2, .first_round = 0, .validates = true});
+  Directive directive = {
+      .epoch = 2, .first_round = 0, .validates = true, .sealing_round = 10, .sealed = true};
+  worker->core.Hear(directive);
   EXPECT_EQ(worker->Advance(), Wish::kWait);
   EXPECT_EQ(worker->Count<TellFinal>(), 1);
-  worker->core.Hear({.epoch = 2, .first_round = 0, .validates = true, .final_answered = true});
+  directive.final_answered = true;
+  worker->core.Hear(directive);
   EXPECT_EQ(worker->Advance(), Wish::kWait);
   ASSERT_EQ(worker->Count<TellFinal>(), 2);
   EXPECT_TRUE(std::get<TellFinal>(worker->effects.back()).writes_weights);
+  // Where somebody else comes back, all are compared anew, and the end is told anew.
+  directive.sealing_round = 11;
+  directive.sealed = directive.final_answered = false;
+  worker->core.Hear(directive);
+  EXPECT_EQ(worker->Advance(), Wish::kWait);
+  EXPECT_EQ(worker->Count<RoundReport>(), 12);
+  EXPECT_EQ(std::get<RoundReport>(worker->effects.back()).round, 11u);
+  directive.sealed = true;
+  worker->core.Hear(directive);
+  EXPECT_EQ(worker->Advance(), Wish::kWait);
+  EXPECT_EQ(worker->Count<TellFinal>(), 3);
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ class RecordingHost final : public ControlPlane {
             .other_start = other_start_,
             .validates = validates_,
             .repair = repair_,
+            .sealing_round = sealing_round_,
+            .sealed = sealed_,
             .final_answered = final_answered_};
   }
   bool stop_requested() const override { return stop; }
@@ -62,6 +64,8 @@ class RecordingHost final : public ControlPlane {
   bool other_start_ = false;
   std::optional<std::vector<std::string>> new_endpoints;
   std::optional<Repair> repair_;
+  uint32_t sealing_round_ = 0;
+  bool sealed_ = true;
   std::function<void(const WorkerState&)> on_state;
   std::function<void(const RoundReport&)> on_report;
   std::function<void(uint32_t)> on_ready;

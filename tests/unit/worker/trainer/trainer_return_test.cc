@@ -161,7 +161,7 @@ TEST_F(TrainerReturnTest, WhoIsThereFromTheBeginningFetchesNothing) {
   Life life;
   Live(life);
   ASSERT_TRUE(life.end.ok()) << life.end;
-  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_TRUE(shards_.fetches.empty());
   EXPECT_EQ(life.replica.batches, BatchesOf(0));
 }
@@ -206,7 +206,7 @@ TEST_F(TrainerReturnTest, ALateJoinerBeginsWithTheFirstStepOfItsRound) {
   };
   Live(joiner);
   ASSERT_TRUE(joiner.end.ok()) << joiner.end;
-  EXPECT_THAT(joiner.rounds(), ElementsAre(2, 3, 4));
+  EXPECT_THAT(joiner.rounds(), ElementsAre(2, 3, 4, 5));
   EXPECT_EQ(joiner.replica.batches, BatchesOf(8));
   EXPECT_EQ(joiner.host.reports[0].step, 12u);
   EXPECT_EQ(joiner.host.reports[2].step, 18u);
@@ -224,9 +224,8 @@ TEST_F(TrainerReturnTest, AJoinerAfterTheLastRoundTakesTheRunsWeights) {
   EXPECT_EQ(joiner.hashes, other.hashes);
   EXPECT_TRUE(joiner.replica.batches.empty());
   // Nothing is left to train: what it ends with is compared all the same.
-  ASSERT_THAT(joiner.rounds(), ElementsAre(4));
+  ASSERT_THAT(joiner.rounds(), ElementsAre(5));
   EXPECT_EQ(joiner.host.reports[0].segment_hashes, other.host.reports.back().segment_hashes);
-  EXPECT_TRUE(joiner.host.reports[0].caught_up);
 }
 
 TEST_F(TrainerReturnTest, FollowsShardsThatHaveMoved) {
@@ -265,7 +264,7 @@ TEST_F(TrainerReturnTest, WhoWasAwayLeavesOutWhatTheOthersHaveClosed) {
   };
   Live(sleeper);
   ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
-  EXPECT_THAT(sleeper.rounds(), ElementsAre(0, 3, 4));
+  EXPECT_THAT(sleeper.rounds(), ElementsAre(0, 3, 4, 5));
   EXPECT_EQ(sleeper.replica.batches.size(), 4u + 6);
   // After the round that it was late for it has the others' state, not its own.
   EXPECT_EQ(sleeper.host.reports[0].segment_hashes, other.host.reports[0].segment_hashes);
@@ -283,14 +282,12 @@ TEST_F(TrainerReturnTest, WhoHasCaughtUpWithTheEndReportsItsHashes) {
   };
   Live(sleeper);
   ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
-  ASSERT_THAT(sleeper.rounds(), ElementsAre(0, 4));
+  ASSERT_THAT(sleeper.rounds(), ElementsAre(0, 5));
   EXPECT_EQ(sleeper.replica.batches.size(), 4u);
   const RoundReport& end = sleeper.host.reports.back();
   EXPECT_EQ(end.segment_hashes, other.host.reports.back().segment_hashes);
   EXPECT_EQ(end.step, 18u);
   EXPECT_EQ(end.tokens, 4u * 12);
-  EXPECT_TRUE(end.caught_up);
-  EXPECT_FALSE(end.again);
 }
 
 TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
@@ -308,7 +305,7 @@ TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
   };
   Live(sleeper);
   ASSERT_TRUE(sleeper.end.ok()) << sleeper.end;
-  EXPECT_THAT(sleeper.rounds(), ElementsAre(3, 4));
+  EXPECT_THAT(sleeper.rounds(), ElementsAre(3, 4, 5));
 }
 
 TEST_F(TrainerReturnTest, MoreFragmentsThanSegmentsAreToldOnce) {
@@ -382,7 +379,7 @@ TEST_F(TrainerCrashTest, ARunWithACrashEndsWithTheBitsOfOneWithout) {
     Live(back, true);
     ASSERT_TRUE(back.end.ok()) << back.end;
     EXPECT_EQ(back.hashes, wanted) << merged;
-    EXPECT_THAT(back.rounds(), ElementsAre(3, 4));
+    EXPECT_THAT(back.rounds(), ElementsAre(3, 4, 5));
     EXPECT_EQ(back.replica.batches, BatchesOf(12));
     EXPECT_EQ(back.host.reports.back().tokens, 18u * 12);
     disk_ = SimFileSystem(1);
@@ -416,16 +413,15 @@ TEST_F(TrainerReturnTest, ARepairAfterTheLastRoundIsReportedAndTheEndToldAgain) 
   life.host.on_finish = [&] {
     if (life.host.finals.size() == 2) return true;
     shards_.fetches.clear();
-    life.host.repair_ = Repair{.round = 4, .segments = {0}};
+    life.host.repair_ = Repair{.round = 5, .segments = {0}};
+    life.host.sealing_round_ = 6;
+    life.host.sealed_ = false;
     return false;
   };
-  life.host.on_report = [&](const RoundReport& report) {
-    if (report.again) life.host.repair_.reset();
-  };
+  life.host.on_report = [&](const RoundReport& report) { life.host.sealed_ = report.round >= 5; };
   Live(life);
   ASSERT_TRUE(life.end.ok()) << life.end;
-  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4, 4));
-  EXPECT_TRUE(life.host.reports.back().again);
+  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4, 5, 6));
   EXPECT_EQ(life.host.reports.back().segment_hashes, life.hashes);
   EXPECT_THAT(shards_.fetches, ElementsAre(FakeShards::FetchCall{0, 0, 5}));
   EXPECT_EQ(life.host.finals.size(), 2u);
@@ -453,7 +449,7 @@ TEST_F(TrainerCrashTest, AStaleCheckpointGivesTheOptimizerAlone) {
   Life back;
   Live(back, true);
   ASSERT_TRUE(back.end.ok()) << back.end;
-  EXPECT_THAT(back.rounds(), ElementsAre(4));
+  EXPECT_THAT(back.rounds(), ElementsAre(4, 5));
   // Nothing of round 2 was posted again.
   for (size_t i = shards_.posts.size() - layout_.segments().size(); i-- > 0;) {
     EXPECT_LE(shards_.posts[i].round, 3u);
@@ -470,7 +466,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndKeepsWhatIsInFlight) {
     Live(back, true);
     ASSERT_TRUE(back.end.ok()) << back.end;
     EXPECT_EQ(back.hashes, wanted) << merged;
-    EXPECT_THAT(back.rounds(), ElementsAre(4));
+    EXPECT_THAT(back.rounds(), ElementsAre(4, 5));
     EXPECT_EQ(back.host.reports.back().tokens, 18u * 12);
     disk_ = SimFileSystem(1);
     KeepRounds(0);
@@ -509,7 +505,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerA
     Live(back, true);
     ASSERT_TRUE(back.end.ok()) << back.end;
     EXPECT_EQ(back.replica.batches, BatchesOf(8));
-    EXPECT_THAT(back.rounds(), ElementsAre(2, 3, 4));
+    EXPECT_THAT(back.rounds(), ElementsAre(2, 3, 4, 5));
     EXPECT_EQ(back.host.reports.back().tokens, (18u + 2) * 12);
     EXPECT_EQ(shards_.posts.front().accounted, 0u);
     const auto after = std::ranges::find(shards_.posts, 2u, &SegmentPush::round);
@@ -593,7 +589,7 @@ TEST_F(TrainerCrashTest, AnotherRunsCheckpointIsLeftAlone) {
   folder->reset();
   Live(life, true);
   ASSERT_TRUE(life.end.ok()) << life.end;
-  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(life.rounds(), ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
 TEST_F(TrainerCrashTest, AFullDiskStopsCheckpointsAndNotTheRun) {
