@@ -2,8 +2,6 @@
 #include <optional>
 #include <string>
 
-#include "cli/bench/link_bench.h"
-#include "cli/bench/shard_bench.h"
 #include "cli/join/join_commands.h"
 #include "cli/replay/replay.h"
 #include "cli/security/security_commands.h"
@@ -58,25 +56,12 @@ int main(int argc, char** argv) {
   replay_command->add_option("--weights", replay.weights,
                              "Safetensors file that gets the model that was made again");
 
-  CLI::App* bench_command = app.add_subcommand("bench", "Measure a part under load.");
-  bench_command->require_subcommand(1);
-  longwave::BenchShardOptions bench_shard;
-  CLI::App* bench_shard_command = bench_command->add_subcommand(
-      "shard", "Synthetic workers against real shard processes: throughput, latency, memory.");
-  longwave::AddBenchShardFlags(bench_shard_command, &bench_shard);
-  longwave::BenchLinkOptions bench_link;
-  CLI::App* bench_link_command = bench_command->add_subcommand(
-      "link", "A real training run over slow links: compute share, bytes, time to a loss.");
-  longwave::AddBenchLinkFlags(bench_link_command, &bench_link);
-
   if (const auto status = longwave::ParseCommandLine(&app, argc, argv, "longwave: "))
     return *status;
   // An empty path was given all the same, and is refused.
   if (data_option->count() > 0) up.data = data;
   if (up_command->parsed()) return longwave::RunUp(up);
   if (replay_command->parsed()) return longwave::RunReplayCommand(replay);
-  if (bench_shard_command->parsed()) return longwave::RunBenchShard(bench_shard);
-  if (bench_link_command->parsed()) return longwave::RunBenchLink(bench_link);
   if (const std::optional<int> status = security_commands.Run()) return *status;
   if (const std::optional<int> status = join_commands.Run()) return *status;
   return longwave::RunStatusCommand(address, security);

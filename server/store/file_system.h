@@ -48,8 +48,9 @@ class FileLock {
 };
 
 // What the store needs of a disk, and no more. Two kinds: the machine's (posix_file_system.h) and
-// one in memory that crashes, fills up and fails on command (sim_file_system.h). Paths are the
-// caller's, with '/' between their parts; messages name them. Not for many threads at once.
+// one in memory that crashes, fills up and fails on command (tests/support/sim_file_system.h).
+// Paths are the caller's, with '/' between their parts; messages name them. Not for many threads at
+// once.
 //
 // A new name, a rename and a removal are certain only after SyncFolder of the folder they are in;
 // before it, a crash may undo them or not, each on its own.

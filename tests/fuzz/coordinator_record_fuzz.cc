@@ -18,7 +18,7 @@
 #include "server/store/coordinator_format.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/log_format.h"
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 
 namespace longwave {
 namespace {

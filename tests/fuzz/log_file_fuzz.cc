@@ -13,7 +13,7 @@
 #include "server/store/byte_stream.h"
 #include "server/store/delta_log.h"
 #include "server/store/file_catalog.h"
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 
 namespace longwave {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "server/store/coordinator_format.h"
 #include "server/store/coordinator_store.h"
-#include "server/store/sim_file_system.h"
 #include "tests/fuzz/seeds.h"
+#include "tests/support/sim_file_system.h"
 #include "tests/unit/coordinator/random_events.h"
 
 namespace longwave {

@@ -14,10 +14,10 @@
 #include "common/base/rng.h"
 #include "server/coordinator/coordinator.h"
 #include "server/store/coordinator_store.h"
-#include "server/store/sim_file_system.h"
 #include "tests/sim/environment.h"
 #include "tests/sim/lying_file_system.h"
 #include "tests/sim/process.h"
+#include "tests/support/sim_file_system.h"
 
 namespace longwave::sim {
 

@@ -15,11 +15,11 @@
 #include "common/base/rng.h"
 #include "common/link/peer_frame.h"
 #include "server/shard_state/durable_shard.h"
-#include "server/store/sim_file_system.h"
 #include "tests/sim/environment.h"
 #include "tests/sim/lying_file_system.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim_coordinator.h"
+#include "tests/support/sim_file_system.h"
 
 namespace longwave {
 class SealedFrame;

@@ -1,4 +1,4 @@
-"""`longwave bench link` as a person runs it: real processes in network namespaces over shaped links."""
+"""`bench_link` as a person runs it: real processes in network namespaces over shaped links."""
 
 import ctypes
 import json
@@ -49,7 +49,7 @@ class Link(IntegrationTest):
     def bench(self, *arguments, status=0):
         """Runs it to its end; its figures and its output."""
         figures = self.root / "figures.json"
-        child = self.start("longwave", "bench", "link", "--data", self.text, "--runs-dir", self.root / "runs",
+        child = self.start("bench_link", "--data", self.text, "--runs-dir", self.root / "runs",
                            "--json", figures, *arguments)
         got, output, errors = child.finish(250)
         self.assertEqual(got, status, output + errors)
@@ -108,11 +108,11 @@ class Link(IntegrationTest):
         bar = by_name["bytes up at the interface, MTU 9000"]
         self.assertIn(f"\n{bar['verdict']}: {bar['name']}: {bar['measured']}", output)
 
-    def test_delay_and_state_reach_the_run(self):
+    def test_state_reaches_the_run(self):
         # In some containers nobody may change the kernel's settings, of a namespace of its own neither.
         settable = os.access("/proc/sys/net/ipv4/tcp_early_retrans", os.W_OK)
         figures, _, _ = self.bench(*SMALL, "--set", "run.workers=2", "--rates", "400", "--rounds", "3",
-                                   "--delay-ms", "150", "--baselines", "none", "--state",
+                                   "--baselines", "none", "--state",
                                    *(["--no-loss-probes"] if settable else []),
                                    "--set", "sync.overlap=0", "--set", "sync.fragments=1")
         self.assertIs(figures["state_kept"], True)
@@ -120,9 +120,6 @@ class Link(IntegrationTest):
         self.assertEqual(len(list(self.root.glob("runs/**/state/worker-0"))), len(figures["runs"]))
         for run in figures["runs"]:
             self.assertTrue(run["replicas_equal"])
-            # A push goes one way and its merged update the other, three times.
-            for worker in run["workers"]:
-                self.assertGreaterEqual(worker["seconds_syncing"], 3 * 2 * 0.150)
 
     def test_bytes_do_not_grow_with_the_workers(self):
         figures, _, _ = self.bench(*MILLION, "--set", "run.workers=8", "--rates", "400", "--rounds", "6",
@@ -131,7 +128,7 @@ class Link(IntegrationTest):
             self.check_bytes(figures, run)
 
     def test_interrupt_leaves_nothing_behind(self):
-        child = self.start("longwave", "bench", "link", "--data", self.text, "--runs-dir", self.root / "runs",
+        child = self.start("bench_link", "--data", self.text, "--runs-dir", self.root / "runs",
                            *SMALL, "--rounds", "100", "--rates", "10")
         child.await_line("Logs:")
         child.process.send_signal(signal.SIGINT)
@@ -141,10 +138,10 @@ class Link(IntegrationTest):
 
     def test_what_was_found_before_an_interrupt_is_written(self):
         figures = self.root / "figures.json"
-        child = self.start("longwave", "bench", "link", "--data", self.text, "--runs-dir", self.root / "runs",
+        child = self.start("bench_link", "--data", self.text, "--runs-dir", self.root / "runs",
                            "--json", figures, *SMALL, "--set", "run.workers=2", "--rounds", "2",
                            "--rates", "400,300,200", "--baselines", "none")
-        child.await_line("minutes to go")  # after the first run
+        child.await_line(" rounds in ")  # the first run has ended
         child.process.send_signal(signal.SIGINT)
         status, output, errors = child.finish()
         self.assertEqual(status, 128 + signal.SIGINT, output + errors)
@@ -155,7 +152,7 @@ class Link(IntegrationTest):
 
     def test_bad_command_lines_are_refused(self):
         for arguments, wanted in ((["--rates", "0"], "--rates"), (["--baselines", "nonsense"], "--baselines"),
-                                  (["--delay-ms", "-1"], "--delay-ms"), (["--rounds", "0"], "--rounds"),
+                                  (["--rounds", "0"], "--rounds"),
                                   (["--set", "sync.nonsense=1"], "sync.nonsense")):
             _, _, errors = self.bench(*arguments, status=1)
             self.assertIn(wanted, errors)

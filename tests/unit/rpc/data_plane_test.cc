@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "server/service/shard_data_plane.h"
 #include "server/store/file_catalog.h"
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 #include "tests/unit/rpc/shard_worker.h"
 
 namespace longwave {

@@ -5,7 +5,7 @@
 #include <array>
 #include <memory>
 
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 
 namespace longwave {
 namespace {

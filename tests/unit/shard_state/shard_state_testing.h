@@ -17,7 +17,7 @@
 #include "common/wire/snapshot_payload.h"
 #include "server/shard_state/durable_shard.h"
 #include "server/store/file_catalog.h"
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 #include "tests/unit/shard/shard_testing.h"
 
 namespace longwave {

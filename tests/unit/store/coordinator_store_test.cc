@@ -13,7 +13,7 @@
 #include "common/base/rng.h"
 #include "server/store/coordinator_format.h"
 #include "server/store/log_format.h"
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 #include "tests/unit/coordinator/random_events.h"
 
 namespace longwave {

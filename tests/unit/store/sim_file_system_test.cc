@@ -1,4 +1,4 @@
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 
 #include <gtest/gtest.h>
 

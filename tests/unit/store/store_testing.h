@@ -16,7 +16,7 @@
 #include "server/store/delta_log.h"
 #include "server/store/file_catalog.h"
 #include "server/store/log_record.h"
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 
 namespace longwave {
 

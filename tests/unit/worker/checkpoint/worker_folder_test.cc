@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/bytes.h"
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 #include "tests/unit/worker/checkpoint/checkpoint_testing.h"
 
 namespace longwave {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
-#include "server/store/sim_file_system.h"
+#include "tests/support/sim_file_system.h"
 #include "tests/unit/worker/member/member_testing.h"
 #include "worker/member/sync_options.h"
 #include "worker/trainer/trainer.h"

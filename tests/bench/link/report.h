@@ -1,0 +1,22 @@
+#ifndef LONGWAVE_TESTS_BENCH_LINK_REPORT_H_
+#define LONGWAVE_TESTS_BENCH_LINK_REPORT_H_
+
+#include <string>
+#include <string_view>
+
+#include "tests/bench/link/figures.h"
+
+namespace longwave {
+
+// One run's lines, printed as soon as it has ended. unshaped: what its shares are held against.
+std::string DescribeRun(const LinkRun& run, const SyncSection& sync, const LinkRun* unshaped);
+std::string DescribeBaseline(const LinkBaseline& baseline);
+// The bars.
+std::string DescribeEnd(const LinkFigures& figures);
+
+// docs/benchmarks.md, "Links", says what each field means.
+std::string LinkJson(const LinkFigures& figures);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_BENCH_LINK_REPORT_H_

@@ -1,0 +1,51 @@
+#ifndef LONGWAVE_TESTS_BENCH_LINK_TORCH_H_
+#define LONGWAVE_TESTS_BENCH_LINK_TORCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/run_config.h"
+#include "tests/bench/link/network.h"
+
+namespace longwave {
+
+// What PyTorch's DistributedDataParallel over gloo (ddp_baseline.py) did with the same model and
+// links.
+struct TorchRun {
+  std::vector<double> step_seconds;        // in order
+  std::vector<InterfaceBytes> step_bytes;  // at rank 0's data link
+  bool reached = false;                    // the target
+  uint64_t steps = 0;                      // taken, or needed if it was reached
+
+  // Means over the steps but the first, in which the reducer finds its buckets; 0: there are none.
+  double SecondsPerStep() const;
+  double BytesUpPerStep() const;
+  double BytesDownPerStep() const;
+};
+
+struct TorchRunOptions {
+  const LinkNetwork* network = nullptr;
+  RunConfig config;  // of the run that it is compared with; workers are ranks
+  uint64_t parameters = 0;
+  std::string python;  // a Python that has torch
+  std::string folder;  // for logs
+  std::string name;
+  uint64_t steps = 0;
+  uint64_t validate_every = 0;  // steps; 0: never
+  double target = 0;            // ends at this validation loss, if it validates
+  double timeout_s = 120;       // of a collective: a peer that is gone is an error then
+  int interrupt_fd = -1;
+};
+
+// Runs a rank at every worker of the network. Cancelled: an interrupt. Unavailable: the Python
+// cannot be run or has no torch. Aborted: a rank failed, and its last words.
+absl::StatusOr<TorchRun> RunTorchDdp(const TorchRunOptions& options);
+
+// Takes in a line that the script has written. DataLoss: it is none of its lines.
+absl::Status TakeTorchLine(const std::string& line, TorchRun* run);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_TESTS_BENCH_LINK_TORCH_H_

@@ -1,0 +1,108 @@
+#include "tests/bench/shard/bench.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cli/run_folder.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/shard/figures.h"
+#include "tests/bench/shard/machine.h"
+#include "tests/bench/shard/measurement.h"
+#include "tests/bench/shard/router.h"
+
+namespace longwave {
+namespace {
+
+constexpr uint32_t kGeneratorsMax = 4;
+constexpr std::array<uint32_t, 6> kBytesSweep = {2, 4, 8, 16, 32, 64};
+
+ProcessorPlan Place(const BenchShardOptions& options) {
+  ProcessorPlan placement;
+  const std::vector<int> all = AllowedProcessors();
+  const size_t for_shards = std::min<size_t>(options.shards, all.size() > 1 ? all.size() - 1 : 1);
+  const size_t left = all.size() - std::min(all.size(), for_shards);
+  // A generator is a thread of its own and one of ZeroMQ's.
+  placement.generators = std::clamp<uint32_t>(static_cast<uint32_t>(left / 2), 1, kGeneratorsMax);
+  if (options.generators > 0) placement.generators = options.generators;
+  if (options.no_pin || left == 0) return placement;
+  const auto split = all.begin() + static_cast<std::ptrdiff_t>(for_shards);
+  placement.shards.assign(all.begin(), split);
+  placement.others.assign(split, all.end());
+  return placement;
+}
+
+// Two descriptors a connection, and some hundred connections.
+void AllowManyFiles() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+absl::Status Bench(BenchShardOptions options) {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return absl::InternalError("cannot find this program by /proc/self/exe");
+  if (options.server.empty()) {
+    options.server = (program.parent_path() / "longwave-server").string();
+  }
+  std::vector<uint32_t> sweep = options.sweep;
+  if (sweep.empty() && options.check_bytes) sweep.assign(kBytesSweep.begin(), kBytesSweep.end());
+  if (sweep.empty()) sweep.push_back(options.workers);
+  std::sort(sweep.begin(), sweep.end());
+
+  // Before hours are measured that could not be kept.
+  if (!options.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(CheckWritable(options.json_file));
+  AllowManyFiles();
+  const ProcessorPlan placement = Place(options);
+  const ScopedProcessors bound(placement.others);
+  std::vector<ShardFigures> runs;
+  for (const uint32_t workers : sweep) {
+    LONGWAVE_ASSIGN_OR_RETURN(ShardFigures figures,
+                              MeasureShards(options, placement, program.string(), workers));
+    std::cout << DescribeFigures(figures) << std::flush;
+    runs.push_back(std::move(figures));
+  }
+  for (const Bar& bar : BarsOf(options, runs)) std::cout << DescribeBar(bar) << "\n";
+  if (!options.json_file.empty()) {
+    LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(
+        options.json_file, FiguresAsJson(options, placement.shards, placement.generators, runs)));
+  }
+  for (const ShardFigures& run : runs) {
+    if (!run.correct()) {
+      return absl::DataLossError(
+          absl::StrCat("the results with ", run.workers, " workers are not right, see above"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BeRawRouter(uint32_t peers) {
+  AllowManyFiles();
+  return ServeRawRouter(
+      peers, [](const std::string& endpoint) { std::cout << "ready " << endpoint << std::endl; });
+}
+
+}  // namespace
+
+int RunBenchShard(const BenchShardOptions& options) {
+  BenchShardOptions settled = options;
+  if (settled.check_bytes && settled.rounds == 0) settled.rounds = 2;
+  const absl::Status status =
+      settled.raw_router > 0 ? BeRawRouter(settled.raw_router) : Bench(settled);
+  if (status.ok()) return 0;
+  std::cerr << "error: " << status.message() << std::endl;
+  return 1;
+}
+
+}  // namespace longwave
