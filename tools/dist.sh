@@ -88,6 +88,7 @@ if command -v dpkg-query >/dev/null; then
   done <"$work/packages"
 fi
 cp -r configs/cloud/. "$root/share/"
+cp LICENSE NOTICE "$root/"
 
 # The newest version of the C library that anything in here asks for.
 glibc=$(readelf -V --wide "$root"/bin/* "$root"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)

@@ -66,12 +66,22 @@ needs_the_c_library_alone() {
     esac
   done
 }
+has_one_version() {
+  local version
+  version=$(sed -n 's/^project(longwave VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+  [ "longwave-worker-$version-$(uname -m)" = "$name" ] &&
+    grep -qx "version: $version" helm/longwave/Chart.yaml &&
+    grep -qx "appVersion: $version" helm/longwave/Chart.yaml &&
+    grep -qx "version = \"$version\"" python/pyproject.toml
+}
 mentions_no_build() { ! grep -rlF -e "$programs" -e "$PWD" "$home/README.md" "$home/share"; }
 check 'every program and library looks beside itself alone' runpaths_are_relative
 check 'nothing is needed but the C library' needs_the_c_library_alone
 check 'it has a README, a unit, an example and a script' ls "$home/README.md" "$home/share/longwave-worker.service" \
   "$home/share/cloud-init.yaml" "$home/share/longwave-worker.sbatch"
 check 'it has the licenses of what it carries' test -n "$(ls "$home/share/licenses")"
+check 'it has our own license' cmp LICENSE "$home/LICENSE"
+check 'all that is published has one version' has_one_version
 check 'no text of it names the build' mentions_no_build
 
 # A root with the C library, and nothing else.
