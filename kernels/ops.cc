@@ -11,7 +11,7 @@ absl::StatusOr<const KernelOps*> OpsFor(BackendKind kind) {
     case BackendKind::kReference:
       return &ref::Ops();
     case BackendKind::kCpu: {
-      static const KernelOps* const best = &cpu::OpsOf(cpu::SupportedIsas().back());
+      static const KernelOps* const best = &cpu::OpsOf(SupportedIsas().back());
       return best;
     }
     case BackendKind::kCuda:

@@ -6,19 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/wire/avx512.h"
+#include "common/base/isa.h"
 #include "common/wire/bytes.h"
 #include "common/wire/codec.h"
-#include "common/wire/isa.h"
+#include "common/wire/elias_fano_avx512.h"
+#include "common/wire/elias_fano_block.h"
 
 namespace longwave {
 namespace {
 
-struct Shape {
-  uint32_t low_bits;  // of one index
-  size_t high_size;   // bits of the high array
-  size_t total_size;  // bits of both, before padding
-};
+using Shape = EliasFanoShape;
 
 #if LONGWAVE_HAS_AVX512
 bool IsShort(const Shape& shape, size_t k) {
@@ -28,12 +25,12 @@ bool IsShort(const Shape& shape, size_t k) {
 
 Shape ShapeOf(uint32_t n, uint32_t k) {
   LONGWAVE_CHECK(1 <= k && k <= n && n <= 65536);
-  Shape shape;
+  Shape shape{.n = n, .k = k};
   // The largest l with k · 2^l <= n, without a division: every tile read passes here.
   shape.low_bits = static_cast<uint32_t>(std::bit_width(n) - std::bit_width(k));
   shape.low_bits -= uint64_t{k} << shape.low_bits > n;
-  shape.high_size = k + ((n + (size_t{1} << shape.low_bits) - 1) >> shape.low_bits);
-  shape.total_size = shape.high_size + size_t{k} * shape.low_bits;
+  shape.high_size = k + ((n + (1u << shape.low_bits) - 1) >> shape.low_bits);
+  shape.total_size = shape.high_size + k * shape.low_bits;
   return shape;
 }
 
@@ -120,39 +117,12 @@ absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in, std::span<u
   return absl::OkStatus();
 }
 
-// As DecodeSlowly in one pass without exits, for blocks of up to kFastBytes. False where anything
-// is wrong: what and where, DecodeSlowly says.
-constexpr size_t kFastBytes = 1024;
-bool DecodeFast(uint32_t n, const Shape& shape, std::span<const std::byte> in,
-                std::span<uint16_t> indices) {
-  std::array<std::byte, kFastBytes + 16> padded;  // whole words can be loaded up to its end
-  std::memcpy(padded.data(), in.data(), in.size());
-  std::memset(padded.data() + in.size(), 0, 16);
-  const size_t k = indices.size();
-  const uint64_t low_mask = (uint64_t{1} << shape.low_bits) - 1;
-  size_t count = 0;
-  size_t low_at = shape.high_size;
-  uint64_t next_min = 0;
-  bool wrong = false;
-  for (size_t at = 0; at < shape.high_size; at += 64) {
-    uint64_t word = LoadLe<uint64_t>(padded.data() + at / 8);
-    const size_t left = shape.high_size - at;
-    if (left < 64) word &= (uint64_t{1} << left) - 1;
-    if (count + static_cast<size_t>(std::popcount(word)) > k) return false;
-    for (; word != 0; word &= word - 1, ++count, low_at += shape.low_bits) {
-      const uint64_t high = at + static_cast<size_t>(std::countr_zero(word)) - count;
-      const uint64_t low = LoadLe<uint64_t>(padded.data() + low_at / 8) >> (low_at % 8) & low_mask;
-      const uint64_t index = high << shape.low_bits | low;
-      wrong |= index < next_min;
-      next_min = index + 1;
-      indices[count] = static_cast<uint16_t>(index);
-    }
-  }
-  // They increase, so that the last is the largest.
-  wrong |= count != k || next_min > n;
-  const uint32_t tail_bits = shape.total_size % 8;
-  wrong |= tail_bits != 0 && (std::to_integer<uint32_t>(in.back()) >> tail_bits) != 0;
-  return !wrong;
+bool DecodeFast(const Shape& shape, const std::byte* in, uint16_t* indices) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(in);
+#if defined(__x86_64__)
+  if (ChosenIsa() != Isa::kGeneric) return DecodeBlockAvx2(shape, bytes, indices);
+#endif
+  return DecodeBlockGeneric(shape, bytes, indices);
 }
 
 }  // namespace
@@ -165,7 +135,7 @@ void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<st
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(indices.size()));
   LONGWAVE_CHECK(out.size() == (shape.total_size + 7) / 8);
 #if LONGWAVE_HAS_AVX512
-  if (n <= kTileSizeMax && shape.low_bits <= 7 && UsesAvx512()) {
+  if (n <= kTileSizeMax && shape.low_bits <= 7 && ChosenIsa() == Isa::kAvx512) {
     return avx512::EliasFanoEncode(indices, shape.low_bits, shape.high_size, out);
   }
 #endif
@@ -193,7 +163,7 @@ absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
                              std::span<uint16_t> indices) {
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(indices.size()));
 #if LONGWAVE_HAS_AVX512
-  if (n <= kTileSizeMax && UsesAvx512() && in.size() == (shape.total_size + 7) / 8) {
+  if (n <= kTileSizeMax && ChosenIsa() == Isa::kAvx512 && in.size() == (shape.total_size + 7) / 8) {
     const std::byte* const block = in.data();
     const bool right = IsShort(shape, indices.size())
                            ? avx512::EliasFanoDecodeShort(
@@ -204,10 +174,11 @@ absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
     if (right) return absl::OkStatus();
   }
 #endif
-  if (in.size() == (shape.total_size + 7) / 8 && in.size() <= kFastBytes &&
-      DecodeFast(n, shape, in, indices)) {
+  if (in.size() == (shape.total_size + 7) / 8 && n <= kTileSizeMax &&
+      DecodeFast(shape, in.data(), indices.data())) {
     return absl::OkStatus();
   }
+  // What is wrong and where.
   return DecodeSlowly(n, in, indices);
 }
 
@@ -215,7 +186,7 @@ bool EliasFanoDecodeAll(uint32_t n, uint32_t k, std::span<const std::byte* const
                         uint16_t* indices) {
   const Shape shape = ShapeOf(n, k);
 #if LONGWAVE_HAS_AVX512
-  if (IsShort(shape, k) && n <= kTileSizeMax && UsesAvx512()) {
+  if (IsShort(shape, k) && n <= kTileSizeMax && ChosenIsa() == Isa::kAvx512) {
     return avx512::EliasFanoDecodeShort(n, k, shape.low_bits, shape.high_size, shape.total_size,
                                         blocks, indices);
   }

@@ -1,9 +1,10 @@
+#include "common/wire/elias_fano_avx512.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
-#include "common/wire/avx512.h"
 #include "common/wire/bytes.h"
 
 #if LONGWAVE_HAS_AVX512

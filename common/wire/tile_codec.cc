@@ -9,10 +9,8 @@
 
 #include "common/base/check.h"
 #include "common/base/rng.h"
-#include "common/wire/avx512.h"
 #include "common/wire/bytes.h"
 #include "common/wire/elias_fano.h"
-#include "common/wire/isa.h"
 #include "common/wire/scale16.h"
 
 namespace longwave {
@@ -152,9 +150,6 @@ void PackCodesOf(std::span<const uint32_t> codes, std::byte* to) {
 }
 
 void PackCodes(uint32_t bits, std::span<const uint32_t> codes, std::byte* to) {
-#if LONGWAVE_HAS_AVX512
-  if (bits <= 2 && UsesAvx512()) return avx512::PackCodes(bits, codes, to);
-#endif
   switch (bits) {
     case 1:
       return PackCodesOf<1>(codes, to);
@@ -234,17 +229,6 @@ void SelectTopK(std::span<const float> values, std::span<uint16_t> indices) {
   }
 }
 
-void SelectTopKNear(std::span<const float> values, std::span<uint16_t> indices, uint32_t* guess,
-                    [[maybe_unused]] const TopKMarks* marks) {
-#if LONGWAVE_HAS_AVX512
-  if (UsesAvx512() && values.size() <= kTileSizeMax) {
-    return avx512::SelectTopKNear(values, indices, guess, marks);
-  }
-#endif
-  SelectTopK(values, indices);
-  *guess = 0;
-}
-
 void SelectRandom(uint32_t n, uint64_t draw, std::span<uint16_t> indices) {
   const uint32_t k = static_cast<uint32_t>(indices.size());
   LONGWAVE_CHECK(1 <= k && k <= n && n <= kTileSizeMax);
@@ -302,17 +286,6 @@ uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint3
     }
     return 0;
   }
-#if LONGWAVE_HAS_AVX512
-  if (ValueBits(codec) <= 2 && UsesAvx512() && values.size() <= kTileSizeMax) {
-    const float largest = std::bit_cast<float>(avx512::LargestMagnitudeBits(values));
-    const uint16_t code = largest == 0 ? 0 : avx512::QuantizeTwoBits(codec, largest, values, codes);
-    if (code == 0) {
-      std::fill(codes.begin(), codes.end(), 0u);
-      std::fill(values.begin(), values.end(), 0.0f);
-    }
-    return code;
-  }
-#endif
   const uint16_t scale_code = FitScale(codec, values);
   if (scale_code == 0) {
     std::fill(codes.begin(), codes.end(), 0u);

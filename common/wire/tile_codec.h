@@ -1,7 +1,6 @@
 #ifndef LONGWAVE_COMMON_WIRE_TILE_CODEC_H_
 #define LONGWAVE_COMMON_WIRE_TILE_CODEC_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -52,17 +51,6 @@ uint16_t EncodeBf16(float value);
 //   kRandom, kStride   from `draw` alone (see SelectionDraw); values are not read
 // indices.size() is the count: 1 … n. `values` are finite; n <= kTileSizeMax.
 void SelectTopK(std::span<const float> values, std::span<uint16_t> indices);
-// Which of a tile's values have magnitudes whose bits, without the sign, are at least `from`: bit
-// i % 64 of word i / 64; bits of no value are zero, in whole words.
-struct TopKMarks {
-  uint32_t from = 0;
-  alignas(64) std::array<uint64_t, kTileSizeMax / 64> words;
-};
-// As SelectTopK. *guess: the bits, without the sign, of a magnitude that is thought to be near the
-// least one chosen, or 0; replaced by a guess for the next time. marks: those from *guess, or null
-// if nobody has made them. Both change how long the search takes and nothing else.
-void SelectTopKNear(std::span<const float> values, std::span<uint16_t> indices, uint32_t* guess,
-                    const TopKMarks* marks = nullptr);
 void SelectRandom(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
 void SelectStride(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
 // By whichever of them `selection` names; kAll is every index, with indices.size() == n.

@@ -19,6 +19,8 @@ using V = __m256;
 using VI = __m256i;
 using LaneMask = uint8_t;
 using VD = __m256d;
+using VL = __m256i;
+constexpr bool kHasFma = true;
 
 LONGWAVE_SIMD V Load(const float* from) { return _mm256_loadu_ps(from); }
 LONGWAVE_SIMD void Store(float* to, V v) { _mm256_storeu_ps(to, v); }
@@ -140,6 +142,69 @@ LONGWAVE_SIMD VI ShiftLeftI(VI v) {
 }
 LONGWAVE_SIMD VI LoadBytes(const uint8_t* from) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+
+// 64-bit integers, kLanes / 2 of them.
+LONGWAVE_SIMD VL LoadL(const uint64_t* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+LONGWAVE_SIMD void StoreL(uint64_t* to, VL v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
+}
+LONGWAVE_SIMD VL LoadWiden(const uint8_t* from) {
+  return _mm256_cvtepu8_epi64(_mm_loadu_si32(from));
+}
+LONGWAVE_SIMD VL LoadWiden(const uint16_t* from) {
+  return _mm256_cvtepu16_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+LONGWAVE_SIMD VL LoadWiden(const uint32_t* from) {
+  return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+LONGWAVE_SIMD VL LoadWiden(const uint64_t* from) { return LoadL(from); }
+LONGWAVE_SIMD VL BroadcastL(uint64_t x) { return _mm256_set1_epi64x(static_cast<int64_t>(x)); }
+LONGWAVE_SIMD VL AddL(VL a, VL b) { return _mm256_add_epi64(a, b); }
+LONGWAVE_SIMD VL MulL(VL a, VL b) {
+  const VL crossed = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b),
+                                      _mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));
+  return _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(crossed, 32));
+}
+LONGWAVE_SIMD VL ShiftLeftL(VL v, int bits) { return _mm256_sll_epi64(v, _mm_cvtsi32_si128(bits)); }
+LONGWAVE_SIMD VL ShiftRightL(VL v, int bits) {
+  return _mm256_srl_epi64(v, _mm_cvtsi32_si128(bits));
+}
+// Whether any lane of a or b is above the limit's, unsigned.
+LONGWAVE_SIMD bool AnyAboveL(VL a, VL b, VL limit) {
+  const VL sign = BroadcastL(uint64_t{1} << 63), signed_limit = _mm256_xor_si256(limit, sign);
+  const VL above = _mm256_or_si256(_mm256_cmpgt_epi64(_mm256_xor_si256(a, sign), signed_limit),
+                                   _mm256_cmpgt_epi64(_mm256_xor_si256(b, sign), signed_limit));
+  return !_mm256_testz_si256(above, above);
+}
+// Signed, to nearest: the two halves as exact doubles of 2^84 + 2^63 + h · 2^32 and 2^52 + l, whose
+// exponents and signs are taken off, and one addition that rounds.
+LONGWAVE_SIMD VD ToDoubleL(VL v) {
+  const VL low = _mm256_blend_epi32(BroadcastL(0x4330000000000000u), v, 0x55);
+  const VL high = _mm256_xor_si256(_mm256_srli_epi64(v, 32), BroadcastL(0x4530000080000000u));
+  const VD both = _mm256_castsi256_pd(BroadcastL(0x4530000080100000u));
+  return _mm256_add_pd(_mm256_sub_pd(_mm256_castsi256_pd(high), both), _mm256_castsi256_pd(low));
+}
+LONGWAVE_SIMD VD FmaD(VD a, VD b, VD c) { return _mm256_fmadd_pd(a, b, c); }
+LONGWAVE_SIMD VD NegatedFmaD(VD a, VD b, VD c) { return _mm256_fnmadd_pd(a, b, c); }
+LONGWAVE_SIMD VD DivD(VD a, VD b) { return _mm256_div_pd(a, b); }
+// `v` where a is not zero, else zero.
+LONGWAVE_SIMD VD KeepNonzeroD(VD a, VD v) {
+  return _mm256_and_pd(_mm256_cmp_pd(a, ZeroD(), _CMP_NEQ_OQ), v);
+}
+LONGWAVE_SIMD V ToFloats(VD low, VD high) {
+  return _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
+}
+// `v`, or where its magnitude is larger `largest` with its sign.
+LONGWAVE_SIMD V ClampMagnitude(V v, V largest) {
+  return _mm256_max_ps(_mm256_min_ps(v, largest), _mm256_sub_ps(Broadcast(0), largest));
+}
+LONGWAVE_SIMD uint32_t CountNonzero(V v) {
+  const V nonzero = _mm256_cmp_ps(v, Broadcast(0), _CMP_NEQ_OQ);
+  return static_cast<uint32_t>(
+      __builtin_popcount(static_cast<uint32_t>(_mm256_movemask_ps(nonzero))));
 }
 
 LONGWAVE_SIMD void Prefetch(const void* at) {

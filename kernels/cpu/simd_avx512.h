@@ -19,6 +19,8 @@ using V = __m512;
 using VI = __m512i;
 using LaneMask = uint16_t;
 using VD = __m512d;
+using VL = __m512i;
+constexpr bool kHasFma = true;
 
 LONGWAVE_SIMD V Load(const float* from) { return _mm512_loadu_ps(from); }
 LONGWAVE_SIMD void Store(float* to, V v) { _mm512_storeu_ps(to, v); }
@@ -117,6 +119,50 @@ LONGWAVE_SIMD VI ShiftLeftI(VI v) {
 // kLanes bytes, each to a lane.
 LONGWAVE_SIMD VI LoadBytes(const uint8_t* from) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+// 64-bit integers, kLanes / 2 of them.
+LONGWAVE_SIMD VL LoadL(const uint64_t* from) { return _mm512_loadu_si512(from); }
+LONGWAVE_SIMD void StoreL(uint64_t* to, VL v) { _mm512_storeu_si512(to, v); }
+LONGWAVE_SIMD VL LoadWiden(const uint8_t* from) {
+  return _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+LONGWAVE_SIMD VL LoadWiden(const uint16_t* from) {
+  return _mm512_cvtepu16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+LONGWAVE_SIMD VL LoadWiden(const uint32_t* from) {
+  return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+LONGWAVE_SIMD VL LoadWiden(const uint64_t* from) { return LoadL(from); }
+LONGWAVE_SIMD VL BroadcastL(uint64_t x) { return _mm512_set1_epi64(static_cast<int64_t>(x)); }
+LONGWAVE_SIMD VL AddL(VL a, VL b) { return _mm512_add_epi64(a, b); }
+LONGWAVE_SIMD VL MulL(VL a, VL b) { return _mm512_mullo_epi64(a, b); }
+LONGWAVE_SIMD VL ShiftLeftL(VL v, int bits) {
+  return _mm512_sllv_epi64(v, _mm512_set1_epi64(bits));
+}
+LONGWAVE_SIMD VL ShiftRightL(VL v, int bits) {
+  return _mm512_srlv_epi64(v, _mm512_set1_epi64(bits));
+}
+// Whether any lane of a or b is above the limit's, unsigned.
+LONGWAVE_SIMD bool AnyAboveL(VL a, VL b, VL limit) {
+  return !_kortestz_mask8_u8(_mm512_cmpgt_epu64_mask(a, limit), _mm512_cmpgt_epu64_mask(b, limit));
+}
+LONGWAVE_SIMD VD ToDoubleL(VL v) { return _mm512_cvtepi64_pd(v); }  // signed, to nearest
+LONGWAVE_SIMD VD FmaD(VD a, VD b, VD c) { return _mm512_fmadd_pd(a, b, c); }
+LONGWAVE_SIMD VD NegatedFmaD(VD a, VD b, VD c) { return _mm512_fnmadd_pd(a, b, c); }
+LONGWAVE_SIMD VD DivD(VD a, VD b) { return _mm512_div_pd(a, b); }
+// `v` where a is not zero, else zero.
+LONGWAVE_SIMD VD KeepNonzeroD(VD a, VD v) {
+  return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, ZeroD(), _CMP_NEQ_OQ), v);
+}
+LONGWAVE_SIMD V ToFloats(VD low, VD high) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
+}
+// `v`, or where its magnitude is larger `largest` with its sign.
+LONGWAVE_SIMD V ClampMagnitude(V v, V largest) { return _mm512_range_ps(v, largest, 0x2); }
+LONGWAVE_SIMD uint32_t CountNonzero(V v) {
+  return static_cast<uint32_t>(
+      __builtin_popcount(_mm512_cmp_ps_mask(v, Broadcast(0), _CMP_NEQ_OQ)));
 }
 
 LONGWAVE_SIMD void Prefetch(const void* at) {

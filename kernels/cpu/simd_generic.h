@@ -18,6 +18,8 @@ using LaneMask = uint8_t;
 typedef float V __attribute__((vector_size(16)));
 typedef int32_t VI __attribute__((vector_size(16)));
 typedef double VD __attribute__((vector_size(16)));
+typedef uint64_t VL __attribute__((vector_size(16)));
+constexpr bool kHasFma = false;
 
 LONGWAVE_SIMD V Load(const float* from) {
   V v;
@@ -146,6 +148,45 @@ LONGWAVE_SIMD VI ShiftLeftI(VI v) {
   return reinterpret_cast<VI>(reinterpret_cast<VU>(v) << kBits);
 }
 LONGWAVE_SIMD VI LoadBytes(const uint8_t* from) { return VI{from[0], from[1], from[2], from[3]}; }
+
+// 64-bit integers, kLanes / 2 of them.
+template <typename Word>
+LONGWAVE_SIMD VL LoadWiden(const Word* from) {
+  return VL{from[0], from[1]};
+}
+LONGWAVE_SIMD VL LoadL(const uint64_t* from) { return LoadWiden(from); }
+LONGWAVE_SIMD void StoreL(uint64_t* to, VL v) { __builtin_memcpy(to, &v, sizeof v); }
+LONGWAVE_SIMD VL BroadcastL(uint64_t x) { return VL{x, x}; }
+LONGWAVE_SIMD VL AddL(VL a, VL b) { return a + b; }
+LONGWAVE_SIMD VL MulL(VL a, VL b) { return VL{a[0] * b[0], a[1] * b[1]}; }
+LONGWAVE_SIMD VL ShiftLeftL(VL v, int bits) { return v << static_cast<uint64_t>(bits); }
+LONGWAVE_SIMD VL ShiftRightL(VL v, int bits) { return v >> static_cast<uint64_t>(bits); }
+// Whether any lane of a or b is above the limit's, unsigned.
+LONGWAVE_SIMD bool AnyAboveL(VL a, VL b, VL limit) {
+  return a[0] > limit[0] || a[1] > limit[1] || b[0] > limit[0] || b[1] > limit[1];
+}
+LONGWAVE_SIMD VD ToDoubleL(VL v) {  // signed, to nearest
+  return VD{static_cast<double>(static_cast<int64_t>(v[0])),
+            static_cast<double>(static_cast<int64_t>(v[1]))};
+}
+LONGWAVE_SIMD VD FmaD(VD a, VD b, VD c) {
+  return VD{__builtin_fma(a[0], b[0], c[0]), __builtin_fma(a[1], b[1], c[1])};
+}
+LONGWAVE_SIMD VD NegatedFmaD(VD a, VD b, VD c) { return FmaD(-a, b, c); }
+LONGWAVE_SIMD VD DivD(VD a, VD b) { return a / b; }
+// `v` where a is not zero, else zero.
+LONGWAVE_SIMD VD KeepNonzeroD(VD a, VD v) { return VD{a[0] != 0 ? v[0] : 0, a[1] != 0 ? v[1] : 0}; }
+LONGWAVE_SIMD V ToFloats(VD low, VD high) {
+  return V{static_cast<float>(low[0]), static_cast<float>(low[1]), static_cast<float>(high[0]),
+           static_cast<float>(high[1])};
+}
+// `v`, or where its magnitude is larger `largest` with its sign.
+LONGWAVE_SIMD V ClampMagnitude(V v, V largest) {
+  return WhereAbove(v, largest, largest, WhereAbove(-largest, v, -largest, v));
+}
+LONGWAVE_SIMD uint32_t CountNonzero(V v) {
+  return static_cast<uint32_t>((v[0] != 0) + (v[1] != 0) + (v[2] != 0) + (v[3] != 0));
+}
 
 LONGWAVE_SIMD void Prefetch(const void* at) { __builtin_prefetch(at, 0, 2); }
 // 64 of zero.

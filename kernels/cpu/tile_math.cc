@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/accumulate.h"
 #include "kernels/cpu/decode.h"
+#include "kernels/cpu/merge.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/quantize.h"
 #include "kernels/cpu/select.h"
@@ -50,8 +51,8 @@ uint64_t Hash(const TilePlace& tile, const float* theta) {
 
 extern const TileMath LONGWAVE_TILE_MATH;
 const TileMath LONGWAVE_TILE_MATH = {
-    Forward,    Inverse,  Accumulate, SelectTopK,     SquareSum,    AddScaled,    AddScaledAt,
-    Largest,    FitSign,  FitInt2,    QuantizeNarrow, QuantizeWide, QuantizeBf16, Pack,
-    ReadNarrow, ReadWide, ReadBf16,   Decode,         Hash};
+    Forward,  Inverse, Accumulate,     SelectTopK,   SquareSum,    AddScaled, AddScaledAt, Largest,
+    FitSign,  FitInt2, QuantizeNarrow, QuantizeWide, QuantizeBf16, Pack,      ReadNarrow,  ReadWide,
+    ReadBf16, Decode,  FinishMerge,    Maxima,       AddCodes,     Hash};
 
 }  // namespace longwave::cpu

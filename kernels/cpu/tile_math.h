@@ -111,6 +111,25 @@ struct NarrowLevels {
   float small, large;
 };
 
+// One tile of a shard's merge, of which the contributions are summed up.
+struct MergedTile {
+  uint32_t n;
+  uint64_t* sums;  // as int64, times 2^exponent; zero behind n, and zero everywhere afterwards
+  // Each sum's shares: in an array of integers of share_bytes (1, 2, 4 or 8), which is zero
+  // afterwards, or, if that is 0, on top of the sums: shares · 2^(64 − share_bits) + sum, modulo
+  // 2^64, with sums of less than 64 − share_bits bits, sign included. A sum without shares is zero.
+  void* shares;
+  uint32_t share_bytes;
+  int share_bits;
+  int exponent;
+  uint64_t unit;  // what a share weighs
+  double floor;   // the least divisor
+  uint64_t floor_shares;
+  bool add;  // to `out`, which has no −0, instead of writing it
+  float* out;
+  float largest;  // where results saturate; on top, only those of an addition can
+};
+
 struct TileMath {
   // The transform of dct_plan.h, in place; scratch is as large, both with TileWork's room. Elements
   // are data[rows, cols], coefficients data[cols, rows].
@@ -155,14 +174,23 @@ struct TileMath {
                  const UpdateStep& step, uint32_t count, const uint16_t* indices,
                  const float* values, TileWork& work);
 
+  // out ← or out + Σ / max(shares · unit, floor), saturated; maxima as TileWork's. Returns how many
+  // of the quotients are not zero.
+  uint32_t (*finish_merge)(const MergedTile& tile, uint32_t* maxima);
+  // TileWork's maxima, of any x.
+  void (*maxima)(uint32_t n, const float* x, uint32_t* maxima);
+  // sums[indices[i]] += addends[code i], codes of `bits` 1 or 2. No index is there twice.
+  void (*add_codes)(uint32_t bits, const uint64_t* addends, const uint8_t* codes, uint32_t count,
+                    const uint16_t* indices, uint64_t* sums);
+
   // Σ Mix64(Mix64(flat index) + bits) over the tile's valid elements.
   uint64_t (*hash)(const TilePlace& tile, const float* theta);
 };
 
 extern const TileMath kTileMathGeneric;
 #ifdef LONGWAVE_CPU_X86
-extern const TileMath kTileMathAvx2;    // avx2, fma, bmi, bmi2 and popcnt
-extern const TileMath kTileMathAvx512;  // these and avx512 f, dq, bw and vl
+extern const TileMath kTileMathAvx2;
+extern const TileMath kTileMathAvx512;
 #endif
 
 }  // namespace longwave::cpu

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/base/check.h"
 #include "common/wire/bytes.h"
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
@@ -31,6 +32,15 @@ NarrowLevels LevelsOf(ValueCodec codec, float scale) {
 }
 
 }  // namespace
+
+const TileMath& TileMathOf(Isa isa) {
+#ifdef LONGWAVE_CPU_X86
+  if (isa == Isa::kAvx2) return kTileMathAvx2;
+  if (isa == Isa::kAvx512) return kTileMathAvx512;
+#endif
+  LONGWAVE_CHECK(isa == Isa::kGeneric);
+  return kTileMathGeneric;
+}
 
 uint16_t QuantizeValues(const TileMath& math, ValueCodec codec, uint32_t count, TileWork& work) {
   if (codec == ValueCodec::kFp32) {

@@ -5,10 +5,14 @@
 #include <cstdint>
 #include <span>
 
+#include "common/base/isa.h"
 #include "common/wire/payload.h"
 #include "kernels/cpu/tile_math.h"
 
 namespace longwave::cpu {
+
+// The loops of an instruction set, which this processor must support.
+const TileMath& TileMathOf(Isa isa);
 
 // QuantizeTile and ReadTile of common/wire/tile_codec.h, to the same bits, by a TileMath's loops.
 

@@ -12,6 +12,7 @@
 #include "common/base/check.h"
 #include "common/wire/square_sum.h"
 #include "common/wire/tile_codec.h"
+#include "kernels/cpu/values.h"
 
 namespace longwave {
 namespace {
@@ -152,11 +153,12 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
   result.weight_sum = job.plan.weight_sum;
   std::span<float> all = residual;
   const auto emit = [&](const PayloadLayout& down, uint32_t tile, std::span<float> values,
-                        const TopKMarks* marks, Slot& slot) {
+                        Slot& slot) {
     job.square_sums[tile] =
         EmitTile(down, tile, job.DrawOf(tile), values, has_residual,
-                 &guesses_[size_t{place.tile_begin} + tile], marks, result.payload, slot);
+                 &guesses_[size_t{place.tile_begin} + tile], result.payload, slot.work);
   };
+  const auto outcome = has_residual ? TileMerger::Outcome::kAdd : TileMerger::Outcome::kWrite;
   const auto begin_payload = [&](const PayloadLayout& down) {
     result.payload.resize(down.bytes());
     BeginPayload(down, result.payload);
@@ -168,18 +170,11 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
     runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
       Slot& slot = *slots_[number];
       for (uint32_t tile = begin; tile < end; ++tile) {
-        std::span<float> values = std::span(slot.merged).first(job.tile_sizes[tile]);
-        const TopKMarks* marks = nullptr;
-        if (has_residual) {
-          values = job.Of(residual, tile);
-          slot.marks.from = guesses_[size_t{place.tile_begin} + tile];
-          if (slot.tiles.MergeInto(job.plan, tile, job.DrawOf(tile), values, &slot.marks)) {
-            marks = &slot.marks;
-          }
-        } else {
-          slot.tiles.Merge(job.plan, tile, job.DrawOf(tile), values);
-        }
-        emit(down, tile, values, marks, slot);
+        const std::span<float> values = has_residual
+                                            ? job.Of(residual, tile)
+                                            : std::span(slot.work.x).first(job.tile_sizes[tile]);
+        slot.tiles.Merge(job.plan, tile, job.DrawOf(tile), outcome, values, slot.work.maxima);
+        emit(down, tile, values, slot);
       }
     });
   } else {
@@ -192,10 +187,8 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
     runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
       Slot& slot = *slots_[number];
       for (uint32_t tile = begin; tile < end; ++tile) {
-        const std::span<float> values = job.Of(all, tile);
-        const uint64_t draw = job.DrawOf(tile);
-        const uint32_t nonzero = has_residual ? slot.tiles.MergeInto(job.plan, tile, draw, values)
-                                              : slot.tiles.Merge(job.plan, tile, draw, values);
+        const uint32_t nonzero = slot.tiles.Merge(job.plan, tile, job.DrawOf(tile), outcome,
+                                                  job.Of(all, tile), slot.work.maxima);
         slot.nonzero_max = std::max(slot.nonzero_max, nonzero);
       }
     });
@@ -205,7 +198,10 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
     begin_payload(down);
     runner_->Run(job.tile_count(), [&](uint32_t begin, uint32_t end, uint32_t number) {
       for (uint32_t tile = begin; tile < end; ++tile) {
-        emit(down, tile, job.Of(all, tile), nullptr, *slots_[number]);
+        const std::span<float> values = job.Of(all, tile);
+        Slot& slot = *slots_[number];
+        cpu::TileMathOf(ChosenIsa()).maxima(job.tile_sizes[tile], values.data(), slot.work.maxima);
+        emit(down, tile, values, slot);
       }
     });
   }
@@ -215,21 +211,25 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
 
 double Merger::EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t draw,
                         std::span<float> values, bool values_are_residual, uint32_t* guess,
-                        const TopKMarks* marks, std::span<std::byte> payload, Slot& slot) {
+                        std::span<std::byte> payload, cpu::TileWork& work) {
+  const cpu::TileMath& math = cpu::TileMathOf(ChosenIsa());
+  const PayloadFormat& format = layout.format();
   const uint32_t count = layout.sent_count(tile);
-  const std::span<uint16_t> indices = std::span(slot.indices).first(count);
-  if (layout.format().selection == Selection::kTopK) {
-    SelectTopKNear(values, indices, guess, marks);
+  const std::span<uint16_t> indices(work.indices, count);
+  if (format.selection == Selection::kTopK) {
+    work.threshold = *guess;
+    math.select_top_k(static_cast<uint32_t>(values.size()), count, values.data(), work);
+    *guess = work.threshold;
   } else {
-    SelectIndices(layout.format().selection, values, draw, indices);
+    SelectIndices(format.selection, values, draw, indices);
+    for (uint32_t i = 0; i < count; ++i) work.values[i] = values[indices[i]];
   }
-  const std::span<float> sent = std::span(slot.values).first(count);
-  const std::span<uint32_t> codes = std::span(slot.codes).first(count);
-  for (uint32_t i = 0; i < count; ++i) sent[i] = values[indices[i]];
-  const uint16_t scale = QuantizeTile(layout.format().codec, sent, codes);
-  WriteTile(layout, tile, indices, codes, scale, payload);
+  const uint16_t scale = cpu::QuantizeValues(math, format.codec, count, work);
+  WriteTileHead(layout, tile, indices, scale, payload);
+  math.pack(ValueBits(format.codec), count, work.codes,
+            reinterpret_cast<uint8_t*>(payload.data()) + layout.offsets(tile).values);
   if (values_are_residual) {
-    for (uint32_t i = 0; i < count; ++i) values[indices[i]] -= sent[i];
+    for (uint32_t i = 0; i < count; ++i) values[indices[i]] -= work.values[i];
   }
   return TileSquareSum(layout, tile, payload);
 }

@@ -94,8 +94,9 @@ struct MergedSegment {
 };
 
 // Merges segments one after the other, each of them on the threads of a runner. Holds the buffers
-// of one tile a slot (TileMerger's 72 KB and 56 KB, so that a merge stays in a core's second-level
-// cache), 4 bytes a tile of guesses, and, under "all of topk" in fp32 only, a segment of floats.
+// of one tile a slot (TileMerger's 72 KB and a TileWork's 100 KB, of which little is touched, so
+// that a merge stays in a core's second-level cache), 4 bytes a tile of guesses, and, under "all of
+// topk" in fp32 only, a segment of floats.
 class Merger {
  public:
   // options: as Validate has passed them. runner: null for the caller alone.
@@ -110,21 +111,17 @@ class Merger {
   // Buffers of one tile, of which each slot of the runner has its own.
   struct Slot {
     TileMerger tiles;
-    TopKMarks marks;
-    std::array<uint16_t, kTileSizeMax> indices;
-    std::array<float, kTileSizeMax> values;
-    std::array<float, kTileSizeMax> merged;
-    std::array<uint32_t, kTileSizeMax> codes;
+    cpu::TileWork work;
     uint32_t nonzero_max = 0;  // of the tiles that the slot has merged so far
   };
 
   // One merge, as its tiles see it.
   struct Job;
   // Selects, quantizes and writes one tile of `values`; what was written is taken out of `values`
-  // when they are E. Returns the sum of squares of what was written.
+  // when they are E. work.maxima: of `values`. Returns the sum of squares of what was written.
   static double EmitTile(const PayloadLayout& layout, uint32_t tile, uint64_t draw,
                          std::span<float> values, bool values_are_residual, uint32_t* guess,
-                         const TopKMarks* marks, std::span<std::byte> payload, Slot& slot);
+                         std::span<std::byte> payload, cpu::TileWork& work);
 
   const MergeOptions options_;
   const std::shared_ptr<TileRunner> runner_;

@@ -12,8 +12,7 @@
 #include "common/wire/elias_fano.h"
 #include "common/wire/scale16.h"
 #include "common/wire/tile_codec.h"
-#include "server/shard/add_on_top.h"
-#include "server/shard/finish_tile.h"
+#include "kernels/cpu/values.h"
 #include "server/shard/merge.h"
 
 #if defined(__x86_64__)
@@ -28,6 +27,28 @@ namespace {
 // are too many to have them in between. Also how far ahead payloads are fetched: with hundreds of
 // them no processor guesses the next one.
 constexpr size_t kBatch = 12;
+
+// Of the smallest integer that holds `share_sum`.
+uint32_t ShareBytes(uint64_t share_sum) {
+  if (share_sum <= std::numeric_limits<uint8_t>::max()) return 1;
+  if (share_sum <= std::numeric_limits<uint16_t>::max()) return 2;
+  return share_sum <= std::numeric_limits<uint32_t>::max() ? 4 : 8;
+}
+
+// Calls f with `memory` as an array of that type.
+template <typename F>
+void WithShares(uint64_t share_sum, std::byte* memory, const F& f) {
+  switch (ShareBytes(share_sum)) {
+    case 1:
+      return f(reinterpret_cast<uint8_t*>(memory));
+    case 2:
+      return f(reinterpret_cast<uint16_t*>(memory));
+    case 4:
+      return f(reinterpret_cast<uint32_t*>(memory));
+    default:
+      return f(reinterpret_cast<uint64_t*>(memory));
+  }
+}
 
 // 2^±kExponentMax are doubles, and so are the products of the one and quotients by the other.
 constexpr int kExponentMax = 900;
@@ -144,25 +165,31 @@ MergePlan::MergePlan(std::span<const Contribution> all, double rho) : contributi
   while (floor_shares > 0 && !is_floor(floor_shares)) --floor_shares;
 }
 
-uint32_t TileMerger::Merge(const MergePlan& plan, uint32_t tile, uint64_t draw,
-                           std::span<float> merged) {
+uint32_t TileMerger::Merge(const MergePlan& plan, uint32_t tile, uint64_t draw, Outcome outcome,
+                           std::span<float> out, uint32_t* maxima) {
+  math_ = &cpu::TileMathOf(ChosenIsa());
+  const auto n = static_cast<uint32_t>(out.size());
+  const bool adds = outcome == Outcome::kAdd;
   if (!Sum(plan, tile, draw)) {
-    std::fill(merged.begin(), merged.end(), 0.0f);
+    if (!adds) std::fill(out.begin(), out.end(), 0.0f);
+    math_->maxima(n, out.data(), maxima);
     return 0;
   }
-  return Finish<FinishKind::kWrite>(plan, merged);
-}
-
-uint32_t TileMerger::MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw,
-                               std::span<float> e) {
-  return Sum(plan, tile, draw) ? Finish<FinishKind::kAdd>(plan, e) : 0;
-}
-
-bool TileMerger::MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e,
-                           TopKMarks* marks) {
-  if (!Sum(plan, tile, draw)) return false;
-  Finish<FinishKind::kAddAndMark>(plan, e, marks);
-  return UsesAvx512();
+  // Step 5.
+  const bool on_top = share_bits_ > 0;
+  return math_->finish_merge({.n = n,
+                              .sums = sums_.data(),
+                              .shares = shares_.data(),
+                              .share_bytes = on_top ? 0 : ShareBytes(plan.share_sum),
+                              .share_bits = share_bits_,
+                              .exponent = exponent_,
+                              .unit = plan.unit,
+                              .floor = plan.floor,
+                              .floor_shares = plan.floor_shares,
+                              .add = adds,
+                              .out = out.data(),
+                              .largest = kMergedMax},
+                             maxima);
 }
 
 bool TileMerger::Sum(const MergePlan& plan, uint32_t tile, uint64_t draw) {
@@ -287,13 +314,17 @@ void TileMerger::AccumulateOne(const MergePlan& plan, uint32_t tile, size_t numb
       contribution.payload.subspan(layout.offsets(tile).values, (indices.size() * bits + 7) / 8);
   if (HasScale(codec)) {
     const int64_t multiple = multiples_[number];
-#if LONGWAVE_HAS_AVX512
     if constexpr (std::is_same_v<Sink, AddOnTop>) {
-      if (bits <= 2 && UsesAvx512()) {
-        return AddOnTopAvx512(codec, multiple, sink.share, codes, indices, sink.sums);
+      if (bits <= 2) {
+        std::array<uint64_t, 4> addends;
+        for (uint32_t code = 0; code < 1u << bits; ++code) {
+          addends[code] = sink.Addend(LevelOf(codec, code) * multiple);
+        }
+        return math_->add_codes(bits, addends.data(),
+                                reinterpret_cast<const uint8_t*>(codes.data()),
+                                static_cast<uint32_t>(indices.size()), indices.data(), sink.sums);
       }
     }
-#endif
     switch (bits) {
       case 1:
         return AddLevels<1>(codec, multiple, codes, indices, sink);
@@ -319,16 +350,6 @@ void TileMerger::AccumulateOne(const MergePlan& plan, uint32_t tile, size_t numb
     const double value = std::bit_cast<float>(pattern);
     sink.Add(indices[i], sink.Addend(RoundToInt(multiplier * value * unit)));
   }
-}
-
-template <FinishKind kKind>
-uint32_t TileMerger::Finish(const MergePlan& plan, std::span<float> out, TopKMarks* marks) {
-  const FinishArgs args{
-      .plan = &plan, .exponent = exponent_, .sums = sums_.data(), .out = out, .marks = marks};
-  if (share_bits_ > 0) return FinishTile<kKind>(args, SharesOnTop{share_bits_});
-  return WithShares(plan.share_sum, shares_.data(), [&]<typename Share>(Share* shares) {
-    return FinishTile<kKind>(args, SharesBeside<Share>{shares});
-  });
 }
 
 }  // namespace longwave

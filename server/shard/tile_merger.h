@@ -9,11 +9,9 @@
 
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
-#include "common/wire/tile_codec.h"
+#include "kernels/cpu/tile_math.h"
 
 namespace longwave {
-
-enum class FinishKind;  // see finish_tile.h
 
 // One accepted push. Its payload has been validated against its layout.
 struct Contribution {
@@ -46,13 +44,15 @@ struct MergePlan {
 // 8 KB of indices.
 class TileMerger {
  public:
-  // merged ← G of the tile. Returns how many of its coefficients are not zero.
-  uint32_t Merge(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> merged);
-  // e ← e + G, saturated: the same as Merge into a buffer and then adding that. e has no −0.
-  uint32_t MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e);
-  // The same, with marks of the outcome. False if they were not made.
-  bool MergeInto(const MergePlan& plan, uint32_t tile, uint64_t draw, std::span<float> e,
-                 TopKMarks* marks);
+  enum class Outcome : uint8_t {
+    kWrite,  // out ← G of the tile
+    kAdd,  // out ← out + G, saturated: the same as writing to a buffer and then adding that; out
+           // has no −0
+  };
+  // maxima: those of cpu::TileWork, of the outcome. Returns how many coefficients of G are not
+  // zero.
+  uint32_t Merge(const MergePlan& plan, uint32_t tile, uint64_t draw, Outcome outcome,
+                 std::span<float> out, uint32_t* maxima);
 
  private:
   // Sums up the tile's contributions. False if every value of the tile is zero.
@@ -67,10 +67,8 @@ class TileMerger {
   template <typename Sink>
   void AccumulateOne(const MergePlan& plan, uint32_t tile, size_t number,
                      std::span<const uint16_t> indices, const Sink& sink);
-  // Step 5.
-  template <FinishKind kKind>
-  uint32_t Finish(const MergePlan& plan, std::span<float> out, TopKMarks* marks = nullptr);
 
+  const cpu::TileMath* math_ = nullptr;  // of ChosenIsa
   int exponent_ = 0;    // s of the tile under way; less by the zeros that multiples_ lost
   int share_bits_ = 0;  // 0: shares are in shares_
   std::vector<float> scales_;

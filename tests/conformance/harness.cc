@@ -14,15 +14,15 @@ void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; 
 
 std::vector<Backend> Backends() {
   std::vector<Backend> backends;
-  for (const cpu::Isa isa : cpu::SupportedIsas()) {
-    backends.push_back({"cpu_" + std::string(cpu::Name(isa)), &cpu::OpsOf(isa)});
+  for (const Isa isa : SupportedIsas()) {
+    backends.push_back({"cpu_" + std::string(Name(isa)), &cpu::OpsOf(isa)});
   }
   backends.push_back({"cuda", OpsFor(BackendKind::kCuda)});
   return backends;
 }
 
 const KernelOps& Reference() { return **OpsFor(BackendKind::kReference); }
-const KernelOps& GenericCpu() { return cpu::OpsOf(cpu::Isa::kGeneric); }
+const KernelOps& GenericCpu() { return cpu::OpsOf(Isa::kGeneric); }
 
 void Conformance::SetUp() {
   if (!GetParam().ops.ok()) GTEST_SKIP() << GetParam().ops.status().message();

@@ -54,7 +54,7 @@ class World {
       SimShard* const shard = shards.back();
       shard->on_write_crash = [this, shard] { StartLater(shard, absl::Seconds(1)); };
     }
-    const KernelOps* const ops = &cpu::OpsOf(cpu::Isa::kGeneric);
+    const KernelOps* const ops = &cpu::OpsOf(Isa::kGeneric);
     for (uint32_t w = 0; w < settings.workers; ++w) {
       workers_.push_back(std::make_unique<SimWorker>(env, ops, coordinator_.get(), shards, w));
     }

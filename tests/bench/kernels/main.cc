@@ -179,14 +179,14 @@ class Bench {
 
   absl::Status RunCpu() {
     const uint64_t params = Params(uint64_t{1} << 24);
-    const std::vector<cpu::Isa> isas = cpu::SupportedIsas();
+    const std::vector<Isa> isas = SupportedIsas();
     for (const int threads : options_.threads) {
       LONGWAVE_RETURN_IF_ERROR(RunGroup("cpu", cpu::OpsOf(isas.back()), HostRoofline(), threads,
                                         params, kSegmentTilesHost, /*whole=*/true));
     }
-    for (const cpu::Isa isa : isas) {
+    for (const Isa isa : isas) {
       if (isa == isas.back()) break;  // this one is "cpu"
-      LONGWAVE_RETURN_IF_ERROR(RunGroup(absl::StrCat("cpu-", std::string(cpu::Name(isa))),
+      LONGWAVE_RETURN_IF_ERROR(RunGroup(absl::StrCat("cpu-", std::string(Name(isa))),
                                         cpu::OpsOf(isa), HostRoofline(), 1, params,
                                         kSegmentTilesHost, /*whole=*/false));
     }

@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<float>> Problem::UpdatedArray(const Setting& setting,
   std::vector<float> theta(theta_), velocity(params_), gradient(params_);
   const Arrays arrays = {
       .theta = theta.data(), .velocity = velocity.data(), .gradient = gradient.data()};
-  LONGWAVE_RETURN_IF_ERROR(DecodeSegments(cpu::OpsOf(cpu::Isa::kGeneric), {.threads = AllThreads()},
+  LONGWAVE_RETURN_IF_ERROR(DecodeSegments(cpu::OpsOf(Isa::kGeneric), {.threads = AllThreads()},
                                           layout(setting.shape), TransformOf(setting.shape), update,
                                           arrays, *payloads, 0, hashed_segments(setting.shape)));
   return update == UpdateKind::kInner ? gradient : theta;
@@ -127,7 +127,7 @@ absl::StatusOr<const std::vector<uint64_t>*> Problem::Updated(const Setting& set
   if (!is_new) return &place->second;
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> array, UpdatedArray(setting, update));
   place->second.resize(hashed_segments(setting.shape));
-  LONGWAVE_RETURN_IF_ERROR(cpu::OpsOf(cpu::Isa::kGeneric)
+  LONGWAVE_RETURN_IF_ERROR(cpu::OpsOf(Isa::kGeneric)
                                .hash({.threads = AllThreads()}, {.layout = &layout(setting.shape),
                                                                  .theta = array.data(),
                                                                  .hashes = place->second}));

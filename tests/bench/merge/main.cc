@@ -1,10 +1,11 @@
 // What a shard's core costs: pushes of synthetic workers into an Aggregator of one segment of a
-// million parameters, on one thread, without sockets. Per setting:
+// million parameters, on one thread, without sockets. Per setting and instruction set:
 //   Mcoef/s      coefficients that workers sent, per second of Step: validated, merged, encoded
 //   cyc/coef     cycles of this core per such coefficient
 //   validate     of these, those of the pushes that close nothing
 //   cyc/close    cycles per tile of the push that closes the segment
-// Each result is held against the same rounds with the baseline's instructions, byte for byte.
+//   x generic    the same figure over that of the plain instructions, in the same minute
+// Each result is held against the same rounds with the plain instructions, byte for byte.
 
 #include <time.h>
 
@@ -19,9 +20,9 @@
 
 #include "absl/time/time.h"
 #include "common/base/check.h"
+#include "common/base/isa.h"
 #include "common/base/rng.h"
 #include "common/layout/layout.h"
-#include "common/wire/isa.h"
 #include "common/wire/payload.h"
 #include "common/wire/tile_codec.h"
 #include "server/shard/aggregator.h"
@@ -144,34 +145,41 @@ bool Measure(const Setting& setting, double frequency, bool quick) {
   const uint64_t sent = uint64_t{setting.workers} * tiles * SentCount(setting.up, kTileSizeMax);
   // Some quarter of a second's worth at 400 M coefficients/s.
   const auto rounds = static_cast<uint32_t>(quick ? kKept : 5 + 100'000'000 / sent);
-  std::vector<Buffer> merged, wanted;
-  const Times times = Drive(setting, *layout, payloads, rounds, &merged, kKept);
-  {
-    const ScopedBaselineIsa scope;
-    Drive(setting, *layout, payloads, kKept, &wanted, kKept);
-  }
-  bool equal = true;
-  for (size_t i = 0; i < kKept; ++i) {
-    equal = equal && std::ranges::equal(merged[i].bytes(), wanted[i].bytes());
-  }
-  const double coefficients = static_cast<double>(sent) * static_cast<double>(times.rounds);
-  const double seconds = times.pushes_s + times.closes_s;
   const double pushes = static_cast<double>(setting.workers - 1) / setting.workers;
-  std::printf("%4u, %-16s, %-16s, %8.1f, %6.2f, %6.2f, %9.0f, %s\n", setting.workers,
-              Describe(setting.up).c_str(), Describe(setting.down).c_str(),
-              coefficients / seconds / 1e6, seconds * frequency / coefficients,
-              times.pushes_s * frequency / (coefficients * pushes),
-              times.closes_s * frequency / static_cast<double>(times.rounds * tiles),
-              equal ? "equal" : "DIFFERS");
-  std::fflush(stdout);
+  std::vector<Buffer> wanted;
+  double generic_per_second = 0;
+  bool equal = true;
+  for (const Isa isa : SupportedIsas()) {
+    const ScopedIsa scope(isa);
+    std::vector<Buffer> merged;
+    const Times times = Drive(setting, *layout, payloads, rounds, &merged, kKept);
+    if (isa == Isa::kGeneric) wanted = merged;
+    bool same = true;
+    for (size_t i = 0; i < kKept; ++i) {
+      same = same && std::ranges::equal(merged[i].bytes(), wanted[i].bytes());
+    }
+    const double coefficients = static_cast<double>(sent) * static_cast<double>(times.rounds);
+    const double seconds = times.pushes_s + times.closes_s;
+    const double per_second = coefficients / seconds;
+    if (isa == Isa::kGeneric) generic_per_second = per_second;
+    std::printf("%4u, %-16s, %-16s, %-7s, %8.1f, %6.2f, %6.2f, %9.0f, %9.2f, %s\n", setting.workers,
+                Describe(setting.up).c_str(), Describe(setting.down).c_str(),
+                std::string(Name(isa)).c_str(), per_second / 1e6,
+                seconds * frequency / coefficients,
+                times.pushes_s * frequency / (coefficients * pushes),
+                times.closes_s * frequency / static_cast<double>(times.rounds * tiles),
+                per_second / generic_per_second, same ? "equal" : "DIFFERS");
+    std::fflush(stdout);
+    equal = equal && same;
+  }
   return equal;
 }
 
 int Main(bool quick, uint32_t only) {
   const double frequency = MeasureFrequency();
-  std::printf("# one core at %.2f GHz, AVX-512 %s; tiles of 4096\n", frequency / 1e9,
-              UsesAvx512() ? "used" : "not used");
-  std::printf("workers, up, down, Mcoef/s, cyc/coef, validate, cyc/close, result\n");
+  std::printf("# one core at %.2f GHz; tiles of 4096\n", frequency / 1e9);
+  std::printf(
+      "workers, up, down, isa, Mcoef/s, cyc/coef, validate, cyc/close, x generic, result\n");
   constexpr PayloadFormat kDown{Selection::kTopK, ValueCodec::kInt2, 256};
   constexpr PayloadFormat kDense{Selection::kAll, ValueCodec::kFp32, 0};
   std::vector<Setting> settings;

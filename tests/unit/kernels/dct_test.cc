@@ -11,7 +11,7 @@
 #include "common/base/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/values.h"
 #include "kernels/dct_codelet.h"
 #include "kernels/dct_plan.h"
 #include "kernels/ref/ref_dct.h"
@@ -41,7 +41,7 @@ double Tolerance(uint32_t n) {
 }
 double Tolerance(const Shape& s) { return Tolerance(std::get<0>(s)) + Tolerance(std::get<1>(s)); }
 
-std::vector<float> Transformed(cpu::Isa isa, const Shape& shape, DctDirection direction,
+std::vector<float> Transformed(Isa isa, const Shape& shape, DctDirection direction,
                                std::vector<float> x) {
   const auto [rows, cols] = shape;
   const size_t size = x.size();
@@ -86,31 +86,31 @@ class DctOfShape : public testing::TestWithParam<Shape> {
 TEST_P(DctOfShape, MatchesTheDefinitionInDouble) {
   const auto [rows, cols] = GetParam();
   const std::vector<float> x = RandomVector(size(), 1);
-  for (const cpu::Isa isa : cpu::SupportedIsas()) {
+  for (const Isa isa : SupportedIsas()) {
     EXPECT_LE(Distance(Transformed(isa, GetParam(), DctDirection::kForward, x),
                        ref::Dct(ToDouble(x), rows, cols)),
               Tolerance(GetParam()) * Norm(x))
-        << cpu::Name(isa);
+        << Name(isa);
     EXPECT_LE(Distance(Transformed(isa, GetParam(), DctDirection::kInverse, x),
                        ref::InverseDct(ToDouble(x), rows, cols)),
               Tolerance(GetParam()) * Norm(x))
-        << cpu::Name(isa);
+        << Name(isa);
   }
 }
 
 TEST_P(DctOfShape, InverseUndoesForward) {
   const std::vector<float> x = RandomVector(size(), 2);
-  for (const cpu::Isa isa : cpu::SupportedIsas()) {
+  for (const Isa isa : SupportedIsas()) {
     const std::vector<float> y =
         Transformed(isa, GetParam(), DctDirection::kInverse,
                     Transformed(isa, GetParam(), DctDirection::kForward, x));
-    EXPECT_LE(Distance(y, ToDouble(x)), 2 * Tolerance(GetParam()) * Norm(x)) << cpu::Name(isa);
+    EXPECT_LE(Distance(y, ToDouble(x)), 2 * Tolerance(GetParam()) * Norm(x)) << Name(isa);
   }
 }
 
 TEST_P(DctOfShape, InverseIsTheAdjoint) {
   const std::vector<float> x = RandomVector(size(), 3), y = RandomVector(size(), 4);
-  const cpu::Isa isa = cpu::SupportedIsas().back();
+  const Isa isa = SupportedIsas().back();
   const std::vector<float> forward = Transformed(isa, GetParam(), DctDirection::kForward, x);
   const std::vector<float> inverse = Transformed(isa, GetParam(), DctDirection::kInverse, y);
   const double left = std::inner_product(forward.begin(), forward.end(), y.begin(), 0.0);
@@ -121,16 +121,16 @@ TEST_P(DctOfShape, InverseIsTheAdjoint) {
 TEST_P(DctOfShape, PreservesEnergy) {
   const std::vector<float> x = RandomVector(size(), 5);
   const std::vector<float> y =
-      Transformed(cpu::SupportedIsas().back(), GetParam(), DctDirection::kForward, x);
+      Transformed(SupportedIsas().back(), GetParam(), DctDirection::kForward, x);
   EXPECT_NEAR(Norm(y), Norm(x), Tolerance(GetParam()) * Norm(x));
 }
 
 TEST_P(DctOfShape, HasTheSameBitsInEveryInstructionSet) {
   const std::vector<float> x = RandomVector(size(), 6);
   for (const DctDirection direction : {DctDirection::kForward, DctDirection::kInverse}) {
-    const std::vector<float> generic = Transformed(cpu::Isa::kGeneric, GetParam(), direction, x);
-    for (const cpu::Isa isa : cpu::SupportedIsas()) {
-      EXPECT_EQ(Transformed(isa, GetParam(), direction, x), generic) << cpu::Name(isa);
+    const std::vector<float> generic = Transformed(Isa::kGeneric, GetParam(), direction, x);
+    for (const Isa isa : SupportedIsas()) {
+      EXPECT_EQ(Transformed(isa, GetParam(), direction, x), generic) << Name(isa);
     }
   }
 }
@@ -144,7 +144,7 @@ TEST(Dct, EveryImpulseOfLength64GivesItsCosine) {
     std::vector<float> x(64, 0.0f);
     x[at] = 1;
     const std::vector<float> y =
-        Transformed(cpu::SupportedIsas().back(), {1, 64}, DctDirection::kForward, x);
+        Transformed(SupportedIsas().back(), {1, 64}, DctDirection::kForward, x);
     for (uint32_t k = 0; k < 64; ++k) {
       const double cosine =
           std::sqrt((k == 0 ? 1.0 : 2.0) / 64) * std::cos(M_PI * (2 * at + 1) * k / 128);
@@ -154,8 +154,8 @@ TEST(Dct, EveryImpulseOfLength64GivesItsCosine) {
 }
 
 TEST(Dct, ConstantTileHasOneCoefficient) {
-  const std::vector<float> y = Transformed(cpu::SupportedIsas().back(), {64, 64},
-                                           DctDirection::kForward, std::vector<float>(4096, 1.0f));
+  const std::vector<float> y = Transformed(SupportedIsas().back(), {64, 64}, DctDirection::kForward,
+                                           std::vector<float>(4096, 1.0f));
   EXPECT_NEAR(y[0], 64, 64 * Tolerance(Shape{64, 64}));
   for (uint32_t i = 1; i < 4096; ++i) EXPECT_NEAR(y[i], 0, 64 * Tolerance(Shape{64, 64})) << i;
 }
@@ -273,7 +273,7 @@ TEST_P(DctOfShape, HasTheTablesBits) {
   x[size() / 2] = -0.0f;
   x[size() / 3] = 1e-41f;
   for (const DctDirection direction : {DctDirection::kForward, DctDirection::kInverse}) {
-    EXPECT_EQ(Transformed(cpu::Isa::kGeneric, GetParam(), direction, x),
+    EXPECT_EQ(Transformed(Isa::kGeneric, GetParam(), direction, x),
               TileByTable(GetParam(), direction, x));
   }
 }

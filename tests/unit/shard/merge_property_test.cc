@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/isa.h"
 #include "common/base/rng.h"
-#include "common/wire/isa.h"
 #include "server/shard/merge.h"
 #include "server/shard/tile_threads.h"
 #include "tests/unit/shard/reference_merge.h"
@@ -118,7 +118,7 @@ TEST(MergeProperty, IsItsReferenceWhateverOrderThreadsAndInstructions) {
         serial.payload = serial_merger.Merge(layout, 0, 5, shuffled, serial.residual).payload;
         parallel.payload = parallel_merger.Merge(layout, 0, 5, shuffled, parallel.residual).payload;
         {
-          const ScopedBaselineIsa scope;
+          const ScopedIsa scope(Isa::kGeneric);
           baseline.payload =
               baseline_merger.Merge(layout, 0, 5, shuffled, baseline.residual).payload;
         }
@@ -232,7 +232,7 @@ TEST(MergeProperty, TheUnionsKIsTheSameWhateverOrderAndInstructions) {
       }
       for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[rng.Below(i)]);
       ExpectEqual(merge(), first, "another order");
-      const ScopedBaselineIsa scope;
+      const ScopedIsa scope(Isa::kGeneric);
       ExpectEqual(merge(), first, "baseline instructions");
       if (HasFailure()) {
         FAIL() << "trial " << trial << ", " << layout.coefficient_count() << " coefficients, "

@@ -50,31 +50,6 @@ TEST(SelectTopK, AgreesWithAStableSort) {
   }
 }
 
-TEST(SelectTopKNear, TakesTheSameWhateverIsGuessedAndMarked) {
-  Rng rng(13);
-  for (size_t n : {1, 17, 64, 100, 4096}) {
-    for (size_t k : {1, 10, 64, 256, 4096}) {
-      if (k > n) continue;
-      const std::vector<float> values = RandomValues(n, 1.0f, rng);
-      for (const float near : {0.0f, 1e-30f, 0.1f, 1.0f, 3.0f, 1e30f}) {
-        TopKMarks marks;
-        marks.from = std::bit_cast<uint32_t>(near);
-        marks.words.fill(0);
-        for (size_t i = 0; i < n; ++i) {
-          if (std::fabs(values[i]) >= near) marks.words[i / 64] |= uint64_t{1} << (i % 64);
-        }
-        for (const TopKMarks* made :
-             {static_cast<const TopKMarks*>(nullptr), &std::as_const(marks)}) {
-          uint32_t guess = marks.from;
-          Indices indices(k);
-          SelectTopKNear(values, indices, &guess, made);
-          ASSERT_EQ(indices, SortedTopK(values, k)) << n << " " << k << " " << near;
-        }
-      }
-    }
-  }
-}
-
 TEST(SelectTopK, GivesTiesToTheSmallerIndex) {
   EXPECT_EQ(TopK({1, -1, 1, -1, 1}, 2), (Indices{0, 1}));
   EXPECT_EQ(TopK({0, 1, 2, -1, 1, 2}, 4), (Indices{1, 2, 3, 5}));
