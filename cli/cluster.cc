@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -89,6 +90,10 @@ absl::Status Cluster::Start() {
   for (uint32_t i = 0; i < config_->run.workers; ++i) {
     Child* started = nullptr;
     const std::string name = absl::StrCat("worker-", i);
+    if (!options_.worker_command.empty()) {
+      LONGWAVE_RETURN_IF_ERROR(LaunchCommand(name));
+      continue;
+    }
     LONGWAVE_RETURN_IF_ERROR(Launch(
         name,
         {worker, "--config", config_file, "--name", name, "--coordinator", coordinator_address_,
@@ -101,9 +106,7 @@ absl::Status Cluster::Start() {
 
 absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> argv,
                              uint32_t threads, Child** child) {
-  if (Interrupted()) return absl::CancelledError("interrupted");
-  ProcessOptions options;
-  options.name = name;
+  ProcessOptions options{.name = name};
   Placement place = PlaceOf(name);
   options.argv = std::move(place.prefix);
   if (options_.keep_state) {
@@ -111,22 +114,56 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
     argv.push_back(folder_->state_folder(name));
   }
   // Each at a port of its own, whatever the configuration has for one process alone.
-  if (const std::string& listen = config_->metrics.listen; !listen.empty()) {
-    argv.insert(argv.end(), {"--set", absl::StrCat("run.name=", folder_->name()), "--metrics",
-                             absl::StrCat(listen.substr(0, listen.rfind(':')), ":0")});
+  if (const std::string metrics = MetricsAddress(); !metrics.empty()) {
+    argv.insert(argv.end(),
+                {"--set", absl::StrCat("run.name=", folder_->name()), "--metrics", metrics});
   }
   std::vector<std::string> security = options_.credentials.ArgumentsOf(name);
   for (auto* part : {&argv, &security, &place.arguments}) {
     options.argv.insert(options.argv.end(), part->begin(), part->end());
   }
-  options.log_file = folder_->log_file(name);
+  return Spawn(std::move(options), threads, child);
+}
+
+absl::Status Cluster::LaunchCommand(const std::string& name) {
+  ProcessOptions options{.name = name, .argv = options_.worker_command};
+  Environment& environment = options.environment;
+  SetVariable(kCoordinatorVariable, coordinator_address_, environment);
+  SetVariable(kNameVariable, name, environment);
+  SetVariable(kRunDirVariable, folder_->path(), environment);
+  SetVariable(kWorkersVariable, absl::StrCat(config_->run.workers), environment);
+  SetVariable(kSecurityVariable,
+              options_.credentials.is_on() ? options_.credentials.FolderOf(name) : "off",
+              environment);
+  if (options_.keep_state) {
+    SetVariable(kStateDirVariable, folder_->state_folder(name), environment);
+  }
+  if (std::string metrics = MetricsAddress(); !metrics.empty()) {
+    SetVariable(kMetricsVariable, std::move(metrics), environment);
+  }
+  // What it prints is in its log when it prints it, and before it is killed.
+  SetVariable("PYTHONUNBUFFERED", "1", environment);
+  Child* child = nullptr;
+  LONGWAVE_RETURN_IF_ERROR(Spawn(std::move(options), options_.threads, &child));
+  child->is_command = true;
+  return absl::OkStatus();
+}
+
+absl::Status Cluster::Spawn(ProcessOptions options, uint32_t threads, Child** child) {
+  if (Interrupted()) return absl::CancelledError("interrupted");
+  options.log_file = folder_->log_file(options.name);
   // BLAS and OpenMP would each start a thread a core in every process.
-  options.environment = {{"OMP_NUM_THREADS", absl::StrCat(threads)},
-                         {"OPENBLAS_NUM_THREADS", absl::StrCat(threads)}};
+  SetVariable("OMP_NUM_THREADS", absl::StrCat(threads), options.environment);
+  SetVariable("OPENBLAS_NUM_THREADS", absl::StrCat(threads), options.environment);
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Process> started, Process::Start(options));
   *child = &children_.emplace_back(
       Child{.options = std::move(options), .process = std::move(started), .budget = {}});
   return absl::OkStatus();
+}
+
+std::string Cluster::MetricsAddress() const {
+  const std::string& listen = config_->metrics.listen;
+  return listen.empty() ? "" : absl::StrCat(listen.substr(0, listen.rfind(':')), ":0");
 }
 
 Placement Cluster::PlaceOf(const std::string& process) const {
@@ -163,10 +200,17 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
 
 void Cluster::TakeLine(Child* child, const std::string& line) {
   absl::string_view text = line;
-  if (!absl::ConsumePrefix(&text, "metrics ") || child->metrics == text) return;
+  if (!absl::ConsumePrefix(&text, "metrics ")) {
+    if (child->is_command) std::ofstream(child->options.log_file, std::ios::app) << line << '\n';
+    return;
+  }
+  if (child->metrics == text) return;
   child->metrics = std::string(text);
-  if (std::string* metrics = ArgumentOf(child->options.argv, "--metrics"))
-    *metrics = line.substr(8);
+  if (child->is_command) {
+    SetVariable(kMetricsVariable, child->metrics, child->options.environment);
+  } else if (std::string* metrics = ArgumentOf(child->options.argv, "--metrics")) {
+    *metrics = child->metrics;
+  }
   WriteTargets();
 }
 
