@@ -1,5 +1,6 @@
 # longwave_library(NAME SRCS … [HDRS …] [DEPS …] [PRIVATE_DEPS …]): one library of ours with the alias
 # longwave::NAME. DEPS are what its headers need; PRIVATE_DEPS what only its sources do.
+# All can go into liblongwave.so. Hidden symbols are reached as they would be without -fPIC.
 function(longwave_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS)
@@ -9,12 +10,19 @@ function(longwave_library name)
     add_library(longwave_${name} STATIC ${ARG_SRCS} ${ARG_HDRS})
     target_include_directories(longwave_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
     target_link_libraries(longwave_${name} PUBLIC ${ARG_DEPS} PRIVATE longwave_flags ${ARG_PRIVATE_DEPS})
+    longwave_shareable(longwave_${name})
   else()
     add_library(longwave_${name} INTERFACE)
     target_include_directories(longwave_${name} INTERFACE "${PROJECT_SOURCE_DIR}")
     target_link_libraries(longwave_${name} INTERFACE ${ARG_DEPS})
   endif()
   add_library(longwave::${name} ALIAS longwave_${name})
+endfunction()
+
+# longwave_shareable(TARGET): its objects can be linked into a shared library, which hides them.
+function(longwave_shareable target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
 # longwave_binary(NAME SRCS … DEPS …): a program in build/bin, named NAME.

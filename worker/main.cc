@@ -39,7 +39,7 @@
 #include "common/metrics/metrics_server.h"
 #include "kernels/ops.h"
 #include "worker/data/corpus.h"
-#include "worker/fetch_config.h"
+#include "worker/member/fetch_config.h"
 #include "worker/member/member_place.h"
 #include "worker/member/stop_signal.h"
 #include "worker/models/device.h"

@@ -32,7 +32,7 @@ class CoordinatorClient {
   virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
   virtual absl::Status StopRun(const std::string& reason) = 0;
-  // Unavailable: nobody answers, or no worker has brought the run's model yet.
+  // Unavailable: nobody answers.
   virtual absl::StatusOr<RunDescription> GetRun();
 
   // Of a secured run: who may take part. FailedPrecondition: it is not secured, or its coordinator

@@ -108,7 +108,6 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
                          std::optional<MetricsFile> metrics)
       : exit_when_done_(options.exit_when_done),
         configuration_(FormatConfig(ShownToOthers(options.config))),
-        model_is_external_(options.config.model.kind == "external"),
         files_(std::move(files)),
         core_(std::move(core)),
         rng_(RandomWord()),
@@ -250,10 +249,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     RunDescription run{.configuration = configuration_};
     const std::lock_guard lock(mutex_);
     run.manifest = core_.manifest();
-    if (run.manifest.has_value() || !model_is_external_) return run;
-    return absl::UnavailableError(
-        "the run's model is the first worker's (model.kind: external), and none has registered "
-        "yet; ask again");
+    return run;
   }
 
   absl::Status StopRun(const std::string& reason) override {
@@ -441,7 +437,6 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
 
   const bool exit_when_done_;
   const std::string configuration_;  // as others are shown it
-  const bool model_is_external_;
   const std::unique_ptr<FileSystem> files_;
 
   mutable std::mutex mutex_;

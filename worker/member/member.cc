@@ -162,6 +162,12 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
   }
 }
 
+bool TrainingMember::next_step_syncs() const {
+  const SyncPoint at = plan_.At(core_.round(), core_.fragment());
+  const uint64_t done = core_.step() + 1;
+  return done == at.signal_step || done == at.apply_step;
+}
+
 absl::Status TrainingMember::Stop() {
   core_.Stop();
   WorkerCore::Wish wish = WorkerCore::Wish::kGoOn;
@@ -216,6 +222,7 @@ absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
 }
 
 absl::StatusOr<bool> TrainingMember::Wait() {
+  loop_.Waiting();
   if (core_.stage() == Stage::kDone) return parts_.control->AwaitEnd(kPatience);
   const absl::Duration patience =
       std::clamp(core_.wakes_at() - MonotonicNow(), absl::ZeroDuration(), kPatience);

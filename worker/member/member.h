@@ -70,6 +70,13 @@ class TrainingMember {
   absl::StatusOr<bool> Begin();
   absl::StatusOr<bool> StepDone(uint64_t tokens, double loss);
 
+  // The next StepDone reads θ or changes it: a signal is taken, or an update applied. Others leave
+  // it alone, unless the run ends.
+  bool next_step_syncs() const;
+  // Instead of an inner step, of a caller that goes: Cancelled, as where the control plane asks for
+  // it.
+  absl::Status Stop();
+
   // DataLoss, and told to the control plane: the loss is not a finite number.
   absl::Status CheckLoss(double loss);
 
@@ -91,7 +98,6 @@ class TrainingMember {
 
  private:
   absl::StatusOr<bool> GoOn();
-  absl::Status Stop();
   absl::StatusOr<WorkerCore::Wish> Advance();
   void Hear();
   absl::Status Attend();

@@ -97,6 +97,8 @@ class MemberPlaceImpl final : public MemberPlace {
     return run.ok() && run->phase != RunPhase::kWaiting && run->phase != RunPhase::kTraining;
   }
 
+  uint32_t members() const override { return session_ == nullptr ? 0 : session_->members(); }
+
   absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) override {
     const RunConfig& config = options_.config;
     LONGWAVE_ASSIGN_OR_RETURN(const Session::Start start, session_->AwaitStart(config.run.shards));

@@ -69,6 +69,9 @@ class MemberPlace {
   // Whether a coordinator answers and says so.
   virtual bool RunIsOver() = 0;
 
+  // Of the run, this worker included; 0: the coordinator has not told yet.
+  virtual uint32_t members() const = 0;
+
   // Waits for the run's beginning and connects to its shards. The parts lack a loop; they, and the
   // arrays, are used until the place is gone.
   virtual absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) = 0;

@@ -98,6 +98,8 @@ bool Session::Call(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     absl::StatusOr<WorkerHeartbeatReply> answer = client_->Heartbeat(*heartbeat);
     lock.lock();
+    if (answer.ok() && answer->membership.has_value())
+      members_ = static_cast<uint32_t>(answer->membership->members.size());
     core_.Take(std::move(answer), MonotonicNow());
     return true;
   }
@@ -184,6 +186,11 @@ absl::Duration Session::Silence() const { return MonotonicNow() - core_.answered
 uint32_t Session::worker() const {
   std::lock_guard lock(mutex_);
   return core_.worker();
+}
+
+uint32_t Session::members() const {
+  std::lock_guard lock(mutex_);
+  return members_;
 }
 
 std::optional<absl::Status> Session::ended() const {

@@ -47,6 +47,8 @@ class Session final : public ControlPlane {
                                                        SessionOptions options, StopSignal* stop);
   ~Session() override;
 
+  // Of the run, as the coordinator told last, this worker included; 0: not told yet.
+  uint32_t members() const;
   // Its index. It may be another one until AwaitStart returns, after a lost place.
   uint32_t worker() const;
 
@@ -101,6 +103,7 @@ class Session final : public ControlPlane {
   std::condition_variable wake_;     // the thread: something is to be told now
   std::condition_variable changed_;  // everyone else: something was answered
   SessionCore core_;
+  uint32_t members_ = 0;
   bool closing_ = false;
   std::vector<std::string> endpoints_;  // by shard index, as AwaitStart or TakeNewEndpoints gave
   uint64_t endpoints_seen_ = 0;         // the core's endpoints_version

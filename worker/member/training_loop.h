@@ -22,6 +22,8 @@ class TrainingLoop {
   // A round was reported; may add a validation loss. An error ends the worker once the report was
   // told, if that has a validation loss, and before it otherwise.
   virtual absl::Status EndRound(RoundReport*) { return absl::OkStatus(); }
+  // The member waits for others: called some fifty times a second meanwhile.
+  virtual void Waiting() {}
   // All rounds are there. writes_weights: they are this worker's to write, and to validate; its
   // report says where they are.
   virtual absl::StatusOr<FinalReport> Conclude(bool writes_weights) {

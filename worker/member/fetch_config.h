@@ -1,5 +1,5 @@
-#ifndef LONGWAVE_WORKER_FETCH_CONFIG_H_
-#define LONGWAVE_WORKER_FETCH_CONFIG_H_
+#ifndef LONGWAVE_WORKER_MEMBER_FETCH_CONFIG_H_
+#define LONGWAVE_WORKER_MEMBER_FETCH_CONFIG_H_
 
 #include <string>
 
@@ -20,4 +20,4 @@ absl::StatusOr<RunConfig> FetchRunConfig(const std::string& coordinator, const O
 
 }  // namespace longwave
 
-#endif  // LONGWAVE_WORKER_FETCH_CONFIG_H_
+#endif  // LONGWAVE_WORKER_MEMBER_FETCH_CONFIG_H_

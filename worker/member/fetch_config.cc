@@ -1,4 +1,4 @@
-#include "worker/fetch_config.h"
+#include "worker/member/fetch_config.h"
 
 #include <memory>
 

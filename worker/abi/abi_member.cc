@@ -1,0 +1,283 @@
+#include "worker/abi/abi_member.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "common/layout/layout.h"
+#include "common/log/log.h"
+
+namespace longwave {
+namespace {
+
+// A checkpoint's blobs: the loop's by their names behind a prefix, and the step of the run.
+constexpr char kLoopPrefix[] = "u.";
+constexpr char kStepBlob[] = "step";
+
+bool SendsGradient(const RunConfig& config) { return config.sync.signal == SignalKind::kGradient; }
+
+bool TakesGradient(const RunConfig& config) { return config.sync.update == UpdateRule::kInner; }
+
+uint64_t StepTokensMax(const RunConfig& config) {
+  return uint64_t{config.train.batch} * config.model.context;
+}
+
+absl::Status OutOfTurn(const char* call, const char* wanted) {
+  return absl::InvalidArgumentError(absl::StrCat(call, ": called out of turn, wanted ", wanted));
+}
+
+}  // namespace
+
+AbiMember::AbiMember(AbiOptions options, RunConfig config, const Manifest& manifest)
+    : options_(std::move(options)),
+      config_(std::move(config)),
+      configuration_(FormatConfig(config_)),
+      tensor_count_(manifest.tensors.size()),
+      interruptible_(options_.callbacks, &stop_),
+      metrics_(MetricPart::kWorker) {}
+
+absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
+                                                           const Manifest& manifest) {
+  SetLogProcess(options.name);
+  absl::StatusOr<RunConfig> config = absl::UnknownError("not asked for");
+  StopSignal stop;
+  LONGWAVE_RETURN_IF_ERROR(Interruptible(options.callbacks, &stop).Run([&] {
+    config = FetchConfig(options, stop);
+    return config.status();
+  }));
+  std::unique_ptr<AbiMember> made(new AbiMember(std::move(options), *std::move(config), manifest));
+  AbiMember& member = *made;
+  member.metrics_.SetLabel("run", member.config_.run.name);
+  member.metrics_.SetLabel("worker", member.options_.name);
+  LONGWAVE_ASSIGN_OR_RETURN(
+      member.metrics_server_,
+      ServeMetrics(member.options_.metrics, member.config_.metrics.listen, &member.metrics_));
+  LONGWAVE_ASSIGN_OR_RETURN(member.place_,
+                            MemberPlace::Open({.config = member.config_,
+                                               .name = member.options_.name,
+                                               .state_dir = member.options_.state_dir,
+                                               .manifest = manifest,
+                                               .metrics = &member.metrics_},
+                                              &member.stop_));
+  return made;
+}
+
+absl::Status AbiMember::CheckArrays(const lw_arrays& arrays) const {
+  if (arrays.theta == nullptr) return absl::InvalidArgumentError("theta: got NULL");
+  if (arrays.device != LW_CPU && arrays.device != LW_CUDA) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device: got ", arrays.device, ", wanted LW_CPU (0) or LW_CUDA (1)"));
+  }
+  if (SendsGradient(config_) && arrays.gradient == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient: got NULL, wanted each step's gradient: sync.signal is ",
+                     std::string(Name(config_.sync.signal))));
+  }
+  if (TakesGradient(config_) && options_.callbacks.gradient_ready == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient_ready: got none, wanted an inner optimizer's step: sync.update is ",
+                     std::string(Name(config_.sync.update))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AbiMember::ReadStart(const lw_arrays& arrays, const KernelOps& ops, const Exec& exec) {
+  start_.resize(place_->layout().parameter_count());
+  LONGWAVE_RETURN_IF_ERROR(
+      ops.copy(exec, start_.data(), arrays.theta, start_.size() * sizeof(float)));
+  return ops.wait(exec);
+}
+
+absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
+  if (turn_ != Turn::kJoined) return OutOfTurn("lw_begin", "once, after lw_join");
+  LONGWAVE_RETURN_IF_ERROR(CheckArrays(arrays));
+  const bool on_device = arrays.device == LW_CUDA;
+  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* const ops,
+                            OpsFor(on_device ? BackendKind::kCuda : BackendKind::kCpu));
+  const Exec exec{.stream = arrays.stream, .threads = static_cast<int>(config_.train.threads)};
+  LONGWAVE_RETURN_IF_ERROR(ReadStart(arrays, *ops, exec));
+  // From here on the coordinator may know of this worker, so that it is to hear of the end.
+  absl::StatusOr<MemberParts> parts = absl::UnknownError("has not begun");
+  LONGWAVE_RETURN_IF_ERROR(interruptible_.Run([&]() -> absl::Status {
+    LONGWAVE_RETURN_IF_ERROR(place_->Join(start_).status());
+    turn_ = Turn::kBegun;
+    return absl::OkStatus();
+  }));
+  const absl::Status begun = interruptible_.Run([&] {
+    parts = place_->Begin({.theta = arrays.theta,
+                           .gradient = arrays.gradient,
+                           .ops = ops,
+                           .exec = exec,
+                           .initial_weights = [this] { return start_; }});
+    return parts.status();
+  });
+  if (!begun.ok()) return After(begun);
+  parts->loop = this;
+  member_.emplace(*std::move(parts));
+  const absl::StatusOr<bool> trains = member_->Begin();
+  skipped_ = member_->step() - std::min(saved_step_, member_->step());
+  return After(trains);
+}
+
+absl::StatusOr<int> AbiMember::Step(double loss, uint64_t tokens) {
+  if (turn_ != Turn::kBegun && turn_ != Turn::kTraining)
+    return OutOfTurn("lw_step", "after lw_begin, until a call has said LW_OVER or failed");
+  const uint64_t tokens_max = StepTokensMax(config_);
+  if (tokens > tokens_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tokens: got ", tokens, " of a step, wanted at most ", tokens_max,
+                     ", train.batch times model.context of the run's configuration"));
+  }
+  turn_ = Turn::kTraining;
+  loaded_.clear();
+  const absl::StatusOr<bool> trains = member_->StepDone(tokens == 0 ? tokens_max : tokens, loss);
+  skipped_ = member_->skipped_steps();
+  return After(trains);
+}
+
+absl::StatusOr<int> AbiMember::After(const absl::StatusOr<bool>& trains) {
+  trained_ = trains.status();
+  if (!trains.ok()) {
+    turn_ = Turn::kDone;
+    return trained_;
+  }
+  int events = 0;
+  if (member_->has_moved()) events |= LW_MOVED;
+  if (skipped_ > 0) events |= LW_SKIPPED;
+  if (*trains) return events | (member_->next_step_syncs() ? LW_SYNCS : 0);
+  turn_ = Turn::kDone;
+  // What was trained while the last updates were under way is in none of them.
+  if (!SendsGradient(config_)) {
+    const MemberParts& parts = member_->parts();
+    trained_ = parts.pipeline->AdoptAnchor();
+    if (trained_.ok()) trained_ = parts.ops->wait(parts.exec);
+    LONGWAVE_RETURN_IF_ERROR(trained_);
+  }
+  return events | LW_MOVED | LW_OVER;
+}
+
+absl::Status AbiMember::Finish() {
+  if (turn_ != Turn::kDone)
+    return OutOfTurn("lw_finish", "once, after a call has said LW_OVER or failed");
+  turn_ = Turn::kClosed;
+  return place_->End(trained_);
+}
+
+absl::Status AbiMember::Leave(const char* failure) {
+  if (turn_ == Turn::kJoined) {
+    if (failure != nullptr) place_->FailToJoin(failure);
+    turn_ = Turn::kClosed;
+    return absl::OkStatus();
+  }
+  if (turn_ == Turn::kClosed) return OutOfTurn("lw_leave", "once, before lw_finish");
+  if (failure != nullptr && trained_.ok()) trained_ = absl::UnknownError(failure);
+  if (turn_ != Turn::kDone && failure == nullptr) {
+    trained_ = member_->Stop();
+    if (!absl::IsCancelled(trained_)) Log(LogLevel::kWarning, std::string(trained_.message()));
+  }
+  turn_ = Turn::kClosed;
+  const absl::Status ended = place_->End(trained_);
+  // What the caller has told itself is no news to it.
+  return failure != nullptr ? absl::OkStatus() : ended;
+}
+
+lw_run AbiMember::Describe() const {
+  return {.size = sizeof(lw_run),
+          .parameters = place_->layout().parameter_count(),
+          .steps = config_.run.steps,
+          .rounds = RoundCount(config_),
+          .inner_steps = config_.sync.inner_steps,
+          .tokens_max = StepTokensMax(config_),
+          .sends_gradient = SendsGradient(config_),
+          .takes_gradient = TakesGradient(config_)};
+}
+
+lw_figures AbiMember::Figures() const {
+  lw_figures figures{.size = sizeof(lw_figures), .members = place_->members()};
+  figures.writes_weights = writes_weights_;
+  if (!member_.has_value()) return figures;
+  const WorkerState& state = member_->stats();
+  figures.step = member_->step();
+  figures.round = figures.step / config_.sync.inner_steps;
+  figures.skipped_steps = skipped_;
+  figures.tokens = state.tokens;
+  figures.bytes_pushed = state.bytes.pushed;
+  figures.bytes_pulled = state.bytes.pulled;
+  figures.worker = member_->parts().worker;
+  figures.seconds_computing = state.seconds_computing;
+  figures.seconds_syncing = state.seconds_syncing;
+  figures.learning_rate = member_->learning_rate();
+  return figures;
+}
+
+absl::StatusOr<uint64_t> AbiMember::Offset(size_t tensor) const {
+  if (tensor < tensor_count_) return place_->layout().flat_offset(tensor);
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensor: got ", tensor, ", wanted less than ", tensor_count_));
+}
+
+absl::StatusOr<std::span<const std::byte>> AbiMember::Loaded(const std::string& name) const {
+  if (turn_ != Turn::kBegun)
+    return OutOfTurn("lw_load", "after lw_begin, before the first lw_step");
+  const auto blob = std::ranges::find(loaded_, name, &NamedBlob::name);
+  return blob == loaded_.end() ? std::span<const std::byte>() : blob->bytes.bytes();
+}
+
+absl::Status AbiMember::FragmentApplied() {
+  if (!TakesGradient(config_)) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(member_->parts().ops->wait(member_->parts().exec));
+  if (options_.callbacks.gradient_ready(options_.callbacks.context) == 0) return absl::OkStatus();
+  return absl::UnknownError("gradient_ready failed: the inner optimizer took no step");
+}
+
+absl::StatusOr<FinalReport> AbiMember::Conclude(bool writes_weights) {
+  writes_weights_ = writes_weights;
+  return TrainingLoop::Conclude(writes_weights);
+}
+
+absl::Status AbiMember::Save(std::vector<NamedBlob>* blobs) {
+  if (options_.callbacks.save == nullptr) return absl::OkStatus();
+  lw_state state{.blobs = blobs};
+  if (options_.callbacks.save(options_.callbacks.context, &state) != 0)
+    return absl::UnknownError("save failed: no checkpoint is written without the loop's state");
+  const uint64_t step = member_->step();
+  std::vector<std::byte> bytes(sizeof step);
+  std::memcpy(bytes.data(), &step, sizeof step);
+  blobs->push_back({kStepBlob, Buffer(std::move(bytes))});
+  return absl::OkStatus();
+}
+
+absl::Status AbiMember::Load(std::span<const NamedBlob> blobs) {
+  for (const NamedBlob& blob : blobs) {
+    if (blob.name == kStepBlob && blob.bytes.size() == sizeof saved_step_)
+      std::memcpy(&saved_step_, blob.bytes.bytes().data(), sizeof saved_step_);
+    if (!absl::StartsWith(blob.name, kLoopPrefix)) continue;
+    loaded_.push_back({std::string(absl::StripPrefix(blob.name, kLoopPrefix)), blob.bytes});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace longwave
+
+absl::Status lw_state::Add(const char* name, const void* bytes, size_t size) {
+  const size_t length = name == nullptr ? 0 : std::strlen(name);
+  if (length == 0 || length > kNameBytesMax || (bytes == nullptr && size > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lw_save: got a name of ", length, " bytes, wanted 1 to ", kNameBytesMax));
+  }
+  const std::string full = absl::StrCat(longwave::kLoopPrefix, name);
+  const bool is_there = std::ranges::find(*blobs, full, &longwave::NamedBlob::name) != blobs->end();
+  if (is_there || blobs->size() >= kBlobsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("lw_save: got ", name, is_there ? " twice" : "",
+                                                   ", wanted at most ", kBlobsMax,
+                                                   " blobs of different names"));
+  }
+  // The bytes are the caller's until the checkpoint is written.
+  blobs->push_back({full, longwave::Buffer({static_cast<const std::byte*>(bytes), size}, nullptr)});
+  return absl::OkStatus();
+}

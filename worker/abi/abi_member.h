@@ -1,0 +1,103 @@
+#ifndef LONGWAVE_WORKER_ABI_ABI_MEMBER_H_
+#define LONGWAVE_WORKER_ABI_ABI_MEMBER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/config/run_config.h"
+#include "common/layout/manifest.h"
+#include "common/metrics/metrics.h"
+#include "common/metrics/metrics_server.h"
+#include "worker/abi/abi_options.h"
+#include "worker/abi/include/longwave.h"
+#include "worker/abi/interruptible.h"
+#include "worker/member/member.h"
+#include "worker/member/member_place.h"
+#include "worker/member/stop_signal.h"
+#include "worker/member/training_loop.h"
+
+// What a save callback fills.
+struct lw_state {
+  static constexpr size_t kBlobsMax = 60;
+  static constexpr size_t kNameBytesMax = 60;
+  // InvalidArgument: the name, or one too many.
+  absl::Status Add(const char* name, const void* bytes, size_t size);
+
+  std::vector<longwave::NamedBlob>* blobs = nullptr;
+};
+
+namespace longwave {
+
+// A lw_member: place, member and metrics of one worker, in the order in which the C interface's
+// calls come. longwave.h says what each does; out of turn they are InvalidArgument. Not thread-safe
+// but for Enter, Exit and Stop.
+class AbiMember final : private TrainingLoop {
+ public:
+  static absl::StatusOr<std::unique_ptr<AbiMember>> Join(AbiOptions options,
+                                                         const Manifest& manifest);
+
+  // Of lw_event.
+  absl::StatusOr<int> Begin(const lw_arrays& arrays);
+  absl::StatusOr<int> Step(double loss, uint64_t tokens);
+  absl::Status Finish();
+  absl::Status Leave(const char* failure);
+
+  lw_run Describe() const;
+  lw_figures Figures() const;
+  absl::StatusOr<uint64_t> Offset(size_t tensor) const;
+  const std::string& configuration() const { return configuration_; }
+  // Of no bytes: none of that name. InvalidArgument: not between Begin and the first Step.
+  absl::StatusOr<std::span<const std::byte>> Loaded(const std::string& name) const;
+
+  void Stop() { stop_.Request(); }
+  // One call at a time. False: another one is under way.
+  bool Enter() { return !is_busy_.exchange(true, std::memory_order_acquire); }
+  void Exit() { is_busy_.store(false, std::memory_order_release); }
+
+ private:
+  // What was called last.
+  enum class Turn : uint8_t { kJoined, kBegun, kTraining, kDone, kClosed };
+
+  AbiMember(AbiOptions options, RunConfig config, const Manifest& manifest);
+
+  absl::Status FragmentApplied() override;
+  absl::StatusOr<FinalReport> Conclude(bool writes_weights) override;
+  absl::Status Save(std::vector<NamedBlob>* blobs) override;
+  absl::Status Load(std::span<const NamedBlob> blobs) override;
+  void Waiting() override { interruptible_.Ask(); }
+
+  absl::Status CheckArrays(const lw_arrays& arrays) const;
+  absl::Status ReadStart(const lw_arrays& arrays, const KernelOps& ops, const Exec& exec);
+  // Of what Begin or StepDone of the member has returned.
+  absl::StatusOr<int> After(const absl::StatusOr<bool>& trains);
+
+  const AbiOptions options_;
+  const RunConfig config_;
+  const std::string configuration_;
+  const size_t tensor_count_;
+  StopSignal stop_;
+  Interruptible interruptible_;
+  Metrics metrics_;
+  std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants them
+  std::unique_ptr<MemberPlace> place_;
+  std::vector<float> start_;              // the weights that this replica began with
+  std::optional<TrainingMember> member_;  // from Begin on
+  Turn turn_ = Turn::kJoined;
+  absl::Status trained_;  // how training has ended
+  uint64_t skipped_ = 0;
+  uint64_t saved_step_ = 0;        // at which the loaded blobs were saved
+  std::vector<NamedBlob> loaded_;  // until the first step
+  bool writes_weights_ = false;
+  std::atomic<bool> is_busy_ = false;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_ABI_ABI_MEMBER_H_

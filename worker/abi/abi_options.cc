@@ -1,0 +1,91 @@
+#include "worker/abi/abi_options.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "common/config/key_types.h"
+#include "common/rpc/join.h"
+#include "common/security/credentials.h"
+#include "worker/abi/abi_struct.h"
+#include "worker/member/fetch_config.h"
+
+namespace longwave {
+namespace {
+
+std::string Text(const char* text) { return text == nullptr ? "" : text; }
+
+// A token that was redeemed before is not needed any more.
+absl::Status Redeem(const AbiOptions& options, const std::string& folder) {
+  const Identity identity = WorkerIdentity(options.name);
+  if (CheckCredentials(folder, identity, absl::Now()).ok()) return absl::OkStatus();
+  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(options.state_dir));
+  return JoinRun(options.coordinator, options.token, identity, folder).status();
+}
+
+}  // namespace
+
+absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options) {
+  LONGWAVE_ASSIGN_OR_RETURN(const lw_options given, ReadStruct(options, "lw_options"));
+  AbiOptions read{.coordinator = Text(given.coordinator),
+                  .name = Text(given.name),
+                  .token = std::string(absl::StripAsciiWhitespace(Text(given.token))),
+                  .state_dir = Text(given.state_dir)};
+  if (!IsHostPort(read.coordinator)) {
+    return absl::InvalidArgumentError(absl::StrCat("coordinator: got ", Quotable(read.coordinator),
+                                                   ", wanted host:port of the coordinator"));
+  }
+  if (read.name.empty())
+    return absl::InvalidArgumentError("name: got none, wanted this worker's, one live worker each");
+  if (!read.token.empty() && read.state_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "state_dir: got none beside a token, wanted a folder that keeps what the token gives");
+  }
+  if (given.metrics != nullptr) read.metrics = given.metrics;
+  if (given.settings == nullptr && given.setting_count > 0)
+    return absl::InvalidArgumentError("settings: got NULL");
+  for (size_t i = 0; i < given.setting_count; ++i) {
+    if (given.settings[i] == nullptr)
+      return absl::InvalidArgumentError(absl::StrCat("settings: got NULL as number ", i));
+    read.settings.emplace_back(given.settings[i]);
+  }
+  if (given.callbacks != nullptr) {
+    LONGWAVE_ASSIGN_OR_RETURN(read.callbacks, ReadStruct(given.callbacks, "lw_callbacks"));
+  }
+  return read;
+}
+
+absl::StatusOr<Manifest> ReadManifest(const lw_tensor* tensors, size_t count) {
+  if (tensors == nullptr && count > 0) return absl::InvalidArgumentError("tensors: got NULL");
+  Manifest manifest;
+  for (size_t i = 0; i < count; ++i) {
+    const lw_tensor& tensor = tensors[i];
+    if (tensor.name == nullptr || (tensor.shape == nullptr && tensor.dimensions > 0))
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", i, ": got NULL"));
+    manifest.tensors.push_back({tensor.name, {tensor.shape, tensor.shape + tensor.dimensions}});
+  }
+  LONGWAVE_RETURN_IF_ERROR(Validate(manifest));
+  return manifest;
+}
+
+absl::StatusOr<RunConfig> FetchConfig(const AbiOptions& options, const StopSignal& stop) {
+  Overrides overrides;
+  if (!options.token.empty()) {
+    const std::string folder = FileIn(options.state_dir, "security");
+    LONGWAVE_RETURN_IF_ERROR(Redeem(options, folder));
+    overrides = {"security.mode=on", absl::StrCat("security.folder=", folder)};
+  }
+  overrides.insert(overrides.end(), options.settings.begin(), options.settings.end());
+  LONGWAVE_ASSIGN_OR_RETURN(
+      RunConfig config, FetchRunConfig(options.coordinator, overrides, options.state_dir, stop));
+  config.cluster.coordinator = options.coordinator;
+  if (config.train.threads == 0)
+    config.train.threads = std::max(1u, std::thread::hardware_concurrency());
+  return config;
+}
+
+}  // namespace longwave

@@ -1,0 +1,51 @@
+#ifndef LONGWAVE_WORKER_ABI_ABI_STRUCT_H_
+#define LONGWAVE_WORKER_ABI_ABI_STRUCT_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+namespace longwave {
+
+// Structs of the C interface begin with their size as the caller was compiled: an older caller's is
+// shorter, and what it lacks is zero here.
+
+// InvalidArgument: null, a size that no version has, or a newer caller's with members set that this
+// library does not know.
+template <typename T>
+absl::StatusOr<T> ReadStruct(const T* given, const char* what) {
+  static_assert(std::is_trivially_copyable_v<T> && offsetof(T, size) == 0);
+  if (given == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, ": got NULL"));
+  if (given->size < sizeof(size_t)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": got size ", given->size, ", wanted sizeof of it"));
+  }
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
+  if (given->size > sizeof(T) &&
+      std::any_of(bytes + sizeof(T), bytes + given->size, [](unsigned char b) { return b != 0; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": got size ", given->size, ", this library knows ", sizeof(T),
+                     " bytes: the program is newer than its liblongwave.so"));
+  }
+  T read{};
+  std::memcpy(&read, given, std::min(given->size, sizeof(T)));
+  return read;
+}
+
+// Fills what the caller has room for; its size stays.
+template <typename T>
+absl::Status WriteStruct(T value, T* to, const char* what) {
+  if (to == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, ": got NULL"));
+  value.size = to->size;
+  std::memcpy(static_cast<void*>(to), &value, std::min(to->size, sizeof(T)));
+  return absl::OkStatus();
+}
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_ABI_ABI_STRUCT_H_

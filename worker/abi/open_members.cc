@@ -1,0 +1,84 @@
+#include "worker/abi/open_members.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "worker/abi/abi_member.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::Duration kExitPatience = absl::Seconds(3);
+
+struct OpenMembers {
+  std::mutex mutex;
+  std::set<AbiMember*> members;
+};
+
+// Never taken down, since it is used while the process is.
+OpenMembers& Open() {
+  static auto* const open = new OpenMembers;
+  return *open;
+}
+
+std::atomic<pid_t> first_process = 0;
+
+void CloseAll() {
+  if (IsForked()) return;
+  std::set<AbiMember*> members;
+  {
+    std::lock_guard lock(Open().mutex);
+    members.swap(Open().members);
+  }
+  for (AbiMember* const member : members) member->Stop();
+  const absl::Time give_up = MonotonicNow() + kExitPatience;
+  for (AbiMember* const member : members) {
+    bool is_mine = member->Enter();
+    while (!is_mine && MonotonicNow() < give_up) {
+      absl::SleepFor(absl::Milliseconds(10));
+      is_mine = member->Enter();
+    }
+    if (is_mine) delete member;
+  }
+}
+
+}  // namespace
+
+bool IsForked() {
+  const pid_t first = first_process.load();
+  return first != 0 && first != getpid();
+}
+
+absl::Status CheckNotForked() {
+  if (!IsForked()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "called in a process that was forked from one that takes part in a run: only that one may; "
+      "a process that is to join a run itself must be started anew (spawn, not fork)");
+}
+
+void NoteProcess() {
+  pid_t none = 0;
+  first_process.compare_exchange_strong(none, getpid());
+}
+
+void AddOpenMember(AbiMember* member) {
+  // Registered after the statics of all that is below, so called before they are destroyed.
+  static const int registered = std::atexit(CloseAll);
+  (void)registered;
+  std::lock_guard lock(Open().mutex);
+  Open().members.insert(member);
+}
+
+bool RemoveOpenMember(AbiMember* member) {
+  std::lock_guard lock(Open().mutex);
+  return Open().members.erase(member) > 0;
+}
+
+}  // namespace longwave
