@@ -1,5 +1,5 @@
 """`longwave up --worker-command`: workers that are a command of the user's. The command is longwave-worker itself here,
-told by nothing but its environment; tests/python has those of the package."""
+told by nothing but its environment, or a program in C; tests/python has those of the package."""
 
 import os
 import shlex
@@ -34,6 +34,28 @@ class WorkerCommand(IntegrationTest):
                       (done.folder / "prometheus-targets.json").read_text(encoding="utf-8"))
         status, output, errors = self.start("longwave", "replay", done.folder).finish()
         self.assertEqual(status, 0, output + errors)
+
+    def test_a_program_in_c_trains_a_model_of_its_own(self):
+        program = BIN.parent / "tests/abi_linear_model"
+        if not program.exists():
+            self.skipTest(f"no {program}")
+        command = f"exec {shlex.quote(str(program))} $LONGWAVE_COORDINATOR $LONGWAVE_NAME $LONGWAVE_STATE_DIR"
+        done = self.up("--worker-command", shlex.join(["sh", "-c", command]), run__preset="longwave",
+                       run__shards=1, run__steps=300, sync__inner_steps=10, train__learning_rate=0.3)
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        self.assertEqual((done.summary["params"], done.summary["replicas_equal"]), (64, True))
+        states = {(done.folder / f"logs/worker-{number}.log").read_text(encoding="utf-8").splitlines()[-1]
+                  for number in range(2)}
+        self.assertEqual(len(states), 1, states)
+        # Names and shapes of such a model are in the coordinator's record.
+        status, output, errors = self.start("longwave", "replay", done.folder, "--weights",
+                                            self.root / "again.safetensors").finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn(b'"weights"', (self.root / "again.safetensors").read_bytes()[:400])
+        (done.folder / "state/coordinator/coordinator.lwlog").unlink()
+        status, output, errors = self.start("longwave", "replay", done.folder).finish()
+        self.assertEqual(status, 1, output)
+        self.assertIn("the model is the workers' (model.kind: external)", errors)
 
     def test_a_killed_command_is_started_again_and_goes_on(self):
         child = self.start_up("--worker-command", self.command(), "--set", "model.kind=gpt", run__steps=3000,
