@@ -34,6 +34,8 @@ std::string NamedFailure(const Process& process) {
 constexpr absl::Duration kCoordinatorTime = absl::Milliseconds(350);
 // A child's end is known by the end of its output, a moment before it can be waited for.
 constexpr absl::Duration kReapInterval = absl::Milliseconds(20);
+// Of a command's log: where it serves metrics it says when it joins.
+constexpr size_t kLogHeadBytes = 64 * 1024;
 
 // The argument after `flag`.
 std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) {
@@ -200,12 +202,29 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
 
 void Cluster::TakeLine(Child* child, const std::string& line) {
   absl::string_view text = line;
-  if (!absl::ConsumePrefix(&text, "metrics ")) {
-    if (child->is_command) std::ofstream(child->options.log_file, std::ios::app) << line << '\n';
-    return;
+  if (child->is_command) {
+    std::ofstream(child->options.log_file, std::ios::app) << line << '\n';
+  } else if (absl::ConsumePrefix(&text, "metrics ")) {
+    TakeMetrics(child, std::string(text));
   }
-  if (child->metrics == text) return;
-  child->metrics = std::string(text);
+}
+
+void Cluster::ReadLog(Child* child) {
+  if (!child->is_command || !child->metrics.empty() || MetricsAddress().empty()) return;
+  std::ifstream file(child->options.log_file, std::ios::binary);
+  std::string head(kLogHeadBytes, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(file.gcount()));
+  static constexpr absl::string_view kBefore = "metrics http://", kBehind = "/metrics\n";
+  const size_t begin = head.find(kBefore.data());
+  if (begin == std::string::npos) return;
+  const size_t address = begin + kBefore.size(), end = head.find(kBehind.data(), address);
+  if (end != std::string::npos) TakeMetrics(child, head.substr(address, end - address));
+}
+
+void Cluster::TakeMetrics(Child* child, std::string address) {
+  if (child->metrics == address) return;
+  child->metrics = std::move(address);
   if (child->is_command) {
     SetVariable(kMetricsVariable, child->metrics, child->options.environment);
   } else if (std::string* metrics = ArgumentOf(child->options.argv, "--metrics")) {
@@ -231,6 +250,7 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
       while (const std::optional<std::string> line = child.process->ReadLine()) {
         TakeLine(&child, *line);
       }
+      ReadLog(&child);
     }
     if (Interrupted()) return absl::CancelledError("interrupted");
     LONGWAVE_RETURN_IF_ERROR(Revive());

@@ -122,10 +122,12 @@ class Cluster {
   // Waits for "ready <value>" on a server's standard output. When it is started again it listens
   // there, so that nobody has to look for it.
   absl::Status AwaitReady(Child* child, absl::Time deadline, std::string* value);
-  // A line of a child that is not "ready": "metrics <address>". When it is started again it serves
-  // there, so that Prometheus finds it where it was. What a command of the user's prints beside
-  // that goes to its log.
+  // A line of a child that is not "ready": "metrics <address>". What a command of the user's prints
+  // goes to its log, where it says that among other things.
   void TakeLine(Child* child, const std::string& line);
+  void ReadLog(Child* child);
+  // When it is started again it serves there, so that Prometheus finds it where it was.
+  void TakeMetrics(Child* child, std::string address);
   // For Prometheus, whoever has said where it serves.
   void WriteTargets() const;
   // A signal has killed it, and the next Revive starts it again.
