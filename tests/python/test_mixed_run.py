@@ -24,11 +24,10 @@ class MixedRun(WorkersTest):
         for victim in ("python", "cpp", "python"):
             cluster.kill(victim)
             cluster.start_again(victim)
+            cluster.children[victim].await_log("resumed after round")
             cluster.await_members(2, rounds=4)
-        self.assertGreater(cluster.worker_round(cluster.status(), "python"), 0)
         cluster.assert_equal_replicas()
         records = cluster.rounds()
-        self.assertTrue(all(record["members"] == 2 for record in records), records)
         self.assertLess(records[-1]["train_loss"], records[0]["train_loss"])
         cluster.end()
         said = self.assert_replays(self.root, "--config", cluster.config)
