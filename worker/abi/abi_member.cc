@@ -69,10 +69,6 @@ absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
 
 absl::Status AbiMember::CheckArrays(const lw_arrays& arrays) const {
   if (arrays.theta == nullptr) return absl::InvalidArgumentError("theta: got NULL");
-  if (arrays.device != LW_CPU && arrays.device != LW_CUDA) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("device: got ", arrays.device, ", wanted LW_CPU (0) or LW_CUDA (1)"));
-  }
   if (SendsGradient(config_) && arrays.gradient == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("gradient: got NULL, wanted each step's gradient: sync.signal is ",
@@ -96,9 +92,7 @@ absl::Status AbiMember::ReadStart(const lw_arrays& arrays, const KernelOps& ops,
 absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
   if (turn_ != Turn::kJoined) return OutOfTurn("lw_begin", "once, after lw_join");
   LONGWAVE_RETURN_IF_ERROR(CheckArrays(arrays));
-  const bool on_device = arrays.device == LW_CUDA;
-  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* const ops,
-                            OpsFor(on_device ? BackendKind::kCuda : BackendKind::kCpu));
+  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* const ops, OpsOf(arrays.device));
   const Exec exec{.stream = arrays.stream, .threads = static_cast<int>(config_.train.threads)};
   LONGWAVE_RETURN_IF_ERROR(ReadStart(arrays, *ops, exec));
   // From here on the coordinator may know of this worker, so that it is to hear of the end.

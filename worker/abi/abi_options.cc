@@ -72,6 +72,14 @@ absl::StatusOr<Manifest> ReadManifest(const lw_tensor* tensors, size_t count) {
   return manifest;
 }
 
+absl::StatusOr<const KernelOps*> OpsOf(int device) {
+  if (device != LW_CPU && device != LW_CUDA) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device: got ", device, ", wanted LW_CPU (0) or LW_CUDA (1)"));
+  }
+  return OpsFor(device == LW_CUDA ? BackendKind::kCuda : BackendKind::kCpu);
+}
+
 absl::StatusOr<RunConfig> FetchConfig(const AbiOptions& options, const StopSignal& stop) {
   Overrides overrides;
   if (!options.token.empty()) {

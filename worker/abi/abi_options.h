@@ -9,6 +9,7 @@
 #include "common/config/config.h"
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
+#include "kernels/ops.h"
 #include "worker/abi/include/longwave.h"
 #include "worker/member/stop_signal.h"
 
@@ -29,6 +30,9 @@ absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options);
 
 // InvalidArgument: a null pointer, or as Validate has it.
 absl::StatusOr<Manifest> ReadManifest(const lw_tensor* tensors, size_t count);
+
+// InvalidArgument: no lw_device. Unavailable: not in this library, or not in this machine.
+absl::StatusOr<const KernelOps*> OpsOf(int device);
 
 // The run's configuration under the options' settings, as its coordinator tells it, once the token
 // was redeemed where there is one: its credentials then lie in state_dir/security. Errors: as

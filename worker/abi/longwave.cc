@@ -133,6 +133,11 @@ int64_t lw_offset(const lw_member* member, size_t tensor) {
   });
 }
 
+int lw_can_use(int device) {
+  return static_cast<int>(
+      Call([&]() -> absl::StatusOr<int64_t> { return Done(longwave::OpsOf(device).status()); }));
+}
+
 int lw_begin(lw_member* member, const lw_arrays* arrays) {
   return static_cast<int>(CallOf(member, [&](AbiMember& entered) -> absl::StatusOr<int64_t> {
     LONGWAVE_ASSIGN_OR_RETURN(const lw_arrays read, longwave::ReadStruct(arrays, "lw_arrays"));

@@ -116,6 +116,8 @@ LW_API const char* lw_configuration(const lw_member* member);
 LW_API int64_t lw_offset(const lw_member* member, size_t tensor);
 
 enum lw_device { LW_CPU = 0, LW_CUDA = 1 };
+/* Whether arrays may lie there. LW_UNAVAILABLE: this library, or this machine, lacks it. */
+LW_API int lw_can_use(int device);
 
 /* Flat arrays, which outlive lw_close. */
 typedef struct lw_arrays {

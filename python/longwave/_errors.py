@@ -1,0 +1,24 @@
+"""What a call of liblongwave.so fails with."""
+
+# lw_status of longwave.h.
+STATUS_NAMES = {
+    -1: "invalid",
+    -2: "refused",
+    -3: "unavailable",
+    -4: "stopped",
+    -5: "ended",
+    -6: "data",
+    -7: "memory",
+    -8: "forked",
+    -9: "internal",
+}
+STOPPED = -4
+
+
+class LongwaveError(RuntimeError):
+    """status: one of invalid, refused, unavailable, stopped, ended, data, memory, forked, internal; longwave.h says
+    what each means."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = STATUS_NAMES.get(status, "internal")

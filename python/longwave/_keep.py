@@ -1,0 +1,39 @@
+"""States of the loop's own objects as blobs of a checkpoint."""
+
+import io
+from typing import Any, Dict, List, Mapping, Protocol, Tuple
+
+import torch
+
+
+class Keeps(Protocol):
+    """An optimizer, a schedule, a loader: whatever can save and load its state."""
+
+    def state_dict(self) -> Dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> Any: ...
+
+
+def check_keep(keep: Mapping[str, Keeps]) -> None:
+    for name, kept in keep.items():
+        if not 1 <= len(name.encode()) <= 60:
+            raise ValueError(f"keep: got the name {name!r}, wanted 1 to 60 bytes")
+        if not hasattr(kept, "state_dict") or not hasattr(kept, "load_state_dict"):
+            raise TypeError(f"keep[{name!r}]: got a {type(kept).__name__}, wanted state_dict and load_state_dict")
+
+
+def save_states(keep: Mapping[str, Keeps]) -> List[Tuple[str, memoryview]]:
+    blobs = []
+    for name, kept in keep.items():
+        file = io.BytesIO()
+        torch.save(kept.state_dict(), file)
+        blobs.append((name, file.getbuffer()))
+    return blobs
+
+
+def load_state(kept: Keeps, blob: bytes, name: str) -> None:
+    """Nothing in a blob is executed: it has tensors and plain values."""
+    try:
+        kept.load_state_dict(torch.load(io.BytesIO(blob), map_location="cpu", weights_only=True))
+    except Exception as error:
+        raise RuntimeError(f"keep[{name!r}]: the checkpoint's state does not fit: {error}") from error

@@ -1,0 +1,138 @@
+"""A worker of a run, on numbers and addresses alone: longwave.h with Python's types. Without torch."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union, cast
+
+from longwave import _library
+from longwave._library import check, library
+
+Blob = Union[bytes, memoryview]
+
+
+@dataclass
+class Hooks:
+    """Called on the thread that is in begin, step or leave, meanwhile."""
+
+    save: Callable[[], List[Tuple[str, Blob]]]
+    gradient_ready: Callable[[], None]
+
+
+@dataclass
+class Place:
+    """Where and as whom a worker joins."""
+
+    coordinator: str
+    name: str
+    token: Optional[str] = None
+    state_dir: Optional[str] = None
+    metrics: Optional[str] = None
+    settings: Sequence[str] = ()
+
+
+def _bytes(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else text.encode()
+
+
+class Member:
+    """lw_member. What a hook raises ends the call, and is raised by it."""
+
+    def __init__(self, place: Place, tensors: Sequence[Tuple[str, Sequence[int]]], hooks: Hooks) -> None:
+        self._hooks = hooks
+        self._raised: Optional[BaseException] = None
+        self._saved: List[object] = []  # what blobs point to, until the call that saves returns
+        self._callbacks = _library.Callbacks(
+            ctypes.sizeof(_library.Callbacks),
+            None,
+            _library.SaveFunction(self._save),
+            _library.PlainFunction(lambda _: self._guard(self._hooks.gradient_ready)),
+            # Python handles its signals whenever it runs: Ctrl-C is raised in here.
+            _library.PlainFunction(lambda _: self._guard(lambda: None)),
+        )
+        settings = (ctypes.c_char_p * len(place.settings))(*[setting.encode() for setting in place.settings])
+        options = _library.Options(
+            ctypes.sizeof(_library.Options),
+            place.coordinator.encode(),
+            place.name.encode(),
+            _bytes(place.token),
+            _bytes(place.state_dir),
+            _bytes(place.metrics),
+            settings,
+            len(place.settings),
+            ctypes.pointer(self._callbacks),
+        )
+        specs = (_library.Tensor * len(tensors))(
+            *[
+                _library.Tensor(name.encode(), (ctypes.c_int64 * len(shape))(*shape), len(shape))
+                for name, shape in tensors
+            ]
+        )
+        self._handle = ctypes.c_void_p()
+        self._call(library().lw_join(ctypes.byref(options), specs, len(specs), ctypes.byref(self._handle)))
+        self.offsets = [check(library().lw_offset(self._handle, i)) for i in range(len(tensors))]
+        self.run = _library.Run(ctypes.sizeof(_library.Run))
+        check(library().lw_describe(self._handle, ctypes.byref(self.run)))
+
+    def begin(self, theta: int, gradient: Optional[int], device: int, stream: Optional[int]) -> int:
+        """Addresses of the flat arrays, and the CUDA stream. Returns events (MOVED, SKIPPED, SYNCS, OVER)."""
+        arrays = _library.Arrays(ctypes.sizeof(_library.Arrays), theta, gradient, device, stream)
+        return self._call(library().lw_begin(self._handle, ctypes.byref(arrays)))
+
+    def step(self, loss: float, tokens: int) -> int:
+        return self._call(library().lw_step(self._handle, loss, tokens))
+
+    def load(self, name: str) -> Optional[bytes]:
+        """What an earlier process of this worker saved last; none of it: None."""
+        data, size = ctypes.c_void_p(), ctypes.c_size_t()
+        check(library().lw_load(self._handle, name.encode(), ctypes.byref(data), ctypes.byref(size)))
+        return None if data.value is None else ctypes.string_at(data.value, size.value)
+
+    def figures(self) -> _library.Figures:
+        figures = _library.Figures(ctypes.sizeof(_library.Figures))
+        check(library().lw_stats(self._handle, ctypes.byref(figures)))
+        return figures
+
+    def configuration(self) -> str:
+        return str(library().lw_configuration(self._handle).decode())
+
+    def stop(self) -> None:
+        """From any thread or signal handler."""
+        library().lw_stop(self._handle)
+
+    def finish(self) -> None:
+        self._call(library().lw_finish(self._handle))
+
+    def leave(self, failure: Optional[str] = None) -> None:
+        self._call(library().lw_leave(self._handle, _bytes(failure)))
+
+    def close(self) -> None:
+        library().lw_close(self._handle)
+        self._handle = ctypes.c_void_p()
+
+    def _call(self, result: int) -> int:
+        self._saved.clear()
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        return check(result)
+
+    def _guard(self, hook: Callable[[], None]) -> int:
+        try:
+            hook()
+        except BaseException as error:  # no exception may pass through C
+            self._raised = error
+            return 1
+        return 0
+
+    def _save(self, _: Optional[int], state: Optional[int]) -> int:
+        def add() -> None:
+            for name, blob in self._hooks.save():
+                view = memoryview(blob).cast("B")
+                self._saved.append(view)
+                # bytes are not writable, and have no other way to their address.
+                source = blob if isinstance(blob, bytes) else (ctypes.c_char * len(view)).from_buffer(view)
+                self._saved.append(source)
+                address = ctypes.cast(cast(Any, source), ctypes.c_void_p)
+                check(library().lw_save(state, name.encode(), address, len(view)))
+
+        return self._guard(add)

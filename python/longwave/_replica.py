@@ -1,0 +1,167 @@
+"""A model's trained parameters beside the flat fp32 array that is synced."""
+
+import warnings
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+
+import torch
+
+from longwave import _library
+
+TRAINED_TYPES = (torch.float32, torch.bfloat16)
+
+
+def trained_parameters(model: torch.nn.Module) -> Dict[str, torch.nn.Parameter]:
+    """Of the names that the model gives them, tied ones once, frozen ones not. ValueError: one that cannot be synced.
+
+    torch.compile puts a prefix before names, which is left out, so that compiled and plain models are the same one."""
+    trained = {
+        name.replace("_orig_mod.", ""): parameter
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad
+    }
+    if not trained:
+        raise ValueError("model: got no parameter that requires a gradient, wanted what is to be trained")
+    for name, parameter in trained.items():
+        if parameter.dtype not in TRAINED_TYPES:
+            raise ValueError(f"{name}: got {parameter.dtype}, wanted torch.float32 or torch.bfloat16")
+        if parameter.is_meta:
+            raise ValueError(f"{name}: got a parameter on the meta device, wanted weights")
+        if type(parameter.data) is not torch.Tensor:
+            raise ValueError(
+                f"{name}: got a {type(parameter.data).__name__}, wanted a whole tensor: each worker of a run is one process"
+            )
+    return trained
+
+
+def warn_of_buffers(model: torch.nn.Module) -> None:
+    """Running statistics are no parameters: each worker keeps its own."""
+    own = [
+        f"{prefix}.{name}".lstrip(".")
+        for prefix, module in model.named_modules()
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+        for name, buffer in module.named_buffers(recurse=False)
+        if buffer.is_floating_point()
+    ]
+    if own:
+        shown = ", ".join(own[:4]) + (f" and {len(own) - 4} more" if len(own) > 4 else "")
+        warnings.warn(
+            f"{len(own)} buffers of BatchNorm are not synced, each worker has its own: {shown}. GroupNorm or "
+            "LayerNorm has none; or let the worker that saves the model run it once more over some batches.",
+            stacklevel=3,
+        )
+
+
+def flat_device(parameters: Iterable[torch.nn.Parameter]) -> torch.device:
+    """Where the flat array lies: parameters elsewhere, or on several devices, are synced through the host's memory."""
+    devices = {parameter.device for parameter in parameters}
+    device = devices.pop()
+    on_cuda = not devices and device.type == "cuda" and _library.library().lw_can_use(_library.CUDA) == 0
+    return device if on_cuda else torch.device("cpu")
+
+
+def check_alias(trained: Dict[str, torch.nn.Parameter]) -> None:
+    device = flat_device(trained.values())
+    for name, parameter in trained.items():
+        if parameter.dtype != torch.float32 or parameter.device != device:
+            raise ValueError(
+                f"alias: got {name} of {parameter.dtype} on {parameter.device}, wanted torch.float32 on {device}"
+            )
+
+
+class Replica:
+    """Copies parameters to the flat array before a sync reads it, and back after one has changed it.
+
+    Of bf16 parameters the flat array gets what has been added to them since: the rounding of the fp32 weights is never
+    sent. With `alias` (fp32 alone) the parameters are views of the flat array, and nothing is copied.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[torch.nn.Parameter],
+        offsets: Sequence[int],
+        count: int,
+        sends_gradient: bool,
+        alias: bool,
+    ) -> None:
+        self.parameters = list(parameters)
+        self.device = flat_device(self.parameters)
+        pinned = self.device.type == "cpu" and any(p.device.type == "cuda" for p in self.parameters)
+        self.theta = torch.empty(count, dtype=torch.float32, device=self.device, pin_memory=pinned)
+        self._views = self._cut(self.theta, offsets)
+        self.gradient: Optional[torch.Tensor] = None
+        self._gradient_views: List[torch.Tensor] = []
+        if sends_gradient:
+            self.gradient = torch.zeros(count, dtype=torch.float32, device=self.device, pin_memory=pinned)
+            self._gradient_views = self._cut(self.gradient, offsets)
+        self._exact = [i for i, p in enumerate(self.parameters) if p.dtype == torch.float32]
+        self._rounded = [i for i, p in enumerate(self.parameters) if p.dtype != torch.float32]
+        self._seen: List[torch.Tensor] = []  # of the rounded ones: as they were when last copied
+        with torch.no_grad():
+            for view, parameter in zip(self._views, self.parameters):
+                view.copy_(parameter)
+            self._note_seen()
+        self._alias = alias
+        if alias:
+            self._make_views()
+
+    def _cut(self, flat: torch.Tensor, offsets: Sequence[int]) -> List[torch.Tensor]:
+        return [flat[at : at + p.numel()].view(p.shape) for at, p in zip(offsets, self.parameters)]
+
+    def _make_views(self) -> None:
+        for view, parameter in zip(self._views, self.parameters):
+            parameter.data = view
+
+    def gather(self) -> None:
+        """θ ← the parameters."""
+        if self._alias:
+            return
+        with torch.no_grad():
+            self._copy([self._views[i] for i in self._exact], [self.parameters[i] for i in self._exact])
+            for seen, i in zip(self._seen, self._rounded):
+                moved = self.parameters[i].float() - seen.float()
+                self._views[i].add_(moved.to(self.device))
+            self._note_seen()
+
+    def scatter(self) -> None:
+        """The parameters ← θ."""
+        if self._alias:
+            return
+        with torch.no_grad():
+            self._copy(list(self.parameters), self._views)
+            self._note_seen()
+
+    def gather_gradient(self) -> None:
+        with torch.no_grad():
+            for view, parameter in zip(self._gradient_views, self.parameters):
+                if parameter.grad is None:
+                    view.zero_()
+                else:
+                    view.copy_(parameter.grad)
+
+    def scatter_gradient(self) -> None:
+        with torch.no_grad():
+            for view, parameter in zip(self._gradient_views, self.parameters):
+                if parameter.grad is None:
+                    parameter.grad = torch.empty_like(parameter)
+                parameter.grad.copy_(view)
+
+    def addresses(self) -> Tuple[int, Optional[int], int, Optional[int]]:
+        """For Member.begin."""
+        on_cuda = self.device.type == "cuda"
+        return (
+            self.theta.data_ptr(),
+            None if self.gradient is None else self.gradient.data_ptr(),
+            _library.CUDA if on_cuda else _library.CPU,
+            torch.cuda.current_stream(self.device).cuda_stream if on_cuda else None,
+        )
+
+    def _note_seen(self) -> None:
+        rounded = [self.parameters[i] for i in self._rounded]
+        if not self._seen:
+            self._seen = [torch.empty_like(parameter) for parameter in rounded]
+        self._copy(self._seen, rounded)
+
+    @staticmethod
+    def _copy(to: Sequence[torch.Tensor], source: Sequence[torch.Tensor]) -> None:
+        if to:
+            torch._foreach_copy_(list(to), list(source))

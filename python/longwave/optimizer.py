@@ -1,0 +1,62 @@
+"""The optimizer of runs whose method syncs gradients: presets ddp, demo, flexdemo."""
+
+from typing import Any, Callable, Dict, Iterable, Optional, Union, cast
+
+import torch
+
+
+class Optimizer(torch.optim.Optimizer):
+    """Hands each step's gradients to longwave.Sync, in whose hook the step takes place.
+
+    inner: None where the run's update is the optimizer (sync.update sgd, sign, nesterov); an optimizer of the same
+    parameters where it is `inner`, which then steps with the merged gradients (longwave.Optimizer(params,
+    inner=torch.optim.AdamW(params))). clip_norm: of the merged gradient, before the inner step; 0: none.
+
+    zero_grad, state_dict and param_groups are the inner one's, so that a learning-rate schedule may be given this one.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Union[torch.nn.Parameter, Dict[str, Any]]],
+        inner: Optional[torch.optim.Optimizer] = None,
+        clip_norm: float = 0,
+    ) -> None:
+        if clip_norm < 0:
+            raise ValueError(f"clip_norm: got {clip_norm}, wanted 0 or more")
+        super().__init__(cast(Any, params), {})
+        self.inner = inner
+        self.clip_norm = clip_norm
+        if inner is None:
+            return
+        own = {id(p) for group in self.param_groups for p in group["params"]}
+        inners = {id(p) for group in inner.param_groups for p in group["params"]}
+        if own != inners:
+            raise ValueError(f"inner: got an optimizer of {len(inners)} parameters, wanted the same {len(own)} as params")
+        self.param_groups = inner.param_groups
+
+    def step(self, closure: Optional[Callable[[], float]] = None) -> Optional[float]:  # type: ignore[override]
+        """Only computes the closure: Sync's hook behind this takes the step."""
+        if closure is None:
+            return None
+        with torch.enable_grad():
+            return closure()
+
+    def step_merged(self) -> None:
+        """With the merged gradients in the parameters' grad. Sync calls it."""
+        if self.inner is None:
+            raise RuntimeError(
+                "the run's sync.update is inner: wanted longwave.Optimizer(params, inner=AdamW(params)), got no inner"
+            )
+        if self.clip_norm > 0:
+            torch.nn.utils.clip_grad_norm_([p for group in self.param_groups for p in group["params"]], self.clip_norm)
+        self.inner.step()
+
+    def state_dict(self) -> Dict[str, Any]:
+        return super().state_dict() if self.inner is None else self.inner.state_dict()
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        if self.inner is None:
+            super().load_state_dict(state_dict)
+            return
+        self.inner.load_state_dict(state_dict)
+        self.param_groups = self.inner.param_groups

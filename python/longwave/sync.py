@@ -1,0 +1,353 @@
+"""A worker of a run around a PyTorch model and its optimizer."""
+
+import os
+import signal
+import socket
+import threading
+import weakref
+from types import FrameType, TracebackType
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
+
+import torch
+
+from longwave import _library
+from longwave._errors import STOPPED, STATUS_NAMES, LongwaveError
+from longwave._keep import Keeps, check_keep, load_state, save_states
+from longwave._loss import NotedLoss
+from longwave._member import Blob, Hooks, Member, Place
+from longwave._replica import Replica, check_alias, trained_parameters, warn_of_buffers
+from longwave.optimizer import Optimizer
+
+
+class Sync:
+    """Joins a run when it is made: the model's parameters are the run's from then on.
+
+    model       its trained parameters (fp32 or bf16, on the CPU or one GPU) are synced: tied ones once, frozen ones not
+    optimizer   a hook behind its step() counts steps, and syncs when the run's method has it. None, or hook=False: the
+                loop calls Sync.step itself. Runs that sync gradients want a longwave.Optimizer
+    address     "host:port" of the coordinator [$LONGWAVE_COORDINATOR]
+    name        of this worker, one live worker each [$LONGWAVE_NAME, or the host's name, with the process's number
+                where it keeps nothing]
+    token       of `longwave token create`, for a secured run; needed once for each state_dir
+    state_dir   folder of identity, credentials and checkpoints, with which a worker comes back [$LONGWAVE_STATE_DIR;
+                none: nothing is kept]
+    keep        by name: optimizer, schedule, loader, whatever has state_dict and load_state_dict. Their states are in
+                the checkpoints of state_dir and are loaded from the last one here: tensors and plain values
+    on_move     called with the number of steps of the run that this worker does not take, having been away or behind:
+                a schedule may go on by as many. Then, or with `moved`, the parameters are not what the last step left
+    alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 alone
+    tokens      of a step, its weight in the merge, unless step() or note() say [train.batch × model.context]
+    settings    of this worker alone, "key=value", as docs/configuration.md has them
+    metrics     "host:port" of this worker's /metrics ["$LONGWAVE_METRICS", or the run's metrics.listen]
+
+    Ctrl-C and other signals are handled while it waits. Where nothing else handles SIGTERM, that ends training: `done`
+    is true after the step under way, with a checkpoint. Not for several threads.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: Optional[torch.optim.Optimizer] = None,
+        address: Optional[str] = None,
+        *,
+        name: Optional[str] = None,
+        token: Optional[str] = None,
+        state_dir: Optional[str] = None,
+        keep: Optional[Mapping[str, Keeps]] = None,
+        on_move: Optional[Callable[[int], Any]] = None,
+        alias: bool = False,
+        tokens: Optional[int] = None,
+        settings: Iterable[str] = (),
+        metrics: Optional[str] = None,
+        hook: bool = True,
+    ) -> None:
+        trained = trained_parameters(model)
+        if alias:
+            check_alias(trained)
+        keep = dict(keep or {})
+        check_keep(keep)
+        self._loop = _Loop(keep, optimizer)
+        self._on_move = on_move
+        self._tokens = tokens or 0
+        self._step_tokens: Optional[int] = None
+        self._loss = NotedLoss()
+        self._closed = False
+        self._hook: Optional[torch.utils.hooks.RemovableHandle] = None
+        self._old_handler: Any = None
+        self.done = False
+        self.moved = False
+        place = _place(address, name, token, state_dir, metrics, settings)
+        shapes = [(name, tuple(parameter.shape)) for name, parameter in trained.items()]
+        self._member = Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready))
+        # Without finish(), the run hears that this worker leaves: when this is dropped, or the process exits.
+        self._finalizer = weakref.finalize(self, _leave, self._member)
+        try:
+            self._begin(list(trained.values()), alias)
+        except BaseException as error:
+            self._abandon(str(error))
+            raise
+        warn_of_buffers(model)
+        if optimizer is not None and hook:
+            self._hook = optimizer.register_step_post_hook(_weakly(self))
+        self._old_handler = self._handle_termination()
+
+    def _begin(self, parameters: List[torch.nn.Parameter], alias: bool) -> None:
+        run = self._member.run
+        self._takes_gradient = bool(run.takes_gradient)
+        self._sends_gradient = bool(run.sends_gradient)
+        _check_optimizer(self._loop.optimizer, self._sends_gradient, self._takes_gradient)
+        self._replica = Replica(parameters, self._member.offsets, run.parameters, self._sends_gradient, alias)
+        self._loop.replica = self._replica
+        events = self._member.begin(*self._replica.addresses())
+        for name, kept in self._loop.keep.items():
+            blob = self._member.load(name)
+            if blob is not None:
+                load_state(kept, blob, name)
+        self._take(events)
+
+    # What the loop calls.
+
+    def note(self, loss: Union[float, torch.Tensor], tokens: Optional[int] = None) -> None:
+        """The last step's loss, for the live view and /metrics, and the next step's tokens. A GPU's is not waited for."""
+        self._loss.note(loss)
+        self._step_tokens = tokens if tokens is not None else self._step_tokens
+
+    def step(self, loss: Union[None, float, torch.Tensor] = None, tokens: Optional[int] = None) -> None:
+        """An inner step was taken: for loops without the hook. Syncs when the run's method has it."""
+        if self.done:
+            return
+        if loss is not None:
+            self._loss.note(loss)
+        weight = tokens if tokens is not None else self._step_tokens
+        weight = self._tokens if weight is None else weight
+        if self._sends_gradient:
+            self._replica.gather_gradient()
+        elif self._syncs:
+            self._replica.gather()
+        try:
+            self._take(self._member.step(self._loss.value(), weight))
+        except LongwaveError as error:
+            if error.status != STATUS_NAMES[STOPPED]:
+                self._abandon(str(error))
+                raise
+            self.done = True  # finish() says why
+
+    def finish(self) -> None:
+        """Ends this worker's part. LongwaveError: the run has failed, and why, or goes on without this worker. Before
+        the run is over the worker leaves, with a checkpoint in its state_dir, and may come back."""
+        if self._closed:
+            return
+        try:
+            if self.done:
+                self._member.finish()
+            else:
+                self._member.leave()
+        finally:
+            self._close()
+
+    def __enter__(self) -> "Sync":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        """Finishes. An exception is told to the coordinator as this worker's failure; Ctrl-C and exit are none."""
+        if error is None:
+            self.finish()
+        elif isinstance(error, Exception):
+            self._abandon(f"{type(error).__name__}: {error}")
+        else:
+            self._abandon(None)
+
+    # What it knows.
+
+    @property
+    def step_number(self) -> int:
+        """Of the run: the next inner step."""
+        return int(self._figures().step)
+
+    @property
+    def steps(self) -> int:
+        """Inner steps of the run."""
+        return int(self._member.run.steps)
+
+    @property
+    def round(self) -> int:
+        """That the next step belongs to."""
+        return int(self._figures().round)
+
+    @property
+    def rounds(self) -> int:
+        return int(self._member.run.rounds)
+
+    @property
+    def members(self) -> int:
+        """Of the run, this worker included."""
+        return int(self._figures().members)
+
+    @property
+    def bytes(self) -> int:
+        """Sent and received by this worker's data connections."""
+        figures = self._figures()
+        return int(figures.bytes_pushed + figures.bytes_pulled)
+
+    @property
+    def waiting_s(self) -> float:
+        """Seconds that syncs have kept the loop waiting."""
+        return float(self._figures().seconds_syncing)
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next step, by train.* of the run's configuration; an optimizer of one's own may have another."""
+        return float(self._figures().learning_rate)
+
+    @property
+    def worker(self) -> int:
+        """This worker's index in the run: for a seed of its own, say."""
+        return int(self._figures().worker)
+
+    @property
+    def writes_weights(self) -> bool:
+        """The run is over, and its last weights are this worker's to save."""
+        return bool(self._figures().writes_weights)
+
+    @property
+    def configuration(self) -> str:
+        """The run's, as YAML."""
+        return self._configuration if self._closed else self._member.configuration()
+
+    # Inside.
+
+    def _take(self, events: int) -> None:
+        self._syncs = bool(events & _library.SYNCS)
+        self.moved = bool(events & _library.MOVED)
+        self.done = bool(events & _library.OVER)
+        self._step_tokens = None
+        # An inner optimizer has changed the parameters themselves.
+        if self.moved and not self._takes_gradient:
+            self._replica.scatter()
+        if events & _library.SKIPPED and self._on_move is not None:
+            self._on_move(int(self._member.figures().skipped_steps))
+
+    def _figures(self) -> _library.Figures:
+        return self._last_figures if self._closed else self._member.figures()
+
+    def _handle_termination(self) -> Any:
+        """Returns the handler of before, or None where it stays."""
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return None
+        member, process = weakref.ref(self._member), os.getpid()
+
+        def stop(number: int, frame: Optional[FrameType]) -> None:
+            alive = member()
+            if alive is not None and os.getpid() == process:
+                alive.stop()
+                return
+            # A loader's process, which this one has forked, ends as it would have.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        return signal.signal(signal.SIGTERM, stop)
+
+    def _abandon(self, failure: Optional[str]) -> None:
+        """After an error, which is what the caller is to hear of."""
+        if self._closed:
+            return
+        try:
+            self._member.leave(failure)
+        except LongwaveError:
+            pass
+        self._close()
+
+    def _close(self) -> None:
+        self.done = True
+        self._last_figures = self._member.figures()
+        self._configuration = self._member.configuration()
+        self._closed = True
+        self._finalizer.detach()
+        self._member.close()
+        if self._hook is not None:
+            self._hook.remove()
+        if self._old_handler is not None:
+            signal.signal(signal.SIGTERM, self._old_handler)
+
+
+class _Loop:
+    """What liblongwave.so calls back, for as long as the member lives: Sync may be dropped before."""
+
+    def __init__(self, keep: Dict[str, Keeps], optimizer: Optional[torch.optim.Optimizer]) -> None:
+        self.keep = keep
+        self.optimizer = optimizer
+        self.replica: Optional[Replica] = None
+
+    def save(self) -> List[Tuple[str, Blob]]:
+        return [(name, blob) for name, blob in save_states(self.keep)]
+
+    def gradient_ready(self) -> None:
+        assert isinstance(self.optimizer, Optimizer) and self.replica is not None
+        self.replica.scatter_gradient()
+        self.optimizer.step_merged()
+        self.replica.gather()
+
+
+def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
+    """The optimizer's hook, which does not keep what it calls alive."""
+    alive = weakref.ref(sync)
+
+    def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        there = alive()
+        if there is not None:
+            there.step()
+
+    return stepped
+
+
+def _leave(member: Member) -> None:
+    try:
+        member.leave()
+    except LongwaveError:
+        pass  # forked, or over
+    member.close()
+
+
+def _place(
+    address: Optional[str],
+    name: Optional[str],
+    token: Optional[str],
+    state_dir: Optional[str],
+    metrics: Optional[str],
+    settings: Iterable[str],
+) -> Place:
+    """With what the environment says, as `longwave up --worker-command` sets it."""
+    address = address or os.environ.get("LONGWAVE_COORDINATOR")
+    if not address:
+        raise ValueError('address: got none, and no $LONGWAVE_COORDINATOR, wanted "host:port" of the coordinator')
+    state_dir = state_dir or os.environ.get("LONGWAVE_STATE_DIR")
+    own = socket.gethostname() if state_dir else f"{socket.gethostname()}-{os.getpid()}"
+    return Place(
+        coordinator=address,
+        name=name or os.environ.get("LONGWAVE_NAME") or own,
+        token=token,
+        state_dir=os.path.expanduser(state_dir) if state_dir else None,
+        metrics=metrics if metrics is not None else os.environ.get("LONGWAVE_METRICS"),
+        settings=[f"train.threads={torch.get_num_threads()}", *settings],
+    )
+
+
+def _check_optimizer(optimizer: Optional[torch.optim.Optimizer], sends_gradient: bool, takes_gradient: bool) -> None:
+    ours = optimizer if isinstance(optimizer, Optimizer) else None
+    got = "none" if optimizer is None else type(optimizer).__name__
+    if sends_gradient and takes_gradient and (ours is None or ours.inner is None):
+        wanted = "longwave.Optimizer(params, inner=AdamW(params)): it steps with the merged gradients"
+    elif sends_gradient and not takes_gradient and (ours is None or ours.inner is not None):
+        wanted = "longwave.Optimizer(params): the run's update is the optimizer"
+    elif not sends_gradient and ours is not None:
+        wanted = "the inner optimizer itself: the run's method syncs what its steps do, and no gradients"
+    else:
+        return
+    raise ValueError(f"optimizer: got {got if ours is None else 'longwave.Optimizer'}, wanted {wanted}")
