@@ -9,11 +9,11 @@ SMALL = ["--layers", 2, "--width", 64, "--heads", 2, "--context", 64, "--batch",
 
 
 class Examples(WorkersTest):
-    def check(self, name, *arguments, steps=40):
+    def check(self, name, *arguments, steps=40, **settings):
         """Alone its loss is said; as two workers their loss falls, and their replicas are equal."""
         command = self.example(name, *arguments)
         self.assertEqual(len(self.losses(self.alone([*command, "--steps", "2"]))), 1)
-        done, logs = self.up_workers(command, run__steps=steps)
+        done, logs = self.up_workers(command, run__steps=steps, **settings)
         self.assertEqual(len(logs), 2)
         for log in logs.values():
             losses = self.losses(log)
@@ -24,8 +24,8 @@ class Examples(WorkersTest):
     def test_gpt2_of_transformers(self):
         self.check("gpt2_hf.py", "--data", self.text, *SMALL)
 
-    def test_a_gpt_of_plain_pytorch(self):
-        self.check("nanogpt.py", "--data", self.text, "--warmup", 5, *SMALL)
+    def test_a_gpt_of_plain_pytorch_in_a_secured_run(self):
+        self.check("nanogpt.py", "--data", self.text, "--warmup", 5, *SMALL, security__mode="on")
 
     def test_a_lightning_module(self):
         self.check("lightning_gpt.py", "--data", self.text, *SMALL)
