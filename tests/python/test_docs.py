@@ -13,7 +13,7 @@ from harness import BIN, Child
 from workers import ROOT, WorkersTest
 
 DOCS = ROOT / "docs/python.md"
-STEPS = os.environ.get("LONGWAVE_DOCS_STEPS", "60")  # instead of those in the text
+STEPS = os.environ.get("LONGWAVE_DOCS_STEPS", "30")  # instead of those in the text: one round
 
 
 def blocks(section):
@@ -36,13 +36,13 @@ class Docs(WorkersTest):
         for program in ("longwave-worker", "longwave", "longwave-server"):
             shorter = {"longwave": '[ "$1" = up ] && set -- "$@" ', "longwave-server": 'set -- "$@" '}.get(program)
             path = self.place / "build/bin" / program
-            path.write_text("#!/bin/sh\n" + (f"{shorter} --set run.steps={STEPS}\n" if shorter else "")
+            path.write_text("#!/bin/sh\n" + (f"{shorter} --set run.steps={STEPS} --set train.warmup_steps=1\n" if shorter else "")
                             + f'exec {BIN / program} "$@"\n', encoding="utf-8")
             path.chmod(0o755)
         shutil.copy(self.text, self.home / "text.txt")
         caches = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
         self.environment = {**os.environ, "HOME": str(self.home), "CCACHE_DIR": os.environ.get(
-            "CCACHE_DIR", str(caches / "ccache")), "TEXT": str(self.home / "text.txt")}
+            "CCACHE_DIR", str(caches / "ccache")), "TEXT": str(self.home / "text.txt"), "OMP_NUM_THREADS": "1"}
 
     def shell(self, block, prefix=(), wanted=0, **environment):
         """Runs a block; returns its standard output."""
