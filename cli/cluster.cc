@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -33,6 +34,8 @@ std::string NamedFailure(const Process& process) {
 constexpr absl::Duration kCoordinatorTime = absl::Milliseconds(350);
 // A child's end is known by the end of its output, a moment before it can be waited for.
 constexpr absl::Duration kReapInterval = absl::Milliseconds(20);
+// Of a command's log: where it serves metrics it says when it joins.
+constexpr size_t kLogHeadBytes = 64 * 1024;
 
 // The argument after `flag`.
 std::string* ArgumentOf(std::vector<std::string>& argv, absl::string_view flag) {
@@ -89,6 +92,10 @@ absl::Status Cluster::Start() {
   for (uint32_t i = 0; i < config_->run.workers; ++i) {
     Child* started = nullptr;
     const std::string name = absl::StrCat("worker-", i);
+    if (!options_.worker_command.empty()) {
+      LONGWAVE_RETURN_IF_ERROR(LaunchCommand(name));
+      continue;
+    }
     LONGWAVE_RETURN_IF_ERROR(Launch(
         name,
         {worker, "--config", config_file, "--name", name, "--coordinator", coordinator_address_,
@@ -101,9 +108,7 @@ absl::Status Cluster::Start() {
 
 absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> argv,
                              uint32_t threads, Child** child) {
-  if (Interrupted()) return absl::CancelledError("interrupted");
-  ProcessOptions options;
-  options.name = name;
+  ProcessOptions options{.name = name};
   Placement place = PlaceOf(name);
   options.argv = std::move(place.prefix);
   if (options_.keep_state) {
@@ -111,22 +116,56 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
     argv.push_back(folder_->state_folder(name));
   }
   // Each at a port of its own, whatever the configuration has for one process alone.
-  if (const std::string& listen = config_->metrics.listen; !listen.empty()) {
-    argv.insert(argv.end(), {"--set", absl::StrCat("run.name=", folder_->name()), "--metrics",
-                             absl::StrCat(listen.substr(0, listen.rfind(':')), ":0")});
+  if (const std::string metrics = MetricsAddress(); !metrics.empty()) {
+    argv.insert(argv.end(),
+                {"--set", absl::StrCat("run.name=", folder_->name()), "--metrics", metrics});
   }
   std::vector<std::string> security = options_.credentials.ArgumentsOf(name);
   for (auto* part : {&argv, &security, &place.arguments}) {
     options.argv.insert(options.argv.end(), part->begin(), part->end());
   }
-  options.log_file = folder_->log_file(name);
+  return Spawn(std::move(options), threads, child);
+}
+
+absl::Status Cluster::LaunchCommand(const std::string& name) {
+  ProcessOptions options{.name = name, .argv = options_.worker_command};
+  Environment& environment = options.environment;
+  SetVariable(kCoordinatorVariable, coordinator_address_, environment);
+  SetVariable(kNameVariable, name, environment);
+  SetVariable(kRunDirVariable, folder_->path(), environment);
+  SetVariable(kWorkersVariable, absl::StrCat(config_->run.workers), environment);
+  SetVariable(kSecurityVariable,
+              options_.credentials.is_on() ? options_.credentials.FolderOf(name) : "off",
+              environment);
+  if (options_.keep_state) {
+    SetVariable(kStateDirVariable, folder_->state_folder(name), environment);
+  }
+  if (std::string metrics = MetricsAddress(); !metrics.empty()) {
+    SetVariable(kMetricsVariable, std::move(metrics), environment);
+  }
+  // What it prints is in its log when it prints it, and before it is killed.
+  SetVariable("PYTHONUNBUFFERED", "1", environment);
+  Child* child = nullptr;
+  LONGWAVE_RETURN_IF_ERROR(Spawn(std::move(options), options_.threads, &child));
+  child->is_command = true;
+  return absl::OkStatus();
+}
+
+absl::Status Cluster::Spawn(ProcessOptions options, uint32_t threads, Child** child) {
+  if (Interrupted()) return absl::CancelledError("interrupted");
+  options.log_file = folder_->log_file(options.name);
   // BLAS and OpenMP would each start a thread a core in every process.
-  options.environment = {{"OMP_NUM_THREADS", absl::StrCat(threads)},
-                         {"OPENBLAS_NUM_THREADS", absl::StrCat(threads)}};
+  SetVariable("OMP_NUM_THREADS", absl::StrCat(threads), options.environment);
+  SetVariable("OPENBLAS_NUM_THREADS", absl::StrCat(threads), options.environment);
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Process> started, Process::Start(options));
   *child = &children_.emplace_back(
       Child{.options = std::move(options), .process = std::move(started), .budget = {}});
   return absl::OkStatus();
+}
+
+std::string Cluster::MetricsAddress() const {
+  const std::string& listen = config_->metrics.listen;
+  return listen.empty() ? "" : absl::StrCat(listen.substr(0, listen.rfind(':')), ":0");
 }
 
 Placement Cluster::PlaceOf(const std::string& process) const {
@@ -163,10 +202,34 @@ absl::Status Cluster::AwaitReady(Child* child, absl::Time deadline, std::string*
 
 void Cluster::TakeLine(Child* child, const std::string& line) {
   absl::string_view text = line;
-  if (!absl::ConsumePrefix(&text, "metrics ") || child->metrics == text) return;
-  child->metrics = std::string(text);
-  if (std::string* metrics = ArgumentOf(child->options.argv, "--metrics"))
-    *metrics = line.substr(8);
+  if (child->is_command) {
+    std::ofstream(child->options.log_file, std::ios::app) << line << '\n';
+  } else if (absl::ConsumePrefix(&text, "metrics ")) {
+    TakeMetrics(child, std::string(text));
+  }
+}
+
+void Cluster::ReadLog(Child* child) {
+  if (!child->is_command || !child->metrics.empty() || MetricsAddress().empty()) return;
+  std::ifstream file(child->options.log_file, std::ios::binary);
+  std::string head(kLogHeadBytes, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(file.gcount()));
+  static constexpr absl::string_view kBefore = "metrics http://", kBehind = "/metrics\n";
+  const size_t begin = head.find(kBefore.data());
+  if (begin == std::string::npos) return;
+  const size_t address = begin + kBefore.size(), end = head.find(kBehind.data(), address);
+  if (end != std::string::npos) TakeMetrics(child, head.substr(address, end - address));
+}
+
+void Cluster::TakeMetrics(Child* child, std::string address) {
+  if (child->metrics == address) return;
+  child->metrics = std::move(address);
+  if (child->is_command) {
+    SetVariable(kMetricsVariable, child->metrics, child->options.environment);
+  } else if (std::string* metrics = ArgumentOf(child->options.argv, "--metrics")) {
+    *metrics = child->metrics;
+  }
   WriteTargets();
 }
 
@@ -187,6 +250,7 @@ absl::Status Cluster::Supervise(absl::Duration timeout) {
       while (const std::optional<std::string> line = child.process->ReadLine()) {
         TakeLine(&child, *line);
       }
+      ReadLog(&child);
     }
     if (Interrupted()) return absl::CancelledError("interrupted");
     LONGWAVE_RETURN_IF_ERROR(Revive());

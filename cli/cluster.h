@@ -13,6 +13,7 @@
 #include "cli/process.h"
 #include "cli/run_folder.h"
 #include "cli/security/cluster_credentials.h"
+#include "cli/worker_command.h"
 #include "common/config/run_config.h"
 
 namespace longwave {
@@ -27,7 +28,9 @@ struct Placement {
 struct ClusterOptions {
   std::string binaries;                // folder of longwave-server and longwave-worker
   std::string listen = "127.0.0.1:0";  // of the coordinator
-  uint32_t threads = 1;                // of each worker
+  // What a worker is, instead of longwave-worker (ParseWorkerCommand); empty: that.
+  std::vector<std::string> worker_command;
+  uint32_t threads = 1;                              // of each worker
   absl::Duration ready_timeout = absl::Seconds(60);  // until a server says that it is ready
   // Each process keeps its state in the run's folder, and is started again when a signal kills it.
   bool keep_state = false;
@@ -104,17 +107,27 @@ class Cluster {
     std::unique_ptr<Process> process;
     RestartBudget budget;
     std::string metrics = {};  // host:port, once it has said it
+    bool is_command = false;   // of the user's
   };
 
+  // One of our programs, told by arguments.
   absl::Status Launch(const std::string& name, std::vector<std::string> argv, uint32_t threads,
                       Child** child);
+  // The user's, told by its environment.
+  absl::Status LaunchCommand(const std::string& name);
+  absl::Status Spawn(ProcessOptions options, uint32_t threads, Child** child);
+  // host:0, where a process is to serve metrics; empty: nowhere.
+  std::string MetricsAddress() const;
   Placement PlaceOf(const std::string& process) const;
   // Waits for "ready <value>" on a server's standard output. When it is started again it listens
   // there, so that nobody has to look for it.
   absl::Status AwaitReady(Child* child, absl::Time deadline, std::string* value);
-  // A line of a child that is not "ready": "metrics <address>". When it is started again it serves
-  // there, so that Prometheus finds it where it was.
+  // A line of a child that is not "ready": "metrics <address>". What a command of the user's prints
+  // goes to its log, where it says that among other things.
   void TakeLine(Child* child, const std::string& line);
+  void ReadLog(Child* child);
+  // When it is started again it serves there, so that Prometheus finds it where it was.
+  void TakeMetrics(Child* child, std::string address);
   // For Prometheus, whoever has said where it serves.
   void WriteTargets() const;
   // A signal has killed it, and the next Revive starts it again.

@@ -21,13 +21,16 @@ int main(int argc, char** argv) {
   longwave::UpOptions up;
   CLI::App* up_command = app.add_subcommand(
       "up", "Run a whole cluster on this machine: coordinator, shards and workers.");
-  up_command->add_option("config", up.config_file, "Configuration file, as in configs/")
-      ->required();
+  up_command->add_option("config", up.config_file, "Configuration file, as in configs/");
   up_command->add_option("--set", up.overrides, "A setting, key=value; may be given again")
       ->allow_extra_args(false);
   std::string data;
   const CLI::Option* data_option =
       up_command->add_option("--data", data, "Text to train on: a file or a folder");
+  std::string worker_command;
+  const CLI::Option* worker_command_option = up_command->add_option(
+      "--worker-command", worker_command,
+      "What a worker is, with a model and data of its own: 'python train.py' (docs/python.md)");
   up_command->add_option("--name", up.name, "Name of the run and its folder");
   up_command->add_option("--runs-dir", up.runs_dir, "Folder of the runs' folders")
       ->capture_default_str();
@@ -60,6 +63,7 @@ int main(int argc, char** argv) {
     return *status;
   // An empty path was given all the same, and is refused.
   if (data_option->count() > 0) up.data = data;
+  if (worker_command_option->count() > 0) up.worker_command = worker_command;
   if (up_command->parsed()) return longwave::RunUp(up);
   if (replay_command->parsed()) return longwave::RunReplayCommand(replay);
   if (const std::optional<int> status = security_commands.Run()) return *status;

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -127,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& op
 
 Process::~Process() {
   if (Running()) {
-    kill(pid_, SIGKILL);
+    kill(-pid_, SIGKILL);
     while (waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
     }
   }
@@ -155,8 +156,14 @@ std::optional<std::string> Process::ReadLine() {
 
 bool Process::Running() {
   if (!running_) return false;
-  const pid_t ended = waitpid(pid_, &wait_status_, WNOHANG);
-  if (ended == pid_) running_ = false;
+  // While it has not been waited for, its id is nobody else's, and neither is its group's.
+  siginfo_t ended = {};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      ended.si_pid != pid_) {
+    return true;
+  }
+  kill(-pid_, SIGKILL);
+  if (waitpid(pid_, &wait_status_, WNOHANG) == pid_) running_ = false;
   return running_;
 }
 
@@ -189,8 +196,16 @@ std::string Process::FailureSentence() const {
 
 std::string LastErrorLine(std::string_view text) {
   absl::string_view last;
+  bool in_traceback = false;
   for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
-    if (absl::ConsumePrefix(&line, "error: ")) last = line;
+    if (absl::ConsumePrefix(&line, "error: ")) {
+      last = line;
+    } else if (absl::StartsWith(line, "Traceback (most recent call last)")) {
+      in_traceback = true;
+    } else if (in_traceback && !line.empty() && line.front() != ' ') {
+      last = line;
+      in_traceback = false;
+    }
   }
   return std::string(last);
 }

@@ -29,7 +29,8 @@ class Process {
  public:
   // Unavailable: the program cannot be run (says why).
   static absl::StatusOr<std::unique_ptr<Process>> Start(const ProcessOptions& options);
-  // Kills the process and waits for it, if it still runs.
+  // Kills the process and waits for it, if it still runs. What it has started and left in its group
+  // ends with it, here and in Running.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -49,8 +50,8 @@ class Process {
   bool succeeded() const { return wait_status_ == 0; }
   // Of a process that has ended: the signal that killed it; nothing if it ended by itself.
   std::optional<int> killed_by() const;
-  // Of a process that has ended: a sentence that says how. The last line of its log that starts
-  // with "error: ", without that; else its exit status or signal.
+  // Of a process that has ended: a sentence that says how. The last line of its log that says why
+  // (LastErrorLine); else its exit status or signal.
   std::string FailureSentence() const;
 
   // Sends a signal, if it still runs.
@@ -69,7 +70,8 @@ class Process {
   int wait_status_ = 0;
 };
 
-// The last line of `text` that starts with "error: ", without that; empty if there is none.
+// The last line of `text` that starts with "error: ", without that, or with which a traceback of
+// Python's closes ("ValueError: no such column"); empty if there is none.
 std::string LastErrorLine(std::string_view text);
 
 }  // namespace longwave

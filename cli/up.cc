@@ -26,6 +26,7 @@
 #include "cli/status_feed.h"
 #include "cli/summary.h"
 #include "cli/view.h"
+#include "cli/worker_command.h"
 #include "common/base/clock.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
@@ -75,13 +76,16 @@ Verdict Failed(absl::string_view sentence) { return {RunOutcome::kFailed, std::s
 class Run {
  public:
   Run(const UpOptions& options, const RunConfig& config, const RunFolder& folder,
-      std::string binaries, const ClusterCredentials& credentials, int interrupt_fd)
+      std::string binaries, std::vector<std::string> worker_command,
+      const ClusterCredentials& credentials, int interrupt_fd)
       : config_(config),
         folder_(folder),
         credentials_(credentials),
         display_(Display::Create(options.plain)),
+        workers_are_commands_(!worker_command.empty()),
         cluster_({.binaries = std::move(binaries),
                   .listen = ListenAddress(config),
+                  .worker_command = std::move(worker_command),
                   .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
                   .keep_state = !options.no_state,
                   .credentials = credentials},
@@ -146,6 +150,8 @@ class Run {
                                    " has not answered for ", absl::FormatDuration(kSilenceMax)));
       }
       const absl::Time now = MonotonicNow();
+      // A command may have work of its own after the run, for as long as that takes.
+      if (feed_.over() && workers_are_commands_) continue;
       if (feed_.over()) {
         over_since = over_since.value_or(now);
         if (now - *over_since < kAftermathTimeout) continue;
@@ -210,6 +216,7 @@ class Run {
   const ClusterCredentials credentials_;
   std::unique_ptr<Display> display_;
   StatusFeed feed_;
+  const bool workers_are_commands_;
   Cluster cluster_;
   std::map<std::string, absl::Time> left_since_;  // by worker
   std::set<std::string> said_to_have_left_;
@@ -219,6 +226,10 @@ absl::StatusOr<Summary> Execute(const UpOptions& options, int interrupt_fd,
                                 std::string* run_folder) {
   LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options));
+  std::vector<std::string> worker_command;
+  if (options.worker_command.has_value()) {
+    LONGWAVE_ASSIGN_OR_RETURN(worker_command, ParseWorkerCommand(*options.worker_command));
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const RunFolder folder,
                             RunFolder::Create(options.runs_dir, config, absl::Now()));
   LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(folder.config_file(), FormatConfig(config)));
@@ -227,8 +238,9 @@ absl::StatusOr<Summary> Execute(const UpOptions& options, int interrupt_fd,
       IsSecured(config.security.mode, {ListenAddress(config), config.cluster.shard_host});
   const ClusterCredentials credentials(is_secured ? folder.security_folder() : "");
   LONGWAVE_RETURN_IF_ERROR(credentials.Make(config));
-  const Summary summary =
-      Run(options, config, folder, std::move(binaries), credentials, interrupt_fd).Execute();
+  const Summary summary = Run(options, config, folder, std::move(binaries),
+                              std::move(worker_command), credentials, interrupt_fd)
+                              .Execute();
   LONGWAVE_RETURN_IF_ERROR(WriteSummary(summary, folder.summary_file()));
   return summary;
 }
@@ -236,9 +248,31 @@ absl::StatusOr<Summary> Execute(const UpOptions& options, int interrupt_fd,
 }  // namespace
 
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
-  Overrides overrides = options.overrides;
+  if (options.config_file.empty() && !options.worker_command.has_value()) {
+    return absl::InvalidArgumentError(
+        "got no configuration, wanted a file such as configs/longwave.yaml, or --worker-command");
+  }
+  Overrides overrides;
+  // In front, so that --set may still say otherwise.
+  if (options.worker_command.has_value()) {
+    overrides = {"model.kind=external", "run.start=member"};
+  }
+  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   if (!options.name.empty()) overrides.push_back(absl::StrCat("run.name=", options.name));
-  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, LoadConfig(options.config_file, overrides));
+  LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, options.config_file.empty()
+                                                  ? ParseConfig("{}", "the command line", overrides)
+                                                  : LoadConfig(options.config_file, overrides));
+  if (options.worker_command.has_value()) {
+    if (!options.data.has_value()) return config;
+    return absl::InvalidArgumentError(
+        "--data: got one beside --worker-command, whose workers have data of their own; wanted the "
+        "path in the command");
+  }
+  if (config.model.kind == "external") {
+    return absl::InvalidArgumentError(
+        "model.kind: got external, which longwave-worker has not; wanted --worker-command beside "
+        "it");
+  }
   if (options.data.has_value()) {
     if (options.data->empty()) {
       return absl::InvalidArgumentError(

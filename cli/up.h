@@ -11,10 +11,13 @@
 namespace longwave {
 
 struct UpOptions {
-  std::string config_file;
+  std::string config_file;             // empty: the defaults
   std::vector<std::string> overrides;  // key=value
   std::optional<std::string> data;     // stands for data.path, if given
-  std::string name;                    // stands for run.name; empty: as configured
+  // What a worker is instead of longwave-worker, as one types it; see ParseWorkerCommand. The run's
+  // model is the workers' then (model.kind external, run.start member), and so are their data.
+  std::optional<std::string> worker_command;
+  std::string name;  // stands for run.name; empty: as configured
   std::string runs_dir = "runs";
   bool plain = false;
   bool no_state = false;  // nothing is kept, and a process that is killed ends the run

@@ -89,9 +89,11 @@ double SecondsLeft(const RunConfig& config, const RunStatus& status) {
 
 std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style) {
   const RunConfig& config = *input.config;
-  std::string model =
-      absl::StrCat(config.model.kind, ", d ", config.model.d_model, ", ", config.model.layers,
-                   " layers, ", config.model.heads, " heads, context ", config.model.context);
+  std::string model = "the workers' own";
+  if (config.model.kind != "external") {
+    model = absl::StrCat(config.model.kind, ", d ", config.model.d_model, ", ", config.model.layers,
+                         " layers, ", config.model.heads, " heads, context ", config.model.context);
+  }
   if (input.status->parameters > 0) {
     absl::StrAppend(&model, ", ", FormatCount(static_cast<double>(input.status->parameters)),
                     " parameters");

@@ -23,6 +23,8 @@
 #include "common/config/config.h"
 #include "common/config/gpt_shape.h"
 #include "common/wire/control.h"
+#include "server/store/coordinator_store.h"
+#include "server/store/posix_file_system.h"
 #include "worker/trainer/model_metadata.h"
 #include "worker/trainer/safetensors.h"
 #include "worker/trainer/weights_file.h"
@@ -165,11 +167,28 @@ absl::Status WriteModel(const std::string& path, const RunReplayReport& report,
   return absl::OkStatus();
 }
 
+// Names and shapes of the run's parameters. A model that its workers have brought
+// is the coordinator's to tell.
+absl::StatusOr<Manifest> ManifestOf(const RunConfig& config, const std::string& run_folder) {
+  if (config.model.kind != "external") return GptManifest(config.model);
+  const std::string folder = run_folder + "/state/coordinator";
+  const absl::StatusOr<CoordinatorFile> file =
+      ReadCoordinatorFolder(*MakePosixFileSystem(), folder);
+  if (absl::IsNotFound(file.status()) || (file.ok() && !file->record.manifest.has_value())) {
+    return absl::NotFoundError(absl::StrCat(
+        "got no coordinator's record in ", folder,
+        ", wanted it there: the model is the workers' (model.kind: external), and its names and "
+        "shapes are in that record"));
+  }
+  if (!file.ok()) return file.status();
+  return *file->record.manifest;
+}
+
 absl::Status Replay(const ReplayOptions& options) {
   const std::string config_file =
       options.config.empty() ? options.run_folder + "/config.yaml" : options.config;
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadConfig(config_file));
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ManifestOf(config, options.run_folder));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   RunReplayInput input{.config = &config,

@@ -24,11 +24,11 @@ class ClusterCredentials {
 
   // A process's arguments: that the run is secured, or that it is not, and with what.
   std::vector<std::string> ArgumentsOf(const std::string& process) const;
+  // Where a process's credentials are, in a secured run.
+  std::string FolderOf(const std::string& process) const;
   std::string operator_folder() const;  // empty: not secured
 
  private:
-  std::string FolderOf(const std::string& process) const;
-
   std::string folder_;
 };
 

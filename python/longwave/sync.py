@@ -28,7 +28,7 @@ class Sync:
     address     "host:port" of the coordinator [$LONGWAVE_COORDINATOR]
     name        of this worker, one live worker each [$LONGWAVE_NAME, or the host's name, with the process's number
                 where it keeps nothing]
-    token       of `longwave token create`, for a secured run; needed once for each state_dir
+    token       of `longwave token create`, for a secured run; needed once for each state_dir [$LONGWAVE_TOKEN]
     state_dir   folder of identity, credentials and checkpoints, with which a worker comes back [$LONGWAVE_STATE_DIR;
                 none: nothing is kept]
     keep        by name: optimizer, schedule, loader, whatever has state_dict and load_state_dict. Their states are in
@@ -332,11 +332,21 @@ def _place(
     return Place(
         coordinator=address,
         name=name or os.environ.get("LONGWAVE_NAME") or own,
-        token=token,
+        token=token or os.environ.get("LONGWAVE_TOKEN"),
         state_dir=os.path.expanduser(state_dir) if state_dir else None,
         metrics=metrics if metrics is not None else os.environ.get("LONGWAVE_METRICS"),
-        settings=[f"train.threads={torch.get_num_threads()}", *settings],
+        settings=[f"train.threads={torch.get_num_threads()}", *_security_settings(), *settings],
     )
+
+
+def _security_settings() -> List[str]:
+    """$LONGWAVE_SECURITY: "off", or the folder of this worker's credentials. Without it, as its addresses have it."""
+    security = os.environ.get("LONGWAVE_SECURITY")
+    if not security:
+        return []
+    if security == "off":
+        return ["security.mode=off"]
+    return ["security.mode=on", f"security.folder={security}"]
 
 
 def _check_optimizer(optimizer: Optional[torch.optim.Optimizer], sends_gradient: bool, takes_gradient: bool) -> None:

@@ -85,6 +85,15 @@ absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> b
   return file;
 }
 
+absl::StatusOr<CoordinatorFile> ReadCoordinatorFolder(FileSystem& files,
+                                                      const std::string& folder) {
+  const std::string path = JoinPath(folder, kFileName);
+  LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, path, kFileBytesMax));
+  absl::StatusOr<CoordinatorFile> file = ReadCoordinatorFile(bytes.bytes());
+  if (!file.ok()) return AtPath(path, file.status());
+  return file;
+}
+
 CoordinatorStore::CoordinatorStore(FileSystem* files, std::string folder,
                                    const CoordinatorStoreOptions& options)
     : files_(files),

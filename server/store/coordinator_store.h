@@ -40,6 +40,9 @@ struct CoordinatorFile {
 };
 // FailedPrecondition (not a coordinator's, another version), DataLoss (offset and reason).
 absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> bytes);
+// That of a coordinator's folder, which stays as it is; a coordinator may have it meanwhile.
+// NotFound: there is none.
+absl::StatusOr<CoordinatorFile> ReadCoordinatorFolder(FileSystem& files, const std::string& folder);
 
 // Where a coordinator's record lies on a disk: a log, folder/coordinator.lwlog (proto/LOG.md), in a
 // folder that one process at a time has. Its first record is the whole as it was when the file was

@@ -24,9 +24,15 @@
 {{- end -}}
 {{- $own := dict "run" (dict "name" .Release.Name) -}}
 {{- with .Values.workers }}
+{{- if .command }}
+{{- $_ := set $own "model" (dict "kind" "external") }}
+{{- $_ := set (get $own "run") "start" "member" }}
+{{- end }}
 {{- if ne .kind "None" }}
 {{- if or .data.existingClaim .data.configMap }}
 {{- $_ := set $own "data" (dict "path" .data.mountPath) }}
+{{- else if .command }}
+{{- /* It has data of its own. */ -}}
 {{- else if not (dig "data" "path" "" $given) }}
 {{- fail "workers.data: wanted existingClaim or configMap, or config.data.path: the image has no text of its own" }}
 {{- end }}

@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
@@ -47,9 +48,11 @@ class ClusterTest : public testing::Test {
     std::filesystem::remove_all(root_);
   }
 
-  void Start(bool keep_state) {
-    cluster_ = std::make_unique<Cluster>(
-        ClusterOptions{.binaries = root_, .keep_state = keep_state}, &config_, &*folder_, -1);
+  void Start(bool keep_state, std::vector<std::string> worker_command = {}) {
+    cluster_ = std::make_unique<Cluster>(ClusterOptions{.binaries = root_,
+                                                        .worker_command = std::move(worker_command),
+                                                        .keep_state = keep_state},
+                                         &config_, &*folder_, -1);
     const absl::Status started = cluster_->Start();
     ASSERT_TRUE(started.ok()) << started;
   }
@@ -114,6 +117,39 @@ TEST_F(ClusterTest, StartsAgainWhatWasKilledWhereItListenedBefore) {
               ElementsAre("shard-0 was killed by signal 9 (Killed) and is started again"));
   EXPECT_THAT(cluster_->TakeNotices(), IsEmpty());
   EXPECT_EQ(cluster_->FirstEnded(), nullptr);
+}
+
+// What it is told it writes down where the others write their arguments, and prints.
+TEST_F(ClusterTest, TellsACommandByItsEnvironmentAndTellsItAgain) {
+  config_.metrics.listen = "127.0.0.1:9464";
+  Start(
+      /*keep_state=*/true,
+      {"/bin/sh", "-c",
+       absl::StrCat("echo \"$$ $* $(env | grep ^LONGWAVE_ | sort | tr '\\n' ' ')\" >> ", root_,
+                    "/started; echo a line of its own; echo metrics http://127.0.0.1:99/metrics "
+                    ">&2; exec sleep 1000"),
+       "sh", "its own argument"});
+  const std::string told = absl::StrCat(
+      "its own argument LONGWAVE_COORDINATOR=127.0.0.1:77 LONGWAVE_METRICS=127.0.0.1:0 "
+      "LONGWAVE_NAME=worker-0 LONGWAVE_RUN_DIR=",
+      root_,
+      "/runs/run LONGWAVE_SECURITY=off "
+      "LONGWAVE_STATE_DIR=",
+      root_, "/runs/run/state/worker-0 LONGWAVE_WORKERS=1 ");
+  EXPECT_EQ(AwaitStarted(3)[2].arguments, told);
+  const auto printed = [&] {
+    std::ifstream log(folder_->log_file("worker-0"));
+    return std::string(std::istreambuf_iterator<char>(log), {});
+  };
+  while (printed().find("own\n") == std::string::npos) {
+    EXPECT_TRUE(cluster_->Supervise(absl::Milliseconds(10)).ok());
+  }
+  while (!std::filesystem::exists(folder_->targets_file())) {
+    EXPECT_TRUE(cluster_->Supervise(absl::Milliseconds(10)).ok());
+  }
+  kill(PidOf(AwaitStarted(3), "its own argument"), SIGKILL);
+  EXPECT_EQ(AwaitStarted(4)[3].arguments,
+            absl::StrReplaceAll(told, {{"127.0.0.1:0 ", "127.0.0.1:99 "}}));
 }
 
 TEST_F(ClusterTest, GivesUpAProcessThatIsKilledAgainAndAgain) {

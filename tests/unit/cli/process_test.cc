@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "cli/cluster.h"
 
 namespace longwave {
@@ -106,6 +107,25 @@ TEST_F(ProcessTest, IsKilledWithItsObject) {
   child.reset();
   EXPECT_EQ(kill(pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
+}
+
+TEST_F(ProcessTest, LeavesNothingBehindThatItHasStarted) {
+  auto child = Shell("sleep 1000 & echo $!");
+  pid_t left = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(*NextLine(child.get()), &left));
+  while (child->Running()) poll(nullptr, 0, 1);
+  EXPECT_TRUE(child->succeeded());
+  // The sleeper holds the pipe's other end; the end of its output is its own end.
+  AwaitEnd(child.get());
+  EXPECT_EQ(child->output_fd(), -1);
+}
+
+TEST(LastErrorLine, IsTheClosingLineOfATraceback) {
+  const std::string traceback =
+      "error: of before\nTraceback (most recent call last):\n  File \"train.py\", line 3\n    "
+      "x = y\nNameError: name 'y' is not defined\nbye\n";
+  EXPECT_EQ(LastErrorLine(traceback), "NameError: name 'y' is not defined");
+  EXPECT_EQ(LastErrorLine(traceback + "error: behind it\n"), "behind it");
 }
 
 TEST(LastErrorLine, IsEmptyWithoutOne) {

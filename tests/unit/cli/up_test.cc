@@ -72,6 +72,32 @@ TEST_F(ResolveConfigTest, RefusesMoreShardsThanTheModelHasTiles) {
   EXPECT_THAT(std::string(ResolveConfig(options_).status().message()), HasSubstr("64"));
 }
 
+TEST_F(ResolveConfigTest, LeavesModelAndDataToTheWorkersOfACommand) {
+  options_.worker_command = "python train.py";
+  auto config = ResolveConfig(options_);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model.kind, "external");
+  EXPECT_EQ(config->run.start, "member");
+  EXPECT_EQ(config->run.steps, 100u);
+  options_.config_file = "";
+  options_.overrides = {"run.start=seed"};
+  config = ResolveConfig(options_);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->run.start, "seed");
+  options_.data = folder_;
+  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+              HasSubstr("--data: got one beside --worker-command"));
+}
+
+TEST_F(ResolveConfigTest, WantsACommandForAModelThatIsTheWorkers) {
+  options_.overrides = {"model.kind=external"};
+  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+              HasSubstr("model.kind: got external"));
+  options_.config_file = "";
+  EXPECT_THAT(std::string(ResolveConfig(options_).status().message()),
+              HasSubstr("got no configuration"));
+}
+
 TEST_F(ResolveConfigTest, NamesTheSettingThatIsWrong) {
   options_.overrides = {"run.wrokers=3"};
   EXPECT_THAT(std::string(ResolveConfig(options_).status().message()), HasSubstr("run.wrokers"));

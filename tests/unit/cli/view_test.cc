@@ -76,6 +76,14 @@ RunStatus Status() {
 
 std::string Joined(const std::vector<std::string>& lines) { return absl::StrJoin(lines, "\n"); }
 
+TEST(HeaderLines, SayOfAModelThatIsTheWorkersItsSizeAlone) {
+  RunConfig config = Config();
+  config.model.kind = "external";
+  const RunStatus status = Status();
+  EXPECT_EQ(HeaderLines({.config = &config, .status = &status}, TextStyle())[1],
+            "model     the workers' own, 1.0 M parameters");
+}
+
 TEST(LiveLines, ShowProgressLossesTrafficAndMembers) {
   const RunConfig config = Config();
   const RunStatus status = Status();

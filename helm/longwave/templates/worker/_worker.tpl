@@ -18,6 +18,23 @@
 {{- end }}
 {{- end -}}
 
+{{/* What a command of the user's is told; see cli/worker_command.h. */}}
+{{- define "longwave.workerCommandEnv" -}}
+{{- if .Values.workers.command -}}
+{{- $security := ternary "/etc/longwave/security" "off" (eq (include "longwave.securityMode" .) "on") -}}
+- {name: LONGWAVE_COORDINATOR, value: {{ printf "%s:7070" (include "longwave.coordinatorHost" .) | quote }}}
+- {name: LONGWAVE_NAME, value: $(WORKER_NAME)}
+- {name: LONGWAVE_STATE_DIR, value: /var/lib/longwave/state}
+- {name: LONGWAVE_RUN_DIR, value: /var/lib/longwave/run}
+- {name: LONGWAVE_WORKERS, value: {{ .Values.workers.replicas | quote }}}
+- {name: LONGWAVE_METRICS, value: {{ printf "%s:9464" (include "longwave.anyHost" .) | quote }}}
+- {name: LONGWAVE_SECURITY, value: {{ $security | quote }}}
+{{- if .Values.workers.threads }}
+- {name: OMP_NUM_THREADS, value: {{ .Values.workers.threads | quote }}}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
 {{- define "longwave.workerResources" -}}
 {{- $resources := deepCopy .resources -}}
 {{- if .gpu.enabled -}}
@@ -31,6 +48,9 @@
 {{- define "longwave.workerPod" -}}
 {{- $part := .root.Values.workers }}
 {{- $image := include "longwave.image" (dict "root" .root "image" .root.Values.images.worker) }}
+{{- /* An image of the user's need not have the command longwave, which makes the certificate. */}}
+{{- $own := ternary .root.Values.images.server .root.Values.images.worker (not (empty $part.command)) }}
+{{- $ownImage := include "longwave.image" (dict "root" .root "image" $own) }}
 {{- $tolerations := list }}
 {{- if and $part.gpu.enabled $part.gpu.toleration }}
 {{- $tolerations = append $tolerations (dict "key" $part.gpu.resource "operator" "Exists" "effect" "NoSchedule") }}
@@ -47,11 +67,19 @@ spec:
   runtimeClassName: {{ $part.gpu.runtimeClassName }}
   {{- end }}
   {{- include "longwave.podSettings" $context | nindent 2 }}
-  {{- include "longwave.initContainers" (merge (dict "image" $image "role" "worker/$(WORKER_NAME)" "dns" list "env" $env) $context) | nindent 2 }}
+  {{- include "longwave.initContainers" (merge (dict "image" $ownImage "role" "worker/$(WORKER_NAME)" "dns" list "env" $env) $context) | nindent 2 }}
   containers:
     - name: worker
       image: {{ $image }}
       imagePullPolicy: {{ .root.Values.images.pullPolicy }}
+      {{- with $part.command }}
+      command:
+        {{- toYaml . | nindent 8 }}
+      {{- with $part.extraArgs }}
+      args:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- else }}
       command: [longwave-worker]
       args:
         - --config=/etc/longwave/config.yaml
@@ -75,8 +103,9 @@ spec:
         {{- with $part.extraArgs }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+      {{- end }}
       env:
-        {{- toYaml (concat $env $part.extraEnv) | nindent 8 }}
+        {{- toYaml (concat $env (include "longwave.workerCommandEnv" .root | fromYamlArray) $part.extraEnv) | nindent 8 }}
       ports:
         - {name: metrics, containerPort: 9464}
       {{- include "longwave.httpProbes" $context | nindent 6 }}

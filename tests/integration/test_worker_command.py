@@ -1,0 +1,101 @@
+"""`longwave up --worker-command`: workers that are a command of the user's. The command is longwave-worker itself here,
+told by nothing but its environment, or a program in C; tests/python has those of the package."""
+
+import os
+import shlex
+import signal
+import unittest
+
+from harness import BIN, IntegrationTest, processes_mentioning
+
+
+class WorkerCommand(IntegrationTest):
+    def command(self, before="", more=""):
+        return shlex.join(["sh", "-c", f'''
+            {before}
+            echo "I am $LONGWAVE_NAME of $LONGWAVE_WORKERS"
+            exec {shlex.quote(str(BIN / "longwave-worker"))} --coordinator "$LONGWAVE_COORDINATOR" \
+              --name "$LONGWAVE_NAME" --state-dir "$LONGWAVE_STATE_DIR" --run-dir "$LONGWAVE_RUN_DIR" \
+              --metrics "$LONGWAVE_METRICS" --threads 1 --set security.mode="$LONGWAVE_SECURITY" {more}'''])
+
+    def up_command(self, *arguments, command=None, **settings):
+        return self.up("--worker-command", self.command() if command is None else command, "--set",
+                       "model.kind=gpt", *arguments, **settings)
+
+    def test_a_command_trains_and_ends_equal(self):
+        done = self.up_command()
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        self.assertTrue(done.summary["replicas_equal"])
+        self.assertTrue((done.folder / "model.safetensors").exists())
+        for number in range(2):
+            log = (done.folder / f"logs/worker-{number}.log").read_text(encoding="utf-8")
+            self.assertIn(f"I am worker-{number} of 2\n", log)
+        self.assertIn('"process": "worker-1"',
+                      (done.folder / "prometheus-targets.json").read_text(encoding="utf-8"))
+        status, output, errors = self.start("longwave", "replay", done.folder).finish()
+        self.assertEqual(status, 0, output + errors)
+
+    def test_a_program_in_c_trains_a_model_of_its_own(self):
+        program = BIN.parent / "tests/abi_linear_model"
+        if not program.exists():
+            self.skipTest(f"no {program}")
+        command = f"exec {shlex.quote(str(program))} $LONGWAVE_COORDINATOR $LONGWAVE_NAME $LONGWAVE_STATE_DIR"
+        done = self.up("--worker-command", shlex.join(["sh", "-c", command]), run__preset="longwave",
+                       run__shards=1, run__steps=300, sync__inner_steps=10, train__learning_rate=0.3)
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        self.assertEqual((done.summary["params"], done.summary["replicas_equal"]), (64, True))
+        states = {(done.folder / f"logs/worker-{number}.log").read_text(encoding="utf-8").splitlines()[-1]
+                  for number in range(2)}
+        self.assertEqual(len(states), 1, states)
+        # Names and shapes of such a model are in the coordinator's record.
+        status, output, errors = self.start("longwave", "replay", done.folder, "--weights",
+                                            self.root / "again.safetensors").finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn(b'"weights"', (self.root / "again.safetensors").read_bytes()[:400])
+        (done.folder / "state/coordinator/coordinator.lwlog").unlink()
+        status, output, errors = self.start("longwave", "replay", done.folder).finish()
+        self.assertEqual(status, 1, output)
+        self.assertIn("the model is the workers' (model.kind: external)", errors)
+
+    def test_a_killed_command_is_started_again_and_goes_on(self):
+        child = self.start_up("--worker-command", self.command(), "--set", "model.kind=gpt", run__steps=3000,
+                              sync__inner_steps=2)
+        child.await_line("round ")
+        os.kill(self.worker_process("worker-1"), signal.SIGKILL)
+        child.await_line("worker-1 was killed by signal 9 (Killed) and is started again")
+        status, output, errors = child.finish()
+        self.assertEqual(status, 0, output + errors)
+        log = (self.root / "runs/test/logs/worker-1.log").read_text(encoding="utf-8")
+        self.assertEqual(log.count("I am worker-1 of 2\n"), 2)
+        self.assert_nothing_left()
+        status, output, errors = self.start("longwave", "replay", self.root / "runs/test").finish()
+        self.assertEqual(status, 0, output + errors)
+
+    def worker_process(self, name):
+        """The one that was last given this name."""
+        for pid in processes_mentioning(str(self.root)):
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().decode().split("\0")
+            if "--name" in words and words[words.index("--name") + 1] == name and "up" not in words:
+                return pid
+        raise AssertionError(f"nobody runs as {name}")
+
+    def test_one_that_fails_ends_the_run_with_what_its_traceback_closes_with(self):
+        fails = ("[ $LONGWAVE_NAME = worker-0 ] || { echo 'Traceback (most recent call last):' >&2; "
+                 "echo '  File \"train.py\"' >&2; echo 'KeyError: loss' >&2; exit 1; }")
+        self.assert_fails(self.up_command(command=self.command(before=fails)), "worker-1: KeyError: loss")
+
+    def test_one_that_ends_before_the_run_is_named(self):
+        self.assert_fails(self.up_command(command="true"), "ended (exit status 0) before the run was over")
+
+    def test_what_no_run_can_be_made_of_is_refused(self):
+        for command, wanted in (("", "got an empty command"), ("no-such-program train.py", "got no-such-program"),
+                                ("sh 'x", "got a ' without a second one")):
+            self.assert_fails(self.up_command(command=command), wanted)
+            self.assertFalse((self.root / "runs/test").exists())
+        self.assert_fails(self.up_command("--data", self.text), "--data: got one beside --worker-command")
+        self.assert_fails(self.up(model__kind="external"), "wanted --worker-command beside it")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,114 @@
+"""The commands of docs/python.md, as they stand there. What they are tried with: the programs that are built already, an
+environment that has its packages already, shorter runs, and for two machines a network of one's own."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from harness import BIN, Child
+from workers import ROOT, WorkersTest
+
+DOCS = ROOT / "docs/python.md"
+STEPS = os.environ.get("LONGWAVE_DOCS_STEPS", "30")  # instead of those in the text: one round
+
+
+def blocks(section):
+    """The section's indented blocks, in order."""
+    text = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", DOCS.read_text(encoding="utf-8"),
+                     re.MULTILINE | re.DOTALL).group(1)
+    found = re.findall(r"(?:^    .*\n|^\n(?=    ))+", text, re.MULTILINE)
+    return [re.sub(r"^    ", "", block, flags=re.MULTILINE).strip("\n") for block in found]
+
+
+class Docs(WorkersTest):
+    def setUp(self):
+        super().setUp()
+        self.home = self.root / "home"
+        self.home.mkdir()
+        self.place = self.root / "longwave"
+        (self.place / "build/bin").mkdir(parents=True)
+        for name in ("python", "configs", "tools"):
+            (self.place / name).symlink_to(ROOT / name)
+        for program in ("longwave-worker", "longwave", "longwave-server"):
+            shorter = {"longwave": '[ "$1" = up ] && set -- "$@" ', "longwave-server": 'set -- "$@" '}.get(program)
+            path = self.place / "build/bin" / program
+            path.write_text("#!/bin/sh\n" + (f"{shorter} --set run.steps={STEPS} --set train.warmup_steps=1\n" if shorter else "")
+                            + f'exec {BIN / program} "$@"\n', encoding="utf-8")
+            path.chmod(0o755)
+        shutil.copy(self.text, self.home / "text.txt")
+        caches = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+        self.environment = {**os.environ, "HOME": str(self.home), "CCACHE_DIR": os.environ.get(
+            "CCACHE_DIR", str(caches / "ccache")), "TEXT": str(self.home / "text.txt"), "OMP_NUM_THREADS": "1"}
+
+    def shell(self, block, prefix=(), wanted=0, **environment):
+        """Runs a block; returns its standard output."""
+        done = subprocess.run([*prefix, "bash", "-euc", block], cwd=self.place, capture_output=True, text=True,
+                              env={**self.environment, **environment}, check=False)
+        self.assertEqual(done.returncode, wanted, block + "\n" + done.stdout + done.stderr)
+        return done.stdout
+
+    def make_environment(self, make, install):
+        self.assertEqual((make, install.split()[:3]),
+                         ("python3 -m venv env", ["env/bin/pip", "install", "./python"]))
+        self.shell(make)
+        # The packages of this test's own environment: they are not fetched again.
+        site = self.shell("env/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'").strip()
+        seen = [path for path in sys.path if path.endswith("site-packages")]
+        (self.place / site / "packages.pth").write_text("\n".join(seen[1:]) + "\n", encoding="utf-8")
+        self.shell(install)
+
+    def test_from_pip_install_to_two_workers_that_train_gpt2(self):
+        programs, environment, run, audit = blocks("Two workers on this machine")
+        self.assertEqual(programs, "make programs")
+        self.make_environment(*environment.splitlines())
+        said = self.shell(run)
+        self.assertIn("longwave up: finished: " + STEPS + " steps", said)
+        for worker in range(2):
+            log = (self.place / f"runs/gpt2/logs/worker-{worker}.log").read_text(encoding="utf-8")
+            losses = self.losses(log)
+            self.assertLess(losses[-1], losses[0] - 1, log)
+        self.assertIn("as the run's summary has it", self.shell(audit))
+
+    def test_two_machines(self):
+        network = self.own_network("10.0.0.5")
+        machine = [*network, "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
+        config, coordinate, serve, token, train = blocks("Two machines")
+        self.shell(config)
+        self.spawn(network, coordinate).await_line("ready ")
+        self.spawn(network, serve).await_line("ready ")
+        (self.place / "env").symlink_to(pathlib.Path(sys.executable).parents[1])
+        workers = []
+        for name in ("rotterdam", "singapore"):
+            own = self.shell(token, network).strip().splitlines()[-1]
+            home = self.root / name
+            home.mkdir()
+            workers.append(self.spawn([*machine, name], train, TOKEN=own, HOME=str(home)))
+        for worker in workers:
+            status, output, errors = worker.finish()
+            self.assertEqual(status, 0, output + errors)
+            self.assertTrue(self.losses(output))
+        self.assertIn("as the run's", self.assert_replays(self.place / "runs/mine", "--config",
+                                                          self.place / "my.yaml"))
+
+    def spawn(self, prefix, block, **environment):
+        settings = [f"{key}={value}" for key, value in {**self.environment, **environment}.items()]
+        child = Child("env", "-i", "-C", self.place, *settings, *prefix, "bash", "-euc", block)
+        self.children.append(child)
+        return child
+
+    def own_network(self, address):
+        """Where that address is this machine's: how to run something there."""
+        holder = Child("unshare", "--net", "sh", "-c",
+                       f"ip link set lo up && ip address add {address}/32 dev lo && echo up && exec sleep infinity")
+        self.children.append(holder)
+        if holder.process.stdout.readline() != "up\n":
+            self.skipTest(f"no network namespace can be made here: {holder.finish()[2].strip()}")
+        return ["nsenter", f"--net=/proc/{holder.process.pid}/ns/net"]
+
+
+if __name__ == "__main__":
+    unittest.main()
