@@ -84,8 +84,11 @@ class Sync:
         try:
             self._begin(list(trained.values()), alias)
         except BaseException as error:
-            self._abandon(str(error))
-            raise
+            # The run was over before this worker had its present, or it is to end: finish() says.
+            if not _is_stop(error):
+                self._abandon(str(error))
+                raise
+            self.done = True
         warn_of_buffers(model)
         if optimizer is not None and hook:
             self._hook = optimizer.register_step_post_hook(_weakly(self))
@@ -127,7 +130,7 @@ class Sync:
         try:
             self._take(self._member.step(self._loss.value(), weight))
         except LongwaveError as error:
-            if error.status != STATUS_NAMES[STOPPED]:
+            if not _is_stop(error):
                 self._abandon(str(error))
                 raise
             self.done = True  # finish() says why
@@ -305,6 +308,10 @@ def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
             there.step()
 
     return stepped
+
+
+def _is_stop(error: BaseException) -> bool:
+    return isinstance(error, LongwaveError) and error.status == STATUS_NAMES[STOPPED]
 
 
 def _leave(member: Member) -> None:
