@@ -84,8 +84,11 @@ class Sync:
         try:
             self._begin(list(trained.values()), alias)
         except BaseException as error:
-            self._abandon(str(error))
-            raise
+            # The run was over before this worker had its present, or it is to end: finish() says.
+            if not _is_stop(error):
+                self._abandon(_failure(error))
+                raise
+            self.done = True
         warn_of_buffers(model)
         if optimizer is not None and hook:
             self._hook = optimizer.register_step_post_hook(_weakly(self))
@@ -126,9 +129,9 @@ class Sync:
             self._replica.gather()
         try:
             self._take(self._member.step(self._loss.value(), weight))
-        except LongwaveError as error:
-            if error.status != STATUS_NAMES[STOPPED]:
-                self._abandon(str(error))
+        except BaseException as error:
+            if not _is_stop(error):
+                self._abandon(_failure(error))
                 raise
             self.done = True  # finish() says why
 
@@ -157,10 +160,8 @@ class Sync:
         """Finishes. An exception is told to the coordinator as this worker's failure; Ctrl-C and exit are none."""
         if error is None:
             self.finish()
-        elif isinstance(error, Exception):
-            self._abandon(f"{type(error).__name__}: {error}")
         else:
-            self._abandon(None)
+            self._abandon(_failure(error))
 
     # What it knows.
 
@@ -305,6 +306,17 @@ def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
             there.step()
 
     return stepped
+
+
+def _failure(error: BaseException) -> Optional[str]:
+    """What the coordinator is told; nothing of Ctrl-C and exit."""
+    if isinstance(error, LongwaveError):
+        return str(error)
+    return f"{type(error).__name__}: {error}" if isinstance(error, Exception) else None
+
+
+def _is_stop(error: BaseException) -> bool:
+    return isinstance(error, LongwaveError) and error.status == STATUS_NAMES[STOPPED]
 
 
 def _leave(member: Member) -> None:

@@ -1,5 +1,6 @@
 """What tests of longwave.Sync share: a run's coordinator and shard as processes, its workers in this one."""
 
+import shutil
 import threading
 
 import torch
@@ -20,9 +21,15 @@ class SyncCase(IntegrationTest):
         longwave.set_log_level("warning")
 
     def cluster(self, workers=1, **settings):
-        """Returns the coordinator's address."""
+        """Returns the coordinator's address. A test's cluster of before ends."""
+        for child in self.children:
+            child.close()
+        shutil.rmtree(self.root / "state", ignore_errors=True)
         self.hand = HandCluster(self, workers=workers, shards=1, started=0, **{**SETTINGS, **settings})
         return self.hand.address
+
+    def await_coordinator(self, text):
+        self.hand.children["coordinator"].await_log(text)
 
     def in_parallel(self, *workers):
         """Calls each on a thread of its own; returns what they return, or raises what the first of them raises."""

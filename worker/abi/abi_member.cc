@@ -238,7 +238,7 @@ absl::Status AbiMember::Save(std::vector<NamedBlob>* blobs) {
   if (options_.callbacks.save == nullptr) return absl::OkStatus();
   lw_state state{.blobs = blobs};
   if (options_.callbacks.save(options_.callbacks.context, &state) != 0)
-    return absl::UnknownError("save failed: no checkpoint is written without the loop's state");
+    return absl::UnknownError("the loop could not save its own state");
   const uint64_t step = member_->step();
   std::vector<std::byte> bytes(sizeof step);
   std::memcpy(bytes.data(), &step, sizeof step);

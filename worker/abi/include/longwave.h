@@ -58,15 +58,15 @@ LW_API int lw_set_log_level(int level);
 typedef struct lw_member lw_member;
 typedef struct lw_state lw_state;
 
-/* Called on the thread that calls lw_begin, lw_step or lw_leave, meanwhile. Nonzero: it failed, and
- * so does the call. Any may be NULL. */
+/* Called on the thread that calls lw_begin, lw_step or lw_leave, meanwhile. Any may be NULL. */
 typedef struct lw_callbacks {
   size_t size; /* sizeof(lw_callbacks) */
   void* context;
-  /* A checkpoint is written: what the loop wants back after a crash goes in by lw_save. */
+  /* A checkpoint is written: what the loop wants back after a crash goes in by lw_save. Nonzero: it
+   * failed; none is written then, and a line in the log says so. */
   int (*save)(void* context, lw_state* state);
   /* Where lw_run says `takes_gradient`: the merged gradient stands in `gradient`, and the inner
-   * optimizer takes its step with it, on `theta`. */
+   * optimizer takes its step with it, on `theta`. Nonzero: it failed, and so does the call. */
   int (*gradient_ready)(void* context);
   /* Some twenty times a second while a call waits. Nonzero: the call is to end (LW_STOPPED). */
   int (*interrupted)(void* context);

@@ -1,0 +1,113 @@
+"""Workers that are killed, told to end, interrupted; and processes that they fork."""
+
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import torch
+from harness import Child
+from sync_case import SyncCase, perceptron
+
+import longwave
+
+
+class Return(SyncCase):
+    def worker(self, *arguments):
+        program = pathlib.Path(__file__).with_name("kept_worker.py")
+        child = Child(sys.executable, program, *arguments)
+        self.children.append(child)
+        return child
+
+    def began(self, child):
+        """Of the line: the run's step, the schedule's, the steps moved over, the optimizer's."""
+        return [int(number) for number in re.findall(r"\d+", child.await_line("began"))]
+
+    def test_a_killed_worker_comes_back_with_its_optimizer_and_schedule(self):
+        address = self.cluster(workers=2, run__steps=1_000_000, cluster__heartbeat_timeout_s=1)
+        folder = self.root / "kept"
+        self.worker(address, "stays", self.root / "stays")
+        first = self.worker(address, "one", folder)
+        self.assertEqual(self.began(first), [0, 0, 0, 0])
+        first.await_line("round 5")
+        first.process.kill()
+        again = self.worker(address, "one", folder, 25)
+        step, schedule, moved, optimizer = self.began(again)
+        self.assertGreaterEqual(step, 50)
+        self.assertEqual(schedule, step)
+        self.assertEqual(optimizer, step - moved)
+        self.assertGreaterEqual(optimizer, 50)
+        status, output, errors = again.finish()
+        self.assertEqual(status, 0, errors)
+        self.assertIn(f"ends at {step + 25}", output)
+
+    def test_a_signal_ends_training_with_a_checkpoint_of_that_step(self):
+        address = self.cluster(workers=2, run__steps=1_000_000, cluster__heartbeat_timeout_s=1)
+        folder = self.root / "kept"
+        self.worker(address, "stays", self.root / "stays")
+        first = self.worker(address, "one", folder)
+        first.await_line("round 2")
+        first.process.send_signal(signal.SIGTERM)
+        status, output, errors = first.finish()
+        self.assertEqual(status, 0, errors)
+        ended = int(re.search(r"ends at (\d+) done", output).group(1))
+        again = self.worker(address, "one", folder, 1)
+        step, schedule, moved, optimizer = self.began(again)
+        self.assertEqual(optimizer, ended)  # the optimizer's state is of that step
+        self.assertEqual(schedule, ended + moved)
+        self.assertEqual(again.finish()[0], 0)
+
+    def test_a_worker_that_waits_for_others_can_be_interrupted(self):
+        address = self.cluster(workers=2)
+        waiting = self.worker(address, "one", self.root / "kept")
+        self.await_coordinator("(one) registered")
+        waiting.process.send_signal(signal.SIGINT)
+        status, _, errors = waiting.finish(timeout=30)
+        self.assertNotEqual(status, 0)
+        self.assertIn("KeyboardInterrupt", errors)
+
+    def test_a_worker_that_exits_without_finish_leaves(self):
+        address = self.cluster(run__steps=1_000_000)
+        program = (
+            "import longwave, sys; sys.path.insert(0, sys.argv[2]); from sync_case import perceptron;"
+            "sync = longwave.Sync(perceptron(), None, sys.argv[1], name='one'); sync.step(); sys.exit(3)"
+        )
+        child = Child(sys.executable, "-c", program, address, pathlib.Path(__file__).parent)
+        self.children.append(child)
+        self.assertEqual(child.finish()[0], 3)
+        self.await_coordinator("(one)")
+
+    def test_a_loaders_processes_touch_nothing(self):
+        sync = longwave.Sync(perceptron(), None, self.cluster(), name="one")
+
+        class Asks(torch.utils.data.Dataset):
+            def __len__(self):
+                return 4
+
+            def __getitem__(self, index):
+                try:
+                    return f"round {sync.round}"
+                except longwave.LongwaveError as error:
+                    return error.status
+
+        loader = torch.utils.data.DataLoader(Asks(), num_workers=2, multiprocessing_context="fork")
+        self.assertEqual([item for items in loader for item in items], ["forked"] * 4)
+        while not sync.done:
+            sync.step()
+        sync.finish()
+
+    def test_a_state_that_cannot_be_kept_is_told_at_once(self):
+        class Odd:
+            def state_dict(self):
+                raise KeyError("odd")
+
+            def load_state_dict(self, state_dict):
+                pass
+
+        sync = longwave.Sync(perceptron(), None, self.cluster(), name="one", state_dir=str(self.root / "kept"),
+                             keep={"odd": Odd()})
+        with self.assertRaises(KeyError):
+            while not sync.done:
+                sync.step()
+        self.await_coordinator("KeyError: 'odd'")
