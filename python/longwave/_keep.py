@@ -16,8 +16,8 @@ class Keeps(Protocol):
 
 def check_keep(keep: Mapping[str, Keeps]) -> None:
     for name, kept in keep.items():
-        if not 1 <= len(name.encode()) <= 60:
-            raise ValueError(f"keep: got the name {name!r}, wanted 1 to 60 bytes")
+        if not 1 <= len(name.encode()) <= 50:
+            raise ValueError(f"keep: got the name {name!r}, wanted 1 to 50 bytes")
         if not hasattr(kept, "state_dict") or not hasattr(kept, "load_state_dict"):
             raise TypeError(f"keep[{name!r}]: got a {type(kept).__name__}, wanted state_dict and load_state_dict")
 

@@ -18,6 +18,10 @@ from longwave._member import Blob, Hooks, Member, Place
 from longwave._replica import Replica, check_alias, trained_parameters, warn_of_buffers
 from longwave.optimizer import Optimizer
 
+# Names of a checkpoint's blobs.
+KEPT = "kept."
+IN_HOOK = "in_hook"
+
 
 class Sync:
     """Joins a run when it is made: the model's parameters are the run's from then on.
@@ -33,8 +37,9 @@ class Sync:
                 none: nothing is kept]
     keep        by name: optimizer, schedule, loader, whatever has state_dict and load_state_dict. Their states are in
                 the checkpoints of state_dir and are loaded from the last one here: tensors and plain values
-    on_move     called with the number of steps of the run that this worker does not take, having been away or behind:
-                a schedule may go on by as many. Then, or with `moved`, the parameters are not what the last step left
+    on_move     called with the number of steps by which what the loop steps after optimizer.step() is behind the run: a
+                schedule goes on by as many. They are steps that this worker does not take, having been away or behind,
+                and the one in whose middle a checkpoint was written
     alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 alone
     tokens      of a step, its weight in the merge, unless step() or note() say [train.batch × model.context]
     settings    of this worker alone, "key=value", as docs/configuration.md has them
@@ -103,10 +108,11 @@ class Sync:
         self._loop.replica = self._replica
         events = self._member.begin(*self._replica.addresses())
         for name, kept in self._loop.keep.items():
-            blob = self._member.load(name)
+            blob = self._member.load(KEPT + name)
             if blob is not None:
                 load_state(kept, blob, name)
-        self._take(events)
+        # The loop was in the middle of a step, and what it does after optimizer.step() is missing from its states.
+        self._take(events, unfinished=1 if self._member.load(IN_HOOK) == b"1" else 0)
 
     # What the loop calls.
 
@@ -222,7 +228,7 @@ class Sync:
 
     # Inside.
 
-    def _take(self, events: int) -> None:
+    def _take(self, events: int, unfinished: int = 0) -> None:
         self._syncs = bool(events & _library.SYNCS)
         self.moved = bool(events & _library.MOVED)
         self.done = bool(events & _library.OVER)
@@ -230,8 +236,9 @@ class Sync:
         # An inner optimizer has changed the parameters themselves.
         if self.moved and not self._takes_gradient:
             self._replica.scatter()
-        if events & _library.SKIPPED and self._on_move is not None:
-            self._on_move(int(self._member.figures().skipped_steps))
+        missed = unfinished + (int(self._member.figures().skipped_steps) if events & _library.SKIPPED else 0)
+        if missed > 0 and self._on_move is not None:
+            self._on_move(missed)
 
     def _figures(self) -> _library.Figures:
         return self._last_figures if self._closed else self._member.figures()
@@ -285,9 +292,11 @@ class _Loop:
         self.keep = keep
         self.optimizer = optimizer
         self.replica: Optional[Replica] = None
+        self.in_hook = False
 
     def save(self) -> List[Tuple[str, Blob]]:
-        return [(name, blob) for name, blob in save_states(self.keep)]
+        states: List[Tuple[str, Blob]] = [(KEPT + name, blob) for name, blob in save_states(self.keep)]
+        return [*states, (IN_HOOK, b"1" if self.in_hook else b"0")]
 
     def gradient_ready(self) -> None:
         assert isinstance(self.optimizer, Optimizer) and self.replica is not None
@@ -302,8 +311,13 @@ def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
 
     def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         there = alive()
-        if there is not None:
+        if there is None:
+            return
+        there._loop.in_hook = True
+        try:
             there.step()
+        finally:
+            there._loop.in_hook = False
 
     return stepped
 

@@ -1,0 +1,25 @@
+"""Accelerate: sync = longwave.accelerate.join(accelerator, model, optimizer, "host:7070") behind accelerator.prepare."""
+
+from typing import Any, Optional
+
+import torch
+from accelerate import Accelerator
+from accelerate.optimizer import AcceleratedOptimizer
+
+from longwave.sync import Sync
+
+
+def join(
+    accelerator: Accelerator,
+    model: torch.nn.Module,
+    optimizer: AcceleratedOptimizer,
+    address: Optional[str] = None,
+    **options: Any,
+) -> Sync:
+    """A Sync of what accelerator.prepare has wrapped; the other arguments are Sync's. The hook is behind the optimizer's
+    own step, which gradient accumulation and a scaler skip. Wanted: one process, since each is a worker of its own."""
+    if accelerator.num_processes != 1:
+        raise ValueError(
+            f"got an accelerator of {accelerator.num_processes} processes, wanted one: a worker of a run is one process"
+        )
+    return Sync(accelerator.unwrap_model(model), optimizer.optimizer, address, **options)

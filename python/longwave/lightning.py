@@ -1,0 +1,42 @@
+"""Lightning: Trainer(..., callbacks=[LongwaveCallback("host:7070")])."""
+
+from typing import Any, Optional
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from longwave.sync import Sync
+
+
+class LongwaveCallback(Callback):  # type: ignore[misc,unused-ignore]
+    """Joins when training begins, syncs behind each optimizer's step, ends training with the run. The arguments are
+    those of Sync; the optimizer, of which there is one, is kept. `sync` is there while training is."""
+
+    def __init__(self, address: Optional[str] = None, **options: Any) -> None:
+        self._address = address
+        self._options = options
+        self.sync: Optional[Sync] = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if len(trainer.optimizers) != 1:
+            raise ValueError(f"got {len(trainer.optimizers)} optimizers, wanted one: its steps are the run's")
+        options = {"keep": {"optimizer": trainer.optimizers[0]}, **self._options}
+        self.sync = Sync(pl_module, trainer.optimizers[0], self._address, **options)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self.sync is None:
+            return
+        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+        if isinstance(loss, torch.Tensor) and not self.sync.done:
+            self.sync.note(loss)
+        trainer.should_stop = trainer.should_stop or self.sync.done
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.sync is not None:
+            self.sync.finish()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        if self.sync is not None:
+            self.sync.__exit__(type(exception), exception, None)
