@@ -53,12 +53,13 @@ bench-kernels: setup
 	python3 tests/bench/kernels/table.py bars build/bench/kernels.csv
 
 # One archive of a worker for machines that have nothing installed (docs/cloud.md). DIST: options for CMake, such as
-# -DTorch_DIR=… of a LibTorch with CUDA, and -DLONGWAVE_CUDA=ON.
+# -DTorch_DIR=… of a LibTorch with CUDA, and -DLONGWAVE_CUDA=ON. WHEEL: of tools/wheel.sh, for workers that are scripts.
 DIST ?= -DLONGWAVE_CUDA=OFF
+WHEEL ?=
 dist: setup
 	cmake --preset release -B build/worker -DLONGWAVE_TESTS=OFF $(DIST)
 	cmake --build build/worker --target longwave longwave-worker
-	tools/dist.sh build/worker/bin build/dist
+	tools/dist.sh build/worker/bin build/dist $(WHEEL)
 
 ci:
 	.ci/run

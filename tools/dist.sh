@@ -3,14 +3,15 @@
 # library and NVIDIA's driver, which are the machine's, and LibTorch where it was built for CUDA (README.md in the
 # archive says where to get it).
 #
-#   tools/dist.sh PROGRAMS OUT
+#   tools/dist.sh PROGRAMS OUT [WHEEL]
 #
+# WHEEL, of tools/wheel.sh, goes along under python/, for machines whose workers are scripts (docs/python.md).
 # PROGRAMS is a folder with longwave and longwave-worker, and this the machine that they were built on. OUT gets
 # longwave-worker-VERSION-ARCH.tar.gz, and SHA256SUMS of all archives in it. The same programs give the same bytes:
 # times are those of SOURCE_DATE_EPOCH [the last commit's], owners and order are fixed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-programs=$1 out=$2
+programs=$1 out=$2 wheel=${3:-}
 
 fail() { echo "dist: $1" >&2; exit 1; }
 for tool in patchelf ldd readelf strip tar gzip sha256sum; do
@@ -19,6 +20,7 @@ done
 for program in longwave longwave-worker; do
   [ -x "$programs/$program" ] || fail "no $program in $programs"
 done
+[ -z "$wheel" ] || [ -e "$wheel" ] || fail "no wheel $wheel; tools/wheel.sh makes one"
 version=$("$programs/longwave" --version | awk '{ print $2 }')
 name=longwave-worker-$version-$(uname -m)
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
@@ -89,6 +91,12 @@ if command -v dpkg-query >/dev/null; then
 fi
 cp -r configs/cloud/. "$root/share/"
 cp LICENSE NOTICE "$root/"
+if [ -n "$wheel" ]; then
+  mkdir -p "$root/python"
+  cp "$wheel" "$root/python/"
+  cp -r python/examples "$root/python/"
+  find "$root/python" -name '__pycache__' -prune -exec rm -rf {} +
+fi
 
 # The newest version of the C library that anything in here asks for.
 glibc=$(readelf -V --wide "$root"/bin/* "$root"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
@@ -108,6 +116,17 @@ Wanted of the machine: a kernel of 5.3 or later, the GNU C library ${glibc#GLIBC
 is to compute on a GPU. The other libraries are in \`lib/\`, their licenses in \`share/licenses/\`. \`share/\` has a
 systemd unit, a cloud-init example and a Slurm script, whose first lines say how they are used.
 MARKDOWN
+  if [ -n "$wheel" ]; then
+    cat <<MARKDOWN
+
+## A training loop of your own, in PyTorch
+
+\`python/\` has the package and examples of its use. It wants Python 3.9 or later and a torch 2.x of yours:
+
+    pip install $name/python/$(basename "$wheel")
+    python $name/python/examples/nanogpt.py --data /path/to/text --address COORDINATOR:7070 --token TOKEN
+MARKDOWN
+  fi
   if [ -n "$torch_for_cuda" ]; then
     torch_version=$(sed -n "s/^__version__ = '\(.*\)'/\1/p" "$torch_for_cuda/../version.py" 2>/dev/null || true)
     cat <<MARKDOWN

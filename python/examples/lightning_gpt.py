@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 import common
 import lightning
-import longwave
 import torch
+from longwave.lightning import LongwaveCallback  # Longwave, 1 of 3
 from torch import nn
 from torch.nn import functional
 
@@ -54,30 +53,18 @@ class Windows(torch.utils.data.IterableDataset[torch.Tensor]):
         return common.text_batches(self.args)
 
 
-class Worker(lightning.Callback):
-    def __init__(self, args: argparse.Namespace) -> None:
-        self.args = args
-
-    def on_train_start(self, trainer: Any, module: Any) -> None:
-        self.sync = longwave.Sync(module, trainer.optimizers[0], self.args.address,  # Longwave, 1 of 3
-                                  token=self.args.token, name=self.args.name, state_dir=self.args.state_dir)
-
-    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, index: int) -> None:
-        self.sync.note(outputs["loss"])
-        trainer.should_stop = self.sync.done  # Longwave, 2 of 3
-
-    def on_train_end(self, trainer: Any, module: Any) -> None:
-        self.sync.finish()  # Longwave, 3 of 3
-
-
 def main() -> None:
     args = common.arguments(__doc__ or "", steps=600, layers=4, width=128, heads=4, context=128, batch=8,
                             learning_rate=1e-3)
     torch.manual_seed(1)
+    callbacks: list[lightning.Callback] = []
+    if args.address:
+        callbacks.append(LongwaveCallback(args.address, token=args.token, name=args.name,  # Longwave, 2 of 3
+                                          state_dir=args.state_dir))
     trainer = lightning.Trainer(max_steps=-1 if args.address else args.steps, accelerator="auto", devices=1,
                                 gradient_clip_val=1.0, logger=False, enable_checkpointing=False,
                                 enable_progress_bar=False, enable_model_summary=False,
-                                callbacks=[Worker(args)] if args.address else [])
+                                callbacks=callbacks)  # Longwave, 3 of 3
     trainer.fit(Gpt(args), torch.utils.data.DataLoader(Windows(args), batch_size=None))
 
 

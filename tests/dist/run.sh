@@ -37,6 +37,18 @@ is_the_same_again() {
 check 'SHA256SUMS holds' sums_hold
 check 'the same programs give the same bytes' is_the_same_again
 rm -rf "$work/second" "$work/copies"
+a_wheel_goes_along() {
+  echo wheel >"$work/longwave-0-py3-none-any.whl"
+  tools/dist.sh "$programs" "$work/third" "$work/longwave-0-py3-none-any.whl" &&
+    tar -tzf "$work/third/$name.tar.gz" >"$work/listed" &&
+    grep -qx "$name/python/longwave-0-py3-none-any.whl" "$work/listed" &&
+    grep -qx "$name/python/examples/gpt2_hf.py" "$work/listed" &&
+    tar -xOzf "$work/third/$name.tar.gz" "$name/README.md" >"$work/read" &&
+    grep -q "pip install $name/python/longwave-0-py3-none-any.whl" "$work/read" &&
+    ! tools/dist.sh "$programs" "$work/third" "$work/nowhere.whl"
+}
+check 'a wheel goes along, with its examples' a_wheel_goes_along
+rm -rf "$work/third"
 
 root=$work/root
 place=$root/some/where/else

@@ -91,8 +91,8 @@ class Docs(WorkersTest):
             status, output, errors = worker.finish()
             self.assertEqual(status, 0, output + errors)
             self.assertTrue(self.losses(output))
-        self.assertIn("as the run's", self.assert_replays(self.place / "runs/mine", "--config",
-                                                          self.place / "my.yaml"))
+        self.assertIn("each in exactly one merge",
+                      self.assert_replays(self.place / "runs/mine", "--config", self.place / "my.yaml"))
 
     def spawn(self, prefix, block, **environment):
         settings = [f"{key}={value}" for key, value in {**self.environment, **environment}.items()]

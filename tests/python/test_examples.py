@@ -9,7 +9,7 @@ SMALL = ["--layers", 2, "--width", 64, "--heads", 2, "--context", 64, "--batch",
 
 
 class Examples(WorkersTest):
-    def check(self, name, *arguments, steps=40, **settings):
+    def check(self, name, *arguments, steps=60, **settings):
         """Alone its loss is said; as two workers their loss falls, and their replicas are equal."""
         command = self.example(name, *arguments)
         self.assertEqual(len(self.losses(self.alone([*command, "--steps", "2"]))), 1)
@@ -17,7 +17,7 @@ class Examples(WorkersTest):
         self.assertEqual(len(logs), 2)
         for log in logs.values():
             losses = self.losses(log)
-            self.assertLess(losses[-1], 0.9 * losses[0], log)
+            self.assertLess(losses[-1], 0.95 * losses[0], log)
         self.assertLess(done.summary["train_loss"], losses[0])
         return logs
 
@@ -33,7 +33,7 @@ class Examples(WorkersTest):
     def test_a_resnet_on_images(self):
         if not IMAGES.is_dir():
             self.skipTest(f"no images in {IMAGES}")
-        logs = self.check("resnet_images.py", "--data", IMAGES, "--channels", 8, steps=60)
+        logs = self.check("resnet_images.py", "--data", IMAGES, "--channels", 8)
         for log in logs.values():
             self.assertIn("held-out images are right", log)
 
