@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   build-essential cmake ninja-build ccache git pkg-config
-  clang-14 clang-format-14 libclang-rt-14-dev
+  clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
   libabsl-dev libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev
   libzmq3-dev cppzmq-dev libssl-dev openssl prometheus-cpp-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev

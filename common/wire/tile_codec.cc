@@ -388,22 +388,4 @@ void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::b
   });
 }
 
-float ReadTileLevels(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
-                     uint64_t draw, std::span<uint16_t> indices, std::span<int32_t> levels) {
-  ReadTileIndices(layout, tile, payload, draw, indices);
-  const ValueCodec codec = layout.format().codec;
-  const size_t k = layout.sent_count(tile);
-  LONGWAVE_CHECK(HasScale(codec));
-  LONGWAVE_CHECK(payload.size() == layout.bytes() && levels.size() == k);
-  const std::byte* const from = payload.data() + layout.offsets(tile).values;
-  const auto scale_code = LoadLe<uint16_t>(payload.data() + layout.offsets(tile).scale);
-  if (scale_code == 0) {
-    std::fill(levels.begin(), levels.end(), 0);
-    return 0;
-  }
-  ForCodes(ValueBits(codec), from, k,
-           [&](size_t i, uint32_t code) { levels[i] = LevelOf(codec, code); });
-  return DecodeScale16(scale_code);
-}
-
 }  // namespace longwave

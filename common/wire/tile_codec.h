@@ -87,11 +87,6 @@ void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::b
 void ReadTileIndices(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
                      uint64_t draw, std::span<uint16_t> indices);
 
-// As ReadTile, but the values of an integer codec stay integers: levels, all zero with a zero
-// scale. Returns the scale. Only for integer codecs.
-float ReadTileLevels(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
-                     uint64_t draw, std::span<uint16_t> indices, std::span<int32_t> levels);
-
 }  // namespace longwave
 
 #endif  // LONGWAVE_COMMON_WIRE_TILE_CODEC_H_

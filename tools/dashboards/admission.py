@@ -1,4 +1,4 @@
-"""Admission: who has come in, who was turned away, and whose certificate runs out."""
+"""Admission: who has come in, who was rejected, and whose certificate runs out."""
 
 from panels import *
 
@@ -10,7 +10,7 @@ def left(matcher):
 def dashboard():
     refused = [s("coordinator_peers_refused_total"), s("shard_peers_refused_total")]
     return board("admission", "Admission",
-                 "Who may take part, who was turned away and why, and whose certificate runs out.", [
+                 "Who may take part, who was rejected and why, and whose certificate runs out.", [
         row("Turned away"),
         number("Peers refused", "Calls of peers that may not make them, at the coordinator and the shards, "
                "in the time that is shown.",

@@ -1,0 +1,110 @@
+"""What holds of every source, as a test: lengths, guards, floors of includes, words, names of tests."""
+
+import pathlib
+import re
+import subprocess
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CODE = (".h", ".cc", ".cu", ".cuh")
+
+# Lines of a file. Those that are longer still: none may grow, and what fits leaves the list.
+PRODUCT_LINES_MAX, TEST_LINES_MAX = 400, 650
+LONGER = {
+    "common/config/config_keys.cc": 420,
+    "common/rpc/from_proto.cc": 480,
+    "common/security/certificates.cc": 450,
+    "server/coordinator/coordinator.h": 440,
+    "server/service/coordinator_service.cc": 530,
+    "server/service/shard_service.cc": 470,
+    "worker/sync/exchange.cc": 450,
+}
+
+# What is no word of this project, and why.
+WORDS = {
+    r"FIXME|\bTODO\b|\bXXX\b": "an issue says it",
+    r"\bgossip|\bturn(ed|s)? away\b": "say reject",
+    r"\bpypi\.org\b": "package managers know their registries",
+}
+
+
+def tracked(*patterns):
+    listed = subprocess.run(["git", "ls-files", "-z", "--", *patterns], cwd=ROOT, check=True, capture_output=True)
+    return [name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def floors():
+    """The line of floors.txt that names a folder."""
+    numbers = {}
+    for number, line in enumerate((HERE / "floors.txt").read_text(encoding="utf-8").splitlines()):
+        for folder in line.split("#")[0].split():
+            numbers[folder] = number
+    return numbers
+
+
+def folder_of(name, known):
+    """The longest folder of floors.txt that a path is in."""
+    parts = name.split("/")[:-1]
+    while parts and "/".join(parts) not in known:
+        parts.pop()
+    return "/".join(parts)
+
+
+class Tidy(unittest.TestCase):
+    def test_files_are_short(self):
+        for name in tracked("*.h", "*.cc", "*.cu", "*.cuh", "*.py", "*.sh"):
+            lines = text_of(name).count("\n")
+            limit = TEST_LINES_MAX if name.startswith("tests/") else PRODUCT_LINES_MAX
+            with self.subTest(name):
+                if name in LONGER:
+                    self.assertGreater(lines, limit, "it fits: it leaves the list of longer files")
+                    limit = LONGER[name]
+                self.assertLessEqual(lines, limit)
+
+    def test_guards_are_the_paths(self):
+        for name in tracked("*.h", "*.cuh"):
+            # A header that is installed has the path under which programs include it.
+            path = re.sub(r"[^A-Z0-9]", "_", name.split("include/")[-1].upper())
+            guard = ("" if path.startswith("LONGWAVE") else "LONGWAVE_") + path + "_"
+            with self.subTest(name):
+                self.assertTrue(f"#ifndef {guard}\n#define {guard}\n" in text_of(name), f"wanted the guard {guard}")
+
+    def test_includes_go_down(self):
+        known = floors()
+        for name in tracked(*("*" + ending for ending in CODE)):
+            if name.startswith("tests/"):
+                continue
+            own = folder_of(name, known)
+            with self.subTest(name):
+                self.assertIn(own, known, "floors.txt names the folder")
+                for path in re.findall(r'^#include "([^"]+)"', text_of(name), re.MULTILINE):
+                    other = folder_of(path, known)
+                    self.assertFalse(path.startswith("tests/"), f"it includes {path}")
+                    if other not in ("", own):
+                        self.assertLess(known[other], known[own], f"it includes {path}")
+
+    def test_words(self):
+        for name in tracked("*.h", "*.cc", "*.cu", "*.cuh", "*.py", "*.sh", "*.md", "*.proto", "*.txt"):
+            if name.startswith("tests/tidy/"):
+                continue
+            for pattern, why in WORDS.items():
+                found = re.search(pattern, text_of(name))
+                with self.subTest(name):
+                    self.assertIsNone(found, f"{found and found.group()}: {why}")
+
+    def test_names_of_tests_are_claims(self):
+        for name in tracked("tests/*_test.cc"):
+            for suite, test in re.findall(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", text_of(name),
+                                          re.MULTILINE):
+                with self.subTest(f"{name}: {suite}.{test}"):
+                    self.assertRegex(suite, r"^[A-Z][A-Za-z0-9]+$")
+                    self.assertRegex(test, r"^(DISABLED_)?[A-Z][A-Za-z0-9]+$")
+
+
+if __name__ == "__main__":
+    unittest.main()
