@@ -1,0 +1,89 @@
+"""The adapters of Trainer, Lightning and Accelerate, each through a run of its own."""
+
+import torch
+from sync_case import SyncCase, batch, perceptron
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self):
+        self.x, self.y = batch(worker=0, step=0)
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        return {"x": self.x[index], "labels": self.y[index]}
+
+
+class WithLoss(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = perceptron()
+
+    def forward(self, x, labels):
+        out = self.layers(x)
+        return {"loss": torch.nn.functional.mse_loss(out, labels), "logits": out}
+
+
+class Adapters(SyncCase):
+    def test_hugging_faces_trainer_ends_with_the_run(self):
+        try:
+            import transformers
+        except ImportError as error:
+            self.skipTest(f"no transformers: {error}")
+        from longwave.hf import LongwaveCallback
+
+        callback = LongwaveCallback(self.cluster(), name="one")
+        arguments = transformers.TrainingArguments(
+            output_dir=str(self.root / "out"), max_steps=1000, per_device_train_batch_size=8, logging_steps=5,
+            report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True)
+        trainer = transformers.Trainer(WithLoss(), arguments, train_dataset=Rows(), callbacks=[callback])
+        trainer.train()
+        self.assertEqual((trainer.state.global_step, callback.sync.step_number, callback.sync.rounds), (40, 40, 4))
+
+    def test_lightning_ends_with_the_run(self):
+        try:
+            import lightning
+        except ImportError as error:
+            self.skipTest(f"no lightning: {error}")
+        from longwave.lightning import LongwaveCallback
+
+        class Module(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.model = WithLoss()
+
+            def training_step(self, rows):
+                return self.model(**rows)["loss"]
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        callback = LongwaveCallback(self.cluster(), name="one")
+        trainer = lightning.Trainer(
+            max_epochs=1000, accelerator="cpu", callbacks=[callback], logger=False, enable_checkpointing=False,
+            enable_progress_bar=False, enable_model_summary=False, default_root_dir=str(self.root))
+        trainer.fit(Module(), torch.utils.data.DataLoader(Rows(), batch_size=8))
+        self.assertEqual((trainer.global_step, callback.sync.step_number), (40, 40))
+
+    def test_accelerate_counts_the_optimizers_own_steps(self):
+        try:
+            import accelerate
+        except ImportError as error:
+            self.skipTest(f"no accelerate: {error}")
+        import longwave.accelerate
+
+        accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+        model = WithLoss()
+        model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        sync = longwave.accelerate.join(accelerator, model, optimizer, self.cluster(), name="one")
+        passes = 0
+        while not sync.done:
+            x, y = batch(0, passes)
+            with accelerator.accumulate(model):
+                accelerator.backward(model(x, y)["loss"])
+                optimizer.step()
+                optimizer.zero_grad()
+            passes += 1
+        sync.finish()
+        self.assertEqual((passes, sync.step_number), (80, 40))
