@@ -1,6 +1,8 @@
 """A worker of a run, on numbers and addresses alone: longwave.h with Python's types. Without torch."""
 
 import ctypes
+import sys
+import threading
 from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union, cast
 
@@ -46,8 +48,7 @@ class Member:
             None,
             _library.SaveFunction(self._save),
             _library.PlainFunction(lambda _: self._guard(self._hooks.gradient_ready)),
-            # Python handles its signals whenever it runs: Ctrl-C is raised in here.
-            _library.PlainFunction(lambda _: self._guard(lambda: None)),
+            _library.PlainFunction(self._ask),
         )
         settings = (ctypes.c_char_p * len(place.settings))(*[setting.encode() for setting in place.settings])
         options = _library.Options(
@@ -68,7 +69,7 @@ class Member:
             ]
         )
         self._handle = ctypes.c_void_p()
-        self._call(library().lw_join(ctypes.byref(options), specs, len(specs), ctypes.byref(self._handle)))
+        self._wait(library().lw_join, ctypes.byref(options), specs, len(specs), ctypes.byref(self._handle))
         self.offsets = [check(library().lw_offset(self._handle, i)) for i in range(len(tensors))]
         self.run = _library.Run(ctypes.sizeof(_library.Run))
         check(library().lw_describe(self._handle, ctypes.byref(self.run)))
@@ -76,10 +77,10 @@ class Member:
     def begin(self, theta: int, gradient: Optional[int], device: int, stream: Optional[int]) -> int:
         """Addresses of the flat arrays, and the CUDA stream. Returns events (MOVED, SKIPPED, SYNCS, OVER)."""
         arrays = _library.Arrays(ctypes.sizeof(_library.Arrays), theta, gradient, device, stream)
-        return self._call(library().lw_begin(self._handle, ctypes.byref(arrays)))
+        return self._wait(library().lw_begin, self._handle, ctypes.byref(arrays))
 
     def step(self, loss: float, tokens: int) -> int:
-        return self._call(library().lw_step(self._handle, loss, tokens))
+        return self._wait(library().lw_step, self._handle, loss, tokens)
 
     def load(self, name: str) -> Optional[bytes]:
         """What an earlier process of this worker saved last; none of it: None."""
@@ -100,14 +101,38 @@ class Member:
         library().lw_stop(self._handle)
 
     def finish(self) -> None:
-        self._call(library().lw_finish(self._handle))
+        self._wait(library().lw_finish, self._handle)
 
     def leave(self, failure: Optional[str] = None) -> None:
-        self._call(library().lw_leave(self._handle, _bytes(failure)))
+        self._wait(library().lw_leave, self._handle, _bytes(failure))
 
     def close(self) -> None:
         library().lw_close(self._handle)
         self._handle = ctypes.c_void_p()
+
+    def _ask(self, _: Optional[int]) -> int:
+        """While a call waits. Python handles its signals at the first instruction of this, Ctrl-C among them; what a
+        handler raises then, ctypes gives to sys.unraisablehook alone, and the next time the call ends."""
+        return 0 if self._raised is None else 1
+
+    def _wait(self, function: Callable[..., int], *arguments: Any) -> int:
+        if threading.current_thread() is not threading.main_thread():  # who alone handles signals
+            return self._call(function(*arguments))
+        before = sys.unraisablehook
+
+        def keep(unraisable: Any) -> None:
+            own = unraisable.object in (None, self._ask) and self._raised is None
+            if own and threading.current_thread() is threading.main_thread():
+                self._raised = unraisable.exc_value
+            else:
+                before(unraisable)
+
+        sys.unraisablehook = keep
+        try:
+            result = function(*arguments)
+        finally:
+            sys.unraisablehook = before
+        return self._call(result)
 
     def _call(self, result: int) -> int:
         self._saved.clear()
