@@ -33,7 +33,7 @@ class Examples(WorkersTest):
     def test_a_resnet_on_images(self):
         if not IMAGES.is_dir():
             self.skipTest(f"no images in {IMAGES}")
-        logs = self.check("resnet_images.py", "--data", IMAGES, "--channels", 8)
+        logs = self.check("resnet_images.py", "--data", IMAGES, "--learning-rate", 0.005, steps=210)
         for log in logs.values():
             self.assertIn("held-out images are right", log)
 
