@@ -107,6 +107,9 @@ class Sync:
         self._replica = Replica(parameters, self._member.offsets, run.parameters, self._sends_gradient, alias)
         self._loop.replica = self._replica
         events = self._member.begin(*self._replica.addresses())
+        if events & _library.OVER:  # it has caught up with a run that needs it no more
+            self._take(events)
+            return
         for name, kept in self._loop.keep.items():
             blob = self._member.load(KEPT + name)
             if blob is not None:
