@@ -21,10 +21,11 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (ledger_.next_round() != next_round) unsaved_ = true;  // also by rounds that all have skipped
   bool is_in_vain = false;
   for (RoundOutcome& outcome : outcomes) {
-    const bool seals = outcome.record.round >= options_.rounds;
-    if (promised && seals) is_in_vain = LeaveOutOutvoted(outcome, effects);
+    if (promised && outcome.round >= options_.rounds)
+      is_in_vain = LeaveOutOutvoted(outcome, effects);
     if (promised) TakeRepairs(outcome, effects);
-    if (!seals) effects.push_back(RoundFinished{std::move(outcome.record)});
+    if (outcome.record.round < options_.rounds)
+      effects.push_back(RoundFinished{std::move(outcome.record)});
   }
   if (were_equal && !ledger_.replicas_equal() && promised) {
     effects.push_back(Notice{absl::StrCat("replicas differ: ", ledger_.inequality())});
@@ -57,13 +58,12 @@ void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
   for (const auto& [index, segments] : outcome.suspects) {
     Worker& worker = workers_.at(index);
     // What a process that is gone had, or one that makes its replica anew, is nobody's any more.
-    if (!worker.is_active() || outcome.record.round < worker.member.first_round) continue;
+    if (!worker.is_active() || outcome.round < worker.member.first_round) continue;
     if (segments.empty()) {
       if (!worker.repair) continue;
       worker.repair.reset();
-      effects.push_back(
-          Notice{absl::StrCat(Describe(worker.member), " has the others' state again, after round ",
-                              outcome.record.round)});
+      effects.push_back(Notice{absl::StrCat(
+          Describe(worker.member), " has the others' state again, after round ", outcome.round)});
       continue;
     }
     if (!worker.repair) {
@@ -71,9 +71,9 @@ void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
       effects.push_back(
           Notice{absl::StrCat(Describe(worker.member), " is to fetch ", segments.size(),
                               segments.size() == 1 ? " segment" : " segments",
-                              " anew, which differed after round ", outcome.record.round)});
+                              " anew, which differed after round ", outcome.round)});
     }
-    worker.repair = Repair{outcome.record.round, segments};
+    worker.repair = Repair{outcome.round, segments};
   }
 }
 

@@ -135,6 +135,11 @@ bool RoundLedger::IsSealed(std::span<const Member> members, bool are_equal) cons
          });
 }
 
+bool RoundLedger::IsLastLacking() const {
+  return next_round_ >= round_count_ &&
+         (rounds_.empty() || uint64_t{rounds_.back().record.round} + 1 < round_count_);
+}
+
 std::span<const FinishedRound> RoundLedger::rounds() const {
   const auto end = std::ranges::lower_bound(
       rounds_, round_count_, {},
@@ -150,6 +155,7 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
     if (first->first == next_round_) {
       ReplicaVote vote = CompareReplicas(first->second);
       FinishedRound round = MakeRecord(next_round_, first->second, validator);
+      if (IsLastLacking()) round.record.round = round_count() - 1;
       round.record.replicas_equal = vote.difference.empty();
       if (!vote.hashes.empty()) round.record.state_hash = CombineHashes(vote.hashes);
       if (vote.difference.empty()) {
@@ -163,7 +169,8 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
       }
       round.hashes = std::move(vote.hashes);
       round.undecided = std::move(vote.undecided);
-      outcomes.push_back({.record = round.record,
+      outcomes.push_back({.round = next_round_,
+                          .record = round.record,
                           .suspects = std::move(vote.suspects),
                           .undecided = round.undecided.size()});
       rounds_.push_back(std::move(round));
@@ -205,13 +212,15 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
   FinishedRound finished;
   RoundRecord& record = finished.record;
   record.round = round;
-  record.members = static_cast<uint32_t>(reports.size());
+  const bool seals = round >= round_count_;
+  if (!seals) record.members = static_cast<uint32_t>(reports.size());
+  if (seals && !rounds_.empty()) record.train_loss = rounds_.back().record.train_loss;
   double computing = 0;
   double syncing = 0;
   for (const auto& [worker, open] : reports) {
     const RoundReport& report = open.report;
     record.step = std::max(record.step, report.step);
-    record.train_loss += report.train_loss / record.members;
+    if (!seals) record.train_loss += report.train_loss / record.members;
     if (worker == validator) record.validation_loss = report.validation_loss;
     WorkTotals& counted = workers_[worker].counted;
     computing += std::max(0.0, report.seconds_computing - counted.seconds_computing);

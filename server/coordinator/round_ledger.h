@@ -20,6 +20,7 @@ namespace longwave {
 
 // A round that was finished just now.
 struct RoundOutcome {
+  uint32_t round = 0;  // that was compared: from the run's number of rounds on a sealing round
   RoundRecord record;
   // Of each worker that reported it, with hashes: the segments to fetch anew, none if it is equal.
   // Nothing of one that was alone with its report while others take part.
@@ -126,6 +127,8 @@ class RoundLedger {
     return std::min(round + 1, round_count()) <= closed_rounds_;
   }
   bool IsOver(uint32_t round, std::span<const Member> members);
+  // All have skipped the last round: the sealing round's record takes its place.
+  bool IsLastLacking() const;
   // The worker's next round to report, were it a member with that first round.
   uint32_t NextOf(const Member& member) const;
   FinishedRound MakeRecord(uint32_t round, const Reports& reports,

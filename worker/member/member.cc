@@ -277,7 +277,11 @@ absl::Status TrainingMember::Do(RoundReport& report) {
   // A validation loss that is not finite is told before this worker ends over it.
   const absl::Status ended = loop_.EndRound(&report);
   if (!ended.ok() && !report.validation_loss.has_value()) return ended;
-  if (report.round < rounds()) metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
+  if (report.round < rounds()) {
+    metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
+  } else {
+    LogSeconds();
+  }
   metrics_.ShowRenewals(parts_.exchange->renewals());
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;
@@ -287,7 +291,6 @@ absl::Status TrainingMember::Do(RoundReport& report) {
 }
 
 absl::Status TrainingMember::Do(TellFinal& final) {
-  LogSeconds();
   state_.step = core_.step();
   LONGWAVE_ASSIGN_OR_RETURN(final_, loop_.Conclude(final.writes_weights));
   SetPhase(WorkerPhase::kDone);

@@ -157,7 +157,7 @@ absl::StatusOr<bool> Session::AwaitEnd(absl::Duration patience) {
   if (stop_->requested()) return absl::CancelledError("asked to stop");
   if (core_.told()) return Silence() > kFarewellPatience;
   if (Silence() > options_.start_timeout)
-    return SilentFor(options_, "the final report", core_.last_failure());
+    return SilentFor(options_, "the run's end", core_.last_failure());
   return false;
 }
 

@@ -384,7 +384,7 @@ TEST_F(CoordinatorTest, FinishesWhenEveryoneSkippedTheLastRoundsThatShardsHaveCl
   Step(FinalBeat(0));
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_EQ(Only<PhaseChanged>(Step(ShardAt(0, 3))).phase, RunPhase::kFinished);
-  EXPECT_EQ(Status().record_count, 1u);
+  EXPECT_EQ(Status().records.back().round, 2u);
 }
 
 TEST_F(CoordinatorTest, StopsOnRequestInWaitingAndTraining) {

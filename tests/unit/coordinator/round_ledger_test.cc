@@ -78,7 +78,7 @@ TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedInASealingRound) {
   EXPECT_TRUE(ledger.HasReportedEnd(1));
   const auto outcomes = ledger.Finish(members, 0, 2);
   ASSERT_EQ(outcomes.size(), 1u);
-  EXPECT_EQ(outcomes[0].record.round, 3u);
+  EXPECT_EQ(outcomes[0].round, 3u);
   EXPECT_FALSE(outcomes[0].record.replicas_equal);
   EXPECT_EQ(outcomes[0].undecided, 1u);
   EXPECT_EQ(ledger.rounds().size(), 2u);  // of sealing rounds there are no records

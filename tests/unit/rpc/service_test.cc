@@ -136,15 +136,17 @@ class ServiceTest : public ::testing::Test {
     return reply;
   }
 
-  // Reports the one round as this worker's last, and sees both services end.
+  // Reports the one round and the sealing round, and sees both services end.
   void EndRun() {
     heartbeat_.state.phase = WorkerPhase::kDone;
+    const std::vector<uint64_t> hashes(layout_.segments().size(), 0x77);
     heartbeat_.rounds = {{.round = 0,
                           .step = 1,
                           .train_loss = 2.5,
                           .validation_loss = 2.25,
-                          .segment_hashes = std::vector<uint64_t>(layout_.segments().size(), 0x77),
-                          .tokens = 100}};
+                          .segment_hashes = hashes,
+                          .tokens = 100},
+                         {.round = 1, .step = 1, .segment_hashes = hashes, .tokens = 100}};
     heartbeat_.final = FinalReport{.validation_loss = 2.25, .model_file = "model.safetensors"};
     HeartbeatUntil(heartbeat_,
                    [](const auto& reply) { return reply.instruction == Instruction::kStop; });
