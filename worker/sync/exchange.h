@@ -55,9 +55,9 @@ class Exchange {
   virtual absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) = 0;
 
   // Fetches what leads a segment whose rounds before `from_round` are there to `until_round`
-  // (exclusive), or to the present: see NextFetched. A Post to the segment ends it. Returns at
-  // once, and ends the exchange where the segment contributes or is being fetched. InvalidArgument:
-  // no such segment.
+  // (exclusive), or to the present: see NextFetched. A Post to the segment ends it, and so does
+  // another fetch. Returns at once, and ends the exchange where the segment contributes.
+  // InvalidArgument: no such segment.
   virtual absl::Status Fetch(uint32_t segment, uint32_t from_round,
                              uint32_t until_round = kRoundNever);
 

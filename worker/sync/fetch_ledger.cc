@@ -47,28 +47,26 @@ absl::Status FetchLedger::Want(uint32_t segment, uint32_t from_round, uint32_t u
         absl::StrCat("got a fetch of segment ", segment, " of ", entries_.size()));
   }
   Entry& entry = entries_[segment];
-  // Its end would be taken for that of what is wanted now.
-  if (entry.by_itself) {
-    std::map<uint32_t, Buffer> ahead = std::exchange(entry.kept, {});
-    Stop(segment, now);
-    entry.kept = std::move(ahead);
-  }
-  if (entry.stage != Stage::kIdle && entry.stage != Stage::kFollowing) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("got a fetch of segment ", segment, " from round ", from_round,
-                     " on, wanted that the one from round ", entry.next, " on has ended"));
-  }
+  // What was told ahead is of use to this fetch; what the one before has brought is not.
   std::map<uint32_t, Buffer> kept = std::exchange(entry.kept, {});
+  Stop(segment, now);
   kept.erase(kept.begin(), kept.lower_bound(from_round));
+  entry.kept = std::move(kept);
+  Begin(segment, from_round, until_round, now);
+  return absl::OkStatus();
+}
+
+void FetchLedger::Begin(uint32_t segment, uint32_t from_round, uint32_t until_round,
+                        absl::Time now) {
+  Entry& entry = entries_[segment];
   entry = {.stage = Stage::kWaiting,
            .next = from_round,
            .until = until_round,
-           .kept = std::move(kept),
+           .kept = std::move(entry.kept),
            .merged_bytes = entry.merged_bytes};
   const uint32_t connection = options_.connections[segment];
   waiting_[connection].push_back(segment);
   ActivateNext(connection, now);
-  return absl::OkStatus();
 }
 
 void FetchLedger::ActivateNext(uint32_t connection, absl::Time now) {
@@ -97,7 +95,6 @@ void FetchLedger::Stop(uint32_t segment, absl::Time now) {
   if (entry.stage == Stage::kWaiting) std::erase(waiting_[options_.connections[segment]], segment);
   const bool active = IsActive(entry);
   entry.kept.clear();
-  entry.by_itself = false;
   entry.stage = Stage::kIdle;
   entry.next = 0;
   // Whoever fetches the segment next is told what that fetch brings, and nothing of this one.
@@ -232,8 +229,7 @@ void FetchLedger::Again(uint32_t connection, absl::Time now) {
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     const Entry& entry = entries_[segment];
     if (options_.connections[segment] != connection || entry.stage != Stage::kFollowing) continue;
-    Want(segment, entry.next, kRoundNever, now).IgnoreError();  // of one that is followed it goes
-    entries_[segment].by_itself = true;
+    Begin(segment, entry.next, kRoundNever, now);
   }
 }
 

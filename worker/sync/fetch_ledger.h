@@ -71,8 +71,8 @@ class FetchLedger {
   // Wants what leads a segment whose rounds before `from_round` are there (kRoundNever: not even
   // what the run began with, so that a snapshot comes first) to `until_round` (exclusive), or to
   // the present. A shard that has nothing as old may lead beyond until_round: see UpToDate.
-  // InvalidArgument: no such segment. FailedPrecondition: it is being fetched, as somebody wanted;
-  // what this ledger fetches by itself (Again) ends with all that it has brought.
+  // A fetch of the segment that is under way ends, with all that it has brought. InvalidArgument:
+  // no such segment.
   absl::Status Want(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
   // Forgets the segment, and what was kept of it.
   void Stop(uint32_t segment, absl::Time now);
@@ -113,7 +113,6 @@ class FetchLedger {
     uint32_t open = 0;                // as far as is known
     uint32_t asked = 0;               // pulls were sent for rounds before this one
     std::map<uint32_t, Buffer> kept;  // by round; those from `next` on
-    bool by_itself = false;           // nobody wants it
     bool fetch_sent = false;
     int repetitions = 0;  // of what is missing, since something came
     int refusals = 0;     // likewise
@@ -126,6 +125,7 @@ class FetchLedger {
     return entry.stage == Stage::kAsking || entry.stage == Stage::kPulling;
   }
   // Those that wait, as far as kSegmentsAtOnce allows it.
+  void Begin(uint32_t segment, uint32_t from_round, uint32_t until_round, absl::Time now);
   void ActivateNext(uint32_t connection, absl::Time now);
   // To a stage that is not active.
   void Leave(uint32_t segment, Stage stage, absl::Time now);
