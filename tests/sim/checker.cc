@@ -298,6 +298,10 @@ void Checker::SettleLoss(uint32_t index, uint32_t round) {
 void Checker::Rewind(uint32_t index, uint32_t first_round) {
   Segment& segment = segments_[index];
   oracle_.Rewind(index, first_round);
+  for (auto& [line_and_segment, rounds] : counted_) {
+    if (line_and_segment.second == index)
+      rounds.erase(rounds.lower_bound(first_round), rounds.end());
+  }
   for (auto& [number, round] : segment.rounds) {
     if (number < first_round) continue;
     round.merged = false;
