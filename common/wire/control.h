@@ -182,7 +182,7 @@ struct WorkerHeartbeatReply {
   std::vector<ShardAddress> shards;
   bool validates = false;
   std::optional<Repair> repair;
-  uint32_t sealing_round = 0;  // to be reported next by a worker that has all rounds
+  uint32_t sealing_round = 0;  // to be reported by a worker that has all rounds; 0: it has done so
   bool sealed = false;         // every member has reported equal replicas with all rounds
 };
 

@@ -244,7 +244,8 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
 void Coordinator::TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects) {
   const uint32_t index = worker.member.worker;
   const bool had_rounds_left = !ledger_.HasReportedEnd(index);
-  if (ledger_.Add(worker.member, heartbeat.rounds)) {
+  // Nobody was asked for a report after the run was sealed.
+  if (!IsSealed() && ledger_.Add(worker.member, heartbeat.rounds)) {
     unsaved_ = true;
     worker.begun |= worker.is_active();
     worker.final.reset();  // it was of the replica before

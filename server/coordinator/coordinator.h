@@ -93,9 +93,9 @@ using CoordinatorEffect =
 // last round come sealing rounds, without training: every active member reports its replica with
 // all rounds, one that joined too late to train too, and the hashes are compared and repaired as
 // after any round. The run is sealed by one that all active members have reported, with equal
-// replicas where those are promised; until then, and where somebody becomes active after it,
-// another one follows. Left for finished when the run is sealed and one of the final reports names
-// the weights that were written; for failed when
+// replicas where those are promised; until then another one follows. In a sealed run nobody becomes
+// active, and no report counts any more. Left for finished when the run is sealed and the final
+// report of one whose duty it is or was names the weights that it wrote; for failed when
 // the last worker that could go on reports a failure or a loss that is not finite (while there are
 // others, it leaves the run, as if it had been killed), when replicas that were promised to be
 // equal differ in a sealing round after the repair of an earlier one without a majority, or
@@ -108,8 +108,8 @@ using CoordinatorEffect =
 // had failed, and the weights that it names are nobody's: one that a sealing round's majority
 // contradicts although it was told to repair its replica after an earlier one; and one that has not
 // reported a sealing round start_timeout (or a tenth of the training, if that is longer) after
-// another member. The duty to write the weights passes on after heartbeat_timeout. In an epoch a
-// worker is one of
+// it was asked of somebody who has all rounds. The duty to write the weights passes on after as
+// long. In an epoch a worker is one of
 //
 //   joining  a member without a first round (kRoundNever): it fetches and pulls, pushes nothing,
 //            and nobody waits for it. So begins a new name, a name that comes back in another
@@ -328,6 +328,9 @@ class Coordinator {
   // Those who hold up a sealing round.
   void LeaveOutOverdue(absl::Time now, Effects& effects);
   void PassDutyOn(absl::Time now, Effects& effects);
+  // How long one member may take for its part of the end: a repair, the last validation and the
+  // weights take longer where models are large and rounds long.
+  absl::Duration EndPatience(absl::Time now) const;
   void FinishRunIfDone(absl::Time now, Effects& effects);
   // Every active member that is waited for, and there is one, has all rounds.
   bool AllHaveEnded() const;

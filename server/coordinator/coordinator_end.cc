@@ -143,9 +143,13 @@ std::string Coordinator::WhatIsMissing() const {
 }
 
 const Coordinator::Worker* Coordinator::Writer() const {
-  const Worker* const writer = Validator();
-  const bool wrote = writer != nullptr && writer->final && !writer->final->model_file.empty();
-  return wrote ? writer : nullptr;
+  const Worker* const duty = Validator();
+  for (const auto& [index, worker] : workers_) {
+    // One that took long had the duty before.
+    const bool was_to_write = &worker == duty || (worker.is_active() && worker.shirks);
+    if (was_to_write && worker.final && !worker.final->model_file.empty()) return &worker;
+  }
+  return nullptr;
 }
 
 void Coordinator::WatchShards(absl::Time now, Effects& effects) {
@@ -180,34 +184,38 @@ void Coordinator::WatchPatience(absl::Time now, Effects& effects) {
   FinishRunIfDone(now, effects);
   if (phase_ != RunPhase::kTraining) return;
   PassDutyOn(now, effects);
-  if (lacking_since_ && now - *lacking_since_ > options_.start_timeout) {
+  const Worker* const writer = Validator();
+  const bool is_written = IsSealed() && writer != nullptr && !writer->shirks;
+  if (lacking_since_ && !is_written && now - *lacking_since_ > options_.start_timeout) {
     End(RunPhase::kFailed, WhatIsMissing(), now, effects);
   }
 }
 
 void Coordinator::LeaveOutOverdue(absl::Time now, Effects& effects) {
   const uint32_t round = ledger_.sealing_round();
-  const auto has_reported = [&](const auto& entry) {
-    return entry.second.is_active() && ledger_.HasReported(entry.first, round);
+  const auto has_ended = [&](const auto& entry) {
+    return entry.second.is_active() && ledger_.HasReportedEnd(entry.first);
   };
-  const bool is_held_up =
-      AllAreClosed() && !IsSealed() && std::ranges::any_of(workers_, has_reported);
+  const bool is_held_up = AllAreClosed() && !IsSealed() && std::ranges::any_of(workers_, has_ended);
   if (!is_held_up || round != held_up_) sealing_since_.reset();
   if (!is_held_up) return;
   held_up_ = round;
   if (!sealing_since_) sealing_since_ = now;
   const absl::Duration held = now - *sealing_since_;
   SayWhatIsMissing(held, effects);
-  // The last round's validation, say, may take longer where rounds are long.
-  if (held <= std::max(options_.start_timeout, absl::Seconds(SecondsOfTraining(now)) / 10)) return;
-  for (auto& entry : workers_) {
-    if (!entry.second.is_active() || has_reported(entry)) continue;
-    LeaveOut(entry.second,
+  if (held <= EndPatience(now)) return;
+  for (auto& [index, worker] : workers_) {
+    if (!worker.is_active() || ledger_.HasReported(index, round)) continue;
+    LeaveOut(worker,
              absl::StrCat("has not reported the hashes of its replica with all rounds for ",
                           Seconds(held), " after another worker"),
              effects);
   }
   FinishRounds(now, effects);
+}
+
+absl::Duration Coordinator::EndPatience(absl::Time now) const {
+  return std::max(options_.start_timeout, absl::Seconds(SecondsOfTraining(now)) / 10);
 }
 
 void Coordinator::PassDutyOn(absl::Time now, Effects& effects) {
@@ -217,7 +225,7 @@ void Coordinator::PassDutyOn(absl::Time now, Effects& effects) {
   if (!waits) return;
   duty_of_ = writer->member.worker;
   if (!duty_since_) duty_since_ = now;
-  if (now - *duty_since_ <= options_.heartbeat_timeout) return;
+  if (now - *duty_since_ <= EndPatience(now)) return;
   workers_.at(duty_of_).shirks = true;
   if (Validator()->member.worker == duty_of_) return;
   effects.push_back(Notice{absl::StrCat(

@@ -100,6 +100,8 @@ void Coordinator::Join(Worker& worker, const std::string& how, Effects& effects)
 }
 
 void Coordinator::Activate(Worker& worker, Effects& effects) {
+  // A sealed run lacks its weights alone, which those who have sealed it write.
+  if (IsSealed()) return;
   uint64_t first = worker.ready_round;
   if (AnyoneHasBegun()) first = std::max<uint64_t>(first, uint64_t{NewestRound()} + 1);
   worker.member.first_round = static_cast<uint32_t>(std::min(first, options_.rounds));

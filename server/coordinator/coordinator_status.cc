@@ -31,8 +31,9 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
   reply.validates = &worker == Validator();
   if (phase_ != RunPhase::kTraining) return reply;
   if (worker.is_active()) reply.repair = worker.repair;
-  reply.sealing_round = ledger_.sealing_round();
   reply.sealed = IsSealed();
+  if (!reply.sealed && !ledger_.HasReported(heartbeat.worker, ledger_.sealing_round()))
+    reply.sealing_round = ledger_.sealing_round();
   if (EveryShardKnows(worker.member_epoch)) {
     if (heartbeat.known_epoch != membership_.epoch) {
       reply.membership = membership_;

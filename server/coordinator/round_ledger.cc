@@ -104,7 +104,7 @@ bool RoundLedger::IsBehind(const Member& member, uint32_t rounds) const {
   if (member.first_round == kRoundNever) return false;
   const uint64_t newest = open_.empty() ? 0 : uint64_t{open_.rbegin()->first} + 1;
   const uint64_t end = std::max<uint64_t>(next_round_, std::min<uint64_t>(newest, closed_rounds_));
-  return end > uint64_t{NextOf(member)} + rounds;
+  return std::min(end, round_count_) > uint64_t{NextOf(member)} + rounds;
 }
 
 void RoundLedger::Restart(uint32_t worker) {
@@ -153,6 +153,12 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
   while (!open_.empty() && IsClosed(next_round_) && IsOver(next_round_, members)) {
     const auto first = open_.begin();
     if (first->first == next_round_) {
+      if (next_round_ >= round_count_) DropUndue(first->second, members);
+      if (first->second.empty()) {
+        std::erase_if(unsaved_reports_, [&](const auto& key) { return key.first == next_round_; });
+        open_.erase(first);
+        break;
+      }
       ReplicaVote vote = CompareReplicas(first->second);
       FinishedRound round = MakeRecord(next_round_, first->second, validator);
       if (IsLastLacking()) round.record.round = round_count() - 1;
@@ -194,6 +200,15 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
   ForgetOldHashes(&rounds_, from);
   std::erase_if(unsaved_reports_, [&](const auto& key) { return key.first < next_round_; });
   return outcomes;
+}
+
+void RoundLedger::DropUndue(Reports& reports, std::span<const Member> members) {
+  std::erase_if(reports, [&](const auto& entry) {
+    const auto member = std::ranges::find(members, entry.first, &Member::worker);
+    const bool is_due = member != members.end() && member->first_round != kRoundNever;
+    if (!is_due) workers_[entry.first].next_round = round_count();
+    return !is_due;
+  });
 }
 
 bool RoundLedger::IsOver(uint32_t round, std::span<const Member> members) {

@@ -127,6 +127,9 @@ class RoundLedger {
     return std::min(round + 1, round_count()) <= closed_rounds_;
   }
   bool IsOver(uint32_t round, std::span<const Member> members);
+  // Of a sealing round: what those reported who are gone, or no active members yet. They were not
+  // compared.
+  void DropUndue(Reports& reports, std::span<const Member> members);
   // All have skipped the last round: the sealing round's record takes its place.
   bool IsLastLacking() const;
   // The worker's next round to report, were it a member with that first round.

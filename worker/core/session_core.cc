@@ -161,7 +161,7 @@ Directive SessionCore::directive() const {
           .other_start = self != nullptr && self->other_start,
           .validates = validates_,
           .repair = repair_,
-          .sealing_round = sealing_round_,
+          .sealing_round = unanswered_.empty() ? sealing_round_ : 0,
           .sealed = sealed_ && unanswered_.empty(),
           .final_answered = final_.has_value() && told_};
 }

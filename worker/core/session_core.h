@@ -25,8 +25,8 @@ struct Directive {
   bool other_start = false;
   bool validates = false;
   std::optional<Repair> repair;
-  // Of a worker that has all rounds: the sealing round that it is to report, and whether every
-  // member's replica is known to be equal.
+  // Of a worker that has all rounds: the sealing round that it is to report, 0: it has, or its
+  // report is on its way; and whether every member's replica is known to be equal.
   uint32_t sealing_round = 0;
   bool sealed = false;
   bool final_answered = false;  // it has the last final report

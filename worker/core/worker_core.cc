@@ -279,14 +279,14 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::GoOn() {
 absl::StatusOr<WorkerCore::Wish> WorkerCore::Seal() {
   LONGWAVE_ASSIGN_OR_RETURN(const bool repairs, BeginRepair());
   if (repairs) return Wish::kGoOn;
-  const uint32_t wanted = std::max(rounds(), directive_.sealing_round);
-  if (!sealed_.has_value() || (!directive_.sealed && sealed_ != wanted)) {
+  if (directive_.sealing_round != 0) {
+    const uint32_t wanted = std::max(rounds(), directive_.sealing_round);
     RoundReport report{.round = wanted, .step = step_, .tokens = counts_.tokens};
     LONGWAVE_ASSIGN_OR_RETURN(report.segment_hashes, options_.pipeline->Hashes());
     effects_.push_back(std::move(report));
     sealed_ = wanted;
     final_.reset();
-    directive_.sealed = false;  // what was heard is of the report before
+    directive_.sealing_round = 0;  // until something newer is heard
     return Wish::kGoOn;
   }
   // The duty of writing the weights may come after the final report.

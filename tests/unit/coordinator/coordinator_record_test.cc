@@ -54,7 +54,8 @@ struct Printer {
   void operator()(const Notice& e) { out << "notice " << WithoutSpans(e.text); }
   void operator()(const WorkerHeartbeatReply& e) {
     out << "reply " << static_cast<int>(e.instruction) << " " << WithoutSpans(e.reason) << " "
-        << Name(e.phase) << " " << e.run << " " << e.validates;
+        << Name(e.phase) << " " << e.run << " " << e.validates << " " << e.sealing_round << " "
+        << e.sealed;
     if (e.membership) Print(*e.membership);
     for (const ShardAddress& shard : e.shards) out << " " << shard.data_endpoint;
     if (!e.repair) return;

@@ -271,19 +271,29 @@ TEST_F(LateEndTest, WhatDiffersInAProcessThatHasTrainedNothingIsRepaired) {
   EXPECT_TRUE(Status().replicas_equal);
 }
 
-// What a joining member reports may come before its first round does.
-TEST_F(LateEndTest, WhoComesBackIsComparedInAnotherSealingRound) {
+TEST_F(LateEndTest, WhoComesBackBeforeTheSealIsCompared) {
+  Begin(Options(3, 1, 1));
+  Round(0, {{1, 2}, {1, 2}, {1, 2}});
+  Seal({0});
+  Step(Returning(1, 5));
+  // What a joining member reports may come before its first round does.
+  Step(As(5, SealBeat(1, {1, 3})));
+  Step(ShardAt(0, 1, Status().epoch));
+  Step(As(5, Ready(1, 5, 1, Status().epoch)));
+  Seal({2});
+  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(As(5, Beat(1)))).repair, (Repair{1, {1}}));
+}
+
+TEST_F(LateEndTest, ASealedRunWaitsForNobodyWhoComesBack) {
   Begin(Options(2, 1, 1));
   Round(0, {{1, 2}, {1, 2}});
   Seal({0, 1});
   Step(Returning(1, 5));
-  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(0))).sealed);
-  Step(As(5, SealBeat(1, {1, 3}, 1)));
   Step(ShardAt(0, 1, Status().epoch));
-  Step(As(5, Ready(1, 5, 1, Status().epoch)));
-  EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(0))).sealed);
-  Step(SealBeat(0, {1, 2}, 1));
-  EXPECT_EQ(RepairOf(0), (Repair{2, {1}}));
+  const auto reply = Only<WorkerHeartbeatReply>(Step(As(5, Ready(1, 5, 1, Status().epoch))));
+  EXPECT_EQ(reply.sealing_round, 0u);
+  EXPECT_EQ(FirstRound(1), kRoundNever);
+  EXPECT_EQ(Only<PhaseChanged>(Step(FinalBeat(0))).phase, RunPhase::kFinished);
 }
 
 }  // namespace

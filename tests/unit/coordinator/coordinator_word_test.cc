@@ -211,11 +211,59 @@ TEST_F(CoordinatorWordTest, TheDutyToWriteTheWeightsPassesOnFromOneThatDoesNot) 
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_EQ(Status().model_file, "");
   EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
-  EXPECT_THAT(Notices(Pass(32, {0, 1, 2})),
-              HasSubstr("worker 0 (worker-0) has not written the weights for 31.0 s; worker 1 "
+  EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
+  EXPECT_THAT(Notices(Pass(302, {0, 1, 2})),
+              HasSubstr("worker 0 (worker-0) has not written the weights for 301.0 s; worker 1 "
                         "(worker-1) is to do it"));
   EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
   EXPECT_EQ(Only<PhaseChanged>(Step(Writes(1))).phase, RunPhase::kFinished);
+}
+
+// Large weights, or a validation before them: what it names counts when it comes.
+TEST_F(CoordinatorWordTest, OneThatTakesLongToWriteIsNotPassedOver) {
+  Begin(Options(2, 1, 1));
+  OthersReport(0, 2, 2);
+  Seal({0, 1});
+  EXPECT_THAT(All<PhaseChanged>(Pass(310, {0, 1})), IsEmpty());
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
+  EXPECT_EQ(Only<PhaseChanged>(Step(Writes(0))).phase, RunPhase::kFinished);
+
+  now_ = 0;
+  Begin(Options(1, 1, 1));
+  Step(Beat(0, {Report(0)}));
+  Seal({0});
+  EXPECT_THAT(All<PhaseChanged>(Pass(299, {0})), IsEmpty());
+  EXPECT_EQ(Only<PhaseChanged>(Step(Writes(0))).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorWordTest, WhatIsReportedAfterTheSealChangesNothing) {
+  Begin(Options(2, 1, 1));
+  OthersReport(0, 2, 2);
+  Seal({0, 1});
+  Step(SealBeat(1, {7, 7}, 1));
+  const auto reply = Only<WorkerHeartbeatReply>(Step(Beat(0)));
+  EXPECT_TRUE(reply.sealed);
+  EXPECT_EQ(reply.sealing_round, 0u);
+  EXPECT_EQ(Only<PhaseChanged>(Step(Writes(0))).phase, RunPhase::kFinished);
+}
+
+TEST_F(CoordinatorWordTest, HashesOfOneThatOnlyJoinsAreComparedWithNobodys) {
+  Begin(Options(2, 1, 1));
+  OthersReport(0, 2, 2);
+  Step(Worker(2));
+  Step(SealBeat(2, {9, 9}));
+  Seal({0});
+  EXPECT_TRUE(Only<WorkerHeartbeatReply>(Step(SealBeat(1))).sealed);
+  EXPECT_TRUE(Status().replicas_equal);
+}
+
+TEST_F(CoordinatorWordTest, ASealingRoundThatNobodyReportsIsWaitedForInTime) {
+  Begin(Options(2, 1, 1));
+  OthersReport(0, 2, 2);
+  Step(SealBeat(0));
+  Step(SealBeat(1, {1, 3}));
+  EXPECT_THAT(Notices(Pass(302, {0, 1})), HasSubstr("has not reported the hashes of its replica"));
+  EXPECT_EQ(Status().members[0].state.phase, WorkerPhase::kFailed);
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ class RecordingHost final : public ControlPlane {
     if (on_state) on_state(state);
   }
   void Report(RoundReport report) override {
+    // One of a sealing round has no loss.
+    if (report.train_loss == 0) sealing_round_ = 0;
     reports.push_back(std::move(report));
     if (on_report) on_report(reports.back());
   }
@@ -64,7 +66,7 @@ class RecordingHost final : public ControlPlane {
   bool other_start_ = false;
   std::optional<std::vector<std::string>> new_endpoints;
   std::optional<Repair> repair_;
-  uint32_t sealing_round_ = 0;
+  uint32_t sealing_round_ = 1;  // is asked for: the first one, where 1 is below it
   bool sealed_ = true;
   std::function<void(const WorkerState&)> on_state;
   std::function<void(const RoundReport&)> on_report;
