@@ -23,12 +23,26 @@ def check_keep(keep: Mapping[str, Keeps]) -> None:
 
 
 def save_states(keep: Mapping[str, Keeps]) -> List[Tuple[str, memoryview]]:
-    blobs = []
+    return [(name, _save(kept).getbuffer()) for name, kept in keep.items()]
+
+
+def check_loadable(keep: Mapping[str, Keeps]) -> None:
+    """TypeError now, and not after a crash, for a state that could be saved and not loaded."""
     for name, kept in keep.items():
-        file = io.BytesIO()
-        torch.save(kept.state_dict(), file)
-        blobs.append((name, file.getbuffer()))
-    return blobs
+        file = _save(kept)
+        file.seek(0)
+        try:
+            torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise TypeError(
+                f"keep[{name!r}]: got a state that cannot be loaded again, wanted tensors and plain values: {error}"
+            ) from error
+
+
+def _save(kept: Keeps) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(kept.state_dict(), file)
+    return file
 
 
 def load_state(kept: Keeps, blob: bytes, name: str) -> None:

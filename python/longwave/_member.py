@@ -107,8 +107,9 @@ class Member:
         self._wait(library().lw_leave, self._handle, _bytes(failure))
 
     def close(self) -> None:
-        library().lw_close(self._handle)
-        self._handle = ctypes.c_void_p()
+        # A signal's handler that comes in between finds none, and stops nothing.
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        library().lw_close(handle)
 
     def _ask(self, _: Optional[int]) -> int:
         """While a call waits. Python handles its signals at the first instruction of this, Ctrl-C among them; what a

@@ -68,6 +68,17 @@ def check_alias(trained: Dict[str, torch.nn.Parameter]) -> None:
             )
 
 
+def check_owned(optimizer: Optional[torch.optim.Optimizer], trained: Dict[str, torch.nn.Parameter]) -> None:
+    """ValueError: an optimizer of other parameters, whose steps the replica would never see."""
+    if optimizer is None:
+        return
+    owned = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if not any(id(parameter) in owned for parameter in trained.values()):
+        raise ValueError(
+            "optimizer: got one that has none of the model's trained parameters; make it after the model is loaded and moved"
+        )
+
+
 class Replica:
     """Copies parameters to the flat array before a sync reads it, and back after one has changed it.
 
@@ -114,13 +125,21 @@ class Replica:
     def gather(self) -> None:
         """θ ← the parameters."""
         if self._alias:
-            return
+            return self._check_views()
         with torch.no_grad():
             self._copy([self._views[i] for i in self._exact], [self.parameters[i] for i in self._exact])
             for seen, i in zip(self._seen, self._rounded):
                 moved = self.parameters[i].float() - seen.float()
                 self._views[i].add_(moved.to(self.device))
             self._note_seen()
+
+    def _check_views(self) -> None:
+        for view, parameter in zip(self._views, self.parameters):
+            if parameter.data_ptr() != view.data_ptr():
+                raise RuntimeError(
+                    f"alias: the data of a parameter of shape {tuple(parameter.shape)} was replaced (by model.to, say), "
+                    "wanted the view that Sync made of it"
+                )
 
     def scatter(self) -> None:
         """The parameters ← θ."""

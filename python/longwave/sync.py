@@ -12,10 +12,10 @@ import torch
 
 from longwave import _library
 from longwave._errors import STOPPED, STATUS_NAMES, LongwaveError
-from longwave._keep import Keeps, check_keep, load_state, save_states
+from longwave._keep import Keeps, check_keep, check_loadable, load_state, save_states
 from longwave._loss import NotedLoss
 from longwave._member import Blob, Hooks, Member, Place
-from longwave._replica import Replica, check_alias, trained_parameters, warn_of_buffers
+from longwave._replica import Replica, check_alias, check_owned, trained_parameters, warn_of_buffers
 from longwave.optimizer import Optimizer
 
 # Names of a checkpoint's blobs.
@@ -71,6 +71,8 @@ class Sync:
             check_alias(trained)
         keep = dict(keep or {})
         check_keep(keep)
+        check_loadable(keep)
+        check_owned(optimizer, trained)
         self._loop = _Loop(keep, optimizer)
         self._on_move = on_move
         self._tokens = tokens or 0
@@ -314,7 +316,9 @@ def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
 
     def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         there = alive()
-        if there is None:
+        # A GradScaler leaves a fused optimizer's skipped step to the optimizer.
+        skipped = getattr(optimizer, "found_inf", None)
+        if there is None or (skipped is not None and bool(skipped)):
             return
         there._loop.in_hook = True
         try:

@@ -4,6 +4,7 @@ run's end, and says at which step it began with what."""
 import signal
 import sys
 
+import conftest  # noqa: F401  where sync_case finds the harness
 import torch
 from sync_case import batch, perceptron
 

@@ -71,7 +71,7 @@ class Return(SyncCase):
     def test_a_worker_that_exits_without_finish_leaves(self):
         address = self.cluster(run__steps=1_000_000)
         program = (
-            "import longwave, sys; sys.path.insert(0, sys.argv[2]); from sync_case import perceptron;"
+            "import longwave, sys; sys.path.insert(0, sys.argv[2]); import conftest; from sync_case import perceptron;"
             "sync = longwave.Sync(perceptron(), None, sys.argv[1], name='one'); sync.step(); sys.exit(3)"
         )
         child = Child(sys.executable, "-c", program, address, pathlib.Path(__file__).parent)
@@ -100,8 +100,13 @@ class Return(SyncCase):
 
     def test_a_state_that_cannot_be_kept_is_told_at_once(self):
         class Odd:
+            calls = 0
+
             def state_dict(self):
-                raise KeyError("odd")
+                self.calls += 1
+                if self.calls > 1:  # the first is Sync's, which sees whether it can be loaded again
+                    raise KeyError("odd")
+                return {}
 
             def load_state_dict(self, state_dict):
                 pass
