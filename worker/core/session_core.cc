@@ -156,12 +156,15 @@ bool SessionCore::TakesPart() const {
 
 Directive SessionCore::directive() const {
   const Member* const self = Self();
+  // What was asked for may be on its way.
+  const bool seals = std::ranges::any_of(
+      unanswered_, [this](const RoundReport& report) { return report.round >= sealing_round_; });
   return {.epoch = membership_.epoch,
           .first_round = self == nullptr ? kRoundNever : self->first_round,
           .other_start = self != nullptr && self->other_start,
           .validates = validates_,
           .repair = repair_,
-          .sealing_round = unanswered_.empty() ? sealing_round_ : 0,
+          .sealing_round = seals ? 0 : sealing_round_,
           .sealed = sealed_ && unanswered_.empty(),
           .final_answered = final_.has_value() && told_};
 }
