@@ -121,7 +121,7 @@ struct CoordinatorRecord {
   CoordinatorState state;
   std::optional<Manifest> manifest;
   std::vector<uint64_t> start_hashes;  // of the weights that the run begins with, by segment
-  std::vector<FinishedRound> rounds;   // all, in order
+  std::vector<FinishedRound> rounds;   // all, in order; sealing rounds last
   std::vector<OpenReport> reports;     // by round, then worker
 
   bool operator==(const CoordinatorRecord&) const = default;

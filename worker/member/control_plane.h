@@ -31,7 +31,7 @@ class ControlPlane {
   // By shard index, if some shard has moved since the last call.
   virtual std::optional<std::vector<std::string>> TakeNewEndpoints() = 0;
 
-  // After the run's last round: has the report told.
+  // Once the run is sealed: has the report told.
   virtual void Finish(const FinalReport& report) = 0;
   // True: the run is over for this worker. False: not within `patience`, or the report was answered
   // and there may be something left to do. Cancelled: asked to stop. Unavailable: the report was

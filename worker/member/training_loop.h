@@ -19,13 +19,14 @@ class TrainingLoop {
   // A fragment's merged update is in the replica. Under `update: inner` it is the merged gradient,
   // and the inner optimizer takes its step.
   virtual absl::Status FragmentApplied() { return absl::OkStatus(); }
-  // A round was reported; may add a validation loss. An error ends the worker once the report was
+  // A round was reported, or a sealing round (from the run's number of rounds on); may add a
+  // validation loss. An error ends the worker once the report was
   // told, if that has a validation loss, and before it otherwise.
   virtual absl::Status EndRound(RoundReport*) { return absl::OkStatus(); }
   // The member waits for others: called some fifty times a second meanwhile.
   virtual void Waiting() {}
-  // All rounds are there. writes_weights: they are this worker's to write, and to validate; its
-  // report says where they are.
+  // The run is sealed: all replicas are equal. writes_weights: they are this worker's to write, and
+  // to validate; its report says where they are.
   virtual absl::StatusOr<FinalReport> Conclude(bool writes_weights) {
     FinalReport report;
     if (writes_weights) report.model_file = "not written: the worker's own loop has them";
