@@ -143,7 +143,7 @@ absl::Status Cluster::LaunchCommand(const std::string& name) {
   if (std::string metrics = MetricsAddress(); !metrics.empty()) {
     SetVariable(kMetricsVariable, std::move(metrics), environment);
   }
-  // What it prints is in its log when it prints it, and before it is killed.
+  // A script's lines are in its log when it prints them, and before it is killed.
   SetVariable("PYTHONUNBUFFERED", "1", environment);
   Child* child = nullptr;
   LONGWAVE_RETURN_IF_ERROR(Spawn(std::move(options), options_.threads, &child));

@@ -28,7 +28,7 @@ struct Placement {
 struct ClusterOptions {
   std::string binaries;                // folder of longwave-server and longwave-worker
   std::string listen = "127.0.0.1:0";  // of the coordinator
-  // What a worker is, instead of longwave-worker (ParseWorkerCommand); empty: that.
+  // The command that workers are (ParseWorkerCommand); empty: longwave-worker.
   std::vector<std::string> worker_command;
   uint32_t threads = 1;                              // of each worker
   absl::Duration ready_timeout = absl::Seconds(60);  // until a server says that it is ready

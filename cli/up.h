@@ -14,7 +14,7 @@ struct UpOptions {
   std::string config_file;             // empty: the defaults
   std::vector<std::string> overrides;  // key=value
   std::optional<std::string> data;     // stands for data.path, if given
-  // What a worker is instead of longwave-worker, as one types it; see ParseWorkerCommand. The run's
+  // The command that workers are instead of longwave-worker; see ParseWorkerCommand. The run's
   // model is the workers' then (model.kind external, run.start member), and so are their data.
   std::optional<std::string> worker_command;
   std::string name;  // stands for run.name; empty: as configured

@@ -178,7 +178,7 @@ absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
       DecodeFast(shape, in.data(), indices.data())) {
     return absl::OkStatus();
   }
-  // What is wrong and where.
+  // The slow decoder says what is wrong, and where.
   return DecodeSlowly(n, in, indices);
 }
 

@@ -322,10 +322,10 @@ class Coordinator {
   // --- coordinator_end.cc: rounds, what is waited for, the end
   void FinishRounds(absl::Time now, Effects& effects);
   void TakeRepairs(const RoundOutcome& outcome, Effects& effects);
-  // Those whom a sealing round's majority contradicts although they were told to repair their
-  // replica before. True: who differs was told before, and there is no majority.
+  // Leaves members out whom a sealing round's majority contradicts although they were told to
+  // repair their replica before. True: who differs was told before, and there is no majority.
   bool LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects);
-  // Those who hold up a sealing round.
+  // Leaves members out that hold up a sealing round.
   void LeaveOutOverdue(absl::Time now, Effects& effects);
   void PassDutyOn(absl::Time now, Effects& effects);
   // How long one member may take for its part of the end: a repair, the last validation and the
@@ -334,7 +334,7 @@ class Coordinator {
   void FinishRunIfDone(absl::Time now, Effects& effects);
   // Every active member that is waited for, and there is one, has all rounds.
   bool AllHaveEnded() const;
-  // And all of them have reported equal replicas since.
+  // Every such member has reported its replica since, and all are equal where that is promised.
   bool IsSealed() const;
   // The shards have closed all rounds, as far as was heard.
   bool AllAreClosed() const { return ledger_.closed_rounds() >= options_.rounds; }
@@ -342,7 +342,7 @@ class Coordinator {
   void SayWhatIsMissing(absl::Duration waited, Effects& effects);
   // Why the run, all of whose members have ended, is not finished.
   std::string WhatIsMissing() const;
-  // Who has written the weights and was to do it; null if nobody has.
+  // The worker that has written the weights and was to do it; null if there is none.
   const Worker* Writer() const;
   void WatchShards(absl::Time now, Effects& effects);
   // Ends a run that waits in vain.

@@ -40,7 +40,7 @@ struct CoordinatorFile {
 };
 // FailedPrecondition (not a coordinator's, another version), DataLoss (offset and reason).
 absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> bytes);
-// That of a coordinator's folder, which stays as it is; a coordinator may have it meanwhile.
+// The file of a coordinator's folder, which stays as it is; a coordinator may have it meanwhile.
 // NotFound: there is none.
 absl::StatusOr<CoordinatorFile> ReadCoordinatorFolder(FileSystem& files, const std::string& folder);
 

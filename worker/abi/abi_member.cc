@@ -119,7 +119,7 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
 }
 
 absl::StatusOr<int> AbiMember::Step(double loss, uint64_t tokens) {
-  if (turn_ != Turn::kBegun && turn_ != Turn::kTraining)
+  if ((turn_ != Turn::kBegun && turn_ != Turn::kTraining) || !member_.has_value())
     return OutOfTurn("lw_step", "after lw_begin, until a call has said LW_OVER or failed");
   const uint64_t tokens_max = StepTokensMax(config_);
   if (tokens > tokens_max) {

@@ -37,12 +37,19 @@ absl::StatusOr<T> ReadStruct(const T* given, const char* what) {
   return read;
 }
 
-// Fills what the caller has room for; its size stays.
+// Fills what the caller has room for, the rest of a newer caller's struct with zeros; its size
+// stays.
 template <typename T>
 absl::Status WriteStruct(T value, T* to, const char* what) {
   if (to == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, ": got NULL"));
+  if (to->size < sizeof(size_t)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": got size ", to->size, ", wanted sizeof of it"));
+  }
   value.size = to->size;
-  std::memcpy(static_cast<void*>(to), &value, std::min(to->size, sizeof(T)));
+  auto* const bytes = reinterpret_cast<unsigned char*>(to);
+  std::memcpy(bytes, &value, std::min(value.size, sizeof(T)));
+  if (value.size > sizeof(T)) std::memset(bytes + sizeof(T), 0, value.size - sizeof(T));
   return absl::OkStatus();
 }
 

@@ -190,7 +190,7 @@ int lw_leave(lw_member* member, const char* failure) {
 
 void lw_close(lw_member* member) {
   if (member == nullptr || longwave::IsForked()) return;
-  if (longwave::RemoveOpenMember(Of(member))) delete Of(member);
+  longwave::CloseMember(Of(member));
 }
 
 }  // extern "C"

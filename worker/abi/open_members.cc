@@ -15,7 +15,7 @@
 namespace longwave {
 namespace {
 
-constexpr absl::Duration kExitPatience = absl::Seconds(3);
+constexpr absl::Duration kClosePatience = absl::Seconds(3);
 
 struct OpenMembers {
   std::mutex mutex;
@@ -30,6 +30,18 @@ OpenMembers& Open() {
 
 std::atomic<pid_t> first_process = 0;
 
+// A call that is under way in another thread is told to end. A member whose call does not is never
+// deleted.
+void DeleteOnceIdle(AbiMember* member, absl::Time give_up) {
+  bool is_mine = member->Enter();
+  if (!is_mine) member->Stop();
+  while (!is_mine && MonotonicNow() < give_up) {
+    absl::SleepFor(absl::Milliseconds(10));
+    is_mine = member->Enter();
+  }
+  if (is_mine) delete member;
+}
+
 void CloseAll() {
   if (IsForked()) return;
   std::set<AbiMember*> members;
@@ -38,15 +50,8 @@ void CloseAll() {
     members.swap(Open().members);
   }
   for (AbiMember* const member : members) member->Stop();
-  const absl::Time give_up = MonotonicNow() + kExitPatience;
-  for (AbiMember* const member : members) {
-    bool is_mine = member->Enter();
-    while (!is_mine && MonotonicNow() < give_up) {
-      absl::SleepFor(absl::Milliseconds(10));
-      is_mine = member->Enter();
-    }
-    if (is_mine) delete member;
-  }
+  const absl::Time give_up = MonotonicNow() + kClosePatience;
+  for (AbiMember* const member : members) DeleteOnceIdle(member, give_up);
 }
 
 }  // namespace
@@ -76,9 +81,12 @@ void AddOpenMember(AbiMember* member) {
   Open().members.insert(member);
 }
 
-bool RemoveOpenMember(AbiMember* member) {
-  std::lock_guard lock(Open().mutex);
-  return Open().members.erase(member) > 0;
+void CloseMember(AbiMember* member) {
+  {
+    std::lock_guard lock(Open().mutex);
+    if (Open().members.erase(member) == 0) return;
+  }
+  DeleteOnceIdle(member, MonotonicNow() + kClosePatience);
 }
 
 }  // namespace longwave

@@ -21,8 +21,9 @@ absl::Status CheckNotForked();
 bool IsForked();
 
 void AddOpenMember(AbiMember* member);
-// False: it is none that is open.
-bool RemoveOpenMember(AbiMember* member);
+// Deletes an open member; nothing of one that is not. A call that another thread is in is told to
+// end, and a member whose call does not end within seconds stays in memory.
+void CloseMember(AbiMember* member);
 
 }  // namespace longwave
 
