@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Prints the line that a test run closes with, from its report in JUnit's form: `N passed, N failed, N skipped`, below
-the names of what was skipped."""
+the names of what was skipped and the last words of what failed, which a long run has scrolled away."""
 
 import sys
 import xml.etree.ElementTree as tree
+
+LAST_LINES = 60
 
 
 def main():
@@ -15,6 +17,9 @@ def main():
         reason = case.find("skipped")
         why = reason.get("message") if reason is not None else None
         print(f"skipped: {case.get('name')}" + (f": {why}" if why else ""))
+    for case in failed:
+        lines = (case.findtext("system-out") or "").splitlines()
+        print(f"failed: {case.get('name')}", *lines[-LAST_LINES:], sep="\n    ")
     print(f"{len(cases) - len(skipped) - len(failed)} passed, {len(failed)} failed, {len(skipped)} skipped")
 
 

@@ -77,9 +77,9 @@ struct FrameHeader {
   uint32_t contributions = 0;
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;  // CRC32C
-  // Answer `duplicate` alone: the payload CRC of the push that the shard has under this name, 0:
-  // not known. A worker that came back without its residual tells by it whether that is the push
-  // that it asks for, or one of the process before.
+  // Answer `duplicate` alone: the payload CRC of the push that the shard has under this name. A
+  // worker that came back without its residual tells by it whether that is the push that it asks
+  // for, or one of the process before.
   uint32_t held_crc = 0;
 
   bool operator==(const FrameHeader&) const = default;

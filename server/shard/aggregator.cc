@@ -121,12 +121,11 @@ void Aggregator::OnClosedPush(SegmentState& segment, const FrameHeader& header, 
     }
     return;
   }
-  const std::vector<uint32_t>& contributors = segment.closed->contributors;
-  const auto place = std::ranges::lower_bound(contributors, header.worker);
-  if (place != contributors.end() && *place == header.worker) {
-    const bool is_known = !segment.closed_crcs.empty();
-    AnswerDuplicate(header, is_known ? segment.closed_crcs[place - contributors.begin()] : 0,
-                    effects);
+  const auto& contributors = segment.closed->contributors;
+  const auto place =
+      std::ranges::lower_bound(contributors, header.worker, {}, &ClosedSegment::Push::worker);
+  if (place != contributors.end() && place->worker == header.worker) {
+    AnswerDuplicate(header, place->crc, effects);
   } else {
     // So much grace would have been needed. Its repetitions tell nothing of that.
     if (had_missed && segment.closed_quorum_at != absl::InfiniteFuture()) {

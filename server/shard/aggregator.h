@@ -156,9 +156,8 @@ using AggregatorEffect =
 //   accepted    it is of the open round of its segment, and the first of its worker
 //   duplicate   its worker has pushed to the open round already, or the round is the last closed
 //               one and this worker's push went into its merge: then the merged update is sent
-//               again. The answer's held_crc is that of the push that the shard has, if it is
-//               known: one that an earlier process of the worker made, whose residual is lost, may
-//               be another one
+//               again. The answer's held_crc is that of the push that the shard has: one that an
+//               earlier process of the worker made, whose residual is lost, may be another one
 //   late        its round is the last closed one and its push was not in it: the merged update is
 //               sent. (Of an older round: AskLog.)
 //   busy        open rounds hold open_bytes_max already and its segment is not the oldest open one:
@@ -293,9 +292,6 @@ class Aggregator {
     uint32_t strangers = 0;                 // of these, from workers that are not due (any more)
     uint64_t open_bytes = 0;
     std::optional<ClosedSegment> closed;  // round open_round − 1
-    // Of the payloads that went into it, in the order of its contributors; empty after a restart
-    // from a snapshot of it.
-    std::vector<uint32_t> closed_crcs;
     std::map<uint32_t, uint32_t> newest;  // by worker, the last round with an accepted push of it
     std::vector<float> residual;          // E; empty unless KeepsResidual
     std::vector<uint32_t> tile_sizes;
@@ -323,7 +319,7 @@ class Aggregator {
 
   void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects,
               Rejection rejection = Rejection::kNone);
-  // held_crc: of the push that is there; 0: not known.
+  // held_crc: of the push that is there.
   void AnswerDuplicate(const FrameHeader& header, uint32_t held_crc, Effects& effects);
   void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
   void TakeMembership(const Membership& membership);

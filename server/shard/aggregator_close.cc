@@ -138,11 +138,9 @@ void Aggregator::OpenNext(SegmentState& segment, const MergedRecord& closed) {
   ClosedSegment& last = segment.closed.emplace();
   last.header = closed.header;
   for (const Contributor& contributor : closed.contributors) {
-    last.contributors.push_back(contributor.worker);
+    last.contributors.push_back({contributor.worker, contributor.crc});
   }
   last.payload = closed.payload;
-  segment.closed_crcs.clear();
-  for (const auto& [worker, push] : segment.accepted) segment.closed_crcs.push_back(push.crc);
   segment.accepted.clear();
   segment.strangers = 0;
   open_bytes_ -= segment.open_bytes;

@@ -48,7 +48,7 @@ absl::Status CheckContributors(const MergedRecord& wanted, const std::vector<Con
       return Loss(wanted.header, absl::StrCat("worker ", recorded.worker, " with weight ",
                                               recorded.weight, ", pushed with ", got[i].weight));
     }
-    if (recorded.crc != 0 && got[i].crc != recorded.crc) {
+    if (got[i].crc != recorded.crc) {
       return Loss(wanted.header,
                   absl::StrFormat("worker %d with a payload of CRC %08x, pushed %08x",
                                   recorded.worker, recorded.crc, got[i].crc));
@@ -125,7 +125,8 @@ absl::Status Aggregator::CheckSnapshot(uint32_t segment, const SegmentSnapshot& 
   }
   const auto& workers = closed.contributors;
   if (workers.size() != header.contributions ||
-      std::ranges::adjacent_find(workers, std::greater_equal<>()) != workers.end()) {
+      std::ranges::adjacent_find(workers, std::greater_equal<>(), &ClosedSegment::Push::worker) !=
+          workers.end()) {
     return error("the update's contributors are not those that it counts, ascending");
   }
   const std::span<const std::byte> payload = closed.payload.bytes();
@@ -149,11 +150,10 @@ absl::Status Aggregator::Restore(uint32_t segment, SegmentSnapshot snapshot) {
   state.closed = std::move(snapshot.closed);
   for (const auto& [worker, round] : snapshot.newest) state.newest[worker] = round;
   if (state.closed) {
-    for (const uint32_t worker : state.closed->contributors) {
-      state.newest[worker] = state.closed->header.round;
+    for (const ClosedSegment::Push& push : state.closed->contributors) {
+      state.newest[push.worker] = state.closed->header.round;
     }
   }
-  state.closed_crcs.clear();
   if (snapshot.residual.empty()) {
     std::ranges::fill(state.residual, 0.0f);
   } else {

@@ -27,7 +27,7 @@ struct Contributor {
   uint32_t worker = 0;
   uint64_t weight = 0;
   double factor = 1;  // what clipping left of it, 0 … 1
-  uint32_t crc = 0;   // of its push's payload; 0: a record of a release that did not keep it
+  uint32_t crc = 0;   // of its push's payload
 
   bool operator==(const Contributor&) const = default;
 };
@@ -54,8 +54,14 @@ using LogRecord = std::variant<PushRecord, MergedRecord, MembershipRecord, NoteR
 
 // A segment's last closed round.
 struct ClosedSegment {
-  FrameHeader header;                  // kind kMerged
-  std::vector<uint32_t> contributors;  // workers, ascending; header.contributions of them
+  struct Push {
+    uint32_t worker = 0;
+    uint32_t crc = 0;  // of its payload
+
+    bool operator==(const Push&) const = default;
+  };
+  FrameHeader header;              // kind kMerged
+  std::vector<Push> contributors;  // by worker, ascending; header.contributions of them
   Buffer payload;
 };
 

@@ -26,16 +26,16 @@ absl::Status CheckClosed(const SegmentSnapshot& segment) {
                                                    closed.header.contributions));
   }
   for (size_t i = 1; i < closed.contributors.size(); ++i) {
-    if (closed.contributors[i] <= closed.contributors[i - 1]) {
+    if (closed.contributors[i].worker <= closed.contributors[i - 1].worker) {
       return absl::InvalidArgumentError("contributors that do not ascend");
     }
   }
   return VerifyPayload(closed.header, closed.payload.bytes());
 }
 
-// What a segment of a state's content has.
+// Of a segment in a state's content; with kHasClosed, its closed update is there.
+constexpr uint32_t kFormat = 4;  // below: of folders of before 2026-11-23
 constexpr uint32_t kHasClosed = 1;
-constexpr uint32_t kHasNewest = 2;  // always; not in folders of before 2026-11-22
 
 absl::Status CheckNewest(const SegmentSnapshot& segment) {
   for (const auto& [worker, round] : segment.newest) {
@@ -66,7 +66,7 @@ absl::StatusOr<Buffer> EncodeStateContent(std::span<const SegmentSnapshot> segme
   ByteWriter out;
   for (const SegmentSnapshot& segment : segments) {
     out.Put<uint32_t>(segment.open_round);
-    out.Put<uint32_t>(kHasNewest | (segment.closed.has_value() ? kHasClosed : 0));
+    out.Put<uint32_t>(kFormat | (segment.closed.has_value() ? kHasClosed : 0));
     out.Put<uint64_t>(segment.residual.size());
     out.PutBytes(std::as_bytes(std::span(segment.residual)));
     out.Align();
@@ -85,8 +85,10 @@ absl::StatusOr<Buffer> EncodeStateContent(std::span<const SegmentSnapshot> segme
     std::array<std::byte, kFrameHeaderBytes> header;
     EncodeFrameHeader(segment.closed->header, header);
     out.PutBytes(header);
-    out.PutBytes(std::as_bytes(std::span(segment.closed->contributors)));
-    out.Align();
+    for (const auto& [worker, crc] : segment.closed->contributors) {
+      out.Put<uint32_t>(worker);
+      out.Put<uint32_t>(crc);
+    }
     out.PutBytes(segment.closed->payload.bytes());
     out.Align();
   }
@@ -102,8 +104,10 @@ absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& co
     SegmentSnapshot& segment = segments.emplace_back();
     segment.open_round = in.Get<uint32_t>();
     const auto has = in.Get<uint32_t>();
-    if ((has & ~kHasClosed) != kHasNewest)
-      return SegmentLoss(i, absl::StrCat("what it has: got ", has, ", wanted 2 or 3"));
+    if ((has & ~kHasClosed) != kFormat) {
+      return SegmentLoss(
+          i, absl::StrCat("format: got ", has, ", wanted 4 or 5: is it of another release?"));
+    }
     const auto count = in.Get<uint64_t>();
     if (count > in.left() / sizeof(float)) return SegmentLoss(i, "longer than the content");
     const auto floats = in.GetBytes(count * sizeof(float));
@@ -127,12 +131,14 @@ absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& co
     if (!header.ok()) return SegmentLoss(i, header.status().message());
     segment.closed.emplace();
     segment.closed->header = *header;
-    const auto workers = in.GetBytes(uint64_t{header->contributions} * sizeof(uint32_t));
-    if (!in.ok()) break;
+    if (header->contributions > in.left() / (2 * sizeof(uint32_t))) {
+      return SegmentLoss(i, "longer than the content");
+    }
     segment.closed->contributors.resize(header->contributions);
-    std::ranges::copy(workers,
-                      std::as_writable_bytes(std::span(segment.closed->contributors)).begin());
-    in.Align();
+    for (auto& [worker, crc] : segment.closed->contributors) {
+      worker = in.Get<uint32_t>();
+      crc = in.Get<uint32_t>();
+    }
     segment.closed->payload = Buffer(in.GetBytes(header->payload_bytes), owner);
     in.Align();
     if (!in.ok()) break;

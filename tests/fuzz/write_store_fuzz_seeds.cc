@@ -59,7 +59,7 @@ bool WriteSnapshots(const std::filesystem::path& folder) {
   const std::vector<std::span<const float>> model = {first, second};
   std::vector<SegmentSnapshot> state(2);
   const MergedRecord merged = TestMerged(3, 0, 21);
-  state[0] = {4, first, ClosedSegment{merged.header, {1, 4}, merged.payload}};
+  state[0] = {4, first, ClosedSegment{merged.header, {{1, 77}, {4, 78}}, merged.payload}};
   state[0].newest = {{1, 3}, {2, 1}, {4, 3}};
   state[1].residual = second;
   const Buffer model_content = EncodeModelContent(model);

@@ -61,8 +61,9 @@ TEST(SimWorld, SeedsHoldWithFaults) {
 
 // Seeds that once ended in a violation, far behind those that are run with every change.
 TEST(SimWorld, SeedsThatFailedHold) {
-  for (const uint64_t seed : {8177, 27083, 44643, 70431, 79406, 85761, 94357, 97192, 97890, 102504,
-                              111136, 121454, 153803, 173115, 187204, 190709, 307961, 314441}) {
+  for (const uint64_t seed :
+       {8177, 27083, 35905, 44643, 70431, 79406, 85761, 94357, 97192, 97890, 102504, 111136, 121454,
+        153803, 173115, 187204, 190709, 307961, 314441}) {
     const WorldSettings settings = DrawSettings({.seed = seed});
     EXPECT_EQ(RunWorld(settings).violation, "") << settings.Describe();
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/layout/segment_elements.h"
 #include "common/wire/snapshot_payload.h"
@@ -69,6 +70,7 @@ bool WorkerCore::HeardAll() const {
 
 void WorkerCore::Fetch(uint32_t segment, bool anew) {
   SegmentState& state = segments_[segment].state;
+  LONGWAVE_CHECK(state != SegmentState::kPosted && (anew || state != SegmentState::kAnew));
   const uint32_t until = stage_ == Stage::kRepairing ? round_ : kRoundNever;
   if (state == SegmentState::kFetching && !anew) return;  // what is wanted comes
   state = anew ? SegmentState::kAnew : SegmentState::kFetching;

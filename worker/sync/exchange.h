@@ -50,8 +50,8 @@ class Exchange {
   virtual absl::Status Post(SegmentPush push) = 0;
 
   // The next settled contribution, in no particular order; nothing within `timeout`.
-  // FailedPrecondition: a shard rejected a frame (its sentence), or the caller posts or fetches
-  // what is outstanding; nothing more will come then.
+  // FailedPrecondition: a shard rejected a frame (its sentence), or the caller has posted to or
+  // fetched a segment that contributes; nothing more will come then.
   virtual absl::StatusOr<std::optional<Settled>> Next(absl::Duration timeout) = 0;
 
   // Fetches what leads a segment whose rounds before `from_round` are there to `until_round`

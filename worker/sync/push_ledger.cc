@@ -47,7 +47,6 @@ absl::Status PushLedger::Post(SegmentPush push, absl::Time now) {
   entry = {.stage = Stage::kUnsent,
            .ever_posted = true,
            .push = std::move(push),
-           .is_first = !entry.ever_posted,
            .outstanding_bytes = up + down,
            .merged_bytes = entry.merged_bytes};
   ConnectionOf(segment).outstanding_bytes += up + down;
@@ -200,14 +199,14 @@ void PushLedger::TakeAnswer(Entry& entry, const FrameHeader& header, const Buffe
     case Outcome::kAccepted:
       return WaitForUpdate(entry, header, Stage::kAccepted, now);
     case Outcome::kDuplicate: {
-      const Stage stage = StageOfDuplicate(entry, header);
-      if (stage == Stage::kLate && entry.push.accounted > 0 && IsUntaken(entry)) {
+      const bool is_own = header.held_crc == Crc32c(entry.push.payload.bytes());
+      if (!is_own && entry.push.accounted > 0 && IsUntaken(entry)) {
         failure_ = absl::FailedPreconditionError(absl::StrCat(
             "the shard of segment ", header.segment, " has another push of this worker to round ",
             header.round, ": another process goes on from a copy of its folder"));
         return;
       }
-      return WaitForUpdate(entry, header, stage, now);
+      return WaitForUpdate(entry, header, is_own ? Stage::kAccepted : Stage::kLate, now);
     }
     case Outcome::kLate:
       return WaitForUpdate(entry, header, Stage::kLate, now);
@@ -244,16 +243,6 @@ void PushLedger::WaitForUpdate(Entry& entry, const FrameHeader& header, Stage st
   SettleIfKnown(entry);
 }
 
-PushLedger::Stage PushLedger::StageOfDuplicate(const Entry& entry, const FrameHeader& header) {
-  if (header.held_crc != 0) {
-    const bool is_own = header.held_crc == Crc32c(entry.push.payload.bytes());
-    return is_own ? Stage::kAccepted : Stage::kLate;
-  }
-  // Only the first push of a process that does not go on from what the one before had posted can
-  // meet another under its name.
-  return entry.is_first && !entry.push.sent_before ? Stage::kUnknown : Stage::kAccepted;
-}
-
 void PushLedger::Refused(Entry& entry, absl::Time now) {
   // The answer to another copy of one that waits for its next turn already.
   if (entry.stage == Stage::kUnsent) return SettleIfKnown(entry);
@@ -266,7 +255,6 @@ void PushLedger::Refused(Entry& entry, absl::Time now) {
 void PushLedger::SettleIfKnown(Entry& entry) {
   if (!entry.merged.has_value()) return;
   if (entry.stage == Stage::kAccepted) return Settle(entry, Fate::kAccepted);
-  if (entry.stage == Stage::kUnknown) return Settle(entry, Fate::kUnknown);
   // What no copy of was ever sent is in no merge.
   const bool never_came = !entry.sent && !entry.push.sent_before;
   if (entry.stage == Stage::kLate || never_came) Settle(entry, Fate::kLate);

@@ -63,7 +63,6 @@ struct Settled {
 //             process, whose residual is lost. The answer `duplicate` tells them by their payload's
 //             CRC. Where the residual is not lost (`accounted`), another process goes on from a
 //             copy of it: a failure.
-//   unknown   The shard does not remember which of two such it has. Waits like accepted.
 //   settled   Once its fate is known and the update is there, or is gone: see TakeSettled. Of a
 //             segment one contribution is open at a time.
 // A contribution that was never sent when its round's update comes is late. What became of any
@@ -124,7 +123,7 @@ class PushLedger {
   const absl::Status& failure() const { return failure_; }
 
  private:
-  enum class Stage : uint8_t { kUnsent, kSent, kAccepted, kLate, kUnknown, kSettled };
+  enum class Stage : uint8_t { kUnsent, kSent, kAccepted, kLate, kSettled };
   struct Early {
     uint32_t round = 0;
     Buffer merged;
@@ -135,12 +134,11 @@ class PushLedger {
     SegmentPush push;
     std::optional<Buffer> merged;
     std::optional<Early> early;
-    bool sent = false;      // the push, ever
-    bool is_first = false;  // of the segment in this process
-    int repetitions = 0;    // for want of an answer or update
-    int refusals = 0;       // busy and not a member, one after the other
-    bool overdue = false;   // a silence was found on its connection while it waited
-    bool gone = false;      // it was settled without its round's update
+    bool sent = false;     // the push, ever
+    int repetitions = 0;   // for want of an answer or update
+    int refusals = 0;      // busy and not a member, one after the other
+    bool overdue = false;  // a silence was found on its connection while it waited
+    bool gone = false;     // it was settled without its round's update
     absl::Time sent_at = absl::InfinitePast();
     uint64_t outstanding_bytes = 0;  // its share of its connection's
     uint64_t merged_bytes = 0;       // of its last update
@@ -166,8 +164,6 @@ class PushLedger {
   void TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
   void TakeAnswer(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
   void Refused(Entry& entry, absl::Time now);
-  // What `duplicate` means for the contribution.
-  static Stage StageOfDuplicate(const Entry& entry, const FrameHeader& header);
   // header: of the answer that ends its being untaken.
   void WaitForUpdate(Entry& entry, const FrameHeader& header, Stage stage, absl::Time now);
   void SettleIfKnown(Entry& entry);

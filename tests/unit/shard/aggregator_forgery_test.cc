@@ -158,7 +158,10 @@ TEST_F(AggregatorRestore, RefusesWhatIsNotTheSegments) {
   EXPECT_THAT(refusal(2, [](SegmentSnapshot& s) { ++s.open_round; }), HasSubstr("its update is"));
   EXPECT_THAT(refusal(2, [](SegmentSnapshot& s) { s.closed->header.run ^= 1; }),
               HasSubstr("its update is"));
-  EXPECT_THAT(refusal(2, [](SegmentSnapshot& s) { s.closed->contributors.push_back(0); }),
+  EXPECT_THAT(refusal(2,
+                      [](SegmentSnapshot& s) {
+                        s.closed->contributors.push_back({0, 1});
+                      }),
               HasSubstr("contributors"));
   EXPECT_THAT(refusal(2,
                       [](SegmentSnapshot& s) {
@@ -195,7 +198,7 @@ TEST_F(AggregatorRestore, OpensARoundWithoutAPast) {
   EXPECT_EQ(aggregator_->Export(2).residual.size(), kTileSize);
 }
 
-TEST_F(AggregatorRestore, NamesNoPayloadAsHeldThatASnapshotDoesNotKnow) {
+TEST_F(AggregatorRestore, NamesThePayloadAsHeldThatTheSnapshotHas) {
   Start(DenseOptions(), Members(1, {0, 1}));
   Step(Push(0, 0, 2, 1));
   Step(Push(1, 0, 2, 1));
@@ -206,7 +209,7 @@ TEST_F(AggregatorRestore, NamesNoPayloadAsHeldThatASnapshotDoesNotKnow) {
   const auto effects = Step(Push(0, 0, 2, 1));
   const FrameHeader& answer = std::get<AnswerPush>(effects.at(0)).header;
   EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
-  EXPECT_EQ(answer.held_crc, 0u);  // not that of round 1
+  EXPECT_EQ(answer.held_crc, Push(0, 0, 2, 1).header.payload_crc);  // not that of round 1
 }
 
 TEST_F(AggregatorRestore, ForgetsWhatWasOpen) {

@@ -31,7 +31,7 @@ std::vector<SegmentSnapshot> StateOf(uint32_t round) {
   segments[0].open_round = round + 1;
   segments[0].residual = Floats(33, 0.5f);
   const MergedRecord merged = TestMerged(round, 0, 21);
-  segments[0].closed = ClosedSegment{merged.header, {1, 4}, merged.payload};
+  segments[0].closed = ClosedSegment{merged.header, {{1, 77}, {4, 78}}, merged.payload};
   segments[1].open_round = 0;  // nothing closed yet
   segments[2].open_round = 5;
   segments[2].residual = Floats(2, 1);
@@ -90,7 +90,7 @@ TEST(SnapshotContent, RoundTripsTheShardsState) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ((*again)[0].open_round, 42u);
   EXPECT_EQ((*again)[0].residual, StateOf(41)[0].residual);
-  EXPECT_EQ((*again)[0].closed->contributors, (std::vector<uint32_t>{1, 4}));
+  EXPECT_EQ((*again)[0].closed->contributors, state[0].closed->contributors);
   EXPECT_EQ((*again)[0].newest, state[0].newest);
   EXPECT_FALSE((*again)[1].closed.has_value());
   const auto once_more = EncodeStateContent(*again);
@@ -103,9 +103,9 @@ TEST(SnapshotContent, RefusesAClosedUpdateOfAnotherRound) {
   state[0].open_round = 44;
   EXPECT_THAT(EncodeStateContent(state).status().message(), HasSubstr("the round before 44"));
   state = StateOf(41);
-  state[0].closed->contributors = {4, 1};
+  state[0].closed->contributors = {{4, 1}, {1, 1}};
   EXPECT_FALSE(EncodeStateContent(state).ok());
-  state[0].closed->contributors = {1};
+  state[0].closed->contributors = {{1, 1}};
   EXPECT_FALSE(EncodeStateContent(state).ok());
 }
 

@@ -71,17 +71,6 @@ TEST_F(PushLedgerTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
                 "copy of its folder"));
 }
 
-TEST_F(PushLedgerTest, ADuplicateOfNobodyKnowsWhatIsUnknownToTheFirstPushAlone) {
-  duplicate_crc_ = 0;
-  for (const auto& [round, fate] : {std::pair{0, "0/0 unknown down"}, {1, "1/0 accepted down"}}) {
-    Post(round, 0);
-    SendAll();
-    Answer(round, 0, Outcome::kDuplicate);
-    Merged(round, 0);
-    EXPECT_THAT(Settle(), ElementsAre(fate));
-  }
-}
-
 TEST_F(PushLedgerTest, PullsAnUpdateThatDoesNotCome) {
   Post(0, 1);
   SendAll();
