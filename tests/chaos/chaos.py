@@ -36,8 +36,6 @@ TICK_S = 0.02
 # Until a run that is left in peace must have ended.
 END_S = 180
 LINKS_END_S = 90  # where no process was harmed
-# Rounds for longer than a link may be down: whoever has lost one takes part again before the end.
-PEACE_ROUNDS = 120
 ROUNDS_A_MINUTE, FLIPPED_ROUNDS_A_MINUTE = 100, 30
 # A worker that came back counts as away until it has finished a round, or for so long.
 RECOVERING_S = 6
@@ -55,6 +53,8 @@ LINK_ACTS = [Act("flip", "data link", 6, 0), Act("duplicate", "data link", 2, 2.
 SECURED_LINK_ACTS = [Act("flip", "control link", 3, 0), Act("duplicate", "control link", 1, 1.0)]
 # In which a worker that lost a link must have it back, and so has finished a round again.
 LINK_BAR_S = 15
+# Rounds of peace for as long, and for it to come back: whoever has lost a link takes part again before the end.
+PEACE_S = LINK_BAR_S + RECOVERING_S
 # Fewer disturbances than one in so many intervals, and the test has tested nothing.
 INTERVALS_MAX = 3
 
@@ -506,7 +506,7 @@ def main(arguments):
     a_minute = ROUNDS_A_MINUTE if options.flip_every is None else FLIPPED_ROUNDS_A_MINUTE
     rounds = min(options.rounds or max(20, round(a_minute * options.minutes)), 2000)
     if options.spare_processes:
-        rounds += PEACE_ROUNDS
+        rounds += round(PEACE_S * 1000 / options.step_ms)
     folder = options.folder or pathlib.Path(tempfile.mkdtemp(prefix="longwave-chaos-"))
     rng = random.Random(options.seed)
     left, number, wrong = options.minutes * 60, 0, []
