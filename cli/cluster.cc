@@ -137,12 +137,11 @@ absl::Status Cluster::LaunchCommand(const std::string& name) {
   SetVariable(kSecurityVariable,
               options_.credentials.is_on() ? options_.credentials.FolderOf(name) : "off",
               environment);
-  if (options_.keep_state) {
-    SetVariable(kStateDirVariable, folder_->state_folder(name), environment);
-  }
-  if (std::string metrics = MetricsAddress(); !metrics.empty()) {
-    SetVariable(kMetricsVariable, std::move(metrics), environment);
-  }
+  // Not those of a run elsewhere, which whoever started `up` may have in the environment.
+  SetVariable(kTokenVariable, "", environment);
+  SetVariable(kStateDirVariable, options_.keep_state ? folder_->state_folder(name) : "",
+              environment);
+  SetVariable(kMetricsVariable, MetricsAddress(), environment);
   // A script's lines are in its log when it prints them, and before it is killed.
   SetVariable("PYTHONUNBUFFERED", "1", environment);
   Child* child = nullptr;

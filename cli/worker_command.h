@@ -19,12 +19,13 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // people, and python/longwave reads them.
 inline constexpr std::string_view kCoordinatorVariable = "LONGWAVE_COORDINATOR";  // host:port
 inline constexpr std::string_view kNameVariable = "LONGWAVE_NAME";
-inline constexpr std::string_view kStateDirVariable = "LONGWAVE_STATE_DIR";  // unset: none
+inline constexpr std::string_view kStateDirVariable = "LONGWAVE_STATE_DIR";  // empty: none
+inline constexpr std::string_view kTokenVariable = "LONGWAVE_TOKEN";
 inline constexpr std::string_view kRunDirVariable = "LONGWAVE_RUN_DIR";
 inline constexpr std::string_view kWorkersVariable = "LONGWAVE_WORKERS";  // that the run waits for
 // "off", or the folder of the worker's credentials.
 inline constexpr std::string_view kSecurityVariable = "LONGWAVE_SECURITY";
-// host:port of its page for Prometheus; unset: none.
+// host:port of its page for Prometheus; empty: none.
 inline constexpr std::string_view kMetricsVariable = "LONGWAVE_METRICS";
 
 // The command's words, as a shell splits them: at white space, with '…', "…" and \ as a shell has

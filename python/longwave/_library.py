@@ -72,7 +72,7 @@ class Figures(Structure):
         ("size", c_size_t),
         ("step", c_uint64),
         ("round", c_uint64),
-        ("skipped_steps", c_uint64),
+        ("skipped_steps", c_int64),
         ("tokens", c_uint64),
         ("bytes_pushed", c_uint64),
         ("bytes_pulled", c_uint64),

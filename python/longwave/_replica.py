@@ -1,7 +1,8 @@
 """A model's trained parameters beside the flat fp32 array that is synced."""
 
+import contextlib
 import warnings
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -96,6 +97,8 @@ class Replica:
     ) -> None:
         self.parameters = list(parameters)
         self.device = flat_device(self.parameters)
+        on_cuda = self.device.type == "cuda"
+        self._stream = torch.cuda.current_stream(self.device) if on_cuda else None
         pinned = self.device.type == "cpu" and any(p.device.type == "cuda" for p in self.parameters)
         self.theta = torch.empty(count, dtype=torch.float32, device=self.device, pin_memory=pinned)
         self._views = self._cut(self.theta, offsets)
@@ -166,13 +169,25 @@ class Replica:
 
     def addresses(self) -> Tuple[int, Optional[int], int, Optional[int]]:
         """For Member.begin."""
-        on_cuda = self.device.type == "cuda"
         return (
             self.theta.data_ptr(),
             None if self.gradient is None else self.gradient.data_ptr(),
-            _library.CUDA if on_cuda else _library.CPU,
-            torch.cuda.current_stream(self.device).cuda_stream if on_cuda else None,
+            _library.CPU if self._stream is None else _library.CUDA,
+            None if self._stream is None else self._stream.cuda_stream,
         )
+
+    @contextlib.contextmanager
+    def on_device(self) -> Iterator[None]:
+        """Around a call of the library, which works on the stream that it was given: behind what the loop has begun on
+        its own one, which goes on behind it."""
+        if self._stream is None:
+            yield
+            return
+        with torch.cuda.device(self.device):
+            current = torch.cuda.current_stream()
+            self._stream.wait_stream(current)
+            yield
+            current.wait_stream(self._stream)
 
     def _note_seen(self) -> None:
         rounded = [self.parameters[i] for i in self._rounded]

@@ -108,7 +108,8 @@ class Sync:
         _check_optimizer(self._loop.optimizer, self._sends_gradient, self._takes_gradient)
         self._replica = Replica(parameters, self._member.offsets, run.parameters, self._sends_gradient, alias)
         self._loop.replica = self._replica
-        events = self._member.begin(*self._replica.addresses())
+        with self._replica.on_device():
+            events = self._member.begin(*self._replica.addresses())
         if events & _library.OVER:  # it has caught up with a run that needs it no more
             self._take(events)
             return
@@ -116,8 +117,9 @@ class Sync:
             blob = self._member.load(KEPT + name)
             if blob is not None:
                 load_state(kept, blob, name)
-        # The loop was in the middle of a step, and what it does after optimizer.step() is missing from its states.
-        self._take(events, unfinished=1 if self._member.load(IN_HOOK) == b"1" else 0)
+        # Where the loop was in the middle of a step, what it does after optimizer.step() is missing from its states.
+        unfinished = 1 if self._member.load(IN_HOOK) == b"1" else 0
+        self._take(events, int(self._member.figures().skipped_steps) + unfinished)
 
     # What the loop calls.
 
@@ -139,7 +141,9 @@ class Sync:
         elif self._syncs:
             self._replica.gather()
         try:
-            self._take(self._member.step(self._loss.value(), weight))
+            with self._replica.on_device():
+                events = self._member.step(self._loss.value(), weight)
+            self._take(events, int(self._member.figures().skipped_steps) if events & _library.SKIPPED else 0)
         except BaseException as error:
             if not _is_stop(error):
                 self._abandon(_failure(error))
@@ -233,7 +237,7 @@ class Sync:
 
     # Inside.
 
-    def _take(self, events: int, unfinished: int = 0) -> None:
+    def _take(self, events: int, missed: int = 0) -> None:
         self._syncs = bool(events & _library.SYNCS)
         self.moved = bool(events & _library.MOVED)
         self.done = bool(events & _library.OVER)
@@ -241,7 +245,6 @@ class Sync:
         # An inner optimizer has changed the parameters themselves.
         if self.moved and not self._takes_gradient:
             self._replica.scatter()
-        missed = unfinished + (int(self._member.figures().skipped_steps) if events & _library.SKIPPED else 0)
         if missed > 0 and self._on_move is not None:
             self._on_move(missed)
 

@@ -2,56 +2,20 @@
 credentials made by hand, and one that comes with a token."""
 
 import json
-import os
-import subprocess
 import unittest
 
-from harness import BIN, DEADLINE_S, IntegrationTest
+from harness import IntegrationTest
+from secured import SecuredTest
 
 
-class Join(IntegrationTest):
+class Join(SecuredTest):
     def setUp(self):
         super().setUp()
-        self.config = self.write_config(security__mode="on", run__steps=240, run__workers=2,
-                                        cluster__start_timeout_s=DEADLINE_S)
-        self.state = self.root / "state"
-        coordinator = self.start(
-            "longwave-server", "--role=coordinator", "--config", self.config, "--listen",
-            "127.0.0.1:0", "--state-dir", self.state / "coordinator", "--run-dir", self.root)
-        self.address = coordinator.await_line("ready ").split()[1]
-        self.operator = self.state / "coordinator" / "security" / "operator"
-        self.coordinator = coordinator
-        for shard in range(2):
-            self.start("longwave-server", "--role=shard", "--shard", shard, "--config", self.config,
-                       "--coordinator", self.address, "--state-dir", self.state / f"shard-{shard}",
-                       "--set", f"security.folder={self.credentials(f'shard/{shard}')}"
-                       ).await_line("ready ")
-
-    def run_longwave(self, *arguments, **environment):
-        """Runs it to its end; returns exit status, output and errors."""
-        done = subprocess.run([str(BIN / "longwave"), *map(str, arguments)], capture_output=True,
-                              text=True, timeout=DEADLINE_S, stdin=subprocess.DEVNULL,
-                              env={**os.environ, **environment})
-        return done.returncode, done.stdout, done.stderr
-
-    def credentials(self, role):
-        """A folder of credentials by the coordinator's own authority, as an operator makes them."""
-        folder = self.root / "credentials" / role
-        status, _, errors = self.run_longwave(
-            "certificate", "make", "--authority", self.state / "coordinator" / "security",
-            "--folder", folder, "--role", role, "--ip", "127.0.0.1")
-        self.assertEqual(status, 0, errors)
-        return folder
-
-    def token(self, *arguments):
-        status, output, errors = self.run_longwave("token", "create", self.address, "--security",
-                                                   self.operator, *arguments)
-        self.assertEqual(status, 0, errors)
-        return output.strip()
+        self.start_run(run__steps=240, run__workers=2)
 
     def start_worker_by_hand(self):
         return self.start("longwave-worker", "--config", self.config, "--coordinator", self.address,
-                          "--name", "by-hand", "--run-dir", self.root, "--state-dir",
+                          "--name", "by-hand", "--run-dir", self.place, "--state-dir",
                           self.state / "by-hand", "--set",
                           f"security.folder={self.credentials('worker/by-hand')}")
 
@@ -72,7 +36,7 @@ class Join(IntegrationTest):
             self.assertTrue((folder / name).exists(), name)
         self.assertEqual((folder / "security/tls.key").stat().st_mode & 0o777, 0o600)
         records = [json.loads(line) for line in
-                   (self.root / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+                   (self.place / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         self.assertTrue(records)
         self.assertTrue(all(record["replicas_equal"] and record["members"] == 2
                             for record in records), records)

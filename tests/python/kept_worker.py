@@ -27,6 +27,8 @@ def on_move(count):
 
 sync = longwave.Sync(model, optimizer, address, name=name, state_dir=state_dir, on_move=on_move,
                      keep={"optimizer": optimizer, "schedule": schedule})
+# Where the run goes back to before what was saved here, the schedule is ahead.
+ahead = schedule.last_epoch - sync.step_number
 state = optimizer.state_dict()["state"]
 print("began", sync.step_number, "schedule", schedule.last_epoch, "moved", sum(moved),
       "optimizer", int(state[0]["step"]) if state else 0, flush=True)
@@ -41,6 +43,6 @@ while not sync.done and (steps is None or steps > 0):
     steps = None if steps is None else steps - 1
     if sync.moved:
         print("round", sync.round, flush=True)
-    assert schedule.last_epoch == sync.step_number or sync.done
+    assert schedule.last_epoch == sync.step_number + ahead or sync.done
 print("ends at", sync.step_number, "done" if sync.done else "", flush=True)
 sync.finish()

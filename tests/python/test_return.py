@@ -59,6 +59,19 @@ class Return(SyncCase):
         self.assertEqual((schedule, moved), (step, step - ended + 1))
         self.assertEqual(again.finish()[0], 0)
 
+    def test_where_all_have_stopped_the_steps_of_the_round_are_taken_again_and_none_is_moved_over(self):
+        address = self.cluster(run__steps=1_000_000, sync__inner_steps=100)
+        folder = self.root / "kept"
+        first = self.worker(address, "one", folder, 150)
+        status, output, errors = first.finish()
+        self.assertEqual(status, 0, errors)
+        ended = int(re.search(r"ends at (\d+)", output).group(1))
+        again = self.worker(address, "one", folder, 5)
+        step, schedule, moved, optimizer = self.began(again)
+        self.assertEqual((ended, step, moved), (150, 100, 0))
+        self.assertEqual((schedule, optimizer), (150, 150))
+        self.assertEqual(again.finish()[0], 0)
+
     def test_a_worker_that_waits_for_others_can_be_interrupted(self):
         address = self.cluster(workers=2)
         waiting = self.worker(address, "one", self.root / "kept")

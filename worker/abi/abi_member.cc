@@ -95,13 +95,11 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* const ops, OpsOf(arrays.device));
   const Exec exec{.stream = arrays.stream, .threads = static_cast<int>(config_.train.threads)};
   LONGWAVE_RETURN_IF_ERROR(ReadStart(arrays, *ops, exec));
-  // From here on the coordinator may know of this worker, so that it is to hear of the end.
+  trained_ = interruptible_.Run([&] { return place_->Join(start_).status(); });
+  turn_ = trained_.ok() ? Turn::kBegun : Turn::kRefused;
+  LONGWAVE_RETURN_IF_ERROR(trained_);
+  // From here on the coordinator knows of this worker, so that it is to hear of the end.
   absl::StatusOr<MemberParts> parts = absl::UnknownError("has not begun");
-  LONGWAVE_RETURN_IF_ERROR(interruptible_.Run([&]() -> absl::Status {
-    LONGWAVE_RETURN_IF_ERROR(place_->Join(start_).status());
-    turn_ = Turn::kBegun;
-    return absl::OkStatus();
-  }));
   const absl::Status begun = interruptible_.Run([&] {
     parts = place_->Begin({.theta = arrays.theta,
                            .gradient = arrays.gradient,
@@ -114,7 +112,7 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
   parts->loop = this;
   member_.emplace(*std::move(parts));
   const absl::StatusOr<bool> trains = member_->Begin();
-  skipped_ = member_->step() - std::min(saved_step_, member_->step());
+  skipped_ = static_cast<int64_t>(member_->step() - saved_step_);
   return After(trains);
 }
 
@@ -130,7 +128,7 @@ absl::StatusOr<int> AbiMember::Step(double loss, uint64_t tokens) {
   turn_ = Turn::kTraining;
   loaded_.clear();
   const absl::StatusOr<bool> trains = member_->StepDone(tokens == 0 ? tokens_max : tokens, loss);
-  skipped_ = member_->skipped_steps();
+  skipped_ = static_cast<int64_t>(member_->skipped_steps());
   return After(trains);
 }
 
@@ -156,20 +154,22 @@ absl::StatusOr<int> AbiMember::After(const absl::StatusOr<bool>& trains) {
 }
 
 absl::Status AbiMember::Finish() {
-  if (turn_ != Turn::kDone)
+  if (turn_ != Turn::kDone && turn_ != Turn::kRefused)
     return OutOfTurn("lw_finish", "once, after a call has said LW_OVER or failed");
-  turn_ = Turn::kClosed;
-  return place_->End(trained_);
+  const Turn before = std::exchange(turn_, Turn::kClosed);
+  return before == Turn::kRefused ? trained_ : place_->End(trained_);
 }
 
 absl::Status AbiMember::Leave(const char* failure) {
-  if (turn_ == Turn::kJoined) {
-    if (failure != nullptr) place_->FailToJoin(failure);
+  if (turn_ == Turn::kJoined || turn_ == Turn::kRefused) {
+    if (failure != nullptr && turn_ == Turn::kJoined) place_->FailToJoin(failure);
     turn_ = Turn::kClosed;
     return absl::OkStatus();
   }
   if (turn_ == Turn::kClosed) return OutOfTurn("lw_leave", "once, before lw_finish");
-  if (failure != nullptr && trained_.ok()) trained_ = absl::UnknownError(failure);
+  // A call that was to end for the loop's failure was cancelled.
+  if (failure != nullptr && (trained_.ok() || absl::IsCancelled(trained_)))
+    trained_ = absl::UnknownError(failure);
   if (turn_ != Turn::kDone && failure == nullptr) {
     trained_ = member_->Stop();
     if (!absl::IsCancelled(trained_)) Log(LogLevel::kWarning, std::string(trained_.message()));

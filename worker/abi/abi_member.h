@@ -62,8 +62,8 @@ class AbiMember final : private TrainingLoop {
   void Exit() { is_busy_.store(false, std::memory_order_release); }
 
  private:
-  // What was called last.
-  enum class Turn : uint8_t { kJoined, kBegun, kTraining, kDone, kClosed };
+  // What was called last. kRefused: Begin, in which the run did not take this worker in.
+  enum class Turn : uint8_t { kJoined, kRefused, kBegun, kTraining, kDone, kClosed };
 
   AbiMember(AbiOptions options, RunConfig config, const Manifest& manifest);
 
@@ -91,7 +91,7 @@ class AbiMember final : private TrainingLoop {
   std::optional<TrainingMember> member_;  // from Begin on
   Turn turn_ = Turn::kJoined;
   absl::Status trained_;  // how training has ended
-  uint64_t skipped_ = 0;
+  int64_t skipped_ = 0;
   uint64_t saved_step_ = 0;        // at which the loaded blobs were saved
   std::vector<NamedBlob> loaded_;  // until the first step
   bool writes_weights_ = false;

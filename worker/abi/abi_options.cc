@@ -8,9 +8,12 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/config/config.h"
 #include "common/config/key_types.h"
 #include "common/rpc/join.h"
+#include "common/security/certificates.h"
 #include "common/security/credentials.h"
+#include "common/security/token.h"
 #include "worker/abi/abi_struct.h"
 #include "worker/member/fetch_config.h"
 
@@ -19,12 +22,29 @@ namespace {
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }
 
+// Whether the folder trusts the authority that gave the token out: another run's credentials are of
+// no use.
+bool TrustsAuthorityOf(const std::string& token, const std::string& folder) {
+  const absl::StatusOr<Token> parsed = ParseToken(token);
+  const absl::StatusOr<Credentials> credentials = ReadCredentials(folder);
+  if (!parsed.ok() || !credentials.ok()) return false;
+  const auto authorities = ReadCertificates(credentials->authority);
+  return authorities.ok() && std::ranges::any_of(*authorities, [&](const CertificateInfo& info) {
+           return TokenFingerprint(info) == parsed->authority;
+         });
+}
+
 // A token that was redeemed before is not needed any more.
-absl::Status Redeem(const AbiOptions& options, const std::string& folder) {
+absl::Status Redeem(const AbiOptions& options, absl::Duration patience, const std::string& folder,
+                    const StopSignal& stop) {
   const Identity identity = WorkerIdentity(options.name);
-  if (CheckCredentials(folder, identity, absl::Now()).ok()) return absl::OkStatus();
+  if (TrustsAuthorityOf(options.token, folder) &&
+      CheckCredentials(folder, identity, absl::Now()).ok())
+    return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(options.state_dir));
-  return JoinRun(options.coordinator, options.token, identity, folder).status();
+  return KeepTrying(patience, stop, [&] {
+    return JoinRun(options.coordinator, options.token, identity, folder).status();
+  });
 }
 
 }  // namespace
@@ -84,7 +104,10 @@ absl::StatusOr<RunConfig> FetchConfig(const AbiOptions& options, const StopSigna
   Overrides overrides;
   if (!options.token.empty()) {
     const std::string folder = FileIn(options.state_dir, "security");
-    LONGWAVE_RETURN_IF_ERROR(Redeem(options, folder));
+    LONGWAVE_ASSIGN_OR_RETURN(const RunConfig own,
+                              ParseConfig("{}", "the defaults", options.settings));
+    LONGWAVE_RETURN_IF_ERROR(
+        Redeem(options, absl::Seconds(own.cluster.start_timeout_s), folder, stop));
     overrides = {"security.mode=on", absl::StrCat("security.folder=", folder)};
   }
   overrides.insert(overrides.end(), options.settings.begin(), options.settings.end());

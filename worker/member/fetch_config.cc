@@ -21,6 +21,18 @@ constexpr absl::Duration kPause = absl::Milliseconds(300);
 
 }  // namespace
 
+absl::Status KeepTrying(absl::Duration patience, const StopSignal& stop,
+                        absl::FunctionRef<absl::Status()> attempt) {
+  const absl::Time give_up = MonotonicNow() + patience;
+  for (bool said = false;; said = true) {
+    if (stop.requested()) return absl::CancelledError("asked to stop before registration");
+    absl::Status status = attempt();
+    if (status.ok() || !MayPass(status) || MonotonicNow() > give_up) return status;
+    if (!said) Log(LogLevel::kWarning, absl::StrCat(status.message(), "; trying again"));
+    absl::SleepFor(kPause);
+  }
+}
+
 absl::StatusOr<RunConfig> FetchRunConfig(const std::string& coordinator, const Overrides& overrides,
                                          const std::string& state_dir, const StopSignal& stop) {
   // How the coordinator is reached is this worker's own business, whatever the run's file says.
@@ -30,21 +42,16 @@ absl::StatusOr<RunConfig> FetchRunConfig(const std::string& coordinator, const O
     LONGWAVE_ASSIGN_OR_RETURN(credentials, CredentialsFolder(own.security.folder, state_dir));
   }
   const auto client = CoordinatorClient::Connect(coordinator, kCallDeadline, credentials);
-  const absl::Time give_up = MonotonicNow() + absl::Seconds(own.cluster.start_timeout_s);
-  for (bool said = false;; said = true) {
-    if (stop.requested()) return absl::CancelledError("asked to stop before registration");
-    const absl::StatusOr<RunDescription> run = client->GetRun();
-    if (run.ok()) {
-      return ParseConfig(run->configuration, "the coordinator's configuration", overrides);
-    }
-    const std::string why = absl::StrCat("the coordinator at ", coordinator,
-                                         " does not tell its run: ", run.status().message());
-    if (!MayPass(run.status()) || MonotonicNow() > give_up) {
-      return absl::Status(run.status().code(), why);
-    }
-    if (!said) Log(LogLevel::kWarning, absl::StrCat(why, "; trying again"));
-    absl::SleepFor(kPause);
-  }
+  absl::StatusOr<RunDescription> run = absl::UnknownError("not asked for");
+  LONGWAVE_RETURN_IF_ERROR(
+      KeepTrying(absl::Seconds(own.cluster.start_timeout_s), stop, [&]() -> absl::Status {
+        run = client->GetRun();
+        if (run.ok()) return absl::OkStatus();
+        return absl::Status(run.status().code(),
+                            absl::StrCat("the coordinator at ", coordinator,
+                                         " does not tell its run: ", run.status().message()));
+      }));
+  return ParseConfig(run->configuration, "the coordinator's configuration", overrides);
 }
 
 }  // namespace longwave

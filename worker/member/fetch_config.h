@@ -3,12 +3,20 @@
 
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/config/config.h"
 #include "common/config/run_config.h"
 #include "worker/member/stop_signal.h"
 
 namespace longwave {
+
+// Calls `attempt` until it succeeds, fails with what does not pass (MayPass), or `patience` is
+// over. Returns what it returned last; Cancelled: `stop`. The first failure is logged.
+absl::Status KeepTrying(absl::Duration patience, const StopSignal& stop,
+                        absl::FunctionRef<absl::Status()> attempt);
 
 // The run's configuration as its coordinator tells it, under the overrides: for a worker that has
 // nothing but an address. While the coordinator does not answer, the worker asks again. state_dir:

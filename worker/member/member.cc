@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
 #include "common/log/log.h"
+#include "worker/member/crash_point.h"
 #include "worker/sync/send_order.h"
 #include "worker/sync/stopwatch.h"
 
@@ -204,9 +205,11 @@ absl::Status TrainingMember::Attend() {
 absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
   Hear();
   const Stage before = core_.stage();
+  if (before == Stage::kEncoding) PassCrashPoint(CrashPoint::kEncoding);
   const absl::Time began = MonotonicNow();
   LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, core_.Advance(began));
   const double took = absl::ToDoubleSeconds(MonotonicNow() - began);
+  if (before == Stage::kEncoding) PassCrashPoint(CrashPoint::kEncoded);
   if (before == Stage::kEncoding && !core_.fills()) seconds_.encoding += took;
   if (before == Stage::kSyncing) seconds_.decoding += took;
   if (core_.stage() == Stage::kEncoding && before != Stage::kEncoding && !core_.fills()) {
@@ -253,6 +256,7 @@ absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
   const PhaseTimer timer(metrics_.seconds(Phase::kCheckpoint));
   const absl::Status kept = keeper_.Keep(keep, state_, *parts_.pipeline, loop_);
   metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
+  PassCrashPoint(CrashPoint::kCheckpointed);
   return kept;
 }
 
@@ -260,7 +264,9 @@ absl::Status TrainingMember::Do(SegmentPush& push) {
   if (!push.sent_before && !core_.fills())
     metrics_.OnPush(push, parts_.pipeline->report(push.segment));
   Stopwatch stopwatch(&seconds_.sending);
-  return parts_.exchange->Post(std::move(push));
+  LONGWAVE_RETURN_IF_ERROR(parts_.exchange->Post(std::move(push)));
+  PassCrashPoint(CrashPoint::kPosted);
+  return absl::OkStatus();
 }
 
 absl::Status TrainingMember::Do(FetchWish& wish) {
@@ -270,7 +276,9 @@ absl::Status TrainingMember::Do(FetchWish& wish) {
 absl::Status TrainingMember::Do(FragmentApplied&) {
   has_moved_ = true;
   state_.bytes = Sum(bytes_before_, parts_.exchange->counts());
-  return loop_.FragmentApplied();
+  LONGWAVE_RETURN_IF_ERROR(loop_.FragmentApplied());
+  PassCrashPoint(CrashPoint::kApplied);
+  return absl::OkStatus();
 }
 
 absl::Status TrainingMember::Do(RoundReport& report) {
@@ -286,6 +294,9 @@ absl::Status TrainingMember::Do(RoundReport& report) {
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;
   report.seconds_syncing = state_.seconds_syncing;
+  // The run may be over once the coordinator has the report: what it tells of this worker then is
+  // no older.
+  TellState();
   parts_.control->Report(std::move(report));
   return ended;
 }

@@ -135,7 +135,7 @@ TEST_F(ClusterTest, TellsACommandByItsEnvironmentAndTellsItAgain) {
       root_,
       "/runs/run LONGWAVE_SECURITY=off "
       "LONGWAVE_STATE_DIR=",
-      root_, "/runs/run/state/worker-0 LONGWAVE_WORKERS=1 ");
+      root_, "/runs/run/state/worker-0 LONGWAVE_TOKEN= LONGWAVE_WORKERS=1 ");
   EXPECT_EQ(AwaitStarted(3)[2].arguments, told);
   const auto printed = [&] {
     std::ifstream log(folder_->log_file("worker-0"));

@@ -154,10 +154,11 @@ LW_API int lw_save(lw_state* state, const char* name, const void* bytes, size_t 
 LW_API int lw_load(const lw_member* member, const char* name, const void** bytes, size_t* size);
 
 typedef struct lw_figures {
-  size_t size;            /* sizeof(lw_figures), set by the caller */
-  uint64_t step;          /* of the run: the next one */
-  uint64_t round;         /* that the next step belongs to */
-  uint64_t skipped_steps; /* by the last lw_begin or lw_step */
+  size_t size;           /* sizeof(lw_figures), set by the caller */
+  uint64_t step;         /* of the run: the next one */
+  uint64_t round;        /* that the next step belongs to */
+  int64_t skipped_steps; /* by the last lw_begin or lw_step; negative after an lw_begin that goes
+                          * back to before what this worker saved, whose steps it takes again */
   uint64_t tokens;
   uint64_t bytes_pushed;
   uint64_t bytes_pulled;
