@@ -303,7 +303,7 @@ bool Cluster::WorkersEnded() {
 }
 
 const Process* Cluster::FirstEnded() {
-  const auto ended = std::find_if(children_.begin(), children_.end(), [this](Child& child) {
+  const auto ended = std::find_if(children_.begin(), children_.end(), [](Child& child) {
     return !child.process->Running() && child.process->succeeded();
   });
   return ended == children_.end() ? nullptr : ended->process.get();

@@ -2,7 +2,7 @@
 """What Longwave costs a training loop: the share of its time that is spent in Sync.step, which is all that Longwave does on
 the loop's thread: counting, encoding, waiting for the shards, decoding, applying. Prints a line of JSON; the bar is 1 %.
 
-    build/python/env/bin/python tests/python/bench_cost.py [--layers 6] [--width 368] [--batch 8] [--rounds 3]
+    build/python/env/bin/python tests/python/bench_cost.py [--layers 6] [--width 368] [--batch 8] [--rounds 3] [--bar 1]
 
 starts a coordinator, a shard and itself as the worker (`longwave up`), with H = 30 and a GPT-2 of 10 M parameters unless
 said otherwise. One worker, so that nobody else's time is in it.
@@ -66,6 +66,7 @@ def main():
     for name, default in {"layers": 6, "width": 368, "batch": 8, "rounds": 3, "threads": os.cpu_count() or 1}.items():
         parser.add_argument("--" + name, type=int, default=default, help=f"[{default}]")
     parser.add_argument("--device", default="cpu", help="cpu or cuda [cpu]")
+    parser.add_argument("--bar", type=float, default=1, help="percent of the loop's time, at most [1]")
     args = parser.parse_args()
     if "LONGWAVE_COORDINATOR" in os.environ:
         work(args)
@@ -82,7 +83,7 @@ def main():
         print(done.stdout + done.stderr + log, file=sys.stderr)
         return 1
     print(lines[-1])
-    return 0
+    return 0 if json.loads(lines[-1])["percent_in_longwave"] <= args.bar else 1
 
 
 if __name__ == "__main__":

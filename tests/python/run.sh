@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python package and what stands on it: builds and installs it (pip install ./python) into an environment of its
+# The Python package and what stands on it: makes its wheel (tools/wheel.sh), installs that into an environment of its
 # own and runs the tests of this folder that need no GPU.
 #
 #   tests/python/run.sh [BIN [pytest options]]     BIN: the folder of longwave, longwave-server and longwave-worker
@@ -45,9 +45,12 @@ if [ "$(cat "$environment/packages" 2>/dev/null)" != "$packages" ]; then
   (cd "$packages"/lib/python3*/site-packages && pwd) >"$site/packages.pth"
   echo "$packages" >"$environment/packages"
 fi
+# What would be published is what is tested; test_docs.py installs from the checkout, as people do.
 begin=$SECONDS
-"$environment/bin/pip" install --quiet --disable-pip-version-check ./python
-echo "python: the package was built and installed in $((SECONDS - begin)) s"
+tools/wheel.sh build/python/wheel
+"$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+  build/python/wheel/longwave-*.whl
+echo "python: the wheel was built and installed in $((SECONDS - begin)) s"
 
 report=build/python/report.xml
 rm -f "$report"

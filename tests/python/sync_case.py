@@ -1,5 +1,6 @@
 """What tests of longwave.Sync share: a run's coordinator and shard as processes, its workers in this one."""
 
+import os
 import shutil
 import threading
 
@@ -13,6 +14,8 @@ SETTINGS = {
     "run__preset": "diloco", "run__steps": 40, "model__kind": "external", "train__learning_rate": 0.1,
     "train__warmup_steps": 0, "sync__inner_steps": 10,
 }
+
+DEVICE = os.environ.get("LONGWAVE_TEST_DEVICE", "cpu")  # of the models (tests/gpu/python.sh)
 
 
 class SyncCase(IntegrationTest):
@@ -54,13 +57,13 @@ class SyncCase(IntegrationTest):
 
 def perceptron(seed=0, dtype=torch.float32):
     torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(dtype)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(DEVICE, dtype)
 
 
 def batch(worker, step, dtype=torch.float32):
     generator = torch.Generator().manual_seed(1000 * worker + step)
     x = torch.randn(16, 8, generator=generator)
-    return x.to(dtype), x.sum(dim=1, keepdim=True).tanh().to(dtype)
+    return x.to(DEVICE, dtype), x.sum(dim=1, keepdim=True).tanh().to(DEVICE, dtype)
 
 
 def train(model, optimizer, sync, dtype=torch.float32, each=lambda: None):

@@ -1,5 +1,6 @@
 """longwave.Sync against a real coordinator and shard."""
 
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import warnings
 
 import torch
-from sync_case import SyncCase, batch, perceptron, train, weights
+from sync_case import DEVICE, SyncCase, batch, perceptron, train, weights
 
 import longwave
 
@@ -132,13 +133,13 @@ class OneWorker(SyncCase):
                 return self.head(self.frozen(self.embedding(x)))
 
         torch.manual_seed(0)
-        model = Tied()
+        model = Tied().to(DEVICE)
         frozen = model.frozen.weight.clone()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
         sync = longwave.Sync(model, optimizer, self.cluster(), name="one", alias=True)
         self.assertEqual(sync._member.run.parameters, 16 * 8)
         while not sync.done:
-            x = torch.arange(16)
+            x = torch.arange(16, device=DEVICE)
             loss = torch.nn.functional.cross_entropy(model(x), x)
             loss.backward()
             optimizer.step()
@@ -150,7 +151,7 @@ class OneWorker(SyncCase):
     def test_a_step_that_a_scaler_skips_is_none(self):
         model = perceptron()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+        scaler = torch.amp.GradScaler(DEVICE, init_scale=2.0)
         sync = longwave.Sync(model, optimizer, self.cluster(), name="one")
         for poison in (False, True, False):
             x, y = batch(0, 0)
@@ -164,7 +165,7 @@ class OneWorker(SyncCase):
         sync.finish()
 
     def test_buffers_of_batch_norm_are_named_in_a_warning(self):
-        model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.BatchNorm1d(4))
+        model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.BatchNorm1d(4)).to(DEVICE)
         address = self.cluster()
         with self.assertWarnsRegex(UserWarning, "1.running_mean, 1.running_var") as caught:
             sync = longwave.Sync(model, None, address, name="one")
@@ -290,6 +291,13 @@ class Package(SyncCase):
                 "longwave.version(); grpc.insecure_channel('127.0.0.1:1').close(); zmq.Context().socket(zmq.PUSH).close()\n"
                 "print(torch.ones(2).sum().item())")
             self.assertEqual((status, output), (0, "2.0\n"), order)
+
+    def test_comes_as_a_wheel_for_any_python_of_this_platform(self):
+        try:
+            installed = importlib.metadata.distribution("longwave")
+        except importlib.metadata.PackageNotFoundError:
+            self.skipTest("the package is not installed (tests/python/run.sh installs it)")
+        self.assertIn("Tag: py3-none-manylinux_2_35_x86_64\n", installed.read_text("WHEEL"))
 
     def test_a_missing_library_is_named(self):
         status, output = self.python("import longwave; longwave.version()", LONGWAVE_LIBRARY="/nowhere.so")

@@ -111,7 +111,7 @@ absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, double loss) {
   metrics_.StepDone(MonotonicNow() - computing_since_);
   has_moved_ = false;
   const uint64_t next = core_.step();
-  const absl::StatusOr<bool> trains = GoOn();
+  absl::StatusOr<bool> trains = GoOn();
   skipped_steps_ = core_.step() - std::min(next, core_.step());
   return trains;
 }
@@ -254,7 +254,7 @@ absl::Status TrainingMember::Do(RetireCheckpoint&) { return keeper_.Retire(); }
 
 absl::Status TrainingMember::Do(KeepCheckpoint& keep) {
   const PhaseTimer timer(metrics_.seconds(Phase::kCheckpoint));
-  const absl::Status kept = keeper_.Keep(keep, state_, *parts_.pipeline, loop_);
+  absl::Status kept = keeper_.Keep(keep, state_, *parts_.pipeline, loop_);
   metrics_.ShowCheckpoints(keeper_.written(), keeper_.failed());
   PassCrashPoint(CrashPoint::kCheckpointed);
   return kept;
@@ -283,7 +283,7 @@ absl::Status TrainingMember::Do(FragmentApplied&) {
 
 absl::Status TrainingMember::Do(RoundReport& report) {
   // A validation loss that is not finite is told before this worker ends over it.
-  const absl::Status ended = loop_.EndRound(&report);
+  absl::Status ended = loop_.EndRound(&report);
   if (!ended.ok() && !report.validation_loss.has_value()) return ended;
   if (report.round < rounds()) {
     metrics_.RoundDone(report.round, parts_.exchange->NewestOpenRound());
