@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import threading
+import warnings
 import weakref
 from types import FrameType, TracebackType
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
@@ -96,6 +97,7 @@ class Sync:
                 self._abandon(_failure(error))
                 raise
             self.done = True
+            warnings.warn("this worker ends before it had the run's model: its parameters are its own", stacklevel=2)
         warn_of_buffers(model)
         if optimizer is not None and hook:
             self._hook = optimizer.register_step_post_hook(_weakly(self))

@@ -36,7 +36,8 @@ class TwoWorkers(SyncCase):
         self.hand.assert_equal_replicas()
 
     def test_begin_with_the_weights_of_the_first(self):
-        address = self.cluster(workers=2, run__start="member", run__steps=200)
+        # Of one worker's alone it would be over before the other has fetched the run's weights.
+        address = self.cluster(workers=2, run__start="member", run__steps=1_000_000)
         models = [perceptron(seed=1), perceptron(seed=2)]
         begun = []
 
@@ -44,7 +45,9 @@ class TwoWorkers(SyncCase):
             optimizer = torch.optim.SGD(models[i].parameters(), lr=0.0)
             sync = longwave.Sync(models[i], optimizer, address, name=f"w{i}")
             begun.append(weights(models[i]))
-            train(models[i], optimizer, sync)
+            while len(begun) < len(models):
+                optimizer.step()
+            sync.finish()
 
         starts = [weights(model) for model in models]
         self.in_parallel(lambda: worker(0), lambda: worker(1))
