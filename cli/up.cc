@@ -58,10 +58,15 @@ absl::StatusOr<std::string> OwnFolder() {
 }
 
 // In a terminal, lines are broken between words.
-void Print(std::FILE* file, const std::string& line, size_t indent) {
-  for (const std::string& part : WrapWords(Printable(line), ColumnsOf(fileno(file)), indent)) {
-    PrintLine(file, part);
+void Print(std::FILE* file, const std::string& line, size_t indent, Hue hue = Hue::kPlain) {
+  for (const std::string& part : WrapWords(Printable(line), StyleOf(file).width, indent)) {
+    PrintPainted(file, part, hue);
   }
+}
+
+Hue HueOf(RunOutcome outcome) {
+  if (outcome == RunOutcome::kFinished) return Hue::kGood;
+  return outcome == RunOutcome::kFailed ? Hue::kBad : Hue::kPlain;
 }
 
 // How a run ended, before its figures are in.
@@ -310,7 +315,7 @@ int RunUp(const UpOptions& options) {
     }
   }
   const bool failed = summary->outcome == RunOutcome::kFailed;
-  Print(failed ? stderr : stdout, ClosingLine(*summary, run_folder), 0);
+  Print(failed ? stderr : stdout, ClosingLine(*summary, run_folder), 0, HueOf(summary->outcome));
   if (failed) PrintLine(stderr, absl::StrCat("logs are in ", run_folder, "/logs"));
   if (summary->outcome == RunOutcome::kFinished) return 0;
   const std::optional<int> signal = interrupts->Take();
