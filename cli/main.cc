@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/generate.h"
 #include "cli/join/join_commands.h"
 #include "cli/replay/replay.h"
 #include "cli/security/security_commands.h"
@@ -47,6 +48,23 @@ int main(int argc, char** argv) {
   longwave::SecurityCommands security_commands(&app);
   longwave::JoinCommands join_commands(&app);
 
+  longwave::GenerateOptions generate;
+  CLI::App* generate_command = app.add_subcommand(
+      "generate", "Write text with the model of a run that has written its weights.");
+  generate_command->add_option("run", generate.folder, "The run's folder, as in runs/")->required();
+  generate_command->add_option("--prompt", generate.prompt, "What it begins with [a line's end]");
+  generate_command->add_option("--length", generate.length, "Bytes to write")
+      ->capture_default_str();
+  generate_command
+      ->add_option("--temperature", generate.temperature,
+                   "Below 1: likelier bytes more often; 0: the likeliest one each time")
+      ->capture_default_str();
+  generate_command
+      ->add_option("--top-k", generate.top_k, "Of how many likeliest bytes; 0: of all 256")
+      ->capture_default_str();
+  generate_command->add_option("--seed", generate.seed, "One seed, one text")
+      ->capture_default_str();
+
   longwave::ReplayOptions replay;
   CLI::App* replay_command = app.add_subcommand(
       "replay", "Audit what a run's shards have kept, and make its model again from it.");
@@ -65,6 +83,7 @@ int main(int argc, char** argv) {
   if (data_option->count() > 0) up.data = data;
   if (worker_command_option->count() > 0) up.worker_command = worker_command;
   if (up_command->parsed()) return longwave::RunUp(up);
+  if (generate_command->parsed()) return longwave::RunGenerate(generate);
   if (replay_command->parsed()) return longwave::RunReplayCommand(replay);
   if (const std::optional<int> status = security_commands.Run()) return *status;
   if (const std::optional<int> status = join_commands.Run()) return *status;

@@ -14,7 +14,8 @@ namespace longwave {
 // Everything that a run leaves behind, in one folder:
 //   config.yaml         resolved and complete: `longwave up` of it does the same again
 //   metrics.jsonl       a line a round (coordinator)
-//   model.safetensors   the final weights (the validating worker)
+//   model.safetensors   the final weights (the validating worker), and config.json, which describes
+//                       them to Hugging Face's transformers
 //   summary.json        what it came to
 //   prometheus-targets.json  where each process serves its metrics (docs/running.md)
 //   security/<process>/ its credentials, in a secured run (docs/security.md)

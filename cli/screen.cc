@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/utf8.h"
 
 namespace longwave {
 namespace {
@@ -27,6 +28,13 @@ void WriteAll(int fd, std::string_view text) {
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+// A terminal that escape sequences mean something to.
+bool Obeys(int fd) {
+  const char* const term = std::getenv("TERM");
+  const std::string_view kind = term == nullptr ? "" : term;
+  return isatty(fd) != 0 && !kind.empty() && kind != "dumb";
 }
 
 winsize SizeOf(int fd) {
@@ -52,12 +60,15 @@ Screen::Screen(int fd) : fd_(fd) {
 Screen::~Screen() { WriteAll(fd_, "\033[?25h"); }
 
 bool Screen::MayDraw(int fd) {
-  const char* const term = std::getenv("TERM");
-  const std::string_view kind = term == nullptr ? "" : term;
-  if (isatty(fd) == 0 || kind.empty() || kind == "dumb") return false;
+  if (!Obeys(fd)) return false;
   const winsize size = SizeOf(fd);
   return (size.ws_col == 0 || size.ws_col >= kWidthMin) &&
          (size.ws_row == 0 || size.ws_row >= kHeightMin);
+}
+
+bool Screen::MayColor(int fd) {
+  const char* const no_color = std::getenv("NO_COLOR");
+  return Obeys(fd) && (no_color == nullptr || *no_color == '\0');
 }
 
 TextStyle Screen::style() const {
@@ -67,6 +78,7 @@ TextStyle Screen::style() const {
   // The cursor's own line stays free, else the terminal would scroll at each drawing.
   style.height = size.ws_row > 1 ? size.ws_row - 1u : kDefaultHeight - 1;
   style.utf8 = std::string_view(nl_langinfo(CODESET)) == "UTF-8";
+  style.color = MayColor(fd_);
   return style;
 }
 
@@ -78,11 +90,20 @@ void Screen::Draw(const std::vector<std::string>& lines) {
   lines_drawn_ = count;
 }
 
-size_t ColumnsOf(int fd) {
-  static constexpr size_t kAnyWidth = 1 << 20;
-  if (isatty(fd) == 0) return kAnyWidth;
+TextStyle StyleOf(std::FILE* file) {
+  const int fd = fileno(file);
+  TextStyle style = kPlainText;
+  if (isatty(fd) == 0) return style;
   const winsize size = SizeOf(fd);
-  return size.ws_col > 0 ? size.ws_col : kDefaultWidth;
+  style.width = size.ws_col > 0 ? size.ws_col : kDefaultWidth;
+  style.color = Screen::MayColor(fd);
+  return style;
+}
+
+void PrintPainted(std::FILE* file, std::string_view text, Hue hue) {
+  const std::string line = Painted(Printable(text), hue, StyleOf(file)) + "\n";
+  std::fwrite(line.data(), 1, line.size(), file);
+  std::fflush(file);
 }
 
 }  // namespace longwave

@@ -1,7 +1,9 @@
 #ifndef LONGWAVE_CLI_SCREEN_H_
 #define LONGWAVE_CLI_SCREEN_H_
 
+#include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/text.h"
@@ -21,7 +23,11 @@ class Screen {
   // wide and high enough for a live view to say something. One that does not tell its size is.
   static bool MayDraw(int fd);
 
-  // Size of the terminal now, less the cursor's own line, and whether its locale has UTF-8.
+  // Whether `fd` is such a terminal, and the environment does not say NO_COLOR (no-color.org).
+  static bool MayColor(int fd);
+
+  // Size of the terminal now, less the cursor's own line, whether its locale has UTF-8, and
+  // MayColor.
   TextStyle style() const;
 
   // Draws over what was drawn last. Lines that the terminal is too low for are left out at the end.
@@ -34,8 +40,11 @@ class Screen {
   size_t lines_drawn_ = 0;
 };
 
-// Columns of the terminal `fd`; of anything else, more than a line has.
-size_t ColumnsOf(int fd);
+// What a line to `file` may be: as wide as the terminal, or of any width where it is none;
+// MayColor.
+TextStyle StyleOf(std::FILE* file);
+// PrintLine, in the hue's colour where `file` may have colours.
+void PrintPainted(std::FILE* file, std::string_view text, Hue hue);
 
 // The escape sequences that replace `lines_drawn` lines above the cursor by `lines`.
 std::string RedrawSequence(size_t lines_drawn, const std::vector<std::string>& lines);

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/screen.h"
 #include "cli/view.h"
 #include "common/base/print.h"
 #include "common/base/utf8.h"
@@ -13,8 +15,16 @@
 namespace longwave {
 namespace {
 
-void Print(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) PrintLine(stdout, line);
+// Below an empty line: a table as the style has it, colours included.
+void PrintTable(const std::vector<std::string>& lines) {
+  std::string text = "\n";
+  for (const std::string& line : lines) absl::StrAppend(&text, line, "\n");
+  std::fputs(text.c_str(), stdout);
+}
+
+Hue HueOf(RunPhase phase) {
+  if (phase == RunPhase::kFinished) return Hue::kGood;
+  return phase == RunPhase::kFailed ? Hue::kBad : Hue::kPlain;
 }
 
 // Nothing is known of them before a round has ended.
@@ -49,22 +59,21 @@ int RunStatusCommand(const std::string& address, const std::string& security) {
     return 1;
   }
   const std::string& why = status->phase == RunPhase::kWaiting ? status->trouble : status->failure;
-  Print(
-      {absl::StrCat("run        ", std::string(Name(status->phase)), why.empty() ? "" : ": ", why),
-       absl::StrCat("rounds     ", status->record_count, ", epoch ", status->epoch, ", ",
-                    FormatDuration(status->seconds)),
-       absl::StrCat("validation ", FormatLoss(status->validation_loss.value_or(
-                                       std::numeric_limits<double>::quiet_NaN()))),
-       absl::StrCat("replicas   ", ReplicasLine(*status),
-                    status->repairs > 0 ? absl::StrCat(", repaired ", status->repairs) : "")});
-  for (const std::string& line : TroubleLines(*status)) {
-    Print({absl::StrCat("trouble    ", line)});
-  }
-  if (status->secured) Print({absl::StrCat("security   on, refused ", RefusalsLine(*status))});
-  Print({""});
-  Print(WorkerLines(*status));
-  Print({""});
-  Print(ShardLines(*status));
+  const auto say = [](const char* name, const std::string& what, Hue hue = Hue::kPlain) {
+    PrintPainted(stdout, absl::StrFormat("%-11s%s", name, what), hue);
+  };
+  say("run", absl::StrCat(std::string(Name(status->phase)), why.empty() ? "" : ": ", why),
+      HueOf(status->phase));
+  say("rounds", absl::StrCat(status->record_count, ", epoch ", status->epoch, ", ",
+                             FormatDuration(status->seconds)));
+  say("validation",
+      FormatLoss(status->validation_loss.value_or(std::numeric_limits<double>::quiet_NaN())));
+  say("replicas", absl::StrCat(ReplicasLine(*status), status->repairs > 0 ? ", repaired " : "",
+                               status->repairs > 0 ? absl::StrCat(status->repairs) : ""));
+  for (const std::string& line : TroubleLines(*status)) say("trouble", line, Hue::kBad);
+  if (status->secured) say("security", absl::StrCat("on, refused ", RefusalsLine(*status)));
+  PrintTable(WorkerLines(*status, StyleOf(stdout)));
+  PrintTable(ShardLines(*status, StyleOf(stdout)));
   return 0;
 }
 

@@ -106,7 +106,27 @@ std::string Sparkline(const std::vector<double>& values, size_t width, const Tex
   return line;
 }
 
-std::vector<std::string> TextTable::Lines() const {
+std::string Painted(std::string_view text, Hue hue, const TextStyle& style) {
+  static constexpr std::array<std::string_view, 4> kCodes = {"", "32", "33", "31"};
+  const std::string_view code = kCodes[static_cast<size_t>(hue)];
+  if (!style.color || code.empty() || text.empty()) return std::string(text);
+  return std::string("\033[").append(code).append("m").append(text).append("\033[0m");
+}
+
+std::vector<std::string> TextTable::Lines(size_t width,
+                                          std::initializer_list<size_t> expendable) const {
+  std::set<size_t> without;
+  std::vector<std::string> lines = LinesWithout(without);
+  const auto is_wide = [width](const std::string& line) { return DisplayWidth(line) > width; };
+  for (const size_t column : expendable) {
+    if (std::none_of(lines.begin(), lines.end(), is_wide)) break;
+    without.insert(column);
+    lines = LinesWithout(without);
+  }
+  return lines;
+}
+
+std::vector<std::string> TextTable::LinesWithout(const std::set<size_t>& columns) const {
   std::vector<size_t> widths;
   for (const auto& row : rows_) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -117,6 +137,7 @@ std::vector<std::string> TextTable::Lines() const {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string padding(widths[i] - DisplayWidth(row[i]), ' ');
+      if (columns.contains(i)) continue;
       if (i == 0) {
         absl::StrAppend(&line, row[i], padding);
       } else {

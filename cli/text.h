@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +19,14 @@ struct TextStyle {
   size_t width = 80;
   size_t height = 1000;  // lines; a log has no end
   bool utf8 = true;      // false: bars and sparklines in ASCII
+  bool color = false;    // hues are shown
 };
+// Wide enough for everything.
+inline constexpr TextStyle kPlainText{.width = 1 << 20};
+
+enum class Hue : uint8_t { kPlain, kGood, kDoubtful, kBad };  // kGood: done; kBad: trouble
+// `text`, which has no controls, in the hue's colour if the style has colours.
+std::string Painted(std::string_view text, Hue hue, const TextStyle& style);
 
 std::string FormatBytes(double bytes);       // "999 B", "1.0 kB", "63.2 kB", "13.8 MB"
 std::string FormatCount(double count);       // "999", "12.3 k", "1.05 M"
@@ -45,9 +54,14 @@ std::string Sparkline(const std::vector<double>& values, size_t width, const Tex
 class TextTable {
  public:
   void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  std::vector<std::string> Lines() const;
+  std::vector<std::string> Lines() const { return Lines(kPlainText.width, {}); }
+  // Of at most `width` columns if that is to be had: the columns `expendable`, which rows of this
+  // length have, are left out one after the other until it is.
+  std::vector<std::string> Lines(size_t width, std::initializer_list<size_t> expendable) const;
 
  private:
+  std::vector<std::string> LinesWithout(const std::set<size_t>& columns) const;
+
   std::vector<std::vector<std::string>> rows_;
 };
 

@@ -1,9 +1,6 @@
 #include "cli/up.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -19,8 +16,10 @@
 #include "absl/time/clock.h"
 #include "cli/cluster.h"
 #include "cli/display.h"
+#include "cli/generate.h"
 #include "cli/interrupts.h"
 #include "cli/preflight.h"
+#include "cli/programs/programs.h"
 #include "cli/run_folder.h"
 #include "cli/screen.h"
 #include "cli/status_feed.h"
@@ -47,21 +46,35 @@ constexpr absl::Duration kEarlyEndTimeout = absl::Milliseconds(1500);
 // until no process is left: within three seconds of Ctrl-C.
 constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
 constexpr absl::Duration kSilenceMax = absl::Seconds(60);
-
-absl::StatusOr<std::string> OwnFolder() {
-  char path[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  if (size <= 0 || size == static_cast<ssize_t>(sizeof(path))) {
-    return absl::InternalError("cannot find this program's own folder by /proc/self/exe");
-  }
-  return std::filesystem::path(std::string(path, static_cast<size_t>(size))).parent_path().string();
-}
+constexpr absl::Duration kSamplePatience = absl::Seconds(10);
 
 // In a terminal, lines are broken between words.
-void Print(std::FILE* file, const std::string& line, size_t indent) {
-  for (const std::string& part : WrapWords(Printable(line), ColumnsOf(fileno(file)), indent)) {
-    PrintLine(file, part);
+void Print(std::FILE* file, const std::string& line, size_t indent, Hue hue = Hue::kPlain) {
+  for (const std::string& part : WrapWords(Printable(line), StyleOf(file).width, indent)) {
+    PrintPainted(file, part, hue);
   }
+}
+
+Hue HueOf(RunOutcome outcome) {
+  if (outcome == RunOutcome::kFinished) return Hue::kGood;
+  return outcome == RunOutcome::kFailed ? Hue::kBad : Hue::kPlain;
+}
+
+// A few lines of what the model has learnt to write, if that takes no longer than looking at them.
+void PrintSample(const Summary& summary, const std::string& run_folder) {
+  constexpr uint64_t kParametersMax = 30'000'000;
+  constexpr size_t kLinesMax = 8;
+  if (summary.outcome != RunOutcome::kFinished || summary.params > kParametersMax ||
+      !std::filesystem::exists(run_folder + "/config.json")) {
+    return;
+  }
+  const auto lines = SampleLines({.folder = run_folder}, kSamplePatience);
+  if (!lines.ok()) return;
+  PrintLine(stdout, "");
+  PrintLine(stdout, absl::StrCat("a sample of the model (longwave generate ", run_folder, ")"));
+  for (size_t i = 0; i < std::min(lines->size(), kLinesMax); ++i)
+    PrintLine(stdout, FitWidth(absl::StrCat("    ", (*lines)[i]), StyleOf(stdout).width));
+  PrintLine(stdout, "");
 }
 
 // How a run ended, before its figures are in.
@@ -308,9 +321,10 @@ int RunUp(const UpOptions& options) {
     for (const std::string& line : FinalLines(*summary, run_folder)) {
       Print(stdout, line, kFinalNameColumns);
     }
+    PrintSample(*summary, run_folder);
   }
   const bool failed = summary->outcome == RunOutcome::kFailed;
-  Print(failed ? stderr : stdout, ClosingLine(*summary, run_folder), 0);
+  Print(failed ? stderr : stdout, ClosingLine(*summary, run_folder), 0, HueOf(summary->outcome));
   if (failed) PrintLine(stderr, absl::StrCat("logs are in ", run_folder, "/logs"));
   if (summary->outcome == RunOutcome::kFinished) return 0;
   const std::optional<int> signal = interrupts->Take();

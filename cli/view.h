@@ -36,14 +36,16 @@ std::string RoundLine(const RunConfig& config, const RoundRecord& record,
 // True for the rounds that a log of about a hundred lines shows.
 bool ShowsRound(const RunConfig& config, uint32_t round_count_done);
 
-// Tables of a status; also what `longwave status` prints.
-std::vector<std::string> WorkerLines(const RunStatus& status);
-std::vector<std::string> ShardLines(const RunStatus& status);
+// Tables of a status; also what `longwave status` prints. Where the style is too narrow, the
+// columns that say least are left out. Who is lost, in trouble, behind or done has a hue.
+std::vector<std::string> WorkerLines(const RunStatus& status, const TextStyle& style = kPlainText);
+std::vector<std::string> ShardLines(const RunStatus& status, const TextStyle& style = kPlainText);
 // What the run waits for, and what the shards have to say: why one takes no pushes, whose
 // contribution was of no use of late. A sentence each; none: all is well.
 std::vector<std::string> TroubleLines(const RunStatus& status);
-// Bytes per worker beside what DDP and DiLoCo would have sent by now.
-std::vector<std::string> TrafficLines(const Summary& summary);
+// Bytes per worker beside what DDP and DiLoCo would have sent by now; within a narrow width beside
+// how many times as much that is.
+std::vector<std::string> TrafficLines(const Summary& summary, size_t width = kPlainText.width);
 
 // The table at the end, names of kFinalNameColumns before the values, and the closing line.
 inline constexpr size_t kFinalNameColumns = 17;

@@ -44,21 +44,28 @@ std::string RoundLine(const RunConfig& config, const RoundRecord& record,
   return line;
 }
 
-std::vector<std::string> TrafficLines(const Summary& summary) {
+std::vector<std::string> TrafficLines(const Summary& summary, size_t width) {
   const double workers = std::max<uint32_t>(1, summary.workers);
   const double pushed = static_cast<double>(summary.bytes.pushed) / workers;
   const double pulled = static_cast<double>(summary.bytes.pulled) / workers;
-  TextTable table;
+  TextTable table, narrow;
   table.AddRow({"bytes a worker", "pushed", "", "pulled", ""});
   table.AddRow({"this run", FormatBytes(pushed), "", FormatBytes(pulled), ""});
+  narrow.AddRow({"bytes a worker", "pushed", "pulled"});
+  narrow.AddRow({"this run", FormatBytes(pushed), FormatBytes(pulled)});
   const auto add = [&](absl::string_view method, uint64_t total) {
     const double bytes = static_cast<double>(total) / workers;
     table.AddRow({absl::StrCat(method, " would have"), FormatBytes(bytes),
                   FormatRatio(bytes, pushed), FormatBytes(bytes), FormatRatio(bytes, pulled)});
+    narrow.AddRow({std::string(method), FormatRatio(bytes, pushed), FormatRatio(bytes, pulled)});
   };
   add("DiLoCo (fp32)", summary.bytes_diloco_fp32());
   add("DDP (fp32)", summary.bytes_ddp_fp32());
-  return table.Lines();
+  std::vector<std::string> lines = table.Lines();
+  const bool fits = std::all_of(lines.begin(), lines.end(), [width](const std::string& line) {
+    return DisplayWidth(line) <= width;
+  });
+  return fits ? lines : narrow.Lines();
 }
 
 std::vector<std::string> FinalLines(const Summary& summary, const std::string& run_folder) {

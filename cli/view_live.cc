@@ -12,6 +12,7 @@ namespace longwave {
 namespace {
 
 constexpr size_t kSparklineColumns = 20;
+constexpr size_t kHeaderNameColumns = 10;
 // Of a table, in the live view: what is beyond is counted, not shown.
 constexpr size_t kWorkerRowsMax = 16;
 constexpr size_t kShardRowsMax = 8;
@@ -54,15 +55,46 @@ std::string WaitingNote(const RunConfig& config, const RunStatus& status) {
                       " shards are here");
 }
 
+struct Line {
+  std::string text;
+  Hue hue = Hue::kPlain;
+};
+using Lines = std::vector<Line>;
+
+std::vector<std::string> Shown(const Lines& lines, const TextStyle& style) {
+  std::vector<std::string> shown;
+  for (const Line& line : lines)
+    shown.push_back(Painted(FitWidth(Printable(line.text), style.width), line.hue, style));
+  return shown;
+}
+
+// The lines of a table, and the hues of the rows below its head.
+Lines WithHues(std::vector<std::string> table, const std::vector<Hue>& hues) {
+  Lines lines;
+  for (std::string& line : table) lines.push_back({std::move(line)});
+  for (size_t i = 0; i < hues.size(); ++i) lines[i + 1].hue = hues[i];
+  return lines;
+}
+
 // An empty line and the table, with at most `rows_max` rows below its head.
-std::vector<std::string> Below(const std::vector<std::string>& table, size_t rows_max,
-                               absl::string_view noun) {
+Lines Below(const Lines& table, size_t rows_max, absl::string_view noun) {
   if (table.size() <= 1) return {};  // the head alone
-  std::vector<std::string> lines = {""};
+  Lines lines = {{""}};
   const size_t rows = table.size() - 1;
   for (size_t i = 0; i < std::min(rows, rows_max) + 1; ++i) lines.push_back(table[i]);
-  if (rows > rows_max) lines.push_back(absl::StrCat("and ", rows - rows_max, " more ", noun));
+  if (rows > rows_max) lines.push_back({absl::StrCat("and ", rows - rows_max, " more ", noun)});
   return lines;
+}
+
+bool TakesPart(const WorkerState& state) {
+  return state.phase != WorkerPhase::kLost && state.phase != WorkerPhase::kFailed &&
+         state.phase != WorkerPhase::kJoining;
+}
+
+Hue HueOf(const WorkerState& state, uint32_t foremost) {
+  if (state.phase == WorkerPhase::kDone) return Hue::kGood;
+  if (state.phase == WorkerPhase::kLost || state.phase == WorkerPhase::kFailed) return Hue::kBad;
+  return !TakesPart(state) || foremost > state.round + 1 ? Hue::kDoubtful : Hue::kPlain;
 }
 
 // What the shard does: it takes pushes, cannot take any, or is not heard.
@@ -76,6 +108,57 @@ uint32_t RoundsDone(const WorkerState& state) {
   const bool after_round =
       state.phase == WorkerPhase::kValidating || state.phase == WorkerPhase::kDone;
   return state.round + (after_round ? 1 : 0);
+}
+
+Lines WorkerTable(const RunStatus& status, const TextStyle& style) {
+  TextTable table;
+  table.AddRow(
+      {"worker", "state", "step", "round", "loss", "computing", "pushed", "pulled", "heard"});
+  // By name, worker-10 after worker-9; they registered in any order.
+  std::vector<MemberStatus> members = status.members;
+  std::sort(members.begin(), members.end(), [](const MemberStatus& a, const MemberStatus& b) {
+    const std::string &left = a.member.name, &right = b.member.name;
+    return std::tuple(left.size(), left) < std::tuple(right.size(), right);
+  });
+  uint32_t foremost = 0;
+  for (const MemberStatus& member : members) {
+    if (TakesPart(member.state)) foremost = std::max(foremost, member.state.round);
+  }
+  std::vector<Hue> hues;
+  for (const MemberStatus& member : members) {
+    const WorkerState& state = member.state;
+    hues.push_back(HueOf(state, foremost));
+    const double seconds = state.seconds_computing + state.seconds_syncing;
+    table.AddRow(
+        {member.member.name, std::string(Name(state.phase)), absl::StrCat(state.step),
+         absl::StrCat(RoundsDone(state)), state.step > 0 ? FormatLoss(state.train_loss) : "-",
+         seconds > 0 ? absl::StrFormat("%.0f %%", 100 * state.seconds_computing / seconds) : "-",
+         FormatBytes(static_cast<double>(state.bytes.pushed)),
+         FormatBytes(static_cast<double>(state.bytes.pulled)),
+         absl::StrFormat("%.1f s", member.heartbeat_age_s)});
+  }
+  // step, computing, pulled, heard, pushed
+  return WithHues(table.Lines(style.width, {2, 5, 7, 8, 6}), hues);
+}
+
+Lines ShardTable(const RunStatus& status, const TextStyle& style) {
+  TextTable table;
+  std::vector<Hue> hues;
+  table.AddRow({"shard", "state", "open round", "accepted", "late", "rejected", "in", "out", "kept",
+                "heard"});
+  for (const ShardStatus& shard : status.shards) {
+    const ShardState& state = shard.state;
+    hues.push_back(shard.silent || !shard.trouble.empty() ? Hue::kBad : Hue::kPlain);
+    table.AddRow({absl::StrCat("shard-", shard.shard.shard), std::string(StateText(shard)),
+                  absl::StrCat(state.open_round), absl::StrCat(state.pushes_accepted),
+                  absl::StrCat(state.pushes_late), absl::StrCat(state.pushes_rejected),
+                  FormatBytes(static_cast<double>(state.bytes_received)),
+                  FormatBytes(static_cast<double>(state.bytes_sent)),
+                  FormatBytes(static_cast<double>(state.log_bytes + state.snapshot_bytes)),
+                  absl::StrFormat("%.1f s", shard.heartbeat_age_s)});
+  }
+  // out, in, kept, rejected, heard, late
+  return WithHues(table.Lines(style.width, {7, 6, 8, 5, 9, 4}), hues);
 }
 
 }  // namespace
@@ -109,15 +192,25 @@ std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& st
                    config.sync.inner_steps, config.sync.inner_steps == 1 ? " step" : " steps"),
       absl::StrCat("model     ", model), absl::StrCat("cluster   ", cluster),
       absl::StrCat("run       ", input.run_folder)};
-  for (std::string& line : lines) line = FitWidth(line, style.width);
-  return lines;
+  const std::string few = FewRoundsSentence(config);
+  if (!few.empty()) lines.push_back(absl::StrCat("rounds    ", few));
+  std::vector<std::string> wrapped;
+  for (const std::string& line : lines) {
+    for (std::string& part : WrapWords(line, style.width, kHeaderNameColumns))
+      wrapped.push_back(std::move(part));
+  }
+  return wrapped;
 }
 
 std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& style) {
   const RunConfig& config = *input.config;
   const RunStatus& status = *input.status;
-  std::vector<std::string> lines = HeaderLines(input, style);
-  lines.push_back("");
+  Lines lines;
+  const auto add = [&lines](std::string text, Hue hue = Hue::kPlain) {
+    lines.push_back({std::move(text), hue});
+  };
+  for (std::string& line : HeaderLines(input, style)) add(std::move(line));
+  add("");
 
   const uint64_t steps = StepsDone(status);
   const double share =
@@ -127,42 +220,43 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
                       config.run.steps, RoundsDone(status), RoundCount(config));
   const size_t bar_width =
       style.width > DisplayWidth(progress) + 10 ? style.width - DisplayWidth(progress) : 10;
-  lines.push_back(
-      absl::StrCat(ProgressBar(share, std::min<size_t>(bar_width, 60), style), progress));
-  lines.push_back(absl::StrCat("elapsed ", FormatDuration(input.elapsed_s), "   left ",
-                               FormatDuration(SecondsLeft(config, status)), "   ",
-                               FormatCount(TokensPerSecond(status)), " tokens/s"));
+  add(absl::StrCat(ProgressBar(share, std::min<size_t>(bar_width, 60), style), progress));
+  add(absl::StrCat("elapsed ", FormatDuration(input.elapsed_s), "   left ",
+                   FormatDuration(SecondsLeft(config, status)), "   ",
+                   FormatCount(TokensPerSecond(status)), " tokens/s"));
   std::string losses = absl::StrCat("loss    training ", FormatLoss(TrainLoss(status)),
                                     "   validation ", Loss(status.validation_loss));
   const std::string spark = Sparkline(ValidationLosses(status), kSparklineColumns, style);
   if (!spark.empty()) absl::StrAppend(&losses, "  ", spark);
-  lines.push_back(losses);
-  if (!status.inequality.empty() && PromisesEqualReplicas(config)) {
-    lines.push_back(absl::StrCat("replicas differ: ", status.inequality));
-  }
+  add(losses);
+  if (!status.inequality.empty() && PromisesEqualReplicas(config))
+    add(absl::StrCat("replicas differ: ", status.inequality), Hue::kBad);
   if (input.restarts > 0 || status.repairs > 0) {
-    lines.push_back(absl::StrCat("mended  processes started again ", input.restarts,
-                                 "   replicas repaired ", status.repairs));
+    add(absl::StrCat("mended  processes started again ", input.restarts, "   replicas repaired ",
+                     status.repairs));
   }
 
   const Summary so_far = Summarize(config, status, RunOutcome::kStopped, "", input.elapsed_s);
-  lines.push_back("");
-  for (std::string& line : TrafficLines(so_far)) lines.push_back(std::move(line));
+  add("");
+  for (std::string& line : TrafficLines(so_far, style.width)) add(std::move(line));
 
+  Lines notes;
   std::string note = input.note;
-  if (note.empty() && !status.failure.empty()) note = absl::StrCat("failed: ", status.failure);
+  const bool has_failed = note.empty() && !status.failure.empty();
+  if (has_failed) note = absl::StrCat("failed: ", status.failure);
   if (note.empty() && status.phase == RunPhase::kWaiting) note = WaitingNote(config, status);
-  std::vector<std::string> notes;
-  if (!note.empty()) notes = {"", note};
-  if (note.empty()) {
-    notes = TroubleLines(status);
-    if (!notes.empty()) notes.insert(notes.begin(), "");
+  if (!note.empty()) {
+    notes = {{""}, {note, has_failed ? Hue::kBad : Hue::kPlain}};
+  } else {
+    for (std::string& trouble : TroubleLines(status))
+      notes.push_back({std::move(trouble), Hue::kBad});
+    if (!notes.empty()) notes.insert(notes.begin(), Line());
   }
 
-  const std::vector<std::string> worker_table = WorkerLines(status);
+  const Lines worker_table = WorkerTable(status, style);
   size_t worker_rows = kWorkerRowsMax;
-  std::vector<std::string> workers = Below(worker_table, worker_rows, "workers");
-  std::vector<std::string> shards = Below(ShardLines(status), kShardRowsMax, "shards");
+  Lines workers = Below(worker_table, worker_rows, "workers");
+  Lines shards = Below(ShardTable(status, style), kShardRowsMax, "shards");
   const auto overflows = [&](size_t size) { return size + notes.size() > style.height; };
   if (overflows(lines.size() + workers.size() + shards.size())) shards.clear();
   while (worker_rows > 0 && overflows(lines.size() + workers.size())) {
@@ -170,52 +264,18 @@ std::vector<std::string> LiveLines(const ViewInput& input, const TextStyle& styl
   }
   if (overflows(lines.size() + workers.size())) workers.clear();
   if (overflows(lines.size())) lines.resize(style.height - std::min(style.height, notes.size()));
-  for (const auto* part : {&workers, &shards, &notes}) {
+  for (const Lines* part : {&workers, &shards, &notes}) {
     lines.insert(lines.end(), part->begin(), part->end());
   }
-  for (std::string& line : lines) line = FitWidth(Printable(line), style.width);
-  return lines;
+  return Shown(lines, style);
 }
 
-std::vector<std::string> WorkerLines(const RunStatus& status) {
-  TextTable table;
-  table.AddRow(
-      {"worker", "state", "step", "round", "loss", "computing", "pushed", "pulled", "heard"});
-  // By name, worker-10 after worker-9; they registered in any order.
-  std::vector<MemberStatus> members = status.members;
-  std::sort(members.begin(), members.end(), [](const MemberStatus& a, const MemberStatus& b) {
-    const std::string &left = a.member.name, &right = b.member.name;
-    return std::tuple(left.size(), left) < std::tuple(right.size(), right);
-  });
-  for (const MemberStatus& member : members) {
-    const WorkerState& state = member.state;
-    const double seconds = state.seconds_computing + state.seconds_syncing;
-    table.AddRow(
-        {member.member.name, std::string(Name(state.phase)), absl::StrCat(state.step),
-         absl::StrCat(RoundsDone(state)), state.step > 0 ? FormatLoss(state.train_loss) : "-",
-         seconds > 0 ? absl::StrFormat("%.0f %%", 100 * state.seconds_computing / seconds) : "-",
-         FormatBytes(static_cast<double>(state.bytes.pushed)),
-         FormatBytes(static_cast<double>(state.bytes.pulled)),
-         absl::StrFormat("%.1f s", member.heartbeat_age_s)});
-  }
-  return table.Lines();
+std::vector<std::string> WorkerLines(const RunStatus& status, const TextStyle& style) {
+  return Shown(WorkerTable(status, style), style);
 }
 
-std::vector<std::string> ShardLines(const RunStatus& status) {
-  TextTable table;
-  table.AddRow({"shard", "state", "open round", "accepted", "late", "rejected", "in", "out", "kept",
-                "heard"});
-  for (const ShardStatus& shard : status.shards) {
-    const ShardState& state = shard.state;
-    table.AddRow({absl::StrCat("shard-", shard.shard.shard), std::string(StateText(shard)),
-                  absl::StrCat(state.open_round), absl::StrCat(state.pushes_accepted),
-                  absl::StrCat(state.pushes_late), absl::StrCat(state.pushes_rejected),
-                  FormatBytes(static_cast<double>(state.bytes_received)),
-                  FormatBytes(static_cast<double>(state.bytes_sent)),
-                  FormatBytes(static_cast<double>(state.log_bytes + state.snapshot_bytes)),
-                  absl::StrFormat("%.1f s", shard.heartbeat_age_s)});
-  }
-  return table.Lines();
+std::vector<std::string> ShardLines(const RunStatus& status, const TextStyle& style) {
+  return Shown(ShardTable(status, style), style);
 }
 
 std::vector<std::string> TroubleLines(const RunStatus& status) {

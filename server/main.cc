@@ -75,6 +75,8 @@ absl::Status CheckFlags(const Flags& flags) {
 
 absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::stop_token stop) {
   SetLogProcess("coordinator");
+  if (const std::string few = FewRoundsSentence(config); !few.empty())
+    Log(LogLevel::kWarning, absl::StrCat("rounds: ", few));
   Metrics metrics(MetricPart::kCoordinator);
   metrics.SetLabel("run", config.run.name);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,

@@ -45,10 +45,10 @@
 #include "worker/models/device.h"
 #include "worker/models/memory.h"
 #include "worker/models/replica.h"
-#include "worker/trainer/model_metadata.h"
-#include "worker/trainer/safetensors.h"
 #include "worker/trainer/trainer.h"
 #include "worker/trainer/weights_file.h"
+#include "worker/trainer/write_model.h"
+#include "worker/write_text.h"
 
 namespace longwave {
 namespace {
@@ -72,6 +72,7 @@ struct Flags {
   std::string start_from;
   std::string check_device;
   std::string device;
+  TextOptions text;
   uint32_t threads = 0;
   std::optional<std::string> metrics;  // not given: metrics.listen
   bool stay_when_done = false;
@@ -147,8 +148,7 @@ absl::Status WriteInitial(const Flags& flags) {
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
                             InitialWeights(config, flags, manifest, layout));
-  return WriteSafetensors(flags.write_initial, manifest, layout, theta.data(),
-                          ModelMetadata(config, /*steps=*/0));
+  return WriteModel(flags.write_initial, config, manifest, layout, theta.data(), /*steps=*/0);
 }
 
 // For `longwave doctor`: all libraries are loaded, and this is where it would compute.
@@ -306,6 +306,13 @@ int Main(int argc, char** argv) {
       app.add_option("--check-device", flags.check_device,
                      "Only says where it would compute, asked for auto, cpu or cuda")
           ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  auto* const generate = app.add_option("--generate", flags.text.folder,
+                                        "Only writes text with the weights in this folder");
+  app.add_option("--prompt", flags.text.prompt, "What the text begins with")->needs(generate);
+  app.add_option("--length", flags.text.length, "Bytes of it")->needs(generate);
+  app.add_option("--temperature", flags.text.sampling.temperature)->needs(generate);
+  app.add_option("--top-k", flags.text.sampling.top_k)->needs(generate);
+  app.add_option("--seed", flags.text.sampling.seed)->needs(generate);
   app.add_flag("--stay-when-done", flags.stay_when_done,
                "Stay when the run is over, until told to end");
   app.add_flag("--fail-when-told-to-end", flags.fail_when_told_to_end,
@@ -317,7 +324,7 @@ int Main(int argc, char** argv) {
   app.add_option("--device", flags.device, "Instead of train.device")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.callback([&] {
-    const bool checks = check_device->count() > 0;
+    const bool checks = check_device->count() > 0 || generate->count() > 0;
     const bool may_ask = coordinator->count() > 0 && write_initial->count() == 0;
     if (!checks && config->count() == 0 && !may_ask) throw CLI::RequiredError("--config");
     if (!checks && name->count() == 0 && write_initial->count() == 0)
@@ -326,8 +333,9 @@ int Main(int argc, char** argv) {
   if (const auto status = ParseCommandLine(&app, argc, argv, "error: longwave-worker: "))
     return *status;
   if (!flags.check_device.empty()) return CheckDevice(flags.check_device);
-  if (!flags.write_initial.empty()) {
-    const absl::Status written = WriteInitial(flags);
+  if (!flags.write_initial.empty() || generate->count() > 0) {
+    const absl::Status written =
+        generate->count() > 0 ? WriteText(flags.text) : WriteInitial(flags);
     if (written.ok()) return 0;
     PrintLine(stderr, absl::StrCat("error: longwave-worker: ", written.message()));
     return 1;

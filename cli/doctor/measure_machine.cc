@@ -1,13 +1,10 @@
 #include "cli/doctor/measure_machine.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -16,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/programs/programs.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -27,60 +25,8 @@ namespace fs = std::filesystem;
 
 // LibTorch with CUDA is gigabytes, from a disk that may be slow.
 constexpr absl::Duration kWorkerPatience = absl::Seconds(120);
-constexpr size_t kOutputBytesMax = 64 << 10;
 constexpr size_t kDiskBytes = 32 << 20;
 constexpr size_t kBlockBytes = 1 << 20;
-
-struct Ended {
-  bool well = false;
-  std::string output;  // standard output and error
-};
-
-// Runs a program to its end.
-absl::StatusOr<Ended> RunToEnd(const std::vector<std::string>& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
-  const pid_t child = fork();
-  if (child < 0) return absl::ErrnoToStatus(errno, "fork");
-  if (child == 0) {
-    dup2(pipe_fds[1], STDOUT_FILENO);
-    dup2(pipe_fds[1], STDERR_FILENO);
-    execv(argv[0], argv.data());
-    const char* const why = std::strerror(errno);
-    [[maybe_unused]] const ssize_t told = write(STDERR_FILENO, why, std::strlen(why));
-    _exit(127);
-  }
-  close(pipe_fds[1]);
-  Ended ended;
-  const absl::Time deadline = MonotonicNow() + kWorkerPatience;
-  char buffer[4096];
-  bool in_time = true;
-  while (true) {
-    pollfd readable{.fd = pipe_fds[0], .events = POLLIN, .revents = 0};
-    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - MonotonicNow());
-    in_time = left_ms > 0;
-    if (!in_time) break;
-    if (poll(&readable, 1, static_cast<int>(left_ms)) < 0 && errno == EINTR) continue;
-    if (readable.revents == 0) continue;
-    const ssize_t count = read(pipe_fds[0], buffer, sizeof buffer);
-    if (count <= 0) break;
-    if (ended.output.size() < kOutputBytesMax) ended.output.append(buffer, count);
-  }
-  close(pipe_fds[0]);
-  if (!in_time) kill(child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!in_time) {
-    return absl::UnavailableError(
-        absl::StrCat(command[0], " has not answered in ", absl::FormatDuration(kWorkerPatience)));
-  }
-  ended.well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  return ended;
-}
 
 absl::Status DiskError(const std::string& folder, const char* doing) {
   return absl::UnavailableError(absl::StrCat(folder, ": ", doing, ": ", std::strerror(errno)));
@@ -124,7 +70,8 @@ absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries,
   const std::string program = absl::StrCat(binaries, "/longwave-worker");
   if (access(program.c_str(), X_OK) != 0)
     return absl::UnavailableError(absl::StrCat(program, ": ", std::strerror(errno)));
-  LONGWAVE_ASSIGN_OR_RETURN(const Ended ended, RunToEnd({program, "--check-device", device}));
+  LONGWAVE_ASSIGN_OR_RETURN(const Ended ended,
+                            RunToEnd({program, "--check-device", device}, kWorkerPatience));
   WorkerReading reading;
   for (absl::string_view line : absl::StrSplit(ended.output, '\n')) {
     if (absl::ConsumePrefix(&line, "device "))

@@ -9,7 +9,7 @@
 #include "cli/doctor/report.h"
 #include "cli/join/join.h"
 #include "cli/join/joined_folder.h"
-#include "cli/join/own_folder.h"
+#include "cli/programs/programs.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"

@@ -17,7 +17,7 @@
 #include "cli/doctor/checks.h"
 #include "cli/doctor/examine.h"
 #include "cli/doctor/report.h"
-#include "cli/join/own_folder.h"
+#include "cli/programs/programs.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -105,16 +105,6 @@ absl::StatusOr<bool> IsFit(const JoinOptions& options, const JoinedFolder& folde
   const std::vector<Finding> findings = CheckAll(Examine(patient), needs);
   for (const std::string& line : ReportLines(findings)) PrintLine(stdout, line);
   return Worst(findings) != Finding::Verdict::kFailed;
-}
-
-// The last thing that this program does.
-absl::Status Become(const std::vector<std::string>& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  return absl::UnavailableError(
-      absl::StrCat("cannot run ", command.front(), ": ", std::strerror(errno)));
 }
 
 absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,

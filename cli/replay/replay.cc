@@ -25,9 +25,8 @@
 #include "common/wire/control.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/posix_file_system.h"
-#include "worker/trainer/model_metadata.h"
-#include "worker/trainer/safetensors.h"
 #include "worker/trainer/weights_file.h"
+#include "worker/trainer/write_model.h"
 
 namespace longwave {
 namespace {
@@ -153,16 +152,17 @@ void PrintAudit(const RunReplayReport& report) {
 }
 
 // The model as a worker writes it at the end.
-absl::Status WriteModel(const std::string& path, const RunReplayReport& report,
-                        const RunConfig& config, const Manifest& manifest, const Layout& layout) {
+absl::Status WriteReplayed(const std::string& path, const RunReplayReport& report,
+                           const RunConfig& config, const Manifest& manifest,
+                           const Layout& layout) {
   if (!report.state_hash.has_value()) {
     return absl::FailedPreconditionError(
         absl::StrCat("no weights for ", path, ": ", report.why_no_state));
   }
   const uint64_t steps =
       std::min<uint64_t>(config.run.steps, uint64_t{report.rounds} * config.sync.inner_steps);
-  LONGWAVE_RETURN_IF_ERROR(WriteSafetensors(path, manifest, layout, report.parameters.data(),
-                                            ModelMetadata(config, steps)));
+  LONGWAVE_RETURN_IF_ERROR(
+      WriteModel(path, config, manifest, layout, report.parameters.data(), steps));
   Row("weights", path);
   return absl::OkStatus();
 }
@@ -236,7 +236,7 @@ absl::Status Replay(const ReplayOptions& options) {
     Row("model", absl::StrCat("not made again: ", report.why_no_state));
   }
   if (!options.weights.empty()) {
-    LONGWAVE_RETURN_IF_ERROR(WriteModel(options.weights, report, config, manifest, layout));
+    LONGWAVE_RETURN_IF_ERROR(WriteReplayed(options.weights, report, config, manifest, layout));
   }
   if (report.problem_count() > 0) {
     return absl::DataLossError(absl::StrCat(report.problem_count(), " promises were broken"));

@@ -22,6 +22,14 @@ std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
   return std::nullopt;
 }
 
+std::optional<Contradiction> InRounds(const RunConfig& config) {
+  if (config.sync.inner_steps <= config.run.steps) return std::nullopt;
+  return Contradiction{{"sync.inner_steps", "run.steps"},
+                       absl::StrCat("sync.inner_steps: got ", config.sync.inner_steps,
+                                    ", wanted at most run.steps (", config.run.steps,
+                                    "): the workers would not sync before the run's end")};
+}
+
 std::optional<Contradiction> InSignalAndUpdate(const SyncSection& sync) {
   if (sync.signal == SignalKind::kGradient && sync.inner_steps != 1) {
     return Contradiction{{"sync.inner_steps", "sync.signal"},
@@ -154,6 +162,7 @@ std::optional<Contradiction> FindContradiction(const RunConfig& config) {
   if (auto found = InOverlap(config.sync)) return found;
   if (auto found = InStart(config)) return found;
   if (auto found = InWeights(config)) return found;
+  if (auto found = InRounds(config)) return found;
   if (auto found = InTiles(config.sync)) return found;
   return InCluster(config);
 }

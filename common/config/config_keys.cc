@@ -63,9 +63,11 @@ std::vector<ConfigKey> ModelKeys() {
 
 std::vector<ConfigKey> DataKeys() {
   return {
-      TextKey(LONGWAVE_KEY(data.path), "compiler-headers", IsPath, "a path, or compiler-headers",
-              "The text to train on: a file, a folder (its files in order of their names), or "
-              "`compiler-headers`, the C++ headers of this machine's compiler."),
+      TextKey(
+          LONGWAVE_KEY(data.path), "compiler-headers", IsPath, "a path, or compiler-headers",
+          "The text to train on: a file, a folder (its files in order of their names), or "
+          "`compiler-headers`, the C++ headers of this machine's compiler. At most 1 GiB, which a "
+          "worker holds in memory."),
       NumberKey(LONGWAVE_KEY(data.validation_share), 0.1, 0.001, 0.5,
                 "Share of the text, at its end, that is held out for validation."),
   };
@@ -117,8 +119,9 @@ std::vector<ConfigKey> SyncKeys() {
                 "s, what a worker tells the others. `pseudo-gradient`: θ − θᵢ, the anchor less the "
                 "replica after H inner steps. `gradient` (H = 1): lr·g, except with `sync.update` "
                 "inner, where it is g itself, so that clipping and AdamW see the merged gradient."),
-      WholeKey(LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
-               "H: inner steps between syncs; 1 with the gradient as the signal."),
+      WholeKey(
+          LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
+          "H: inner steps between syncs, at most `run.steps`; 1 with the gradient as the signal."),
       NumberKey(LONGWAVE_KEY(sync.beta), 0.9, 0, kMomentumMax,
                 "β of the momentum m ← β·m + s. With 0 nothing is left of a signal that was sent; "
                 "one whose push was late is added whole to the next."),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/layout/tile_count.h"
 
 namespace longwave {
@@ -40,6 +41,16 @@ std::string_view Name(UpdateRule update) {
 
 uint64_t RoundCount(const RunConfig& config) {
   return CeilDivide(config.run.steps, std::max<uint64_t>(1, config.sync.inner_steps));
+}
+
+std::string FewRoundsSentence(const RunConfig& config) {
+  // What a push leaves behind reaches the others within some ten rounds (k of 4096 at a time).
+  constexpr uint64_t kRoundsEnough = 10;
+  const uint64_t rounds = RoundCount(config);
+  if (rounds >= kRoundsEnough) return "";
+  return absl::StrCat(rounds, rounds == 1 ? " is" : " are", " few (run.steps ", config.run.steps,
+                      " over sync.inner_steps ", config.sync.inner_steps,
+                      "): loss and bytes say little of fewer than ", kRoundsEnough);
 }
 
 uint32_t WorkersMax(const RunConfig& config) {

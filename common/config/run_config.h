@@ -144,6 +144,9 @@ std::string_view Name(UpdateRule update);  // "sgd", "sign", "nesterov", "inner"
 // Rounds of a run: ceil(steps / H).
 uint64_t RoundCount(const RunConfig& config);
 
+// Why a run of so few rounds says little of its method; empty: it has enough.
+std::string FewRoundsSentence(const RunConfig& config);
+
 // Members that a run takes at once: cluster.workers_max, or else the larger of 64 and twice
 // run.workers.
 uint32_t WorkersMax(const RunConfig& config);

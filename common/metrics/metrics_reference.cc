@@ -27,6 +27,8 @@ four. What each worker reports stands there as its spread over the workers, in t
 `p10`, `p50`, `p90`, `p99`, `max`.
 
 Counters begin at 0 with their process, except where it says otherwise: those come back with its state.
+None falls while its process lives: what a worker has done stays in the coordinator's sums when it is
+killed, and what its next process reads from its folder does not count twice.
 A gauge that has no value yet is not on the page.
 )";
 

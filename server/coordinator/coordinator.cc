@@ -112,7 +112,7 @@ void Coordinator::TakePlace(Worker& worker, const RegisterWorker& request) {
   worker.incarnation = request.incarnation;
   worker.member.data_key = request.data_key;
   SetStart(worker, request.start_hashes);
-  worker.state = {};
+  SetWork(WorkOf(std::exchange(worker.state, {})), &worker.state);
   worker.final.reset();
   worker.repair.reset();
   ledger_.Restart(worker.member.worker);
@@ -220,7 +220,7 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
                          Effects& effects) {
   const absl::Duration silence = now - worker.heard;
   worker.heard = now;
-  worker.state = heartbeat.state;
+  TakeState(worker, heartbeat);
   if (!heartbeat.failure.empty()) worker.state.phase = WorkerPhase::kFailed;
   if (is_over()) return;
   if (worker.lost) {
@@ -239,6 +239,23 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
   if (heartbeat.leaving) Leave(worker, "leaves", effects);
   FinishRounds(now, effects);
   FinishRunIfDone(now, effects);
+}
+
+void Coordinator::TakeState(Worker& worker, const WorkerHeartbeat& heartbeat) {
+  const uint32_t index = worker.member.worker;
+  const WorkTotals done = WorkOf(worker.state);
+  const bool is_starting = heartbeat.state.phase == WorkerPhase::kStarting;
+  // A process that is starting has yet to read what its folder counts.
+  if (worker.state.phase == WorkerPhase::kStarting && !(is_starting && heartbeat.rounds.empty())) {
+    const WorkTotals said =
+        is_starting ? WorkOf(heartbeat.rounds.front()) : WorkOf(heartbeat.state);
+    unsaved_ |= ledger_.BeginCount(index, said, done);
+  }
+  worker.state = heartbeat.state;
+  SetWork(phase_ == RunPhase::kWaiting
+              ? WorkTotals()
+              : Most(done, ledger_.WholeWork(index, WorkOf(heartbeat.state))),
+          &worker.state);
 }
 
 void Coordinator::TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects) {

@@ -268,6 +268,8 @@ class Coordinator {
   void RefuseAll(const std::string& why, Effects& effects);
   ShardRegistration AnswerTo(const Shard& shard) const;
   void TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects);
+  // Its counts never fall: what its processes have done is summed.
+  void TakeState(Worker& worker, const WorkerHeartbeat& heartbeat);
   void TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects);
 
   // --- coordinator_checks.cc: what is refused and why; these change nothing

@@ -1,19 +1,37 @@
 #include "server/coordinator/coordinator_record.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace longwave {
+namespace {
 
-WorkTotals& WorkTotals::operator+=(const WorkTotals& other) {
-  tokens += other.tokens;
-  bytes.pushed += other.bytes.pushed;
-  bytes.pulled += other.bytes.pulled;
-  bytes.payload_pushed += other.bytes.payload_pushed;
-  bytes.payload_pulled += other.bytes.payload_pulled;
-  seconds_computing += other.seconds_computing;
-  seconds_syncing += other.seconds_syncing;
-  return *this;
+template <typename Function>
+WorkTotals EachOf(const WorkTotals& a, const WorkTotals& b, Function function) {
+  return {.tokens = function(a.tokens, b.tokens),
+          .bytes = {.pushed = function(a.bytes.pushed, b.bytes.pushed),
+                    .pulled = function(a.bytes.pulled, b.bytes.pulled),
+                    .payload_pushed = function(a.bytes.payload_pushed, b.bytes.payload_pushed),
+                    .payload_pulled = function(a.bytes.payload_pulled, b.bytes.payload_pulled)},
+          .seconds_computing = function(a.seconds_computing, b.seconds_computing),
+          .seconds_syncing = function(a.seconds_syncing, b.seconds_syncing)};
+}
+
+}  // namespace
+
+WorkTotals Sum(const WorkTotals& a, const WorkTotals& b) {
+  return EachOf(a, b, []<typename T>(T x, T y) {
+    return y > std::numeric_limits<T>::max() - x ? std::numeric_limits<T>::max() : x + y;
+  });
+}
+
+WorkTotals Rest(const WorkTotals& of, const WorkTotals& without) {
+  return EachOf(of, without, []<typename T>(T x, T y) { return x > y ? x - y : T{0}; });
+}
+
+WorkTotals Most(const WorkTotals& a, const WorkTotals& b) {
+  return EachOf(a, b, []<typename T>(T x, T y) { return std::max(x, y); });
 }
 
 void ForgetOldHashes(std::vector<FinishedRound>* rounds, size_t from) {

@@ -31,7 +31,8 @@ struct WorkerRecord {
   bool behind = false;  // a live process that reports no rounds any more: nobody waits for it
   std::optional<FinalReport> final;
   std::optional<Repair> repair;
-  WorkerState state;  // as it reported it; a moment old
+  // As it reported it, a moment old; its counts and seconds are of all its processes.
+  WorkerState state;
 
   bool operator==(const WorkerRecord&) const = default;
 };
@@ -52,24 +53,41 @@ struct ShardRecord {
   bool operator==(const ShardRecord&) const = default;
 };
 
-// What a worker has done, summed over its incarnations.
+// What a worker has done.
 struct WorkTotals {
   uint64_t tokens = 0;
   ByteCounts bytes;
   double seconds_computing = 0;
   double seconds_syncing = 0;
 
-  WorkTotals& operator+=(const WorkTotals& other);
   bool operator==(const WorkTotals&) const = default;
 };
+// Of a WorkerState or a RoundReport.
+template <typename Said>
+WorkTotals WorkOf(const Said& said) {
+  return {said.tokens, said.bytes, said.seconds_computing, said.seconds_syncing};
+}
+template <typename Said>
+void SetWork(const WorkTotals& work, Said* said) {
+  said->tokens = work.tokens;
+  said->bytes = work.bytes;
+  said->seconds_computing = work.seconds_computing;
+  said->seconds_syncing = work.seconds_syncing;
+}
+// Each figure by itself. A sum or difference beyond a figure's range ends at its bound.
+WorkTotals Sum(const WorkTotals& a, const WorkTotals& b);
+WorkTotals Rest(const WorkTotals& of, const WorkTotals& without);
+WorkTotals Most(const WorkTotals& a, const WorkTotals& b);
 
 // What the ledger keeps of a worker, apart from reports.
 struct LedgerWorker {
   uint32_t next_round = 0;  // the rounds before were reported or skipped
   uint32_t taken_part = 0;  // the round after the last one that it reported to have had a part in
-  WorkTotals former;        // of the incarnations before this one
-  WorkTotals newest;        // up to its last report
-  WorkTotals counted;       // up to its last report in a finished round
+  // Of the incarnations before this one, less what this one began with: it counts on from its
+  // folder. With what this one says it is all that the worker has done.
+  WorkTotals former;
+  WorkTotals newest;   // all, up to its last report
+  WorkTotals counted;  // all, up to its last report in a finished round
 
   bool operator==(const LedgerWorker&) const = default;
 };

@@ -85,16 +85,12 @@ bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports
     LedgerWorker& worker = workers_[member.worker];
     worker.next_round = round + 1;
     if (round < round_count_) worker.taken_part = round + 1;
-    worker.newest = {report.tokens, report.bytes, report.seconds_computing, report.seconds_syncing};
-    worker.newest += worker.former;
+    worker.newest = Sum(WorkOf(report), worker.former);
     if (round < next_round_) continue;  // finished without it; its work counts all the same
     OpenReport& open = open_[round][member.worker];
     open = {member, report};
     open.report.round = round;
-    open.report.tokens = worker.newest.tokens;
-    open.report.bytes = worker.newest.bytes;
-    open.report.seconds_computing = worker.newest.seconds_computing;
-    open.report.seconds_syncing = worker.newest.seconds_syncing;
+    SetWork(worker.newest, &open.report);
     unsaved_reports_.emplace_back(round, member.worker);
   }
   return is_new;
@@ -113,6 +109,21 @@ void RoundLedger::Restart(uint32_t worker) {
     // It ends with another replica than the process before.
     found->second.next_round = std::min(found->second.next_round, round_count());
   }
+}
+
+bool RoundLedger::BeginCount(uint32_t worker, const WorkTotals& said, const WorkTotals& done) {
+  LedgerWorker ledger;
+  if (const auto found = workers_.find(worker); found != workers_.end()) ledger = found->second;
+  const WorkTotals former = Rest(Most(done, ledger.newest), said);
+  if (former == ledger.former) return false;
+  ledger.former = former;
+  workers_[worker] = ledger;
+  return true;
+}
+
+WorkTotals RoundLedger::WholeWork(uint32_t worker, const WorkTotals& said) const {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? said : Sum(said, found->second.former);
 }
 
 uint32_t RoundLedger::TakenPart(uint32_t worker) const {
@@ -240,11 +251,11 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
     WorkTotals& counted = workers_[worker].counted;
     computing += std::max(0.0, report.seconds_computing - counted.seconds_computing);
     syncing += std::max(0.0, report.seconds_syncing - counted.seconds_syncing);
-    counted = {report.tokens, report.bytes, report.seconds_computing, report.seconds_syncing};
+    counted = WorkOf(report);
   }
   // Over everyone who ever reported: what a lost worker has done was done.
   WorkTotals sum;
-  for (const auto& [worker, ledger] : workers_) sum += ledger.counted;
+  for (const auto& [worker, ledger] : workers_) sum = Sum(sum, ledger.counted);
   record.tokens = sum.tokens;
   record.bytes = sum.bytes;
   if (computing + syncing > 0) record.compute_share = computing / (computing + syncing);

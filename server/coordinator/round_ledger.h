@@ -66,9 +66,14 @@ class RoundLedger {
   // Takes checked reports in; true if any of them was new. A sealing round after the one that is
   // open is taken for that: a record from an older time lacks those before.
   bool Add(const Member& member, std::span<const RoundReport> reports);
-  // Another process goes on as this worker: its counts begin at zero and go on top of what was, and
-  // it is to report the sealing round itself.
+  // Another process goes on as this worker: what it counts goes on top of what was, and it is to
+  // report the sealing round itself.
   void Restart(uint32_t worker);
+  // The first that this process says of its work, where `done` was known to be done before: it
+  // counts on from there. True: that changes what is kept.
+  bool BeginCount(uint32_t worker, const WorkTotals& said, const WorkTotals& done);
+  // All that the worker has done, of which this process says so much.
+  WorkTotals WholeWork(uint32_t worker, const WorkTotals& said) const;
 
   // Finishes every closed round that all of `members` who are due (whose first_round has come) have
   // reported or skipped, as long as there are reports of it or a later one; reports of workers that

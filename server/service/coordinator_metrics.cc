@@ -47,6 +47,7 @@ bool IsActive(const MemberStatus& member) {
 }  // namespace
 
 void WorkerPace::Take(const WorkerState& state, absl::Time now) {
+  if (state.phase == WorkerPhase::kStarting) return;
   const bool is_new = state.step < at_since_.step || state.tokens < at_since_.tokens ||
                       state.seconds_computing < at_since_.seconds_computing ||
                       state.seconds_syncing < at_since_.seconds_syncing;

@@ -33,7 +33,8 @@ class WorkerPace {
     double compute_ratio = 0;
   };
 
-  // A worker whose counts fall is another process, and begins anew.
+  // A worker whose counts fall is another process, and begins anew. One that is starting has yet to
+  // read what its folder counts.
   void Take(const WorkerState& state, absl::Time now);
   // Of the last whole window; nothing before there was one.
   const std::optional<Figures>& figures() const { return figures_; }

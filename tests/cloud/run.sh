@@ -91,13 +91,20 @@ elif [ "$part" = cloud-init ]; then
           case $work/ in "$folder"*) continue ;; esac
           mount -t tmpfs none "$folder"
         done
-        PATH=$work/bin:$PATH sh "$work/install" https://example.org/archive "$sum"
+        PATH=$work/bin:$PATH sh "$work/install" https://example.org/archive "$sum" $3
+        [ -z "$3" ] || [ -e /opt/longwave/torch/lib/libtorch_cuda.so ]
         [ -x /opt/longwave/bin/longwave ] && [ -d /opt/longwave-data ]
         cmp "$work/longwave-worker-1/share/longwave-worker.service" /etc/systemd/system/longwave-worker.service
-        [ ! -e /tmp/longwave.tar.gz ]' - "$work" "$1"
+        [ ! -e /tmp/longwave.tar.gz ]' - "$work" "$1" "${2:-}"
     }
+    # A virtual environment, and its pip, which installs torch.
+    # shellcheck disable=SC2016
+    stand_in "$work/pip" 'lib=${0%/bin/pip}/lib/python3.11/site-packages/torch/lib' 'mkdir -p "$lib"' 'touch "$lib/libtorch_cuda.so"'
+    stand_in "$work/bin/python3" 'mkdir -p "$3/bin"' "cp '$work/pip' \"\$3/bin/pip\""
     check 'its script installs the archive and starts the service' install_it "$(sha256sum "$work/archive" | cut -d' ' -f1)"
     check 'the service is enabled' grep -qx 'systemctl enable --now longwave-worker.service' "$work/calls"
+    check 'it brings LibTorch to an archive for GPUs' install_it "$(sha256sum "$work/archive" | cut -d' ' -f1)" 2.11.0
+    check 'of the version that is asked for' grep -qx 'pip install --quiet torch==2.11.0' "$work/calls"
     refuses() { rm -f "$work/calls"; ! install_it "$(printf '0%.0s' $(seq 64))" && ! grep -q systemctl "$work/calls"; }
     check 'an archive of another sum is not installed' refuses
   else
@@ -128,6 +135,11 @@ else
   done
   comes_back() { rm "$work/calls"; run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text && grep -q '^longwave join' "$work/calls" && ! grep '^longwave join' "$work/calls" | grep -q token; }
   check 'a job that comes back needs no token' comes_back
+  lacks_torch() { ! run_it LONGWAVE_COORDINATOR=c:7070 LONGWAVE_DATA=/text 2>"$work/said" && grep -q "got no $work/archive/torch" "$work/said"; }
+  printf '## LibTorch\n' >"$work/archive/README.md"
+  check 'an archive for GPUs without LibTorch is refused' lacks_torch
+  mkdir -p "$work/archive/torch/lib"
+  check 'with it the tasks join' comes_back
   check 'without a coordinator it says what it wants' bash -c "LONGWAVE_DATA=/text bash '$work/copy' 2>&1 | grep -q 'wanted host:port of the coordinator'"
 
   # The real one, with real processes: a secured run, whose two workers are the tasks of a job.

@@ -166,6 +166,9 @@ class IntegrationTest(unittest.TestCase):
         values = dict(TINY)
         values["data.path"] = str(self.text)
         values.update({key.replace("__", "."): value for key, value in settings.items()})
+        # More than one round; of those presets each step is one.
+        if values.get("run.preset") not in ("ddp", "demo", "flexdemo"):
+            values.setdefault("sync.inner_steps", 8)
         tree = {}
         for key, value in values.items():
             *sections, last = key.split(".")

@@ -146,14 +146,14 @@ class Signals(IntegrationTest):
 
 
 class Terminal(IntegrationTest):
-    def up_in_a_terminal(self, kind, **settings):
+    def up_in_a_terminal(self, kind, environment=(), **settings):
         """What a terminal of that kind gets."""
         config = self.write_config(run__preset="longwave", sync__inner_steps=6, **settings)
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             [BIN / "longwave", "up", config, "--name", "test", "--runs-dir", self.root / "runs"],
             stdin=subprocess.DEVNULL, stdout=follower, stderr=follower,
-            env={**os.environ, "TERM": kind})
+            env={**os.environ, "TERM": kind, **dict(environment)})
         os.close(follower)
         shown = b""
         while True:
@@ -174,6 +174,12 @@ class Terminal(IntegrationTest):
         self.assertIn("100 %  step 24/24  round 4/4", text)
         self.assertIn("longwave up: finished: 24 steps, 4 rounds", text)
         self.assertIn("\033[?25h", text[text.rindex("\033[?25l"):], "the cursor is back")
+        self.assertIn("\033[32mlongwave up: finished", text)
+
+    def test_a_terminal_without_colours_gets_none(self):
+        text = self.up_in_a_terminal("xterm", {"NO_COLOR": "1"})
+        self.assertIn("longwave up: finished: 24 steps, 4 rounds", text)
+        self.assertNotRegex(text, "\033\\[[0-9;]*m")
 
     def test_a_dumb_terminal_gets_no_escape_sequences(self):
         # By the way, shards are bound at a name here.

@@ -200,14 +200,64 @@ class Pages(IntegrationTest):
         self.await_that(lambda: total(
             scrape(targets["coordinator"]), "longwave_coordinator_shard_restarts_total") == 1)
 
+    def address_of(self, cluster, name):
+        """Where a process that was started by hand serves its page."""
+        cluster.children[name].await_log("metrics http://")
+        return re.search("metrics http://([^/\\s]+)", cluster.children[name].errors).group(1)
+
+    def test_no_counter_falls_within_a_process(self):
+        cluster = HandCluster(self, workers=2, shards=1, cluster__heartbeat_timeout_s=2,
+                              metrics__listen="127.0.0.1:0", cluster__checkpoint_rounds=2, **ENDLESS)
+        addresses = {name: self.address_of(cluster, name) for name in cluster.children}
+        last, faults, rates = {}, [], []
+
+        def look():
+            """Holds every counter of every page against the page before of the same process."""
+            for process, address in addresses.items():
+                page = scrape(address)
+                started = total(page, "process_start_time_seconds")
+                for (name, labels), value in samples(page or "").items():
+                    key = process, started, name, labels
+                    if re.search("_(total|bucket|count)$", name):
+                        if value < last.get(key, 0):
+                            faults.append(f"{name} {sorted(labels)} of {process}: {last[key]}, then {value}")
+                        last[key] = value
+                    elif name == "longwave_coordinator_worker_tokens_per_second" and ("stat", "max") in labels:
+                        rates.append(value)
+
+        def of_coordinator(name, **labels):
+            look()
+            return total(scrape(addresses["coordinator"]), f"longwave_coordinator_{name}", **labels)
+
+        def start_again(name):
+            """And looks on for some rounds."""
+            cluster.start_again(name)
+            addresses[name] = self.address_of(cluster, name)
+            self.await_that(lambda: of_coordinator("members_active") == 2)
+            end = of_coordinator("rounds_finished_total") + 20
+            self.await_that(lambda: of_coordinator("rounds_finished_total") > end)
+
+        self.await_that(lambda: of_coordinator("rounds_finished_total") > 20 and len(rates) > 20)
+        quiet = max(rates)
+        cluster.kill("worker-0")
+        start_again("worker-0")
+        cluster.kill("worker-0")
+        self.await_that(lambda: of_coordinator("members", state="lost") == 1)
+        shutil.rmtree(self.root / "state/worker-0")
+        start_again("worker-0")
+        for name in ("shard-0", "coordinator"):
+            cluster.kill(name)
+            start_again(name)
+        self.assertEqual(faults, [])
+        # What a folder counts was trained before its process began. The other worker may have had both cores.
+        self.assertLess(max(rates), 4 * quiet)
+
     def test_a_loss_that_is_not_finite_is_counted_where_its_worker_has_gone(self):
         # Each step multiplies every weight by 1 - 10 x 10: beyond fp32 after some twenty.
         cluster = HandCluster(self, workers=1, shards=1, run__preset="diloco", run__steps=60, sync__inner_steps=60,
                               train__learning_rate=10, train__weight_decay=10, train__warmup_steps=0,
                               train__final_learning_rate_share=1, metrics__listen="127.0.0.1:0")
-        coordinator = cluster.children["coordinator"]
-        coordinator.await_log("metrics http://")
-        address = re.search("metrics http://([^/\\s]+)", coordinator.errors).group(1)
+        address = self.address_of(cluster, "coordinator")
         counter = "longwave_coordinator_losses_not_finite_total"
         self.assertIn((counter, "training"), [(name, dict(labels).get("loss")) for name, labels
                                               in samples(self.page(address))], "it is there before it counts")

@@ -66,9 +66,10 @@ absl::StatusOr<OpenFile> Open(const std::string& path, uint64_t size_before) {
   OpenFile file{.size = fs::file_size(path, error)};
   if (error) return FileError(path, error);
   if (file.size > kCorpusBytesMax || size_before > kCorpusBytesMax - file.size) {
-    return absl::ResourceExhaustedError(absl::StrCat("data: more than ", kCorpusBytesMax >> 20,
-                                                     " MiB of text up to ", path,
-                                                     ", which is the most that a worker holds"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "data: more than ", kCorpusBytesMax >> 30, " GiB of text up to ", path,
+        "; wanted at most that, which a worker holds in memory: name a smaller file or "
+        "folder, another one on each worker if you like"));
   }
   errno = 0;
   file.stream.open(path, std::ios::binary);

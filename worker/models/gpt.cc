@@ -46,15 +46,28 @@ at::Tensor Attention(const ModelSection& model, std::span<const at::Tensor> p, c
   return at::addmm(p[kAttentionOutBias], mixed, p[kAttentionOutWeight]);
 }
 
-at::Tensor Block(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& in,
-                 const at::Tensor& mask) {
-  const int64_t d = model.d_model;
-  const at::Tensor normed1 = at::layer_norm(in, {d}, p[kNorm1Scale], p[kNorm1Bias], kNormEpsilon);
-  const at::Tensor middle = in + Attention(model, p, normed1, mask);
-  const at::Tensor normed2 =
-      at::layer_norm(middle, {d}, p[kNorm2Scale], p[kNorm2Bias], kNormEpsilon);
-  const at::Tensor hidden = at::gelu(at::addmm(p[kFcBias], normed2, p[kFcWeight]));
-  return middle + at::addmm(p[kNetworkOutBias], hidden, p[kNetworkOutWeight]);
+at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Tensor& bias,
+                const at::Tensor& x) {
+  return at::layer_norm(x, {static_cast<int64_t>(model.d_model)}, scale, bias, kNormEpsilon);
+}
+
+// The block's second half: x and what its network makes of it.
+at::Tensor AddNetwork(const ModelSection& model, std::span<const at::Tensor> p,
+                      const at::Tensor& x) {
+  const at::Tensor normed = Norm(model, p[kNorm2Scale], p[kNorm2Bias], x);
+  const at::Tensor hidden = at::gelu(at::addmm(p[kFcBias], normed, p[kFcWeight]));
+  return x + at::addmm(p[kNetworkOutBias], hidden, p[kNetworkOutWeight]);
+}
+
+std::span<const at::Tensor> BlockOf(std::span<const at::Tensor> parameters, uint32_t layer) {
+  return parameters.subspan(kGptEmbeddingTensors + layer * kGptBlockTensors, kGptBlockTensors);
+}
+
+// x: [rows, d], after the last block. Logits, [rows, vocabulary].
+at::Tensor Logits(const ModelSection& model, std::span<const at::Tensor> parameters,
+                  const at::Tensor& x) {
+  const size_t last = parameters.size();
+  return at::mm(Norm(model, parameters[last - 2], parameters[last - 1], x), parameters[0].t());
 }
 
 }  // namespace
@@ -71,15 +84,36 @@ at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parame
   at::Tensor x = (at::embedding(embedding, tokens.inputs) + positions.narrow(0, 0, length))
                      .view({rows * length, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
-    x = Block(model,
-              parameters.subspan(kGptEmbeddingTensors + layer * kGptBlockTensors, kGptBlockTensors),
-              x, mask);
+    const std::span<const at::Tensor> p = BlockOf(parameters, layer);
+    const at::Tensor normed = Norm(model, p[kNorm1Scale], p[kNorm1Bias], x);
+    x = AddNetwork(model, p, x + Attention(model, p, normed, mask));
   }
-  const size_t last = parameters.size();
-  x = at::layer_norm(x, {d}, parameters[last - 2], parameters[last - 1], kNormEpsilon);
-  const at::Tensor logits = at::mm(x, embedding.t());
   // In fp32 whatever the product was computed in, as is the softmax of the attention.
-  return at::nll_loss(at::log_softmax(logits, 1, at::kFloat), tokens.targets.view({rows * length}));
+  return at::nll_loss(at::log_softmax(Logits(model, parameters, x), 1, at::kFloat),
+                      tokens.targets.view({rows * length}));
+}
+
+at::Tensor GptStep(const ModelSection& model, std::span<const at::Tensor> parameters, int64_t token,
+                   int64_t position, GptMemory* memory) {
+  const int64_t heads = model.heads, d = model.d_model, d_head = d / heads;
+  memory->resize(model.layers);
+  at::Tensor x = (parameters[0].select(0, token) + parameters[1].select(0, position)).view({1, d});
+  for (uint32_t layer = 0; layer < model.layers; ++layer) {
+    const std::span<const at::Tensor> p = BlockOf(parameters, layer);
+    at::Tensor& seen = (*memory)[layer];
+    if (!seen.defined()) seen = at::empty({2, heads, model.context, d_head}, x.options());
+    const at::Tensor normed = Norm(model, p[kNorm1Scale], p[kNorm1Bias], x);
+    const at::Tensor qkv = at::addmm(p[kQkvBias], normed, p[kQkvWeight]).view({3, heads, d_head});
+    seen.select(2, position).copy_(qkv.narrow(0, 1, 2));
+    const at::Tensor upto = seen.narrow(2, 0, position + 1);
+    const at::Tensor scores = at::bmm(upto.select(0, 0), qkv.select(0, 0).unsqueeze(2)) /
+                              std::sqrt(static_cast<double>(d_head));
+    const at::Tensor mixed =
+        at::bmm(at::softmax(scores, 1).transpose(1, 2), upto.select(0, 1)).reshape({1, d});
+    const at::Tensor attended = at::addmm(p[kAttentionOutBias], mixed, p[kAttentionOutWeight]);
+    x = AddNetwork(model, p, x + attended);
+  }
+  return Logits(model, parameters, x).view({-1});
 }
 
 GptInit InitOf(const ModelSection& model, int index) {

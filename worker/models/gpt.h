@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/config/run_config.h"
 
@@ -22,6 +23,13 @@ struct Tokens {
 // them. Throws what LibTorch throws.
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
                    const Tokens& tokens);
+
+// Keys and values of the tokens before, by layer: [2, heads, context, d_head].
+using GptMemory = std::vector<at::Tensor>;
+// Logits of the token after `token`, which stands at `position`: [vocabulary]. memory has those
+// before, from position 0 on, and gets this one.
+at::Tensor GptStep(const ModelSection& model, std::span<const at::Tensor> parameters, int64_t token,
+                   int64_t position, GptMemory* memory);
 
 // What tensor `index` of the manifest starts as, by GPT-2's rule: weights normal with deviation
 // 0.02, the two projections into the residual stream 0.02/√(2·layers), norms' scales 1, everything

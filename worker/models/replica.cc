@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <new>
@@ -131,6 +132,25 @@ class GptReplica final : public Replica {
     return TensorLibraryError(error);
   }
 
+  absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> tokens) override try {
+    FlushDenormals flush;
+    at::NoGradGuard no_gradient;
+    // What is known of the same beginning, at the same θ, is not computed again.
+    const auto differs = std::ranges::mismatch(tokens, remembered_).in1;
+    remembered_.resize(static_cast<size_t>(differs - tokens.begin()));
+    if (remembered_.size() == tokens.size()) remembered_.pop_back();
+    at::Tensor logits;
+    for (size_t i = remembered_.size(); i < tokens.size(); ++i) {
+      logits = GptStep(model_, parameters_, tokens[i], static_cast<int64_t>(i), &memory_);
+      remembered_.push_back(tokens[i]);
+    }
+    logits = logits.cpu();
+    const float* const values = logits.data_ptr<float>();
+    return std::vector<float>(values, values + logits.numel());
+  } catch (const std::exception& error) {
+    return TensorLibraryError(error);
+  }
+
  private:
   at::Tensor Zeros(const Layout& layout) const {
     at::Tensor flat = at::empty({static_cast<int64_t>(layout.parameter_count())},
@@ -185,6 +205,8 @@ class GptReplica final : public Replica {
   const at::Tensor gradient_;
   std::vector<at::Tensor> parameters_;  // parts of theta_, their gradients parts of gradient_
   at::Tensor pinned_tokens_, pinned_targets_;
+  std::vector<int64_t> remembered_;  // NextLogits' tokens, whose keys and values memory_ has
+  GptMemory memory_;
 };
 
 }  // namespace

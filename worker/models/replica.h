@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
@@ -43,6 +45,13 @@ class Replica {
 
   // As ForwardBackward, leaving gradient() as it is.
   virtual absl::StatusOr<double> Loss(const Batch& batch) = 0;
+
+  // What the model at θ says of the token after these, 1 to model.context of them: a logit for each
+  // of the vocabulary, in fp32. Of tokens that go on with those of the call before only the new
+  // ones are computed: θ must not have changed. Unimplemented: it is no model of text.
+  virtual absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> /*tokens*/) {
+    return absl::UnimplementedError("this model goes on with no text");
+  }
 };
 
 }  // namespace longwave

@@ -1,18 +1,12 @@
 #include "worker/trainer/safetensors.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <bit>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/trainer/new_file.h"
 
 namespace longwave {
 namespace {
@@ -35,62 +29,6 @@ std::string Header(const Manifest& manifest, const std::map<std::string, std::st
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
   return text;
 }
-
-// A file under construction; removed unless it was completed.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path)
-      : path_(path),
-        temporary_(absl::StrCat(path, ".tmp.", ::getpid())),
-        fd_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {}
-  ~NewFile() {
-    if (fd_ < 0) return;
-    ::close(fd_);
-    if (!complete_) ::unlink(temporary_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  absl::Status Open() const { return fd_ < 0 ? Error("create") : absl::OkStatus(); }
-
-  absl::Status Write(const void* data, size_t size) {
-    const char* at = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t written = ::write(fd_, at, size);
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        return Error("write");
-      }
-      at += written;
-      size -= static_cast<size_t>(written);
-    }
-    return absl::OkStatus();
-  }
-
-  // The rename is durable once the folder that holds the name is.
-  absl::Status Complete() {
-    if (::fsync(fd_) != 0) return Error("fsync");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return Error("rename");
-    complete_ = true;
-    const std::string folder = std::filesystem::path(path_).parent_path().string();
-    const int folder_fd =
-        ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder_fd < 0) return Error("open the folder of");
-    const int result = ::fsync(folder_fd);
-    ::close(folder_fd);
-    return result == 0 ? absl::OkStatus() : Error("fsync the folder of");
-  }
-
- private:
-  absl::Status Error(const char* what) const {
-    return absl::ErrnoToStatus(errno, absl::StrCat("model file: can't ", what, " ", path_));
-  }
-
-  const std::string path_;
-  const std::string temporary_;
-  const int fd_;
-  bool complete_ = false;
-};
 
 }  // namespace
 

@@ -9,8 +9,7 @@
 #include "common/log/log.h"
 #include "worker/sync/stopwatch.h"
 #include "worker/trainer/adamw_blobs.h"
-#include "worker/trainer/model_metadata.h"
-#include "worker/trainer/safetensors.h"
+#include "worker/trainer/write_model.h"
 
 namespace longwave {
 namespace {
@@ -187,9 +186,8 @@ absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
   report.model_file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
   std::vector<float> copy;
   LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
-  LONGWAVE_RETURN_IF_ERROR(WriteSafetensors(report.model_file, parts_.replica->manifest(),
-                                            *parts_.member.layout, theta,
-                                            ModelMetadata(config_, config_.run.steps)));
+  LONGWAVE_RETURN_IF_ERROR(WriteModel(report.model_file, config_, parts_.replica->manifest(),
+                                      *parts_.member.layout, theta, config_.run.steps));
   Log(LogLevel::kInfo, absl::StrCat("wrote ", report.model_file));
   return report;
 }

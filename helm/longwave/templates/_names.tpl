@@ -84,6 +84,12 @@ annotations:
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
 {{- end -}}
 
+{{/* Without a registry a kubelet would ask Docker Hub, where nothing of ours is: dict root, image. */}}
+{{- define "longwave.pullPolicy" -}}
+{{- $known := or .root.Values.images.registry (contains "/" .image.repository) -}}
+{{- .root.Values.images.pullPolicy | default (ternary "IfNotPresent" "Never" (not (empty $known))) -}}
+{{- end -}}
+
 {{- define "longwave.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- .Values.serviceAccount.name | default (include "longwave.fullname" .) -}}

@@ -68,13 +68,13 @@
 {{- end -}}
 
 {{/* With the chart's authority a pod makes its own certificate before it starts, and only this container sees the
-     authority's key: dict root, component, part, image, role, dns (a list), env. */}}
+     authority's key: dict root, component, part, image (the values of one image), role, dns (a list), env. */}}
 {{- define "longwave.initContainers" -}}
 {{- if and (eq (include "longwave.securityMode" .root) "on") (eq .root.Values.security.source "chart") }}
 initContainers:
   - name: certificate
-    image: {{ .image }}
-    imagePullPolicy: {{ .root.Values.images.pullPolicy }}
+    image: {{ include "longwave.image" (dict "root" .root "image" .image) }}
+    imagePullPolicy: {{ include "longwave.pullPolicy" (dict "root" .root "image" .image) }}
     command: [longwave, certificate, make]
     args:
       - --authority=/authority

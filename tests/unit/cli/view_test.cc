@@ -179,6 +179,64 @@ TEST(LiveLines, AreNeverWiderThanTheTerminal) {
   }
 }
 
+// A column is there whole or not at all, and the compression at any width.
+TEST(LiveLines, LeaveColumnsOutWhereTheTerminalIsNarrow) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  status.members[0].member.name = "a-machine.of-somebody.example.org";
+  const ViewInput input{.config = &config, .status = &status};
+  const std::string wide = Joined(LiveLines(input, TextStyle{.width = 200}));
+  EXPECT_THAT(wide, HasSubstr("rejected"));
+  const std::string usual = Joined(LiveLines(input, TextStyle()));
+  for (const char* there : {"heard\n", "73.0 kB", "0.2 s", "accepted", "kept", "DDP (fp32) would"})
+    EXPECT_THAT(usual, HasSubstr(there));
+  EXPECT_THAT(usual, Not(HasSubstr("step round")));
+  const std::string narrow = Joined(LiveLines(input, TextStyle{.width = 40}));
+  EXPECT_THAT(narrow, HasSubstr("bytes a worker   pushed    pulled\n"
+                                "this run        73.0 kB  252.0 kB\n"
+                                "DiLoCo (fp32)     219 x      63 x\n"
+                                "DDP (fp32)       7123 x    2063 x\n"));
+  EXPECT_THAT(narrow, HasSubstr("shard    state  open round  accepted\n"));
+}
+
+TEST(LiveLines, HaveColoursForTroubleStragglersAndWhatIsDone) {
+  const RunConfig config = Config();
+  RunStatus status = Status();
+  status.members.resize(5, status.members[0]);
+  const WorkerPhase phases[] = {WorkerPhase::kTraining, WorkerPhase::kSyncing, WorkerPhase::kLost,
+                                WorkerPhase::kDone, WorkerPhase::kTraining};
+  for (uint32_t i = 0; i < 5; ++i) {
+    status.members[i].member.name = absl::StrCat("worker-", i);
+    status.members[i].state.phase = phases[i];
+  }
+  status.members[4].state.round = 2;
+  status.shards[0].silent = true;
+  status.trouble = "shard 0 is silent";
+  const ViewInput input{.config = &config, .status = &status};
+  TextStyle style{.width = 200};
+  EXPECT_THAT(Joined(LiveLines(input, style)), Not(HasSubstr("\033")));
+  style.color = true;
+  const std::string text = Joined(LiveLines(input, style));
+  for (const char* line :
+       {"\nworker-0  training", "\nworker-1   syncing", "\n\033[31mworker-2      lost",
+        "\n\033[32mworker-3      done", "\n\033[33mworker-4  training", "\n\033[31mshard-0  silent",
+        "\n\033[31mshard 0 is silent\033[0m"})
+    EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_EQ(WorkerLines(status, style)[3].substr(0, 5), "\033[31m");
+}
+
+TEST(HeaderLines, WarnOfFewRounds) {
+  RunConfig config = Config();
+  const RunStatus status = Status();
+  EXPECT_THAT(Joined(HeaderLines({.config = &config, .status = &status}, TextStyle())),
+              Not(HasSubstr("few")));
+  config.run.steps = 60;
+  EXPECT_THAT(
+      Joined(HeaderLines({.config = &config, .status = &status}, TextStyle())),
+      HasSubstr(
+          "\nrounds    2 are few (run.steps 60 over sync.inner_steps 30): loss and bytes say"));
+}
+
 TEST(LiveLines, GiveUpShardsThenWorkersButNotTheNote) {
   const RunConfig config = Config();
   RunStatus status = Status();

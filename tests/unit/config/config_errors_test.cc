@@ -161,6 +161,12 @@ INSTANTIATE_TEST_SUITE_P(Contradictions, BadConfig, testing::Values(
          "--set sync.fragments=4: sync.inner_steps: got 500, with which a contribution is of up to 875 "
          "steps of 6553600 tokens (train.batch times model.context), 5734400000 in all, wanted at most "
          "4294967296"},
+    Case{"FewerStepsThanARoundHas", "run: {steps: 60}\nsync: {inner_steps: 61}", {},
+         "configs/x.yaml:2: sync.inner_steps: got 61, wanted at most run.steps (60): the workers would not sync "
+         "before the run's end"},
+    Case{"FewerStepsByOverride", "sync: {inner_steps: 61}", {"run.steps=60"},
+         "--set run.steps=60: sync.inner_steps: got 61, wanted at most run.steps (60): the workers would not sync "
+         "before the run's end"},
     Case{"BlockOfTheModel", "sync: {block: 32}", {},
          "configs/x.yaml:1: sync.block: got 32, wanted 64 without sync.tiling tensor"},
     Case{"Stride", "sync: {up: {selection: stride, k: 48}}", {},

@@ -55,7 +55,8 @@ TEST(ConfigFiles, EachIsAPresetOrKnownNotToBe) {
     const std::string name = "configs/" + file.filename().string();
     const bool is_preset = std::any_of(Presets().begin(), Presets().end(),
                                        [&](const Preset& preset) { return preset.file == name; });
-    const bool is_other = name == "configs/demo.yaml" || name == "configs/compare.yaml";
+    const bool is_other = name == "configs/demo.yaml" || name == "configs/compare.yaml" ||
+                          name == "configs/two-boxes.yaml";
     EXPECT_NE(is_preset, is_other) << name << ": list it in common/config/CMakeLists.txt or here";
   }
 }
@@ -98,6 +99,31 @@ TEST(Presets, WriteNoCheckpointMoreOftenThanEveryTenSteps) {
   }
 }
 
+// Of the walk in README.md: whoever copies it edits three things, and the rest is there.
+TEST(TwoBoxes, IsComplete) {
+  const fs::path file = fs::path(LONGWAVE_SOURCE_DIR) / "configs/two-boxes.yaml";
+  const auto config = LoadConfig(file.string());
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->run.workers, 2u);
+  EXPECT_EQ(config->run.shards, 1u);
+  EXPECT_EQ(FewRoundsSentence(*config), "");
+  EXPECT_EQ(config->cluster.coordinator, "10.0.0.5:7070");
+  EXPECT_EQ(config->cluster.shard_host, "10.0.0.5");
+  EXPECT_GE(config->cluster.start_timeout_s, 600);
+  EXPECT_NE(config->data.path, DefaultConfig().data.path);
+  for (const char* section : {"run:", "model:", "data:", "train:", "sync:", "cluster:"})
+    EXPECT_THAT(ReadAll(file), testing::HasSubstr(section));
+  // Every shard's port that the pages tell people to open is named.
+  for (const char* page : {"README.md", "docs/running.md"}) {
+    const std::string text = ReadAll(fs::path(LONGWAVE_SOURCE_DIR) / page);
+    for (size_t at = text.find("--role=shard "); at != std::string::npos;
+         at = text.find("--role=shard ", at + 1)) {
+      EXPECT_THAT(text.substr(at, 200), testing::ContainsRegex("--listen tcp://[0-9.]+:[1-9]"))
+          << page;
+    }
+  }
+}
+
 TEST(Presets, LongwaveIsTheBuiltInDefault) {
   EXPECT_EQ(Parsed("{}"), DefaultConfig());
   EXPECT_EQ(Parsed("run: {preset: longwave}"), DefaultConfig());
@@ -133,11 +159,11 @@ TEST(PresetPrecedence, LaterOverrideOverEarlier) {
 
 TEST(PresetPrecedence, OverriddenPresetStaysUnderTheFilesKeys) {
   const RunConfig config =
-      Parsed("run: {preset: ddp, steps: 70}\nsync: {rho: 0.5}", {"run.preset=diloco"});
+      Parsed("run: {preset: ddp, steps: 170}\nsync: {rho: 0.5}", {"run.preset=diloco"});
   EXPECT_EQ(config.run.preset, "diloco");
   EXPECT_EQ(config.sync.update, UpdateRule::kNesterov);
   EXPECT_EQ(config.sync.rho, 0.5);
-  EXPECT_EQ(config.run.steps, 70u);
+  EXPECT_EQ(config.run.steps, 170u);
 }
 
 TEST(PresetPrecedence, PresetIsShortForRunPreset) {

@@ -16,6 +16,14 @@ RunConfig WithSteps(uint64_t steps, uint32_t inner_steps) {
   return config;
 }
 
+TEST(FewRoundsSentence, IsOfFewerThanTen) {
+  EXPECT_EQ(FewRoundsSentence(WithSteps(30, 3)), "");
+  EXPECT_EQ(FewRoundsSentence(WithSteps(27, 3)),
+            "9 are few (run.steps 27 over sync.inner_steps 3): loss and bytes say little of fewer "
+            "than 10");
+  EXPECT_EQ(FewRoundsSentence(WithSteps(3, 3)).substr(0, 8), "1 is few");
+}
+
 TEST(RoundCount, CountsAShortLastRound) {
   EXPECT_EQ(RoundCount(WithSteps(600, 30)), 20u);
   EXPECT_EQ(RoundCount(WithSteps(601, 30)), 21u);

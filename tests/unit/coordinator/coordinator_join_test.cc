@@ -292,6 +292,38 @@ TEST_F(CoordinatorJoinTest, WorkOfAllItsProcessesIsSummed) {
   EXPECT_EQ(Only<RoundFinished>(Step(heartbeat)).record.tokens, 170u);
 }
 
+TEST_F(CoordinatorJoinTest, WhatAMemberHasDoneNeverFallsWhoeverGoesOnAsIt) {
+  Begin(Options(1, 1, 100));
+  // The sum that is shown after a process of the worker has said so much.
+  const auto shown = [this](uint64_t incarnation, WorkerPhase phase, uint64_t tokens) {
+    WorkerHeartbeat heartbeat = Beat(0);
+    heartbeat.incarnation = incarnation;
+    heartbeat.state.phase = phase;
+    heartbeat.state.tokens = heartbeat.state.bytes.pushed = tokens;
+    Step(heartbeat);
+    const WorkerState& state = Status().members.at(0).state;
+    EXPECT_EQ(state.bytes.pushed, state.tokens);
+    return state.tokens;
+  };
+  EXPECT_EQ(shown(100, WorkerPhase::kTraining, 130), 130u);
+  // The next process reads its folder, where 100 are counted, and goes on from there.
+  Step(Returning(0, 5));
+  EXPECT_EQ(Status().members.at(0).state.tokens, 130u);
+  EXPECT_EQ(shown(5, WorkerPhase::kStarting, 0), 130u);
+  EXPECT_EQ(shown(5, WorkerPhase::kTraining, 100), 130u);
+  EXPECT_EQ(shown(5, WorkerPhase::kTraining, 120), 150u);
+  // The one after that has lost its folder.
+  Step(Returning(0, 6));
+  EXPECT_EQ(shown(6, WorkerPhase::kStarting, 0), 150u);
+  EXPECT_EQ(shown(6, WorkerPhase::kTraining, 0), 150u);
+  EXPECT_EQ(shown(6, WorkerPhase::kTraining, 30), 180u);
+  coordinator_.emplace(Options(1, 1, 100), coordinator_->Export(absl::UnixEpoch()));
+  EXPECT_EQ(shown(6, WorkerPhase::kTraining, 40), 190u);
+  // A figure beyond all others is no reason to begin anew.
+  EXPECT_EQ(shown(6, WorkerPhase::kTraining, ~uint64_t{0}), ~uint64_t{0});
+  EXPECT_EQ(shown(6, WorkerPhase::kTraining, 50), ~uint64_t{0});
+}
+
 TEST_F(CoordinatorJoinTest, AFinalReportIsOfTheProcessThatSentIt) {
   Begin(Options(2, 1, 1));
   for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(0)}));

@@ -319,6 +319,20 @@ TEST(RoundLedger, AnotherProcessCountsOnTopOfTheOneBefore) {
   EXPECT_EQ(outcomes.at(0).record.tokens_per_second, 30);
 }
 
+TEST(RoundLedger, AProcessThatCountsOnFromItsFolderIsNotCountedTwice) {
+  RoundLedger ledger = ClosedRounds(5);
+  const std::vector<Member> one = {kThree[0]};
+  Add(ledger, one[0], {Report(0, {1}, 100)});
+  ledger.Finish(one, 0, 1);
+  ledger.Restart(0);
+  // Its checkpoint is older than the last that was heard, by 20 tokens.
+  EXPECT_TRUE(ledger.BeginCount(0, {.tokens = 90}, {.tokens = 110}));
+  EXPECT_FALSE(ledger.BeginCount(0, {.tokens = 90}, {.tokens = 110}));
+  Add(ledger, one[0], {Report(1, {1}, 150)});
+  EXPECT_EQ(ledger.Finish(one, 0, 2).at(0).record.tokens, 170u);
+  EXPECT_EQ(ledger.WholeWork(0, {.tokens = 160}).tokens, 180u);
+}
+
 TEST(RoundLedger, AJoiningMemberIsNotWaitedForAndSaysNothing) {
   RoundLedger ledger = ClosedRounds(5);
   const std::vector<Member> members = {{0, "a", 0}, {1, "b", kRoundNever}};

@@ -10,8 +10,11 @@ namespace longwave {
 namespace {
 
 WorkerState After(uint64_t step, uint64_t tokens, double computing, double syncing) {
-  return {
-      .step = step, .tokens = tokens, .seconds_computing = computing, .seconds_syncing = syncing};
+  return {.phase = WorkerPhase::kTraining,
+          .step = step,
+          .tokens = tokens,
+          .seconds_computing = computing,
+          .seconds_syncing = syncing};
 }
 
 absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
@@ -46,6 +49,17 @@ TEST(WorkerPace, AnotherProcessBeginsAnew) {
   pace.Take(After(8, 80, 0.1, 0), At(20));
   EXPECT_FALSE(pace.figures().has_value());
   pace.Take(After(10, 100, 1.1, 0), At(22));
+  EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
+}
+
+// What its folder counts was trained before, and not within its first window.
+TEST(WorkerPace, OfAProcessThatComesBackBeginsWithWhatItsFolderCounts) {
+  WorkerPace pace;
+  pace.Take({}, At(0));
+  pace.Take(After(500, 50000, 250, 50), At(3));
+  EXPECT_FALSE(pace.figures().has_value());
+  pace.Take(After(502, 50200, 251, 50), At(5));
+  EXPECT_DOUBLE_EQ(pace.figures()->tokens_per_second, 100);
   EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
 }
 

@@ -50,7 +50,6 @@
 {{- $image := include "longwave.image" (dict "root" .root "image" .root.Values.images.worker) }}
 {{- /* An image of the user's need not have the command longwave, which makes the certificate. */}}
 {{- $own := ternary .root.Values.images.server .root.Values.images.worker (not (empty $part.command)) }}
-{{- $ownImage := include "longwave.image" (dict "root" .root "image" $own) }}
 {{- $tolerations := list }}
 {{- if and $part.gpu.enabled $part.gpu.toleration }}
 {{- $tolerations = append $tolerations (dict "key" $part.gpu.resource "operator" "Exists" "effect" "NoSchedule") }}
@@ -67,11 +66,11 @@ spec:
   runtimeClassName: {{ $part.gpu.runtimeClassName }}
   {{- end }}
   {{- include "longwave.podSettings" $context | nindent 2 }}
-  {{- include "longwave.initContainers" (merge (dict "image" $ownImage "role" "worker/$(WORKER_NAME)" "dns" list "env" $env) $context) | nindent 2 }}
+  {{- include "longwave.initContainers" (merge (dict "image" $own "role" "worker/$(WORKER_NAME)" "dns" list "env" $env) $context) | nindent 2 }}
   containers:
     - name: worker
       image: {{ $image }}
-      imagePullPolicy: {{ .root.Values.images.pullPolicy }}
+      imagePullPolicy: {{ include "longwave.pullPolicy" (dict "root" .root "image" .root.Values.images.worker) }}
       {{- with $part.command }}
       command:
         {{- toYaml . | nindent 8 }}

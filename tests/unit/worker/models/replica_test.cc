@@ -63,6 +63,39 @@ TEST(Replica, ForwardBackwardAndLossAgree) {
   EXPECT_EQ(*replica->Loss(MakeBatch()), *replica->ForwardBackward(MakeBatch()));
 }
 
+// The mean over a row's places of what the model says of each next token.
+TEST(Replica, NextLogitsAndLossAgree) {
+  const auto replica = MakeReplica();
+  AdamW optimizer = MakeOptimizer(*replica);
+  for (uint64_t step = 0; step < 10; ++step) {
+    ASSERT_TRUE(replica->ForwardBackward(MakeBatch(step)).ok());
+    Step(optimizer, *replica, 0.01);
+  }
+  Batch row = MakeBatch(99);
+  row.rows = 1;
+  row.tokens.resize(row.length);
+  row.targets.resize(row.length);
+  double sum = 0;
+  for (uint32_t i = 0; i < row.length; ++i) {
+    const auto logits = replica->NextLogits(std::span(row.tokens).first(i + 1));
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    ASSERT_EQ(logits->size(), 256u);
+    double all = 0;
+    for (const float logit : *logits) all += std::exp(double{logit});
+    sum += std::log(all) - (*logits)[row.targets[i]];
+  }
+  EXPECT_NEAR(sum / row.length, *replica->Loss(row), 1e-5);
+  // What is remembered of a beginning is of no other text.
+  const std::vector<float> whole = *replica->NextLogits(row.tokens);
+  const std::vector<int64_t> other = {row.tokens[0], row.tokens[1] ^ 1, row.tokens[2]};
+  const std::vector<float> of_other = *replica->NextLogits(other);
+  EXPECT_EQ(*MakeReplica()->NextLogits(other), *MakeReplica()->NextLogits(other));
+  EXPECT_EQ(*replica->NextLogits(row.tokens), whole);
+  EXPECT_EQ(*replica->NextLogits(row.tokens), whole);
+  EXPECT_EQ(*replica->NextLogits(other), of_other);
+  EXPECT_NE(whole, of_other);
+}
+
 // The gradient that stands at a place of the flat array is that of the parameter at the same place.
 TEST(Replica, GradientMatchesFiniteDifferencesInEveryTensor) {
   const auto replica = MakeReplica();

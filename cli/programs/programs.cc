@@ -1,0 +1,88 @@
+#include "cli/programs/programs.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+
+namespace longwave {
+namespace {
+
+constexpr size_t kOutputBytesMax = 64 << 10;
+
+// As execv takes them; they live as long as `command`.
+std::vector<char*> ArgumentsOf(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  return argv;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> OwnFolder() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return absl::InternalError("cannot find this program's own folder by /proc/self/exe");
+  return self.parent_path().string();
+}
+
+absl::Status Become(const std::vector<std::string>& command) {
+  execv(command.front().c_str(), ArgumentsOf(command).data());
+  return absl::UnavailableError(
+      absl::StrCat("cannot run ", command.front(), ": ", std::strerror(errno)));
+}
+
+absl::StatusOr<Ended> RunToEnd(const std::vector<std::string>& command, absl::Duration patience) {
+  const std::vector<char*> argv = ArgumentsOf(command);
+  int pipe_fds[2];
+  if (pipe2(pipe_fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  const pid_t child = fork();
+  if (child < 0) return absl::ErrnoToStatus(errno, "fork");
+  if (child == 0) {
+    dup2(pipe_fds[1], STDOUT_FILENO);
+    dup2(pipe_fds[1], STDERR_FILENO);
+    execv(argv[0], argv.data());
+    const char* const why = std::strerror(errno);
+    [[maybe_unused]] const ssize_t told = write(STDERR_FILENO, why, std::strlen(why));
+    _exit(127);
+  }
+  close(pipe_fds[1]);
+  Ended ended;
+  const absl::Time deadline = MonotonicNow() + patience;
+  char buffer[4096];
+  bool in_time = true;
+  while (true) {
+    pollfd readable{.fd = pipe_fds[0], .events = POLLIN, .revents = 0};
+    const int64_t left_ms = absl::ToInt64Milliseconds(deadline - MonotonicNow());
+    in_time = left_ms > 0;
+    if (!in_time) break;
+    if (poll(&readable, 1, static_cast<int>(left_ms)) < 0 && errno == EINTR) continue;
+    if (readable.revents == 0) continue;
+    const ssize_t count = read(pipe_fds[0], buffer, sizeof buffer);
+    if (count <= 0) break;
+    if (ended.output.size() < kOutputBytesMax) ended.output.append(buffer, count);
+  }
+  close(pipe_fds[0]);
+  if (!in_time) kill(child, SIGKILL);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!in_time) {
+    return absl::UnavailableError(
+        absl::StrCat(command[0], " has not answered in ", absl::FormatDuration(patience)));
+  }
+  ended.well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return ended;
+}
+
+}  // namespace longwave

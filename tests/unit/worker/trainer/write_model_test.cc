@@ -1,0 +1,83 @@
+#include "worker/trainer/write_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/config/config.h"
+#include "common/config/gpt_shape.h"
+#include "worker/trainer/gpt2_config.h"
+
+namespace longwave {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class WriteModelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (fs::temp_directory_path() / "longwave-model-XXXXXX").string();
+    folder_ = mkdtemp(path.data());
+    config_.model = {.kind = "gpt", .d_model = 8, .layers = 1, .heads = 2, .context = 4};
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void Write(const char* name) {
+    const Manifest manifest = *GptManifest(config_.model);
+    const Layout layout = *Layout::Create(manifest, LayoutOptions{});
+    const std::vector<float> theta(layout.parameter_count());
+    ASSERT_TRUE(
+        WriteModel((folder_ / name).string(), config_, manifest, layout, theta.data(), 3).ok());
+  }
+  // The error of a config.json with one value changed.
+  std::string Refusal(const char* name, const nlohmann::json& value) {
+    nlohmann::json config = nlohmann::json::parse(Gpt2Config(config_.model));
+    config[name] = value;
+    std::ofstream(folder_ / "config.json") << config;
+    return std::string(ReadGpt2Config(folder_).status().message());
+  }
+
+  fs::path folder_;
+  RunConfig config_ = DefaultConfig();
+};
+
+TEST_F(WriteModelTest, DescribesWhatTransformersAskForByName) {
+  Write("model.safetensors");
+  const auto model = ReadGpt2Config(folder_);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(*model, config_.model);
+  std::ifstream file(folder_ / "config.json");
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json["vocab_size"], 256);
+  EXPECT_EQ(json["activation_function"], "gelu");
+  EXPECT_EQ(json["n_positions"], 4);
+}
+
+// Whose config.json may be somebody's: a file of another name goes anywhere.
+TEST_F(WriteModelTest, WritesNothingBesideAFileOfAnotherName) {
+  Write("start.safetensors");
+  EXPECT_FALSE(fs::exists(folder_ / "config.json"));
+  EXPECT_THAT(std::string(ReadGpt2Config(folder_).status().message()),
+              HasSubstr("config.json, which describes the weights; wanted the folder of a run"));
+}
+
+TEST_F(WriteModelTest, OtherModelsAreRefusedByWhatTheyCompute) {
+  EXPECT_THAT(Refusal("vocab_size", 50257), HasSubstr("vocab_size: got 50257, wanted 256"));
+  EXPECT_THAT(Refusal("activation_function", "gelu_new"),
+              HasSubstr("activation_function: got \"gelu_new\", wanted \"gelu\""));
+  EXPECT_THAT(Refusal("n_embd", -1), HasSubstr("n_embd: got -1, wanted a whole number"));
+  EXPECT_THAT(Refusal("n_head", nullptr), HasSubstr("n_head: got null, wanted a whole number"));
+  std::ofstream(folder_ / "config.json") << "[]";
+  EXPECT_THAT(std::string(ReadGpt2Config(folder_).status().message()),
+              HasSubstr("it is no JSON object"));
+}
+
+}  // namespace
+}  // namespace longwave

@@ -1,0 +1,47 @@
+#include "worker/trainer/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "common/base/status_macros.h"
+
+namespace longwave {
+
+size_t SampleFrom(std::span<const float> logits, const Sampling& sampling, Rng& rng) {
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  const size_t kept = sampling.top_k == 0 ? order.size() : sampling.top_k;
+  order.resize(std::min(order.size(), kept));
+  if (sampling.temperature == 0 || order.size() == 1) return order.front();
+  std::vector<double> upto;  // sums of what is proportional to the probabilities
+  double sum = 0;
+  for (const size_t index : order) {
+    const double below = double{logits[index]} - double{logits[order.front()]};
+    upto.push_back(sum += std::exp(below / sampling.temperature));
+  }
+  const double drawn = rng.Uniform() * sum;
+  const auto found = std::upper_bound(upto.begin(), upto.end(), drawn);
+  return order[std::min<size_t>(found - upto.begin(), order.size() - 1)];
+}
+
+absl::Status Generate(Replica& replica, uint32_t context, const std::string& prompt,
+                      uint32_t length, const Sampling& sampling,
+                      const std::function<bool(char)>& take) {
+  Rng rng(sampling.seed);
+  std::vector<int64_t> tokens;
+  for (const char c : prompt) tokens.push_back(static_cast<uint8_t>(c));
+  for (uint32_t i = 0; i < length; ++i) {
+    if (tokens.size() > context) tokens.erase(tokens.begin(), tokens.end() - (context + 1) / 2);
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> logits, replica.NextLogits(tokens));
+    const size_t next = SampleFrom(logits, sampling, rng);
+    tokens.push_back(static_cast<int64_t>(next));
+    if (!take(static_cast<char>(next))) return absl::CancelledError("nobody reads");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace longwave

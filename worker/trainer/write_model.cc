@@ -1,0 +1,31 @@
+#include "worker/trainer/write_model.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/trainer/gpt2_config.h"
+#include "worker/trainer/new_file.h"
+#include "worker/trainer/safetensors.h"
+
+namespace longwave {
+
+absl::Status WriteModel(const std::string& path, const RunConfig& config, const Manifest& manifest,
+                        const Layout& layout, const float* theta, uint64_t steps) {
+  const std::filesystem::path name(path);
+  if (config.model.kind == "gpt" && name.filename() == "model.safetensors") {
+    const std::string text = Gpt2Config(config.model);
+    NewFile file((name.parent_path() / "config.json").string());
+    LONGWAVE_RETURN_IF_ERROR(file.Open());
+    LONGWAVE_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+    LONGWAVE_RETURN_IF_ERROR(file.Complete());
+  }
+  return WriteSafetensors(path, manifest, layout, theta,
+                          {{"format", "pt"},  // as torch's own tools name it, for those that ask
+                           {"longwave.preset", config.run.preset},
+                           {"longwave.model", config.model.kind},
+                           {"longwave.heads", absl::StrCat(config.model.heads)},
+                           {"longwave.steps", absl::StrCat(steps)}});
+}
+
+}  // namespace longwave

@@ -1,0 +1,22 @@
+#ifndef LONGWAVE_WORKER_TRAINER_WRITE_MODEL_H_
+#define LONGWAVE_WORKER_TRAINER_WRITE_MODEL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/config/run_config.h"
+#include "common/layout/layout.h"
+#include "common/layout/manifest.h"
+
+namespace longwave {
+
+// Writes the run's model after so many inner steps, as WriteSafetensors does. The file says of
+// itself which model it is of. Beside one that is called model.safetensors config.json describes
+// it (Gpt2Config), if the model is ours and not the workers': transformers ask for these two names.
+absl::Status WriteModel(const std::string& path, const RunConfig& config, const Manifest& manifest,
+                        const Layout& layout, const float* theta, uint64_t steps);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_TRAINER_WRITE_MODEL_H_

@@ -1,0 +1,78 @@
+#include "worker/write_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/base/print.h"
+#include "common/base/status_macros.h"
+#include "common/config/gpt_shape.h"
+#include "common/layout/layout.h"
+#include "worker/trainer/gpt2_config.h"
+#include "worker/trainer/weights_file.h"
+
+namespace longwave {
+namespace {
+
+constexpr double kParametersOfAThread = 20e6;
+
+// Prints text line by line: whatever a model has learnt to write, a terminal obeys nothing of it.
+class LinePrinter {
+ public:
+  void Take(char c) {
+    static constexpr size_t kTabColumns = 8;
+    if (c == '\n') {
+      Flush();
+    } else if (c == '\t') {
+      line_.append(kTabColumns - line_.size() % kTabColumns, ' ');
+    } else {
+      line_ += c;
+    }
+  }
+  void Flush() {
+    PrintLine(stdout, line_);
+    line_.clear();
+  }
+
+ private:
+  std::string line_;
+};
+
+}  // namespace
+
+absl::Status WriteText(const TextOptions& options) {
+  if (options.prompt.empty()) {
+    return absl::InvalidArgumentError("--prompt: got nothing, wanted a byte or more to go on with");
+  }
+  if (!(options.sampling.temperature >= 0)) {
+    return absl::InvalidArgumentError("--temperature: wanted 0 or more");
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const ModelSection model, ReadGpt2Config(options.folder));
+  // Several threads for what takes one of them long alone.
+  const double share = GptParameterCount(model) / kParametersOfAThread;
+  const int threads =
+      1 + static_cast<int>(std::min<double>(share, std::thread::hardware_concurrency() / 2));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Replica> replica,
+      Replica::Create(model, {.batch = 1, .autocast = "none"}, /*seed=*/0, threads));
+  // Where tensors lie in the flat array does not depend on how it is tiled.
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
+                            Layout::Create(replica->manifest(), LayoutOptions{}));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::vector<float> theta,
+      ReadWeights(options.folder + "/model.safetensors", replica->manifest(), layout));
+  std::copy(theta.begin(), theta.end(), replica->theta());
+  LinePrinter printer;
+  for (const char c : options.prompt) printer.Take(c);
+  const absl::Status status = Generate(*replica, model.context, options.prompt, options.length,
+                                       options.sampling, [&](char c) {
+                                         printer.Take(c);
+                                         return std::ferror(stdout) == 0;
+                                       });
+  printer.Flush();
+  return absl::IsCancelled(status) ? absl::OkStatus() : status;
+}
+
+}  // namespace longwave
