@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/edit_distance.h"
 #include "common/base/print.h"
 #include "common/base/utf8.h"
 
@@ -23,9 +26,16 @@ std::string Unknown(const CLI::App& app) {
   // The innermost command that was given is where the word stands.
   const CLI::App* last = &app;
   while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
-  const char* const what =
-      last->get_subcommands({}).empty() ? "unexpected argument " : "unknown command ";
-  return absl::StrCat(what, Quotable(rest.front()));
+  const auto commands = last->get_subcommands({});
+  if (commands.empty()) return absl::StrCat("unexpected argument ", Quotable(rest.front()));
+  constexpr size_t kDistanceMax = 2;
+  std::pair<size_t, std::string> nearest = {kDistanceMax + 1, ""};
+  for (const CLI::App* command : commands)
+    nearest =
+        std::min(nearest, {EditDistance(rest.front(), command->get_name()), command->get_name()});
+  const bool is_near = nearest.first < std::min(kDistanceMax + 1, rest.front().size());
+  return absl::StrCat("unknown command ", Quotable(rest.front()),
+                      is_near ? absl::StrCat("; did you mean ", nearest.second, "?") : "");
 }
 
 }  // namespace

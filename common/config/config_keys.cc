@@ -306,27 +306,6 @@ std::vector<ConfigKey> MetricsKeys() {
 
 #undef LONGWAVE_KEY
 
-// Levenshtein distance.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
-std::string_view LastWord(std::string_view name) {
-  const size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
-}
-
 // What a process may have for itself: names, places, memory and time, how often somebody looks, and
 // how a worker computes and writes its own contribution. Everything else decides what the run
 // computes, a new key too unless it is named here.
@@ -341,22 +320,6 @@ Binding BindingOf(std::string_view name) {
   const std::string_view section = name.substr(0, name.find('.'));
   const bool is_own = section == "cluster" || section == "metrics" || section == "security";
   return is_own ? Binding::kNone : Binding::kEqual;
-}
-
-// Keys and their sections, each once, in the table's order.
-std::vector<std::string> KeysAndSections() {
-  std::vector<std::string> names;
-  for (const ConfigKey& key : ConfigKeys()) {
-    for (size_t dot = key.name.find('.'); dot != std::string::npos;
-         dot = key.name.find('.', dot + 1)) {
-      std::string section = key.name.substr(0, dot);
-      if (std::find(names.begin(), names.end(), section) == names.end()) {
-        names.push_back(std::move(section));
-      }
-    }
-    names.push_back(key.name);
-  }
-  return names;
 }
 
 }  // namespace
@@ -387,25 +350,6 @@ bool IsConfigSection(std::string_view name) {
   const std::string prefix = std::string(name) + ".";
   return std::any_of(ConfigKeys().begin(), ConfigKeys().end(),
                      [&](const ConfigKey& key) { return absl::StartsWith(key.name, prefix); });
-}
-
-std::string NearestConfigKey(std::string_view name) {
-  constexpr size_t kNameBytesMax = 100;  // nothing longer is a slip of the pen
-  const std::string_view last = LastWord(name);
-  if (last.empty() || name.size() > kNameBytesMax) return "";
-  // At least one letter of the last word is right, and two or a third of them may be wrong.
-  const size_t distance_max = std::min(last.size() - 1, std::max<size_t>(2, last.size() / 3));
-  std::string nearest;
-  std::pair<size_t, size_t> nearest_distance = {distance_max + 1, 0};
-  for (std::string& candidate : KeysAndSections()) {
-    // A right word in the wrong section is a near miss too: sync.kk means sync.up.k.
-    const size_t whole = EditDistance(name, candidate);
-    const std::pair distance = {std::min(whole, EditDistance(last, LastWord(candidate))), whole};
-    if (distance >= nearest_distance) continue;
-    nearest_distance = distance;
-    nearest = std::move(candidate);
-  }
-  return nearest;
 }
 
 }  // namespace longwave

@@ -65,6 +65,9 @@ TEST(ParseCommandLine, NamesAnUnknownOptionThoughSomethingIsMissing) {
 TEST(ParseCommandLine, NamesAnUnknownCommandOrArgument) {
   ExpectRefused({"frobnicate"}, "unknown command frobnicate");
   ExpectRefused({"token", "frobnicate"}, "unknown command frobnicate");
+  ExpectRefused({"tokne"}, "unknown command tokne; did you mean token?");
+  ExpectRefused({"token", "mak"}, "unknown command mak; did you mean make?");
+  ExpectRefused({"ab"}, "unknown command ab");
   ExpectRefused({"run", "file", "another"}, "unexpected argument another");
 }
 

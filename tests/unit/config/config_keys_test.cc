@@ -66,6 +66,15 @@ TEST(NearestConfigKey, FindsSlipsOfThePen) {
   EXPECT_EQ(NearestConfigKey("trian"), "train");
 }
 
+TEST(NearestConfigKey, KnowsWhatIsShortOrCalledMoreElsewhere) {
+  EXPECT_EQ(NearestConfigKey("train.lr"), "train.learning_rate");
+  EXPECT_EQ(NearestConfigKey("lr"), "train.learning_rate");
+  EXPECT_EQ(NearestConfigKey("train.wd"), "train.weight_decay");
+  EXPECT_EQ(NearestConfigKey("sync.wd"), "sync.weight_decay");
+  EXPECT_EQ(NearestConfigKey("train.warmup"), "train.warmup_steps");
+  EXPECT_EQ(NearestConfigKey("train.batch_size"), "train.batch");
+}
+
 TEST(NearestConfigKey, IsSilentWhenNothingIsNear) {
   EXPECT_EQ(NearestConfigKey("zzz"), "");
   EXPECT_EQ(NearestConfigKey("sync.h"), "");
