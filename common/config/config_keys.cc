@@ -228,8 +228,10 @@ std::vector<ConfigKey> ClusterKeys() {
                 "Seconds between signs of life."),
       NumberKey(LONGWAVE_KEY(cluster.heartbeat_timeout_s), 15, 0.02, 3600,
                 "Seconds of silence after which a member counts as lost."),
-      NumberKey(LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
-                "Seconds that a process waits for the others at the start."),
+      NumberKey(
+          LONGWAVE_KEY(cluster.start_timeout_s), 120, 0.1, 86400,
+          "Seconds that a process waits for the others at the start, and at the end at least those "
+          "that a member has to report its replica before it is left out."),
       WholeKey(LONGWAVE_KEY(cluster.workers_max), 0, 0, 65536,
                "Members that the coordinator lets in at once, those that the run waits for "
                "(`run.workers`) and those that join late. By it shards size their queues and say "
