@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -25,8 +26,7 @@ absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view command) {
   for (size_t i = 0; i < command.size(); ++i) {
     const char c = command[i];
     if (quote == 0 && absl::ascii_isspace(static_cast<unsigned char>(c))) {
-      if (word) words.push_back(*std::move(word));
-      word.reset();
+      if (word) words.push_back(*std::exchange(word, std::nullopt));
       continue;
     }
     if (!word) word.emplace();

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<ModelReplay>> ModelReplay::Create(const RunConfig
   return replay;
 }
 
-void ModelReplay::AddModels(const std::vector<SnapshotHeader>& snapshots, LoadModel load) {
+void ModelReplay::AddModels(const std::vector<SnapshotHeader>& snapshots, const LoadModel& load) {
   for (const SnapshotHeader& header : snapshots) {
     if (header.key.kind == SnapshotKind::kState || header.key.segment_count != 1) continue;
     models_[{header.key.first_segment, header.key.round}] = {header, load};
@@ -96,6 +96,7 @@ absl::Status ModelReplay::TakeModel(uint32_t segment, uint32_t round) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto spans,
                             DecodeModelContent(content, pipeline_->segment_arrays()));
   std::vector<std::vector<float>> arrays;
+  arrays.reserve(spans.size());
   for (const std::span<const float> array : spans) arrays.emplace_back(array.begin(), array.end());
   models_.erase(place);
   if (known_[segment] && pipeline_->anchor_round(segment) == round) {

@@ -37,7 +37,7 @@ class ModelReplay {
                                                              uint32_t threads);
 
   // A shard's snapshots, before its updates.
-  void AddModels(const std::vector<SnapshotHeader>& snapshots, LoadModel load);
+  void AddModels(const std::vector<SnapshotHeader>& snapshots, const LoadModel& load);
   // The segment's next update, rounds ascending. What came before its first known state is passed
   // over. Errors: a snapshot or an update that cannot be read.
   absl::Status Apply(uint32_t segment, uint32_t round, const Buffer& merged);

@@ -94,6 +94,7 @@ std::string PresetTable() {
   for (const ConfigKey& key : ConfigKeys()) {
     if (key.name == "run.preset") continue;
     std::vector<std::string> cells;
+    cells.reserve(configs.size());
     for (const RunConfig& config : configs) cells.push_back(Cell(key.get(config)));
     if (std::adjacent_find(cells.begin(), cells.end(), std::not_equal_to<>()) == cells.end()) {
       continue;

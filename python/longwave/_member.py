@@ -8,6 +8,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union, cast
 
 from longwave import _library
 from longwave._library import check, library
+from longwave._place import Place
 
 Blob = Union[bytes, memoryview]
 
@@ -18,18 +19,6 @@ class Hooks:
 
     save: Callable[[], List[Tuple[str, Blob]]]
     gradient_ready: Callable[[], None]
-
-
-@dataclass
-class Place:
-    """Where and as whom a worker joins."""
-
-    coordinator: str
-    name: str
-    token: Optional[str] = None
-    state_dir: Optional[str] = None
-    metrics: Optional[str] = None
-    settings: Sequence[str] = ()
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import threading
 import warnings
 import weakref
@@ -15,7 +14,8 @@ from longwave import _library
 from longwave._errors import STOPPED, STATUS_NAMES, LongwaveError
 from longwave._keep import Keeps, check_keep, check_loadable, load_state, save_states
 from longwave._loss import NotedLoss
-from longwave._member import Blob, Hooks, Member, Place
+from longwave._member import Blob, Hooks, Member
+from longwave._place import place_of
 from longwave._replica import Replica, check_alias, check_owned, trained_parameters, warn_of_buffers
 from longwave.optimizer import Optimizer
 
@@ -84,7 +84,7 @@ class Sync:
         self._old_handler: Any = None
         self.done = False
         self.moved = False
-        place = _place(address, name, token, state_dir, metrics, settings)
+        place = place_of(address, name, token, state_dir, metrics, [f"train.threads={torch.get_num_threads()}", *settings])
         shapes = [(name, tuple(parameter.shape)) for name, parameter in trained.items()]
         self._member = Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready))
         # Without finish(), the run hears that this worker leaves: when this is dropped, or the process exits.
@@ -351,40 +351,6 @@ def _leave(member: Member) -> None:
     except LongwaveError:
         pass  # forked, or over
     member.close()
-
-
-def _place(
-    address: Optional[str],
-    name: Optional[str],
-    token: Optional[str],
-    state_dir: Optional[str],
-    metrics: Optional[str],
-    settings: Iterable[str],
-) -> Place:
-    """With what the environment says, as `longwave up --worker-command` sets it."""
-    address = address or os.environ.get("LONGWAVE_COORDINATOR")
-    if not address:
-        raise ValueError('address: got none, and no $LONGWAVE_COORDINATOR, wanted "host:port" of the coordinator')
-    state_dir = state_dir or os.environ.get("LONGWAVE_STATE_DIR")
-    own = socket.gethostname() if state_dir else f"{socket.gethostname()}-{os.getpid()}"
-    return Place(
-        coordinator=address,
-        name=name or os.environ.get("LONGWAVE_NAME") or own,
-        token=token or os.environ.get("LONGWAVE_TOKEN"),
-        state_dir=os.path.expanduser(state_dir) if state_dir else None,
-        metrics=metrics if metrics is not None else os.environ.get("LONGWAVE_METRICS"),
-        settings=[f"train.threads={torch.get_num_threads()}", *_security_settings(), *settings],
-    )
-
-
-def _security_settings() -> List[str]:
-    """$LONGWAVE_SECURITY: "off", or the folder of this worker's credentials. Without it, as its addresses have it."""
-    security = os.environ.get("LONGWAVE_SECURITY")
-    if not security:
-        return []
-    if security == "off":
-        return ["security.mode=off"]
-    return ["security.mode=on", f"security.folder={security}"]
 
 
 def _check_optimizer(optimizer: Optional[torch.optim.Optimizer], sends_gradient: bool, takes_gradient: bool) -> None:

@@ -24,8 +24,7 @@ void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
     if (promised && outcome.round >= options_.rounds)
       is_in_vain = LeaveOutOutvoted(outcome, effects);
     if (promised) TakeRepairs(outcome, effects);
-    if (outcome.record.round < options_.rounds)
-      effects.push_back(RoundFinished{std::move(outcome.record)});
+    if (outcome.record.round < options_.rounds) effects.push_back(RoundFinished{outcome.record});
   }
   if (were_equal && !ledger_.replicas_equal() && promised) {
     effects.push_back(Notice{absl::StrCat("replicas differ: ", ledger_.inequality())});

@@ -59,7 +59,7 @@ void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
         aggregator_->AnswerTo(header, was_in_it ? Outcome::kDuplicate : Outcome::kLate);
     // An earlier process of the worker may have made it, whose residual is lost.
     if (was_in_it) answer.held_crc = own->crc;
-    effects.push_back({event, AnswerPush{std::move(answer), ""}});
+    effects.push_back({event, AnswerPush{answer, ""}});
   }
   effects.push_back(
       {event, SendMerged{{header.worker}, record->header, std::move(record->payload)}});

@@ -197,8 +197,9 @@ TEST_F(HostileWords, OfStrangersDoNotFillTheLog) {
 }
 
 TEST_F(HostileWords, StandEscapedInATerminalWithTheLiveView) {
+  // Without colours of our own: one that is there is the attacker's.
   const auto up = Start(
-      "up", {"/usr/bin/env", "python3", "-c",
+      "up", {"/usr/bin/env", "NO_COLOR=1", "python3", "-c",
              "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)", binaries_ + "/longwave",
              "up", root_ + "/run.yaml", "--name", "run", "--runs-dir", root_ + "/runs"});
   // The places of the run are taken before its own worker comes, and perhaps its shard.

@@ -79,6 +79,7 @@ std::vector<std::byte> MakePayload(const PayloadFormat& format, const Layout& la
     std::vector<uint16_t> indices(form->sent_count(tile));
     SelectIndices(format.selection, std::span(dense).first(sizes[tile]), 0, indices);
     std::vector<float> sent;
+    sent.reserve(indices.size());
     for (const uint16_t i : indices) sent.push_back(dense[i]);
     std::vector<uint32_t> codes(sent.size());
     const uint16_t scale = QuantizeTile(format.codec, sent, codes);

@@ -195,6 +195,7 @@ bool BenchWorker(int pages, int steps) {
                       }) /
                       steps;
   std::vector<double> seconds;
+  seconds.reserve(pages);
   size_t bytes = 0;
   for (int i = 0; i < pages; ++i)
     seconds.push_back(Seconds([&] { bytes = metrics.Page().size(); }));

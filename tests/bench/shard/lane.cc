@@ -39,7 +39,7 @@ void KeepPayload(void*, void*) {}
 }  // namespace
 
 LoadLane::LoadLane(const LoadOptions& options, const BenchPushes& pushes, LoadBoard* board,
-                   std::vector<uint32_t> workers)
+                   const std::vector<uint32_t>& workers)
     : options_(options), pushes_(pushes), board_(board), context_(1), epoll_fd_(epoll_create1(0)) {
   const size_t count = workers.size() * options.endpoints.size();
   context_.set(zmq::ctxopt::max_sockets, static_cast<int>(count) + 8);

@@ -23,7 +23,7 @@ class LoadLane {
 
   // workers: places in options.workers. Throws zmq::error_t.
   LoadLane(const LoadOptions& options, const BenchPushes& pushes, LoadBoard* board,
-           std::vector<uint32_t> workers);
+           const std::vector<uint32_t>& workers);
   ~LoadLane();
   LoadLane(const LoadLane&) = delete;
   LoadLane& operator=(const LoadLane&) = delete;

@@ -1,0 +1,52 @@
+"""Where a worker joins, by its arguments and by the environment."""
+
+import os
+import socket
+from dataclasses import dataclass
+from typing import Iterable, List, Optional, Sequence
+
+
+@dataclass
+class Place:
+    """Where and as whom a worker joins."""
+
+    coordinator: str
+    name: str
+    token: Optional[str] = None
+    state_dir: Optional[str] = None
+    metrics: Optional[str] = None
+    settings: Sequence[str] = ()
+
+
+def place_of(
+    address: Optional[str],
+    name: Optional[str],
+    token: Optional[str],
+    state_dir: Optional[str],
+    metrics: Optional[str],
+    settings: Iterable[str],
+) -> Place:
+    """With what the environment says, as `longwave up --worker-command` sets it."""
+    address = address or os.environ.get("LONGWAVE_COORDINATOR")
+    if not address:
+        raise ValueError('address: got none, and no $LONGWAVE_COORDINATOR, wanted "host:port" of the coordinator')
+    state_dir = state_dir or os.environ.get("LONGWAVE_STATE_DIR")
+    own = socket.gethostname() if state_dir else f"{socket.gethostname()}-{os.getpid()}"
+    return Place(
+        coordinator=address,
+        name=name or os.environ.get("LONGWAVE_NAME") or own,
+        token=token or os.environ.get("LONGWAVE_TOKEN"),
+        state_dir=os.path.expanduser(state_dir) if state_dir else None,
+        metrics=metrics if metrics is not None else os.environ.get("LONGWAVE_METRICS"),
+        settings=[*_security_settings(), *settings],
+    )
+
+
+def _security_settings() -> List[str]:
+    """$LONGWAVE_SECURITY: "off", or the folder of this worker's credentials. Without it, as its addresses have it."""
+    security = os.environ.get("LONGWAVE_SECURITY")
+    if not security:
+        return []
+    if security == "off":
+        return ["security.mode=off"]
+    return ["security.mode=on", f"security.folder={security}"]
