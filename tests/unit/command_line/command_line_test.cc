@@ -29,6 +29,7 @@ Outcome Parse(std::vector<std::string> words) {
 
   words.insert(words.begin(), "/bin/prog");
   std::vector<char*> argv;
+  argv.reserve(words.size());
   for (std::string& word : words) argv.push_back(word.data());
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
