@@ -301,7 +301,7 @@ TEST_F(CoordinatorJoinTest, WhatAMemberHasDoneNeverFallsWhoeverGoesOnAsIt) {
     heartbeat.state.phase = phase;
     heartbeat.state.tokens = heartbeat.state.bytes.pushed = tokens;
     Step(heartbeat);
-    const WorkerState& state = Status().members.at(0).state;
+    const WorkerState state = Status().members.at(0).state;
     EXPECT_EQ(state.bytes.pushed, state.tokens);
     return state.tokens;
   };

@@ -30,7 +30,7 @@ class RingReplica final : public Replica {
   std::vector<std::vector<int64_t>> shown;
 
  private:
-  const Manifest manifest_;
+  const Manifest manifest_ = {};
 };
 
 std::string Text(Replica& replica, const Sampling& sampling, uint32_t length,
