@@ -64,10 +64,14 @@ void SimCoordinator::OnStart() {
           absl::StrCat("the coordinator's record: ", std::string(fits.message())));
     }
     saved_ = record->state;
+    // The process before may have ended between the last write and what came of it. Rounds that all
+    // have skipped are not finished: the sealing round's record may take the last one's place.
+    if (!record->rounds.empty()) {
+      rounds_finished_ =
+          std::max(rounds_finished_, uint64_t{record->rounds.back().record.round} + 1);
+    }
     core_ = std::make_unique<Coordinator>(options, *std::move(record));
     env_.probes->Hit(Probe::kCoordinatorRecovered);
-    // The process before may have ended between the last write and what came of it.
-    rounds_finished_ = std::max<uint64_t>(rounds_finished_, saved_.next_round);
     if (core_->phase() > phase_) Note(PhaseChanged{core_->phase(), core_->reason()});
   } else {
     core_ = std::make_unique<Coordinator>(options);
