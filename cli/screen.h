@@ -40,8 +40,7 @@ class Screen {
   size_t lines_drawn_ = 0;
 };
 
-// What a line to `file` may be: as wide as the terminal, or of any width where it is none;
-// MayColor.
+// Lines to `file` are as wide as its terminal, or of any width where it is none; and MayColor.
 TextStyle StyleOf(std::FILE* file);
 // PrintLine, in the hue's colour where `file` may have colours.
 void PrintPainted(std::FILE* file, std::string_view text, Hue hue);

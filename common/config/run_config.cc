@@ -44,7 +44,7 @@ uint64_t RoundCount(const RunConfig& config) {
 }
 
 std::string FewRoundsSentence(const RunConfig& config) {
-  // What a push leaves behind reaches the others within some ten rounds (k of 4096 at a time).
+  // The rest that a push leaves behind goes out within some ten rounds (k of 4096 at a time).
   constexpr uint64_t kRoundsEnough = 10;
   const uint64_t rounds = RoundCount(config);
   if (rounds >= kRoundsEnough) return "";

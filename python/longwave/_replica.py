@@ -185,9 +185,12 @@ class Replica:
             return
         with torch.cuda.device(self.device):
             current = torch.cuda.current_stream()
-            self._stream.wait_stream(current)
+            is_other = current != self._stream
+            if is_other:
+                self._stream.wait_stream(current)
             yield
-            current.wait_stream(self._stream)
+            if is_other:
+                current.wait_stream(self._stream)
 
     def _note_seen(self) -> None:
         rounded = [self.parameters[i] for i in self._rounded]

@@ -53,7 +53,7 @@ struct ShardRecord {
   bool operator==(const ShardRecord&) const = default;
 };
 
-// What a worker has done.
+// A worker's work.
 struct WorkTotals {
   uint64_t tokens = 0;
   ByteCounts bytes;

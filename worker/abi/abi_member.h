@@ -62,7 +62,7 @@ class AbiMember final : private TrainingLoop {
   void Exit() { is_busy_.store(false, std::memory_order_release); }
 
  private:
-  // What was called last. kRefused: Begin, in which the run did not take this worker in.
+  // The call that was made last. kRefused: Begin, in which the run did not take this worker in.
   enum class Turn : uint8_t { kJoined, kRefused, kBegun, kTraining, kDone, kClosed };
 
   AbiMember(AbiOptions options, RunConfig config, const Manifest& manifest);

@@ -156,7 +156,7 @@ bool SessionCore::TakesPart() const {
 
 Directive SessionCore::directive() const {
   const Member* const self = Self();
-  // What was asked for may be on its way.
+  // The report that was asked for may be on its way.
   const bool seals = std::ranges::any_of(
       unanswered_, [this](const RoundReport& report) { return report.round >= sealing_round_; });
   return {.epoch = membership_.epoch,

@@ -5,8 +5,8 @@ namespace longwave {
 
 // Where a crash costs something else each time, for tests that kill a worker there.
 enum class CrashPoint {
-  kEncoding,      // a fragment's signal is about to be encoded
-  kEncoded,       // and is encoded; nobody else has it
+  kEncoding,      // a fragment is about to be encoded
+  kEncoded,       // all its segments are encoded; nobody else has them
   kCheckpointed,  // a checkpoint is on the disk
   kPosted,        // a segment's push was given to the link
   kApplied,       // a fragment's merged update is in θ

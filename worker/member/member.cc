@@ -205,14 +205,15 @@ absl::Status TrainingMember::Attend() {
 absl::StatusOr<WorkerCore::Wish> TrainingMember::Advance() {
   Hear();
   const Stage before = core_.stage();
-  if (before == Stage::kEncoding) PassCrashPoint(CrashPoint::kEncoding);
   const absl::Time began = MonotonicNow();
   LONGWAVE_ASSIGN_OR_RETURN(const WorkerCore::Wish wish, core_.Advance(began));
   const double took = absl::ToDoubleSeconds(MonotonicNow() - began);
-  if (before == Stage::kEncoding) PassCrashPoint(CrashPoint::kEncoded);
   if (before == Stage::kEncoding && !core_.fills()) seconds_.encoding += took;
   if (before == Stage::kSyncing) seconds_.decoding += took;
-  if (core_.stage() == Stage::kEncoding && before != Stage::kEncoding && !core_.fills()) {
+  const bool encodes = core_.stage() == Stage::kEncoding;
+  if (encodes && before != Stage::kEncoding) PassCrashPoint(CrashPoint::kEncoding);
+  if (!encodes && before == Stage::kEncoding) PassCrashPoint(CrashPoint::kEncoded);
+  if (encodes && before != Stage::kEncoding && !core_.fills()) {
     metrics_.SyncBegins();
     SetPhase(WorkerPhase::kSyncing);
   }

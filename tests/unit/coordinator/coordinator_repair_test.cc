@@ -276,7 +276,7 @@ TEST_F(LateEndTest, WhoComesBackBeforeTheSealIsCompared) {
   Round(0, {{1, 2}, {1, 2}, {1, 2}});
   Seal({0});
   Step(Returning(1, 5));
-  // What a joining member reports may come before its first round does.
+  // A joining member's report may come before its first round does.
   Step(As(5, SealBeat(1, {1, 3})));
   Step(ShardAt(0, 1, Status().epoch));
   Step(As(5, Ready(1, 5, 1, Status().epoch)));

@@ -52,7 +52,7 @@ TEST(WorkerPace, AnotherProcessBeginsAnew) {
   EXPECT_DOUBLE_EQ(pace.figures()->step_seconds, 0.5);
 }
 
-// What its folder counts was trained before, and not within its first window.
+// The tokens that its folder counts were trained before, and not within its first window.
 TEST(WorkerPace, OfAProcessThatComesBackBeginsWithWhatItsFolderCounts) {
   WorkerPace pace;
   pace.Take({}, At(0));

@@ -85,7 +85,7 @@ TEST(Replica, NextLogitsAndLossAgree) {
     sum += std::log(all) - (*logits)[row.targets[i]];
   }
   EXPECT_NEAR(sum / row.length, *replica->Loss(row), 1e-5);
-  // What is remembered of a beginning is of no other text.
+  // The model remembers a beginning for texts that go on with it, and for no other.
   const std::vector<float> whole = *replica->NextLogits(row.tokens);
   const std::vector<int64_t> other = {row.tokens[0], row.tokens[1] ^ 1, row.tokens[2]};
   const std::vector<float> of_other = *replica->NextLogits(other);
