@@ -1,13 +1,13 @@
 # Thin names for the commands of the README. Each one begins with nothing and needs no other.
 SEEDS ?= 1
-PRESETS ?= longwave,longwave_dct,ddp,diloco,demo,flexdemo,decoupled,sparseloco
+PRESETS ?= longwave,longwave_thin,longwave_adamw,ddp,diloco,demo,flexdemo,decoupled,sparseloco
 DATA ?=
 LONGWAVE_TORCH_PYTHON ?= python3
 MINUTES ?= 10
 MODE ?= integer
 CHAOS ?=
 
-.PHONY: setup build programs demo test unit compare chaos bench-kernels dist ci clean
+.PHONY: setup build programs demo test unit compare chaos bench-kernels release ci clean
 
 setup:
 	tools/setup.sh
@@ -52,14 +52,9 @@ bench-kernels: setup
 	  $$(test -e build/bench/pytorch.csv && echo --pytorch build/bench/pytorch.csv)
 	python3 tests/bench/kernels/table.py bars build/bench/kernels.csv
 
-# One archive of a worker for machines that have nothing installed (docs/cloud.md). DIST: options for CMake, such as
-# -DTorch_DIR=… of a LibTorch with CUDA, and -DLONGWAVE_CUDA=ON. WHEEL: of tools/wheel.sh, for workers that are scripts.
-DIST ?= -DLONGWAVE_CUDA=OFF
-WHEEL ?=
-dist: setup
-	cmake --preset release -B build/worker -DLONGWAVE_TESTS=OFF $(DIST)
-	cmake --build build/worker --target longwave longwave-worker
-	tools/dist.sh build/worker/bin build/dist $(WHEEL)
+# Everything that would be published, of HEAD (docs/releasing.md).
+release: setup
+	tools/release.sh
 
 ci:
 	.ci/run

@@ -23,18 +23,20 @@ int PollTimeoutMs(absl::Duration duration) {
   return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 0, 60'000));
 }
 
-// Who, and its sentence; which may begin with who already.
+// The process's name and its sentence, which may begin with the name already.
 std::string NamedFailure(const Process& process) {
   std::string sentence = process.FailureSentence();
   const std::string prefix = absl::StrCat(process.name(), ": ");
   return absl::StartsWith(sentence, prefix) ? sentence : prefix + sentence;
 }
 
-// Of the time for stopping: what a coordinator needs that knows already that the run is over.
+// The limit for the end of a parked coordinator.
+constexpr absl::Duration kCoordinatorPatience = absl::Seconds(2);
+// The part of the stopping time for a coordinator that knows that the run is over.
 constexpr absl::Duration kCoordinatorTime = absl::Milliseconds(350);
-// A child's end is known by the end of its output, a moment before it can be waited for.
+// A child's output ends shortly before its end can be waited for.
 constexpr absl::Duration kReapInterval = absl::Milliseconds(20);
-// Of a command's log: where it serves metrics it says when it joins.
+// The part of a command's log that is searched for its metrics address, printed when it joins.
 constexpr size_t kLogHeadBytes = 64 * 1024;
 
 // The argument after `flag`.
@@ -115,7 +117,7 @@ absl::Status Cluster::Launch(const std::string& name, std::vector<std::string> a
     argv.push_back("--state-dir");
     argv.push_back(folder_->state_folder(name));
   }
-  // Each at a port of its own, whatever the configuration has for one process alone.
+  // Each process has a port of its own, whatever the configuration says for a single one.
   if (const std::string metrics = MetricsAddress(); !metrics.empty()) {
     argv.insert(argv.end(),
                 {"--set", absl::StrCat("run.name=", folder_->name()), "--metrics", metrics});
@@ -137,12 +139,12 @@ absl::Status Cluster::LaunchCommand(const std::string& name) {
   SetVariable(kSecurityVariable,
               options_.credentials.is_on() ? options_.credentials.FolderOf(name) : "off",
               environment);
-  // Not those of a run elsewhere, which whoever started `up` may have in the environment.
+  // Clears those of another run that the caller of `up` may have in the environment.
   SetVariable(kTokenVariable, "", environment);
   SetVariable(kStateDirVariable, options_.keep_state ? folder_->state_folder(name) : "",
               environment);
   SetVariable(kMetricsVariable, MetricsAddress(), environment);
-  // A script's lines are in its log when it prints them, and before it is killed.
+  // Unbuffered output is in the log when printed, and before a kill.
   SetVariable("PYTHONUNBUFFERED", "1", environment);
   Child* child = nullptr;
   LONGWAVE_RETURN_IF_ERROR(Spawn(std::move(options), options_.threads, &child));
@@ -153,7 +155,7 @@ absl::Status Cluster::LaunchCommand(const std::string& name) {
 absl::Status Cluster::Spawn(ProcessOptions options, uint32_t threads, Child** child) {
   if (Interrupted()) return absl::CancelledError("interrupted");
   options.log_file = folder_->log_file(options.name);
-  // BLAS and OpenMP would each start a thread a core in every process.
+  // By default BLAS and OpenMP start a thread for each core in every process.
   SetVariable("OMP_NUM_THREADS", absl::StrCat(threads), options.environment);
   SetVariable("OPENBLAS_NUM_THREADS", absl::StrCat(threads), options.environment);
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Process> started, Process::Start(options));
@@ -237,7 +239,7 @@ void Cluster::WriteTargets() const {
   for (const Child& child : children_) {
     if (!child.metrics.empty()) targets.push_back({child.options.name, child.metrics});
   }
-  // Nothing of the run depends on it.
+  // The run does not depend on the file.
   WriteFileAtomically(folder_->targets_file(), FormatTargets(folder_->name(), targets))
       .IgnoreError();
 }
@@ -290,47 +292,41 @@ std::vector<std::string> Cluster::TakeNotices() { return std::exchange(notices_,
 
 absl::Status Cluster::FirstFailure() {
   for (Child& child : children_) {
-    if (child.process->Running() || child.process->succeeded()) continue;
-    if (IsToBeRevived(child)) continue;
+    if (child.process->Running() || child.process->succeeded() || IsToBeRevived(child)) continue;
     return absl::AbortedError(NamedFailure(*child.process));
   }
   return absl::OkStatus();
 }
 
 bool Cluster::WorkersEnded() {
-  return std::none_of(children_.begin() + 1 + config_->run.shards, children_.end(),
-                      [](Child& child) { return child.process->Running(); });
+  return std::ranges::none_of(Processes(FirstWorker(), children_.size()), &Process::Running);
 }
 
 const Process* Cluster::FirstEnded() {
-  const auto ended = std::find_if(children_.begin(), children_.end(), [](Child& child) {
-    return !child.process->Running() && child.process->succeeded();
-  });
-  return ended == children_.end() ? nullptr : ended->process.get();
+  for (Process* process : Processes(0, children_.size())) {
+    if (!process->Running() && process->succeeded()) return process;
+  }
+  return nullptr;
 }
 
 std::vector<const Process*> Cluster::EndedWorkers() {
   std::vector<const Process*> ended;
-  for (auto child = children_.begin() + 1 + config_->run.shards; child != children_.end();
-       ++child) {
-    if (!child->process->Running() && child->process->succeeded())
-      ended.push_back(child->process.get());
+  for (Process* worker : Processes(FirstWorker(), children_.size())) {
+    if (!worker->Running() && worker->succeeded()) ended.push_back(worker);
   }
   return ended;
 }
 
 bool Cluster::IsWorker(const Process& process) const {
-  return std::any_of(children_.begin() + 1 + config_->run.shards, children_.end(),
-                     [&process](const Child& child) { return child.process.get() == &process; });
+  const std::vector<Process*> workers = Processes(FirstWorker(), children_.size());
+  return std::ranges::find(workers, &process) != workers.end();
 }
 
 void Cluster::Poll(absl::Duration timeout) {
   std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}};
-  for (const Child& child : children_) {
-    const int fd = child.process->output_fd();
-    if (fd >= 0) fds.push_back({fd, POLLIN, 0});
-  }
-  // An error (EINTR) is as good as an early return: the caller looks and comes again.
+  // poll ignores a descriptor of -1.
+  for (const Child& child : children_) fds.push_back({child.process->output_fd(), POLLIN, 0});
+  // An error (EINTR) is as good as an early return: the caller polls again.
   (void)poll(fds.data(), fds.size(), PollTimeoutMs(timeout + absl::Milliseconds(1)));
 }
 
@@ -339,11 +335,34 @@ bool Cluster::Interrupted() const {
   return interrupt_fd_ >= 0 && poll(&fd, 1, 0) > 0;
 }
 
+std::vector<Process*> Cluster::Processes(size_t begin, size_t end) const {
+  std::vector<Process*> processes;
+  for (size_t i = begin; i < std::min(end, children_.size()); ++i)
+    processes.push_back(children_[i].process.get());
+  return processes;
+}
+
+void Cluster::Park(absl::Time deadline) {
+  for (const auto& [begin, end] :
+       {std::pair<size_t, size_t>(0, 1), {FirstWorker(), children_.size()}, {1, FirstWorker()}}) {
+    const std::vector<Process*> processes = Processes(begin, end);
+    for (Process* process : processes) process->Signal(SIGTERM);
+    // A coordinator has no unwritten state.
+    AwaitEnd(processes,
+             begin == 0 ? std::min(deadline, MonotonicNow() + kCoordinatorPatience) : deadline);
+    for (Process* process : processes) process->Signal(SIGKILL);
+  }
+  children_.clear();  // waits for each
+}
+
+void Cluster::AwaitWorkers(absl::Time deadline) {
+  AwaitEnd(Processes(FirstWorker(), children_.size()), deadline);
+}
+
 void Cluster::Stop(absl::Time deadline, absl::Duration last_look_time,
                    const std::function<void()>& last_look) {
   if (children_.empty()) return;
-  std::vector<Process*> members;
-  for (size_t i = 1; i < children_.size(); ++i) members.push_back(children_[i].process.get());
+  const std::vector<Process*> members = Processes(1, children_.size());
   for (Process* process : members) process->Signal(SIGTERM);
   AwaitEnd(members,
            deadline - kCoordinatorTime - (last_look ? last_look_time : absl::ZeroDuration()));
@@ -358,7 +377,7 @@ void Cluster::Stop(absl::Time deadline, absl::Duration last_look_time,
 
 void Cluster::AwaitEnd(const std::vector<Process*>& processes, absl::Time deadline) {
   while (true) {
-    std::vector<pollfd> fds;
+    std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}};
     bool running = false, reaping = false;
     for (Process* process : processes) {
       while (process->ReadLine()) {
@@ -372,7 +391,7 @@ void Cluster::AwaitEnd(const std::vector<Process*>& processes, absl::Time deadli
       }
     }
     const absl::Duration left = deadline - MonotonicNow();
-    if (!running || left <= absl::ZeroDuration()) return;
+    if (!running || left <= absl::ZeroDuration() || Interrupted()) return;
     (void)poll(fds.data(), fds.size(), PollTimeoutMs(reaping ? kReapInterval : left));
   }
 }

@@ -7,7 +7,7 @@
 
 namespace longwave {
 
-// Where a run is shown while it goes on: redrawn in a terminal, or line by line in a log.
+// Shows a run in progress: redrawn in a terminal, or line by line in a log.
 class Display {
  public:
   // For standard output: a terminal gets the live view unless `plain` or too small.

@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<std::string>> CommandOf(const GenerateOptions& option
                                       absl::StrCat("--temperature=", options.temperature),
                                       absl::StrCat("--top-k=", options.top_k),
                                       absl::StrCat("--seed=", options.seed)};
-  // With =, so that a prompt may begin with a dash; which an empty one is not taken with.
+  // In one word with =, so that a prompt may begin with a dash; an empty one needs two words.
   if (options.prompt.empty()) {
     command.insert(command.end(), {"--prompt", ""});
   } else {

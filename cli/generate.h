@@ -10,8 +10,8 @@
 
 namespace longwave {
 
-// `longwave generate`: text of a model that was trained. longwave-worker, which has LibTorch and
-// the model's code, writes it.
+// `longwave generate`: text of a trained model. longwave-worker, which has LibTorch and the model's
+// code, writes the text.
 struct GenerateOptions {
   std::string folder;  // a run's, with model.safetensors and config.json
   std::string prompt = "\n";
@@ -21,10 +21,10 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 
-// Becomes the worker that prints the text. Returns the command's exit status.
+// Replaces this process by the worker that prints the text. Returns the exit status if that fails.
 int RunGenerate(const GenerateOptions& options);
 
-// The same text, with the prompt, in lines. Unavailable: it is not there within `patience`.
+// The text with its prompt, in lines. Errors: Unavailable (not finished within `patience`).
 absl::StatusOr<std::vector<std::string>> SampleLines(const GenerateOptions& options,
                                                      absl::Duration patience);
 

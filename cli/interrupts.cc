@@ -9,13 +9,16 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/termination.h"
 
 namespace longwave {
 
 absl::StatusOr<Interrupts> Interrupts::Block() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  // The descriptor would get a blocked signal even where it is ignored.
+  if (!IgnoresHangup()) sigaddset(&signals, SIGHUP);
   const int error = pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const int fd = error == 0 ? signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
   if (fd < 0) {

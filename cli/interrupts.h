@@ -8,11 +8,10 @@
 
 namespace longwave {
 
-// Ctrl-C, SIGTERM and SIGHUP as something that can be waited for: a file descriptor that is
-// readable once one has come. Made before any other thread, so that no thread takes the signal
-// itself. A descriptor rather than Termination's handler, since `up` waits for its children's
-// output and for signals in one poll, ends children in order rather than at once, and asks at the
-// end which signal it was.
+// Ctrl-C, SIGTERM and SIGHUP as a file descriptor that becomes readable. Made before any other
+// thread, so that no thread takes the signal itself. Termination's handler does not fit: `up` waits
+// for its children's output and for signals in one poll, ends its children in order, and needs the
+// signal's number at the end.
 class Interrupts {
  public:
   static absl::StatusOr<Interrupts> Block();
@@ -21,7 +20,7 @@ class Interrupts {
   ~Interrupts();
 
   int fd() const { return fd_; }
-  // The signal that has come first, if any; it is taken.
+  // The first pending signal, which is consumed; nullopt if none.
   std::optional<int> Take();
 
  private:

@@ -1,20 +1,25 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "cli/completion.h"
+#include "cli/config_commands.h"
 #include "cli/generate.h"
 #include "cli/join/join_commands.h"
 #include "cli/replay/replay.h"
+#include "cli/run_commands.h"
 #include "cli/security/security_commands.h"
-#include "cli/status.h"
 #include "cli/up.h"
 #include "common/base/memory.h"
 #include "common/command_line/command_line.h"
+#include "common/config/config_keys.h"
 #include "common/log/log.h"
 
 int main(int argc, char** argv) {
   longwave::KeepFreedMemory();
-  // A command closes with a sentence of its own: gRPC's lines would only repeat it.
+  // A command ends with its own error sentence, which gRPC's lines would only repeat.
   longwave::SetLogLevel(longwave::LogLevel::kError);
   CLI::App app("Longwave trains one model on machines that are far apart.", "longwave");
   app.require_subcommand(1);
@@ -38,13 +43,13 @@ int main(int argc, char** argv) {
   up_command->add_flag("--plain", up.plain, "A line a round, also in a terminal");
   up_command->add_flag("--no-state", up.no_state,
                        "Keep nothing on disk to go on from: a process that is killed ends the run");
+  up_command
+      ->add_option("--resume", up.resume,
+                   "Go on with a run that was parked: its folder, or its name in --runs-dir")
+      ->excludes("config", "--name", "--no-state");
 
-  std::string address;
-  CLI::App* status_command = app.add_subcommand("status", "Show what a coordinator knows.");
-  status_command->add_option("address", address, "host:port of the coordinator")->required();
-  std::string security;
-  status_command->add_option("--security", security,
-                             "Folder of credentials, where the run is secured");
+  longwave::RunCommands run_commands(&app);
+  longwave::ConfigCommands config_commands(&app);
   longwave::SecurityCommands security_commands(&app);
   longwave::JoinCommands join_commands(&app);
 
@@ -77,9 +82,16 @@ int main(int argc, char** argv) {
   replay_command->add_option("--weights", replay.weights,
                              "Safetensors file that gets the model that was made again");
 
+  CLI::App* completion_command = app.add_subcommand(
+      "completion", "Print a script that completes longwave's commands in a shell.");
+  std::string shell;
+  completion_command->add_option("shell", shell, "bash")
+      ->required()
+      ->check(CLI::IsMember({"bash"}));
+
   if (const auto status = longwave::ParseCommandLine(&app, argc, argv, "longwave: "))
     return *status;
-  // An empty path was given all the same, and is refused.
+  // An empty path that was given is an error.
   if (data_option->count() > 0) up.data = data;
   if (worker_command_option->count() > 0) up.worker_command = worker_command;
   if (up_command->parsed()) return longwave::RunUp(up);
@@ -87,5 +99,10 @@ int main(int argc, char** argv) {
   if (replay_command->parsed()) return longwave::RunReplayCommand(replay);
   if (const std::optional<int> status = security_commands.Run()) return *status;
   if (const std::optional<int> status = join_commands.Run()) return *status;
-  return longwave::RunStatusCommand(address, security);
+  if (const std::optional<int> status = run_commands.Run()) return *status;
+  if (const std::optional<int> status = config_commands.Run()) return *status;
+  std::vector<std::string> keys;
+  for (const longwave::ConfigKey& key : longwave::ConfigKeys()) keys.push_back(key.name);
+  std::fputs(longwave::BashCompletion(app, keys).c_str(), stdout);
+  return 0;
 }

@@ -1,23 +1,23 @@
 #include "cli/preflight.h"
 
 #include "common/base/status_macros.h"
-#include "common/config/gpt_shape.h"
+#include "common/config/model_shape.h"
 #include "common/layout/layout.h"
-#include "worker/data/corpus.h"
+#include "worker/data/dataset.h"
 
 namespace longwave {
 namespace {
 
-// A table of tiles for more than this takes its time; the worker, which needs the table anyhow and
-// looks at its memory first, says what is wrong.
+// A table of tiles for more parameters takes long. The worker, which needs the table anyway and
+// checks its memory first, reports the error.
 constexpr double kParametersLaidOutMax = 1e9;
 
 }  // namespace
 
 absl::Status CheckRun(const RunConfig& config) {
-  LONGWAVE_RETURN_IF_ERROR(CheckCorpus(config.data, config.model.context));
-  if (GptParameterCount(config.model) > kParametersLaidOutMax) return absl::OkStatus();
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, GptManifest(config.model));
+  LONGWAVE_RETURN_IF_ERROR(CheckDataset(config.data, config.model));
+  if (ModelParameterCount(config.model) > kParametersLaidOutMax) return absl::OkStatus();
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
   return Layout::Create(manifest, LayoutOptionsFor(config, manifest)).status();
 }
 

@@ -6,10 +6,9 @@
 
 namespace longwave {
 
-// What can be known of a run before its processes start: that its text is there and long enough,
-// and that its model has work for every shard. Refused here, a run leaves no folder behind and may
-// be tried again under the same name. The processes check for themselves too: they may run
-// elsewhere.
+// Checks a run before its processes start: the data exist and are long enough, and the model has
+// segments for every shard. A run that fails here leaves no folder and may be repeated under the
+// same name. The processes check too, since they may run elsewhere.
 absl::Status CheckRun(const RunConfig& config);
 
 }  // namespace longwave

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "cli/programs/programs.h"
 
 extern char** environ;
 
@@ -27,7 +28,7 @@ constexpr std::streamoff kLogTailBytes = 64 * 1024;
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
-// Environment with `changes` put in, as "NAME=value".
+// The parent's environment with `changes`, as "NAME=value".
 std::vector<std::string> ChildEnvironment(
     const std::vector<std::pair<std::string, std::string>>& changes) {
   std::vector<std::string> result;
@@ -43,15 +44,7 @@ std::vector<std::string> ChildEnvironment(
   return result;
 }
 
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// A file descriptor that is closed when its holder goes.
+// A file descriptor with an owner that closes it.
 class ScopedFd {
  public:
   explicit ScopedFd(int fd = -1) : fd_(fd) {}
@@ -67,15 +60,15 @@ class ScopedFd {
   int fd_;
 };
 
-// The child's part between fork and exec: only async-signal-safe calls, since other threads of the
-// parent may have held any lock. The reason of a failure goes to the parent by `failure_fd`, which
-// closes by itself when exec succeeds.
+// The child's part between fork and exec. Only async-signal-safe calls, since other threads of the
+// parent may have held any lock. `failure_fd` carries the reason of a failure to the parent; a
+// successful exec closes it.
 [[noreturn]] void BecomeChild(pid_t parent, char* const* argv, char* const* envp, int null_fd,
                               int output_fd, int log_fd, int failure_fd) {
   sigset_t none;
   sigemptyset(&none);
   bool ok = setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
-  if (getppid() != parent) _exit(kExitCannotExec);  // it died before the watch was set
+  if (getppid() != parent) _exit(kExitCannotExec);  // the parent died before the watch was set
   ok = ok && dup2(null_fd, STDIN_FILENO) >= 0 && dup2(output_fd, STDOUT_FILENO) >= 0 &&
        dup2(log_fd, STDERR_FILENO) >= 0 && sigprocmask(SIG_SETMASK, &none, nullptr) == 0;
   if (ok) execve(argv[0], argv, envp);
@@ -87,10 +80,9 @@ class ScopedFd {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessOptions& options) {
-  std::vector<std::string> arguments = options.argv;
-  std::vector<std::string> environment = ChildEnvironment(options.environment);
-  const std::vector<char*> argv = Pointers(arguments);
-  const std::vector<char*> envp = Pointers(environment);
+  const std::vector<std::string> environment = ChildEnvironment(options.environment);
+  const std::vector<char*> argv = PointersTo(options.argv);
+  const std::vector<char*> envp = PointersTo(environment);
 
   const auto failed = [&options](int error) {
     return absl::UnavailableError(absl::StrCat("cannot start ", options.name, " (", options.argv[0],
@@ -157,7 +149,7 @@ std::optional<std::string> Process::ReadLine() {
 
 bool Process::Running() {
   if (!running_) return false;
-  // While it has not been waited for, its id is nobody else's, and neither is its group's.
+  // Until waited for, the process keeps its id and its group's id.
   siginfo_t ended = {};
   if (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       ended.si_pid != pid_) {

@@ -17,20 +17,20 @@ namespace longwave {
 struct ProcessOptions {
   std::string name;                                              // for people: "worker-2"
   std::vector<std::string> argv;                                 // argv[0] is the program's path
-  std::string log_file;                                          // takes its standard error
-  std::vector<std::pair<std::string, std::string>> environment;  // set on top of ours
+  std::string log_file;                                          // receives standard error
+  std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
 };
 
-// A child process whose standard output we read as lines. It has a process group of its own, so
-// that the terminal's Ctrl-C does not reach it, and the kernel kills it should we die before it,
-// however we die. Start only from a thread that lives as long as the process: the kernel's watch is
-// on it.
+// A child process whose standard output is read as lines. The child has a process group of its own,
+// so that the terminal's Ctrl-C does not reach it. The kernel kills the child if this process dies
+// first, however it dies. Start only from a thread that lives as long as the child: the kernel
+// watches that thread.
 class Process {
  public:
-  // Unavailable: the program cannot be run (says why).
+  // Errors: Unavailable, with the reason (the program cannot be run).
   static absl::StatusOr<std::unique_ptr<Process>> Start(const ProcessOptions& options);
-  // Kills the process and waits for it, if it still runs. What it has started and left in its group
-  // ends with it, here and in Running.
+  // Kills a running process and waits for its end. Here and in Running, the processes of its group
+  // end with it.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -39,22 +39,22 @@ class Process {
   pid_t pid() const { return pid_; }
   const std::string& log_file() const { return log_file_; }
 
-  // Readable when there is output, and once the process has ended; -1 after that was read.
+  // Readable when there is output and after the process's end; -1 once that end was read.
   int output_fd() const { return output_fd_; }
-  // Takes in what there is and returns the next whole line, if any. Never blocks.
+  // Reads the available output and returns the next whole line, if any. Never blocks.
   std::optional<std::string> ReadLine();
 
-  // True while it runs. Never blocks; notes the end.
+  // Whether the process runs. Never blocks.
   bool Running();
-  // Of a process that has ended: its exit status was 0.
+  // After its end: whether the exit status was 0.
   bool succeeded() const { return wait_status_ == 0; }
-  // Of a process that has ended: the signal that killed it; nothing if it ended by itself.
+  // After its end: the signal that killed it; nullopt if none did.
   std::optional<int> killed_by() const;
-  // Of a process that has ended: a sentence that says how. The last line of its log that says why
-  // (LastErrorLine); else its exit status or signal.
+  // After its end: the reason in a sentence. LastErrorLine of its log, or else its exit status or
+  // signal.
   std::string FailureSentence() const;
 
-  // Sends a signal, if it still runs.
+  // Sends a signal if the process runs.
   void Signal(int signal);
 
  private:
@@ -70,8 +70,8 @@ class Process {
   int wait_status_ = 0;
 };
 
-// The last line of `text` that starts with "error: ", without that, or with which a traceback of
-// Python's closes ("ValueError: no such column"); empty if there is none.
+// The last line of `text` that starts with "error: ", without that prefix, or the last line of a
+// Python traceback ("ValueError: no such column"); empty if there is none.
 std::string LastErrorLine(std::string_view text);
 
 }  // namespace longwave

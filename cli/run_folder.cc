@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "cli/summary.h"
 #include "common/base/random_word.h"
 #include "common/base/status_macros.h"
 
@@ -18,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of runs without a name that begin in the same second.
+// For runs without a name that begin in the same second.
 constexpr int kSuffixMax = 1000;
 
 absl::Status FileError(absl::string_view what, const std::string& path, int error) {
@@ -32,8 +35,8 @@ absl::Status InUse(const std::string& path) {
                    " has something in it; wanted a new name (--name) or an empty folder"));
 }
 
-// Makes the run folder, or takes one that is empty. Whoever creates its config.yaml has it: of two
-// runs that find it empty, only one does.
+// Makes the run folder, or takes an empty one. Creating config.yaml decides between two runs that
+// find the folder empty.
 absl::Status Take(const std::string& path) {
   std::error_code error;
   if (mkdir(path.c_str(), 0777) != 0) {
@@ -51,7 +54,7 @@ absl::Status Take(const std::string& path) {
   return absl::OkStatus();
 }
 
-// A name that nobody else's file has.
+// A unique name.
 std::string TemporaryBeside(const std::string& path) {
   return absl::StrCat(path, ".", absl::Hex(RandomWord(), absl::kZeroPad16), ".tmp");
 }
@@ -76,7 +79,7 @@ absl::StatusOr<RunFolder> RunFolder::Create(const std::string& runs_dir, const R
   if (error) return FileError("make the folder", runs_dir, error.value());
   const std::string path = absl::StrCat(runs_dir, "/", RunName(config, now));
   absl::Status taken = Take(path);
-  // A name that nobody chose gives way.
+  // Only a generated name may change.
   for (int i = 2; absl::IsAlreadyExists(taken) && config.run.name.empty() && i <= kSuffixMax; ++i) {
     const std::string next = absl::StrCat(path, "-", i);
     taken = Take(next);
@@ -84,6 +87,36 @@ absl::StatusOr<RunFolder> RunFolder::Create(const std::string& runs_dir, const R
   }
   if (!taken.ok()) return taken;
   return RunFolder(path);
+}
+
+absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
+  const RunFolder folder(path);
+  std::error_code error;
+  for (const std::string& wanted : {folder.config_file(), folder.state_folder("coordinator")}) {
+    if (fs::exists(wanted, error)) continue;
+    return absl::NotFoundError(absl::StrCat("there is no ", wanted,
+                                            ", wanted the folder of a run of ",
+                                            "`longwave up` that keeps state"));
+  }
+  std::ifstream file(folder.summary_file());
+  const nlohmann::json summary = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::string outcome =
+      summary.is_object() ? summary.value("outcome", std::string()) : std::string();
+  // The coordinator knows whether a failed run can resume.
+  if (outcome != Name(RunOutcome::kFinished) && outcome != Name(RunOutcome::kStopped))
+    return folder;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the run in ", path, " has ",
+                   outcome == Name(RunOutcome::kFinished) ? "finished" : "been stopped",
+                   ", wanted one that was parked"));
+}
+
+std::string FindRunFolder(const std::string& run, const std::string& runs_dir) {
+  std::error_code error;
+  const std::string named = absl::StrCat(runs_dir, "/", run);
+  fs::path folder = fs::is_directory(run, error) || !fs::is_directory(named, error) ? run : named;
+  if (!folder.has_filename()) folder = folder.parent_path();  // the path ended with /
+  return folder.string();
 }
 
 std::string RunFolder::name() const {

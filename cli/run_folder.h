@@ -11,35 +11,39 @@
 
 namespace longwave {
 
-// Everything that a run leaves behind, in one folder:
-//   config.yaml         resolved and complete: `longwave up` of it does the same again
-//   metrics.jsonl       a line a round (coordinator)
+// The files of a run, in one folder:
+//   config.yaml         resolved and complete: `longwave up` of it repeats the run
+//   metrics.jsonl       one line a round (coordinator)
 //   model.safetensors   the final weights (the validating worker), and config.json, which describes
 //                       them to Hugging Face's transformers
-//   summary.json        what it came to
-//   prometheus-targets.json  where each process serves its metrics (docs/running.md)
-//   security/<process>/ its credentials, in a secured run (docs/security.md)
+//   summary.json        the results
+//   prometheus-targets.json  each process's address for metrics (docs/running.md)
+//   security/<process>/ the process's credentials, in a secured run (docs/security.md)
 //   logs/<process>.log  standard error of each process
-//   state/<process>/    what the process needs to go on after a crash (unless up --no-state)
+//   state/<process>/    the process's state for a restart (unless up --no-state)
 class RunFolder {
  public:
   // Makes <runs_dir>/<run.name>, or <runs_dir>/<preset>-<YYYYmmdd-HHMMSS> for a run without a name,
-  // with -2, -3, … after it where a run of the same second has that. The folder is this run's
-  // alone: of two that ask at once, one is refused. AlreadyExists: there is something in it.
-  // Unavailable: the folder cannot be made.
+  // with -2, -3, … appended on a collision. One of two concurrent calls for a folder fails. Errors:
+  // AlreadyExists (the folder is not empty), Unavailable (the folder cannot be made).
   static absl::StatusOr<RunFolder> Create(const std::string& runs_dir, const RunConfig& config,
                                           absl::Time now);
+
+  // Opens the folder of a run that can resume: a parked one, or one whose `up` was killed. Errors:
+  // NotFound (no run of `longwave up`, or one without state), FailedPrecondition (the run has
+  // ended).
+  static absl::StatusOr<RunFolder> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string config_file() const { return path_ + "/config.yaml"; }
   std::string summary_file() const { return path_ + "/summary.json"; }
   std::string targets_file() const { return path_ + "/prometheus-targets.json"; }
-  std::string name() const;  // the folder's own, which is the run's
+  std::string name() const;  // the folder's last component, which is the run's
   std::string security_folder() const { return path_ + "/security"; }
   std::string metrics_file() const { return path_ + "/metrics.jsonl"; }
   std::string model_file() const { return path_ + "/model.safetensors"; }
   std::string log_file(const std::string& process) const;
-  // A process makes its own when it starts.
+  // Each process makes its own folder at its start.
   std::string state_folder(const std::string& process) const;
 
  private:
@@ -48,12 +52,15 @@ class RunFolder {
   std::string path_;
 };
 
+// The folder of a run, given by its path or by its name in runs_dir.
+std::string FindRunFolder(const std::string& run, const std::string& runs_dir);
+
 // The folder's name for a run.
 std::string RunName(const RunConfig& config, absl::Time now);
 
-// Writes a file under a temporary name beside it and renames it: readers see all of it or nothing.
+// Writes a temporary file beside `path` and renames it, so that readers never see a part of it.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
-// Whether that can be expected to succeed: path is no folder, and the temporary file can be made.
+// Whether writing will probably succeed: path is no folder, and the temporary file can be made.
 absl::Status CheckWritable(const std::string& path);
 
 }  // namespace longwave

@@ -11,7 +11,7 @@ struct ScrapeTarget {
   std::string address;  // host:port of its metrics
 };
 
-// A file of targets as Prometheus reads it (file_sd_configs): one group a process, with the labels
+// A targets file for Prometheus (file_sd_configs): one group for each process, with the labels
 // `run`, `part` ("shard") and `process`.
 std::string FormatTargets(const std::string& run, const std::vector<ScrapeTarget>& targets);
 

@@ -17,10 +17,10 @@ namespace longwave {
 namespace {
 
 constexpr size_t kDefaultWidth = 80, kDefaultHeight = 24;
-// A view narrower or lower than this says nothing; a terminal that is made so later is let wrap.
+// The smallest useful view; lines wrap in a terminal that becomes smaller later.
 constexpr size_t kWidthMin = 40, kHeightMin = 10;
 
-// A terminal that is slow or gone must not end the run: what cannot be written is not shown.
+// Ignores write errors, since a slow or closed terminal must not end the run.
 void WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
@@ -30,7 +30,7 @@ void WriteAll(int fd, std::string_view text) {
   }
 }
 
-// A terminal that escape sequences mean something to.
+// Whether the terminal understands escape sequences.
 bool Obeys(int fd) {
   const char* const term = std::getenv("TERM");
   const std::string_view kind = term == nullptr ? "" : term;
@@ -75,7 +75,7 @@ TextStyle Screen::style() const {
   const winsize size = SizeOf(fd_);
   TextStyle style;
   style.width = size.ws_col > 0 ? std::max<size_t>(size.ws_col, kWidthMin) : kDefaultWidth;
-  // The cursor's own line stays free, else the terminal would scroll at each drawing.
+  // The cursor's line stays free, else each drawing would scroll the terminal.
   style.height = size.ws_row > 1 ? size.ws_row - 1u : kDefaultHeight - 1;
   style.utf8 = std::string_view(nl_langinfo(CODESET)) == "UTF-8";
   style.color = MayColor(fd_);

@@ -11,7 +11,7 @@
 namespace longwave {
 
 // A block of lines at the end of a terminal's output that is redrawn in place. The cursor is hidden
-// while the object lives and stands below the block when it goes.
+// while the object lives, and is below the block afterwards.
 class Screen {
  public:
   explicit Screen(int fd);
@@ -19,20 +19,19 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // Whether `fd` is a terminal that escape sequences redraw (TERM names it, and is not "dumb"), and
-  // wide and high enough for a live view to say something. One that does not tell its size is.
+  // Whether `fd` is a terminal with escape sequences (TERM names it, and is not "dumb") and is
+  // large enough for a live view. A terminal of unknown size is.
   static bool MayDraw(int fd);
 
-  // Whether `fd` is such a terminal, and the environment does not say NO_COLOR (no-color.org).
+  // Whether `fd` is such a terminal, and NO_COLOR is not set (no-color.org).
   static bool MayColor(int fd);
 
-  // Size of the terminal now, less the cursor's own line, whether its locale has UTF-8, and
-  // MayColor.
+  // The terminal's size without the cursor's line, whether its locale is UTF-8, and MayColor.
   TextStyle style() const;
 
-  // Draws over what was drawn last. Lines that the terminal is too low for are left out at the end.
+  // Replaces the last drawing. Lines beyond the terminal's height are left out at the end.
   void Draw(const std::vector<std::string>& lines);
-  // Removes what was drawn last.
+  // Removes the last drawing.
   void Clear() { Draw({}); }
 
  private:
@@ -40,9 +39,9 @@ class Screen {
   size_t lines_drawn_ = 0;
 };
 
-// Lines to `file` are as wide as its terminal, or of any width where it is none; and MayColor.
+// The style of lines to `file`: as wide as its terminal, or of any width without one; and MayColor.
 TextStyle StyleOf(std::FILE* file);
-// PrintLine, in the hue's colour where `file` may have colours.
+// PrintLine, in the hue's colour if `file` may have colours.
 void PrintPainted(std::FILE* file, std::string_view text, Hue hue);
 
 // The escape sequences that replace `lines_drawn` lines above the cursor by `lines`.

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
 
 namespace longwave {
 
@@ -20,6 +22,11 @@ void StatusFeed::Connect(const std::string& coordinator_address, const std::stri
   last_answer_ = MonotonicNow();
 }
 
+absl::StatusOr<RunConfig> GetConfig(CoordinatorClient& coordinator) {
+  LONGWAVE_ASSIGN_OR_RETURN(const RunDescription run, coordinator.GetRun());
+  return ParseConfig(run.configuration, "the coordinator's configuration");
+}
+
 void StatusFeed::Refresh() {
   if (client_ == nullptr) return;
   absl::StatusOr<RunStatus> answer = client_->GetStatus(status_.records.size());
@@ -30,10 +37,6 @@ void StatusFeed::Refresh() {
 
 bool StatusFeed::StopRun(const std::string& reason) {
   return client_ != nullptr && client_->StopRun(reason).ok();
-}
-
-bool StatusFeed::over() const {
-  return status_.phase != RunPhase::kWaiting && status_.phase != RunPhase::kTraining;
 }
 
 absl::Duration StatusFeed::silence() const { return MonotonicNow() - last_answer_; }

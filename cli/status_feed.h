@@ -4,29 +4,37 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/config/run_config.h"
 #include "common/rpc/coordinator_client.h"
 #include "common/wire/control.h"
 
 namespace longwave {
 
-// What the coordinator knows of the run, kept up to date by asking; every round's record once.
+// The coordinator's status of the run, updated by polling; fetches each round's record once.
 class StatusFeed {
  public:
-  // A call may take this long, and Ctrl-C waits for it.
+  // The longest call, which also delays the reaction to Ctrl-C.
   static constexpr absl::Duration kCallTimeout = absl::Milliseconds(500);
+  // The interval of a view's updates.
+  static constexpr absl::Duration kInterval = absl::Milliseconds(250);
+  // The time without an answer after which the coordinator counts as lost.
+  static constexpr absl::Duration kSilenceMax = absl::Seconds(60);
 
-  // credentials: the folder of an operator's; empty: the run is not secured.
+  // credentials: an operator's folder; empty: the run is not secured.
   void Connect(const std::string& coordinator_address, const std::string& credentials = "");
 
-  // Asks. Without an answer the status stays as it is.
+  // Polls the coordinator. Without an answer the status stays.
   void Refresh();
-  // Asks the coordinator to end the run. False: nobody answered.
+  // Requests the end of the run. False without an answer.
   bool StopRun(const std::string& reason);
 
   const RunStatus& status() const { return status_; }
-  bool over() const;  // finished, failed or stopped
-  // Since the last answer.
+  bool over() const { return IsOver(status_.phase); }
+  // Whether the run is over and all its records are here.
+  bool has_all() const { return over() && status_.records.size() >= status_.record_count; }
+  // The time since the last answer.
   absl::Duration silence() const;
 
  private:
@@ -35,7 +43,10 @@ class StatusFeed {
   absl::Time last_answer_ = absl::InfiniteFuture();
 };
 
-// `older` brought up to date by `newer`, which has the records from older.records.size() on.
+// The run's configuration, from its coordinator.
+absl::StatusOr<RunConfig> GetConfig(CoordinatorClient& coordinator);
+
+// Updates `older` by `newer`, which has the records from older.records.size() on.
 void MergeStatus(RunStatus newer, RunStatus* older);
 
 }  // namespace longwave

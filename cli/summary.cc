@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cli/json_text.h"
 #include "cli/run_folder.h"
-#include "cli/text.h"
+#include "common/base/figures.h"
 
 namespace longwave {
 
@@ -20,6 +20,8 @@ std::string_view Name(RunOutcome outcome) {
       return "failed";
     case RunOutcome::kStopped:
       return "stopped";
+    case RunOutcome::kParked:
+      return "parked";
   }
   return "unknown";
 }
@@ -27,10 +29,11 @@ std::string_view Name(RunOutcome outcome) {
 uint64_t StepsDone(const RunStatus& status) {
   std::optional<uint64_t> steps;
   for (const MemberStatus& member : status.members) {
-    if (member.state.phase == WorkerPhase::kLost) continue;
+    const WorkerPhase phase = member.state.phase;
+    if (phase == WorkerPhase::kLost || phase == WorkerPhase::kExpelled) continue;
     steps = std::min(steps.value_or(member.state.step), member.state.step);
   }
-  // A worker's own figure comes with its heartbeat and may be behind the records' for a moment.
+  // A worker's heartbeat may be briefly behind the records.
   const uint64_t recorded = status.records.empty() ? 0 : status.records.back().step;
   return std::max(steps.value_or(0), recorded);
 }
@@ -62,7 +65,11 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
   summary.params = status.parameters;
   summary.steps = StepsDone(status);
   summary.rounds = RoundsDone(status);
-  for (const MemberStatus& member : status.members) summary.tokens += member.state.tokens;
+  for (const MemberStatus& member : status.members) {
+    summary.tokens += member.state.tokens;
+    if (member.state.phase == WorkerPhase::kExpelled)
+      summary.expelled.push_back(member.member.name);
+  }
   if (!status.records.empty()) summary.train_loss = status.records.back().train_loss;
   summary.val_loss = status.validation_loss.value_or(summary.val_loss);
   summary.wall_seconds = status.seconds;
@@ -82,8 +89,7 @@ Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome o
 }
 
 std::string FormatSummaryJson(const Summary& summary) {
-  // Numbers that are not finite have no place in JSON; the library writes them as null.
-  nlohmann::ordered_json json = {
+  return JsonText({
       {"outcome", Name(summary.outcome)},
       {"failure", summary.failure},
       {"preset", summary.preset},
@@ -109,12 +115,8 @@ std::string FormatSummaryJson(const Summary& summary) {
       {"model_file", summary.model_file},
       {"repairs", summary.repairs},
       {"restarts", summary.restarts},
-  };
-  // A sentence may quote bytes of the outside world that are no UTF-8, or that a terminal obeys: as
-  // ASCII all of them are escaped.
-  return json.dump(2, ' ', /*ensure_ascii=*/true,
-                   nlohmann::ordered_json::error_handler_t::replace) +
-         "\n";
+      {"expelled", summary.expelled},
+  });
 }
 
 absl::Status WriteSummary(const Summary& summary, const std::string& path) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/config/run_config.h"
@@ -12,10 +13,10 @@
 
 namespace longwave {
 
-enum class RunOutcome : uint8_t { kFinished, kFailed, kStopped };
-std::string_view Name(RunOutcome outcome);  // "finished", "failed", "stopped"
+enum class RunOutcome : uint8_t { kFinished, kFailed, kStopped, kParked };
+std::string_view Name(RunOutcome outcome);  // "finished", "failed", "stopped", "parked"
 
-// What a run came to: one object for the table at its end and for summary.json.
+// The results of a run, for the final table and for summary.json.
 struct Summary {
   RunOutcome outcome = RunOutcome::kFailed;
   std::string failure;  // one sentence, if it failed
@@ -23,8 +24,8 @@ struct Summary {
   uint32_t workers = 0;
   uint32_t shards = 0;
   uint64_t params = 0;
-  uint64_t steps = 0;                                            // that every worker has done
-  uint64_t rounds = 0;                                           // that every worker has finished
+  uint64_t steps = 0;                                            // done by every worker
+  uint64_t rounds = 0;                                           // finished by every worker
   uint64_t tokens = 0;                                           // over all workers
   double train_loss = std::numeric_limits<double>::quiet_NaN();  // of the last round
   double val_loss = std::numeric_limits<double>::quiet_NaN();    // the last one
@@ -32,35 +33,36 @@ struct Summary {
   double total_seconds = 0;  // from the command's start to its end
   ByteCounts bytes;          // sums over workers
   bool replicas_equal = false;
-  bool replicas_may_differ = false;  // by the method: each worker applies its own update
+  bool replicas_may_differ = false;  // the method lets each worker apply its own update
   uint64_t state_hash = 0;
   std::string model_file;
-  uint64_t repairs = 0;   // replicas that had to fetch segments anew
-  uint32_t restarts = 0;  // of processes that were killed
+  uint64_t repairs = 0;               // replicas that had to fetch segments again
+  uint32_t restarts = 0;              // of processes that were killed
+  std::vector<std::string> expelled;  // names of workers
 
   double tokens_per_second() const { return wall_seconds > 0 ? tokens / wall_seconds : 0; }
-  // What DDP (a gradient a step) and DiLoCo (a pseudo-gradient a round) would have sent by now in
-  // fp32, summed over workers; one way, the other way being the same.
+  // The bytes that DDP (a gradient a step) and DiLoCo (a pseudo-gradient a round) would have sent
+  // so far in fp32, summed over workers; the same in each direction.
   uint64_t bytes_ddp_fp32() const { return steps * 4 * params * workers; }
   uint64_t bytes_diloco_fp32() const { return rounds * 4 * params * workers; }
 };
 
-// `status` has every record of the run. Replicas that differ where the method promises that they
-// don't make a finished run a failed one.
+// `status` has every record of the run. A finished run counts as failed if its replicas differ
+// where the method promises equal ones.
 Summary Summarize(const RunConfig& config, const RunStatus& status, RunOutcome outcome,
                   std::string failure, double total_seconds);
 
-// The run's finished rounds, those that every worker has skipped too.
+// The run's finished rounds, with those that every worker has skipped.
 uint64_t RoundsDone(const RunStatus& status);
 
-// Inner steps that all live workers have done: how far the run is.
+// The inner steps that all live workers have done.
 uint64_t StepsDone(const RunStatus& status);
 // Sums over workers, lost ones included.
 ByteCounts TotalBytes(const RunStatus& status);
 
 std::string FormatSummaryJson(const Summary& summary);
 
-// Writes it to `path` at once or not at all, by renaming a finished file.
+// Writes `path` atomically, by renaming a finished file.
 absl::Status WriteSummary(const Summary& summary, const std::string& path);
 
 }  // namespace longwave

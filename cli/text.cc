@@ -2,54 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 namespace longwave {
 namespace {
 
-// `value` with a prefix that keeps it below 1000 as printed, 999.96 k being 1.0 M.
-std::string WithPrefix(double value, std::string_view unit) {
-  static constexpr std::array<std::string_view, 6> kPrefixes = {"", "k", "M", "G", "T", "P"};
-  size_t prefix = 0;
-  while (prefix + 1 < kPrefixes.size() && value >= (prefix == 0 ? 999.5 : 999.95)) {
-    value /= 1000;
-    ++prefix;
-  }
-  if (prefix == 0 && unit.empty()) return absl::StrFormat("%.0f", value);
-  if (prefix == 0) return absl::StrFormat("%.0f %s", value, unit);
-  return absl::StrFormat("%.1f %s%s", value, kPrefixes[prefix], unit);
-}
-
 bool StartsCodePoint(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 }  // namespace
-
-std::string FormatBytes(double bytes) { return WithPrefix(bytes, "B"); }
-
-std::string FormatCount(double count) { return WithPrefix(count, ""); }
-
-std::string FormatDuration(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0) return "-";
-  const auto whole = static_cast<uint64_t>(seconds + 0.5);
-  const uint64_t hours = whole / 3600, minutes = whole / 60 % 60, rest = whole % 60;
-  return hours > 0 ? absl::StrFormat("%d:%02d:%02d", hours, minutes, rest)
-                   : absl::StrFormat("%d:%02d", minutes, rest);
-}
-
-std::string FormatLoss(double loss) {
-  return std::isnan(loss) ? "-" : absl::StrFormat("%.3f", loss);
-}
-
-std::string FormatRatio(double numerator, double denominator) {
-  if (denominator <= 0 || numerator <= 0) return "-";
-  const double ratio = numerator / denominator;
-  return ratio < 9.95 ? absl::StrFormat("%.1f x", ratio) : absl::StrFormat("%.0f x", ratio);
-}
-
-std::string FormatHash(uint64_t hash) { return absl::StrFormat("%016x", hash); }
 
 size_t DisplayWidth(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), StartsCodePoint));
@@ -67,7 +28,7 @@ std::vector<std::string> WrapWords(std::string_view text, size_t width, size_t i
   std::vector<std::string> lines;
   if (DisplayWidth(text) > width) {
     const size_t bytes = FitWidth(text, width).size();
-    // The last space that leaves a line short enough, else the first one of all; never one of the
+    // The last space that leaves a line short enough, or else the first space after the
     // indentation.
     const size_t begin = text.find_first_not_of(' ');
     size_t space = text.rfind(' ', bytes);

@@ -32,20 +32,19 @@
 #include "common/base/utf8.h"
 #include "common/config/config.h"
 #include "common/security/security_mode.h"
-#include "worker/data/corpus.h"
+#include "worker/data/data_files.h"
 
 namespace longwave {
 namespace {
 
-constexpr absl::Duration kRefreshInterval = absl::Milliseconds(250);
-// From the end of the run until its workers have ended.
+// The limit from the end of the run to the end of its workers.
 constexpr absl::Duration kAftermathTimeout = absl::Seconds(10);
-// From a worker's end until the coordinator says that the run is over.
+// The limit from a worker's end to the coordinator's report that the run is over.
 constexpr absl::Duration kEarlyEndTimeout = absl::Milliseconds(1500);
-// From the end, or from when an interrupt is seen (which takes up to StatusFeed::kCallTimeout)
-// until no process is left: within three seconds of Ctrl-C.
+// The limit for workers that write a checkpoint, or the weights of a stopped run.
+constexpr absl::Duration kWritingTimeout = absl::Seconds(30);
+// The limit from there to the end of all processes.
 constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
-constexpr absl::Duration kSilenceMax = absl::Seconds(60);
 constexpr absl::Duration kSamplePatience = absl::Seconds(10);
 
 // In a terminal, lines are broken between words.
@@ -60,7 +59,7 @@ Hue HueOf(RunOutcome outcome) {
   return outcome == RunOutcome::kFailed ? Hue::kBad : Hue::kPlain;
 }
 
-// A few lines of what the model has learnt to write, if that takes no longer than looking at them.
+// Prints a few lines of the model's text, unless that takes too long.
 void PrintSample(const Summary& summary, const std::string& run_folder) {
   constexpr uint64_t kParametersMax = 30'000'000;
   constexpr size_t kLinesMax = 8;
@@ -77,7 +76,7 @@ void PrintSample(const Summary& summary, const std::string& run_folder) {
   PrintLine(stdout, "");
 }
 
-// How a run ended, before its figures are in.
+// The end of a run, before its figures are known.
 struct Verdict {
   RunOutcome outcome;
   std::string failure;
@@ -85,14 +84,16 @@ struct Verdict {
 
 Verdict Failed(absl::string_view sentence) { return {RunOutcome::kFailed, std::string(sentence)}; }
 
-// One run from the start of its processes to their end.
+// A run from the start of its processes to their end.
 class Run {
  public:
   Run(const UpOptions& options, const RunConfig& config, const RunFolder& folder,
       std::string binaries, std::vector<std::string> worker_command,
-      const ClusterCredentials& credentials, int interrupt_fd)
+      const ClusterCredentials& credentials, Interrupts* interrupts)
       : config_(config),
         folder_(folder),
+        interrupts_(interrupts),
+        keeps_state_(!options.no_state),
         credentials_(credentials),
         display_(Display::Create(options.plain)),
         workers_are_commands_(!worker_command.empty()),
@@ -100,45 +101,55 @@ class Run {
                   .listen = ListenAddress(config),
                   .worker_command = std::move(worker_command),
                   .threads = WorkerThreads(config, std::thread::hardware_concurrency()),
-                  .keep_state = !options.no_state,
+                  .keep_state = keeps_state_,
                   .credentials = credentials},
-                 &config_, &folder_, interrupt_fd) {}
+                 &config_, &folder_, interrupts->fd()) {}
 
   Summary Execute() {
     Show("starting the processes");
     const absl::Status started = cluster_.Start();
     Verdict verdict = started.ok() ? Watch() : VerdictOf(started);
-    const absl::Time deadline = MonotonicNow() + kStopTimeout;
     bool answers = true;
-    if (verdict.outcome == RunOutcome::kStopped) {
-      Show("stopping");
-      answers = feed_.StopRun("stopped by the user");
+    if (verdict.outcome == RunOutcome::kParked) {
+      Show("parking: the workers write checkpoints; Ctrl-C once more ends them at once");
+      feed_.Refresh();
+      cluster_.Park(MonotonicNow() + kWritingTimeout);
+    } else if (verdict.outcome == RunOutcome::kStopped) {
+      Show("stopping: the weights are written; Ctrl-C once more ends it at once");
+      answers = feed_.over() || feed_.StopRun("stopped by the user");
+      if (answers) cluster_.AwaitWorkers(MonotonicNow() + kWritingTimeout);
     }
-    // A coordinator that hangs is not asked for a last figure.
+    // A coordinator that hangs gets no last status request.
     std::function<void()> last_look;
     if (answers) last_look = [this] { feed_.Refresh(); };
-    cluster_.Stop(deadline, StatusFeed::kCallTimeout, last_look);
-    Show("");  // a failure is what the command closes with
+    cluster_.Stop(MonotonicNow() + kStopTimeout, StatusFeed::kCallTimeout, last_look);
+    Show("");  // the command's last line has the failure
     display_.reset();
     Summary summary =
         Summarize(config_, feed_.status(), verdict.outcome, std::move(verdict.failure), Elapsed());
     summary.restarts = cluster_.restarts();
+    // The coordinator reports no model file for a run that did not finish.
+    if (summary.model_file.empty() && std::filesystem::exists(folder_.model_file()))
+      summary.model_file = folder_.model_file();
     return summary;
   }
 
+  // After Execute: the signal that ended the run, if any.
+  std::optional<int> signal() const { return signal_; }
+
  private:
-  // Until the run is over, one way or another.
+  // Waits for the end of the run.
   Verdict Watch() {
     feed_.Connect(cluster_.coordinator_address(), credentials_.operator_folder());
     std::optional<absl::Time> over_since;
     absl::Time ended_since = absl::InfiniteFuture();
     while (true) {
-      const absl::Status children = cluster_.Supervise(kRefreshInterval);
+      const absl::Status children = cluster_.Supervise(StatusFeed::kInterval);
       feed_.Refresh();
       for (std::string& notice : cluster_.TakeNotices()) Show(std::move(notice));
       Show("");
       if (!children.ok()) {
-        // What was started again around the run's end finds that it is over.
+        // A process that was restarted around the run's end fails since the run is over.
         const bool is_over = feed_.status().phase == RunPhase::kFinished;
         if (absl::IsAborted(children) && is_over && cluster_.restarts() > 0) {
           return {RunOutcome::kFinished, ""};
@@ -149,8 +160,7 @@ class Run {
         case RunPhase::kFailed:
           return Failed(feed_.status().failure);
         case RunPhase::kStopped:
-          // Not by us: we ask for it after this alone.
-          return Failed("coordinator was told to end before the run was over");
+          return {RunOutcome::kStopped, ""};  // from another command
         case RunPhase::kFinished:
           if (cluster_.WorkersEnded()) return {RunOutcome::kFinished, ""};
           break;
@@ -158,12 +168,13 @@ class Run {
         case RunPhase::kTraining:
           break;
       }
-      if (feed_.silence() > kSilenceMax) {
+      if (feed_.silence() > StatusFeed::kSilenceMax) {
         return Failed(absl::StrCat("the coordinator at ", cluster_.coordinator_address(),
-                                   " has not answered for ", absl::FormatDuration(kSilenceMax)));
+                                   " has not answered for ",
+                                   absl::FormatDuration(StatusFeed::kSilenceMax)));
       }
       const absl::Time now = MonotonicNow();
-      // A command may have work of its own after the run, for as long as that takes.
+      // A user's command may work on after the run, without a limit.
       if (feed_.over() && workers_are_commands_) continue;
       if (feed_.over()) {
         over_since = over_since.value_or(now);
@@ -177,7 +188,7 @@ class Run {
         ended_since = absl::InfiniteFuture();
         continue;
       }
-      // A worker may end a moment before the status says that the run is over; a server may not.
+      // A worker may end shortly before the status says that the run is over; a server may not.
       ended_since = std::min(ended_since, now);
       if (cluster_.IsWorker(*ended) && now - ended_since < kEarlyEndTimeout) continue;
       feed_.Refresh();
@@ -186,14 +197,14 @@ class Run {
     }
   }
 
-  // Whether some workers are still there when others have ended well: told to leave, they have
-  // taken their leave of the run, which goes on without them. Says so of each once.
+  // Whether some workers still train when others have ended well: those were told to leave, and the
+  // run goes on without them. Prints a line for each once.
   bool OthersTrain(absl::Time now) {
     const std::vector<const Process*> ended = cluster_.EndedWorkers();
     if (ended.size() == config_.run.workers) return false;
     for (const Process* worker : ended) {
       const absl::Time since = left_since_.emplace(worker->name(), now).first->second;
-      // Or it was the first to hear that the run is over.
+      // The worker may also have been the first to hear that the run is over.
       if (now - since < kEarlyEndTimeout || !said_to_have_left_.insert(worker->name()).second) {
         continue;
       }
@@ -203,8 +214,11 @@ class Run {
   }
 
   Verdict VerdictOf(const absl::Status& status) {
-    if (absl::IsCancelled(status)) return {RunOutcome::kStopped, ""};
-    // The coordinator has heard of the first failure; a child that ended may be a later one.
+    if (absl::IsCancelled(status)) {
+      signal_ = interrupts_->Take();
+      return {keeps_state_ ? RunOutcome::kParked : RunOutcome::kStopped, ""};
+    }
+    // The coordinator knows the first failure; a child that ended may be a later one.
     feed_.Refresh();
     const RunStatus& run = feed_.status();
     if (run.phase == RunPhase::kFailed && !run.failure.empty()) return Failed(run.failure);
@@ -226,6 +240,9 @@ class Run {
   const absl::Time begin_ = MonotonicNow();
   const RunConfig& config_;
   const RunFolder& folder_;
+  Interrupts* const interrupts_;
+  std::optional<int> signal_;  // the one that ended the run
+  const bool keeps_state_;
   const ClusterCredentials credentials_;
   std::unique_ptr<Display> display_;
   StatusFeed feed_;
@@ -235,27 +252,40 @@ class Run {
   std::set<std::string> said_to_have_left_;
 };
 
-absl::StatusOr<Summary> Execute(const UpOptions& options, int interrupt_fd,
-                                std::string* run_folder) {
+// The results of a run, and the signal that ended it, if any.
+struct RunEnd {
+  Summary summary;
+  std::string run_folder;
+  std::optional<int> signal;
+};
+
+absl::StatusOr<RunEnd> Execute(UpOptions options, Interrupts* interrupts) {
   LONGWAVE_ASSIGN_OR_RETURN(std::string binaries, OwnFolder());
+  std::optional<RunFolder> resumed;
+  if (!options.resume.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(resumed,
+                              RunFolder::Open(FindRunFolder(options.resume, options.runs_dir)));
+    options.config_file = resumed->config_file();
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, ResolveConfig(options));
   std::vector<std::string> worker_command;
   if (options.worker_command.has_value()) {
     LONGWAVE_ASSIGN_OR_RETURN(worker_command, ParseWorkerCommand(*options.worker_command));
   }
-  LONGWAVE_ASSIGN_OR_RETURN(const RunFolder folder,
-                            RunFolder::Create(options.runs_dir, config, absl::Now()));
+  if (!resumed.has_value()) {
+    LONGWAVE_ASSIGN_OR_RETURN(resumed, RunFolder::Create(options.runs_dir, config, absl::Now()));
+  }
+  const RunFolder& folder = *resumed;
   LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(folder.config_file(), FormatConfig(config)));
-  *run_folder = folder.path();
   const bool is_secured =
       IsSecured(config.security.mode, {ListenAddress(config), config.cluster.shard_host});
   const ClusterCredentials credentials(is_secured ? folder.security_folder() : "");
   LONGWAVE_RETURN_IF_ERROR(credentials.Make(config));
-  const Summary summary = Run(options, config, folder, std::move(binaries),
-                              std::move(worker_command), credentials, interrupt_fd)
-                              .Execute();
-  LONGWAVE_RETURN_IF_ERROR(WriteSummary(summary, folder.summary_file()));
-  return summary;
+  Run run(options, config, folder, std::move(binaries), std::move(worker_command), credentials,
+          interrupts);
+  RunEnd ended = {.summary = run.Execute(), .run_folder = folder.path(), .signal = run.signal()};
+  LONGWAVE_RETURN_IF_ERROR(WriteSummary(ended.summary, folder.summary_file()));
+  return ended;
 }
 
 }  // namespace
@@ -266,7 +296,7 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
         "got no configuration, wanted a file such as configs/longwave.yaml, or --worker-command");
   }
   Overrides overrides;
-  // In front, so that --set may still say otherwise.
+  // In front, so that --set takes precedence.
   if (options.worker_command.has_value()) {
     overrides = {"model.kind=external", "run.start=member"};
   }
@@ -294,8 +324,9 @@ absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options) {
     config.data.path = *options.data;
   }
   LONGWAVE_RETURN_IF_ERROR(CheckRun(config));
-  if (config.data.path != kCompilerHeaders) {
-    config.data.path = std::filesystem::absolute(config.data.path).lexically_normal().string();
+  for (std::string* path : {&config.data.path, &config.data.validation_path}) {
+    if (path->empty() || *path == kCompilerHeaders) continue;
+    *path = std::filesystem::absolute(*path).lexically_normal().string();
   }
   return config;
 }
@@ -309,13 +340,14 @@ std::string ListenAddress(const RunConfig& config) {
 
 int RunUp(const UpOptions& options) {
   absl::StatusOr<Interrupts> interrupts = Interrupts::Block();
-  std::string run_folder;
-  const absl::StatusOr<Summary> summary =
-      interrupts.ok() ? Execute(options, interrupts->fd(), &run_folder) : interrupts.status();
-  if (!summary.ok()) {
-    PrintLine(stderr, absl::StrCat("longwave up: failed: ", summary.status().message()));
+  const absl::StatusOr<RunEnd> ended =
+      interrupts.ok() ? Execute(options, &*interrupts) : interrupts.status();
+  if (!ended.ok()) {
+    PrintLine(stderr, absl::StrCat("longwave up: failed: ", ended.status().message()));
     return 1;
   }
+  const Summary* const summary = &ended->summary;
+  const std::string& run_folder = ended->run_folder;
   if (summary->rounds > 0) {
     PrintLine(stdout, "");
     for (const std::string& line : FinalLines(*summary, run_folder)) {
@@ -327,8 +359,7 @@ int RunUp(const UpOptions& options) {
   Print(failed ? stderr : stdout, ClosingLine(*summary, run_folder), 0, HueOf(summary->outcome));
   if (failed) PrintLine(stderr, absl::StrCat("logs are in ", run_folder, "/logs"));
   if (summary->outcome == RunOutcome::kFinished) return 0;
-  const std::optional<int> signal = interrupts->Take();
-  return signal && !failed ? 128 + *signal : 1;
+  return ended->signal && !failed ? 128 + *ended->signal : 1;
 }
 
 }  // namespace longwave

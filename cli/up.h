@@ -14,26 +14,28 @@ struct UpOptions {
   std::string config_file;             // empty: the defaults
   std::vector<std::string> overrides;  // key=value
   std::optional<std::string> data;     // stands for data.path, if given
-  // The command that workers are instead of longwave-worker; see ParseWorkerCommand. The run's
-  // model is the workers' then (model.kind external, run.start member), and so are their data.
+  // The workers' command instead of longwave-worker; see ParseWorkerCommand. The workers then
+  // provide the model (model.kind external, run.start member) and the data.
   std::optional<std::string> worker_command;
   std::string name;  // stands for run.name; empty: as configured
   std::string runs_dir = "runs";
+  std::string resume;  // the run to resume, as for FindRunFolder; empty: a new one
   bool plain = false;
-  bool no_state = false;  // nothing is kept, and a process that is killed ends the run
+  bool no_state = false;  // processes keep no state; a killed process ends the run
 };
 
-// `longwave up`: a whole cluster on this machine, from its start to its end. Returns the exit
-// status: 0 for a run that finished (with equal replicas, where the method promises them), 1 for
-// one that failed, 128 and the signal for one that a signal has stopped.
+// `longwave up`: a whole cluster on this machine, from start to end. The first signal parks a run
+// that keeps state, and stops another; the next one kills the rest at once. Returns the exit
+// status: 0 for a finished run (with equal replicas, if the method promises them), 1 for one that
+// failed or was stopped from elsewhere, 128 plus the signal for one that a signal ended.
 int RunUp(const UpOptions& options);
 
-// The configuration that the run's processes read, checked as far as it can be before they start
-// (see CheckRun). Its data is named in a way that does not depend on the working folder.
+// The configuration for the run's processes, checked before they start (see CheckRun). Paths of
+// data do not depend on the working folder.
 absl::StatusOr<RunConfig> ResolveConfig(const UpOptions& options);
 
-// Where the coordinator listens: as configured, unless that is the default, whose fixed port would
-// let only one run at a time have this machine.
+// The coordinator's listen address: as configured, unless that is the default, whose fixed port
+// would permit only one run at a time on this machine.
 std::string ListenAddress(const RunConfig& config);
 
 }  // namespace longwave

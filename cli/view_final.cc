@@ -3,7 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/view.h"
+#include "common/base/figures.h"
 
 namespace longwave {
 namespace {
@@ -25,19 +27,19 @@ bool ShowsRound(const RunConfig& config, uint32_t round_count_done) {
 
 std::string RoundLine(const RunConfig& config, const RoundRecord& record,
                       const std::optional<double>& validation_loss) {
-  const uint64_t rounds = RoundCount(config);
-  const int round_digits = static_cast<int>(absl::StrCat(rounds).size());
-  const int step_digits = static_cast<int>(absl::StrCat(config.run.steps).size());
   const double members = std::max<uint32_t>(1, record.members);
-  std::string line = absl::StrFormat(
-      "round %*d/%d  step %*d/%d  loss %s  validation %s  %8s tokens/s  pushed %8s  pulled %8s a "
-      "worker  %s",
-      round_digits, record.round + 1, rounds, step_digits, record.step, config.run.steps,
-      FormatLoss(record.train_loss), validation_loss ? FormatLoss(*validation_loss) : "-    ",
-      FormatCount(record.tokens_per_second),
-      FormatBytes(static_cast<double>(record.bytes.pushed) / members),
-      FormatBytes(static_cast<double>(record.bytes.pulled) / members),
-      FormatDuration(record.seconds));
+  std::string line =
+      absl::StrFormat("%s  validation %s  %8s tokens/s  pushed %8s  pulled %8s a worker  %s",
+                      FormatRound({.rounds_done = uint64_t{record.round} + 1,
+                                   .rounds = RoundCount(config),
+                                   .step = record.step,
+                                   .steps = config.run.steps,
+                                   .train_loss = record.train_loss}),
+                      validation_loss ? FormatLoss(*validation_loss) : "-    ",
+                      FormatCount(record.tokens_per_second),
+                      FormatBytes(static_cast<double>(record.bytes.pushed) / members),
+                      FormatBytes(static_cast<double>(record.bytes.pulled) / members),
+                      FormatDuration(record.seconds));
   if (!record.replicas_equal && PromisesEqualReplicas(config)) {
     absl::StrAppend(&line, "  REPLICAS DIFFER");
   }
@@ -102,6 +104,7 @@ std::vector<std::string> FinalLines(const Summary& summary, const std::string& r
     row("mended", absl::StrCat("processes started again: ", summary.restarts,
                                ", replicas repaired: ", summary.repairs));
   }
+  if (!summary.expelled.empty()) row("expelled", absl::StrJoin(summary.expelled, ", "));
   if (!summary.model_file.empty()) row("weights", summary.model_file);
   row("files", absl::StrCat(run_folder, "/: config.yaml, metrics.jsonl, summary.json, logs/"));
   return lines;
@@ -114,6 +117,9 @@ std::string ClosingLine(const Summary& summary, const std::string& run_folder) {
     case RunOutcome::kStopped:
       return absl::StrCat("longwave up: stopped: ", summary.steps, " steps, ", summary.rounds,
                           " rounds, ", run_folder);
+    case RunOutcome::kParked:
+      return absl::StrCat("longwave up: parked: ", summary.steps, " steps, ", summary.rounds,
+                          " rounds; it goes on with: longwave up --resume ", run_folder);
     case RunOutcome::kFinished:
       break;
   }

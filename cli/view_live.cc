@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/view.h"
+#include "common/base/figures.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
@@ -13,23 +14,11 @@ namespace {
 
 constexpr size_t kSparklineColumns = 20;
 constexpr size_t kHeaderNameColumns = 10;
-// Of a table, in the live view: what is beyond is counted, not shown.
+// Rows of a table in the live view; further rows are only counted.
 constexpr size_t kWorkerRowsMax = 16;
 constexpr size_t kShardRowsMax = 8;
 
 std::string Loss(const std::optional<double>& loss) { return loss ? FormatLoss(*loss) : "-"; }
-
-double TrainLoss(const RunStatus& status) {
-  double sum = 0;
-  size_t count = 0;
-  for (const MemberStatus& member : status.members) {
-    // Of one that ended over a loss that is no number the others' mean says nothing.
-    if (member.state.step == 0 || !std::isfinite(member.state.train_loss)) continue;
-    sum += member.state.train_loss;
-    ++count;
-  }
-  return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
-}
 
 std::vector<double> ValidationLosses(const RunStatus& status) {
   std::vector<double> losses;
@@ -37,16 +26,6 @@ std::vector<double> ValidationLosses(const RunStatus& status) {
     if (record.validation_loss) losses.push_back(*record.validation_loss);
   }
   return losses;
-}
-
-// A run of a few hundred steps is over before an average of all its rounds says much: the last
-// one's.
-double TokensPerSecond(const RunStatus& status) {
-  if (!status.records.empty()) return status.records.back().tokens_per_second;
-  double tokens = 0;
-  for (const MemberStatus& member : status.members)
-    tokens += static_cast<double>(member.state.tokens);
-  return status.seconds > 0 ? tokens / status.seconds : 0;
 }
 
 std::string WaitingNote(const RunConfig& config, const RunStatus& status) {
@@ -68,7 +47,7 @@ std::vector<std::string> Shown(const Lines& lines, const TextStyle& style) {
   return shown;
 }
 
-// The lines of a table, and the hues of the rows below its head.
+// The lines of a table, with hues for the rows below its head.
 Lines WithHues(std::vector<std::string> table, const std::vector<Hue>& hues) {
   Lines lines;
   for (std::string& line : table) lines.push_back({std::move(line)});
@@ -86,35 +65,26 @@ Lines Below(const Lines& table, size_t rows_max, absl::string_view noun) {
   return lines;
 }
 
+bool IsGone(WorkerPhase phase) {
+  return phase == WorkerPhase::kLost || phase == WorkerPhase::kFailed ||
+         phase == WorkerPhase::kExpelled;
+}
+
 bool TakesPart(const WorkerState& state) {
-  return state.phase != WorkerPhase::kLost && state.phase != WorkerPhase::kFailed &&
-         state.phase != WorkerPhase::kJoining;
+  return !IsGone(state.phase) && state.phase != WorkerPhase::kJoining;
 }
 
 Hue HueOf(const WorkerState& state, uint32_t foremost) {
   if (state.phase == WorkerPhase::kDone) return Hue::kGood;
-  if (state.phase == WorkerPhase::kLost || state.phase == WorkerPhase::kFailed) return Hue::kBad;
+  if (IsGone(state.phase)) return Hue::kBad;
   return !TakesPart(state) || foremost > state.round + 1 ? Hue::kDoubtful : Hue::kPlain;
-}
-
-// What the shard does: it takes pushes, cannot take any, or is not heard.
-std::string_view StateText(const ShardStatus& shard) {
-  if (shard.silent) return "silent";
-  return shard.trouble.empty() ? "up" : "trouble";
-}
-
-// Rounds that the worker has finished: its state names the one that it is in.
-uint32_t RoundsDone(const WorkerState& state) {
-  const bool after_round =
-      state.phase == WorkerPhase::kValidating || state.phase == WorkerPhase::kDone;
-  return state.round + (after_round ? 1 : 0);
 }
 
 Lines WorkerTable(const RunStatus& status, const TextStyle& style) {
   TextTable table;
   table.AddRow(
       {"worker", "state", "step", "round", "loss", "computing", "pushed", "pulled", "heard"});
-  // By name, worker-10 after worker-9; they registered in any order.
+  // Sorted by name, worker-10 after worker-9; workers register in any order.
   std::vector<MemberStatus> members = status.members;
   std::sort(members.begin(), members.end(), [](const MemberStatus& a, const MemberStatus& b) {
     const std::string &left = a.member.name, &right = b.member.name;
@@ -149,7 +119,7 @@ Lines ShardTable(const RunStatus& status, const TextStyle& style) {
   for (const ShardStatus& shard : status.shards) {
     const ShardState& state = shard.state;
     hues.push_back(shard.silent || !shard.trouble.empty() ? Hue::kBad : Hue::kPlain);
-    table.AddRow({absl::StrCat("shard-", shard.shard.shard), std::string(StateText(shard)),
+    table.AddRow({absl::StrCat("shard-", shard.shard.shard), std::string(Name(shard)),
                   absl::StrCat(state.open_round), absl::StrCat(state.pushes_accepted),
                   absl::StrCat(state.pushes_late), absl::StrCat(state.pushes_rejected),
                   FormatBytes(static_cast<double>(state.bytes_received)),
@@ -163,6 +133,37 @@ Lines ShardTable(const RunStatus& status, const TextStyle& style) {
 
 }  // namespace
 
+double TrainLoss(const RunStatus& status) {
+  double sum = 0;
+  size_t count = 0;
+  for (const MemberStatus& member : status.members) {
+    // The mean leaves out a worker that ended with a loss that is not finite.
+    if (member.state.step == 0 || !std::isfinite(member.state.train_loss)) continue;
+    sum += member.state.train_loss;
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : std::numeric_limits<double>::quiet_NaN();
+}
+
+double TokensPerSecond(const RunStatus& status) {
+  if (!status.records.empty()) return status.records.back().tokens_per_second;
+  double tokens = 0;
+  for (const MemberStatus& member : status.members)
+    tokens += static_cast<double>(member.state.tokens);
+  return status.seconds > 0 ? tokens / status.seconds : 0;
+}
+
+std::string_view Name(const ShardStatus& shard) {
+  if (shard.silent) return "silent";
+  return shard.trouble.empty() ? "up" : "trouble";
+}
+
+uint32_t RoundsDone(const WorkerState& state) {
+  const bool after_round =
+      state.phase == WorkerPhase::kValidating || state.phase == WorkerPhase::kDone;
+  return state.round + (after_round ? 1 : 0);
+}
+
 double SecondsLeft(const RunConfig& config, const RunStatus& status) {
   const uint64_t done = StepsDone(status);
   if (done == 0 || status.seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
@@ -173,7 +174,11 @@ double SecondsLeft(const RunConfig& config, const RunStatus& status) {
 std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style) {
   const RunConfig& config = *input.config;
   std::string model = "the workers' own";
-  if (config.model.kind != "external") {
+  if (config.model.kind == "resnet") {
+    model = absl::StrCat("resnet-", config.model.layers, ", ", config.model.classes,
+                         " classes of images of ", config.model.channels, " x ",
+                         config.model.image_size, " x ", config.model.image_size);
+  } else if (config.model.kind != "external") {
     model = absl::StrCat(config.model.kind, ", d ", config.model.d_model, ", ", config.model.layers,
                          " layers, ", config.model.heads, " heads, context ", config.model.context);
   }
@@ -190,8 +195,10 @@ std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& st
   std::vector<std::string> lines = {
       absl::StrCat("longwave  preset ", config.run.preset, ", a sync every ",
                    config.sync.inner_steps, config.sync.inner_steps == 1 ? " step" : " steps"),
-      absl::StrCat("model     ", model), absl::StrCat("cluster   ", cluster),
-      absl::StrCat("run       ", input.run_folder)};
+      absl::StrCat("model     ", model),
+      absl::StrCat("cluster   ", cluster),
+  };
+  if (!input.run_folder.empty()) lines.push_back(absl::StrCat("run       ", input.run_folder));
   const std::string few = FewRoundsSentence(config);
   if (!few.empty()) lines.push_back(absl::StrCat("rounds    ", few));
   std::vector<std::string> wrapped;
@@ -280,7 +287,7 @@ std::vector<std::string> ShardLines(const RunStatus& status, const TextStyle& st
 
 std::vector<std::string> TroubleLines(const RunStatus& status) {
   std::vector<std::string> lines;
-  // Before a run begins, who is there stands where its progress will.
+  // Before a run begins, the lines of its progress show the processes that are present.
   if (!status.trouble.empty() && status.phase != RunPhase::kWaiting) {
     lines.push_back(status.trouble);
   }

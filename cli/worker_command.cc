@@ -21,7 +21,7 @@ namespace {
 
 absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view command) {
   std::vector<std::string> words;
-  std::optional<std::string> word;  // the one that has begun
+  std::optional<std::string> word;  // the current word
   char quote = 0;
   for (size_t i = 0; i < command.size(); ++i) {
     const char c = command[i];
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view command) {
       quote = c;
     } else if (c == '\\' && quote != '\'' && i + 1 < command.size()) {
       const char next = command[++i];
-      // Within "…" a backslash stands for itself, unless it is before what it can protect there.
+      // Within "…" a backslash is literal unless the next character needs it.
       if (quote == '"' && next != '"' && next != '\\') word->push_back('\\');
       word->push_back(next);
     } else {
@@ -61,7 +61,7 @@ bool IsProgram(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
 }
 
-// Where a shell would find it; nothing: nowhere.
+// The program's path as a shell would find it; nullopt if there is none.
 std::optional<std::string> FindProgram(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (IsProgram(name)) return name;

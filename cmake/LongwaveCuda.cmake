@@ -1,11 +1,11 @@
 # Finds a CUDA compiler for LONGWAVE_CUDA=AUTO|ON|OFF and gives
 #   LONGWAVE_CUDA_FOUND   whether the CUDA backend is built
-#   longwave_cudart       what a target with CUDA code links and includes
+#   longwave_cudart       the libraries and includes of a target with CUDA code
 #   longwave_cuda_objects(VARIABLE SOURCE…)   compiles .cu files; VARIABLE lists the objects
 #
-# nvcc is called by name, not through enable_language(CUDA): that must come before any target in the
-# top folder, CMake 3.25's FindCUDAToolkit stumbles over CUDA 13, and our .cu files need neither
-# device linking nor more than one set of flags.
+# CMake calls nvcc by name, not through enable_language(CUDA), which must come before any target in the
+# top folder. CMake 3.25's FindCUDAToolkit fails with CUDA 13, and our .cu files need neither device
+# linking nor more than one set of flags.
 set(LONGWAVE_CUDA_FOUND OFF)
 if(LONGWAVE_CUDA STREQUAL "OFF")
   message(STATUS "CUDA backend: off")
@@ -81,7 +81,7 @@ set(nvcc_warnings -Xcompiler=-Wall,-Wextra)
 if(LONGWAVE_WERROR)
   list(APPEND nvcc_warnings -Werror=all-warnings)
 endif()
-# -fmad=false: as -ffp-contract=off of the host's sources; what is fused is written as such.
+# -fmad=false: as -ffp-contract=off of the host's sources; fused operations are explicit.
 # relaxed-constexpr: the wire's constexpr functions run on the device as they are.
 set(LONGWAVE_NVCC_FLAGS -std=c++20 -O3 -lineinfo -fmad=false --expt-relaxed-constexpr
   ${nvcc_targets} ${nvcc_host} ${nvcc_warnings} "-I${PROJECT_SOURCE_DIR}")

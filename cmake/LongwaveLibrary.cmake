@@ -1,6 +1,6 @@
 # longwave_library(NAME SRCS … [HDRS …] [DEPS …] [PRIVATE_DEPS …]): one library of ours with the alias
-# longwave::NAME. DEPS are what its headers need; PRIVATE_DEPS what only its sources do.
-# All can go into liblongwave.so. Hidden symbols are reached as they would be without -fPIC.
+# longwave::NAME. Its headers need DEPS; only its sources need PRIVATE_DEPS. All can go into
+# liblongwave.so. Access to hidden symbols is as fast as without -fPIC.
 function(longwave_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS)

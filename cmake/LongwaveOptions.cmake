@@ -1,4 +1,4 @@
-# Options of the build, and what every target of ours is compiled with.
+# Options of the build, and the flags of all our targets.
 set(LONGWAVE_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a toolkit is found), ON, OFF")
 set_property(CACHE LONGWAVE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LONGWAVE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize: address,undefined or thread")
@@ -19,7 +19,7 @@ endif()
 
 find_program(LONGWAVE_CCACHE ccache)
 if(LONGWAVE_CCACHE)
-  # Wherever a checkout lies, what another one has compiled is found.
+  # Checkouts in different folders share the cache.
   set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
     CCACHE_NOHASHDIR=true "${LONGWAVE_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})

@@ -1,10 +1,9 @@
-# longwave_torch: what a target that uses LibTorch links and includes.
+# longwave_torch: the libraries and includes of a target that uses LibTorch.
 #
-# LibTorch is the distribution's package, or the one whose TorchConfig.cmake lies in Torch_DIR, CUDA
-# included. Its own configuration is not asked: it wants a CUDA toolkit and cuDNN for a LibTorch that
-# has CUDA, and it links libtorch_cuda.so, so that nothing built with it would start on a machine
-# without a driver. Ours links the CPU's libraries alone; worker/models/device.cc loads the CUDA part
-# when a GPU is asked for.
+# LibTorch is the distribution's package, or the one whose TorchConfig.cmake is in Torch_DIR, CUDA
+# included. LibTorch's own configuration is not used: for a LibTorch with CUDA it needs a CUDA toolkit
+# and cuDNN, and links libtorch_cuda.so, so that no program would start on a machine without a driver.
+# Ours links only the CPU's libraries; worker/models/device.cc loads the CUDA part for a GPU.
 set(torch_hints)
 if(Torch_DIR)
   # PREFIX/share/cmake/Torch, or PREFIX/lib/MACHINE/cmake/Torch where a distribution has it.
@@ -28,7 +27,7 @@ if(NOT LONGWAVE_TORCH_INCLUDE OR NOT LONGWAVE_TORCH_CPU OR NOT LONGWAVE_TORCH_C1
   message(FATAL_ERROR "LibTorch: got Torch_DIR \"${Torch_DIR}\", wanted the folder share/cmake/Torch of "
     "a LibTorch (ATen/ATen.h, libtorch_cpu.so, libc10.so), or none and the distribution's libtorch-dev")
 endif()
-# What PyPI had before torch 2.6: std::string is another type there, and nothing would link.
+# PyPI's torch before 2.6 has another std::string, and would not link.
 if(Torch_DIR AND EXISTS "${Torch_DIR}/TorchConfig.cmake")
   file(STRINGS "${Torch_DIR}/TorchConfig.cmake" torch_old_abi REGEX "_GLIBCXX_USE_CXX11_ABI=0")
   if(torch_old_abi)

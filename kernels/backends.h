@@ -6,13 +6,13 @@
 
 namespace longwave {
 
-// Where each backend's table comes from. Callers use OpsFor.
+// The source of each backend's table. Callers use OpsFor.
 namespace ref {
 const KernelOps& Ops();
 }
 namespace cuda {
-// kernels/cuda/cuda_ops.cc, or kernels/cuda/absent.cc in a build without CUDA. Unavailable says
-// why.
+// kernels/cuda/cuda_ops.cc, or kernels/cuda/absent.cc in a build without CUDA. Errors: Unavailable,
+// with the reason.
 absl::StatusOr<const KernelOps*> Ops();
 }  // namespace cuda
 

@@ -6,9 +6,9 @@
 
 namespace longwave {
 
-// What every backend asks of its arguments before it touches them: pointers that are needed, a
-// segment of the layout, a payload layout with the segment's tiles, a payload of its length, finite
-// numbers. InvalidArgument says what, got and wanted.
+// The checks of arguments that all backends share: required pointers, a segment of the layout, a
+// payload layout with the segment's tiles, a payload of its length, finite numbers. Errors:
+// InvalidArgument, with what was got and wanted.
 absl::Status CheckArgs(const EncodeArgs& args);
 absl::Status CheckArgs(const RestoreArgs& args);
 absl::Status CheckArgs(const DecodeUpdateArgs& args);

@@ -6,21 +6,21 @@
 
 #include "kernels/dct_coefficients.h"
 
-// The stages of dct_plan.h for lengths that are powers of two as straight code over registers, for
+// The stages of dct_plan.h for lengths that are powers of two, as straight code over registers, for
 // any kind of value: a vector of a CPU's lanes or one float of a GPU's thread. Every output is the
-// table's expression, so that the bits are the same; tests/unit/kernels holds them to it.
+// table's expression, so that the bits are the same; tests/unit/kernels checks them.
 //
 // A is the arithmetic, of static functions on a type A::V:
 //   V Add(V a, V b)    V Sub(V a, V b)    V Mul(float c, V a)    V Fma(float c, V a, V b)  c·a + b
-// each rounded once. In sources that are compiled once per instruction set, A must have internal
-// linkage: it keeps these templates' instances out of other sources' sight.
+// each rounded once. In sources that are compiled for each instruction set, A must have internal
+// linkage, so that other sources do not share these templates' instances.
 
 #ifdef __CUDACC__
 #define LONGWAVE_CODELET __device__ __forceinline__
 #define LONGWAVE_CODELET_BODY
 #elif defined(__clang__)
-// The undefined sanitizer's checks of straight code, repeated at each of its thousands of accesses,
-// take minutes to compile; the address sanitizer's stay.
+// The undefined sanitizer's checks at each of the straight code's thousands of accesses take
+// minutes to compile; the address sanitizer's checks stay.
 #define LONGWAVE_CODELET_BODY __attribute__((always_inline, no_sanitize("undefined")))
 #define LONGWAVE_CODELET LONGWAVE_CODELET_BODY inline
 #else

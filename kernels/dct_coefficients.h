@@ -8,13 +8,12 @@
 
 namespace longwave {
 
-// The constants of the cosine transform's stages, for the tables (dct_plan.h) and for the straight
-// code (dct_codelet.h), which are equal to the bit because they take them from here.
+// The constants of the cosine transform's stages. The tables (dct_plan.h) and the straight code
+// (dct_codelet.h) use them both, and are therefore equal to the bit.
 
 inline constexpr double kRoot2 = std::numbers::sqrt2;
 
-// Of the rotation j of a DCT-IV of even length n. That of length 2 has no stage after it to carry
-// its factor of √2.
+// The rotation j of a DCT-IV of even length n. Length 2 has no later stage for its factor of √2.
 constexpr double RotationCosine(uint32_t n, uint32_t j) {
   return (n == 2 ? kRoot2 : 1.0) * CosPi(uint64_t{2} * j + 1, uint64_t{4} * n);
 }

@@ -17,12 +17,12 @@ enum class DctDirection : uint8_t { kForward = 0, kInverse = 1 };
 //   √n·X[k] = Σ_j x[j] r(k) cos(π (2j+1) k / 2n),  r(0) = 1, r(k>0) = √2.
 //
 // The stages are the factorization of Plonka and Tasche into orthogonal matrices, each times √2, so
-// that its butterflies are plain sums and differences and rounding errors still do not grow from
-// stage to stage at any length. Where a length is not a power of two, what is left of it after
-// halving is one dense factor. The inverse is the list of transposed stages in reverse.
-// Coefficients are computed in double (dct_coefficients.h: the same bits on every machine) and
-// rounded to float. Source: Plonka & Tasche 2005, "Fast and numerically stable algorithms for
-// discrete cosine transforms", Linear Algebra Appl. 394.
+// that its butterflies are plain sums and differences. Rounding errors still do not grow from stage
+// to stage at any length. A length that is not a power of two is halved as often as possible; the
+// rest is one dense factor. The inverse is the list of transposed stages in reverse. Coefficients
+// are computed in double (dct_coefficients.h: the same bits on every machine) and rounded to float.
+// Source: Plonka & Tasche 2005, "Fast and numerically stable algorithms for discrete cosine
+// transforms", Linear Algebra Appl. 394.
 //
 // The transform T of a tile of rows × cols, which is orthonormal, is defined as
 //   1. every element times DctNorm(rows, cols), rounded       (2^-6 for 4096 elements)
@@ -30,10 +30,10 @@ enum class DctDirection : uint8_t { kForward = 0, kInverse = 1 };
 //   3. the result transposed: coefficient (i, j) of frequencies i down and j along is number
 //      j·rows + i
 // and its inverse as 1. every coefficient times DctNorm, 2. the inverse stages of the rows, then of
-// the columns. A run (rows == 1) is transformed along its length. The order is part of the
-// definition, as each value's rounding is; dct_codelet.h has the same stages as straight code.
+// the columns. A run (rows == 1) is transformed along its length. The order and each value's
+// rounding are part of the definition; dct_codelet.h has the same stages as straight code.
 //
-// Where a payload has few of a tile's coefficients (DctInverseBySums), the inverse is defined as
+// For a payload with few of a tile's coefficients (DctInverseBySums), the inverse is defined as
 //   1. every coefficient x[i, j] that was sent times DctNorm, rounded
 //   2. even[i, c] and odd[i, c] for c < 32, each from +0 by y = fma(DctBasis()[j, c], x[i, j], y)
 //      over the coefficients that were sent of frequency i down, those of even j in the one and
@@ -62,21 +62,21 @@ class DctPlan {
   std::vector<float> coefficient_;
 };
 
-// Whether the inverse transform of a tile of which a payload has `sent` coefficients is by sums. Up
-// to the bound they cost less than the rows' stages (docs/decisions/0007).
+// Whether the inverse of a tile with `sent` coefficients in the payload is by sums, which cost less
+// than the rows' stages up to the bound (docs/decisions/0007).
 inline constexpr uint32_t kDctSumsSentMax = 384;
 constexpr bool DctInverseBySums(uint32_t rows, uint32_t cols, uint32_t sent) {
   return rows == 64 && cols == 64 && sent <= kDctSumsSentMax;
 }
 
 // The left half of √64 times the inverse transform's basis for length 64, [64, 32], aligned to 64
-// bytes: DctBasis()[j, c] = r(j) cos(π (2c+1) j / 128) with r as above. Computed as the stages'
-// coefficients are; from any thread.
+// bytes: DctBasis()[j, c] = r(j) cos(π (2c+1) j / 128) with r as above. Computed with the stages'
+// functions. Thread-safe.
 inline constexpr uint32_t kDctBasisCols = 32;
 inline constexpr uint32_t kDctBasisSize = 64 * kDctBasisCols;
 const float* DctBasis();
 
-// What makes a tile's transform orthonormal: 1/√(rows·cols), rounded to float.
+// The factor that makes a tile's transform orthonormal: 1/√(rows·cols), rounded to float.
 float DctNorm(uint32_t rows, uint32_t cols);
 
 }  // namespace longwave

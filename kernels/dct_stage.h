@@ -13,9 +13,9 @@ namespace longwave {
 //   y = c[0] · in[p[0]]                     rounded
 //   y = fma(c[t], in[p[t]], y)              rounded once, for t = 1, 2, … in the table's order
 //
-// with the terms t of row i in ascending p. One term with c = 1 is a copy. This is the whole
-// definition of the transform's rounding: a backend that evaluates each output so gives the same
-// bits as any other, however it orders the outputs.
+// with the terms t of row i in ascending p. One term with c = 1 is a copy. The expression fully
+// defines the transform's rounding: a backend that evaluates each output so gives the same bits as
+// any other, in any order of the outputs.
 struct DctPlanView {
   uint32_t length = 0;
   uint32_t stage_count = 0;
@@ -28,8 +28,8 @@ struct DctPlanView {
 __device__ static inline float FmaOnce(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ static inline float MulOnce(float a, float b) { return __fmul_rn(a, b); }
 #else
-// The builtin, not std::fma: the sources compiled per instruction set must not emit a shared inline
-// function, of which the linker could keep the one that this processor can't run.
+// The builtin, not std::fma: sources that are compiled for each instruction set must not emit a
+// shared inline function, whose copy the linker could take from a set that this processor lacks.
 static inline float FmaOnce(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline float MulOnce(float a, float b) { return a * b; }
 #endif

@@ -20,7 +20,7 @@ absl::Status CopyHost(const Exec&, void* to, const void* from, size_t bytes) {
 
 absl::StatusOr<void*> AllocateHost(size_t bytes) {
   constexpr size_t kAlignment = 256;
-  // Above this, rounding up would wrap and no allocator would agree anyway.
+  // Above this limit rounding up would wrap, and no allocator has so much.
   constexpr size_t kBytesMax = PTRDIFF_MAX - kHugePageBytes;
   void* memory = nullptr;
   if (bytes <= kBytesMax) {

@@ -19,25 +19,25 @@ namespace longwave {
 // The operations of a sync on dense data, behind one table a backend. Callers see no CUDA header.
 
 enum class BackendKind : uint8_t {
-  kReference,  // double precision and obvious: the definition that the others are held against
+  kReference,  // double precision and obvious: the others are tested against it
   kCpu,
   kCuda,
 };
 
-// Where and how an operation runs.
+// The place and means of an operation.
 struct Exec {
   void* stream = nullptr;  // cudaStream_t of the CUDA backend; unused elsewhere
   int threads = 1;         // host threads, CPU backend
-  // Whose slots (EncodeArgs::slot) are meant: those who encode on one stream at the same time each
-  // give an address of their own.
+  // The owner of the slots (EncodeArgs::slot): callers that encode on one stream at the same time
+  // each need an address of their own.
   const void* owner = nullptr;
 };
 
 enum class ElementType : uint8_t { kFp32 = 0, kBf16 = 1 };
 
-// What a worker wants to tell the others, as a difference of two flat arrays or a scaled one:
-// s = scale · (a − b), or scale · a when b is null, each operation rounded to fp32 on its own.
-// a, b: of `type`, [Layout::parameter_count()].
+// A worker's signal, as a difference of two flat arrays or a scaled one: s = scale · (a − b), or
+// scale · a if b is null, each operation rounded to fp32. a, b: of `type`,
+// [Layout::parameter_count()].
 struct Signal {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -45,7 +45,7 @@ struct Signal {
   ElementType type = ElementType::kFp32;
 };
 
-// Encodings that may be under way at the same time: while one is copied and sent, the next runs.
+// Encodings under way at the same time: one is copied and sent while the next runs.
 inline constexpr uint32_t kEncodeSlots = 2;
 
 // Written by Encode, in host memory.
@@ -54,24 +54,24 @@ struct EncodeReport {
   uint32_t nonfinite_tile = kNone;  // first tile of the segment with a NaN or an infinity
   double signal_square_sum = 0;     // of s
   double momentum_square_sum = 0;   // of m̂ before the residual is taken
-  double sent_square_sum = 0;       // of what is sent, as dequantized
+  double sent_square_sum = 0;       // of the sent values, as dequantized
 };
 
 // momentum  m̂ ← β·m̂ + T(s)       select and quantize q̂ of m̂ per tile       residual  m̂ ← m̂ − α·q̂
 // in the transform's domain: T is linear and orthonormal, so no inverse transform is needed.
 //
-// Enqueues and returns; payload and report are there once finish(exec, slot) has returned, and stay
-// the caller's to keep alive until then. A slot takes one encoding at a time: FailedPrecondition
-// where its last one was not finished.
+// Enqueues and returns. Payload and report are valid once finish(exec, slot) has returned, and the
+// caller keeps their memory until then. A slot takes one encoding at a time. Errors:
+// FailedPrecondition (the slot's last encoding was not finished).
 //
-// A tile in which m̂ would become a NaN or an infinity is reported: its m̂ stays as it was, the
-// payload is incomplete and must not be sent. The sums of the report leave such tiles out.
+// A tile whose m̂ would become a NaN or an infinity is reported and keeps its m̂. The payload is then
+// incomplete and must not be sent. The report's sums leave such tiles out.
 //
 // Random and stride selection draw from SelectionDraw(run_seed, round, index of the tile in the
 // layout, not in the segment).
 //
 // Agreement: on the same input, the payload reconstructs m̂ as well as the reference's does, within
-// the rounding of the transform; a backend repeats itself to the bit, whatever the threads.
+// the transform's rounding. A backend repeats itself to the bit with any number of threads.
 struct EncodeArgs {
   const Layout* layout = nullptr;
   uint32_t segment = 0;
@@ -88,9 +88,8 @@ struct EncodeArgs {
   uint32_t slot = 0;               // 0 … kEncodeSlots − 1
 };
 
-// m̂ ← fma(α, q̂, m̂): puts a payload that was not accepted back into the residual. Has read the
-// payload when it returns.
-// Agreement: bit-exact on every backend but the reference.
+// m̂ ← fma(α, q̂, m̂): puts a payload that was not accepted back into the residual. The payload may
+// be released after the return. Agreement: bit-exact on every backend but the reference.
 struct RestoreArgs {
   const Layout* layout = nullptr;
   uint32_t segment = 0;
@@ -112,12 +111,11 @@ enum class UpdateKind : uint8_t {
 
 // u = T⁻¹(Ĝ), then the update of the elements of one segment.
 //
-// The result is the same to the bit on every backend, since the order of operations is fixed:
-// values are level · scale in fp32 (exact), the inverse transform is the sequence of
-// kernels/dct_plan.h, and with fma(a, b, c) rounded once and every other operation rounded on its
-// own,
-//   decay      θ ← θ·keep, where the caller has keep = 1 − η·weight_decay in fp32; skipped at 1
-//              and for kInner
+// The result is the same to the bit on every backend, since the order of operations is fixed.
+// Values are level · scale in fp32 (exact). The inverse transform is the sequence of
+// kernels/dct_plan.h. fma(a, b, c) is rounded once, and so is every other operation:
+//   decay      θ ← θ·keep, with the caller's keep = 1 − η·weight_decay in fp32; skipped at 1 and
+//              for kInner
 //   kSgd       θ ← fma(−η, u, θ)
 //   kSign      θ ← θ − η where u > 0, θ + η where u < 0, else θ
 //   kNesterov  v ← fma(μ, v, u);  θ ← fma(−η, fma(μ, v, u), θ)
@@ -125,10 +123,9 @@ enum class UpdateKind : uint8_t {
 //   kLocal     m̂ ← m̂ + Ĝ;  θ ← fma(−η, fma(β, T⁻¹(m̂), s), θ)  with s = scale · (a − b)
 // kLocal's signal may be theta itself: each element is read before it is written.
 //
-// A NaN that arises where values overflow is one on every backend, but its bits are the
-// processor's.
+// Where values overflow, every backend gives a NaN, whose bits depend on the processor.
 //
-// Has read the payload when it returns.
+// The payload may be released after the return.
 struct DecodeUpdateArgs {
   const Layout* layout = nullptr;
   uint32_t segment = 0;
@@ -149,48 +146,48 @@ struct DecodeUpdateArgs {
   float* momentum = nullptr;           // [coefficient_count], kLocal only
 };
 
-// A hash of the elements of each of some neighbouring segments that depends on each bit and each
-// place but on no order of evaluation: Σ Mix64(Mix64(flat index) + bits of θ[flat index]) modulo
-// 2^64. Waits for its result.
+// Hashes of neighbouring segments that depend on each bit and its position but on no order of
+// evaluation: Σ Mix64(Mix64(flat index) + bits of θ[flat index]) modulo 2^64. Waits for the result.
 struct HashArgs {
   const Layout* layout = nullptr;
   uint32_t segment_begin = 0;
   const float* theta = nullptr;
-  std::span<uint64_t> hashes;  // host memory; as many segments as it has places, at least one
+  std::span<uint64_t> hashes;  // host memory; one for each segment, at least one
 };
 
-// One row a backend, constant after start-up. Operations enqueue on exec's stream and return (the
-// CPU's are done by then); none allocates memory once each kind of call has been made. Errors:
-// InvalidArgument (shapes that do not fit each other), Internal (a failed launch). Pointers to
-// dense data are in the backend's memory.
+// A row for each backend, constant after start-up. Operations enqueue on exec's stream and
+// return; the CPU's are complete by then. After the first call of each kind none allocates memory.
+// Pointers to dense data are in the backend's memory. Errors: InvalidArgument (shapes that do not
+// fit), Internal (a failed launch).
 struct KernelOps {
   std::string_view name;
   absl::Status (*encode)(const Exec&, const EncodeArgs&);
-  // Waits for the encoding of `slot`; with none under way there is nothing to wait for.
+  // Waits for the encoding of `slot`; returns at once if none is under way.
   absl::Status (*finish)(const Exec&, uint32_t slot);
   absl::Status (*restore)(const Exec&, const RestoreArgs&);
   absl::Status (*decode_update)(const Exec&, const DecodeUpdateArgs&);
   absl::Status (*hash)(const Exec&, const HashArgs&);
   // to ← from, each in the backend's memory or the host's, not overlapping.
   absl::Status (*copy)(const Exec&, void* to, const void* from, size_t bytes);
-  // Memory of the backend, zeroed, 256-byte aligned. ResourceExhausted says how much was wanted.
+  // Memory of the backend, zeroed, 256-byte aligned. Errors: ResourceExhausted, with the wanted
+  // size.
   absl::StatusOr<void*> (*allocate)(size_t bytes);
   void (*release)(void* memory);
-  // Waits until everything enqueued on exec's stream is done. Internal: a failed kernel.
+  // Waits for all work enqueued on exec's stream. Errors: Internal (a failed kernel).
   absl::Status (*wait)(const Exec&);
   // On flat arrays; see optimizer.h. square_sum waits for its result.
   absl::Status (*adamw)(const Exec&, const AdamWArgs&);
   absl::Status (*square_sum)(const Exec&, const SquareSumArgs&);
   absl::Status (*scale)(const Exec&, const ScaleArgs&);
   absl::Status (*blend)(const Exec&, const BlendArgs&);
-  // Of the memory that `allocate` takes from.
+  // The memory that `allocate` takes from.
   absl::StatusOr<MachineMemory> (*memory)();
-  // Dense data is in a device's memory, which the host's code must not touch, and operations may
-  // return before they are done.
+  // Whether dense data is in a device's memory, which host code must not touch, and operations may
+  // return before they are complete.
   bool on_device;
 };
 
-// Unavailable: the backend is not in this build, or there is no device for it.
+// Errors: Unavailable (the backend is not in this build, or has no device).
 absl::StatusOr<const KernelOps*> OpsFor(BackendKind kind);
 
 // "reference", "cpu", "cuda".

@@ -6,14 +6,14 @@
 
 namespace longwave {
 
-// The operations on flat arrays, part of the table of ops.h: the inner optimizer's, and the blend
-// of an overlapped sync.
+// The operations on flat arrays in the table of ops.h: the inner optimizer's, and the blend of an
+// overlapped sync.
 //
-// Every operation is rounded to the nearest on its own, square root and division included, so that
-// equal inputs give equal bits on every backend but the reference: with a merged gradient (`update:
-// inner`) the replicas stay equal on CPUs and GPUs alike. (NaNs come out as NaNs; which, is open.)
+// Every operation is rounded to nearest, square root and division included, so that equal inputs
+// give equal bits on every backend but the reference: with a merged gradient (`update: inner`) the
+// replicas stay equal on CPUs and GPUs alike. NaNs stay NaNs; their bits may differ.
 
-// One step of AdamW:
+// A step of AdamW:
 //   m ← β₁·m + (1 − β₁)·g
 //   v ← β₂·v + (1 − β₂)·(g·g)
 //   θ ← θ·keep − step_size·(m / (√v·root_scale + ε))
@@ -34,16 +34,16 @@ struct AdamWArgs {
 
 // Σ x² in double. In a chunk of kSquareSumChunk elements, lane l of kSquareSumLanes adds the
 // squares of elements l, l + kSquareSumLanes, … in order; then neighbouring lanes are added in
-// pairs, neighbouring pairs in pairs of these and so on; then chunks likewise, zeros filling up.
-// The order is a matter of the index alone, so the bits are the same for any number of threads and
-// on a GPU.
+// pairs, neighbouring pairs in pairs of these and so on; then chunks likewise, with zeros as
+// padding. The order depends on the index alone, so that the bits are the same for any number of
+// threads and on a GPU.
 inline constexpr uint32_t kSquareSumChunk = 4096;
 inline constexpr uint32_t kSquareSumLanes = 32;
 
 struct SquareSumArgs {
   uint64_t count = 0;
   const float* x = nullptr;  // [count]
-  double* sum = nullptr;     // host memory; there when the call returns
+  double* sum = nullptr;     // host memory; set when the call returns
 };
 
 // x ← scale·x
@@ -53,9 +53,8 @@ struct ScaleArgs {
   float scale = 1;
 };
 
-// θ ← fma(α, θ − base, anchor) for the elements begin … end − 1: what a worker learned since `base`
-// was taken, on top of the merged anchor. α = 0 is a plain copy of the anchor, which reads neither
-// θ nor base.
+// θ ← fma(α, θ − base, anchor) for the elements begin … end − 1: the worker's progress since
+// `base`, on top of the merged anchor. α = 0 copies the anchor, and reads neither θ nor base.
 struct BlendArgs {
   uint64_t begin = 0;  // of all three arrays, which do not overlap
   uint64_t end = 0;

@@ -21,6 +21,7 @@
 #include "common/base/termination.h"
 #include "common/command_line/command_line.h"
 #include "common/config/config.h"
+#include "common/config/run_metrics.h"
 #include "common/log/log.h"
 #include "common/metrics/metrics.h"
 #include "common/metrics/metrics_server.h"
@@ -30,7 +31,7 @@
 namespace longwave {
 namespace {
 
-// Within which a server is gone after a signal, tidied up or not.
+// Time within which a server ends after a signal, tidied up or not.
 constexpr absl::Duration kTerminationGrace = absl::Seconds(2);
 
 struct Flags {
@@ -45,21 +46,21 @@ struct Flags {
   std::string control_listen;
   std::string control_advertise;
   std::string health;
-  std::optional<std::string> metrics;  // not given: metrics.listen
+  std::optional<std::string> metrics;  // absent: metrics.listen
   bool stay_when_done = false;
   std::string run_dir;
   std::string state_dir;
   bool exit_when_done = false;
 };
 
-// The line that whoever started this process waits for.
+// The process that started this one waits for this line.
 void SayReady(const std::string& address) { PrintLine(stdout, absl::StrCat("ready ", address)); }
 
 void SayHealth(const std::string& address) {
   if (!address.empty()) Log(LogLevel::kInfo, absl::StrCat("health ", address));
 }
 
-// What only a shard has, on a coordinator's command line, is a misunderstanding.
+// A shard's flag on a coordinator's command line is a mistake.
 absl::Status CheckFlags(const Flags& flags) {
   if (flags.role == "shard") return absl::OkStatus();
   for (const auto& [flag, given] :
@@ -78,7 +79,7 @@ absl::Status RunCoordinator(const Flags& flags, const RunConfig& config, std::st
   if (const std::string few = FewRoundsSentence(config); !few.empty())
     Log(LogLevel::kWarning, absl::StrCat("rounds: ", few));
   Metrics metrics(MetricPart::kCoordinator);
-  metrics.SetLabel("run", config.run.name);
+  ShowRun(config, &metrics);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
                             ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   LONGWAVE_ASSIGN_OR_RETURN(
@@ -105,7 +106,7 @@ absl::Status RunShard(const Flags& flags, const RunConfig& config, std::stop_tok
   }
   SetLogProcess(absl::StrCat("shard-", flags.shard));
   Metrics metrics(MetricPart::kShard);
-  metrics.SetLabel("run", config.run.name);
+  ShowRun(config, &metrics);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
                             ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   const std::string& host = config.cluster.shard_host;
@@ -140,7 +141,8 @@ absl::Status Run(const Flags& flags, std::stop_token stop) {
                                : RunCoordinator(flags, config, std::move(stop));
 }
 
-// Every connection is a file descriptor, a stranger's too: as many as the system allows.
+// Every connection takes a file descriptor, a stranger's too, so the soft limit rises to the hard
+// one.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -150,8 +152,8 @@ void RaiseFileLimit() {
 
 int Main(int argc, char** argv) {
   RaiseFileLimit();
-  signal(SIGPIPE, SIG_IGN);  // who has read the first lines may go
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, as a full disk
+  signal(SIGPIPE, SIG_IGN);  // a reader of the first lines may close the pipe
+  signal(SIGXFSZ, SIG_IGN);  // a file size limit becomes an error of the write, like a full disk
   Flags flags;
   CLI::App app("A run's coordinator, or one of its shards (aggregation servers).",
                "longwave-server");

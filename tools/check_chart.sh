@@ -1,46 +1,59 @@
 #!/usr/bin/env bash
-# Checks the chart: lint, unit tests of its templates, every object against its schema, the README.
+# Checks the charts: lint, unit tests of their templates, every object against its schema, the READMEs.
 #
-#   tools/check_chart.sh           everything; the tools come by tools/helm.sh (status 77: there is no Go)
-#   tools/check_chart.sh --there   the same with the tools that are there; status 77 if they are not
-#   tools/check_chart.sh --write   writes helm/longwave/README.md from the values
+#   tools/check_chart.sh           everything; tools/helm.sh installs the tools (status 77: no Go)
+#   tools/check_chart.sh --there   the same with installed tools; status 77 if one is missing
+#   tools/check_chart.sh --write   writes the charts' READMEs from their values
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --there ]; then tools/helm.sh --there; else tools/helm.sh; fi
 
 chart=helm/longwave
+monitoring=helm/longwave-monitoring
 bin=$PWD/.tools/bin
 kubernetes=1.33.0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "chart: $1" >&2; exit 1; }
 
-# helm-docs writes beside the values, so it gets a copy.
-cp -r "$chart" "$work/chart"
-(cd "$work/chart" && "$bin/helm-docs" --chart-search-root . --sort-values-order file --log-level warning)
-if [ "${1:-}" = --write ]; then
-  cp "$work/chart/README.md" "$chart/README.md"
-  exit 0
-fi
-diff -u "$chart/README.md" "$work/chart/README.md" ||
-  fail "$chart/README.md is not what its values say: tools/check_chart.sh --write"
-
-# Without a text nothing can be installed, so these are the defaults with one.
-least=tests/helm/values/least.yaml
-for values in tests/helm/values/*.yaml; do
-  "$bin/helm" lint --strict --kube-version "$kubernetes" -f "$values" "$chart" > "$work/lint" 2>&1 &&
-    ! grep -E '^\[(INFO|WARNING|ERROR)\]' "$work/lint" >/dev/null ||
-    { cat "$work/lint"; fail "helm lint --strict -f $values"; }
+# helm-docs writes beside the values, so it gets copies.
+for one in "$chart" "$monitoring"; do
+  copy=$work/${one##*/}
+  cp -r "$one" "$copy"
+  (cd "$copy" && "$bin/helm-docs" --chart-search-root . --sort-values-order file --log-level warning)
+  if [ "${1:-}" = --write ]; then
+    cp "$copy/README.md" "$one/README.md"
+  else
+    diff -u "$one/README.md" "$copy/README.md" || fail "$one/README.md is not what its values say: tools/check_chart.sh --write"
+  fi
 done
-echo 'chart: no lint findings'
+if [ "${1:-}" = --write ]; then exit 0; fi
 
-"$bin/helm-unittest" --strict "$chart"
+# The chart cannot be installed without a text, so these values are the defaults with one.
+least=tests/helm/values/least.yaml
+lint() {
+  "$bin/helm" lint --strict --kube-version "$kubernetes" -f "$2" "$1" > "$work/lint" 2>&1 &&
+    ! grep -E '^\[(INFO|WARNING|ERROR)\]' "$work/lint" >/dev/null ||
+    { cat "$work/lint"; fail "helm lint --strict -f $2 $1"; }
+}
+for values in tests/helm/values/*.yaml; do lint "$chart" "$values"; done
+for values in tests/helm/monitoring/*.yaml; do lint "$monitoring" "$values"; done
+echo 'chart: no lint findings'
+# Artifact Hub reads these.
+for one in "$chart" "$monitoring"; do
+  for key in license category operator prerelease; do
+    grep -q "^  artifacthub.io/$key: ." "$one/Chart.yaml" || fail "$one/Chart.yaml: no annotation artifacthub.io/$key"
+  done
+done
+
+"$bin/helm-unittest" --strict "$chart" "$monitoring"
 python3 -B tests/helm/switches.py "$bin/helm" "$chart"
+python3 -B tests/helm/switches.py "$bin/helm" "$monitoring"
 echo 'chart: every value is set in a unit test'
 
 conform() { "$bin/kubeconform" -strict -schema-location '.tools/schemas/{{.ResourceKind}}{{.KindSuffix}}.json' "$@"; }
 render() { "$bin/helm" template run "$chart" --namespace training --kube-version "$kubernetes" "$@"; }
-# A check that finds nothing in a wrong object is none.
+# The check must find a planted error.
 render -f "$least" | sed 's/podManagementPolicy:/podManagmentPolicy:/' | conform >/dev/null &&
   fail 'kubeconform takes a property that does not exist'
 for values in tests/helm/values/*.yaml; do
@@ -48,20 +61,34 @@ for values in tests/helm/values/*.yaml; do
   conform -summary "$work/objects.yaml" | sed "s|^Summary:|chart: $values:|" || fail "kubeconform -f $values"
 done
 
-# The pod that the notes give, to copy the weights with. `helm template` leaves notes out, so here a template has them.
-cat > "$work/chart/templates/notes.yaml" <<'T'
+# Alerts and dashboards, for all runs. promtool also checks the rules, if installed.
+for values in tests/helm/monitoring/*.yaml; do
+  "$bin/helm" template all "$monitoring" --namespace monitoring --kube-version "$kubernetes" -f "$values" > "$work/objects.yaml"
+  conform -summary "$work/objects.yaml" | sed "s|^Summary:|chart: $values:|" || fail "kubeconform -f $values"
+  "$bin/helm" template all "$monitoring" --kube-version "$kubernetes" -f "$values" -s templates/rules.yaml |
+    sed -n '/^spec:$/,$s/^  //p' > "$work/rules.yaml"
+  if command -v promtool >/dev/null; then
+    promtool check rules --lint=all --lint-fatal "$work/rules.yaml" >/dev/null || fail "promtool refuses the rules of -f $values"
+  fi
+done
+# A run's chart has neither: a second run on the cluster would bring everything twice.
+render -f "$least" --set metrics.serviceMonitor.enabled=true | grep -E '^kind: PrometheusRule|grafana_dashboard' &&
+  fail "a run's chart makes alerts or dashboards"
+
+# The notes' pod for copying the weights. `helm template` leaves notes out, so a template has them here.
+cat > "$work/longwave/templates/notes.yaml" <<'T'
 notes: |
   {{- include (print $.Template.BasePath "/NOTES.txt") . | nindent 2 }}
 T
 for kind in StatefulSet Job; do
-  "$bin/helm" template run "$work/chart" --kube-version "$kubernetes" -f "$least" --set "workers.kind=$kind" \
+  "$bin/helm" template run "$work/longwave" --kube-version "$kubernetes" -f "$least" --set "workers.kind=$kind" \
     -s templates/notes.yaml | sed -n "/<<'END'$/,/^  END$/{/END/!s/^  //p}" > "$work/pod.yaml"
   conform -summary "$work/pod.yaml" | grep -q 'Valid: 1, Invalid: 0, Errors: 0, Skipped: 0' ||
     { conform "$work/pod.yaml" || true; fail "the notes' pod for a $kind"; }
 done
 echo "chart: the notes' pod conforms"
 
-# Who scales replaces no pod, and who changes the configuration replaces all.
+# Scaling replaces no pod, and a changed configuration replaces all.
 given=(-f "$least" --set security.chart.existingAuthority=given)
 changed() { diff <(render "${given[@]}") <(render "${given[@]}" "$@") | grep '^>' || true; }
 [ "$(changed --set workers.replicas=5 | sed 's/^> *//')" = 'replicas: 5' ] ||
@@ -70,7 +97,7 @@ changed() { diff <(render "${given[@]}") <(render "${given[@]}" "$@") | grep '^>
   fail 'another configuration does not replace the pods of all three parts'
 [ "$(changed --set metrics.podMonitor.enabled=true | grep -c checksum/config)" = 0 ] ||
   fail 'a switch of the metrics replaces pods'
-# A Job that changes has another name; one that is scaled keeps its own, but a JobSet can't be scaled.
+# A changed Job has another name; a scaled one keeps its own, but a JobSet cannot be scaled.
 job() {
   local kind=$1
   shift
@@ -82,7 +109,7 @@ job() {
 [ "$(job JobSet)" != "$(job JobSet --set workers.replicas=5)" ] || fail 'a JobSet of another size keeps its name'
 echo 'chart: scaling changes nothing else, configuration everything'
 
-# The authority is one: a pair, of the age that was asked for.
+# The authority is a pair of the requested age.
 render -f "$least" --set security.chart.authorityDays=7 -s templates/security/authority.yaml > "$work/authority.yaml"
 for file in ca.crt ca.key; do sed -n "s/^  $file: //p" "$work/authority.yaml" | base64 -d > "$work/$file"; done
 openssl x509 -in "$work/ca.crt" -noout -text | grep -q 'CA:TRUE' || fail 'the authority is none'
@@ -93,8 +120,7 @@ diff <(openssl x509 -in "$work/ca.crt" -noout -pubkey) <(openssl pkey -in "$work
 echo 'chart: the authority is one'
 
 # A ConfigMap holds 1 MiB, and kubectl apply writes it once more into an annotation of at most 256 KiB.
-for dashboard in "$chart"/dashboards/*.json; do
-  [ -e "$dashboard" ] || continue
+for dashboard in "$monitoring"/dashboards/*.json; do
   size=$(stat -c %s "$dashboard")
   ((size < 1000000)) || fail "$dashboard has $size bytes, and a ConfigMap at most 1 MiB"
   ((size < 200000)) || echo "chart: $dashboard has $size bytes: only a server-side apply takes it"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the line that a test run closes with, from its report in JUnit's form: `N passed, N failed, N skipped`, below
-the names of what was skipped and the last words of what failed, which a long run has scrolled away."""
+"""Prints the last line of a test run, from its report in JUnit's form: `N passed, N failed, N skipped`, below the names
+of skipped tests and the last words of failed ones, which a long run has scrolled away."""
 
 import sys
 import xml.etree.ElementTree as tree

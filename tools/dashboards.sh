@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes, checks and draws the dashboards with Python packages of their own, in .tools/dashboards (brought once).
 #
-#   tools/dashboards.sh generate [--check]   writes helm/longwave/dashboards/ (or says what differs)
+#   tools/dashboards.sh generate [--check]   writes helm/longwave-monitoring/dashboards/ (or prints the differences)
 #   tools/dashboards.sh draw                 trains a demonstration, and draws docs/pictures/ from its metrics
-#   tools/dashboards.sh --there ARGUMENTS…   runs Python with these packages; status 77 if they are not there
+#   tools/dashboards.sh --there ARGUMENTS…   runs Python with these packages; status 77 if they are missing
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 packages=$root/.tools/dashboards

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Brings Helm and the tools that check a chart into .tools/, built from their Go modules (a few minutes, once), and
-# the schemas that they check against. Programs of the same version in $KUBE_BIN are used as they are.
+# Installs Helm and the tools that check a chart into .tools/, built from their Go modules (a few minutes, once), and
+# their schemas. Programs of the same version in $KUBE_BIN are used as they are.
 #
 #   tools/helm.sh            installs what is missing
 #   tools/helm.sh --there    installs nothing; fails with status 77 if something is missing
 #
-# Ends with status 77 and a reason where there is no Go.
+# Ends with status 77 and a reason if there is no Go.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ programs=(
   helm-unittest=github.com/helm-unittest/helm-unittest/cmd/helm-unittest@v0.7.2
   helm-docs=github.com/norwoodj/helm-docs/cmd/helm-docs@v1.14.2
 )
-# What the schemas are made of: Kubernetes, the Prometheus operator's and cert-manager's custom resources.
+# The schemas' sources: Kubernetes, the Prometheus operator's and cert-manager's custom resources.
 modules=(
   k8s.io/kubernetes@v1.33.1
   github.com/prometheus-operator/prometheus-operator@v0.85.0
@@ -37,7 +37,7 @@ command -v go >/dev/null || { echo 'helm: skipped: there is no Go to build Helm 
 mkdir -p "$bin"
 for program in "${programs[@]}"; do
   name=${program%%=*} package=${program#*=}
-  # A Go program says which module it was built from, and in which version.
+  # A Go program contains its module and version.
   is_right() { go version -m "$1/$name" 2>/dev/null | grep -qP "^\tmod\t.*\t${package##*@}\t"; }
   if is_right "$bin"; then continue; fi
   if is_right "$kube_bin"; then

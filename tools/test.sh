@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of a build folder and ends with a plain line of what passed.
+# Runs the tests of a build folder and ends with a plain line of the results.
 #   tools/test.sh BUILD [ctest options, e.g. -L unit]
 set -uo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Looks at the C++ files that differ from a commit: every header compiles alone, and clang-tidy has nothing to
-# say of a source. No CUDA: clang-tidy 14 cannot read its headers.
+# Checks the C++ files that differ from a commit: every header compiles alone, and clang-tidy finds nothing in a
+# source. No CUDA: clang-tidy 14 cannot read its headers.
 #   tools/tidy.sh [COMMIT]     [the last commit that main and HEAD share; on main, the one before HEAD]
-# It needs a configured build (cmake --preset dev) with the protocol's sources generated.
+# Needs a configured build (cmake --preset dev) with the protocol's generated sources.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=${1:-$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
@@ -19,7 +19,7 @@ for file in "${changed[@]}"; do
   esac
 done
 
-# What a header may find beside the tree and the system.
+# The include paths of a header beside the system's.
 flags=(-std=c++20 -fsyntax-only -I. "-I$build/proto/generated" -x c++)
 failed=0
 if ((${#headers[@]})); then

@@ -1,5 +1,5 @@
 // longwave-worker: one replica of the model, trained on this machine and kept in step with the
-// others.
+// other replicas.
 
 #include <signal.h>
 #include <unistd.h>
@@ -32,18 +32,20 @@
 #include "common/base/termination.h"
 #include "common/command_line/command_line.h"
 #include "common/config/config.h"
-#include "common/config/gpt_shape.h"
+#include "common/config/model_shape.h"
+#include "common/config/run_metrics.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
 #include "common/metrics/metrics.h"
 #include "common/metrics/metrics_server.h"
 #include "kernels/ops.h"
-#include "worker/data/corpus.h"
+#include "worker/data/dataset.h"
 #include "worker/member/fetch_config.h"
 #include "worker/member/member_place.h"
 #include "worker/member/stop_signal.h"
 #include "worker/models/device.h"
 #include "worker/models/memory.h"
+#include "worker/models/optimizers.h"
 #include "worker/models/replica.h"
 #include "worker/trainer/trainer.h"
 #include "worker/trainer/weights_file.h"
@@ -53,12 +55,13 @@
 namespace longwave {
 namespace {
 
-// After a signal: a step on a large model takes longer. With a folder what only this worker has is
-// worth a step's time and that of a checkpoint; below what systemd and a spot notice give, 30 s.
+// Time until the process exits after a signal. A worker with a folder may finish its step and write
+// a checkpoint, within the 30 s of systemd and of a spot notice.
 constexpr absl::Duration kTerminationGrace = absl::Milliseconds(1300);
 constexpr absl::Duration kCheckpointGrace = absl::Seconds(25);
-// A model that does not fit is laid out all the same, since the coordinator hears of failures only
-// from workers whose layout it knows; but not when the table of tiles alone takes gigabytes.
+// The limit of parameters up to which a model that does not fit into memory is still laid out,
+// since the coordinator hears of failures only from workers with a known layout. Beyond it the
+// table of tiles alone takes gigabytes.
 constexpr double kParametersLaidOutMax = 0x1p34;
 
 struct Flags {
@@ -74,7 +77,7 @@ struct Flags {
   std::string device;
   TextOptions text;
   uint32_t threads = 0;
-  std::optional<std::string> metrics;  // not given: metrics.listen
+  std::optional<std::string> metrics;  // absent: metrics.listen
   bool stay_when_done = false;
   bool fail_when_told_to_end = false;
 };
@@ -95,17 +98,18 @@ absl::StatusOr<RunConfig> LoadRunConfig(const Flags& flags, const StopSignal& st
   return loaded;
 }
 
-// What a worker brings along, before anyone hears of it.
+// Resources of a worker, prepared before it registers.
 struct Prepared {
-  Corpus corpus;
+  std::unique_ptr<Dataset> data;
   std::unique_ptr<Replica> replica;
+  std::unique_ptr<InnerOptimizer> optimizer;
   const KernelOps* ops;
   Exec exec;
 };
 
 absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, const Layout& layout,
                                  const Device& device) {
-  LONGWAVE_ASSIGN_OR_RETURN(Corpus corpus, Corpus::Load(config.data, config.model.context));
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, LoadDataset(config.data, config.model));
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
                             Replica::Create(config.model, config.train, config.run.seed,
                                             static_cast<int>(config.train.threads), device.kind));
@@ -117,10 +121,12 @@ absl::StatusOr<Prepared> Prepare(const RunConfig& config, const Flags& flags, co
         device.ops->copy(exec, replica->theta(), theta.data(), theta.size() * sizeof(float)));
     LONGWAVE_RETURN_IF_ERROR(device.ops->wait(exec));
   }
-  return Prepared{std::move(corpus), std::move(replica), device.ops, exec};
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<InnerOptimizer> optimizer,
+                            MakeOptimizer(config.train, replica->manifest(), device.ops, exec));
+  return Prepared{std::move(data), std::move(replica), std::move(optimizer), device.ops, exec};
 }
 
-// What this replica begins with, flat as the layout orders it.
+// The replica's first weights, flat as the layout orders them.
 absl::StatusOr<std::vector<float>> InitialWeights(const RunConfig& config, const Flags& flags,
                                                   const Manifest& manifest, const Layout& layout) {
   if (!flags.start_from.empty()) return ReadWeights(flags.start_from, manifest, layout);
@@ -130,7 +136,7 @@ absl::StatusOr<std::vector<float>> InitialWeights(const RunConfig& config, const
   return std::vector<float>(replica->theta(), replica->theta() + replica->parameter_count());
 }
 
-// On a device they are made once more on the host, where they are the same bits.
+// Weights on a device are generated again on the host, with the same bits.
 absl::StatusOr<uint32_t> Join(const RunConfig& config, const Flags& flags, const Prepared& prepared,
                               MemberPlace& place) {
   Replica& replica = *prepared.replica;
@@ -140,7 +146,7 @@ absl::StatusOr<uint32_t> Join(const RunConfig& config, const Flags& flags, const
   return place.Join(start);
 }
 
-// As a file, for whoever wants to follow the run's updates from its beginning.
+// Writes the first weights to a file, from which the run's updates can be followed.
 absl::Status WriteInitial(const Flags& flags) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, StopSignal()));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
@@ -151,7 +157,7 @@ absl::Status WriteInitial(const Flags& flags) {
   return WriteModel(flags.write_initial, config, manifest, layout, theta.data(), /*steps=*/0);
 }
 
-// For `longwave doctor`: all libraries are loaded, and this is where it would compute.
+// For `longwave doctor`: shows that all libraries load, and the device that would be used.
 int CheckDevice(const std::string& asked) {
   const absl::StatusOr<Device> device = OpenDevice(asked);
   if (!device.ok()) {
@@ -168,7 +174,7 @@ bool KeepsCheckpoints(const RunConfig& config, const Flags& flags) {
   return !flags.state_dir.empty() && CanCatchUp(config) && config.cluster.checkpoint_rounds > 0;
 }
 
-// Whether the worker's arrays fit where they are to lie.
+// Whether the worker's arrays fit into their memories.
 absl::Status CheckFit(const RunConfig& config, const Flags& flags, const Manifest& manifest,
                       const Device& device) {
   const uint32_t workers = WorkersHere(config);
@@ -199,17 +205,18 @@ absl::Status Train(const RunConfig& config, const Flags& flags, Prepared& prepar
                                                                   place.layout());
                                                             }}));
   Log(LogLevel::kInfo,
-      absl::StrCat("training ", replica.parameter_count(), " parameters on ",
-                   prepared.corpus.train().size(), " bytes of text, backend ",
-                   std::string(prepared.ops->name), ", ", config.train.threads, " threads"));
-  Trainer trainer({.corpus = &prepared.corpus,
+      absl::StrCat("training ", replica.parameter_count(), " parameters on ", prepared.data->Size(),
+                   ", backend ", std::string(prepared.ops->name), ", ", config.train.threads,
+                   " threads"));
+  Trainer trainer({.data = prepared.data.get(),
                    .replica = &replica,
+                   .optimizer = prepared.optimizer.get(),
                    .run_dir = flags.run_dir,
                    .member = std::move(parts)});
   return trainer.Run().status();
 }
 
-// The weights are written here hours from now: that it can be is known now.
+// The weights are written here at the end, so a folder that is not writable is an error now.
 absl::Status PrepareRunDir(const std::string& run_dir) {
   if (run_dir.empty()) return absl::OkStatus();
   std::error_code error;
@@ -220,7 +227,7 @@ absl::Status PrepareRunDir(const std::string& run_dir) {
       absl::StrCat("--run-dir: got ", run_dir, ", wanted a folder to write to: ", error.message()));
 }
 
-// For --stay-when-done: until a signal.
+// For --stay-when-done: waits for a signal.
 void Stay(const std::stop_token& told_to_end) {
   if (told_to_end.stop_requested()) return;
   Log(LogLevel::kInfo, "stays until it is told to end");
@@ -230,7 +237,7 @@ void Stay(const std::stop_token& told_to_end) {
   condition.wait(lock, told_to_end, [] { return false; });
 }
 
-// Cancelled: a signal ended it before its run was over.
+// Cancelled: a signal came before the end of the run.
 absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_token& told_to_end) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, *stop));
   LONGWAVE_RETURN_IF_ERROR(PrepareRunDir(flags.run_dir));
@@ -240,13 +247,13 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
         absl::StrCat("train.device auto: computing on the CPU: ", device.why_not_cuda));
   }
   Metrics metrics(MetricPart::kWorker, device.ops->on_device ? "cuda" : "cpu");
-  metrics.SetLabel("run", config.run.name);
+  ShowRun(config, &metrics);
   metrics.SetLabel("worker", flags.name);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
                             ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
   const absl::Status fits = CheckFit(config, flags, manifest, device);
-  if (!fits.ok() && GptParameterCount(config.model) > kParametersLaidOutMax) return fits;
+  if (!fits.ok() && ModelParameterCount(config.model) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MemberPlace> place,
                             MemberPlace::Open({.config = config,
                                                .name = flags.name,
@@ -264,10 +271,13 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   if (absl::IsCancelled(worker.status())) {
     return told_to_end.stop_requested() ? worker.status() : absl::OkStatus();
   }
-  if (flags.stay_when_done && absl::IsFailedPrecondition(worker.status()) && place->RunIsOver()) {
-    Log(LogLevel::kInfo, std::string(worker.status().message()));
-    Stay(told_to_end);
-    return absl::OkStatus();
+  if (absl::IsFailedPrecondition(worker.status())) {
+    const std::optional<RunPhase> end = place->EndOfRun();
+    if (end == RunPhase::kFinished || (end.has_value() && flags.stay_when_done)) {
+      Log(LogLevel::kInfo, std::string(worker.status().message()));
+      if (flags.stay_when_done) Stay(told_to_end);
+      return absl::OkStatus();
+    }
   }
   LONGWAVE_RETURN_IF_ERROR(worker.status());
   PrintLine(stdout, absl::StrCat("ready ", *worker));
@@ -280,7 +290,7 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
 }
 
 int Main(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);  // who has read the first lines may go
+  signal(SIGPIPE, SIG_IGN);  // a reader of the first lines may close the pipe
   Flags flags;
   CLI::App app("Longwave's worker: trains one replica of the model", "longwave-worker");
   auto* const config = app.add_option("--config", flags.config_path,
@@ -342,7 +352,7 @@ int Main(int argc, char** argv) {
   }
   SetLogProcess(flags.name);
   StopSignal stop;
-  std::stop_source told_to_end;  // by a signal, whereas the run's end sets `stop`, too
+  std::stop_source told_to_end;  // set by a signal only; the run's end sets `stop`, too
   const int told_to_end_status = flags.fail_when_told_to_end ? 128 + SIGTERM : 0;
   const Termination termination(
       {.grace = flags.state_dir.empty() ? kTerminationGrace : kCheckpointGrace,
@@ -359,7 +369,7 @@ int Main(int argc, char** argv) {
   if (absl::IsCancelled(status)) return told_to_end_status;
   const std::string message(status.message());
   const std::string prefix = absl::StrCat(flags.name, ": ");
-  // A sentence of the coordinator names its worker already.
+  // The coordinator's sentences already name the worker.
   const bool named = absl::StartsWith(message, prefix) || absl::IsAborted(status);
   PrintLine(stderr, absl::StrCat("error: ", named ? "" : prefix, message));
   return 1;

@@ -6,9 +6,11 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/gpt_shape.h"
+#include "common/config/model_shape.h"
 #include "common/layout/layout.h"
 #include "worker/trainer/gpt2_config.h"
 #include "worker/trainer/weights_file.h"
@@ -18,7 +20,7 @@ namespace {
 
 constexpr double kParametersOfAThread = 20e6;
 
-// Prints text line by line: whatever a model has learnt to write, a terminal obeys nothing of it.
+// Prints text line by line. PrintLine makes a model's control characters harmless to terminals.
 class LinePrinter {
  public:
   void Take(char c) {
@@ -50,14 +52,19 @@ absl::Status WriteText(const TextOptions& options) {
     return absl::InvalidArgumentError("--temperature: wanted 0 or more");
   }
   LONGWAVE_ASSIGN_OR_RETURN(const ModelSection model, ReadGpt2Config(options.folder));
-  // Several threads for what takes one of them long alone.
-  const double share = GptParameterCount(model) / kParametersOfAThread;
+  if (model.vocabulary != kByteVocabulary) {
+    return absl::UnimplementedError(
+        absl::StrCat("got a model of ", model.vocabulary, " tokens, wanted one of ",
+                     kByteVocabulary, " bytes: only its tokenizer can write what it says"));
+  }
+  // Larger models get several threads.
+  const double share = ModelParameterCount(model) / kParametersOfAThread;
   const int threads =
       1 + static_cast<int>(std::min<double>(share, std::thread::hardware_concurrency() / 2));
   LONGWAVE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Replica> replica,
       Replica::Create(model, {.batch = 1, .autocast = "none"}, /*seed=*/0, threads));
-  // Where tensors lie in the flat array does not depend on how it is tiled.
+  // The place of tensors in the flat array does not depend on the tiling.
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(replica->manifest(), LayoutOptions{}));
   LONGWAVE_ASSIGN_OR_RETURN(

@@ -9,15 +9,15 @@
 
 namespace longwave {
 
-// For `longwave generate`, which has no LibTorch.
+// Options of `longwave generate`, which itself lacks LibTorch.
 struct TextOptions {
-  std::string folder;  // with model.safetensors and config.json
+  std::string folder;  // contains model.safetensors and config.json
   std::string prompt = "\n";
   uint32_t length = 256;
   Sampling sampling;
 };
 
-// Prints the prompt and what the model goes on with, on the CPU.
+// Prints the prompt and the model's continuation, computed on the CPU.
 absl::Status WriteText(const TextOptions& options);
 
 }  // namespace longwave

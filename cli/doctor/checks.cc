@@ -11,21 +11,21 @@ namespace {
 
 using enum Finding::Verdict;
 
-// A kernel driver that LibTorch for CUDA 12, the oldest that our kernels are built with, runs on.
+// The driver for LibTorch with CUDA 12, the oldest that our kernels are built with.
 constexpr int kCudaVersionMin = 12000;
-// Below it our kernels are not compiled for (nvcc 13 targets nothing older than Turing).
+// The lowest target of our kernels: nvcc 13 supports nothing older than Turing.
 constexpr int kCapabilityMin = 75;
-constexpr double kDiskBytesMin = 2e9;  // where a run's own need is not known
+constexpr double kDiskBytesMin = 2e9;  // without a known requirement
 constexpr double kDiskBytesPerSecondMin = 20e6;
 constexpr absl::Duration kCheckpointTimeMax = absl::Seconds(60);
 constexpr absl::Duration kSyncTimeMax = absl::Milliseconds(500);
 constexpr double kMemoryBytesMin = 1e9;
-// Certificates of joiners begin a little before they are issued; a clock beyond that is refused.
+// Certificates of joiners begin a little before they are issued; a later clock fails.
 constexpr absl::Duration kClockWarning = absl::Seconds(2);
-// Certificates are valid from so long before they are issued.
+// The time before its issue from which a certificate is valid.
 constexpr absl::Duration kClockFailed = absl::Minutes(5);
-constexpr double kBytesPerSecondMin = 1.25e6;  // 10 Mbit/s, where a round's bytes are not known
-constexpr double kRoundSecondsMax = 60;        // that a round's bytes may take
+constexpr double kBytesPerSecondMin = 1.25e6;  // 10 Mbit/s, without a known requirement
+constexpr double kRoundSecondsMax = 60;        // the limit for a round's bytes
 constexpr absl::Duration kRoundTripMax = absl::Milliseconds(400);
 
 std::string Text(absl::Duration duration) {

@@ -4,15 +4,15 @@
 
 #include "cli/doctor/measure_links.h"
 #include "cli/doctor/measure_machine.h"
-#include "common/config/gpt_shape.h"
+#include "common/config/model_shape.h"
 #include "common/wire/payload.h"
-#include "worker/data/corpus.h"
+#include "worker/data/dataset.h"
 #include "worker/models/memory.h"
 
 namespace longwave {
 namespace {
 
-// A round's payload of the whole model, closely: of full tiles.
+// The approximate payload of a round over the whole model, as if all tiles were full.
 double RoundBytes(const PayloadFormat& format, double parameter_count) {
   const uint32_t tile = kTileSizeMax;
   const absl::StatusOr<PayloadLayout> layout = PayloadLayout::Create(format, {&tile, 1});
@@ -24,11 +24,11 @@ double RoundBytes(const PayloadFormat& format, double parameter_count) {
 
 Needs NeedsOf(const RunConfig& config) {
   Needs needs{.device = config.train.device};
-  const absl::StatusOr<Manifest> manifest = GptManifest(config.model);
+  const absl::StatusOr<Manifest> manifest = ModelManifest(config.model);
   if (!manifest.ok()) return needs;
   needs.memory_bytes = needs.gpu_memory_bytes = WorkerMemory(config, *manifest).bytes;
   needs.host_memory_bytes = HostMemory(config, *manifest).bytes;
-  const double parameters = GptParameterCount(config.model);
+  const double parameters = ModelParameterCount(config.model);
   if (CanCatchUp(config) && config.cluster.checkpoint_rounds > 0) {
     needs.checkpoint_bytes = CheckpointBytes(config, *manifest);
     needs.memory_bytes += needs.checkpoint_bytes;
@@ -42,12 +42,12 @@ Needs NeedsOf(const RunConfig& config) {
 Readings Examine(const Patient& patient) {
   const std::string device = patient.config ? patient.config->train.device : "auto";
   Readings readings{.driver = MeasureDriver(),
-                    // What a GPU is wanted for is its own line's to say: here, that it starts.
+                    // Another check reports whether a wanted GPU is usable; this one, whether the
+                    // worker starts.
                     .worker = MeasureWorker(patient.binaries, device == "cpu" ? "cpu" : "auto"),
                     .disk = MeasureDisk(patient.state_dir),
                     .memory = ReadMachineMemory()};
-  if (patient.config)
-    readings.data = CheckCorpus(patient.config->data, patient.config->model.context);
+  if (patient.config) readings.data = CheckDataset(patient.config->data, patient.config->model);
   if (!patient.coordinator.empty())
     readings.coordinator = MeasureCoordinator(patient.coordinator, patient.credentials);
   return readings;

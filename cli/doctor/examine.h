@@ -9,19 +9,19 @@
 
 namespace longwave {
 
-// Who is to be examined: this machine, and what is known of the run that it takes part in.
+// The machine to examine, and the known facts of its run.
 struct Patient {
   std::string binaries;             // folder of longwave-worker
-  std::string state_dir = ".";      // where checkpoints go
+  std::string state_dir = ".";      // the folder of checkpoints
   std::string coordinator;          // host:port; empty: no links are measured
   std::string credentials;          // folder of a member's; empty: none
   std::optional<RunConfig> config;  // with this machine's own device and data
 };
 
-// Takes all readings, one after the other, so that none disturbs another.
+// Takes all readings one after the other, so that none disturbs another.
 Readings Examine(const Patient& patient);
 
-// What a worker of the run asks of a machine.
+// The requirements of a worker of the run.
 Needs NeedsOf(const RunConfig& config);
 
 }  // namespace longwave

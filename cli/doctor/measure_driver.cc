@@ -1,4 +1,4 @@
-// The part of MeasureDriver: what a machine without a driver says, too.
+// MeasureDriver, in a file of its own since it also runs without a driver.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -36,8 +36,8 @@ bool IsOnTheBus() {
   return false;
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 …": the first word that
-// is a version.
+// The first word that is a version, of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14
+// Thu Feb 22 …".
 std::string ModuleVersion() {
   for (const absl::string_view word :
        absl::StrSplit(FirstLine("/proc/driver/nvidia/version"), ' ', absl::SkipEmpty())) {
@@ -49,7 +49,7 @@ std::string ModuleVersion() {
   return "";
 }
 
-// The few entries of the CUDA driver's interface that are needed; int is its CUresult and CUdevice.
+// The required part of the CUDA driver's interface; int is its CUresult and CUdevice.
 struct DriverApi {
   int (*init)(unsigned flags);
   int (*version)(int* version);
@@ -104,7 +104,7 @@ void ReadGpus(const DriverApi& api, DriverReading* reading) {
 
 DriverReading MeasureDriver() {
   DriverReading reading{.on_the_bus = IsOnTheBus(), .version = ModuleVersion()};
-  // Stays loaded: it does not bear being unloaded.
+  // The library stays loaded, since unloading it may crash.
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   DriverApi api;
   if (library == nullptr) {

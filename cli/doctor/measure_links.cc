@@ -28,7 +28,7 @@ namespace {
 constexpr absl::Duration kConnectPatience = absl::Seconds(5);
 constexpr int kTries = 5;
 constexpr size_t kRateBytesMin = 64 << 10;
-// A transfer of that long says enough.
+// A transfer of that length is long enough to measure.
 constexpr absl::Duration kRateTime = absl::Milliseconds(400);
 
 struct FreeAddresses {
@@ -49,7 +49,7 @@ class Descriptor {
   const int fd_;
 };
 
-// Of one address: 0, or the error's number.
+// Connects to one address. Returns 0 or errno's value.
 int ConnectOnce(const addrinfo& address) {
   const Descriptor socket_fd(
       socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -90,7 +90,7 @@ absl::StatusOr<ClockReading> MeasureClock(ProbeClient& client) {
   return best;
 }
 
-// One way: grows what is sent until its time stands out from that of an empty call.
+// Measures one direction: increases the bytes until their time clearly exceeds an empty call's.
 absl::StatusOr<double> MeasureRate(ProbeClient& client, bool up, absl::Duration empty) {
   double best = 0;
   for (size_t bytes = kRateBytesMin;; bytes *= 4) {
@@ -184,7 +184,7 @@ CoordinatorReading MeasureCoordinator(const std::string& address, const std::str
       return reading;
     }
   }
-  // No records are wanted: a long run has many.
+  // The request leaves out records, of which a long run has many.
   const absl::StatusOr<RunStatus> run =
       CoordinatorClient::Connect(address, absl::Seconds(10), credentials)
           ->GetStatus(std::numeric_limits<uint64_t>::max());
@@ -193,7 +193,7 @@ CoordinatorReading MeasureCoordinator(const std::string& address, const std::str
   reading.speed = MeasureSpeed(*probe);
   reading.shards_wanted = run->shards_wanted;
   for (const ShardStatus& shard : run->shards) {
-    // Those that have not registered have no address.
+    // A shard that has not registered has no address.
     if (shard.shard.data_endpoint.empty()) continue;
     reading.shards.push_back(MeasureShard(shard.shard, trust, credentials));
   }

@@ -9,13 +9,13 @@
 
 namespace longwave {
 
-// The shortest time that one of `tries` TCP connections to "host:port" took to stand.
-// Unavailable: none did; says why.
+// The shortest connect time of `tries` TCP connections to "host:port". Errors: Unavailable, with
+// the reason (all failed).
 absl::StatusOr<absl::Duration> MeasureConnection(const std::string& address, int tries);
 
-// Everything between here and a coordinator and its shards. credentials: a folder of a member's;
-// empty: none are there, and of a secured run little is learnt. A shard's data port is connected to
-// once: its door counts that as a connection that was closed, which is no intruder's.
+// Measures the links to a coordinator and its shards. credentials: a member's folder; empty: none,
+// which shows little of a secured run. Connects once to each shard's data port, which the shard
+// counts as a closed connection, not as an intruder's.
 CoordinatorReading MeasureCoordinator(const std::string& address, const std::string& credentials);
 
 }  // namespace longwave

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// LibTorch with CUDA is gigabytes, from a disk that may be slow.
+// LibTorch with CUDA is gigabytes, and the disk may be slow.
 constexpr absl::Duration kWorkerPatience = absl::Seconds(120);
 constexpr size_t kDiskBytes = 32 << 20;
 constexpr size_t kBlockBytes = 1 << 20;
@@ -45,7 +45,7 @@ absl::Status WriteAll(int fd, const std::vector<char>& block, const std::string&
 
 absl::Status TimeWrites(int fd, const std::string& folder, double free_bytes,
                         DiskReading* reading) {
-  // Not zeros, which some file systems do not store.
+  // No zeros, which some file systems do not store.
   std::vector<char> block(kBlockBytes);
   uint64_t word = 0x9e3779b97f4a7c15;
   for (char& c : block) c = static_cast<char>((word = word * 6364136223846793005 + 1) >> 56);
@@ -80,8 +80,8 @@ absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries,
       reading.why_not_cuda = std::string(line);
   }
   if (ended.well && !reading.device.empty()) return reading;
-  // Of the loader's sentence, which begins with the program, the library comes first: what is
-  // quoted is short.
+  // Quotes are short, so the missing library must come first: the loader's prefix, the program, is
+  // cut.
   absl::string_view why = absl::StripAsciiWhitespace(ended.output);
   absl::ConsumePrefix(&why, absl::StrCat(program, ": "));
   absl::ConsumePrefix(&why, "error while loading shared libraries: ");

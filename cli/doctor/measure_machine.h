@@ -10,13 +10,12 @@ namespace longwave {
 
 // The readings of this machine. Each takes seconds at most.
 
-// By /sys, /proc and the driver's own libcuda.so.1, which is loaded if it is there.
+// Reads /sys, /proc and the driver's own libcuda.so.1, if present.
 DriverReading MeasureDriver();
-// Runs `<binaries>/longwave-worker --check-device <device>`. Unavailable: it does not start; says
-// why, as the system's loader does.
+// Runs `<binaries>/longwave-worker --check-device <device>`. Errors: Unavailable, with the system
+// loader's reason (the program does not start).
 absl::StatusOr<WorkerReading> MeasureWorker(const std::string& binaries, const std::string& device);
-// Writes and removes a file in the folder, or, where that is not there, in the nearest folder above
-// it.
+// Writes and removes a file in the folder or, if that is missing, in its nearest ancestor.
 absl::StatusOr<DiskReading> MeasureDisk(const std::string& folder);
 
 }  // namespace longwave

@@ -13,7 +13,7 @@
 
 namespace longwave {
 
-// What the doctor has measured, as plain values: an error says why something could not be.
+// The doctor's measurements as plain values; an error has the reason for a missing one.
 
 struct GpuReading {
   std::string name;
@@ -24,12 +24,13 @@ struct GpuReading {
 struct DriverReading {
   bool on_the_bus = false;  // a PCI device of NVIDIA's that shows or computes
   std::string version;      // of the kernel's module; empty: not loaded
-  int cuda_version = 0;     // newest that the driver speaks: 13000 is 13.0; 0: no libcuda.so.1
-  std::string why_not;      // libcuda.so.1 does not load, or does not start
+  int cuda_version = 0;     // newest supported version: 13000 is 13.0; 0: no libcuda.so.1
+  std::string why_not;      // why libcuda.so.1 does not load or start
   std::vector<GpuReading> gpus;
 };
 
-// `longwave-worker --check-device`: it starts with its libraries, and would compute there.
+// `longwave-worker --check-device`: the worker starts with its libraries; the device that it would
+// use.
 struct WorkerReading {
   std::string device;  // "cpu" or "cuda"
   std::string why_not_cuda;
@@ -42,7 +43,7 @@ struct DiskReading {
   absl::Duration sync;          // of one small block
 };
 
-// To one port of somebody's.
+// The link to one port.
 struct PortReading {
   std::string address;
   absl::StatusOr<absl::Duration> round_trip;  // of a TCP connection
@@ -61,7 +62,7 @@ struct ClockReading {
 struct ShardReading {
   uint32_t shard = 0;
   PortReading data;
-  // By its control port, which workers do without: an error is no fault.
+  // Through the control port, which workers do without: an error is no fault.
   absl::StatusOr<SpeedReading> speed;
 };
 
@@ -69,7 +70,7 @@ struct CoordinatorReading {
   PortReading control;
   absl::StatusOr<ClockReading> clock;
   absl::StatusOr<SpeedReading> speed;
-  // What it says of the run, where that may be asked.
+  // The coordinator's status of the run, if the caller may read it.
   absl::Status status;
   uint32_t shards_wanted = 0;
   std::vector<ShardReading> shards;
@@ -80,17 +81,17 @@ struct Readings {
   absl::StatusOr<WorkerReading> worker;
   absl::StatusOr<DiskReading> disk;
   absl::StatusOr<MachineMemory> memory;
-  std::optional<CoordinatorReading> coordinator;  // none: no address was given
-  std::optional<absl::Status> data;               // the text to train on; none: not known
+  std::optional<CoordinatorReading> coordinator;  // nullopt: no address was given
+  std::optional<absl::Status> data;               // the training data; nullopt: not known
 };
 
-// What a run asks of a machine; 0 is not known.
+// A run's requirements of a machine; 0: not known.
 struct Needs {
   std::string device = "auto";   // train.device
   double memory_bytes = 0;       // of a worker that computes on the CPU
-  double gpu_memory_bytes = 0;   // of one that computes on a GPU,
-  double host_memory_bytes = 0;  // and what it takes of the host
-  double checkpoint_bytes = 0;   // on the disk; a new one is written beside the old one
+  double gpu_memory_bytes = 0;   // of a worker that computes on a GPU,
+  double host_memory_bytes = 0;  // and its use of host memory
+  double checkpoint_bytes = 0;   // on the disk; old and new checkpoint exist for a while
   double push_bytes = 0;         // a round, over all shards
   double pull_bytes = 0;
 };

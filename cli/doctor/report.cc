@@ -9,7 +9,7 @@
 namespace longwave {
 namespace {
 
-// What others say (a library, a server) may have line ends: a finding has one line.
+// A finding has one line, but a quoted library's or server's sentence may have line ends.
 std::string OneLine(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   return Utf8Prefix(Printable(text), 2000);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -21,8 +22,9 @@
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
-#include "common/config/gpt_shape.h"
 #include "common/config/key_types.h"
+#include "common/config/model_shape.h"
+#include "common/rpc/coordinator_client.h"
 #include "common/security/certificates.h"
 #include "common/security/credentials.h"
 #include "common/security/token.h"
@@ -42,14 +44,14 @@ absl::StatusOr<std::string> TokenOf(const JoinOptions& options) {
   return std::string(absl::StripAsciiWhitespace(token));
 }
 
-// That this longwave lays out the run's model as its other workers do, before the long way to the
-// coordinator's refusal.
+// Whether this program lays out the run's model as the other workers do. The coordinator would
+// refuse a difference only after registration.
 absl::Status CheckManifest(const std::string& configuration,
                            const std::optional<Manifest>& manifest) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config,
                             ParseConfig(configuration, "the coordinator's configuration"));
   if (!manifest) return absl::OkStatus();
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest own, GptManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest own, ModelManifest(config.model));
   if (HashOf(own) == HashOf(*manifest)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "this longwave makes another model of the run's configuration than its workers: ",
@@ -69,7 +71,7 @@ absl::StatusOr<Joined> Redeem(const JoinOptions& options, const JoinedFolder& fo
   return joined;
 }
 
-// That the token is of the run whose credentials the folder has, if it has any.
+// Whether the token belongs to the run of the folder's credentials, if any.
 absl::Status CheckSameRun(const std::string& token_text, const JoinedFolder& folder) {
   LONGWAVE_ASSIGN_OR_RETURN(const Token token, ParseToken(token_text));
   const absl::StatusOr<std::string> pem =
@@ -77,7 +79,7 @@ absl::Status CheckSameRun(const std::string& token_text, const JoinedFolder& fol
   if (absl::IsNotFound(pem.status())) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(pem.status());
   const auto authorities = ReadCertificates(*pem);
-  if (!authorities.ok()) return absl::OkStatus();  // nobody's: joining writes it anew
+  if (!authorities.ok()) return absl::OkStatus();  // unreadable: joining writes it anew
   std::string known;
   for (const CertificateInfo& authority : *authorities) {
     if (TokenFingerprint(authority) == token.authority) return absl::OkStatus();
@@ -90,7 +92,7 @@ absl::Status CheckSameRun(const std::string& token_text, const JoinedFolder& fol
                    "): give --state-dir another folder, or remove it"));
 }
 
-// Examines the machine, says what was found, and whether nothing failed.
+// Examines the machine, prints the findings, and returns whether none failed.
 absl::StatusOr<bool> IsFit(const JoinOptions& options, const JoinedFolder& folder,
                            const std::string& binaries, bool is_joined) {
   Patient patient{.binaries = binaries, .state_dir = folder.path(), .coordinator = options.address};
@@ -120,6 +122,19 @@ absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,
   return absl::FailedPreconditionError("a check failed, see above; nothing was changed");
 }
 
+// Whether the run has finished, as far as the coordinator tells. The shards of a finished run have
+// ended, so that a check of the links would fail.
+absl::StatusOr<bool> HasFinished(const Joined& joined, const JoinedFolder& folder) {
+  const absl::StatusOr<RunStatus> run =
+      CoordinatorClient::Connect(joined.coordinator, absl::Seconds(5), folder.security_folder())
+          ->GetStatus(std::numeric_limits<uint64_t>::max());
+  if (!run.ok() || !IsOver(run->phase)) return false;  // the checks report why
+  if (run->phase == RunPhase::kFinished) return true;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the run has ", run->phase == RunPhase::kFailed ? "failed" : "been stopped",
+                   run->failure.empty() ? "" : ": ", run->failure));
+}
+
 absl::Status Join(const JoinOptions& options) {
   if (!IsHostPort(options.address)) {
     return absl::InvalidArgumentError(
@@ -132,6 +147,11 @@ absl::Status Join(const JoinOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(const Joined joined, RedeemOrResume(options, folder));
   PrintLine(stdout, absl::StrCat("joined   ", joined.coordinator, " as ", joined.name, ", in ",
                                  folder.path()));
+  LONGWAVE_ASSIGN_OR_RETURN(const bool has_finished, HasFinished(joined, folder));
+  if (has_finished) {
+    PrintLine(stdout, "the run has finished already: there is nothing left to train");
+    return absl::OkStatus();
+  }
   LONGWAVE_ASSIGN_OR_RETURN(const bool is_fit, IsFit(options, folder, binaries, true));
   if (!is_fit) {
     return absl::FailedPreconditionError(
@@ -208,7 +228,7 @@ absl::StatusOr<Joined> RedeemOrResume(const JoinOptions& options, const JoinedFo
   if (!token.empty()) LONGWAVE_RETURN_IF_ERROR(CheckSameRun(token, folder));
   const absl::Status good =
       CheckCredentials(folder.security_folder(), WorkerIdentity(known->name), absl::Now()).status();
-  // The coordinator may have moved; its authority tells whether it is the same run's.
+  // The coordinator's address may have changed; its authority proves that the run is the same.
   const Joined joined{.coordinator = options.address, .name = known->name};
   if (good.ok()) return joined;
   if (!token.empty()) {

@@ -15,10 +15,10 @@ namespace longwave {
 // `longwave join` and `longwave doctor`.
 class JoinCommands {
  public:
-  // Adds them to the program's commands.
+  // Adds the commands to the program.
   explicit JoinCommands(CLI::App* app);
 
-  // The exit status of the one that was given; nothing: none was.
+  // The exit status of the given command; nullopt if it is none of these.
   std::optional<int> Run() const;
 
  private:

@@ -14,7 +14,7 @@ namespace longwave {
 
 JoinedFolder JoinedFolder::Default(const std::string& coordinator) {
   if (const char* const given = std::getenv("STATE_DIRECTORY"); given != nullptr && *given != 0) {
-    // Several are separated by colons.
+    // Several folders are separated by colons.
     const std::vector<std::string> folders = absl::StrSplit(given, ':');
     return JoinedFolder(folders.front());
   }
@@ -54,7 +54,7 @@ absl::Status JoinedFolder::Save(const Joined& joined, const std::string& configu
   if (!manifest.empty())
     LONGWAVE_RETURN_IF_ERROR(WriteTextFile(manifest_file(), manifest, Secrecy::kPublic));
   const nlohmann::ordered_json json = {{"coordinator", joined.coordinator}, {"name", joined.name}};
-  // The last: with it the rest is there.
+  // Written last, so that its presence proves the others.
   return WriteTextFile(joined_file(), json.dump(2) + "\n", Secrecy::kPublic);
 }
 

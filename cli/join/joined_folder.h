@@ -9,25 +9,25 @@
 
 namespace longwave {
 
-// Who this machine is in which run.
+// The machine's place in a run.
 struct Joined {
   std::string coordinator;  // host:port
   std::string name;         // the worker's
   bool operator==(const Joined&) const = default;
 };
 
-// All that a machine keeps of its part in a run, in one folder:
-//   join.json      whom it joined, and under which name
+// A machine's files of a run, in one folder:
+//   join.json      the coordinator's address and the worker's name
 //   config.yaml    the run's configuration, as the coordinator gave it
 //   manifest.txt   the model's tensors, a line each, as the coordinator knew them
-//   security/      its credentials
+//   security/      the worker's credentials
 //   worker/        the worker's state: its identity and its checkpoints
-//   model.safetensors, at the end, where this worker is the one that writes it
+//   model.safetensors, at the end, if this worker writes the weights
 class JoinedFolder {
  public:
   explicit JoinedFolder(std::string path) : path_(std::move(path)) {}
 
-  // $STATE_DIRECTORY, which systemd gives a service; else <base>/HOST-PORT with base
+  // $STATE_DIRECTORY, which systemd gives a service, or else <base>/HOST-PORT, where base is
   // /var/lib/longwave for root and ~/.longwave for others.
   static JoinedFolder Default(const std::string& coordinator);
 
@@ -37,9 +37,9 @@ class JoinedFolder {
   std::string security_folder() const { return path_ + "/security"; }
   std::string worker_folder() const { return path_ + "/worker"; }
 
-  // Nothing: nobody has joined here. InvalidArgument: a join.json that is none.
+  // nullopt if the machine has not joined. Errors: InvalidArgument (a malformed join.json).
   absl::StatusOr<std::optional<Joined>> Load() const;
-  // Makes the folder, for its owner alone, if it is not there.
+  // Makes the folder, for its owner alone, unless it exists.
   absl::Status Save(const Joined& joined, const std::string& configuration,
                     const std::string& manifest) const;
 

@@ -19,15 +19,14 @@ namespace {
 
 constexpr size_t kOutputBytesMax = 64 << 10;
 
-// As execv takes them; they live as long as `command`.
-std::vector<char*> ArgumentsOf(const std::vector<std::string>& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  return argv;
-}
-
 }  // namespace
+
+std::vector<char*> PointersTo(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 absl::StatusOr<std::string> OwnFolder() {
   std::error_code error;
@@ -37,13 +36,13 @@ absl::StatusOr<std::string> OwnFolder() {
 }
 
 absl::Status Become(const std::vector<std::string>& command) {
-  execv(command.front().c_str(), ArgumentsOf(command).data());
+  execv(command.front().c_str(), PointersTo(command).data());
   return absl::UnavailableError(
       absl::StrCat("cannot run ", command.front(), ": ", std::strerror(errno)));
 }
 
 absl::StatusOr<Ended> RunToEnd(const std::vector<std::string>& command, absl::Duration patience) {
-  const std::vector<char*> argv = ArgumentsOf(command);
+  const std::vector<char*> argv = PointersTo(command);
   int pipe_fds[2];
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   const pid_t child = fork();

@@ -10,17 +10,20 @@
 
 namespace longwave {
 
-// The folder of this program, in which the others lie.
+// Pointers in execve's form, valid as long as `words`.
+std::vector<char*> PointersTo(const std::vector<std::string>& words);
+
+// The folder of this program and the others.
 absl::StatusOr<std::string> OwnFolder();
 
-// Runs command[0], a path, in the place of this program: it returns only if that cannot be run.
+// Replaces this program by command[0], a path. Returns only on failure.
 absl::Status Become(const std::vector<std::string>& command);
 
 struct Ended {
   bool well = false;
   std::string output;  // standard output and error, up to 64 KiB
 };
-// Runs a program to its end. Unavailable: it has not ended within `patience`, and was killed.
+// Runs a program to its end. Errors: Unavailable (killed after `patience`).
 absl::StatusOr<Ended> RunToEnd(const std::vector<std::string>& command, absl::Duration patience);
 
 }  // namespace longwave

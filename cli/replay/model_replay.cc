@@ -1,23 +1,24 @@
 #include "cli/replay/model_replay.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/layout/segment_elements.h"
-#include "common/wire/control.h"
 #include "kernels/ops.h"
 #include "server/store/snapshot_content.h"
 #include "worker/member/sync_options.h"
 
 namespace longwave {
 
-ModelReplay::ModelReplay(const RunConfig* config, const Layout* layout)
+ModelReplay::ModelReplay(const RunConfig* config, const Layout* layout, uint32_t until)
     : config_(config),
       layout_(layout),
       schedule_(config->train, config->run.steps),
       plan_(config->sync.inner_steps, FragmentCount(config->sync.fragments, *layout),
             config->sync.overlap, config->run.steps),
+      until_(until),
       theta_(layout->parameter_count()) {
   if (config->sync.signal == SignalKind::kGradient) gradient_.resize(layout->parameter_count());
 }
@@ -25,8 +26,8 @@ ModelReplay::ModelReplay(const RunConfig* config, const Layout* layout)
 absl::StatusOr<std::unique_ptr<ModelReplay>> ModelReplay::Create(const RunConfig* config,
                                                                  const Layout* layout,
                                                                  std::vector<float> initial,
-                                                                 uint32_t threads) {
-  std::unique_ptr<ModelReplay> replay(new ModelReplay(config, layout));
+                                                                 uint32_t threads, uint32_t until) {
+  std::unique_ptr<ModelReplay> replay(new ModelReplay(config, layout, until));
   if (!initial.empty() && initial.size() != layout->parameter_count()) {
     return absl::InvalidArgumentError(absl::StrCat("initial weights: got ", initial.size(),
                                                    " parameters, wanted ",
@@ -54,11 +55,12 @@ void ModelReplay::AddModels(const std::vector<SnapshotHeader>& snapshots, const 
 }
 
 absl::Status ModelReplay::Apply(uint32_t segment, uint32_t round, const Buffer& merged) {
+  if (round >= until_) return absl::OkStatus();
   LONGWAVE_RETURN_IF_ERROR(TakeModel(segment, round));
   if (!known_[segment]) return absl::OkStatus();
   if (const uint32_t wanted = pipeline_->anchor_round(segment); round != wanted) {
     known_[segment] = false;
-    // What was before the first record was dropped: a later snapshot leads on.
+    // The update precedes the log's first record; a later snapshot continues.
     if (wanted == 0 && !applied_[segment]) return absl::OkStatus();
     problems_.push_back(absl::StrCat("segment ", segment, ": round ", round,
                                      " is in the log, but not round ", wanted));
@@ -118,8 +120,17 @@ absl::Status ModelReplay::TakeModel(uint32_t segment, uint32_t round) {
 
 double ModelReplay::LearningRate(uint32_t segment, uint32_t round) const {
   const SyncPoint point = plan_.At(round, segment % plan_.fragment_count());
-  // That of the last step before the signal, as the trainer has it.
+  // The learning rate of the last step before the signal, as in the trainer.
   return schedule_.LearningRate(point.signal_step - 1);
+}
+
+std::optional<uint32_t> ModelReplay::rounds_of_all() const {
+  uint32_t rounds = kRoundNever;
+  for (uint32_t s = 0; s < known_.size(); ++s) {
+    if (!known_[s]) return std::nullopt;
+    rounds = std::min(rounds, pipeline_->anchor_round(s));
+  }
+  return rounds;
 }
 
 absl::StatusOr<ModelReplay::Result> ModelReplay::Finish() {

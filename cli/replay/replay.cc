@@ -1,7 +1,5 @@
 #include "cli/replay/replay.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -14,14 +12,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cli/process.h"
+#include "cli/initial_weights.h"
 #include "cli/replay/run_replay.h"
 #include "cli/run_folder.h"
-#include "cli/text.h"
+#include "common/base/figures.h"
 #include "common/base/print.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
-#include "common/config/gpt_shape.h"
+#include "common/config/model_shape.h"
 #include "common/wire/control.h"
 #include "server/store/coordinator_store.h"
 #include "server/store/posix_file_system.h"
@@ -35,13 +33,14 @@ void Row(absl::string_view name, const std::string& value) {
   PrintLine(stdout, absl::StrFormat("%-11s%s", name, value));
 }
 
-// What the run itself said of its end.
+// The run's own record of its end.
 struct Recorded {
   uint64_t rounds = 0;
+  bool is_whole = false;  // the run finished, so that no shard has later rounds
   std::string state_hash;
 };
 
-// Nothing: there is no summary, since the run goes on or was put together by hand.
+// nullopt without a summary: the run goes on, or was started process by process.
 std::optional<Recorded> ReadSummary(const std::string& path) {
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -50,11 +49,12 @@ std::optional<Recorded> ReadSummary(const std::string& path) {
       !json["state_hash"].is_string() || !json["rounds"].is_number_unsigned()) {
     return std::nullopt;
   }
-  return Recorded{json["rounds"].get<uint64_t>(), json["state_hash"].get<std::string>()};
+  return Recorded{json["rounds"].get<uint64_t>(),
+                  json.value("outcome", nlohmann::json()) == "finished",
+                  json["state_hash"].get<std::string>()};
 }
 
-// The rounds that the coordinator has finished, as metrics.jsonl has them; nothing of lines that
-// are torn or none of ours.
+// The finished rounds of metrics.jsonl. Torn and foreign lines are skipped.
 std::vector<RecordedRound> ReadRecordedRounds(const std::string& path) {
   std::vector<RecordedRound> rounds;
   std::ifstream file(path);
@@ -76,40 +76,6 @@ std::vector<RecordedRound> ReadRecordedRounds(const std::string& path) {
   }
   return rounds;
 }
-
-// The weights that every worker of the run began with, made by a worker: a file that is gone again
-// when this object is.
-class InitialWeights {
- public:
-  ~InitialWeights() {
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-  }
-  absl::StatusOr<std::string> Make(const std::string& config_file) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "longwave-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a folder ", pattern));
-    }
-    folder_ = pattern;
-    std::error_code error;
-    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-    const std::string file = folder_ + "/initial.safetensors";
-    LONGWAVE_ASSIGN_OR_RETURN(
-        const std::unique_ptr<Process> worker,
-        Process::Start(
-            {.name = "longwave-worker",
-             .argv = {(self.parent_path() / "longwave-worker").string(), "--config", config_file,
-                      "--name", "replay", "--device", "cpu", "--write-initial", file},
-             .log_file = folder_ + "/worker.log",
-             .environment = {}}));
-    while (worker->Running()) usleep(10'000);
-    if (worker->succeeded()) return file;
-    return absl::AbortedError(absl::StrCat("longwave-worker: ", worker->FailureSentence()));
-  }
-
- private:
-  std::string folder_;
-};
 
 uint64_t Sum(const RunReplayReport& report, uint64_t ShardFindings::*figure) {
   uint64_t sum = 0;
@@ -151,7 +117,7 @@ void PrintAudit(const RunReplayReport& report) {
   }
 }
 
-// The model as a worker writes it at the end.
+// Writes the model as a worker does at the end.
 absl::Status WriteReplayed(const std::string& path, const RunReplayReport& report,
                            const RunConfig& config, const Manifest& manifest,
                            const Layout& layout) {
@@ -167,10 +133,9 @@ absl::Status WriteReplayed(const std::string& path, const RunReplayReport& repor
   return absl::OkStatus();
 }
 
-// Names and shapes of the run's parameters. A model that its workers have brought
-// is the coordinator's to tell.
+// Names and shapes of the run's parameters. Only the coordinator knows those of an external model.
 absl::StatusOr<Manifest> ManifestOf(const RunConfig& config, const std::string& run_folder) {
-  if (config.model.kind != "external") return GptManifest(config.model);
+  if (config.model.kind != "external") return ModelManifest(config.model);
   const std::string folder = run_folder + "/state/coordinator";
   const absl::StatusOr<CoordinatorFile> file =
       ReadCoordinatorFolder(*MakePosixFileSystem(), folder);
@@ -194,7 +159,7 @@ absl::Status Replay(const ReplayOptions& options) {
   RunReplayInput input{.config = &config,
                        .layout = &layout,
                        .threads = std::max(1u, std::thread::hardware_concurrency())};
-  // Before the logs, which have all that was finished by then if the run goes on meanwhile.
+  // Read before the logs, which then have all these rounds even if the run goes on.
   input.recorded = ReadRecordedRounds(options.run_folder + "/metrics.jsonl");
   for (uint32_t shard = 0; shard < config.run.shards; ++shard) {
     const std::string folder = absl::StrCat(options.run_folder, "/state/shard-", shard);
@@ -206,10 +171,10 @@ absl::Status Replay(const ReplayOptions& options) {
     input.shard_folders.push_back(folder);
   }
   if (CanCatchUp(config) && (config.run.start != "member" || !options.initial.empty())) {
-    InitialWeights initial;
+    LONGWAVE_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
     std::string file = options.initial;
     if (file.empty()) {
-      LONGWAVE_ASSIGN_OR_RETURN(file, initial.Make(config_file));
+      LONGWAVE_ASSIGN_OR_RETURN(file, MakeInitialWeights(config_file, folder.path()));
     }
     LONGWAVE_ASSIGN_OR_RETURN(input.initial, ReadWeights(file, manifest, layout));
   }
@@ -223,15 +188,19 @@ absl::Status Replay(const ReplayOptions& options) {
   bool is_the_runs = true;
   if (report.state_hash.has_value()) {
     std::string verdict = "the run has no summary to compare with";
-    if (recorded.has_value()) {
+    if (recorded.has_value() && !recorded->is_whole && recorded->rounds < report.rounds) {
+      // The rounds' own records were compared.
+      verdict = absl::StrCat("of which the run's summary has ", recorded->rounds);
+    } else if (recorded.has_value()) {
       is_the_runs = recorded->rounds == report.rounds &&
                     recorded->state_hash == FormatHash(*report.state_hash);
       verdict = is_the_runs ? "as the run's summary has it"
                             : absl::StrCat("NOT the run's, which is ", recorded->state_hash,
                                            " after ", recorded->rounds, " rounds");
     }
-    Row("model", absl::StrCat("after ", report.rounds, " rounds ", FormatHash(*report.state_hash),
-                              ", ", verdict));
+    Row("model", absl::StrCat("after ", report.rounds, " rounds",
+                              report.ends_within_round ? " (some segments have more) " : " ",
+                              FormatHash(*report.state_hash), ", ", verdict));
   } else {
     Row("model", absl::StrCat("not made again: ", report.why_no_state));
   }

@@ -8,14 +8,14 @@ namespace longwave {
 struct ReplayOptions {
   std::string run_folder;  // runs/NAME: config.yaml, state/shard-0, …
   std::string config;      // the run's configuration; empty: config.yaml of its folder
-  // Weights before round 0, a safetensors file; empty: a worker makes them, or with run.start
-  // member they are the shards' snapshots of them.
+  // Weights before round 0, a safetensors file. Empty: a worker makes them or, with run.start
+  // member, the shards have snapshots of them.
   std::string initial;
-  std::string weights;  // safetensors file that gets the model; empty: none is written
+  std::string weights;  // safetensors file for the model; empty: none
 };
 
-// `longwave replay`: audits what the shards of a run have kept and makes its model again. Returns
-// the exit status: 0 if every promise was kept and the model is the run's, 1 otherwise.
+// `longwave replay`: audits the shards' logs of a run and recomputes its model. Returns the exit
+// status: 0 if every promise was kept and the model is the run's, else 1.
 int RunReplayCommand(const ReplayOptions& options);
 
 }  // namespace longwave

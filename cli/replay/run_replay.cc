@@ -17,7 +17,7 @@
 namespace longwave {
 namespace {
 
-// Every recorded round is in the log of each segment, or in a snapshot that the log goes on from.
+// Checks that every recorded round is in the log of each segment, or in a snapshot before the log.
 void CheckLastRounds(const RunReplayInput& input, uint32_t shard, const ShardAudit& audit,
                      const std::vector<SnapshotHeader>& snapshots,
                      std::vector<std::string>& problems) {
@@ -39,7 +39,7 @@ void CheckLastRounds(const RunReplayInput& input, uint32_t shard, const ShardAud
   }
 }
 
-// One shard's folder: its log through the audit, its merged updates into the model.
+// Replays a shard's folder: its log through the audit, its merged updates into the model.
 absl::StatusOr<RunReplayReport::Shard> ReplayShard(const RunReplayInput& input, uint32_t shard,
                                                    uint64_t* run, ModelReplay* model,
                                                    FileSystem& files,
@@ -84,11 +84,11 @@ absl::StatusOr<RunReplayReport::Shard> ReplayShard(const RunReplayInput& input, 
                                 .tail_bytes = log.tail_bytes()};
 }
 
-// How many hashes of segments are kept to be compared, at most.
+// The most hashes of segments that are stored for comparison.
 constexpr size_t kHashesMax = size_t{1} << 24;
 
 void RememberRecorded(const RunReplayInput& input, ModelReplay& model) {
-  // With several fragments a report is of a moment at which segments stand at different rounds.
+  // With several fragments, segments are at different rounds when a report is made.
   if (FragmentCount(input.config->sync.fragments, *input.layout) > 1) return;
   const size_t count = std::min(input.recorded.size(),
                                 std::max<size_t>(kHashesMax / input.layout->segments().size(), 1));
@@ -99,7 +99,7 @@ void RememberRecorded(const RunReplayInput& input, ModelReplay& model) {
   model.Remember(rounds);
 }
 
-// The first difference is told: what follows from it differs, too.
+// Reports the first difference only, since later ones follow from it.
 void CompareRecorded(const RunReplayInput& input, const ModelReplay& model,
                      RunReplayReport& report) {
   for (const RecordedRound& each : input.recorded) {
@@ -113,6 +113,45 @@ void CompareRecorded(const RunReplayInput& input, const ModelReplay& model,
         each.round, *hash, *each.state_hash));
     return;
   }
+}
+
+absl::StatusOr<RunReplayReport> ReplayUntil(const RunReplayInput& input, uint32_t until,
+                                            std::optional<uint32_t>* rounds_of_all) {
+  RunReplayReport report;
+  std::unique_ptr<ModelReplay> model;
+  if (CanCatchUp(*input.config)) {
+    LONGWAVE_ASSIGN_OR_RETURN(model, ModelReplay::Create(input.config, input.layout, input.initial,
+                                                         input.threads, until));
+  } else {
+    report.why_no_state =
+        absl::StrCat("under sync.update: ", std::string(Name(input.config->sync.update)),
+                     " it is not a function of the merged updates alone");
+  }
+  if (model != nullptr) RememberRecorded(input, *model);
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  for (uint32_t shard = 0; shard < input.shard_folders.size(); ++shard) {
+    LONGWAVE_ASSIGN_OR_RETURN(
+        RunReplayReport::Shard replayed,
+        ReplayShard(input, shard, &report.run, model.get(), *files, report.model_problems));
+    report.shards.push_back(std::move(replayed));
+  }
+  if (model == nullptr) return report;
+  const absl::StatusOr<ModelReplay::Result> result = model->Finish();
+  if (result.ok()) {
+    report.state_hash = result->state_hash;
+    report.rounds = result->rounds;
+    report.parameters = model->theta();
+  } else if (absl::IsFailedPrecondition(result.status())) {
+    report.why_no_state = std::string(result.status().message());
+    *rounds_of_all = model->rounds_of_all();
+  } else {
+    return result.status();
+  }
+  report.models_compared = model->models_compared();
+  report.model_problems.insert(report.model_problems.end(), model->problems().begin(),
+                               model->problems().end());
+  CompareRecorded(input, *model, report);
+  return report;
 }
 
 }  // namespace
@@ -140,39 +179,12 @@ std::vector<std::string> RunReplayReport::problems() const {
 }
 
 absl::StatusOr<RunReplayReport> ReplayRun(const RunReplayInput& input) {
-  RunReplayReport report;
-  std::unique_ptr<ModelReplay> model;
-  if (CanCatchUp(*input.config)) {
-    LONGWAVE_ASSIGN_OR_RETURN(
-        model, ModelReplay::Create(input.config, input.layout, input.initial, input.threads));
-  } else {
-    report.why_no_state =
-        absl::StrCat("under sync.update: ", std::string(Name(input.config->sync.update)),
-                     " it is not a function of the merged updates alone");
-  }
-  if (model != nullptr) RememberRecorded(input, *model);
-  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  for (uint32_t shard = 0; shard < input.shard_folders.size(); ++shard) {
-    LONGWAVE_ASSIGN_OR_RETURN(
-        RunReplayReport::Shard replayed,
-        ReplayShard(input, shard, &report.run, model.get(), *files, report.model_problems));
-    report.shards.push_back(std::move(replayed));
-  }
-  if (model == nullptr) return report;
-  const absl::StatusOr<ModelReplay::Result> result = model->Finish();
-  if (result.ok()) {
-    report.state_hash = result->state_hash;
-    report.rounds = result->rounds;
-    report.parameters = model->theta();
-  } else if (absl::IsFailedPrecondition(result.status())) {
-    report.why_no_state = std::string(result.status().message());
-  } else {
-    return result.status();
-  }
-  report.models_compared = model->models_compared();
-  report.model_problems.insert(report.model_problems.end(), model->problems().begin(),
-                               model->problems().end());
-  CompareRecorded(input, *model, report);
+  std::optional<uint32_t> rounds_of_all;
+  absl::StatusOr<RunReplayReport> report = ReplayUntil(input, kRoundNever, &rounds_of_all);
+  if (!report.ok() || !rounds_of_all.has_value()) return report;
+  // The run ended in the middle of a round. The log is read again, up to the last whole one.
+  report = ReplayUntil(input, *rounds_of_all, &rounds_of_all);
+  if (report.ok()) report->ends_within_round = true;
   return report;
 }
 

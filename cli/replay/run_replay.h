@@ -13,11 +13,10 @@
 
 namespace longwave {
 
-// Of a round that the coordinator has recorded as finished.
+// A round that the coordinator has recorded as finished.
 struct RecordedRound {
   uint32_t round = 0;
-  std::optional<uint64_t>
-      state_hash;  // of all replicas; nothing: they differed, or it is not known
+  std::optional<uint64_t> state_hash;  // nullopt: replicas differed, or not known
 };
 
 struct RunReplayInput {
@@ -26,7 +25,7 @@ struct RunReplayInput {
   std::vector<std::string> shard_folders;  // by shard index
   std::vector<float> initial;              // the weights before round 0; empty: not known
   uint32_t threads = 1;
-  std::vector<RecordedRound> recorded;  // in the order in which they were
+  std::vector<RecordedRound> recorded;  // in their order
 };
 
 struct RunReplayReport {
@@ -34,32 +33,34 @@ struct RunReplayReport {
     ShardFindings findings;
     uint64_t records = 0;
     uint64_t first_sequence = 0;
-    uint64_t tail_bytes = 0;  // that were never synced, and count for nothing
+    uint64_t tail_bytes = 0;  // never synced; not counted
   };
   uint64_t run = 0;
   std::vector<Shard> shards;
   uint64_t models_compared = 0;
-  uint64_t rounds_compared = 0;  // with what the coordinator has recorded
+  uint64_t rounds_compared = 0;  // with the coordinator's records
   std::vector<std::string> model_problems;
-  // What all replicas share after the last round; nothing, and why: it cannot be made again.
+  // The state that all replicas share after the last round that all segments have; nullopt, with
+  // why_no_state, if it cannot be recomputed.
   std::optional<uint64_t> state_hash;
   uint32_t rounds = 0;
-  std::vector<float> parameters;  // flat, as the layout orders them; empty without state_hash
+  bool ends_within_round = false;  // some segments have later rounds
+  std::vector<float> parameters;   // flat, as the layout orders them; empty without state_hash
   std::string why_no_state;
 
   uint64_t problem_count() const;
-  std::vector<std::string> problems() const;  // the first of them
+  std::vector<std::string> problems() const;  // the first ones
 };
 
-// Audits every shard's log (ShardAudit) and makes the model again (ModelReplay), reading only. The
-// logs must have every recorded round, and the model after it must be the recorded one (of the
-// latest rounds, where 2^24 hashes of segments are not enough): a shard that had gone on from a
-// folder of an older time would have made some rounds twice, and kept the second ones. What is
-// wrong with the run is in the report; an error is about the reading: NotFound, DataLoss,
-// FailedPrecondition (a folder of another run, shard or layout).
+// Audits every shard's log (ShardAudit) and recomputes the model (ModelReplay); reads only. The
+// logs must have every recorded round, and the model after it must match the record (for the latest
+// rounds, if 2^24 hashes of segments do not suffice). This finds a shard that went on from an
+// outdated folder: such a shard makes some rounds twice and keeps the second ones. The report has
+// the run's defects. Errors are about reading: NotFound, DataLoss, FailedPrecondition (a folder of
+// another run, shard or layout).
 absl::StatusOr<RunReplayReport> ReplayRun(const RunReplayInput& input);
 
-// The part of the configuration that decides what a merge makes.
+// The part of the configuration that a merge depends on.
 MergeOptions MergeOptionsOf(const RunConfig& config);
 
 }  // namespace longwave

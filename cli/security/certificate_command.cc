@@ -35,7 +35,7 @@ absl::Status MakeCertificate(const CertificateMakeOptions& options) {
                                 ? LoadOrMakeAuthority(options.folder, absl::Now())
                                 : LoadAuthority(options.authority));
   if (identities.empty()) {
-    // Its own has it, perhaps with another beside it.
+    // The authority's own folder has ca.crt, perhaps with another authority's certificate.
     if (options.authority.empty()) return absl::OkStatus();
     return WriteTextFile(FileIn(options.folder, kAuthorityFile), authority->certificate(),
                          Secrecy::kPublic);

@@ -10,18 +10,18 @@
 namespace longwave {
 
 struct CertificateMakeOptions {
-  std::string folder;              // that gets ca.crt, tls.crt, tls.key
+  std::string folder;              // receives ca.crt, tls.crt, tls.key
   std::string authority;           // folder of ca.crt and ca.key; empty: `folder`, made there
   std::vector<std::string> roles;  // "coordinator", "shard/0", "worker/a", "operator"
   std::vector<std::string> hosts;  // DNS names and addresses
   std::string life = "720h";
 };
 
-// A certificate for `roles` by the authority of a folder; without --authority the authority is made
-// too, unless it is there.
+// Makes a certificate for `roles` by the authority of a folder. Without --authority, makes the
+// authority too unless `folder` has one.
 absl::Status MakeCertificate(const CertificateMakeOptions& options);
 
-// What the credentials of a folder say, line by line; Errors: as CheckCredentials, but for the
+// The content of a folder's credentials, line by line. Errors: as CheckCredentials, except for the
 // name.
 absl::StatusOr<std::vector<std::string>> ShowCertificate(const std::string& folder);
 

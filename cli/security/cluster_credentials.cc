@@ -7,13 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "common/security/certificates.h"
 #include "common/security/credentials.h"
 
 namespace longwave {
 namespace {
 
-// Nobody renews it, and people use it.
+// No process renews it, and people use it.
 constexpr absl::Duration kOperatorLife = absl::Hours(24 * 366);
 
 }  // namespace
@@ -26,19 +25,26 @@ std::string ClusterCredentials::operator_folder() const {
   return is_on() ? FolderOf("operator") : "";
 }
 
+absl::StatusOr<std::unique_ptr<Authority>> ClusterCredentials::MakeAuthority(absl::Time now) const {
+  const std::string folder = FolderOf("authority");
+  // A resumed run keeps its authority, since workers that joined have its certificates.
+  if (auto known = LoadAuthority(folder); !absl::IsNotFound(known.status())) return known;
+  LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Authority> authority,
+                            Authority::Make("longwave authority", now));
+  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder));
+  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(folder, "/", kAuthorityKeyFile),
+                                         authority->key(), Secrecy::kSecret));
+  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(folder, "/", kAuthorityFile),
+                                         authority->certificate(), Secrecy::kPublic));
+  return authority;
+}
+
 absl::Status ClusterCredentials::Make(const RunConfig& config) const {
   if (!is_on()) return absl::OkStatus();
   const absl::Time now = absl::Now();
   const absl::Duration life = absl::Seconds(config.security.certificate_life_s);
-  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
-                            Authority::Make("longwave authority", now));
   LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(folder_));
-  const std::string authority_folder = FolderOf("authority");
-  LONGWAVE_RETURN_IF_ERROR(MakeSecretFolder(authority_folder));
-  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(authority_folder, "/", kAuthorityKeyFile),
-                                         authority->key(), Secrecy::kSecret));
-  LONGWAVE_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(authority_folder, "/", kAuthorityFile),
-                                         authority->certificate(), Secrecy::kPublic));
+  LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority, MakeAuthority(now));
   const auto make = [&](const std::string& process, const Identity& identity,
                         const std::vector<std::string>& hosts,
                         absl::Duration for_long) -> absl::Status {
@@ -61,7 +67,7 @@ absl::Status ClusterCredentials::Make(const RunConfig& config) const {
 }
 
 std::vector<std::string> ClusterCredentials::ArgumentsOf(const std::string& process) const {
-  // Said by name: each process would otherwise decide by the addresses that it knows.
+  // The mode is explicit; otherwise each process would derive it from its own addresses.
   if (!is_on()) return {"--set", "security.mode=off"};
   std::vector<std::string> arguments = {"--set", "security.mode=on", "--set",
                                         absl::StrCat("security.folder=", FolderOf(process))};

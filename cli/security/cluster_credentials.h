@@ -1,34 +1,40 @@
 #ifndef LONGWAVE_CLI_SECURITY_CLUSTER_CREDENTIALS_H_
 #define LONGWAVE_CLI_SECURITY_CLUSTER_CREDENTIALS_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/config/run_config.h"
+#include "common/security/certificates.h"
 
 namespace longwave {
 
-// What the processes of `longwave up` show each other in a secured run, in a folder of the run's:
-// authority/, coordinator/, shard-0/, …, worker-0/, …, and operator/ for `up` itself and for
-// people.
+// The credentials of a secured run of `longwave up`, in a folder of the run: authority/,
+// coordinator/, shard-0/, …, worker-0/, …, and operator/ for `up` itself and for people.
 class ClusterCredentials {
  public:
   ClusterCredentials() = default;  // the run is not secured
-  // folder: of all of them; empty: as above.
+  // folder: the parent of all credentials; empty: the run is not secured.
   explicit ClusterCredentials(std::string folder) : folder_(std::move(folder)) {}
 
   bool is_on() const { return !folder_.empty(); }
-  // An authority, and each process's key and certificate.
+  // Makes an authority unless one exists, and each process's key and certificate.
   absl::Status Make(const RunConfig& config) const;
 
-  // A process's arguments: that the run is secured, or that it is not, and with what.
+  // A process's arguments: security.mode and the credentials' folder.
   std::vector<std::string> ArgumentsOf(const std::string& process) const;
-  // Where a process's credentials are, in a secured run.
+  // The folder of a process's credentials in a secured run.
   std::string FolderOf(const std::string& process) const;
   std::string operator_folder() const;  // empty: not secured
 
  private:
+  // The folder's authority, or a new one.
+  absl::StatusOr<std::unique_ptr<Authority>> MakeAuthority(absl::Time now) const;
+
   std::string folder_;
 };
 

@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const OperatorOptions
   const absl::Time now = absl::Now();
   const absl::Status as_operator =
       CheckCredentials(options.security, OperatorIdentity(), now).status();
-  // What the coordinator's own folder has it may do as well: an operator has no other in its pod.
+  // The coordinator's own folder gives the same rights: an operator has no other in its pod.
   if (!as_operator.ok() &&
       !CheckCredentials(options.security, CoordinatorIdentity(), now).status().ok()) {
     return as_operator;
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> Connect(const OperatorOptions
   return CoordinatorClient::Connect(options.address, absl::Seconds(10), options.security);
 }
 
-// As one word of a shell's: names may have blanks and quotes.
+// Quotes a word for a shell, since names may have blanks and quotes.
 std::string ForShell(const std::string& word) {
   const bool is_plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
     return absl::ascii_isalnum(c) || absl::StrContains("-_./", char(c));
@@ -127,7 +127,7 @@ std::string DescribeExpulsion(const OperatorOptions& options, const std::string&
                   "\nwith the same tokens others joined, who may be the same machine under other "
                   "names and take part still. To expel them too:");
   for (const std::string& name : expulsion.also_joined) {
-    // Behind "--" also a name that begins with "-" is one.
+    // The separator "--" permits a name that begins with "-".
     absl::StrAppend(&text, "\n  longwave expel ", options.address, " --security ",
                     ForShell(options.security), " -- ", ForShell(name));
   }

@@ -9,8 +9,8 @@
 
 namespace longwave {
 
-// Commands of an operator to a coordinator, with the credentials of a folder. Each returns an exit
-// status and says on standard error why it is not 0.
+// An operator's commands to a coordinator, with the credentials of a folder. Each returns an exit
+// status and prints the reason for a failure on standard error.
 
 struct OperatorOptions {
   std::string address;   // host:port of the coordinator
@@ -23,14 +23,14 @@ struct TokenCreateOptions {
   std::string name;    // empty: any worker's
   int64_t shard = -1;  // -1: not for a shard
 };
-// Prints the token alone, so that a script can take it.
+// Prints only the token, for scripts.
 int CreateTokenCommand(const OperatorOptions& options, const TokenCreateOptions& token);
 int ListTokensCommand(const OperatorOptions& options);
 int RevokeTokenCommand(const OperatorOptions& options, const std::string& id);
-// What came of it, in a line; with whom else the worker's tokens let in, and how to expel those.
+// The result in a line, the other names that the worker's tokens admitted, and how to expel those.
 std::string DescribeExpulsion(const OperatorOptions& options, const std::string& worker, bool undo,
                               const Expulsion& expulsion);
-// whole: also where its certificate names other workers, who are shut out with it.
+// whole: also expels the other workers that the certificate names.
 int ExpelCommand(const OperatorOptions& options, const std::string& worker, bool undo, bool whole);
 
 }  // namespace longwave

@@ -13,11 +13,11 @@ namespace longwave {
 // `longwave token create|list|revoke`, `longwave expel` and `longwave certificate make|show`.
 class SecurityCommands {
  public:
-  // Adds them to the program's commands.
+  // Adds the commands to the program.
   explicit SecurityCommands(CLI::App* app);
   ~SecurityCommands();
 
-  // The exit status of the one that was given; nothing: none was.
+  // The exit status of the given command; nullopt if it is none of these.
   std::optional<int> Run();
 
  private:

@@ -7,14 +7,14 @@
 namespace longwave {
 namespace {
 
-// Without a limit version 2 says "max", version 1 a number near 2^63.
+// The value for no limit: "max" in version 2, a number near 2^63 in version 1.
 constexpr double kNoLimit = 4e18;
 
-// Names of the files of one version.
+// File names of one version.
 struct Version {
   const char* limit;
   const char* usage;
-  const char* cache;  // of memory.stat: what is given back without swapping
+  const char* cache;  // key in memory.stat: memory that is reclaimed without swapping
 };
 constexpr Version kVersion2 = {"memory.max", "memory.current", "inactive_file"};
 constexpr Version kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
@@ -35,7 +35,7 @@ double ReadCache(const std::string& folder, const char* key) {
   return 0;
 }
 
-// The group at `path` below `mount`, and those above it.
+// Lowers `memory` to the limits of the group at `path` below `mount` and of its ancestors.
 void Limit(const std::string& mount, std::string path, const Version& version,
            std::optional<MachineMemory>* memory) {
   for (;; path.resize(path.rfind('/'))) {
@@ -57,7 +57,7 @@ void Limit(const std::string& mount, std::string path, const Version& version,
 std::optional<MachineMemory> ReadCgroupMemory(const std::string& groups, const std::string& self) {
   std::optional<MachineMemory> memory;
   std::ifstream lines(self);
-  // NUMBER:CONTROLLERS:PATH; version 2 has the number 0 and no controllers.
+  // A line is NUMBER:CONTROLLERS:PATH; version 2 has the number 0 and no controllers.
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);

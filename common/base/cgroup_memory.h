@@ -8,9 +8,10 @@
 
 namespace longwave {
 
-// The memory that this process's control groups leave it (a container's limit, a service's
-// MemoryMax), of version 2 or 1: the least of its own group and those above. Nothing: no group has
-// a limit. `groups`: where they are mounted; `self`: which ones this process is in.
+// The memory that control groups (a container's limit, a service's MemoryMax; version 2 or 1) leave
+// this process. The value is the least over the process's own group and its ancestors; nullopt if
+// no group has a limit. `groups`: where the groups are mounted. `self`: the file that names this
+// process's groups.
 std::optional<MachineMemory> ReadCgroupMemory(const std::string& groups = "/sys/fs/cgroup",
                                               const std::string& self = "/proc/self/cgroup");
 

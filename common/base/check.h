@@ -8,8 +8,7 @@ namespace longwave {
 
 }  // namespace longwave
 
-// For what can't happen whatever bytes or settings come in; kept in release builds. Anything that
-// input can bring about is an absl::Status instead.
+// For conditions that no input can break; kept in release builds. Input errors are an absl::Status.
 #define LONGWAVE_CHECK(condition)                                              \
   do {                                                                         \
     if (!(condition)) ::longwave::CheckFailed(#condition, __FILE__, __LINE__); \

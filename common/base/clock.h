@@ -7,9 +7,8 @@
 
 namespace longwave {
 
-// The steady clock, expressed as an absl::Time: for timeouts and ages, which must not jump when the
-// machine's date is set. Only differences of two of its values mean anything; as a date, or on
-// another machine, it means nothing.
+// The steady clock as an absl::Time, for timeouts and ages, which must not jump when the machine's
+// date is set. Only differences between values of one machine have a meaning.
 inline absl::Time MonotonicNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }

@@ -8,7 +8,7 @@
 
 namespace longwave {
 
-// Levenshtein distance: how many letters are to be changed, added or left out.
+// Levenshtein distance: letters to change, add or remove.
 inline size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -6,7 +6,7 @@
 namespace longwave {
 namespace {
 
-// Until all take part, so that they begin together.
+// The interval until all members take part, so that they begin together.
 constexpr absl::Duration kEarlyInterval = absl::Milliseconds(100);
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
@@ -40,12 +40,12 @@ HeartbeatSchedule::End HeartbeatSchedule::Ended(const absl::Status& status, bool
   is_reachable_ = !MayPass(status);
   if (is_reachable_) answered_ = now;
   if (!status.ok()) {
-    // A process with something to tell does not call a coordinator that is away in a tight loop.
+    // An urgent process does not call an unreachable coordinator in a tight loop.
     is_urgent_ = false;
     backoff_ = std::clamp(backoff_ * 2, kBackoffMin, kBackoffMax);
     due_ = now + backoff_;
     if (!is_reachable_) return End::kSilent;
-    // The place may be another process's by now: its registration is the one that counts.
+    // Another process may have this place now; then that process's registration counts.
     const bool has_lost =
         is_registered_ && !has_begun && (absl::IsNotFound(status) || absl::IsAborted(status));
     is_refused_ = !has_lost;

@@ -8,47 +8,45 @@
 
 namespace longwave {
 
-// Whether a call to the coordinator that failed so may be made again. Unavailable,
-// DeadlineExceeded: nobody answered. Unauthenticated: the coordinator does not accept the caller's
-// certificate now; a clock that is wrong does that, and a ca.crt that is being exchanged. Whom it
-// has shut out it answers with PermissionDenied.
+// Whether a failed call to the coordinator may be repeated. Unavailable and DeadlineExceeded mean
+// no answer. Unauthenticated may be due to a wrong clock or to a ca.crt that is being exchanged.
+// The coordinator answers an expelled caller with PermissionDenied, which is final.
 bool MayPass(const absl::Status& status);
 
-// When a worker or a shard calls the coordinator, and what the end of a call means, pure: times and
-// statuses go in. A process registers, again and again while nobody answers, and then sends
-// heartbeats. Not thread-safe.
+// The schedule of a worker's or shard's calls to the coordinator, and the meaning of each call's
+// end. Pure: times and statuses are arguments. The process repeats the registration until the
+// coordinator answers, then sends heartbeats. Not thread-safe.
 class HeartbeatSchedule {
  public:
   enum class Call : uint8_t { kNone, kRegister, kHeartbeat };
   enum class End : uint8_t {
     kAnswered,
-    kSilent,     // nobody answered: the call is made again after a back-off
+    kSilent,     // no answer: the call is repeated after a back-off
     kLostPlace,  // the place was given up before the run began: the process registers again, after
                  // a back-off
-    kRefused,    // for good: nothing is called any more
+    kRefused,    // final: no more calls
   };
 
-  // interval: between heartbeats of a process that takes part in the run; others send more.
+  // interval: between heartbeats of a member or a shard; other processes call more often.
   HeartbeatSchedule(absl::Duration interval, absl::Time now)
       : interval_(interval), answered_(now) {}
 
-  // The call that is due. It is under way until Ended.
+  // The call that is due. The call is under way until Ended.
   Call Due(absl::Time now);
-  // When Due gives the next one; never while one is under way or after a refusal.
+  // The time of the next call; InfiniteFuture while a call is under way or after a refusal.
   absl::Time due_at() const;
-  // There is something to tell: the next call is due at once, or once the one under way has ended,
-  // if that is answered.
+  // Makes the next call due at once, or as soon as the call under way has been answered.
   void Urge();
 
-  // The call under way has ended. has_begun: this process has heard of the run's beginning;
-  // takes_part: it is a member that pushes, or a shard that knows the members.
+  // The call under way has ended. has_begun: this process has heard that the run has begun.
+  // takes_part: this process is a member that pushes, or a shard that knows the members.
   End Ended(const absl::Status& status, bool has_begun, bool takes_part, absl::Time now);
 
   bool is_registered() const { return is_registered_; }
   bool is_refused() const { return is_refused_; }
-  // The last call was answered.
+  // Whether the last call was answered.
   bool is_reachable() const { return is_reachable_; }
-  // Of the last answer, or of when it was made.
+  // The time of the last answer; the construction's before the first.
   absl::Time answered_at() const { return answered_; }
 
  private:

@@ -7,8 +7,8 @@
 
 namespace longwave {
 
-// The instruction sets that hot loops are built for, from the least to the most. Every one gives
-// the same bits; the choice is made when the program runs, so that one binary serves every machine.
+// The instruction sets that hot loops are built for, in ascending order. All give the same bits.
+// The program chooses at run time, so that one binary serves every machine.
 enum class Isa : uint8_t {
   kGeneric = 0,
   kAvx2 = 1,  // AVX2, FMA, BMI, BMI2 and POPCNT
@@ -21,11 +21,11 @@ std::string_view Name(Isa isa);  // "generic", "avx2", "avx512"
 // The sets that this processor can run, kGeneric first. Never empty.
 std::vector<Isa> SupportedIsas();
 
-// The last of SupportedIsas, or what a ScopedIsa says.
+// The last of SupportedIsas, unless a ScopedIsa lives.
 Isa ChosenIsa();
 
-// While one lives, ChosenIsa is `isa`, which must be supported: for tests that hold the sets
-// against each other.
+// ChosenIsa is `isa`, which must be supported, while this object lives. For tests that compare the
+// sets.
 class ScopedIsa {
  public:
   explicit ScopedIsa(Isa isa);

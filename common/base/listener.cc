@@ -46,7 +46,7 @@ Listener::~Listener() {
 int Listener::Listen(const addrinfo& address) {
   if (fd_ < 0) return errno;
   const int on = 1;
-  // As servers do: connections of a former process that are still fading away don't count.
+  // A former process's connections in TIME_WAIT do not block the port, as usual for servers.
   setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(fd_, address.ai_addr, address.ai_addrlen) != 0 || listen(fd_, SOMAXCONN) != 0)
     return errno;

@@ -11,12 +11,11 @@ struct addrinfo;
 
 namespace longwave {
 
-// A TCP socket that listens.
+// A listening TCP socket.
 class Listener {
  public:
-  // address: "host:port", port 0 for any free one, "[::1]:80" for IPv6. Says in a sentence why it
-  // cannot: Unavailable (the port is in use), PermissionDenied, InvalidArgument (not an address, or
-  // none of this machine).
+  // address: "host:port", port 0 for any free one, "[::1]:80" for IPv6. Errors: Unavailable (the
+  // port is in use), PermissionDenied, InvalidArgument (not an address, or none of this machine).
   static absl::StatusOr<Listener> Open(const std::string& address);
 
   Listener(Listener&& other) noexcept { *this = std::move(other); }
@@ -29,7 +28,7 @@ class Listener {
 
  private:
   Listener(int fd, std::string host) : fd_(fd), host_(std::move(host)) {}
-  int Listen(const addrinfo& address);  // errno's value if it cannot
+  int Listen(const addrinfo& address);  // errno's value on failure, else 0
 
   int fd_ = -1;
   std::string host_;

@@ -29,7 +29,7 @@ absl::StatusOr<MachineMemory> ReadMachineMemory() {
     return absl::UnavailableError(
         "memory: /proc/meminfo gives no MemTotal and MemAvailable, wanted both");
   }
-  // In a container that is what the whole machine has.
+  // /proc/meminfo of a container shows the whole machine.
   if (const auto group = ReadCgroupMemory(); group.has_value()) {
     memory.total_bytes = std::min(memory.total_bytes, group->total_bytes);
     memory.available_bytes = std::min(memory.available_bytes, group->available_bytes);
@@ -38,7 +38,7 @@ absl::StatusOr<MachineMemory> ReadMachineMemory() {
 }
 
 void PreferHugePages(void* memory, size_t bytes) {
-  // Whole pages inside the array: its neighbours are not ours to speak for.
+  // Only whole pages inside the array: the rest of its first and last page belongs to others.
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
   const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
@@ -52,12 +52,12 @@ void KeepFreedMemory() {
        {"GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"}) {
     if (std::getenv(name) != nullptr) return;
   }
-  // Larger ones, which are models' vectors and not frames, come from the system and go back to it:
-  // 32 MiB is also the most that the allocator takes for this.
+  // Larger blocks, which are models' vectors and not frames, come from the system and return to it.
+  // 32 MiB is also the allocator's maximum.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  // A thread's own arena is made of heaps of 64 MiB, and gives back each that is empty, whatever
-  // the threshold is, unless as much as that is to be left at its top.
+  // A thread's arena consists of heaps of 64 MiB and frees each empty heap whatever the threshold
+  // is, unless the top pad is as large.
   mallopt(M_TOP_PAD, 64 << 20);
 #endif
 }

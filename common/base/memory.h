@@ -9,24 +9,22 @@
 namespace longwave {
 
 struct MachineMemory {
-  double available_bytes = 0;  // what it can give without swapping: MemAvailable of /proc/meminfo
+  double available_bytes = 0;  // without swapping: MemAvailable of /proc/meminfo
   double total_bytes = 0;      // MemTotal
 };
 
-// Less where a control group leaves this process less (cgroup_memory.h). Unavailable: the machine
-// does not say.
+// The machine's memory, or less where a control group leaves this process less (cgroup_memory.h).
+// Unavailable: the machine does not report its memory.
 absl::StatusOr<MachineMemory> ReadMachineMemory();
 
-// Asks the system to back an array that was not touched yet by huge pages, of which a pass over
-// rows that lie far apart needs fewer than the processor remembers. Where it refuses, nothing
-// changes.
+// Requests huge pages for an array that was not touched yet: a pass over distant rows then needs
+// fewer entries of the processor's TLB. Has no effect where the system refuses.
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 void PreferHugePages(void* memory, size_t bytes);
 
-// For a program's first line: memory that it frees stays with it instead of going back to the
-// system, which would clear it, page by page, before the next frame of a megabyte is there. What
-// the program holds is then the most that it ever held at a time. A setting of malloc's from the
-// environment stays as it is.
+// For a program's first line: makes malloc keep freed memory. Otherwise the system would clear each
+// page again before the next frame of a megabyte. The process then holds its peak of memory.
+// malloc's settings from the environment take precedence.
 void KeepFreedMemory();
 
 // A few digits and a decimal prefix: "12.3 G", "980 M", "12".

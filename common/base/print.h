@@ -6,8 +6,8 @@
 
 namespace longwave {
 
-// Writes `text` as one line to standard output or error, for people: as Printable has it, since
-// other processes' words may stand in it. The line is out when this returns.
+// Writes `text`, made Printable since other processes' words may be in it, as one line to standard
+// output or error, and flushes.
 void PrintLine(std::FILE* file, std::string_view text);
 
 }  // namespace longwave

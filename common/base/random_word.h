@@ -6,7 +6,7 @@
 
 namespace longwave {
 
-// 64 bits from the operating system: names of processes and seeds that no other process shares.
+// 64 bits from the operating system, for process names and seeds that must be unique.
 inline uint64_t RandomWord() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device();

@@ -28,7 +28,7 @@ class Rng {
 
   LONGWAVE_HOST_DEVICE constexpr uint64_t Next() { return Mix64(state_ += 0x9e3779b97f4a7c15u); }
 
-  // As `count` calls of Next.
+  // Equals `count` calls of Next.
   LONGWAVE_HOST_DEVICE constexpr void Skip(uint64_t count) {
     state_ += count * 0x9e3779b97f4a7c15u;
   }

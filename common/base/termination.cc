@@ -16,9 +16,8 @@
 namespace longwave {
 namespace {
 
-// A handler rather than blocked signals and sigwait: libraries have started threads before main,
-// which would take the signal with its default action. Posting a semaphore is all that a handler
-// may do.
+// A handler instead of blocked signals and sigwait: threads that libraries start before main would
+// take the signal with its default action. A handler may only post a semaphore.
 sem_t g_wake;
 std::atomic<bool> g_closing = false;
 
@@ -33,10 +32,19 @@ void SetHandler(void (*handler)(int)) {
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (int signal : {SIGINT, SIGTERM}) LONGWAVE_CHECK(sigaction(signal, &action, nullptr) == 0);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (signal == SIGHUP && IgnoresHangup()) continue;
+    LONGWAVE_CHECK(sigaction(signal, &action, nullptr) == 0);
+  }
 }
 
 }  // namespace
+
+bool IgnoresHangup() {
+  struct sigaction action;
+  LONGWAVE_CHECK(sigaction(SIGHUP, nullptr, &action) == 0);
+  return action.sa_handler == SIG_IGN;
+}
 
 Termination::Termination(Options options) : options_(std::move(options)) {
   g_closing = false;

@@ -8,15 +8,19 @@
 
 namespace longwave {
 
-// While it lives, SIGINT and SIGTERM ask for an end instead of being one. A process that is still
-// there `grace` later (a long step, a library's wait) is ended then, with `overdue_status`: the end
-// was asked for. One at a time.
+// Under nohup: a SIGHUP is to stay ignored.
+bool IgnoresHangup();
+
+// While this object lives, SIGINT, SIGTERM and SIGHUP (the terminal has closed) request an end
+// instead of killing the process; an ignored SIGHUP stays ignored. After `grace` the
+// object ends a process that still runs (a long step, a library's wait) with `overdue_status`. One
+// object at a time.
 class Termination {
  public:
   struct Options {
     absl::Duration grace;
-    // Both are called on a thread of this object's: at the first signal, to ask the process to end;
-    // and just before it is ended, to say so.
+    // Callbacks on a thread of this object: on_signal at the first signal, to request the end;
+    // on_overdue just before the process is killed, to report that.
     std::function<void()> on_signal;
     std::function<void()> on_overdue;
     int overdue_status = 0;

@@ -25,7 +25,7 @@ TokenBucket::TokenBucket(uint64_t rate_bytes_per_s, uint64_t burst_bytes)
 
 absl::Duration TokenBucket::WaitAt(absl::Time now) const {
   if (rate_ == 0) return absl::ZeroDuration();
-  // As if the clock had not jumped back: what was owed is owed still.
+  // A clock that jumped back does not change the debt.
   const absl::Time full_at = full_at_ - std::max(last_ - now, absl::ZeroDuration());
   return std::max(full_at - burst_ - now, absl::ZeroDuration());
 }

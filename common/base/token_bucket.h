@@ -7,14 +7,13 @@
 
 namespace longwave {
 
-// Holds a sender to a rate, frame by frame. No clock inside: times are arguments, of any clock.
+// Limits a sender's rate, frame by frame. Times are arguments, of any clock.
 //
-// The bucket holds at most burst_bytes and fills at the rate. Bytes are taken whole: what is taken
-// beyond the content is owed, and nothing may start before the debt is paid. So in any span of time
-// T at most rate·T + burst bytes and one last frame start; and a sender that always has something
-// to send starts exactly its rate, since time is kept to a fraction of a nanosecond that never gets
-// lost. A clock that jumps back changes nothing but the times, one that jumps ahead brings a burst
-// at most.
+// The bucket holds at most burst_bytes and fills at the rate. A frame takes its bytes whole; the
+// part beyond the bucket's content is a debt, and the next frame waits until the debt is paid. So
+// in any span of time T at most rate·T + burst bytes and one last frame start. A sender with a full
+// queue starts exactly its rate, since fractions of a nanosecond are carried over. A clock that
+// jumps back only shifts the times; a clock that jumps ahead permits one burst at most.
 class TokenBucket {
  public:
   // rate 0: no limit. The bucket is full at first.
@@ -23,8 +22,8 @@ class TokenBucket {
 
   uint64_t rate() const { return rate_; }
 
-  // Takes `bytes`, and returns for how long they must wait: zero, or until what was taken before is
-  // paid for. Calls one after the other give waits one after the other: a queue.
+  // Takes `bytes` and returns their wait: zero, or the time until earlier bytes are paid for.
+  // Consecutive calls give consecutive waits, as a queue.
   absl::Duration Take(uint64_t bytes, absl::Time now);
 
   // The wait that Take would return, with nothing taken.
@@ -33,7 +32,8 @@ class TokenBucket {
  private:
   uint64_t rate_ = 0;
   absl::Duration burst_;  // the time that it takes to fill
-  // When it will be full if nothing more is taken, plus fraction_ / rate_ nanoseconds.
+  // The time at which the bucket is full if nothing more is taken, plus fraction_ / rate_
+  // nanoseconds.
   absl::Time full_at_ = absl::InfinitePast();
   uint64_t fraction_ = 0;
   absl::Time last_ = absl::InfinitePast();

@@ -6,10 +6,10 @@
 
 namespace longwave {
 
-// Sines and cosines that are the same bits on every machine. A maths library's differ between its
-// versions and between processors; what follows is sums, products and quotients in double alone,
-// each rounded as IEEE 754 says (the project is compiled without contraction into fused
-// multiply-adds). The results are within 3 units in the last place of the true value.
+// Sines and cosines with the same bits on every machine; maths libraries differ between versions
+// and processors. The functions below use only sums, products and quotients of doubles, each
+// rounded as IEEE 754 says (the project is compiled without contraction into fused multiply-adds).
+// The results are within 3 units in the last place of the true value.
 
 // For an angle in [0, π/4]: the power series, by Horner's rule. The first term left out is below
 // 2^-60 of the sum.

@@ -9,7 +9,7 @@
 namespace longwave {
 namespace {
 
-// Whether `text` begins with a control character. Those beyond ASCII are told by their bytes.
+// Whether `text` begins with a control character. Characters beyond ASCII are compared as bytes.
 bool IsControl(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0; };
   const auto is_in = [](int value, int low, int high) { return value >= low && value <= high; };
@@ -80,7 +80,7 @@ std::string Quotable(std::string_view text) {
   constexpr size_t kBytesShown = 80;
   if (text.size() <= kBytesShown) return Printable(text);
   text = text.substr(0, kBytesShown);
-  // Not in the middle of a character.
+  // The cut is moved to a character's boundary.
   const size_t broken = FindInvalidUtf8(text);
   if (broken != std::string_view::npos && broken + 4 > text.size()) text = text.substr(0, broken);
   return absl::StrCat(Printable(text), "…");

@@ -11,24 +11,24 @@ namespace longwave {
 // forms, no surrogates, nothing above U+10FFFF), or npos.
 size_t FindInvalidUtf8(std::string_view text);
 
-// Bytes of the character at the start of `text`, which is not empty; 0: not well formed.
+// Bytes of the character at the start of `text`, which is not empty; 0 if malformed.
 size_t Utf8Length(std::string_view text);
 
 // Offset of the first control character that is not in `allowed`, or npos. Control characters are
-// those that a terminal obeys or that end a line (U+0000 … U+001F, U+007F … U+009F, U+2028,
-// U+2029), and those that turn the direction of writing, by which a text reads as what it is not
-// (U+061C, U+200E, U+200F, U+202A … U+202E, U+2066 … U+2069).
+// those that a terminal executes or that end a line (U+0000 … U+001F, U+007F … U+009F, U+2028,
+// U+2029), and those that change the direction of writing and so disguise a text (U+061C, U+200E,
+// U+200F, U+202A … U+202E, U+2066 … U+2069).
 size_t FindControlCharacter(std::string_view text, std::string_view allowed);
 
-// `text` as one line that no terminal obeys: each control character and each byte that is not UTF-8
-// as \n, \t or \x1b. Unchanged if there is none, hence by a second call.
+// `text` as one line without terminal controls: each control character and each byte that is not
+// UTF-8 becomes \n, \t or \x1b. Idempotent.
 std::string Printable(std::string_view text);
 
-// `text` for an error message: Printable, and cut if it is long.
+// `text` for an error message: Printable, and cut if long.
 std::string Quotable(std::string_view text);
 
-// At most `bytes_max` (at least 3) bytes of `text`, in whole characters, with "…" at the end where
-// it was cut; each byte that is not UTF-8 becomes '?'. For sentences that other processes get.
+// At most `bytes_max` (at least 3) bytes of `text`, in whole characters, with "…" at the end of a
+// cut text; each byte that is not UTF-8 becomes '?'. For sentences that other processes receive.
 std::string Utf8Prefix(std::string_view text, size_t bytes_max);
 
 }  // namespace longwave

@@ -14,8 +14,8 @@
 namespace longwave {
 namespace {
 
-// The arguments that belong to nothing; empty: all of them do. CLI11 complains of what is required
-// and missing before it looks at these.
+// The arguments that no option or command takes; empty if none. CLI11 would report a missing option
+// before these.
 std::string Unknown(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
   if (rest.empty()) return "";
@@ -23,7 +23,7 @@ std::string Unknown(const CLI::App& app) {
       rest, [](const std::string& word) { return word.size() > 1 && word.front() == '-'; });
   if (option != rest.end())
     return absl::StrCat("unknown option ", Quotable(option->substr(0, option->find('='))));
-  // The innermost command that was given is where the word stands.
+  // The innermost given command has the unknown word.
   const CLI::App* last = &app;
   while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
   const auto commands = last->get_subcommands({});

@@ -7,11 +7,12 @@
 
 namespace longwave {
 
-// Reads a program's command line into what `app` was given. Nothing: the program goes on. Otherwise
-// the status that it is to exit with at once:
-//   0  --help or --version, which every program has ("longwave-server 0.1.0"), is on standard
-//   output 1  one line on standard error says what is wrong, after `prefix`. An unknown option or
-//   command is
+// Parses a program's command line into `app`. Returns nullopt if the program goes on, else its exit
+// status:
+//   0  --help or --version ("longwave-server 0.1.0"), which every program has, is on standard
+//   output 1  an error is on standard error, in one line after `prefix`; an unknown option or
+//   command takes
+//      precedence over a missing one
 //      named even where something else is missing, too, and comes first.
 std::optional<int> ParseCommandLine(CLI::App* app, int argc, char** argv,
                                     const std::string& prefix);

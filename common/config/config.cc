@@ -14,6 +14,7 @@
 #include "common/base/utf8.h"
 #include "common/config/config_checks.h"
 #include "common/config/config_keys.h"
+#include "common/config/gpt_shape.h"
 #include "common/config/presets.h"
 #include "common/config/yaml_reader.h"
 
@@ -21,8 +22,9 @@ namespace longwave {
 namespace {
 
 constexpr std::string_view kPresetKey = "run.preset";
+constexpr std::string_view kSizeKey = "model.size";
 
-// A value for a key, and where a person wrote it: "configs/x.yaml:12" or "--set train.batch=abc".
+// A value for a key, and its place: "configs/x.yaml:12" or "--set train.batch=abc".
 struct Setting {
   const ConfigKey* key;
   std::string value;
@@ -40,7 +42,7 @@ absl::Status UnknownKey(const std::string& place, const std::string& name) {
                           nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
 }
 
-// What an entry sets; nothing if it only opens a section.
+// The setting of an entry; nullopt if the entry only opens a section.
 absl::StatusOr<std::optional<Setting>> ToSetting(const YamlEntry& entry, std::string place) {
   const ConfigKey* key = FindConfigKey(entry.key);
   const bool is_section = key == nullptr && IsConfigSection(entry.key);
@@ -113,10 +115,10 @@ absl::Status ApplyPreset(std::string_view name, RunConfig& config) {
                               ReadSettings(preset.text, preset.file));
     return Apply(settings, config);
   }
-  return absl::OkStatus();  // a name that Apply refuses with its place
+  return absl::OkStatus();  // Apply rejects the name, with its place
 }
 
-// Where to look for the cause: the last setting of one of `keys`, overrides after the file.
+// The place of the likely cause: the last setting of one of `keys`, overrides after the file.
 std::string PlaceOf(const std::vector<std::string>& keys, const std::vector<Setting>& from_file,
                     const std::vector<Setting>& from_overrides, const std::string& file_name) {
   for (const auto* settings : {&from_overrides, &from_file}) {
@@ -139,7 +141,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   };
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (file == nullptr) return error(errno);
-  // One byte more than is allowed: ReadYaml then refuses the size.
+  // A byte more than is allowed, so that ReadYaml rejects the size.
   std::string text(kConfigBytesMax + 1, '\0');
   errno = 0;
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
@@ -162,13 +164,15 @@ absl::StatusOr<RunConfig> ParseConfig(std::string_view text, std::string_view fi
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<Setting> from_overrides, ReadOverrides(overrides));
 
   RunConfig config = DefaultConfig();
-  std::string preset = config.run.preset;
+  std::string preset = config.run.preset, size = config.model.size;
   for (const auto* settings : {&from_file, &from_overrides}) {
     for (const Setting& setting : *settings) {
       if (setting.key->name == kPresetKey) preset = setting.value;
+      if (setting.key->name == kSizeKey) size = setting.value;
     }
   }
   LONGWAVE_RETURN_IF_ERROR(ApplyPreset(preset, config));
+  SetGptSize(size, &config.model);
   LONGWAVE_RETURN_IF_ERROR(Apply(from_file, config));
   LONGWAVE_RETURN_IF_ERROR(Apply(from_overrides, config));
   if (const std::optional<Contradiction> found = FindContradiction(config)) {

@@ -1,18 +1,44 @@
 #include "common/config/config_checks.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/config/gpt_shape.h"
 #include "common/config/key_types.h"
+#include "common/config/model_shape.h"
 #include "common/wire/frame.h"
 
 namespace longwave {
 namespace {
 
 std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
+  const bool is_of_images = config.data.kind == "images";
+  if (config.model.kind != "external" && is_of_images != (config.model.kind == "resnet")) {
+    return Contradiction{
+        {"data.kind", "model.kind"},
+        absl::StrCat("data.kind: got ", config.data.kind, " with model.kind ", config.model.kind,
+                     ", wanted images for resnet, text or tokens for gpt")};
+  }
+  if (config.model.kind == "resnet" && config.model.layers != 8 && config.model.layers != 18) {
+    return Contradiction{{"model.layers", "model.kind"},
+                         std::string(ResnetShapeOf(config.model).status().message())};
+  }
   if (config.model.d_model % config.model.heads != 0) {
     return Contradiction{
         {"model.d_model", "model.heads"},
         absl::StrCat("model.d_model: got ", config.model.d_model,
                      ", wanted a multiple of model.heads (", config.model.heads, ")")};
+  }
+  const bool is_text = config.data.kind == "text";
+  if (is_text && config.model.vocabulary < kByteVocabulary) {
+    return Contradiction{
+        {"model.vocabulary", "data.kind"},
+        absl::StrCat("model.vocabulary: got ", config.model.vocabulary, ", wanted at least ",
+                     kByteVocabulary, " with data.kind text, whose tokens are bytes")};
+  }
+  if (!is_text && config.data.path == "compiler-headers") {
+    return Contradiction{{"data.path", "data.kind"},
+                         absl::StrCat("data.path: got compiler-headers, which are text, wanted a "
+                                      "path with data.kind ",
+                                      config.data.kind)};
   }
   if (config.train.warmup_steps >= config.run.steps) {
     return Contradiction{{"train.warmup_steps", "run.steps"},
@@ -99,7 +125,7 @@ std::optional<Contradiction> InStart(const RunConfig& config) {
                                     ", with which a replica is more than the merged updates")};
 }
 
-// A push weighs as many tokens as are behind it.
+// The weight of a push is its tokens.
 std::optional<Contradiction> InWeights(const RunConfig& config) {
   const uint64_t weight = ContributionWeightMax(config);
   if (weight <= kWeightMax) return std::nullopt;
@@ -118,8 +144,8 @@ std::optional<Contradiction> InTiles(const SyncSection& sync) {
         {"sync.block", "sync.tiling"},
         absl::StrCat("sync.block: got ", sync.block, ", wanted 64 without sync.tiling tensor")};
   }
-  // A start drawn from n / k places covers every coefficient once in n / k rounds only if k divides
-  // n.
+  // The start is drawn from n / k places, so n / k rounds cover every coefficient once only if k
+  // divides n.
   if (sync.up.selection == Selection::kStride && sync.tiling != Tiling::kTensor &&
       kTileSizeMax % sync.up.k != 0) {
     return Contradiction{{"sync.up.k", "sync.up.selection"},

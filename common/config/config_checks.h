@@ -9,13 +9,13 @@
 
 namespace longwave {
 
-// Values that are each in range and make no sense together.
+// Values that are in range each, but contradict each other.
 struct Contradiction {
-  std::vector<std::string> keys;  // those to blame, the likeliest first
+  std::vector<std::string> keys;  // the keys at fault, the likeliest first
   std::string sentence;
 };
 
-// The first one, if any.
+// The first contradiction, if any.
 std::optional<Contradiction> FindContradiction(const RunConfig& config);
 
 }  // namespace longwave

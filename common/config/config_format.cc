@@ -1,4 +1,4 @@
-// What people read: a configuration as YAML, and the reference of its keys.
+// The texts for people: a configuration as YAML, and the reference of its keys.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -26,7 +26,7 @@ One YAML file describes a run to every process of it. Sections nest (`sync: {up:
 written with dots (`sync.up.k: 64`). A value comes from the last of these that gives one:
 
 1. the defaults below,
-2. the preset that `run.preset` names (`longwave`, if nothing does),
+2. the preset that `run.preset` names (`longwave`, if nothing does), and the sizes that `model.size` names,
 3. the file,
 4. `--set key=value` on the command line, in order; `--set preset=NAME` chooses the preset.
 
@@ -78,7 +78,7 @@ const char* BindingCell(Binding binding) {
   return "?";
 }
 
-// The keys in which presets differ, one column a preset.
+// The keys in which presets differ, one column for each preset.
 std::string PresetTable() {
   std::vector<RunConfig> configs;
   std::vector<std::string> heads = {"key"};
@@ -108,7 +108,7 @@ std::string PresetTable() {
 
 std::string FormatConfig(const RunConfig& config) {
   std::string text;
-  std::vector<std::string> open;  // the sections that the last line stands in
+  std::vector<std::string> open;  // the sections of the last line
   for (const ConfigKey& key : ConfigKeys()) {
     const std::vector<std::string> path = absl::StrSplit(key.name, '.');
     const size_t depth = path.size() - 1;
@@ -131,9 +131,9 @@ RunConfig ShownToOthers(RunConfig config) {
 }
 
 std::string BindingSettings(const RunConfig& config) {
-  // A payload names its codec, and the merge takes any beside any; a shard rejects a float codec
-  // where its own is an integer one. So it is with the k of topk; under random and stride it is
-  // part of what the round draws.
+  // A payload names its codec, and the merge mixes codecs; a shard whose codec is an integer one
+  // rejects a float codec. The same holds for the k of topk. Under random and stride the round's
+  // draw depends on k.
   const bool own_k = config.sync.up.selection == Selection::kTopK;
   std::string text;
   for (const ConfigKey& key : ConfigKeys()) {

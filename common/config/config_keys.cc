@@ -12,7 +12,7 @@
 namespace longwave {
 namespace {
 
-// A key's name is the path of its member: stated once, they can't disagree.
+// A key's name is the path of its member: written once, so that both agree.
 #define LONGWAVE_KEY(member) \
 #member, [](auto& config) -> auto& { return config.member; }
 
@@ -50,39 +50,72 @@ std::vector<ConfigKey> RunKeys() {
 
 std::vector<ConfigKey> ModelKeys() {
   return {
-      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt", "external"}), "gpt",
-                "The architecture. `gpt`: a byte-level GPT. `external`: the model that the first "
+      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt", "resnet", "external"}), "gpt",
+                "The architecture. `gpt`: a GPT of bytes or tokens. `resnet`: "
+                "a residual CNN with GroupNorm, for images. `external`: the model that the first "
                 "worker to register brings; `longwave-worker` has none."),
+      ChoiceKey(
+          LONGWAVE_KEY(model.size), WordChoices({"custom", "gpt2-124m", "gpt2-350m"}), "custom",
+          "GPT-2's sizes: what `model` sets beside it stands, and the rest are that model's "
+          "(768 wide, 12 blocks of 12 heads, or 1024, 24 and 16; context 1024, 50257 tokens)."),
       WholeKey(LONGWAVE_KEY(model.d_model), 96, 8, 16384,
                "Width of the residual stream, a multiple of `model.heads`."),
-      WholeKey(LONGWAVE_KEY(model.layers), 3, 1, 256, "Transformer blocks."),
+      WholeKey(LONGWAVE_KEY(model.layers), 3, 1, 256,
+               "Transformer blocks; of `resnet` 8 (0.08 M parameters) or 18 (11.2 M)."),
       WholeKey(LONGWAVE_KEY(model.heads), 4, 1, 256, "Attention heads of a block."),
-      WholeKey(LONGWAVE_KEY(model.context), 64, 2, 65536, "Bytes of a sequence."),
+      WholeKey(LONGWAVE_KEY(model.context), 64, 2, 65536, "Tokens of a sequence; bytes of text."),
+      WholeKey(LONGWAVE_KEY(model.vocabulary), 256, 2, 1'000'000,
+               "Tokens that the model tells apart: 256 bytes, or as many as the files' tokenizer "
+               "has. Data with others are refused."),
+      WholeKey(LONGWAVE_KEY(model.channels), 3, 1, 16, "Of images: 1 of grey ones, 3 of colours."),
+      WholeKey(LONGWAVE_KEY(model.image_size), 32, 8, 1024, "Pixels of an image's side."),
+      WholeKey(LONGWAVE_KEY(model.classes), 10, 2, 256, "Of images; labels are below it."),
   };
 }
 
 std::vector<ConfigKey> DataKeys() {
   return {
+      ChoiceKey(LONGWAVE_KEY(data.kind), WordChoices({"text", "tokens", "images"}), "text",
+                "`text`: bytes, at most 1 GiB, which a worker holds in memory. `tokens`: files of "
+                "tokens, which are mapped: llm.c's shards, which say so at their beginning, or "
+                "tokens alone as nanoGPT writes them (`data.token_type`). `images`: IDX or CIFAR's "
+                "binary files, plain or gzip, at most 1 GiB."),
       TextKey(
           LONGWAVE_KEY(data.path), "compiler-headers", IsPath, "a path, or compiler-headers",
-          "The text to train on: a file, a folder (its files in order of their names), or "
-          "`compiler-headers`, the C++ headers of this machine's compiler. At most 1 GiB, which a "
-          "worker holds in memory."),
+          "The data to train on: a file, a folder (its files in order of their names), a pattern "
+          "with `*`, or, of text, `compiler-headers`, the C++ headers of this machine's compiler. "
+          "Files are read as if they were one."),
+      TextKey(LONGWAVE_KEY(data.validation_path), "", IsPathOrNone, "a path, or \"\"",
+              "Likewise, the data to validate with; empty: `data.validation_share` of the others."),
       NumberKey(LONGWAVE_KEY(data.validation_share), 0.1, 0.001, 0.5,
-                "Share of the text, at its end, that is held out for validation."),
+                "Share of the data, at their end, that is held out for validation."),
+      ChoiceKey(LONGWAVE_KEY(data.token_type), WordChoices({"uint16", "uint32"}), "uint16",
+                "Tokens of files that don't say, little-endian."),
+      WholeKey(LONGWAVE_KEY(data.crop), 0, 0, 64,
+               "Pixels by which a training image is shifted at most, up or down and to a side."),
+      FlagKey(LONGWAVE_KEY(data.flip), false, "Flip half of the training images, left to right."),
   };
 }
 
 std::vector<ConfigKey> TrainKeys() {
   return {
       WholeKey(LONGWAVE_KEY(train.batch), 8, 1, 65536,
-               "Sequences of a step. A worker may have fewer than the run, whose are the "
+               "Sequences or images of a step. A worker may have fewer than the run, whose are the "
                "coordinator's and "
                "the shards': a contribution weighs as many tokens as are behind it, and the shards "
                "reject one that weighs more than the run's batch can."),
-      NumberKey(
-          LONGWAVE_KEY(train.learning_rate), 3e-3, 0, 10,
-          "Peak learning rate of the inner optimizer (AdamW); also the lr of the signal lr·g."),
+      WholeKey(LONGWAVE_KEY(train.micro_batches), 1, 1, 65536,
+               "Parts of a step's batch that are computed one after another, their gradients added "
+               "up in that order: less memory for activations."),
+      ChoiceKey(
+          LONGWAVE_KEY(train.optimizer), WordChoices({"adamw", "muon", "sgd"}), "muon",
+          "The inner optimizer. `muon`: of the hidden matrices the momentum, orthogonalised by "
+          "five Newton-Schulz steps and times 0.2·√max(rows, columns), so that AdamW's learning "
+          "rate and weight decay carry over; AdamW for embeddings, head and vectors. With "
+          "`sync.update` inner it wants workers with equal processors and threads, whose products "
+          "round alike. `sgd`: with momentum."),
+      NumberKey(LONGWAVE_KEY(train.learning_rate), 6e-3, 0, 10,
+                "Peak learning rate of the inner optimizer; also the lr of the signal lr·g."),
       WholeKey(
           LONGWAVE_KEY(train.warmup_steps), 50, 0, kStepsMax,
           "Steps in which the learning rate rises linearly to its peak, fewer than `run.steps`; "
@@ -92,8 +125,10 @@ std::vector<ConfigKey> TrainKeys() {
       NumberKey(LONGWAVE_KEY(train.beta1), 0.9, 0, kMomentumMax, "AdamW's β₁."),
       NumberKey(LONGWAVE_KEY(train.beta2), 0.99, 0, 0.99999, "AdamW's β₂."),
       NumberKey(LONGWAVE_KEY(train.epsilon), 1e-8, 1e-16, 0.1, "AdamW's ε."),
+      NumberKey(LONGWAVE_KEY(train.momentum), 0.95, 0, kMomentumMax,
+                "μ of `muon` (Nesterov's) and of `sgd`."),
       NumberKey(LONGWAVE_KEY(train.weight_decay), 0.1, 0, 10,
-                "AdamW's decoupled weight decay, a step and unit of learning rate."),
+                "Decoupled weight decay of matrices, a step and unit of learning rate."),
       NumberKey(LONGWAVE_KEY(train.clip_norm), 1, 0, 1e6,
                 "L2 norm that the gradient of a step is clipped to; 0: not clipped."),
       WholeKey(LONGWAVE_KEY(train.threads), 0, 0, 1024,
@@ -113,12 +148,13 @@ std::vector<ConfigKey> SyncKeys() {
   const Choices<ValueCodec> codecs =
       NamedChoices<ValueCodec>({kFp32, kBf16, kInt8, kInt4, kInt2, kSign});
   return {
-      ChoiceKey(LONGWAVE_KEY(sync.signal),
-                NamedChoices<SignalKind>({SignalKind::kGradient, SignalKind::kPseudoGradient}),
-                "pseudo-gradient",
-                "s, what a worker tells the others. `pseudo-gradient`: θ − θᵢ, the anchor less the "
-                "replica after H inner steps. `gradient` (H = 1): lr·g, except with `sync.update` "
-                "inner, where it is g itself, so that clipping and AdamW see the merged gradient."),
+      ChoiceKey(
+          LONGWAVE_KEY(sync.signal),
+          NamedChoices<SignalKind>({SignalKind::kGradient, SignalKind::kPseudoGradient}),
+          "pseudo-gradient",
+          "s, what a worker tells the others. `pseudo-gradient`: θ − θᵢ, the anchor less the "
+          "replica after H inner steps. `gradient` (H = 1): lr·g, except with `sync.update` "
+          "inner, where it is g itself, so that clipping and optimizer see the merged gradient."),
       WholeKey(
           LONGWAVE_KEY(sync.inner_steps), 30, 1, 1'000'000,
           "H: inner steps between syncs, at most `run.steps`; 1 with the gradient as the signal."),
@@ -128,16 +164,16 @@ std::vector<ConfigKey> SyncKeys() {
       NumberKey(LONGWAVE_KEY(sync.alpha), 1, 0, 1,
                 "α: share of what was sent that leaves the momentum, m ← m − α·T⁻¹(q̂)."),
       ChoiceKey(LONGWAVE_KEY(sync.transform),
-                NamedChoices<Transform>({Transform::kNone, Transform::kDct}), "none",
-                "T: the domain in which coefficients are chosen and sent, tile by tile."),
+                NamedChoices<Transform>({Transform::kNone, Transform::kDct}), "dct",
+                "T: the domain of the coefficients, tile by tile: dct for Muon, none for AdamW."),
       ChoiceKey(
           LONGWAVE_KEY(sync.tiling),
           Choices<Tiling>{
               {"model", Tiling::kModel}, {"tensor", Tiling::kTensor}, {"flat", Tiling::kFlat}},
-          "flat",
+          "model",
           "`model`: 64 × 64 blocks of matrices (32 × 128 or 128 × 32 where fewer of them cover "
-          "it), "
-          "edges padded, and runs of 4096 of all vectors end to end. `tensor`: each tensor on its "
+          "it), edges padded, and runs of 4096 of all vectors end to end. `tensor`: each tensor on "
+          "its "
           "own, in blocks that divide it. `flat`: all parameters end to end in runs of 4096."),
       WholeKey(LONGWAVE_KEY(sync.block), 64, 1, 64,
                "Largest side of a block and length of a run with `sync.tiling` tensor; 64 "
@@ -153,7 +189,7 @@ std::vector<ConfigKey> SyncKeys() {
                 "topk",
                 "S: coefficients of a tile that a worker sends: every one, the k largest, k drawn "
                 "from the round's seed, or every (n/k)th."),
-      WholeKey(LONGWAVE_KEY(sync.up.k), 64, 1, kTileSizeMax,
+      WholeKey(LONGWAVE_KEY(sync.up.k), 116, 1, kTileSizeMax,
                "Coefficients of a tile that a worker sends, unless it sends all; with stride, a "
                "divisor of 4096. Smaller tiles are sent whole. With topk each worker may have its "
                "own `k`, and come back with another."),
@@ -171,7 +207,7 @@ std::vector<ConfigKey> SyncKeys() {
           NamedChoices<Selection>({Selection::kAll, Selection::kTopK}), "topk",
           "Coefficients of a tile that a shard sends back: everything merged, or the k largest; "
           "the rest stays with the shard for later rounds."),
-      WholeKey(LONGWAVE_KEY(sync.down.k), 256, 1, kTileSizeMax,
+      WholeKey(LONGWAVE_KEY(sync.down.k), 464, 1, kTileSizeMax,
                "Coefficients of a tile that a shard sends back, unless it sends all."),
       ChoiceKey(LONGWAVE_KEY(sync.down.codec), codecs, "int2", "How a shard writes a value."),
       ChoiceKey(
@@ -180,7 +216,8 @@ std::vector<ConfigKey> SyncKeys() {
                                     UpdateRule::kInner, UpdateRule::kLocal}),
           "sgd",
           "What the merged u does to θ. `sgd`: θ − η·u. `sign`: θ − η·sign(u). `nesterov`: "
-          "v ← μ·v + u, θ − η·(u + μ·v). `inner`: AdamW takes u as its gradient. `local`: "
+          "v ← μ·v + u, θ − η·(u + μ·v). `inner`: the inner optimizer takes u as its gradient. "
+          "`local`: "
           "m ← m + u, θ − η·(s + β·m), each worker on its own anchor: replicas differ."),
       NumberKey(LONGWAVE_KEY(sync.eta), 1, 0, 100, "η of the update; unused with inner."),
       FlagKey(LONGWAVE_KEY(sync.follow_schedule), false,
@@ -303,18 +340,24 @@ std::vector<ConfigKey> MetricsKeys() {
               "host:port with a port from 0 to 65535, or \"\"",
               "Where each process serves its metrics (docs/metrics.md), without TLS; port 0: any "
               "free one, which its log names. Empty: nowhere. `--metrics` stands for it."),
+      NumberKey(LONGWAVE_KEY(metrics.peak_tflops), 0, 0, 1e6,
+                "What a worker's processor can do at most, in 10¹² floating point operations a "
+                "second, of the kind that `train.autocast` has it do: its maker's figure for dense "
+                "bf16, or fp32. With it the worker's metrics say what share of that it uses (model "
+                "FLOPs utilisation); 0: not known."),
   };
 }
 
 #undef LONGWAVE_KEY
 
-// What a process may have for itself: names, places, memory and time, how often somebody looks, and
-// how a worker computes and writes its own contribution. Everything else decides what the run
-// computes, a new key too unless it is named here.
+// The keys that may differ between processes: names, places, memory, timing of reports, and how a
+// worker computes and encodes its own contribution. All other keys, new ones included, decide the
+// run's results.
 Binding BindingOf(std::string_view name) {
   for (const std::string_view own :
        {"run.preset", "run.name", "run.workers", "run.validate_every", "run.validation_batches",
-        "data.path", "train.threads", "train.device", "train.autocast", "sync.up.codec"}) {
+        "data.path", "data.validation_path", "train.micro_batches", "train.threads", "train.device",
+        "train.autocast", "sync.up.codec"}) {
     if (name == own) return Binding::kNone;
   }
   if (name == "sync.up.k") return Binding::kEqualDrawn;

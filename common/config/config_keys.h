@@ -11,38 +11,39 @@
 
 namespace longwave {
 
-// In whom a key's values have to agree.
+// The processes whose values of a key must agree.
 enum class Binding : uint8_t {
-  kNone,   // nobody: where a process computes, reads and is reached, how it looks, what it holds
-  kEqual,  // all processes of a run have the same: it decides what the run computes
-  kEqualDrawn,  // likewise where the round's seed draws what is sent, or stride does; else nobody
-  kAtMost,      // coordinator and shards have the same, a worker that or less
+  kNone,        // none: where a process computes, reads and listens, its display, its limits
+  kEqual,       // all processes of a run: the key decides the run's results
+  kEqualDrawn,  // as kEqual if the round's seed or stride selects what is sent; else none
+  kAtMost,      // coordinator and shards agree; a worker has at most their value
 };
 
-// One key of the configuration. Parser, formatter, overrides and the reference all walk the table
-// of these: a new key is one entry of config_keys.cc and one member of RunConfig.
+// A key of the configuration. Parser, formatter, overrides and the reference all read the table
+// of keys: a new key is one entry of config_keys.cc and one member of RunConfig.
 struct ConfigKey {
   std::string name;           // dotted, and the path of the member in RunConfig
   std::string default_value;  // as it would be written
-  std::string wanted;         // what values it takes, for errors and the reference
+  std::string wanted;         // the accepted values, for errors and the reference
   std::string meaning;        // sentences for the reference, with units
+  std::string schema;         // `wanted` as a JSON Schema
   bool is_text = false;       // free text: quoted when written
   Binding binding = Binding::kEqual;
   std::function<std::string(const RunConfig&)> get;
-  // False, and config unchanged: `value` is not what is wanted.
+  // Returns false, with config unchanged, if `value` is not accepted.
   std::function<bool(RunConfig& config, std::string_view value)> set;
 };
 
 // In the order of the reference; sections and subsections are contiguous.
 const std::vector<ConfigKey>& ConfigKeys();
 
-// Null if there is none of that name.
+// Null if no key has that name.
 const ConfigKey* FindConfigKey(std::string_view name);
 
-// Is `name` the beginning of keys ("sync", "sync.up")?
+// Whether `name` is the beginning of keys ("sync", "sync.up").
 bool IsConfigSection(std::string_view name);
 
-// The key or section that a person who wrote `name` may have meant; empty if none is near.
+// The key or section nearest to a misspelt `name`; empty if none is near.
 std::string NearestConfigKey(std::string_view name);
 
 }  // namespace longwave

@@ -7,19 +7,35 @@
 
 namespace longwave {
 
+void SetGptSize(std::string_view size, ModelSection* model) {
+  if (size != "gpt2-124m" && size != "gpt2-350m") return;
+  const bool is_small = size == "gpt2-124m";
+  model->d_model = is_small ? 768 : 1024;
+  model->layers = is_small ? 12 : 24;
+  model->heads = is_small ? 12 : 16;
+  model->context = 1024;
+  model->vocabulary = 50257;
+}
+
 double GptParameterCount(const ModelSection& model) {
   const double d = model.d_model;
-  return (kGptVocabulary + static_cast<double>(model.context)) * d +
+  return (static_cast<double>(model.vocabulary) + model.context) * d +
          model.layers * (12 * d * d + 13 * d) + 2 * d;
+}
+
+double GptFlopsPerToken(const ModelSection& model) {
+  const double d = model.d_model;
+  return 6 * (static_cast<double>(model.vocabulary) * d + model.layers * 12 * d * d) +
+         12.0 * model.layers * d * model.context;
 }
 
 double GptActivationBytes(const ModelSection& model, uint32_t batch) {
   const double d = model.d_model;
-  // Floats a token: per block two norms, qkv twice (as made and as split by head), attention's
-  // output, the network's 4·d twice, projections and residuals; scores before and after the
-  // softmax.
+  // Floats for each token: in each block two norms, qkv twice (as computed and as split by head),
+  // attention's output, the network's 4·d twice, projections and residuals; scores before and after
+  // the softmax.
   const double block = 22 * d + 2.0 * model.heads * model.context;
-  return 4.0 * batch * model.context * (model.layers * block + 4 * d + 3 * kGptVocabulary);
+  return 4.0 * batch * model.context * (model.layers * block + 4 * d + 3.0 * model.vocabulary);
 }
 
 absl::StatusOr<Manifest> GptManifest(const ModelSection& model) {
@@ -41,7 +57,7 @@ absl::StatusOr<Manifest> GptManifest(const ModelSection& model) {
   auto add = [&](std::string name, std::vector<int64_t> shape) {
     manifest.tensors.push_back({std::move(name), std::move(shape)});
   };
-  add("wte.weight", {kGptVocabulary, d});
+  add("wte.weight", {model.vocabulary, d});
   add("wpe.weight", {model.context, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
     const std::string block = absl::StrCat("h.", layer, ".");

@@ -15,14 +15,14 @@
 
 namespace longwave {
 
-// Builders of ConfigKey, one a type of value. `field` is a generic lambda from a RunConfig, const
-// or not, to the member.
+// Builders of ConfigKey, one for each type of value. `field` is a generic lambda from a RunConfig,
+// const or not, to the member.
 
-// Digits only: no sign, no exponent. False: anything else, or not below 2^64.
+// Parses digits without sign or exponent. False on any other text and from 2^64 on.
 bool ParseWhole(std::string_view text, uint64_t* value);
-// A finite decimal number.
+// Parses a finite decimal number.
 bool ParseNumber(std::string_view text, double* value);
-// The shortest decimal that reads back to the same double.
+// The shortest decimal that parses to the same double.
 std::string FormatNumber(double value);
 
 template <typename Field>
@@ -32,6 +32,8 @@ ConfigKey WholeKey(const char* name, Field field, uint64_t default_value, uint64
           .default_value = absl::StrCat(default_value),
           .wanted = absl::StrCat("a whole number from ", min, " to ", max),
           .meaning = meaning,
+          .schema =
+              absl::StrCat(R"({"type": "integer", "minimum": )", min, R"(, "maximum": )", max, "}"),
           .get = [field](const RunConfig& config) { return absl::StrCat(field(config)); },
           .set =
               [field, min, max](RunConfig& config, std::string_view text) {
@@ -50,6 +52,8 @@ ConfigKey NumberKey(const char* name, Field field, double default_value, double 
           .default_value = FormatNumber(default_value),
           .wanted = absl::StrCat("a number from ", FormatNumber(min), " to ", FormatNumber(max)),
           .meaning = meaning,
+          .schema = absl::StrCat(R"({"type": "number", "minimum": )", FormatNumber(min),
+                                 R"(, "maximum": )", FormatNumber(max), "}"),
           .get = [field](const RunConfig& config) { return FormatNumber(field(config)); },
           .set =
               [field, min, max](RunConfig& config, std::string_view text) {
@@ -66,6 +70,7 @@ ConfigKey FlagKey(const char* name, Field field, bool default_value, const char*
           .default_value = default_value ? "true" : "false",
           .wanted = "true or false",
           .meaning = meaning,
+          .schema = R"({"type": "boolean"})",
           .get = [field](const RunConfig& config) -> std::string {
             return field(config) ? "true" : "false";
           },
@@ -77,7 +82,7 @@ ConfigKey FlagKey(const char* name, Field field, bool default_value, const char*
               }};
 }
 
-// One of several values with names.
+// The choices of a key: name and value.
 template <typename Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
@@ -90,6 +95,7 @@ ConfigKey ChoiceKey(const char* name, Field field, const Choices<Value>& choices
           .default_value = std::move(default_value),
           .wanted = absl::StrCat(names.size() > 1 ? "one of " : "", absl::StrJoin(names, ", ")),
           .meaning = meaning,
+          .schema = absl::StrCat(R"({"enum": [")", absl::StrJoin(names, R"(", ")"), R"("]})"),
           .get = [field, choices](const RunConfig& config) -> std::string {
             for (const auto& [choice, value] : choices) {
               if (value == field(config)) return choice;
@@ -115,7 +121,7 @@ Choices<Value> NamedChoices(std::initializer_list<Value> values) {
   return choices;
 }
 
-// A string that is its own name.
+// Choices whose name is the value.
 inline Choices<std::string> WordChoices(const std::vector<std::string>& words) {
   Choices<std::string> choices;
   for (const std::string& word : words) choices.emplace_back(word, word);
@@ -130,6 +136,7 @@ ConfigKey TextKey(const char* name, Field field, const char* default_value,
           .default_value = default_value,
           .wanted = wanted,
           .meaning = meaning,
+          .schema = R"({"type": "string"})",
           .is_text = true,
           .get = [field](const RunConfig& config) { return std::string(field(config)); },
           .set =
@@ -140,7 +147,7 @@ ConfigKey TextKey(const char* name, Field field, const char* default_value,
               }};
 }
 
-// What text keys accept. All: at most 4096 bytes of UTF-8 without control characters.
+// Checks for text keys. All accept at most 4096 bytes of UTF-8 without control characters.
 bool IsFolderName(
     std::string_view text);          // empty, or letters, digits, '.', '_', '-'; no leading dot
 bool IsPath(std::string_view text);  // not empty

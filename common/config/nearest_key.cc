@@ -17,13 +17,13 @@ std::string_view LastWord(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-// lr is short for learning_rate, warmup for warmup_steps; and batch_size is what others call batch.
+// Matches lr to learning_rate, warmup to warmup_steps, and batch_size, a common name, to batch.
 bool IsShortFor(std::string_view name, std::string_view word) {
   std::string initials;
   for (size_t i = 0; i < word.size(); ++i) {
     if (i == 0 || word[i - 1] == '_') initials += word[i];
   }
-  constexpr size_t kPartBytesMin = 4;  // n and its like begin too much
+  constexpr size_t kPartBytesMin = 4;  // shorter prefixes such as n match too much
   const auto begins = [](std::string_view part, std::string_view whole) {
     return part.size() >= kPartBytesMin && whole.size() > part.size() &&
            whole.substr(0, part.size()) == part && whole[part.size()] == '_';
@@ -50,15 +50,15 @@ std::vector<std::string> KeysAndSections() {
 }  // namespace
 
 std::string NearestConfigKey(std::string_view name) {
-  constexpr size_t kNameBytesMax = 100;  // nothing longer is a slip of the pen
+  constexpr size_t kNameBytesMax = 100;  // longer names are no typing errors
   const std::string_view last = LastWord(name);
   if (last.empty() || name.size() > kNameBytesMax) return "";
-  // At least one letter of the last word is right, and two or a third of them may be wrong.
+  // At least one letter of the last word is right; two or a third of its letters may be wrong.
   const size_t distance_max = std::min(last.size() - 1, std::max<size_t>(2, last.size() / 3));
   std::string nearest;
   std::pair<size_t, size_t> nearest_distance = {distance_max + 1, 0};
   for (std::string& candidate : KeysAndSections()) {
-    // A right word in the wrong section is a near miss too: sync.kk means sync.up.k.
+    // A right word in the wrong section counts as near: sync.kk means sync.up.k.
     const size_t whole = EditDistance(name, candidate);
     const std::string_view word = LastWord(candidate);
     const size_t near = std::min(whole, EditDistance(last, word));

@@ -6,8 +6,8 @@
 
 namespace longwave {
 
-// A method's file of configs/, as it was when this program was built. The list stands in
-// common/config/CMakeLists.txt; embed_presets.cmake writes the source.
+// A method's file of configs/ as of this program's build. common/config/CMakeLists.txt has the
+// list; embed_presets.cmake writes the source.
 struct Preset {
   const char* name;
   const char* file;  // "configs/ddp.yaml", for errors

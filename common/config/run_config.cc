@@ -44,7 +44,7 @@ uint64_t RoundCount(const RunConfig& config) {
 }
 
 std::string FewRoundsSentence(const RunConfig& config) {
-  // The rest that a push leaves behind goes out within some ten rounds (k of 4096 at a time).
+  // The residual of a push is sent within some ten rounds (k of 4096 at a time).
   constexpr uint64_t kRoundsEnough = 10;
   const uint64_t rounds = RoundCount(config);
   if (rounds >= kRoundsEnough) return "";
@@ -64,13 +64,17 @@ uint64_t ContributionStepsMax(const RunConfig& config) {
   if (rounds <= 1) return config.run.steps;
   if (config.sync.fragments == 1) return inner_steps;
   // The first fragment waits longest for the end: since ⌈H / F⌉ steps into the round before the
-  // last. Where the model has fewer fragments than are wanted it waits less.
+  // last. A model with fewer fragments than wanted waits less.
   const uint64_t last = (rounds - 2) * inner_steps + CeilDivide(inner_steps, config.sync.fragments);
   return std::max(inner_steps, config.run.steps - last);
 }
 
+uint64_t ExampleWeight(const RunConfig& config) {
+  return config.data.kind == "images" ? 1 : config.model.context;
+}
+
 uint64_t ContributionWeightMax(const RunConfig& config) {
-  return ContributionStepsMax(config) * config.train.batch * config.model.context;
+  return ContributionStepsMax(config) * config.train.batch * ExampleWeight(config);
 }
 
 LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest) {
@@ -82,7 +86,7 @@ LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest
   options.shard_count = config.run.shards;
   if (!counted.ok()) return options;
 
-  // An even share balances the shards best; rounded up, it may leave the last one without a
+  // An even share balances the shards best, but rounded up may leave the last one without a
   // segment.
   const uint64_t tiles = *counted;
   const uint64_t shards = std::max<uint64_t>(1, config.run.shards);

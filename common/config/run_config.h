@@ -11,8 +11,8 @@
 
 namespace longwave {
 
-// One run, as its configuration file resolves: the same text for coordinator, shards and workers.
-// Defaults, ranges and the sentence that documents each key stand in config_keys.cc, in one table.
+// A run, as its configuration file resolves; coordinator, shards and workers have the same text.
+// Defaults, ranges and each key's documentation are in one table, config_keys.cc.
 
 enum class SignalKind : uint8_t { kGradient, kPseudoGradient };
 enum class UpdateRule : uint8_t { kSgd, kSign, kNesterov, kInner, kLocal };
@@ -24,7 +24,7 @@ struct RunSection {
   uint32_t workers = 0;             // members that a run waits for before its first round
   uint32_t shards = 0;
   uint64_t seed = 0;                // of model, data and selection
-  std::string start = "seed";       // where the first weights come from: "seed", "member"
+  std::string start = "seed";       // the source of the first weights: "seed", "member"
   uint32_t validate_every = 0;      // rounds between validations; 0: about 20 validations
   uint32_t validation_batches = 0;  // batches of a validation loss
 
@@ -32,27 +32,39 @@ struct RunSection {
 };
 
 struct ModelSection {
-  std::string kind;  // "gpt"
+  std::string kind;             // "gpt", "resnet", "external"
+  std::string size = "custom";  // gives the defaults of d_model, layers, heads, context, vocabulary
   uint32_t d_model = 0, layers = 0, heads = 0, context = 0;
+  uint32_t vocabulary = 256;  // distinct tokens; 256: bytes
+  uint32_t channels = 0, image_size = 0, classes = 0;
 
   bool operator==(const ModelSection&) const = default;
 };
 
 struct DataSection {
-  std::string path;             // a file, a folder, or "compiler-headers"
-  double validation_share = 0;  // of the bytes, at the end, held out
+  std::string kind;             // "text", "tokens", "images"
+  std::string path;             // a file, a folder, a pattern, or "compiler-headers"
+  std::string validation_path;  // held out; empty: a share of the others
+  double validation_share = 0;  // of the training data, at the end, held out
+  std::string token_type;       // of files that don't say: "uint16", "uint32"
+  uint32_t crop = 0;            // pixels, the largest random shift of a training image
+  bool flip = false;            // mirrors half of the training images
 
   bool operator==(const DataSection&) const = default;
 };
 
 // The inner optimizer and its learning-rate schedule.
 struct TrainSection {
-  uint32_t batch = 0;  // sequences a step and worker
+  uint32_t batch = 0;          // sequences a step and worker
+  uint32_t micro_batches = 1;  // parts of a step's batch, computed one after another
+  std::string optimizer;       // "adamw", "muon", "sgd"
   double learning_rate = 0;
   uint32_t warmup_steps = 0;
-  double final_learning_rate_share = 0;  // cosine down to this share of learning_rate
-  double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;  // AdamW
-  double clip_norm = 0;                                        // of the gradient; 0: none
+  double final_learning_rate_share = 0;      // cosine down to this share of learning_rate
+  double beta1 = 0, beta2 = 0, epsilon = 0;  // AdamW's
+  double momentum = 0;                       // Muon's and SGD's
+  double weight_decay = 0;
+  double clip_norm = 0;  // of the gradient; 0: none
   uint32_t threads = 0;  // of a worker; 0: all cores, or under `up` its share of them
   std::string device;    // "auto", "cpu", "cuda"
   std::string autocast;  // "none", "bf16"
@@ -91,7 +103,7 @@ struct ClusterSection {
   std::string coordinator;  // host:port that the coordinator listens on and others connect to
   std::string shard_host;   // address that shards bind and announce
   double heartbeat_interval_s = 0;
-  double heartbeat_timeout_s = 0;  // a member silent for longer is dead
+  double heartbeat_timeout_s = 0;  // a member that is silent for longer is lost
   double start_timeout_s = 0;      // how long a process waits for the others at the start
   uint32_t workers_max = 0;        // members at once; 0: see WorkersMax
   double max_upload_mbit = 0;      // of a worker, 10^6 bit/s; 0: no limit
@@ -99,7 +111,7 @@ struct ClusterSection {
   uint32_t connections = 1;        // of a worker to each shard
   uint32_t shard_threads = 1;      // of a merge
   uint64_t shard_memory_mb = 0;    // of pushes to open rounds, 10^6 bytes; 0: half of what is there
-  double grace_min_s = 0;          // that stragglers get after a quorum has pushed, at least
+  double grace_min_s = 0;          // for stragglers after a quorum has pushed, at least
   double grace_max_s = 0;          // and at most
   uint32_t state_rounds = 0;       // rounds between snapshots of a segment's E
   uint32_t snapshot_rounds = 0;    // rounds between snapshots of the parameters
@@ -108,7 +120,7 @@ struct ClusterSection {
   bool operator==(const ClusterSection&) const = default;
 };
 
-// Who may take part, and how that is known (docs/security.md).
+// Admission and credentials (docs/security.md).
 struct SecuritySection {
   std::string mode;       // "auto", "on", "off"
   std::string folder;     // a process's credentials; empty: <its state folder>/security
@@ -119,7 +131,8 @@ struct SecuritySection {
 };
 
 struct MetricsSection {
-  std::string listen;  // host:port of each process's /metrics; empty: none
+  std::string listen;      // host:port of each process's /metrics; empty: none
+  double peak_tflops = 0;  // of this worker's processor, 10¹² operations a second; 0: not known
 
   bool operator==(const MetricsSection&) const = default;
 };
@@ -144,41 +157,44 @@ std::string_view Name(UpdateRule update);  // "sgd", "sign", "nesterov", "inner"
 // Rounds of a run: ceil(steps / H).
 uint64_t RoundCount(const RunConfig& config);
 
-// Why a run of so few rounds says little of its method; empty: it has enough.
+// A warning for a run whose few rounds say little of its method; empty if the run has enough.
 std::string FewRoundsSentence(const RunConfig& config);
 
-// Members that a run takes at once: cluster.workers_max, or else the larger of 64 and twice
+// The limit of members at once: cluster.workers_max, or else the larger of 64 and twice
 // run.workers.
 uint32_t WorkersMax(const RunConfig& config);
 
-// The most inner steps that one contribution covers: H, or all that there are where those are
-// fewer. With fragments those of the last round cover more, whose signals are all taken at its end:
-// up to 2·H − ⌈H / F⌉.
+// The most inner steps that one contribution covers: H, or run.steps if those are fewer. With
+// fragments, contributions of the last round cover more, since all of its signals are taken at its
+// end: up to 2·H − ⌈H / F⌉.
 uint64_t ContributionStepsMax(const RunConfig& config);
 
-// The most tokens that are behind one contribution, which are its weight: those steps times
-// train.batch times model.context. A shard rejects a push with more.
+// The weight of an example: its tokens, or 1 for an image.
+uint64_t ExampleWeight(const RunConfig& config);
+
+// The largest weight of one contribution: ContributionStepsMax times train.batch times
+// ExampleWeight. A shard rejects a push with more.
 uint64_t ContributionWeightMax(const RunConfig& config);
 
-// θ is promised to be equal on all replicas for every update but `local`.
+// θ is equal on all replicas under every update but `local`.
 inline bool PromisesEqualReplicas(const RunConfig& config) {
   return config.sync.update != UpdateRule::kLocal;
 }
 
-// Whether a replica can be brought to the present by merged updates and snapshots: under `inner`
-// and `local` it is a function of what its own worker did, too.
+// Whether merged updates and snapshots can bring a replica up to date. Under `inner` and `local` a
+// replica also depends on its own worker's steps.
 inline bool CanCatchUp(const RunConfig& config) {
   return config.sync.update != UpdateRule::kInner && config.sync.update != UpdateRule::kLocal;
 }
 
-// Arrays of a segment's state: the parameters, and with update nesterov their velocity.
+// Arrays of a segment's state: the parameters and, with update nesterov, their velocity.
 inline uint32_t StateArrays(const RunConfig& config) {
   return config.sync.update == UpdateRule::kNesterov ? 2 : 1;
 }
 
-// The layout options that every process derives from configuration and manifest: those of the file,
-// with segment_tiles lowered for a small model until there is a segment for every shard. A manifest
-// that Layout::Create refuses leaves them as they are: Layout::Create then says why.
+// The layout options that every process derives from configuration and manifest: the file's, with
+// segment_tiles lowered for a small model until every shard has a segment. For a manifest that
+// Layout::Create refuses, the options stay as they are.
 LayoutOptions LayoutOptionsFor(const RunConfig& config, const Manifest& manifest);
 
 }  // namespace longwave

@@ -29,13 +29,13 @@ int LineAt(std::string_view text, size_t offset) {
   return 1 + static_cast<int>(std::count(text.begin(), text.begin() + offset, '\n'));
 }
 
-// Thrown by the handler below to end the parse at the first error; never leaves this file.
+// Thrown by the handler below to end the parse at the first error; caught in this file.
 struct Refused {
   int line;
   std::string sentence;
 };
 
-// Flattens yaml-cpp's events. Its node tree would expand aliases; events don't.
+// Flattens yaml-cpp's events. Its node tree would expand aliases; its events do not.
 class Flattener : public YAML::EventHandler {
  public:
   static constexpr const char* kEmpty =
@@ -75,7 +75,7 @@ class Flattener : public YAML::EventHandler {
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
                   YAML::EmitterStyle::value) override {
     RefuseTag(mark, tag);
-    if (list_depth_ > 0) {  // inside a list everything is left out
+    if (list_depth_ > 0) {  // the content of lists is left out
       ++list_depth_;
       return;
     }
@@ -109,7 +109,7 @@ class Flattener : public YAML::EventHandler {
     throw Refused{mark.line + 1, std::move(sentence)};
   }
 
-  // "?" and "!" are what yaml-cpp gives to plain and quoted scalars without a tag.
+  // yaml-cpp gives plain and quoted scalars without a tag "?" and "!".
   static void RefuseTag(const YAML::Mark& mark, const std::string& tag) {
     if (tag.empty() || tag == "?" || tag == "!") return;
     Refuse(mark, absl::StrCat("got a tag (", Quotable(tag), "), wanted the value without one"));
@@ -146,7 +146,7 @@ class Flattener : public YAML::EventHandler {
 
   std::vector<YamlEntry> entries_;
   std::vector<Section> path_;
-  std::map<std::string, int> lines_;  // where each key was first given
+  std::map<std::string, int> lines_;  // of each key's first occurrence
   int list_depth_ = 0;
   int documents_ = 0;
 };
@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<YamlEntry>> ReadYaml(std::string_view text, std::stri
   if (const size_t at = FindInvalidUtf8(text); at != std::string_view::npos) {
     return Error(file_name, LineAt(text, at), "not UTF-8 text");
   }
-  // yaml-cpp takes some control characters for its own marks (U+0004 for the end).
+  // yaml-cpp uses some control characters as its own marks (U+0004 for the end).
   if (const size_t at = FindControlCharacter(text, "\t\n\r"); at != std::string_view::npos) {
     return Error(
         file_name, LineAt(text, at),

@@ -10,16 +10,16 @@
 
 namespace longwave {
 
-// The largest configuration that is read. Real ones have two kilobytes.
+// The largest configuration that is read. Typical ones have two kilobytes.
 inline constexpr size_t kConfigBytesMax = 1 << 20;
 
-// Something that a YAML document says about a dotted key.
+// A statement of a YAML document about a dotted key.
 struct YamlEntry {
   enum class Kind {
     kScalar,
-    kNothing,  // "key:" with nothing behind it, "~" or "null"
-    kSection,  // opens a mapping; its own entries follow
-    kList,     // a sequence, whose items are left out
+    kNothing,  // "key:" without a value, "~" or "null"
+    kSection,  // a mapping begins; its entries follow
+    kList,     // a sequence; its items are left out
   };
 
   Kind kind;
@@ -28,8 +28,8 @@ struct YamlEntry {
   int line;           // of the key, from 1
 };
 
-// Reads one YAML document that is a mapping of mappings of scalars, in the order of the text.
-// Nothing is expanded, so that the work is linear in the text. InvalidArgument, as "file:line:
+// Reads one YAML document that is a mapping of mappings of scalars, in the text's order. No aliases
+// are expanded, so that the work is linear in the text. Errors: InvalidArgument, as "file:line:
 // sentence": too large, not UTF-8, a control character, not YAML, no document or more than one, not
 // a mapping, an alias, a tag, a key given twice or that is no word, mappings nested too deep.
 absl::StatusOr<std::vector<YamlEntry>> ReadYaml(std::string_view text, std::string_view file_name);

@@ -23,8 +23,8 @@ struct BlockShape {
 };
 constexpr BlockShape kModelBlocks[] = {{64, 64}, {32, 128}, {128, 32}};
 
-// A tensor as the layout sees it: a matrix (trailing dimensions flattened) or, with rows == 0, a
-// vector or scalar of `cols` elements.
+// A tensor for the layout: a matrix (trailing dimensions flattened) or, with rows == 0, a vector or
+// scalar of `cols` elements.
 struct Plane {
   uint64_t rows = 0;
   uint64_t cols = 1;
@@ -53,7 +53,7 @@ uint32_t LargestDivisor(uint64_t n, uint32_t at_most) {
   return 1;
 }
 
-// How one plane is cut: into blocks of rows × cols in a grid, row-major. A run has one row.
+// The cut of one plane into a row-major grid of blocks of rows × cols. A run has one row.
 struct Cut {
   uint32_t rows, cols;
   uint64_t grid_rows, grid_cols;
@@ -122,7 +122,7 @@ absl::Status ValidateOptions(const LayoutOptions& options) {
   return check("shard_count", options.shard_count, kLayoutShardsMax);
 }
 
-// The planes in the order of the flat array, and where each tensor of the manifest starts in it.
+// The planes in the order of the flat array, and each tensor's offset in it.
 std::vector<Plane> FlatPlanes(const Manifest& manifest, std::vector<uint64_t>& flat_offsets) {
   std::vector<Plane> planes;
   planes.reserve(manifest.tensors.size());
@@ -153,7 +153,7 @@ void JoinVectors(std::vector<Plane>& planes) {
 uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
   const std::array<uint64_t, 5> words = {
       HashOf(manifest), static_cast<uint64_t>(options.tiling),
-      // The block has no effect on the other tilings, so it makes no difference there.
+      // The block has no effect on the other tilings, so it leaves their hash unchanged.
       options.tiling == Tiling::kTensor ? options.block : 0, options.segment_tiles,
       options.shard_count};
   std::array<unsigned char, sizeof(words)> bytes;
@@ -163,7 +163,7 @@ uint64_t LayoutHash(const Manifest& manifest, const LayoutOptions& options) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-// The planes that are cut, how, and into how many tiles in all.
+// The planes, their cuts and the number of all tiles.
 struct Plan {
   std::vector<uint64_t> flat_offsets;
   std::vector<Plane> planes;
@@ -211,7 +211,7 @@ absl::StatusOr<Layout> Layout::Create(const Manifest& manifest, const LayoutOpti
   layout.parameter_count_ = static_cast<uint64_t>(ParameterCount(manifest));
   layout.hash_ = LayoutHash(manifest, options);
   layout.flat_offsets_ = std::move(plan.flat_offsets);
-  // Counted before anything is reserved: a thin matrix has many more tiles than its size suggests.
+  // Counted before reserving: a thin matrix has many more tiles than its size suggests.
   layout.tiles_.reserve(tile_count);
   for (size_t i = 0; i < plan.planes.size(); ++i) {
     AppendTiles(plan.planes[i], plan.cuts[i], layout.coefficient_count_, layout.tiles_);

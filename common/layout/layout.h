@@ -10,18 +10,19 @@
 
 namespace longwave {
 
-// How tensors are cut into tiles.
+// The ways of cutting tensors into tiles.
 enum class Tiling : uint8_t {
   // Matrices (trailing dimensions flattened) in blocks of 4096, edges zero-padded; all vectors and
   // scalars of the model laid end to end in runs of 4096. Every tile has 4096 coefficients. A block
   // is 64 × 64, or 32 × 128 or 128 × 32 where fewer of those cover the matrix: an edge of 96 would
   // waste a quarter of a 64 × 64 grid.
   kModel = 0,
-  // Each tensor on its own, as the published DeMo has it: a matrix in the largest blocks of at most
-  // block × block that divide it, a vector in the largest runs of at most `block` that divide it.
+  // Each tensor on its own, as published DeMo does: a matrix in the largest blocks of at most block
+  // × block that divide its sides, a vector in the largest runs of at most `block` that divide its
+  // length.
   kTensor = 1,
-  // The whole flat array in runs of 4096, whatever tensors it crosses: nothing is padded but its
-  // end. For methods without a transform, which see no shapes.
+  // The whole flat array in runs of 4096 across tensors; only the end is padded. For methods
+  // without a transform, which need no shapes.
   kFlat = 2,
 };
 
@@ -40,12 +41,12 @@ struct LayoutOptions {
   bool operator==(const LayoutOptions&) const = default;
 };
 
-// One tile. Parameters live in one flat array of fp32: the matrices in manifest order, row by row,
+// A tile. Parameters are in one flat array of fp32: the matrices in manifest order, row by row,
 // then the vectors in manifest order (see Layout::flat_offset). A matrix is a tensor of two
-// dimensions or more, even of size 1, its trailing ones flattened; tiles follow the flat array,
-// those of a matrix row-major over its blocks. A tile is rows × cols coefficients over rows_valid ×
-// cols_valid elements of it; the rest reads as zero and is never written. Trivially copyable: the
-// same table is used on a GPU.
+// dimensions or more, even of size 1, with its trailing dimensions flattened. Tiles follow the flat
+// array; those of a matrix are row-major over its blocks. A tile has rows × cols coefficients over
+// rows_valid × cols_valid elements; the rest is padding, read as zero and never written. Trivially
+// copyable, since a GPU uses the same table.
 struct Tile {
   uint64_t offset;              // of its first element in the flat array
   uint64_t coefficient_offset;  // of its first coefficient among all tiles' coefficients
@@ -58,7 +59,7 @@ struct Tile {
 };
 static_assert(sizeof(Tile) == 32);
 
-// A contiguous run of tiles: what is encoded, sent, merged and applied as one.
+// A contiguous run of tiles: the unit of encoding, sending, merging and applying.
 struct Segment {
   uint32_t tile_begin;
   uint32_t tile_count;
@@ -69,12 +70,11 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// From manifest and options to tiles, segments and shards: one function of these two, the same in
-// every process.
+// Tiles, segments and shards as a function of manifest and options, the same in every process.
 class Layout {
  public:
-  // InvalidArgument: the manifest (see Validate), an option out of its range, fewer segments than
-  // shards, more than kLayoutTilesMax tiles, a matrix of 2^32 columns or more.
+  // Errors: InvalidArgument (the manifest (see Validate), an option out of its range, fewer
+  // segments than shards, more than kLayoutTilesMax tiles, a matrix of 2^32 columns or more).
   static absl::StatusOr<Layout> Create(const Manifest& manifest, const LayoutOptions& options);
 
   std::span<const Tile> tiles() const { return tiles_; }
@@ -85,13 +85,11 @@ class Layout {
   // Coefficients of each tile of `segment`, in order.
   std::vector<uint32_t> TileSizes(uint32_t segment) const;
 
-  uint64_t parameter_count() const { return parameter_count_; }  // elements of the flat array
-  uint64_t coefficient_count() const {
-    return coefficient_count_;
-  }  // over all tiles; padding included
+  uint64_t parameter_count() const { return parameter_count_; }      // elements of the flat array
+  uint64_t coefficient_count() const { return coefficient_count_; }  // of all tiles, with padding
   uint64_t flat_offset(size_t tensor) const { return flat_offsets_[tensor]; }  // manifest's index
   const LayoutOptions& options() const { return options_; }
-  // Of manifest and options together: two processes with equal hashes cut alike.
+  // A hash of manifest and options: processes with equal hashes have equal layouts.
   uint64_t hash() const { return hash_; }
 
  private:
@@ -106,9 +104,9 @@ class Layout {
   uint64_t hash_ = 0;
 };
 
-// A fragment is a part of the model that is synced at its own step of the H: the segments whose
-// index is `fragment` modulo their number. As many fragments as are wanted, but no more than there
-// are segments to share among them; the same number in every process.
+// The number of fragments: `wanted`, but at most one for each segment; the same in every process. A
+// fragment is a part of the model that is synced at its own step of the H: the segments whose index
+// is `fragment` modulo that number.
 uint32_t FragmentCount(uint32_t wanted, const Layout& layout);
 
 }  // namespace longwave

@@ -68,7 +68,7 @@ absl::Status Validate(const Manifest& manifest) {
 }
 
 uint64_t HashOf(const Manifest& manifest) {
-  // Every length stands before what it counts, so that no two manifests give one string.
+  // Each length precedes what it counts, so that no two manifests give one string.
   std::string bytes;
   AppendWord(manifest.tensors.size(), bytes);
   for (const TensorSpec& tensor : manifest.tensors) {

@@ -19,27 +19,25 @@ struct ElementRange {
 uint64_t ElementCount(std::span<const ElementRange> ranges);
 
 // The elements of a segment's tiles, each once, ascending: the order in which a segment's
-// parameters travel and are kept. Neighbours are joined: where a segment ends inside a row of a
-// matrix's blocks, its part of that row is one range a row of the matrix.
+// parameters are sent and stored. Neighbouring ranges are joined. A segment that ends inside a row
+// of a matrix's blocks has one range a matrix row there.
 std::vector<ElementRange> SegmentElements(const Layout& layout, uint32_t segment);
 
-// Appends them; what joins the last range there is joined to it.
+// Appends the ranges of `segment`, and joins neighbours.
 void AppendSegmentElements(const Layout& layout, uint32_t segment,
                            std::vector<ElementRange>& ranges);
 
-// Σ Mix64(Mix64(flat index) + bits) modulo 2^64 over the segment's elements: what KernelOps::hash
-// gives for the segment in a whole flat array. elements: as many as SegmentElements has, in its
-// order.
+// Σ Mix64(Mix64(flat index) + bits) modulo 2^64 over the segment's elements, as KernelOps::hash
+// computes from a whole flat array. elements: as many as SegmentElements has, in its order.
 uint64_t SegmentHash(const Layout& layout, uint32_t segment, std::span<const float> elements);
 
-// The one hash by which replicas and snapshots of a segment are compared, which covers all that the
-// next merged update is applied to: the parameters and, with sync.update nesterov, their velocity.
-// hashes: of each of these arrays in that order, as SegmentHash gives them; at least one. Of one
-// array it is that one's hash; each further one makes h of what was before into Mix64(h) + its
-// hash.
+// The hash by which replicas and snapshots of a segment are compared. The hash covers the state
+// that the next merged update is applied to: the parameters and, with sync.update nesterov, their
+// velocity. hashes: each array's SegmentHash in that order, at least one. The result is h = the
+// first hash; each further hash makes h into Mix64(h) + that hash.
 uint64_t StateHash(std::span<const uint64_t> hashes);
 
-// Likewise, of the arrays themselves, each as SegmentHash wants it.
+// StateHash of the arrays, each as SegmentHash wants it.
 uint64_t SegmentStateHash(const Layout& layout, uint32_t segment,
                           std::span<const std::vector<float>> arrays);
 
@@ -48,7 +46,7 @@ uint64_t SegmentStateHash(const Layout& layout, uint32_t segment,
 std::vector<std::vector<float>> StartState(const Layout& layout, uint32_t segment,
                                            std::span<const float> theta, size_t array_count);
 
-// By segment, the SegmentStateHash of it.
+// The SegmentStateHash of each segment's StartState.
 std::vector<uint64_t> StartHashes(const Layout& layout, std::span<const float> theta,
                                   size_t array_count);
 

@@ -9,9 +9,9 @@
 
 namespace longwave {
 
-// How many tiles Layout::Create would make, by arithmetic alone: a model that somebody else has
-// named costs no memory. InvalidArgument: the manifest, an option out of its range, more than
-// kLayoutTilesMax tiles, a matrix of 2^32 columns or more.
+// The number of tiles that Layout::Create would make, by arithmetic alone: a model from another
+// process's message costs no memory. Errors: InvalidArgument (the manifest, an option out of its
+// range, more than kLayoutTilesMax tiles, a matrix of 2^32 columns or more).
 absl::StatusOr<uint64_t> CountTiles(const Manifest& manifest, const LayoutOptions& options);
 
 }  // namespace longwave

@@ -51,11 +51,6 @@ absl::StatusOr<KeyedEndpoint> SplitKey(const std::string& endpoint) {
   return KeyedEndpoint{endpoint.substr(0, mark), absl::HexStringToBytes(hex)};
 }
 
-std::string WithAddress(const Knock& knock) {
-  return absl::StrCat(knock.sentence, ", from ",
-                      knock.from.empty() ? "an address that was gone too soon" : knock.from);
-}
-
 void AdmittedKeys::Set(const std::vector<Member>& members) {
   absl::flat_hash_map<std::string, uint32_t> workers;
   workers.reserve(members.size());

@@ -22,7 +22,7 @@ class ZmqDealer final : public Dealer {
   }
 
   void Connect(const KeyedEndpoint& to) {
-    socket_.zmq().set(zmq::sockopt::ipv6, true);  // reaches either family
+    socket_.zmq().set(zmq::sockopt::ipv6, true);  // connects to IPv4 and IPv6
     if (!to.key.empty()) {
       const int set =
           zmq_setsockopt(socket_.zmq().handle(), ZMQ_CURVE_SERVERKEY, to.key.data(), to.key.size());
@@ -55,7 +55,7 @@ class ZmqRouter final : public Router {
   ~ZmqRouter() override { close(wake_fd_); }
 
   void Bind(const std::string& endpoint) {
-    // Only where it is asked for: a listener of both families calls itself [::ffff:127.0.0.1].
+    // Only for an IPv6 endpoint: a listener of both families names itself [::ffff:127.0.0.1].
     socket_.zmq().set(zmq::sockopt::ipv6, endpoint.find('[') != std::string::npos);
     socket_.zmq().bind(endpoint);
     endpoint_ = socket_.zmq().get(zmq::sockopt::last_endpoint);
@@ -73,7 +73,7 @@ class ZmqRouter final : public Router {
 
   void Wake() override {
     const uint64_t one = 1;
-    // The one way to fail is a counter at its maximum, that is a waking still unread: as good.
+    // A write fails only if the counter is at its maximum; then a wake-up is pending anyway.
     [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
   }
 
@@ -81,22 +81,9 @@ class ZmqRouter final : public Router {
     if (socket_.door() != nullptr) socket_.door()->admitted.Set(members);
   }
 
-  DoorCounts door() const override {
-    if (socket_.door() == nullptr) return {};
-    const std::lock_guard lock(socket_.door()->mutex);
-    return socket_.door()->counts;
-  }
-
-  std::vector<Knock> TakeKnocks() override {
-    if (socket_.door() == nullptr) return {};
-    const std::lock_guard lock(socket_.door()->mutex);
-    return std::exchange(socket_.door()->knocks, {});
-  }
-
   Encryption encryption() const override { return socket_.encryption(); }
   const LinkCounts& counts() const override { return socket_.counts(); }
   std::string last_refusal() const override { return socket_.last_refusal(); }
-  std::string last_refusal_of_others() const override { return socket_.last_refusal_of_others(); }
 
  private:
   const int wake_fd_;

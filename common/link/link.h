@@ -20,37 +20,35 @@
 
 namespace longwave {
 
-// The data plane over ZeroMQ: four verbs (Connect, Bind, Send, Receive), frames in and out. A frame
-// travels as a message of one part (header alone) or two (header, payload). Whatever comes in is
-// decoded and verified before it is returned; what does not verify is dropped, counted and named by
-// `counts().frames_refused` and `last_refusal()`, never returned. Bytes that are not ZeroMQ's
-// protocol at all, and messages above kPayloadBytesMax, end at the socket: their connection is
-// closed and nothing of them is counted.
-//
-// A received payload stays where ZeroMQ put it, at any address: read it with memcpy. A sent
-// payload's owner is released on a thread of ZeroMQ once the bytes are in the kernel. That nothing
-// is copied in between is so for plain links: with CURVE ZeroMQ copies and encrypts each part for
-// each receiver anew, and what it receives it decrypts into memory of its own. A destroyed
-// socket goes on sending what is queued for up to kLingerMax; the last one of the process waits for
-// it.
+class Refusals;
 
-// Queues. A socket holds, for each peer and direction, as many frames as LinkOptions say: received
-// ones are the socket's memory, of at most kReceiveQueueBytesMax in frames of the largest size. A
-// send queue copies nothing: it keeps the sender's buffers, one for all the peers that a frame goes
-// to, so that all of them together cost what their distinct frames do. Who knows its frames' size
-// states the bound in bytes. The kernel's socket buffers are left to its own tuning, which a set
-// size would switch off.
+// The data plane over ZeroMQ: Connect, Bind, Send, Receive. A frame travels as a message of one
+// part (header alone) or two (header, payload). Receive decodes and verifies a frame before
+// returning it. A frame that fails is dropped and counted in `counts().frames_refused`;
+// `last_refusal()` has the reason. ZeroMQ closes a connection that sends anything but its protocol,
+// or a message above kPayloadBytesMax, and counts nothing of it.
+//
+// A received payload stays where ZeroMQ put it, at any alignment: read it with memcpy. A thread of
+// ZeroMQ releases a sent payload's owner once the bytes are in the kernel. Plain links copy nothing
+// in between. With CURVE, ZeroMQ encrypts each part for each receiver into a new copy, and decrypts
+// what arrives into memory of its own. A destroyed socket goes on sending its queue for up to
+// kLingerMax; the process's last socket waits for that.
+
+// Queues. A socket holds, for each peer and direction, as many frames as LinkOptions say. Received
+// frames are the socket's memory, at most kReceiveQueueBytesMax in frames of the largest size. A
+// send queue holds references to the senders' buffers, one buffer for all receivers of a frame, so
+// its cost is that of the distinct frames. A caller that knows its frames' size can state the bound
+// in bytes. The kernel tunes its own socket buffers, which a set size would prevent.
 inline constexpr uint64_t kReceiveQueueBytesMax = uint64_t{4} << 30;
 inline constexpr int kReceiveQueueFramesMax =
     static_cast<int>(kReceiveQueueBytesMax / kPayloadBytesMax);
 inline constexpr int kSendQueueFramesMax = 4096;
 inline constexpr absl::Duration kLingerMax = absl::Seconds(1);
 
-// Bytes through one socket: message parts with their ZMTP 3.1
-// framing and what CURVE adds to it where it encrypts (see PartWireBytes), routing identities
-// excluded since they do not travel. Sent bytes count once they are queued, received ones whether
-// or not they verify. payload: the payloads alone, verified ones when received. Apart by kind are
-// the frames that verify, so that
+// Bytes through one socket: message parts with their ZMTP 3.1 framing and CURVE's overhead (see
+// PartWireBytes). Routing identities do not travel and do not count. Sent bytes count once queued;
+// received bytes count whether or not they verify. payload_*: the payloads alone; received ones if
+// verified. The *_by_kind counts cover frames that verify, so that
 //   sent = sent_by_kind.Total().bytes, received = received_by_kind.Total().bytes + refused.
 struct LinkCounts {
   uint64_t sent = 0;
@@ -59,8 +57,8 @@ struct LinkCounts {
   uint64_t payload_received = 0;
   uint64_t frames_refused = 0;
   uint64_t refused = 0;  // bytes of frames_refused
-  // Of frames_refused, those that a secured router took for somebody else's: the header names
-  // another worker than the connection's key belongs to, or the key is no member's any more.
+  // The part of frames_refused that a secured router rejected for their sender: the header names
+  // another worker than the owner of the connection's key, or the key is no longer a member's.
   uint64_t frames_of_others = 0;
   TrafficByKind sent_by_kind;
   TrafficByKind received_by_kind;
@@ -68,48 +66,50 @@ struct LinkCounts {
 };
 
 struct LinkOptions {
-  // Threads that move bytes between the kernel and the queues, for all sockets of the process: the
-  // first socket's wish counts. One does some GB/s; more help a process with many busy connections,
-  // each of which stays with one thread.
+  // Threads that move bytes between the kernel and the queues, for all sockets of the process; the
+  // first socket's value counts. One thread moves some GB/s. More threads help a process with many
+  // busy connections; each connection stays with one thread.
   int io_threads = 1;
-  // Frames of any size that wait in a socket for one peer's sake before they are received. 1 …
-  // kReceiveQueueFramesMax. Beyond it the connection is not read from, so that the peer's own queue
-  // fills: nothing is dropped.
+  // Frames of any size that wait in a socket for each peer. 1 … kReceiveQueueFramesMax. At the
+  // limit ZeroMQ stops reading the connection, so that the peer's queue fills and nothing is
+  // dropped.
   int receive_queue_frames = kReceiveQueueFramesMax;
-  // Frames that wait to be sent to one peer. 1 … kSendQueueFramesMax. Beyond it Send refuses.
+  // Frames that wait to be sent to one peer. 1 … kSendQueueFramesMax. At the limit Send fails.
   int send_queue_frames = kSendQueueFramesMax;
-  // Of a dealer. True: it takes a frame only while its connection stands, and what it had taken
-  // when that breaks is lost; so that nothing waits here, counted as sent, to leave all at once
-  // when the other end is there again. Send refuses as if the queue were full.
+  // Of a dealer. True: the dealer accepts frames only while connected, and loses its queue when the
+  // connection breaks. So no frames that were counted as sent wait here, to leave all at once after
+  // a reconnect. Without a connection Send fails as if the queue were full.
   bool only_while_connected = false;
-  // Encrypts and authenticates with CURVE. A dealer's endpoint then names the router's key
-  // (WithKey); a router admits the members of SetAdmitted, and nobody before. Empty: plain, and
-  // anybody may send anything.
+  // Encrypts and authenticates with CURVE. A dealer's endpoint then has the router's key (WithKey).
+  // A router admits nobody before SetAdmitted, then its members. Empty: plain, and any process may
+  // send any frame.
   CurveKeys keys = {};
+  // Of a router: counts and logs rejects. Null, or outlives the router.
+  Refusals* refusals = nullptr;
 };
 
 // A worker's end: one connection to one shard. Not thread-safe.
 class Dealer {
  public:
-  // endpoint: "tcp://host:port", with ?key= if and only if options have keys. InvalidArgument: not
-  // an endpoint. Connecting goes on in the
-  // background and is retried by ZeroMQ; nothing is known of the other end until it answers.
+  // endpoint: "tcp://host:port", with ?key= if and only if options have keys. Errors:
+  // InvalidArgument (not an endpoint). ZeroMQ connects in the background and retries; success here
+  // says nothing about the other end.
   static absl::StatusOr<std::unique_ptr<Dealer>> Connect(const std::string& endpoint,
                                                          const LinkOptions& options = {});
   virtual ~Dealer() = default;
 
-  // The payload's bytes are not copied; they must not change until the buffer's owner is released.
-  // Unavailable: the send queue is full, or there is no connection (only_while_connected).
+  // The payload's bytes are not copied, and must not change until the buffer's owner is released.
+  // Errors: Unavailable (the send queue is full, or only_while_connected and no connection).
   virtual absl::Status Send(const SealedFrame& frame) = 0;
   // Seals and sends.
   absl::Status Send(const FrameHeader& header, Buffer payload);
 
-  // The next verified frame, or nothing within `timeout`.
+  // The next verified frame, or nullopt after `timeout`.
   virtual absl::StatusOr<std::optional<Frame>> Receive(absl::Duration timeout) = 0;
 
   virtual const LinkCounts& counts() const = 0;
   virtual Encryption encryption() const = 0;
-  // Why the last refused frame was refused; empty if none was.
+  // The reason for the last refused frame; empty if none.
   virtual std::string last_refusal() const = 0;
 
   // ZeroMQ's socket, for Waiter alone.
@@ -119,8 +119,8 @@ class Dealer {
 // A shard's end: all its workers' connections. Not thread-safe.
 class Router {
  public:
-  // endpoint: "tcp://host:port", port 0 or * for any free one; IPv6 as "tcp://[::1]:port".
-  // Unavailable: the port is in use.
+  // endpoint: "tcp://host:port", port 0 or * for any free one; IPv6 as "tcp://[::1]:port". Errors:
+  // Unavailable (the port is in use).
   static absl::StatusOr<std::unique_ptr<Router>> Bind(const std::string& endpoint,
                                                       const LinkOptions& options = {});
   virtual ~Router() = default;
@@ -128,28 +128,23 @@ class Router {
   // The endpoint with its real port.
   virtual std::string endpoint() const = 0;
 
-  // NotFound: the peer has gone. Unavailable: its queue is full.
+  // Errors: NotFound (the peer is disconnected), Unavailable (its queue is full).
   virtual absl::Status Send(const PeerId& peer, const SealedFrame& frame) = 0;
-  // Seals and sends. Who sends one frame to many seals it once.
+  // Seals and sends. To send one frame to many peers, seal it once.
   absl::Status Send(const PeerId& peer, const FrameHeader& header, Buffer payload);
   virtual absl::StatusOr<std::optional<PeerFrame>> Receive(absl::Duration timeout) = 0;
 
-  // The Receive that waits, or else the next one that would wait, returns nothing at once. This
-  // alone may be called from any thread.
+  // Makes the Receive that waits, or else the next one that would wait, return nullopt at once. The
+  // only function for any thread besides SetAdmitted.
   virtual void Wake() = 0;
 
-  // Of a secured router, from any thread: whose keys are admitted from now on. A frame is refused
-  // unless its header names the worker whose key its connection has, and that is among these.
+  // Of a secured router, from any thread: the members admitted from now on. The router rejects a
+  // frame unless its header names the worker of the connection's key, and that worker is a member.
   virtual void SetAdmitted(const std::vector<AdmittedKeys::Member>& members) = 0;
-  virtual DoorCounts door() const = 0;
-  // Who came since this was last called, kKnocksMax at most.
-  virtual std::vector<Knock> TakeKnocks() = 0;
 
   virtual Encryption encryption() const = 0;
   virtual const LinkCounts& counts() const = 0;
   virtual std::string last_refusal() const = 0;
-  // Likewise of those that were not their senders' own (LinkCounts::frames_of_others).
-  virtual std::string last_refusal_of_others() const = 0;
 };
 
 }  // namespace longwave

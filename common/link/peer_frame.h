@@ -8,13 +8,13 @@
 
 namespace longwave {
 
-// A frame that has come in and is verified.
+// A frame that was received and verified.
 struct Frame {
   FrameHeader header;
   Buffer payload;
 };
 
-// Identifies a connection to a router, as long as it stands.
+// A connection to a router, while it lasts.
 using PeerId = std::string;
 
 struct PeerFrame {

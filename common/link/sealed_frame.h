@@ -12,35 +12,35 @@
 
 namespace longwave {
 
-// How a link's parts travel: a frame costs more bytes where they are encrypted.
+// Whether a link's parts are encrypted, which adds bytes to each frame.
 enum class Encryption : uint8_t { kNone, kCurve };
 
-// What CURVE adds to a part (CurveZMQ, RFC 26, its MESSAGE command): the command's name with its
-// length, a short nonce, the authenticator, and a byte of flags beside the part in the box.
+// The bytes that CURVE adds to a part (CurveZMQ, RFC 26, its MESSAGE command): the command's name
+// with its length, a short nonce, the authenticator, and a byte of flags in the box.
 inline constexpr uint64_t kCurvePartBytes = 8 + 8 + 16 + 1;
 
-// Bytes of one message part on the wire: a flag and a length of 1 byte, or of 8 bytes above 255
-// (ZMTP 3.1, section 3.2), before the part itself, or before the command that it is encrypted in.
+// Bytes of one message part on the wire: a flag, a length of 1 byte (8 bytes above 255; ZMTP 3.1,
+// section 3.2), and the part, or the command that the part is encrypted in.
 constexpr uint64_t PartWireBytes(size_t part_bytes, Encryption encryption) {
   const uint64_t body = part_bytes + (encryption == Encryption::kCurve ? kCurvePartBytes : 0);
   return body + (body <= 255 ? 2 : 9);
 }
 
-// Bytes of a frame on the wire: its header is a part, its payload another one unless it is empty.
+// Bytes of a frame on the wire: the header is a part, and so is a payload that is not empty.
 constexpr uint64_t FrameWireBytes(size_t payload_bytes, Encryption encryption) {
   return PartWireBytes(kFrameHeaderBytes, encryption) +
          (payload_bytes > 0 ? PartWireBytes(payload_bytes, encryption) : 0);
 }
 
-// A frame ready to be sent, to one or to many: both CRCs are computed once, when it is sealed. A
-// copy shares the payload.
+// A frame ready to be sent, to one or many peers: sealing computes both CRCs once. Copies share the
+// payload.
 class SealedFrame {
  public:
   // payload_bytes and payload_crc are those of the payload.
   const FrameHeader& header() const { return header_; }
   std::span<const std::byte, kFrameHeaderBytes> head() const { return head_; }
   const Buffer& payload() const { return payload_; }
-  // Once sent by a link of that encryption.
+  // The frame's bytes on a link with that encryption.
   uint64_t wire_bytes(Encryption encryption) const {
     return FrameWireBytes(payload_.size(), encryption);
   }
@@ -54,8 +54,8 @@ class SealedFrame {
   Buffer payload_;
 };
 
-// header's payload_bytes and payload_crc are filled in here. InvalidArgument: the payload is larger
-// than kPayloadBytesMax.
+// Fills in header's payload_bytes and payload_crc. Errors: InvalidArgument (the payload is larger
+// than kPayloadBytesMax).
 absl::StatusOr<SealedFrame> Seal(FrameHeader header, Buffer payload);
 
 }  // namespace longwave

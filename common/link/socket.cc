@@ -12,19 +12,23 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/log/refusals.h"
 
 namespace longwave {
 namespace {
 
-// Refusals that one Receive works off before it returns, so that a flood of garbage cannot hold it
-// for longer than its timeout and some.
+// Refused frames that one Receive handles before it returns, so that a flood of garbage delays it
+// little beyond its timeout.
 constexpr int kRefusalsPerReceiveMax = 256;
 
-// After which a path that silently died (a machine gone, a firewall's state lost) is noticed.
+// The time after which a path that failed silently (a machine's crash, a firewall's lost state)
+// counts as broken.
 constexpr absl::Duration kSilenceMax = absl::Seconds(60);
 
-// All sockets of a process share one context, that is one set of threads for input and output, as
-// long as there is a socket.
+// The limit of a handshake with a router.
+constexpr absl::Duration kHandshakeMax = absl::Seconds(5);
+
+// The context, with its I/O threads, that all sockets of a process share while one exists.
 std::shared_ptr<zmq::context_t> SharedContext(int io_threads) {
   static std::mutex mutex;
   static std::weak_ptr<zmq::context_t> shared;
@@ -37,23 +41,29 @@ std::shared_ptr<zmq::context_t> SharedContext(int io_threads) {
   return context;
 }
 
-// ZeroMQ calls this, on its own thread, when the last byte of a payload has left.
+// ZeroMQ calls this on its own thread once the last byte of a payload is sent.
 void ReleasePayload(void* /*data*/, void* hint) { delete static_cast<Buffer*>(hint); }
 
-// A message whose bytes are the payload's own.
+// A message that refers to the payload's bytes.
 zmq::message_t MessageOf(Buffer payload) {
   auto owner = std::make_unique<Buffer>(std::move(payload));
-  // ZeroMQ never writes to a message that it sends; its C interface just has no const.
+  // ZeroMQ never writes to a message that it sends; only its C interface lacks const.
   auto* const data = const_cast<std::byte*>(owner->bytes().data());
   const size_t size = owner->size();
   zmq::message_t message(data, size, &ReleasePayload, owner.get());
-  owner.release();  // the message has it; had the line above thrown, it would be ours still
+  owner.release();  // the message owns it now; the line above may have thrown before
   return message;
+}
+
+// The sender's host; "" if ZeroMQ does not give it.
+std::string HostOf(zmq::message_t& message) {
+  const char* const host = zmq_msg_gets(message.handle(), "Peer-Address");
+  return host == nullptr ? "" : host;
 }
 
 Buffer BufferOf(zmq::message_t message) {
   auto owner = std::make_shared<zmq::message_t>(std::move(message));
-  // Small messages lie inside message_t, so the address is taken after the move.
+  // Small messages are stored inside message_t, so the address is taken after the move.
   const std::span bytes(owner->data<std::byte>(), owner->size());
   return Buffer(bytes, std::move(owner));
 }
@@ -62,7 +72,7 @@ void Require(int result) {
   if (result != 0) throw zmq::error_t();
 }
 
-// cppzmq 4.9 takes keys as texts alone.
+// cppzmq 4.9 accepts keys only as texts.
 void SetKey(zmq::socket_t& socket, int option, const std::string& key) {
   Require(zmq_setsockopt(socket.handle(), option, key.data(), key.size()));
 }
@@ -79,24 +89,24 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
       encryption_(options.keys.empty() ? Encryption::kNone : Encryption::kCurve),
       send_queue_frames_(std::clamp(options.send_queue_frames, 1, kSendQueueFramesMax)),
       socket_(*context_, type),
-      ready_fd_(socket_.get(zmq::sockopt::fd)) {
+      ready_fd_(socket_.get(zmq::sockopt::fd)),
+      refusals_(options.refusals) {
   socket_.set(zmq::sockopt::linger, Milliseconds(kLingerMax));
   socket_.set(zmq::sockopt::sndhwm, send_queue_frames_);
   socket_.set(zmq::sockopt::rcvhwm,
               std::clamp(options.receive_queue_frames, 1, kReceiveQueueFramesMax));
-  // A kilobyte of slack, so that a payload just above the maximum is refused by name.
+  // A kilobyte of slack, so that a payload just above the maximum gets a reason for its refusal.
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(kPayloadBytesMax) + 1024);
   socket_.set(zmq::sockopt::reconnect_ivl, 50);
   socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
-  // Whoever is started again elsewhere under its name has left an address at which nobody answers,
-  // not even with a refusal. The system would go on trying it for two minutes, whereas the next
-  // attempt looks the name up anew.
+  // A process that restarts elsewhere under its name leaves an address that drops packets. The
+  // system would retry that address for two minutes; the next attempt resolves the name again.
   socket_.set(zmq::sockopt::connect_timeout, 3000);
   if (routes_) {
     socket_.set(zmq::sockopt::router_mandatory, true);
     socket_.set(zmq::sockopt::router_handover, false);
-    // Who connects and says nothing is let go.
-    socket_.set(zmq::sockopt::handshake_ivl, Milliseconds(Doorkeeper::kHandshakeMax));
+    // ZeroMQ closes a connection whose peer does not finish the handshake.
+    socket_.set(zmq::sockopt::handshake_ivl, Milliseconds(kHandshakeMax));
   }
   NoticeSilence();
   if (options.keys.empty()) return;
@@ -104,19 +114,20 @@ LinkSocket::LinkSocket(zmq::socket_type type, const LinkOptions& options)
   SetKey(socket_, ZMQ_CURVE_PUBLICKEY, options.keys.public_key);
   if (!routes_) return;
   doorkeeper_ = Doorkeeper::Of(context_);
-  door_ = doorkeeper_->Open();
+  door_ = doorkeeper_->Open(refusals_);
   socket_.set(zmq::sockopt::curve_server, true);
   socket_.set(zmq::sockopt::zap_domain, door_->domain);
-  // Whoever got in without being asked about would have no User-Id, and no frame of his is taken.
-  Require(zmq_socket_monitor(socket_.handle(), door_->monitor.c_str(),
-                             ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_DISCONNECTED));
+  // A peer that was admitted without a ZAP request would have no User-Id, and its frames are
+  // rejected.
+  Require(zmq_socket_monitor(
+      socket_.handle(), door_->monitor.c_str(),
+      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
   doorkeeper_->Watch(door_);
 }
 
-// Two ends that both ask each other every ten seconds cost a percent of what a worker on a slow
-// link sends. So who connected asks by ZeroMQ's heartbeat, which a proxy between the two cannot
-// answer, and the other end leaves it to TCP, which asks on an idle connection alone.
+// Heartbeats by both ends every ten seconds would cost a percent of the bytes of a worker on a slow
+// link. So the connecting end uses ZeroMQ's heartbeats, which a proxy between the two cannot
+// answer. The other end uses TCP keepalive, which probes only idle connections.
 void LinkSocket::NoticeSilence() {
   if (!routes_) {
     socket_.set(zmq::sockopt::heartbeat_ivl, Milliseconds(kSilenceMax / 2));
@@ -129,7 +140,7 @@ void LinkSocket::NoticeSilence() {
   socket_.set(zmq::sockopt::tcp_keepalive_idle, idle_seconds);
   socket_.set(zmq::sockopt::tcp_keepalive_intvl, idle_seconds / kProbes);
   socket_.set(zmq::sockopt::tcp_keepalive_cnt, kProbes);
-  socket_.set(zmq::sockopt::tcp_maxrt, Milliseconds(kSilenceMax));  // of what is not acknowledged
+  socket_.set(zmq::sockopt::tcp_maxrt, Milliseconds(kSilenceMax));  // for unacknowledged bytes
 }
 
 LinkSocket::~LinkSocket() {
@@ -143,8 +154,8 @@ absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
   const auto more = zmq::send_flags::dontwait | zmq::send_flags::sndmore;
   const auto last = zmq::send_flags::dontwait;
   try {
-    // A full queue shows at the first part (the peer's, or the header); once that is taken, ZeroMQ
-    // takes the rest of the message.
+    // Only the first part (the peer's, or the header) fails on a full queue; ZeroMQ takes the rest
+    // of the message after it.
     if (peer != nullptr && !TakesFirst(zmq::message_t(peer->data(), peer->size()), more)) {
       return absl::UnavailableError(
           absl::StrCat("the send queue to a peer is full (", send_queue_frames_, " frames)"));
@@ -169,8 +180,8 @@ absl::Status LinkSocket::Send(const PeerId* peer, const SealedFrame& frame) {
 
 bool LinkSocket::TakesFirst(zmq::message_t part, zmq::send_flags flags) {
   if (socket_.send(part, flags)) return true;
-  // While it sends, ZeroMQ looks about once a millisecond for what the peer has taken. A queue that
-  // is full only as far as it knows must not cost a frame: asked for events, it looks now.
+  // While sending, ZeroMQ checks the peer's progress about once a millisecond, so its queue may
+  // look full without being so. Reading its events makes it check now, so that no frame is lost.
   static_cast<void>(socket_.get(zmq::sockopt::events));
   return socket_.send(part, flags).has_value();
 }
@@ -197,6 +208,14 @@ void LinkSocket::CountReceived(const Message& message) {
       {.frames = 1, .bytes = message.wire_bytes, .payload_bytes = payload_bytes};
 }
 
+void LinkSocket::NoteRefused(const Message& message) {
+  last_refusal_ = std::string(message.frame.status().message());
+  if (refusals_ == nullptr) return;
+  const bool of_another = absl::IsPermissionDenied(message.frame.status());
+  refusals_->Note(of_another ? Refusal::kDataWorker : Refusal::kDataFrame, last_refusal_,
+                  message.from);
+}
+
 absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration timeout, int wake_fd) {
   const absl::Time deadline = MonotonicNow() + timeout;
   int refusals = 0;
@@ -206,23 +225,20 @@ absl::StatusOr<std::optional<PeerFrame>> LinkSocket::Receive(absl::Duration time
         CountReceived(*message);
         if (message->frame.ok())
           return PeerFrame{std::move(message->peer), *std::move(message->frame)};
-        last_refusal_ = std::string(message->frame.status().message());
-        if (absl::IsPermissionDenied(message->frame.status()))
-          last_refusal_of_others_ = last_refusal_;
+        NoteRefused(*message);
         if (++refusals == kRefusalsPerReceiveMax) return std::nullopt;
         continue;
       }
       const absl::Duration left = deadline - MonotonicNow();
       if (left <= absl::ZeroDuration()) return std::nullopt;
-      // A receive that found nothing has emptied the socket's mailbox, so that its descriptor
-      // becomes readable with whatever happens next: it may be waited for without zmq_poll, which
-      // looks into the mailbox twice more. Not every such event is a frame.
+      // A receive that found nothing has emptied the socket's mailbox, so its descriptor becomes
+      // readable on the next event. poll therefore suffices; zmq_poll would check the mailbox twice
+      // more. Not every event is a frame.
       pollfd items[] = {{ready_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}};
-      // Rounded up, so that the last part of a millisecond is not spun away; an hour fits into an
-      // int.
+      // Rounded up, so that the rest of a millisecond is not a busy loop; an hour fits an int.
       const absl::Duration wait = absl::Ceil(std::min(left, absl::Hours(1)), absl::Milliseconds(1));
       if (poll(items, wake_fd >= 0 ? 2 : 1, Milliseconds(wait)) < 0) {
-        // A signal interrupted the wait: the caller may want to look at what it was.
+        // A signal interrupted the wait; the caller may want to handle it.
         if (errno == EINTR) return std::nullopt;
         return absl::InternalError(absl::StrCat("poll: error ", errno));
       }
@@ -244,12 +260,14 @@ std::optional<LinkSocket::Message> LinkSocket::ReceiveWaiting() {
     if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
     peer = part.to_string();
     if (!part.more())
-      return Message{std::move(peer), 0, absl::InvalidArgumentError("a message without parts")};
+      return Message{std::move(peer), 0, HostOf(part),
+                     absl::InvalidArgumentError("a message without parts")};
   }
-  // The parts of a message arrive together: after the first one, these do not wait.
+  // The parts of a message arrive together, so these receives need not wait.
   if (!socket_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
   bool more = part.more();
   size_t part_count = 1;
+  std::string from = HostOf(part);
   uint64_t wire_bytes = PartWireBytes(part.size(), encryption_);
   std::optional<zmq::message_t> payload;
   while (more) {
@@ -260,7 +278,7 @@ std::optional<LinkSocket::Message> LinkSocket::ReceiveWaiting() {
     wire_bytes += PartWireBytes(next.size(), encryption_);
     if (part_count == 2) payload = std::move(next);
   }
-  return Message{std::move(peer), wire_bytes,
+  return Message{std::move(peer), wire_bytes, std::move(from),
                  Verify(std::move(part), std::move(payload), part_count)};
 }
 

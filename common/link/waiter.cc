@@ -25,8 +25,7 @@ class ZmqWaiter final : public Waiter {
     items_.clear();
     items_.push_back({nullptr, wake_fd_, ZMQ_POLLIN, 0});
     for (const auto& dealer : dealers) items_.push_back({dealer->handle(), 0, ZMQ_POLLIN, 0});
-    // Rounded up, so that the last part of a millisecond is not spun away; an hour fits into an
-    // int.
+    // Rounded up, so that the rest of a millisecond is not a busy loop; an hour fits an int.
     const absl::Duration wait = std::clamp(absl::Ceil(timeout, absl::Milliseconds(1)),
                                            absl::ZeroDuration(), absl::Hours(1));
     try {
@@ -44,7 +43,7 @@ class ZmqWaiter final : public Waiter {
 
   void Wake() override {
     const uint64_t one = 1;
-    // The one way to fail is a counter at its maximum, that is a waking still unread: as good.
+    // A write fails only if the counter is at its maximum; then a wake-up is pending anyway.
     [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
   }
 

@@ -11,19 +11,19 @@
 
 namespace longwave {
 
-// Sleeps until one of several dealers has something to receive. Not thread-safe but for Wake.
+// Sleeps until one of several dealers has a frame. Not thread-safe except for Wake.
 class Waiter {
  public:
-  // ResourceExhausted: no file descriptor left.
+  // Errors: ResourceExhausted (no file descriptor left).
   static absl::StatusOr<std::unique_ptr<Waiter>> Create();
   virtual ~Waiter() = default;
 
-  // Returns once a frame waits at one of `dealers`, after `timeout`, when a signal interrupts, or
-  // because of Wake. Nothing says which: a Receive without a wait does.
+  // Returns once a frame waits at one of `dealers`, after `timeout`, on a signal or on Wake. The
+  // result does not say which: call Receive without a wait to find out.
   virtual absl::Status Wait(std::span<const std::unique_ptr<Dealer>> dealers,
                             absl::Duration timeout) = 0;
 
-  // The Wait under way, or else the next one, returns at once. From any thread.
+  // Makes the Wait under way, or else the next one, return at once. From any thread.
   virtual void Wake() = 0;
 };
 

@@ -11,7 +11,7 @@ namespace longwave {
 namespace {
 
 spdlog::logger& Logger() {
-  // Never destroyed: threads may still log while the process ends.
+  // Never destroyed, since threads may log while the process ends.
   static spdlog::logger* const logger = [] {
     auto* made = new spdlog::logger("longwave", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
@@ -48,7 +48,7 @@ void SetLogLevel(LogLevel level) { Logger().set_level(SpdlogLevel(level)); }
 
 void Log(LogLevel level, std::string_view text) {
   if (!Logger().should_log(SpdlogLevel(level))) return;
-  // A byte more than is shown, so that a text which is cut says so.
+  // A byte more than is shown, so that Utf8Prefix marks a cut text.
   Logger().log(SpdlogLevel(level),
                Utf8Prefix(Printable(text.substr(0, kLogBytesMax + 1)), kLogBytesMax));
 }

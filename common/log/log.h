@@ -8,23 +8,22 @@
 
 namespace longwave {
 
-// A process's diary, on standard error: one line each, with the time, the process's name and the
-// level.
-//   kInfo     what an operator wants to read afterwards
-//   kWarning  something was refused or lost, and the run goes on
-//   kError    this process cannot do what it was started for
+// A process's log on standard error: one line an entry, with time, process name and level.
+//   kInfo     for an operator who reads the log afterwards
+//   kWarning  the process refused or lost something; the run goes on
+//   kError    this process cannot do its work
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
 
-// The name that this process's lines carry: "coordinator", "shard-0", "worker-2". Call it before
-// other threads log.
+// The process name in log lines: "coordinator", "shard-0", "worker-2". Call before other threads
+// log.
 void SetLogProcess(std::string name);
 
-// Lines below this level are dropped; kInfo unless told.
+// The level below which lines are dropped; kInfo by default.
 void SetLogLevel(LogLevel level);
 
-// Writes one line, whatever stands in `text`: control characters and bytes that are not UTF-8 are
-// escaped (Printable), since other processes' words may be among it, and it is cut at kLogBytesMax.
-// Thread-safe; a failing standard error is ignored.
+// Writes one line of at most kLogBytesMax. Control characters and bytes that are not UTF-8 are
+// escaped (Printable), since `text` may contain other processes' words. Thread-safe; errors of
+// standard error are ignored.
 inline constexpr size_t kLogBytesMax = 8192;
 void Log(LogLevel level, std::string_view text);
 

@@ -65,9 +65,9 @@ Rows MemberRows() {
       GaugeRow("longwave_coordinator_members",
                {{"state",
                  {"starting", "training", "syncing", "validating", "done", "failed", "lost",
-                  "joining"}}},
+                  "joining", "expelled"}}},
                "Workers by what they do: as their heartbeats say it, or `joining` (catching up), "
-               "`lost` (silent for too long), `failed` and `done` (has left, too)."),
+               "`lost` (silent for too long), `failed`, `expelled` and `done` (has left, too)."),
       GaugeRow("longwave_coordinator_members_active", "Members that take part in rounds."),
       GaugeRow("longwave_coordinator_members_wanted",
                "Workers that the run waited for before its first round (`run.workers`)."),
@@ -128,9 +128,8 @@ Rows ServiceRows() {
           "process began. `unavailable` is asked again and does no harm."),
       CounterRow(
           "longwave_coordinator_peers_refused_total", {PeerRefusals()},
-          "Calls that were refused for who made them, and connections that made none for some "
-          "seconds (`half_open`), with `security.mode` on (docs/security.md), since this "
-          "process began."),
+          "Calls that were refused for who made them, with `security.mode` on (docs/security.md), "
+          "since this process began."),
       CounterRow("longwave_coordinator_tokens_refused_total",
                  "Attempts to join that were refused for their token: unknown, used up, expired, "
                  "revoked, or for something else. Since this process began."),

@@ -6,13 +6,13 @@
 
 namespace longwave {
 
-// Of a request's first line.
+// A request's first line.
 struct HttpRequest {
   std::string_view method;
-  std::string_view path;  // without what follows a question mark
+  std::string_view path;  // without the query
 };
 
-// text: from anyone. Nothing: it does not begin as an HTTP/1 request does.
+// text: untrusted. nullopt if it does not begin as an HTTP/1 request.
 std::optional<HttpRequest> ParseHttpRequest(std::string_view text);
 
 }  // namespace longwave

@@ -11,7 +11,7 @@
 
 namespace longwave {
 
-// Private to the table: what its parts are written with. MetricTable() sets each row's part.
+// Private to the table: builders of its rows. MetricTable() sets each row's part.
 
 using Rows = std::vector<MetricRow>;
 using Labels = std::vector<MetricLabel>;
@@ -57,21 +57,21 @@ inline Rows Joined(std::initializer_list<Rows> parts) {
 inline MetricLabel Stat() { return {"stat", {std::begin(kSpreadStats), std::end(kSpreadStats)}}; }
 inline MetricLabel PushedOrPulled() { return {"direction", {"pushed", "pulled"}}; }
 inline MetricLabel SentOrReceived() { return {"direction", {"sent", "received"}}; }
-// As common/security/refusals.h names them.
+// The names of common/log/refusals.h.
 inline MetricLabel PeerRefusals() {
   return {"reason",
           {"no_certificate", "other_authority", "expired", "bad_certificate", "wrong_name",
-           "expelled", "half_open"}};
+           "expelled"}};
 }
 inline MetricLabel FrameKinds() {
-  return {"kind", {"hello", "push", "answer", "merged", "pull", "fetch", "snapshot", "ask"}};
+  return {"kind", {"hello", "push", "answer", "merged", "pull", "fetch", "snapshot", "request"}};
 }
 
-// From half a millisecond to two minutes: what a disk, a merge or a step takes.
+// Half a millisecond to two minutes: for disks, merges and steps.
 inline std::vector<double> ShortSeconds() {
   return {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120};
 }
-// From a hundredth of a second to an hour: what a round takes.
+// A hundredth of a second to an hour: for rounds.
 inline std::vector<double> LongSeconds() {
   return {0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600};
 }

@@ -10,18 +10,19 @@
 namespace longwave {
 
 enum class MetricType : uint8_t { kCounter, kGauge, kHistogram };
-// Whose page a series is on.
+// The processes whose page has a series.
 enum class MetricPart : uint8_t { kEvery, kCoordinator, kShard, kWorker };
 
-// A label, with every value that it can have: pages are as large as the table says, whatever the
-// run does. Series of workers and shards are told apart by constant labels of their own pages.
-// Without values: one that the build decides.
+// A label with all its values: the table alone bounds a page's size. Series of different workers
+// and shards differ in constant labels of their pages. A label without values takes one from the
+// build or the configuration (Metrics::ShowInfo).
 struct MetricLabel {
   std::string_view name;
   std::vector<std::string_view> values;
 };
 
-// What a series is, once for the process that exports it, docs/metrics.md, dashboards and alerts.
+// The one description of a series, for the process that exports it, docs/metrics.md, dashboards and
+// alerts.
 struct MetricRow {
   MetricPart part = MetricPart::kEvery;
   MetricType type = MetricType::kGauge;
@@ -29,28 +30,28 @@ struct MetricRow {
   std::vector<MetricLabel> labels;
   std::string_view help;
   std::vector<double> buckets = {};  // of a histogram: upper bounds, ascending, without infinity
-  // Where a page may lack it though the process does its work; empty: nowhere.
+  // When the page of a working process may lack the series; empty: never.
   std::string_view only = {};
 };
 
-// Every series of Longwave, part by part. Names are longwave_<part>_<what>_<unit>, those that each
-// page has longwave_<what>_<unit> or, where every Prometheus client has them,
-// process_<what>_<unit>. Counters end in _total. What is measured in seconds, bytes or as a ratio
-// says so in its name; everything else counts what it names.
+// Every series of Longwave, part by part. Names are longwave_<part>_<what>_<unit>; those on each
+// page are longwave_<what>_<unit> or, for names that every Prometheus client has,
+// process_<what>_<unit>. Counters end in _total. Names state seconds, bytes or ratio; all other
+// series count what the name says.
 const std::vector<MetricRow>& MetricTable();
 
-// The row of that name; null: there is none.
+// The row of that name, or null.
 const MetricRow* FindMetric(std::string_view name);
 
-// The label `stat`: of a figure that each worker has, how it is spread over them.
+// Values of the label `stat`: how a figure of each worker is spread over the workers.
 inline constexpr std::string_view kSpreadStats[] = {"min", "p10", "p50", "p90", "p99", "max"};
-// The share of the workers that are at or below each; for Spread.
+// The share of workers at or below each of kSpreadStats; for Spread.
 inline constexpr double kSpreadShares[] = {0, 0.1, 0.5, 0.9, 0.99, 1};
 
 std::string_view Name(MetricType type);  // "counter", "gauge", "histogram"
 std::string_view Name(MetricPart part);  // "every", "coordinator", "shard", "worker"
 
-// The table for people, as docs/metrics.md has it.
+// The text of docs/metrics.md.
 std::string MetricsReference();
 
 }  // namespace longwave

@@ -74,7 +74,11 @@ std::vector<prometheus::ClientMetric::Label> LabelsOf(
   return written;
 }
 
-constexpr std::string_view kBuildInfo = "longwave_build_info";
+// Whether the table leaves a label's values open.
+bool IsInfo(const MetricRow& row) {
+  return std::ranges::any_of(row.labels,
+                             [](const MetricLabel& label) { return label.values.empty(); });
+}
 
 }  // namespace
 
@@ -99,7 +103,7 @@ Histogram::Snapshot Histogram::Read() const {
   return snapshot;
 }
 
-// One line of the page, or a histogram's lines. Of the three one is there, by the row's type.
+// A line of the page, or a histogram's lines. The row's type says which of the three is used.
 struct Metrics::Series {
   const MetricRow* row = nullptr;
   std::vector<std::string> values;  // of the row's labels
@@ -112,13 +116,14 @@ Metrics::Metrics(MetricPart part, std::string_view backend) {
   LONGWAVE_CHECK(part != MetricPart::kEvery);
   for (const MetricRow& row : MetricTable()) {
     if (row.part != part && row.part != MetricPart::kEvery) continue;
-    if (row.name == kBuildInfo) {
-      AddSeries(row, {LONGWAVE_VERSION, std::string(Name(part)), std::string(backend)});
-      series_.back().gauge.Set(1);
+    if (IsInfo(row)) {
+      AddSeries(row, std::vector<std::string>(row.labels.size()));
       continue;
     }
     for (auto& values : Combinations(row)) AddSeries(row, std::move(values));
   }
+  ShowInfo("longwave_build_info",
+           {LONGWAVE_VERSION, std::string(Name(part)), std::string(backend)});
 }
 
 Metrics::~Metrics() { LONGWAVE_CHECK(refreshers_.empty()); }
@@ -143,6 +148,16 @@ Metrics::Series& Metrics::Find(std::string_view name, MetricType type,
     LONGWAVE_CHECK(place < series_.size() && series_[place].row == row);  // no such value
   }
   return series_[place];
+}
+
+void Metrics::ShowInfo(std::string_view name, std::vector<std::string> values) {
+  const std::lock_guard lock(pages_mutex_);
+  const auto place = first_of_name_.find(name);
+  LONGWAVE_CHECK(place != first_of_name_.end());  // no such name in the table
+  Series& series = series_[place->second];
+  LONGWAVE_CHECK(IsInfo(*series.row) && values.size() == series.row->labels.size());
+  series.values = std::move(values);
+  series.gauge.Set(1);
 }
 
 Counter& Metrics::counter(std::string_view name, std::initializer_list<std::string_view> values) {
@@ -217,7 +232,7 @@ std::string Metrics::Page() {
       if (row.type == MetricType::kHistogram) {
         metric.histogram = Written(*series.histogram);
       } else {
-        // Counter and gauge are written from places of their own.
+        // Counter and gauge are written from different fields.
         metric.counter.value = series.counter.value();
         metric.gauge.value = series.gauge.value();
       }
@@ -252,12 +267,12 @@ void SpreadGauges::Set(std::vector<double> values) {
     for (Gauge* const gauge : gauges_) gauge->Clear();
     return;
   }
-  // NaN is no number that `<` can order.
+  // `<` cannot order NaN.
   std::ranges::sort(values,
                     [](double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; });
   for (size_t i = 0; i < gauges_.size(); ++i) {
     const double last = static_cast<double>(values.size() - 1);
-    // The smallest value with that share of all at or below it.
+    // The smallest value with that share of all values at or below it.
     const double place = std::ceil(kSpreadShares[i] * static_cast<double>(values.size())) - 1;
     gauges_[i]->Set(values[static_cast<size_t>(std::clamp(place, 0.0, last))]);
   }

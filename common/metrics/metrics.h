@@ -20,12 +20,12 @@
 
 namespace longwave {
 
-// The three kinds of series. Any thread may change and read them at any time, without a lock.
+// The three kinds of series. Lock-free: any thread may change and read them at any time.
 
 class Counter {
  public:
   void Add(double amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
-  // Shows a count that is kept elsewhere and never falls.
+  // Sets a count that is kept elsewhere and never falls.
   void Show(double total) { value_.store(total, std::memory_order_relaxed); }
   double value() const { return value_.load(std::memory_order_relaxed); }
 
@@ -33,7 +33,7 @@ class Counter {
   std::atomic<double> value_ = 0;
 };
 
-// Not on the page before it is set.
+// Not on the page until set.
 class Gauge {
  public:
   void Set(double value) {
@@ -51,12 +51,12 @@ class Gauge {
 
 class Histogram {
  public:
-  // bounds: the buckets' upper ones, ascending.
+  // bounds: the buckets' upper bounds, ascending.
   explicit Histogram(std::vector<double> bounds);
 
   void Observe(double value);
 
-  // count: of the values at or below each bound, and at the end of all.
+  // counts: values at or below each bound, and last of all values.
   struct Snapshot {
     std::vector<uint64_t> counts;
     double sum = 0;
@@ -70,30 +70,33 @@ class Histogram {
   std::atomic<double> sum_ = 0;
 };
 
-// The series of one process: those rows of the table that are its part's, and those that every
-// process has. Counters and histograms are on its page from the beginning, each with every value
-// that the table gives its labels. Thread-safe. What is named must be in the table and of its
-// process: anything else is a mistake in the code, and ends the process.
+// The series of one process: the rows of its part and those of every process. Counters and
+// histograms are on the page from the start, with every value of their labels. Thread-safe. Names
+// must be in the table and of this part; any other name ends the process.
 class Metrics {
  public:
-  // part: not kEvery. backend: where the process computes, "cpu" or "cuda".
+  // part: not kEvery. backend: "cpu" or "cuda", where the process computes.
   explicit Metrics(MetricPart part, std::string_view backend = "cpu");
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // The series of that name with these values of its labels, in their order. Lives as long as this.
+  // The series of that name with these label values, in the table's order. Lives as long as this.
   Counter& counter(std::string_view name, std::initializer_list<std::string_view> values = {});
   Gauge& gauge(std::string_view name, std::initializer_list<std::string_view> values = {});
   Histogram& histogram(std::string_view name);
 
-  // A label of every series on the page, "run" for example. Empty values are left out.
+  // Sets a series to 1 with these values of all its labels, for labels whose values the table does
+  // not list.
+  void ShowInfo(std::string_view name, std::vector<std::string> values);
+
+  // Sets a label of every series on the page, such as "run". Empty values are left out.
   void SetLabel(const std::string& name, std::string value);
-  // The same, unless there is a value already.
+  // As SetLabel, unless the label has a value.
   void SetLabelIfNone(const std::string& name, std::string value);
 
-  // Calls `refresh` before each page, until the returned object goes: for figures that are kept
-  // elsewhere. It may take locks and wait for threads that never wait for a page.
+  // Calls `refresh` before each page until the returned object is destroyed, for figures that are
+  // kept elsewhere. `refresh` may take locks, and may wait for threads that never wait for a page.
   class Refresher;
   [[nodiscard]] std::unique_ptr<Refresher> OnPage(std::function<void()> refresh);
 
@@ -115,7 +118,7 @@ class Metrics {
   std::vector<std::pair<std::string, std::string>> labels_;
   std::mutex pages_mutex_;  // one page at a time
   Refreshers refreshers_;
-  // Both constant after construction.
+  // The series are constant after construction, except for ShowInfo.
   std::deque<Series> series_;  // in the table's order: those of one name stand together
   std::unordered_map<std::string_view, size_t> first_of_name_;
 };
@@ -123,7 +126,7 @@ class Metrics {
 class Metrics::Refresher {
  public:
   Refresher(Metrics* metrics, Refreshers::iterator place) : metrics_(metrics), place_(place) {}
-  // Waits for a page that is being made.
+  // Waits for a page under way.
   ~Refresher();
   Refresher(const Refresher&) = delete;
   Refresher& operator=(const Refresher&) = delete;
@@ -133,18 +136,18 @@ class Metrics::Refresher {
   const Refreshers::iterator place_;
 };
 
-// A figure that each worker has, as its spread over them: a gauge for each value of `stat`.
+// The spread of a figure over the workers: a gauge for each value of `stat`.
 class SpreadGauges {
  public:
   SpreadGauges(Metrics& metrics, std::string_view name);
-  // Of nobody: not on the page. NaN counts as more than everything, so that the maximum shows it.
+  // Empty: not on the page. NaN counts as the largest value, so that the maximum shows it.
   void Set(std::vector<double> values);
 
  private:
   std::vector<Gauge*> gauges_;
 };
 
-// Adds the time it lives to a counter of seconds; nothing to none.
+// Adds its lifetime to a counter of seconds, which may be null.
 class PhaseTimer {
  public:
   explicit PhaseTimer(Counter* seconds);

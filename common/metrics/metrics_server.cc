@@ -35,7 +35,7 @@ struct Answer {
   const char* status = "200 OK";
   const char* type = kPlainText;
   std::string body;
-  const char* more = "";  // of the head
+  const char* more = "";  // for the head
 };
 
 std::string Written(const Answer& answer, bool with_body) {
@@ -45,7 +45,7 @@ std::string Written(const Answer& answer, bool with_body) {
                       with_body ? answer.body : std::string());
 }
 
-// One request, and what is left to send of its answer.
+// A request, and the unsent part of its answer.
 class Connection {
  public:
   explicit Connection(int fd)
@@ -58,7 +58,8 @@ class Connection {
   absl::Time deadline() const { return deadline_; }
   short wants() const { return is_answering_ ? POLLOUT : POLLIN; }
 
-  // Reads, or sends, what goes without waiting. False: it is over. `answer`: to a request's head.
+  // Reads or sends as much as possible without waiting. Returns false at the end. `answer`: maps a
+  // request's head to its answer.
   template <typename ToAnswer>
   bool GoOn(const ToAnswer& answer) {
     if (!is_answering_) {
@@ -85,7 +86,7 @@ class Connection {
 
   const int fd_;
   absl::Time deadline_;
-  std::string text_;  // of the request, then of the answer
+  std::string text_;  // the request, then the answer
   bool is_answering_ = false;
   size_t sent_ = 0;
 };
@@ -143,7 +144,7 @@ class MetricsServerImpl final : public MetricsServer {
   void Accept() {
     const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) {
-      // No file descriptor is left: whoever waits is still waiting, and would wake us at once.
+      // No file descriptor is left: accept would fail and wake the thread again at once.
       if (errno != EAGAIN) accepts_again_at_ = MonotonicNow() + kAcceptPause;
       if (errno != EAGAIN && !connections_.empty()) connections_.pop_front();
       return;
@@ -152,7 +153,7 @@ class MetricsServerImpl final : public MetricsServer {
     connections_.emplace_back(fd);
   }
 
-  // head: of the request; empty: it is none.
+  // head: the request's; empty if malformed.
   std::string AnswerTo(std::string_view head) {
     const std::optional<HttpRequest> request = ParseHttpRequest(head);
     if (!request.has_value()) {
@@ -175,10 +176,10 @@ class MetricsServerImpl final : public MetricsServer {
 
   const Listener listener_;
   Metrics* const metrics_;
-  const int stop_;                     // readable: the thread is to end
+  const int stop_;                     // readable: the thread must end
   std::list<Connection> connections_;  // the thread's; the oldest first
   absl::Time accepts_again_at_ = absl::InfinitePast();
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, since it uses the members above
 };
 
 }  // namespace
@@ -190,7 +191,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
     return absl::Status(listener.status().code(),
                         absl::StrCat("metrics: ", listener.status().message()));
   }
-  // So that a peer that is gone before it is accepted keeps nobody waiting.
+  // So that accept does not block on a peer that has disconnected already.
   fcntl(listener->fd(), F_SETFL, fcntl(listener->fd(), F_GETFL) | O_NONBLOCK);
   return std::make_unique<MetricsServerImpl>(*std::move(listener), metrics);
 }

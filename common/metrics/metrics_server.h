@@ -15,9 +15,9 @@ namespace longwave {
 // Serves a process's series over HTTP, on a thread of its own:
 //   /metrics   the page
 //   /healthz   200 "ok" for as long as the process runs
-// Anything else is 404, any method but GET and HEAD 405, and what is no request 400. One request is
-// answered on a connection. Nobody keeps another one waiting: a connection whose request or answer
-// takes longer than its patience is closed, and so is the oldest one when there are too many.
+// Anything else is 404, any method but GET and HEAD 405, and a malformed request 400. The server
+// answers one request on each connection. A slow client delays no other: the server closes a
+// connection whose request or answer exceeds its limit, and the oldest one when there are too many.
 class MetricsServer {
  public:
   static constexpr size_t kConnectionsMax = 64;
@@ -26,8 +26,8 @@ class MetricsServer {
   static constexpr absl::Duration kAnswerPatience = absl::Seconds(10);
 
   // address: "host:port", port 0 for any free one, "[::1]:9464" for IPv6. `metrics` outlives the
-  // server. Unavailable: the port is in use. InvalidArgument: not an address, or none of this
-  // machine. PermissionDenied.
+  // server. Errors: Unavailable (the port is in use), InvalidArgument (not an address, or none of
+  // this machine), PermissionDenied.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address,
                                                               Metrics* metrics);
   virtual ~MetricsServer() = default;
@@ -36,13 +36,13 @@ class MetricsServer {
   std::string url() const { return "http://" + address() + "/metrics"; }
 };
 
-// Serves a process's series where `flag` (--metrics) says or, if it was not given, `configured`
-// (metrics.listen), and says so in the log. Null: where that is empty, nowhere.
+// Serves a process's series at `flag` (--metrics) or, without it, `configured` (metrics.listen),
+// and logs the address. Null if the address is empty.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const std::optional<std::string>& flag,
                                                             const std::string& configured,
                                                             Metrics* metrics);
 
-// A line on standard output for whoever started the process; nothing without a server.
+// Prints the address on standard output, for the user; nothing without a server.
 void SayMetrics(const MetricsServer* server);
 
 }  // namespace longwave

@@ -18,7 +18,7 @@ std::string ReadAll(const char* path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// When the machine was started, in Unix time: the line "btime N" of /proc/stat.
+// The machine's start in Unix time: the line "btime N" of /proc/stat.
 std::optional<double> BootTime() {
   std::ifstream in("/proc/stat");
   std::string line;
@@ -32,7 +32,7 @@ std::optional<double> BootTime() {
 std::optional<double> OpenFds() {
   DIR* const folder = opendir("/proc/self/fd");
   if (folder == nullptr) return std::nullopt;
-  double count = -1;  // the one that reads it
+  double count = -1;  // without the descriptor of this folder
   while (const dirent* const entry = readdir(folder)) {
     if (entry->d_name[0] != '.') ++count;
   }
@@ -47,12 +47,12 @@ double Seconds(const timeval& time) {
 }  // namespace
 
 std::optional<ProcessStat> ParseProcessStat(std::string_view line) {
-  // pid (name) state …: the name may hold anything, brackets and spaces too.
+  // pid (name) state …: the name may contain any character, brackets and spaces too.
   const size_t name_end = line.rfind(')');
   if (name_end == std::string_view::npos) return std::nullopt;
   std::istringstream rest{std::string(line.substr(name_end + 1))};
   const std::vector<std::string> fields{std::istream_iterator<std::string>(rest), {}};
-  // proc(5) counts from 1; the first of these is the third there.
+  // proc(5) counts fields from 1; `fields` begins with the third.
   constexpr size_t kFirst = 3, kStartTime = 22, kVirtual = 23, kResident = 24;
   if (fields.size() <= kResident - kFirst) return std::nullopt;
   const auto number = [&](size_t field, double* value) {

@@ -6,7 +6,7 @@
 
 namespace longwave {
 
-// What the system knows of this process, as far as it tells.
+// The system's figures of this process, as far as available.
 struct ProcessFigures {
   std::optional<double> start_time_seconds;  // Unix time
   std::optional<double> cpu_seconds;         // user and system, all threads
@@ -16,11 +16,11 @@ struct ProcessFigures {
   std::optional<double> max_fds;
 };
 
-// From /proc where there is one, and from what POSIX has.
+// From /proc where it exists, and from POSIX.
 ProcessFigures ReadProcessFigures();
 
-// Of the fields of /proc/PID/stat, those that ProcessFigures are made of. Nothing: the line is not
-// one.
+// The fields of /proc/PID/stat that ProcessFigures need. ParseProcessStat returns nullopt on a
+// malformed line.
 struct ProcessStat {
   double start_ticks = 0;  // after the machine's start
   double virtual_bytes = 0;

@@ -28,8 +28,7 @@ Rows RoundRows() {
           "process began."),
       CounterRow(
           "longwave_shard_peers_refused_total", {PeerRefusals()},
-          "Calls of its gRPC service that were refused for who made them, and connections that "
-          "made none for some seconds (`half_open`), with `security.mode` on "
+          "Calls of its gRPC service that were refused for who made them, with `security.mode` on "
           "(docs/security.md), since this process began."),
       CounterRow("longwave_shard_pushes_clipped_total",
                  "Contributions that were merged with less than their weight (`sync.clip`)."),

@@ -45,8 +45,20 @@ Rows TrainingRows() {
       GaugeRow("longwave_worker_compute_ratio",
                "Share of computing in the time that it has computed and synced, those of its "
                "checkpoint included."),
-      GaugeRow("longwave_worker_gpu_memory_bytes", {{"state", {"free", "total"}}},
-               "Memory of its GPU.", "with CUDA"),
+      GaugeRow("longwave_worker_gpu_memory_bytes", {{"state", {"free", "used"}}},
+               "Memory of its GPU, free or used by anybody; both together are all of it.",
+               "with CUDA"),
+      CounterRow(
+          "longwave_worker_model_flops_total",
+          "Floating point operations of the model's forward and backward passes over the tokens "
+          "that it has trained on, since this process began: 6 for each weight of a matrix and "
+          "token, and 12 · layers · width · context for a token's attention. 0 with `model.kind` "
+          "external, whose operations are not known."),
+      GaugeRow("longwave_worker_peak_flops",
+               "Floating point operations a second that its processor can do at most: "
+               "`metrics.peak_tflops`. The rate of those of the model by it is the model FLOPs "
+               "utilisation (MFU).",
+               "where `metrics.peak_tflops` is given"),
       GaugeRow("longwave_worker_coordinator_silence_seconds",
                "Time since the coordinator has answered."),
   };

@@ -12,8 +12,8 @@
 
 namespace longwave {
 
-// What is said about who may take part, as plain values; proto/longwave/v1/coordinator.proto says
-// what each field means. A subject is "worker/NAME", "shard/N", or "worker/" for any worker.
+// Plain values about admission; proto/longwave/v1/coordinator.proto says what each field means. A
+// subject is "worker/NAME", "shard/N", or "worker/" for any worker.
 
 struct JoinWish {
   std::string token;
@@ -36,14 +36,14 @@ struct TokenWish {
 };
 
 struct NewToken {
-  std::string token;  // the whole of it, shown once
+  std::string token;  // the whole token, shown once
   std::string id;
 };
 
 struct TokenStatus {
   std::string id;
   std::string subject;
-  absl::Duration expires_in;  // negative: it has
+  absl::Duration expires_in;  // negative once expired
   uint32_t uses = 0;
   uint32_t used = 0;
   bool revoked = false;
@@ -51,7 +51,7 @@ struct TokenStatus {
 };
 
 struct Expulsion {
-  std::vector<TokenStatus> revoked;      // without whom they have let in
+  std::vector<TokenStatus> revoked;      // joined is empty in each
   std::vector<std::string> also_joined;  // names; kAlsoJoinedMax at most
 };
 inline constexpr size_t kAlsoJoinedMax = 256;

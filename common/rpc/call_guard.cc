@@ -4,13 +4,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
 namespace longwave {
 namespace {
 
-// The caller's own certificate, or the others that it has shown; "": none.
+// The caller's own certificate, or the chain that it sent; "" if none.
 std::string Shown(const grpc::ServerContext& context, const char* property) {
   const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
   if (auth == nullptr) return "";
@@ -20,12 +21,19 @@ std::string Shown(const grpc::ServerContext& context, const char* property) {
   return shown;
 }
 
+// gRPC's "ipv4:1.2.3.4:5" and "ipv6:%5B::1%5D:5" in the form for people.
+std::string PeerOf(const grpc::ServerContext& context) {
+  const std::string text = context.peer();
+  absl::string_view rest = text;
+  if (!absl::ConsumePrefix(&rest, "ipv4:")) absl::ConsumePrefix(&rest, "ipv6:");
+  return absl::StrReplaceAll(rest, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+}
+
 }  // namespace
 
 absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_view call,
                               const CallRights& rights, CertificateInfo* caller) const {
   if (!is_on()) return absl::OkStatus();
-  watch_->Heard(context.peer());
   if (rights.kind == CallKind::kAnyone) return absl::OkStatus();
   const std::string own = Shown(context, GRPC_X509_PEM_CERT_PROPERTY_NAME);
   CallerBook::Caller who =
@@ -34,7 +42,7 @@ absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_vi
   if (!refusal) refusal = CheckCall(call, rights, who.certificate.identities);
   if (!refusal && admit_) {
     refusal = admit_(who.certificate);
-    // Who acts as one of several is held against what is known of that one, too.
+    // A caller that acts as one of several identities is also checked for that one.
     if (!refusal && rights.kind == CallKind::kSubject && who.certificate.identities.size() > 1) {
       CertificateInfo acting = who.certificate;
       acting.identities = {rights.subject};
@@ -52,7 +60,7 @@ absl::Status CallGuard::Check(const grpc::ServerContext& context, std::string_vi
 void CallGuard::Note(const grpc::ServerContext& context, Refusal reason,
                      absl::string_view sentence) const {
   if (refusals_ == nullptr) return;
-  refusals_->Note(reason, sentence, PeerOfGrpc(context.peer()));
+  refusals_->Note(reason, sentence, PeerOf(context));
 }
 
 }  // namespace longwave

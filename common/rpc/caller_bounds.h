@@ -8,16 +8,16 @@
 
 namespace longwave {
 
-// Private to this folder: what callers may cost a server, whoever they are.
+// Private to this folder: limits on what callers cost a server.
 
-// A stream takes this much of a request that is not read: the window it begins with.
+// The flow-control window of a new stream: the bytes of a request that the server buffers unread.
 inline constexpr int kUnreadBytesMax = 16 << 10;
 
-// Of a process that may have so much memory: what all messages under way together may take.
+// The bytes of all messages under way together, for a process with so much memory.
 size_t CallBytesMax(double process_bytes);
 
-// A connection has `handshake_max` for its handshake, and few calls at a time; the messages under
-// way take `bytes_max` together, beyond which gRPC ends calls.
+// Limits a connection's handshake to `handshake_max`, and its calls to a few at a time. gRPC ends
+// calls when messages under way exceed `bytes_max` together.
 void BoundCallers(size_t bytes_max, absl::Duration handshake_max, grpc::ServerBuilder& builder);
 
 }  // namespace longwave

@@ -17,7 +17,7 @@
 namespace longwave {
 namespace {
 
-// The clock may be set meanwhile, and the file exchanged.
+// Bounds between two checks, since the clock may be set and the file exchanged meanwhile.
 constexpr absl::Duration kLookMax = absl::Hours(1);
 constexpr absl::Duration kLookMin = absl::Milliseconds(500);
 
@@ -46,7 +46,7 @@ class ThreadKeeper final : public CertificateKeeper {
     }
   }
 
-  // Renews what is due. Returns when to look again.
+  // Renews the certificate if due. Returns the time until the next check.
   absl::Duration Look() {
     const std::string path = absl::StrCat(folder_, "/", kCertificateFile);
     const absl::StatusOr<Credentials> credentials = ReadCredentials(folder_);
@@ -54,7 +54,7 @@ class ThreadKeeper final : public CertificateKeeper {
     const absl::StatusOr<CertificateInfo> info = ReadCertificate(credentials->certificate);
     if (!info.ok()) return kLookMax / 60;
     const absl::Time now = absl::Now();
-    // One that is good from tomorrow on was issued while a clock was wrong.
+    // A certificate that is not valid yet was issued by a wrong clock.
     if (now >= info->not_before && now < RenewalDue(*info)) return RenewalDue(*info) - now;
     const absl::Duration again = (info->not_after - info->not_before) / 20;
     if (access(folder_.c_str(), W_OK) != 0) return again;
@@ -77,13 +77,13 @@ class ThreadKeeper final : public CertificateKeeper {
     LONGWAVE_ASSIGN_OR_RETURN(const std::string request, MakeRequest(credentials.key));
     LONGWAVE_ASSIGN_OR_RETURN(const std::string certificate, renew_(request));
     LONGWAVE_RETURN_IF_ERROR(CheckPair(certificate, credentials.key));
-    // As the folder is now: somebody may have exchanged what is in it meanwhile.
+    // Another process may have exchanged the folder's files since.
     LONGWAVE_ASSIGN_OR_RETURN(const Credentials now, ReadCredentials(folder_));
     if (now.key != credentials.key || now.certificate != credentials.certificate) {
       Log(LogLevel::kInfo, "the certificate was exchanged while it was being renewed, and stays");
       return absl::OkStatus();
     }
-    // A certificate that nobody trusts is worse than one that will end.
+    // An untrusted certificate is worse than one that will expire.
     LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<Trust> trust, Trust::Create(now.authority));
     const absl::StatusOr<CertificateInfo> info = trust->Verify(certificate, absl::Now());
     if (!info.ok()) {

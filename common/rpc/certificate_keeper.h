@@ -9,13 +9,13 @@
 
 namespace longwave {
 
-// Renews a process's certificate when two thirds of its life have passed, on a thread of its own:
-// the same key, a new certificate in the same file. One that the folder's ca.crt does not trust is
-// not written, nor is any where somebody has exchanged the key or the certificate meanwhile. A
-// folder that is not writable (a mounted secret) is somebody else's to renew.
+// Renews a process's certificate, on a thread of its own, once two thirds of its lifetime have
+// passed: the same key, a new certificate in the same file. The keeper does not write a certificate
+// that the folder's ca.crt does not trust, or when the key or certificate was exchanged meanwhile.
+// A folder that is not writable (a mounted secret) is left to its owner.
 class CertificateKeeper {
  public:
-  // A new certificate for the request's key: CoordinatorClient::RenewCertificate.
+  // Fetches a new certificate for the request's key: CoordinatorClient::RenewCertificate.
   using Renew = std::function<absl::StatusOr<std::string>(const std::string& request)>;
 
   static std::unique_ptr<CertificateKeeper> Start(std::string folder, Renew renew);

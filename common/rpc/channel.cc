@@ -12,7 +12,7 @@
 namespace longwave {
 namespace {
 
-// Of each call, while there is no connection.
+// The wait of each call without a connection.
 constexpr absl::Duration kReconnectWait = absl::Milliseconds(500);
 constexpr char kByHandler[] = "longwave";
 constexpr char kTimeFormat[] = "%Y-%m-%d %H:%M:%S UTC";
@@ -21,24 +21,24 @@ std::shared_ptr<grpc::Channel> NewChannel(
     const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-  // A coordinator that comes up late is found within a second, not within two minutes.
+  // Finds a coordinator that starts late within a second instead of two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // A machine that is gone says nothing: without this a connection to it would last for a quarter
-  // of an hour, and an address by which another machine has taken its place would not be tried. So
-  // would one on which a changed length makes an end wait for bytes that never come.
+  // Without keepalive a connection to a crashed machine lasts for a quarter of an hour, and gRPC
+  // does not try an address that another machine has taken over. A connection on which a changed
+  // length makes one end wait forever would last as long.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 6'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 4'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // A cluster's own addresses are not for a proxy that the environment happens to name.
+  // A cluster's own addresses must not go through a proxy that the environment names.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Each client its own connection: one that is stuck does not hold the others.
+  // A connection for each client, so that a stuck one does not block the others.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
-// What people can do about it, where gRPC's own words do not say.
+// Advice for people, where gRPC's own words give none.
 std::string_view HintOf(const std::string& message) {
   if (absl::StrContains(message, "wrong version number")) {
     return " (the other side does not speak TLS: is its security.mode off?)";
@@ -62,10 +62,10 @@ absl::Status FromGrpc(const grpc::Status& status) {
 }
 
 grpc::Status ToGrpc(const absl::Status& status) {
-  // The sentence travels in a header, of which gRPC takes some kilobytes.
+  // The sentence travels in a header, which gRPC limits to some kilobytes.
   if (status.ok()) return grpc::Status::OK;
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      Utf8Prefix(std::string(status.message()), kSentenceBytesMax), kByHandler);
+                      Utf8Prefix(std::string(status.message()), v1::SENTENCE), kByHandler);
 }
 
 Channel::Channel(std::string who, std::string address, absl::Duration deadline,
@@ -75,9 +75,9 @@ Channel::Channel(std::string who, std::string address, absl::Duration deadline,
       deadline_(deadline),
       channel_(NewChannel(address_, credentials)) {}
 
-// A call on a channel whose last attempt to connect has failed fails at once; and only threads in
-// calls take the next attempt's handshake further, but for a look every five seconds. A server that
-// is there again would be reached by none of the calls in between.
+// A call on a channel whose last attempt to connect failed fails at once. Only threads in calls
+// advance the next attempt's handshake, apart from a check every five seconds. Without help, none
+// of the calls in between would reach a server that has restarted.
 void Channel::HelpReconnect() const {
   if (channel_->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
   const absl::Duration wait = std::min(kReconnectWait, deadline_ / 2);
@@ -92,12 +92,12 @@ absl::Status Channel::Explain(const grpc::Status& status) const {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(absl::StrCat("no answer from ", who_, " at ", address_,
                                                  " within ", absl::FormatDuration(deadline_)));
-    // A server whose memory for messages is full ends calls, whoever has filled it.
+    // A server whose memory for messages is full ends calls of any client.
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       if (status.error_details() == kByHandler) return FromGrpc(status);
       [[fallthrough]];
-    // No handler of ours answers with these three: gRPC does, for a connection that broke under a
-    // call or a server that shut down. They are no decision of whoever was asked.
+    // Our handlers never answer with these three codes. gRPC does, for a connection that broke
+    // during a call or a server that shut down, so they decide nothing about the request.
     case grpc::StatusCode::CANCELLED:
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::INTERNAL:

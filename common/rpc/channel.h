@@ -10,28 +10,28 @@
 
 namespace longwave {
 
-// Private to this folder: what clients and servers share of gRPC.
+// Private to this folder: the common part of gRPC's clients and servers.
 
-// A message carries a manifest at most: 2^16 tensors with their names fit.
+// The largest message carries a manifest: 2^16 tensors with their names fit.
 inline constexpr int kMessageBytesMax = 64 << 20;
-// Of the call Join: its token.
+// The metadata key of Join's token.
 inline constexpr char kTokenKey[] = "longwave-token";
 
 absl::Status FromGrpc(const grpc::Status& status);
-// With details by which Channel knows that a handler has answered, and not gRPC.
+// Adds details by which Channel tells a handler's answer from gRPC's own errors.
 grpc::Status ToGrpc(const absl::Status& status);
 
-// A channel to "host:port", and calls on it that end within a deadline.
+// A channel to "host:port". Calls on it end within a deadline.
 class Channel {
  public:
-  // who: whom it leads to, for sentences: "the coordinator".
+  // who: the other end, for error sentences: "the coordinator".
   Channel(
       std::string who, std::string address, absl::Duration deadline,
       std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials());
 
   const std::shared_ptr<grpc::Channel>& grpc() const { return channel_; }
 
-  // call(context, response) makes the call. Unavailable: nobody answered within the deadline.
+  // call(context, response) makes the call. Errors: Unavailable (no answer within the deadline).
   template <typename Call>
   absl::Status Invoke(const Call& call) const {
     grpc::ClientContext context;
@@ -43,7 +43,7 @@ class Channel {
   }
 
  private:
-  // After a connection has failed: lends gRPC this thread until there is one again, for a while.
+  // After a failed connection: lends gRPC this thread for a while, until it has reconnected.
   void HelpReconnect() const;
   absl::Status Explain(const grpc::Status& status) const;
 

@@ -12,57 +12,29 @@
 
 namespace longwave {
 
-// Between the plain values of control.h and the messages of proto/. Private to this folder and its
+// Between the records of control.h and the messages of proto/. Private to this folder and its
 // tests, since it names protobuf.
 //
-// From a message: InvalidArgument where it holds what no process of ours sends: an enum that is not
-// set or not known, a worker that calls itself lost or joining, more of something than the limits
-// below, a duration that is negative or not finite, a manifest that does not validate or does not
-// have the hash that it claims. A loss may be NaN: what that means is the coordinator's to say.
-//
-// To a message: sentences (failures, reasons) and paths are clipped and made valid UTF-8, since the
-// receiver drops a whole message over one bad byte.
-inline constexpr int kSentenceBytesMax = 2048;
-inline constexpr int kTensorRankMax = 16;
-inline constexpr int kPathBytesMax = 4096;
-inline constexpr int kNameBytesMax = 1024;     // names and addresses, data keys included
-inline constexpr int kTextBytesMax = 1 << 16;  // settings, reasons
-inline constexpr int kMembersMax = 1 << 16;    // of a membership, and shards of a run
-inline constexpr int kRoundsMax = 1 << 14;     // reports of a heartbeat, records of a status
-inline constexpr int kSegmentsMax = 1 << 20;
-
-v1::Manifest ToProto(const Manifest& value);
-absl::StatusOr<Manifest> FromProto(const v1::Manifest& message);
-
-v1::RegisterWorkerRequest ToProto(const RegisterWorker& value);
-absl::StatusOr<RegisterWorker> FromProto(const v1::RegisterWorkerRequest& message);
-
-v1::RegisterShardRequest ToProto(const RegisterShard& value);
-absl::StatusOr<RegisterShard> FromProto(const v1::RegisterShardRequest& message);
-
-v1::RegisterShardResponse ToProto(const ShardRegistration& value);
-absl::StatusOr<ShardRegistration> FromProto(const v1::RegisterShardResponse& message);
-
-v1::WorkerHeartbeatRequest ToProto(const WorkerHeartbeat& value);
-absl::StatusOr<WorkerHeartbeat> FromProto(const v1::WorkerHeartbeatRequest& message);
-
-v1::WorkerHeartbeatResponse ToProto(const WorkerHeartbeatReply& value);
-absl::StatusOr<WorkerHeartbeatReply> FromProto(const v1::WorkerHeartbeatResponse& message);
-
-v1::ShardHeartbeatRequest ToProto(const ShardHeartbeat& value);
-absl::StatusOr<ShardHeartbeat> FromProto(const v1::ShardHeartbeatRequest& message);
-
-v1::ShardHeartbeatResponse ToProto(const ShardHeartbeatReply& value);
-absl::StatusOr<ShardHeartbeatReply> FromProto(const v1::ShardHeartbeatResponse& message);
-
-v1::GetStatusResponse ToProto(const RunStatus& value);
-absl::StatusOr<RunStatus> FromProto(const v1::GetStatusResponse& message);
-
-v1::GetRunResponse ToProto(const RunDescription& value);
-absl::StatusOr<RunDescription> FromProto(const v1::GetRunResponse& message);
-
-v1::GetShardStatusResponse ToProto(const ShardReport& value);
-absl::StatusOr<ShardReport> FromProto(const v1::GetShardStatusResponse& message);
+// From a message: InvalidArgument where it breaks a limit that its proto states (limits.proto), a
+// worker that calls itself lost or joining, a manifest that does not validate or does not have the
+// hash that it claims.
+#define LONGWAVE_RECORDS_AND_MESSAGES(X)           \
+  X(Manifest, Manifest)                            \
+  X(RegisterWorker, RegisterWorkerRequest)         \
+  X(RegisterShard, RegisterShardRequest)           \
+  X(ShardRegistration, RegisterShardResponse)      \
+  X(WorkerHeartbeat, WorkerHeartbeatRequest)       \
+  X(WorkerHeartbeatReply, WorkerHeartbeatResponse) \
+  X(ShardHeartbeat, ShardHeartbeatRequest)         \
+  X(ShardHeartbeatReply, ShardHeartbeatResponse)   \
+  X(RunStatus, GetStatusResponse)                  \
+  X(RunDescription, GetRunResponse)                \
+  X(ShardReport, GetShardStatusResponse)
+#define LONGWAVE_DECLARE_CONVERSION(record, message) \
+  v1::message ToProto(const record& value);          \
+  absl::StatusOr<record> FromProto(const v1::message& from);
+LONGWAVE_RECORDS_AND_MESSAGES(LONGWAVE_DECLARE_CONVERSION)
+#undef LONGWAVE_DECLARE_CONVERSION
 
 // All but the token, which goes before it in the call's metadata.
 v1::JoinRequest ToProto(const JoinWish& value);

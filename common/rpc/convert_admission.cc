@@ -1,4 +1,4 @@
-// Between the plain values of admission.h and their messages.
+// Converts between the plain values of admission.h and their messages.
 #include <cmath>
 #include <string>
 
@@ -25,9 +25,9 @@ absl::Status CheckPem(const char* what, const std::string& pem) {
   return Refuse(what, absl::StrCat("got ", pem.size(), " bytes, wanted at most ", kPemBytesMax));
 }
 
-// A worker's name, or none where any will do.
+// A worker's name; empty for any worker.
 absl::Status CheckName(const std::string& name) {
-  // Names stand in logs and on terminals, which would obey what stands in them.
+  // Names are printed in logs and on terminals, which would execute control characters.
   if (name.size() > kIdentityNameBytesMax || FindInvalidUtf8(name) != std::string::npos ||
       FindControlCharacter(name, "") != std::string::npos) {
     return Refuse("worker", absl::StrCat("got ", Quotable(name.substr(0, kIdentityNameBytesMax)),
@@ -37,7 +37,7 @@ absl::Status CheckName(const std::string& name) {
   return absl::OkStatus();
 }
 
-// Both messages have the same choice of a subject.
+// For all messages with a choice of a subject.
 template <typename Message>
 absl::StatusOr<std::string> ReadSubject(const Message& message) {
   if (message.subject_case() == Message::kShard) return absl::StrCat("shard/", message.shard());
@@ -140,7 +140,7 @@ namespace {
 
 void Fill(const TokenStatus& token, v1::TokenInfo* info) {
   info->set_id(token.id);
-  // A subject of no kind that we know, from a newer book, is listed without one.
+  // A subject of an unknown kind, from a newer book, is listed without a subject.
   WriteSubject(token.subject, info).IgnoreError();
   info->set_expires_in_seconds(absl::ToDoubleSeconds(token.expires_in));
   info->set_uses(token.uses);

@@ -67,7 +67,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
 
   absl::Status StopRun(const std::string& reason) override {
     v1::StopRunRequest request;
-    request.set_reason(Utf8Prefix(reason, kSentenceBytesMax));
+    request.set_reason(Utf8Prefix(reason, v1::SENTENCE));
     v1::StopRunResponse response;
     return channel_.Invoke(
         [&](grpc::ClientContext* context) { return stub_->StopRun(context, request, &response); });

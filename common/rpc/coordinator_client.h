@@ -14,11 +14,12 @@
 
 namespace longwave {
 
-// Calls to the coordinator. Thread-safe. Every call ends within `deadline` of Connect.
+// Calls to the coordinator. Thread-safe. Each call ends within `deadline` of Connect.
 class CoordinatorClient {
  public:
-  // address: "host:port". Does not wait for the coordinator to be there. credentials: the folder of
-  // the caller's (common/security/credentials.h), followed as it changes; empty: plain text.
+  // address: "host:port". Returns without waiting for the coordinator. credentials: the folder of
+  // the caller's credentials (common/security/credentials.h), reread when its files change; empty:
+  // plain text.
   static std::unique_ptr<CoordinatorClient> Connect(const std::string& address,
                                                     absl::Duration deadline = absl::Seconds(5),
                                                     const std::string& credentials = "");
@@ -26,22 +27,22 @@ class CoordinatorClient {
 
   // Returns the worker's index.
   virtual absl::StatusOr<uint32_t> Register(const RegisterWorker& request) = 0;
-  // Returns the run's name (the random word that frames carry), and whether to restore.
+  // Returns the run's name (the random word in frames), and whether to restore.
   virtual absl::StatusOr<ShardRegistration> Register(const RegisterShard& request) = 0;
   virtual absl::StatusOr<WorkerHeartbeatReply> Heartbeat(const WorkerHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<ShardHeartbeatReply> Heartbeat(const ShardHeartbeat& heartbeat) = 0;
   virtual absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) = 0;
   virtual absl::Status StopRun(const std::string& reason) = 0;
-  // Unavailable: nobody answers.
+  // Errors: Unavailable (no answer).
   virtual absl::StatusOr<RunDescription> GetRun();
 
-  // Of a secured run: who may take part. FailedPrecondition: it is not secured, or its coordinator
-  // has no authority of its own. Implementations without all that say so of themselves.
+  // Admission to a secured run. Errors: FailedPrecondition (the run is not secured, or its
+  // coordinator has no authority). The defaults return this error too.
   virtual absl::StatusOr<std::string> RenewCertificate(const std::string& request);
   virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
   virtual absl::StatusOr<TokenList> ListTokens();
   virtual absl::Status RevokeToken(const std::string& id);
-  // Returns the tokens that it revokes.
+  // Returns the tokens that the expulsion revokes.
   virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole = false);
 };
 

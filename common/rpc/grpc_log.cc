@@ -16,8 +16,8 @@
 namespace longwave {
 namespace {
 
-// Of each connection to a secured server, an honest one's, too: clients send the host that they
-// connect to, and certificates name processes instead.
+// gRPC's line for each connection to a secured server: clients send the host that they connect to,
+// whereas certificates name processes.
 constexpr char kOfEveryConnection[] = "No match found for server name";
 
 void PassOn(gpr_log_func_args* line) {

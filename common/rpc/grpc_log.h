@@ -5,10 +5,9 @@
 
 namespace longwave {
 
-// gRPC writes error lines of its own, several for each connection that a stranger breaks off. From
-// the first call on they go to Log as warnings, kGrpcLinesMax in kGrpcLinesWindow; the first line
-// of the next window says how many were left out. Left to gRPC: all of it where GRPC_VERBOSITY is
-// set, by somebody who wants to see it. tls.cc calls this before there is any connection.
+// Sends gRPC's own error lines, several for each connection that a peer breaks off, to Log as
+// warnings: kGrpcLinesMax in each kGrpcLinesWindow, and the next window's first line counts the
+// rest. With GRPC_VERBOSITY set gRPC logs by itself. tls.cc calls this before the first connection.
 void TakeGrpcLog();
 
 inline constexpr uint32_t kGrpcLinesMax = 5;

@@ -19,7 +19,7 @@ constexpr size_t kJoinBytesMax = 16 << 10;
 
 CallRights Only(Identity subject) { return {CallKind::kSubject, std::move(subject)}; }
 
-// Reads the request, lets `handle` answer it and passes the error on, if there is one.
+// Reads the request, lets `handle` answer, and passes on an error.
 template <typename Request, typename Handle>
 grpc::Status Answer(const Request& request, const Handle& handle) {
   auto value = FromProto(request);
@@ -40,7 +40,7 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
   using Context = grpc::ServerContext;
 
   void ServeMembers() {
-    // In whose name a call is made stands in its request, which is read of any member.
+    // The request has the name that the call is made for, so it is read from any member.
     Serve<v1::RegisterWorkerRequest, v1::RegisterWorkerResponse>(
         "RegisterWorker", guard_.By("RegisterWorker", CallKind::kMember),
         [this](const Context& context, const auto& request, auto* response) {
@@ -68,7 +68,7 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
     Serve<v1::WorkerHeartbeatRequest, v1::WorkerHeartbeatResponse>(
         "WorkerHeartbeat", guard_.By("WorkerHeartbeat", CallKind::kMember),
         [this](const Context& context, const auto& request, auto* response) {
-          // A caller in the name of a worker that is not there is told so.
+          // A caller with an unknown worker's index gets NotFound.
           const std::string name = guard_.is_on() ? handler_->WorkerName(request.worker()) : "";
           const CallRights rights =
               name.empty() ? CallRights{CallKind::kMember, {}} : Only(WorkerIdentity(name));
@@ -161,10 +161,10 @@ class CoordinatorGrpc final : public GuardedService<v1::Coordinator::Service> {
     };
     Serve<v1::StopRunRequest, v1::StopRunResponse>(
         "StopRun", by_operator("StopRun"), [this](const Context&, const auto& request, auto*) {
-          if (request.reason().size() > static_cast<size_t>(kTextBytesMax)) {
-            return ToGrpc(
-                absl::InvalidArgumentError(absl::StrCat("reason: got ", request.reason().size(),
-                                                        " bytes, wanted at most ", kTextBytesMax)));
+          constexpr size_t kBytesMax = 1 << 16;
+          if (request.reason().size() > kBytesMax) {
+            return ToGrpc(absl::InvalidArgumentError(absl::StrCat(
+                "reason: got ", request.reason().size(), " bytes, wanted at most ", kBytesMax)));
           }
           return ToGrpc(handler_->StopRun(request.reason()));
         });

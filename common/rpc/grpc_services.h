@@ -10,11 +10,11 @@
 
 namespace longwave {
 
-// Private to this folder: the services of proto/ in front of their handlers. Each call is held
-// against its caller's rights, read, handled and answered.
+// Private to this folder: the services of proto/ in front of their handlers. A service checks the
+// caller's rights, then reads, handles and answers the call.
 std::unique_ptr<grpc::Service> MakeCoordinatorService(CoordinatorHandler* handler, CallGuard guard);
 std::unique_ptr<grpc::Service> MakeShardService(ShardHandler* handler, CallGuard guard);
-// Beside either (probe.cc).
+// Served beside either (probe.cc).
 std::unique_ptr<grpc::Service> MakeProbeService(CallGuard guard);
 
 }  // namespace longwave

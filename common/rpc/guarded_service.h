@@ -11,16 +11,16 @@
 
 namespace longwave {
 
-// Private to this folder: a service of proto/ that reads a request only of a caller whom it lets
-// in. gRPC reads the request of a unary call before the call's handler runs, and holds a message
-// against the limit of its size only when all of it is in memory: whoever reaches the port could
-// fill it. So each call is a stream to the server, of one message each way, which is the same on
-// the wire: a stranger's request stays within the window of its stream (kUnreadBytesMax).
+// Private to this folder: a service of proto/ that reads a request only from an admitted caller.
+// gRPC would read a unary call's request before its handler runs, and check the size limit only
+// with the whole message in memory, so any peer could fill the memory. So each call is a stream to
+// the server, with one message each way, which is the same on the wire: a stranger's request stays
+// within its stream's window (kUnreadBytesMax).
 template <typename Service>
 class GuardedService : public Service {
  protected:
-  // Answers the call of that name: let_in(context) says whether its request is read, and
-  // answer(context, request, response) what comes of it. A request that has no fields is not read.
+  // Answers the call of that name. let_in(context) decides whether to read the request;
+  // answer(context, request, response) handles it. A request without fields is not read.
   template <typename Request, typename Response, typename LetIn, typename Answer>
   void Serve(const char* call, LetIn let_in, Answer answer) {
     using Stream = grpc::ServerReaderWriter<Response, Request>;

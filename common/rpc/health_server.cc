@@ -15,7 +15,7 @@
 namespace longwave {
 namespace {
 
-// A service's name is all that is asked.
+// A request is only a service's name.
 constexpr int kRequestBytesMax = 4 << 10;
 constexpr size_t kCallBytesMax = 8 << 20;
 constexpr absl::Duration kHandshakeTimeMax = absl::Seconds(5);
@@ -49,7 +49,7 @@ class GrpcHealthServer final : public HealthServer {
 
  private:
   const std::string address_;
-  // gRPC builds no server without a queue or a service of one's own; nothing ever comes here.
+  // gRPC builds no server without a queue or a service; this queue stays empty.
   const std::unique_ptr<grpc::ServerCompletionQueue> idle_queue_;
   const std::unique_ptr<grpc::Server> server_;
 };

@@ -8,15 +8,15 @@
 
 namespace longwave {
 
-// gRPC's health service alone (grpc.health.v1), on a port of its own and without TLS: for probes
-// that have no certificate, such as a kubelet's. It tells nobody anything but whether this process
-// lives, service "", and whether it does its work, service "ready". Thread-safe.
+// gRPC's health service alone (grpc.health.v1), on a port of its own and without TLS, for probes
+// without a certificate, such as a kubelet's. The service reports only whether this process lives
+// (service "") and whether it works (service "ready"). Thread-safe.
 class HealthServer {
  public:
   static constexpr char kReadyService[] = "ready";
 
-  // address: "host:port", port 0 for any free one. Serves at once: alive, and not ready.
-  // InvalidArgument: not an address of this machine. Unavailable: the port is in use.
+  // address: "host:port", port 0 for any free one. Serves at once: alive, not ready. Errors:
+  // InvalidArgument (not an address of this machine), Unavailable (the port is in use).
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(const std::string& address);
   virtual ~HealthServer() = default;
 

@@ -16,8 +16,8 @@
 namespace longwave {
 namespace {
 
-// The authority that the token names, as whoever answers there shows it. That certificate alone:
-// others behind it are the word of somebody who is not known yet, and would be trusted likewise.
+// The token's authority, as the server presents it. Only that certificate: the server, not verified
+// yet, could add others, which would be trusted too.
 absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Token& token,
                                            absl::Duration deadline) {
   const Channel channel("the coordinator", address, deadline, AskingCredentials());
@@ -38,7 +38,7 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Tok
   return authority;
 }
 
-// The key that the folder has, or a new one, kept there before anybody hears of it.
+// The folder's key, or a new one, which is stored before it is used.
 absl::StatusOr<std::string> KeyOf(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kKeyFile);
   absl::StatusOr<std::string> known = ReadTextFile(path);
@@ -70,7 +70,8 @@ absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string&
     return stub->Join(context, ToProto(wish), &response);
   }));
   LONGWAVE_ASSIGN_OR_RETURN(JoinAnswer answer, FromProto(response));
-  // All whom the run trusts: the word of a coordinator that the token's authority vouches for.
+  // All authorities that the run trusts, from a coordinator that the token's authority has
+  // certified.
   std::string trusted = authority;
   if (!answer.authority.empty()) {
     LONGWAVE_ASSIGN_OR_RETURN(trusted, CertificatesAlone(answer.authority));

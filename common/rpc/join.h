@@ -14,25 +14,25 @@ namespace longwave {
 
 struct JoinedRun {
   std::string configuration;         // the run's, complete, as YAML; paths are the coordinator's
-  std::optional<Manifest> manifest;  // once a worker has brought one
+  std::optional<Manifest> manifest;  // set once a worker has brought one
 };
 
 // Redeems a token at the coordinator's address ("host:port") for credentials in the name of
-// `identity`, a worker or a shard, and leaves them in `folder` (ca.crt, tls.crt, tls.key). The
-// authority that the coordinator shows is held against the token before the token's secret is sent
-// to anyone. A key that the folder has already is certified again, so that a call whose answer was
-// lost costs no second use. hosts: that a shard is reached by.
+// `identity`, a worker or a shard, and writes them to `folder` (ca.crt, tls.crt, tls.key). The
+// client checks the coordinator's authority against the token before it sends the token's secret. A
+// key that the folder has is certified again, so that a call whose answer was lost costs no second
+// use. hosts: a shard's addresses.
 //
-// InvalidArgument: not a token. Unauthenticated: whoever answers there is not who gave the token
-// out. PermissionDenied: the token was used up, has expired or was revoked, or the name was
-// expelled. AlreadyExists: the name is another's. FailedPrecondition: the run is not secured, or
-// its coordinator cannot issue certificates. Unavailable: nobody answers.
+// Errors: InvalidArgument (not a token); Unauthenticated (the server is not the token's
+// coordinator); PermissionDenied (the token was used up, has expired or was revoked, or the name
+// was expelled); AlreadyExists (another process has the name); FailedPrecondition (the run is not
+// secured, or its coordinator cannot issue certificates); Unavailable (no answer).
 absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string& token,
                                   const Identity& identity, const std::string& folder,
                                   const std::vector<std::string>& hosts = {},
                                   absl::Duration deadline = absl::Seconds(10));
 
-// As a worker of that name.
+// JoinRun for a worker of that name.
 absl::StatusOr<JoinedRun> JoinRun(const std::string& address, const std::string& token,
                                   const std::string& name, const std::string& folder);
 

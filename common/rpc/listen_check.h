@@ -7,8 +7,8 @@
 
 namespace longwave {
 
-// The host of "host:port" ("[::1]:80" gives "[::1]"), once a socket could listen there. gRPC only
-// says that it cannot; this says why, in a sentence: Unavailable (the port is in use),
+// Checks that a socket can listen at "host:port", and returns the host ("[::1]:80" gives "[::1]").
+// gRPC alone reports failure without its reason. Errors: Unavailable (the port is in use),
 // PermissionDenied, InvalidArgument (not an address, or none of this machine).
 absl::StatusOr<std::string> CheckListenAddress(const std::string& address);
 

@@ -11,21 +11,21 @@
 
 namespace longwave {
 
-// Measures the way to a coordinator or a shard by calls that carry nothing but their size.
+// Measures the link to a coordinator or a shard by calls that carry only padding.
 inline constexpr size_t kProbeBytesMax = size_t{4} << 20;
 
 struct TimeAnswer {
-  absl::Time server_time;  // when the call had come
+  absl::Time server_time;  // arrival of the call at the server
   absl::Time sent;         // by this machine's clock
   absl::Duration took;     // from request to answer
 };
 
 class ProbeClient {
  public:
-  // What the other end is asked to show.
+  // The credentials that the client requires of the server.
   enum class Trust {
-    kPlain,        // nothing: plain text
-    kNobody,       // any certificate: who has no credentials yet may ask for the time
+    kPlain,        // none: plain text
+    kNobody,       // any certificate: a process without credentials may read the time
     kCredentials,  // one of the authority in the folder of credentials, for the role of `server`
   };
   static std::unique_ptr<ProbeClient> Connect(const std::string& address, Role server, Trust trust,
@@ -33,10 +33,10 @@ class ProbeClient {
                                               absl::Duration deadline = absl::Seconds(10));
   virtual ~ProbeClient() = default;
 
-  // Unavailable: nobody answered. Unimplemented: an older server.
+  // Errors: Unavailable (no answer), Unimplemented (an older server).
   virtual absl::StatusOr<TimeAnswer> GetTime() = 0;
-  // From request to answer. Both at most kProbeBytesMax. Likewise; Unauthenticated,
-  // PermissionDenied: the caller is no member.
+  // Time from request to answer. Both sizes are at most kProbeBytesMax. Errors: as GetTime;
+  // Unauthenticated and PermissionDenied (the caller is no member).
   virtual absl::StatusOr<absl::Duration> Measure(size_t payload_bytes, size_t answer_bytes) = 0;
 };
 

@@ -49,7 +49,6 @@ class GrpcServer final : public RpcServer {
  public:
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const std::string& address,
                                                           const RpcServerOptions& options,
-                                                          const CallGuard& guard,
                                                           std::unique_ptr<grpc::Service> service,
                                                           std::unique_ptr<grpc::Service> probe) {
     LONGWAVE_ASSIGN_OR_RETURN(const std::string host, CheckListenAddress(address));
@@ -69,12 +68,12 @@ class GrpcServer final : public RpcServer {
       builder.SetOption(std::make_unique<NoOpenServices>());
       BoundConnectionAge(options.connection_age_max, builder);
     }
-    // With it, two processes could listen on one port, each getting some of the calls.
+    // With port reuse two processes could listen on one port, and each would get some of the calls.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMessageBytesMax);
-    // Clients of ours ask every ten seconds whether the connection still stands.
+    // Our clients send a keepalive ping every few seconds.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-    // Calls are short and few; they need no more threads than this.
+    // Calls are short and few, so these threads suffice.
     builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
     builder.RegisterService(service.get());
@@ -84,7 +83,6 @@ class GrpcServer final : public RpcServer {
       return absl::UnavailableError(
           absl::StrCat("cannot listen on ", address, ": gRPC could not open the port"));
     }
-    guard.WatchAddress({HostsOf(address), static_cast<uint16_t>(port)});
     return std::unique_ptr<RpcServer>(new GrpcServer(
         absl::StrCat(host, ":", port), std::move(service), std::move(probe), std::move(server)));
   }
@@ -113,7 +111,7 @@ class GrpcServer final : public RpcServer {
         server_(std::move(server)) {}
 
   const std::string address_;
-  // They outlive the server that calls them.
+  // The services outlive the server that calls them.
   const std::unique_ptr<grpc::Service> service_;
   const std::unique_ptr<grpc::Service> probe_;
   const std::unique_ptr<grpc::Server> server_;
@@ -126,7 +124,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
   guard.SetAdmit([handler](const CertificateInfo& caller) { return handler->Admit(caller); });
-  return GrpcServer::Start(address, options, guard, MakeCoordinatorService(handler, guard),
+  return GrpcServer::Start(address, options, MakeCoordinatorService(handler, guard),
                            MakeProbeService(guard));
 }
 
@@ -135,7 +133,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& a
                                                             const RpcServerOptions& options) {
   LONGWAVE_ASSIGN_OR_RETURN(CallGuard guard, GuardOf(options));
   guard.SetAdmit([handler](const CertificateInfo& caller) { return handler->Admit(caller); });
-  return GrpcServer::Start(address, options, guard, MakeShardService(handler, guard),
+  return GrpcServer::Start(address, options, MakeShardService(handler, guard),
                            MakeProbeService(guard));
 }
 

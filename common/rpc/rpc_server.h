@@ -10,17 +10,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/log/refusals.h"
 #include "common/rpc/admission.h"
 #include "common/security/call_policy.h"
 #include "common/security/certificates.h"
-#include "common/security/refusals.h"
 #include "common/wire/control.h"
 #include "common/wire/shard_report.h"
 
 namespace longwave {
 
-// What answers the coordinator's calls. Called from many threads at once. An error reaches the
-// caller as the gRPC status of the same code and sentence.
+// Handles the coordinator's calls, from many threads at once. An error reaches the caller as the
+// gRPC status of the same code and sentence.
 class CoordinatorHandler {
  public:
   virtual ~CoordinatorHandler() = default;
@@ -33,15 +33,15 @@ class CoordinatorHandler {
   virtual absl::Status StopRun(const std::string& reason) = 0;
   virtual absl::StatusOr<RunDescription> GetRun();
 
-  // Where control is secured. The name of the worker with this index, whose heartbeats its
-  // certificate has to name; empty: there is none.
+  // Of a secured run: the name of the worker with this index, which a heartbeat's certificate must
+  // have; empty if there is none.
   virtual std::string WorkerName(uint32_t worker);
-  // Why the holder of the certificate may not act for those that it names, if so: they were
-  // expelled, or are another key's by now.
+  // Why the holder of the certificate may not act for its names (expelled, or another key's), if
+  // so.
   virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller);
-  // Who may take part. Unless overridden FailedPrecondition: the run is not secured.
+  // Admission. The defaults return FailedPrecondition: the run is not secured.
   virtual absl::StatusOr<std::string> GetAuthority();
-  // Whether whoever has this token is one whose request to join is read.
+  // Whether to read the Join request of a caller with this token.
   virtual absl::Status CheckToken(const std::string& token);
   virtual absl::StatusOr<JoinAnswer> Join(const JoinWish& wish);
   virtual absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
@@ -49,43 +49,43 @@ class CoordinatorHandler {
   virtual absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
   virtual absl::StatusOr<TokenList> ListTokens();
   virtual absl::Status RevokeToken(const std::string& id);
-  // Returns the tokens that it revokes.
+  // Returns the tokens that the expulsion revokes.
   virtual absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole);
 };
 
-// What answers a shard's calls, likewise.
+// Handles a shard's calls, as CoordinatorHandler.
 class ShardHandler {
  public:
   virtual ~ShardHandler() = default;
 
   virtual absl::StatusOr<ShardReport> GetStatus() = 0;
-  // As the coordinator's. Called from many threads at once.
+  // As CoordinatorHandler::Admit. Called from many threads at once.
   virtual std::optional<CallRefusal> Admit(const CertificateInfo& caller);
 };
 
 struct RpcServerOptions {
-  // Folder of the server's credentials (common/security/credentials.h), followed as it changes:
-  // calls come over TLS, and each is held against its caller's certificate. Empty: plain text, and
-  // everybody may call everything.
+  // Folder of the server's credentials (common/security/credentials.h), reread when its files
+  // change. Calls then use TLS, and the server checks each caller's certificate. Empty: plain text,
+  // and every process may make every call.
   std::string credentials;
-  // Counts who was refused; outlives the server. With credentials, not null.
+  // Counts rejects; outlives the server. Not null with credentials.
   Refusals* refusals = nullptr;
-  // After which a secured connection is made anew, so that the certificates at its ends are not
-  // older than that.
+  // The age at which a secured connection is replaced, which bounds the age of its ends'
+  // certificates.
   absl::Duration connection_age_max = absl::Minutes(10);
 };
 
-// A gRPC server for one handler. Plain, it has gRPC's health and reflection services beside it;
-// secured it has not, as those read whatever a stranger sends.
+// A gRPC server for one handler. A plain server also has gRPC's health and reflection services; a
+// secured one has not, as those read what strangers send.
 //
-// It bounds what callers cost. A connection has five seconds for its handshake, and all messages
-// under way together take a quarter of the memory that the process may have (caller_bounds.h).
-// Secured, what a stranger sends beyond the header of its call is not read. The number of
-// connections is bounded by the process's file descriptors alone.
+// The server bounds what callers cost. A connection has five seconds for its handshake. All
+// messages under way together take at most a quarter of the process's memory (caller_bounds.h). A
+// secured server reads only the call header of a stranger. Only the process's file descriptors
+// bound the number of connections.
 class RpcServer {
  public:
-  // address: "host:port", port 0 for any free one. The handler outlives the server.
-  // InvalidArgument: not an address of this machine. Unavailable: the port is in use.
+  // address: "host:port", port 0 for any free one. The handler outlives the server. Errors:
+  // InvalidArgument (not an address of this machine), Unavailable (the port is in use).
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const std::string& address,
                                                           CoordinatorHandler* handler,
                                                           const RpcServerOptions& options = {});
@@ -97,8 +97,8 @@ class RpcServer {
   // host:port with the real port.
   virtual std::string address() const = 0;
 
-  // Takes no more calls, and returns once those under way are answered (or, after half a second,
-  // cancelled). The destructor does it too.
+  // Accepts no more calls, and returns once those under way are answered, or cancelled after half a
+  // second. The destructor calls Shutdown too.
   virtual void Shutdown() = 0;
 };
 

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/rpc/grpc_log.h"
+#include "common/security/certificates.h"
 #include "common/security/credentials.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_certificate_verifier.h"
@@ -17,7 +19,7 @@ namespace {
 
 namespace tls = grpc::experimental;
 
-// How long a changed file may go unnoticed.
+// The delay within which a changed file is noticed.
 constexpr unsigned kFilesFollowedSeconds = 1;
 
 std::string_view RoleName(Role role) {
@@ -34,8 +36,8 @@ std::string_view RoleName(Role role) {
   return "an operator";
 }
 
-// That the certificate goes back to the authority gRPC has seen to; this asks whose it is. The
-// host's name says nothing: only a run's own processes have certificates of its authority, and
+// gRPC has checked that the certificate leads to the authority; the verifier checks its role. The
+// host's name does not matter: only a run's own processes have certificates of its authority, and
 // addresses change.
 class RoleVerifier final : public tls::ExternalCertificateVerifier {
  public:
@@ -100,6 +102,14 @@ std::shared_ptr<grpc::ChannelCredentials> JoiningCredentials(const std::string& 
 std::shared_ptr<grpc::ChannelCredentials> AskingCredentials() {
   TakeGrpcLog();
   tls::TlsChannelCredentialsOptions options;
+  // gRPC wants root certificates even where nobody verifies one, and without these the machine's,
+  // which a small machine or an image may not have: a new authority, which has issued nothing,
+  // stands for them.
+  if (const auto nobody = Authority::Make("nobody", absl::Now()); nobody.ok()) {
+    options.set_certificate_provider(
+        std::make_shared<tls::StaticDataCertificateProvider>((*nobody)->certificate()));
+    options.watch_root_certs();
+  }
   options.set_verify_server_certs(false);
   options.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
   options.set_check_call_host(false);

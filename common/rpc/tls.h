@@ -12,19 +12,19 @@ namespace longwave {
 
 // Private to this folder: gRPC's credentials from ours.
 
-// Of a client with the credentials of a folder, whose files are followed as they change. The other
-// end has to show a certificate of the folder's authority that names a `server` (of which index or
-// name it may be any). An empty folder: plain text.
+// For a client with a folder of credentials, reread when its files change. The server must show a
+// certificate of the folder's authority with the role `server`, of any index or name. An empty
+// folder: plain text.
 std::shared_ptr<grpc::ChannelCredentials> ClientCredentials(const std::string& folder, Role server);
 
-// Of one that has no certificate but knows the authority, given as PEM.
+// For a client without a certificate that knows the authority, given as PEM.
 std::shared_ptr<grpc::ChannelCredentials> JoiningCredentials(const std::string& authority,
                                                              Role server);
-// Of one that does not even know whom to trust, and tells nothing.
+// For a client that accepts any server, and sends no secrets.
 std::shared_ptr<grpc::ChannelCredentials> AskingCredentials();
 
-// Of a server: certificates are asked for, and verified with each call (see CallGuard), so that who
-// shows none, a bad one, or one that ends meanwhile, hears a sentence, and so does the log.
+// For a server. Each call, not the handshake, verifies the client's certificate (see CallGuard): a
+// client with a missing, bad or expired certificate then receives a reason, and the log names it.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const std::string& folder);
 
 }  // namespace longwave

@@ -13,7 +13,8 @@
 namespace longwave {
 namespace {
 
-// Of a run with ten thousand workers, each renewed once: what is beyond is read anew.
+// The cache's size: a run with ten thousand workers, each renewed once. Further certificates are
+// verified again.
 constexpr size_t kKnownMax = 1 << 15;
 constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
@@ -71,7 +72,7 @@ class FileCallerBook final : public CallerBook {
                                     absl::StrCat("the certificate of the caller ", why))}};
   }
 
-  // What cannot be read now, half-written or gone for a moment, leaves the authority that is known.
+  // A file that is unreadable for the moment leaves the known authority in place.
   void Follow() {
     const absl::Time now = MonotonicNow();
     if (now - looked_ < kLookInterval) return;

@@ -9,43 +9,43 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/log/refusals.h"
 #include "common/security/certificates.h"
 #include "common/security/identity.h"
-#include "common/security/refusals.h"
 
 namespace longwave {
 
-// What a call does, as far as its caller's rights go.
+// The rights that a call needs.
 enum class CallKind : uint8_t {
-  kAnyone,    // needs no certificate: who wants to join
-  kMember,    // anybody of the run: the status, one's own certificate
+  kAnyone,    // no certificate: for processes that join
+  kMember,    // any certificate of the run: the status, the caller's own renewal
   kSubject,   // one process alone: its registration, its heartbeats
-  kOperator,  // to change who takes part, to stop the run
+  kOperator,  // an operator: admission, stopping the run
 };
 
 struct CallRights {
   CallKind kind = CallKind::kOperator;
-  Identity subject;  // of kSubject
+  Identity subject;  // for kSubject
 };
 
-// Why a call is refused.
+// A rejected call.
 struct CallRefusal {
   Refusal reason;
   absl::Status status;
 };
 
 // Whether the holder of a certificate with these identities may make the call `name`. The
-// coordinator may do what an operator may.
+// coordinator has an operator's rights too.
 std::optional<CallRefusal> CheckCall(std::string_view name, const CallRights& rights,
                                      const std::vector<Identity>& caller);
 
-// Of a caller that was expelled.
+// The refusal of an expelled caller.
 CallRefusal RefuseExpelled(const Identity& worker);
-// Of a name that belongs to another key, or to kNoKey.
+// The refusal of a name that belongs to another key, or to kNoKey.
 CallRefusal RefuseOtherKey(const Identity& named, const Fingerprint& owner);
 
-// Why whoever has this key may not act in the name, if so. names: IsExpelled(name of a worker) and
-// OwnerOf(subject), the key that it belongs to, if any.
+// Why a caller with this key may not act in the name, if so. names: IsExpelled(name of a worker),
+// and OwnerOf(subject), the key that owns the subject, if any.
 template <typename Names>
 std::optional<CallRefusal> RefuseName(const Names& names, const Identity& named,
                                       const Fingerprint& key) {
@@ -55,8 +55,8 @@ std::optional<CallRefusal> RefuseName(const Names& names, const Identity& named,
   if (!owner || *owner == key) return std::nullopt;
   return RefuseOtherKey(named, *owner);
 }
-// Why the holder of a certificate may act for none of those that it names, if so. It may be any of
-// them: it is refused whole once one of them is expelled.
+// Why the holder of a certificate may act for none of the certificate's names, if so. One expelled
+// name makes the whole certificate invalid.
 template <typename Names>
 std::optional<CallRefusal> RefuseHolder(const Names& names, const CertificateInfo& certificate) {
   for (const Identity& named : certificate.identities) {
@@ -71,17 +71,17 @@ std::optional<CallRefusal> RefuseHolder(const Names& names, const CertificateInf
   return refusal;
 }
 
-// Who holds the certificates that callers show, read and verified once each while they stay the
-// same; thread-safe. Follows the authority's file.
+// Verifies callers' certificates, each once while it stays the same. Thread-safe. Rereads the
+// authority's file when it changes.
 class CallerBook {
  public:
   // authority_file: ca.crt.
   static absl::StatusOr<std::unique_ptr<CallerBook>> Open(const std::string& authority_file);
   virtual ~CallerBook() = default;
 
-  // What the certificate says of whoever shows it (PEM; "": no certificate, and nobody), or why
-  // not. chain: it, and what the caller has put behind it. What was verified once is known by the
-  // certificate alone: a caller may put whatever it likes behind it, anew with each connection.
+  // The certificate's content (PEM; "": no certificate), and the refusal if it is invalid. chain:
+  // the certificate and any others that the caller sent. The cache's key is the certificate alone,
+  // since a caller can send other chains with each connection.
   struct Caller {
     CertificateInfo certificate;
     std::optional<CallRefusal> refusal;

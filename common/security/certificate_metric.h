@@ -8,8 +8,8 @@
 
 namespace longwave {
 
-// Shows on each page, while the returned object lives, when the certificate in a folder of
-// credentials runs out. Null where there is no folder: nothing is secured.
+// Adds expiry and lifetime of the certificate in a folder of credentials to each page, while the
+// returned object lives. Null without a folder: nothing is secured.
 [[nodiscard]] std::unique_ptr<Metrics::Refresher> ShowCertificateExpiry(Metrics* metrics,
                                                                         std::string credentials);
 

@@ -16,7 +16,7 @@
 namespace longwave {
 namespace {
 
-// A certificate of ours has some hundred bytes; one of somebody else's with chain some thousand.
+// Our certificates have some hundred bytes; a foreign one with its chain has some thousand.
 constexpr size_t kPemBytesMax = 1 << 18;
 constexpr int kChainMax = 8;
 
@@ -28,8 +28,8 @@ Fingerprint HashOf(const Bytes* data, size_t size) {
   return digest;
 }
 
-// PEM that wants a passphrase is refused: without this OpenSSL asks for it on the terminal, and
-// whoever sent the text keeps a thread waiting there.
+// Refuses PEM that needs a passphrase. By default OpenSSL would prompt on the terminal, and the
+// text's sender could block a thread.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 // All certificates of a PEM text, in order.
@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<CertificatePtr>> ReadChain(const std::string& pem) {
   const BioPtr bio = BioOf(pem);
   while (CertificatePtr certificate{PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)})
     chain.push_back(std::move(certificate));
-  ERR_clear_error();  // the end of the text is one
+  ERR_clear_error();  // the end of the text counts as an error
   if (chain.empty()) return absl::InvalidArgumentError("holds no certificate in PEM");
   return chain;
 }
@@ -126,7 +126,7 @@ absl::Status Extend(X509* certificate, X509* issuer, int nid, const std::string&
   return absl::OkStatus();
 }
 
-// Built as objects: OpenSSL's text form of names would read commas in them.
+// As objects, since OpenSSL's text form of names would interpret commas.
 absl::Status AddNames(X509* certificate, const std::vector<Identity>& identities,
                       const std::vector<std::string>& hosts) {
   const NamesPtr names(GENERAL_NAMES_new());
@@ -164,13 +164,13 @@ absl::Status SetSerial(X509* certificate) {
   return absl::OkStatus();
 }
 
-// Clocks of different machines differ: what is issued is valid a little earlier already.
+// Clocks of machines differ, so certificates are valid from a little earlier.
 constexpr absl::Duration kClockSkew = absl::Minutes(5);
 
 void SetTime(ASN1_TIME* at, absl::Time time) { ASN1_TIME_set(at, absl::ToTimeT(time)); }
 
 void SetSubject(X509_NAME* name, const std::string& text) {
-  // The field takes 64 characters; who somebody is stands among the alternative names.
+  // The field takes 64 characters; the identity is among the alternative names.
   const std::string shown = text.substr(0, 64);
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
                              reinterpret_cast<const unsigned char*>(shown.data()),
@@ -392,7 +392,7 @@ absl::StatusOr<std::unique_ptr<Trust>> Trust::Create(const std::string& authorit
     const Fingerprint fingerprint = FingerprintOf(authority.get());
     absl::StrAppend(&shown, shown.empty() ? "" : ", ", Hex(std::span(fingerprint).first(6)));
   }
-  // An authority between is enough: a run trusts what its file says, self-signed or not.
+  // An intermediate authority suffices: a run trusts its file, self-signed or not.
   X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN);
   return std::make_unique<OpenSslTrust>(std::move(store), std::move(shown));
 }
@@ -427,7 +427,7 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Load(const std::string& ce
                                                            const std::string& key_pem) {
   LONGWAVE_ASSIGN_OR_RETURN(std::vector<CertificatePtr> chain, ReadChain(certificate_pem));
   LONGWAVE_ASSIGN_OR_RETURN(KeyPtr key, ReadKey(key_pem));
-  // While one authority replaces another the file has both, in whatever order.
+  // During an exchange of authorities the file has both, in any order.
   const auto own = std::find_if(chain.begin(), chain.end(), [&key](const CertificatePtr& one) {
     return X509_check_private_key(one.get(), key.get()) == 1;
   });

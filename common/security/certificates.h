@@ -15,22 +15,22 @@
 
 namespace longwave {
 
-// X.509 over OpenSSL: a run's authority, the keys of its processes and the certificates between
-// them. All keys are ECDSA over P-256; everything comes and goes as PEM.
+// X.509 over OpenSSL: a run's authority, its processes' keys and their certificates. All keys are
+// ECDSA over P-256; all texts are PEM.
 
 using Fingerprint = std::array<std::byte, 32>;
-// Of no key: whose a name is that a new token alone gives to anybody.
+// The owner of a name that a new token gives to any key.
 inline constexpr Fingerprint kNoKey{};
 
-// SHA-256, of anything.
+// SHA-256 of any bytes.
 Fingerprint Sha256(std::string_view bytes);
 std::string Hex(std::span<const std::byte> bytes);
-// Of the system's generator. Internal: it has failed.
+// From the system's generator. Errors: Internal (the generator failed).
 absl::StatusOr<std::vector<std::byte>> RandomBytes(size_t count);
 
-// What a certificate says. From the first of a chain.
+// The content of a certificate, or of a chain's first.
 struct CertificateInfo {
-  std::vector<Identity> identities;  // URIs of ours; others are left out
+  std::vector<Identity> identities;  // from our URIs; other URIs are left out
   std::vector<std::string> hosts;    // DNS names and addresses
   absl::Time not_before;
   absl::Time not_after;
@@ -38,35 +38,36 @@ struct CertificateInfo {
   Fingerprint fingerprint{};      // of the DER
   Fingerprint key_fingerprint{};  // of the public key
 };
-// InvalidArgument: no certificate.
+// Errors: InvalidArgument (no certificate).
 absl::StatusOr<CertificateInfo> ReadCertificate(const std::string& pem);
-// All of them, in order; at least one.
+// All certificates of a text in order, at least one.
 absl::StatusOr<std::vector<CertificateInfo>> ReadCertificates(const std::string& pem);
-// The first alone, as PEM: whoever has checked it has not checked those behind it.
+// The first certificate as PEM, for callers that have checked only that one.
 absl::StatusOr<std::string> FirstCertificate(const std::string& pem);
-// All of them as PEM, and nothing else that stands in the text: a file may hold a key besides.
+// All certificates as PEM, without anything else in the text, such as a key.
 absl::StatusOr<std::string> CertificatesAlone(const std::string& pem);
 
-// A new private key.
+// Makes a private key.
 absl::StatusOr<std::string> MakeKey();
-// A request (PKCS #10) that the key be certified, signed with it.
+// Makes a request (PKCS #10) for the key's certificate, signed with the key.
 absl::StatusOr<std::string> MakeRequest(const std::string& key_pem);
-// The fingerprint of the public key in a request. InvalidArgument: no request, a signature that
-// does not fit, a key that is none of ours.
+// The fingerprint of a request's public key. Errors: InvalidArgument (no request, a wrong
+// signature, a key of another kind).
 absl::StatusOr<Fingerprint> ReadRequest(const std::string& request_pem);
-// Whether the certificate is the key's.
+// Whether the certificate belongs to the key.
 absl::Status CheckPair(const std::string& certificate_pem, const std::string& key_pem);
 
-// Verifies chains (a certificate, then intermediate ones) against authorities, one or several.
+// Verifies chains (a certificate, then intermediate ones) against one or several authorities.
 class Trust {
  public:
-  // InvalidArgument: no certificates.
+  // Errors: InvalidArgument (no certificates).
   static absl::StatusOr<std::unique_ptr<Trust>> Create(const std::string& authority_pem);
   virtual ~Trust() = default;
 
-  // What the chain's first certificate says, if it goes back to an authority and is valid `now`.
-  // Unauthenticated: another authority; OutOfRange: expired or not yet valid; InvalidArgument:
-  // anything else. Sentences without a subject: "was issued by another authority, …".
+  // The content of the chain's first certificate, if the chain leads to an authority and is valid
+  // `now`. Errors: Unauthenticated (another authority), OutOfRange (expired or not yet valid),
+  // InvalidArgument (anything else). The sentences lack a subject: "was issued by another
+  // authority, …".
   virtual absl::StatusOr<CertificateInfo> Verify(const std::string& chain_pem,
                                                  absl::Time now) const = 0;
 };
@@ -81,14 +82,14 @@ class Authority {
  public:
   static constexpr absl::Duration kLife = absl::Hours(24 * 3650);
 
-  // A new one. label: of the subject, for people.
+  // Makes an authority. label: its subject, for people.
   static absl::StatusOr<std::unique_ptr<Authority>> Make(const std::string& label, absl::Time now);
-  // Likewise, with a key that is there already. InvalidArgument: no key.
+  // Makes an authority with a given key. Errors: InvalidArgument (no key).
   static absl::StatusOr<std::unique_ptr<Authority>> MakeFor(const std::string& key_pem,
                                                             const std::string& label,
                                                             absl::Time now);
-  // Of several certificates the one that is the key's. InvalidArgument: not PEM, not an authority,
-  // or none is.
+  // Loads the certificate that belongs to the key, of one or several. Errors: InvalidArgument (not
+  // PEM, not an authority, no certificate of the key).
   static absl::StatusOr<std::unique_ptr<Authority>> Load(const std::string& certificate_pem,
                                                          const std::string& key_pem);
   virtual ~Authority() = default;
@@ -97,15 +98,15 @@ class Authority {
   virtual const std::string& key() const = 0;
   virtual const CertificateInfo& info() const = 0;
 
-  // A certificate for the request's key and these names; the request's own names don't count.
-  // hosts: DNS names and addresses. Not longer than the authority's own.
+  // A certificate for the request's key with these names; the request's own names do not count.
+  // hosts: DNS names and addresses. The lifetime ends with the authority's at the latest.
   virtual absl::StatusOr<std::string> Issue(const std::string& request_pem,
                                             const std::vector<Identity>& identities,
                                             const std::vector<std::string>& hosts,
                                             const Validity& validity) const = 0;
 };
 
-// The part of an authority's fingerprint that stands in tokens.
+// The part of an authority's fingerprint that tokens contain.
 std::array<std::byte, Token::kFingerprintBytes> TokenFingerprint(const CertificateInfo& authority);
 
 }  // namespace longwave

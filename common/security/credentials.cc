@@ -62,7 +62,7 @@ absl::Status WriteTextFile(const std::string& path, std::string_view content, Se
     return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::string(why)));
   };
   const mode_t mode = secrecy == Secrecy::kSecret ? 0600 : 0644;
-  unlink(temporary.c_str());  // of one that ended over it, with whatever mode it had
+  unlink(temporary.c_str());  // a leftover of a process that ended here, with any mode
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) return refuse(std::strerror(errno));
   const absl::Status written = WriteAll(fd, content);

@@ -16,11 +16,11 @@
 
 namespace longwave {
 
-// The folder in which a process finds who it is: files of the names that Kubernetes' secrets have.
-//   ca.crt   the authority's certificate, or several while one replaces another
+// The folder of a process's credentials, with the file names of Kubernetes' secrets:
+//   ca.crt   the authority's certificate, or several during an exchange of authorities
 //   tls.crt  the process's certificate, and those between it and the authority
 //   tls.key  its private key
-//   ca.key   the authority's key, in the coordinator's alone (security.authority)
+//   ca.key   the authority's key, only in the coordinator's folder (security.authority)
 inline constexpr char kAuthorityFile[] = "ca.crt";
 inline constexpr char kAuthorityKeyFile[] = "ca.key";
 inline constexpr char kCertificateFile[] = "tls.crt";
@@ -34,34 +34,34 @@ struct Credentials {
 
 // FOLDER/FILE.
 std::string FileIn(const std::string& folder, std::string_view file);
-// False: there is none. One that cannot be read is there.
+// Whether the file exists, readable or not.
 bool FileIsThere(const std::string& path);
 
-// More than a file of these folders has.
+// An upper bound of these files' sizes.
 inline constexpr size_t kTextFileBytesMax = 1 << 20;
-// NotFound, PermissionDenied; InvalidArgument: it has more than bytes_max.
+// Errors: NotFound, PermissionDenied, InvalidArgument (more than bytes_max).
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,
                                          size_t bytes_max = kTextFileBytesMax);
-// All of it or nothing under the name, durable; readable by the owner alone if it is secret.
+// Writes a file durably and atomically; a secret one is readable by its owner alone.
 enum class Secrecy { kPublic, kSecret };
 absl::Status WriteTextFile(const std::string& path, std::string_view content, Secrecy secrecy);
 
-// Makes the folder, for its owner alone, if it is not there.
+// Makes the folder, for its owner alone, unless it exists.
 absl::Status MakeSecretFolder(const std::string& folder);
 
-// The folder of a process's credentials: security.folder as `configured`, or else `security` in its
-// state folder. FailedPrecondition: neither is there.
+// The folder of a process's credentials: security.folder as `configured`, or else `security` in the
+// state folder. Errors: FailedPrecondition (neither is given).
 absl::StatusOr<std::string> CredentialsFolder(const std::string& configured,
                                               const std::string& state_dir);
 
-// Reads the three files. NotFound: the folder or one of them is not there; says which and what
-// makes it.
+// Reads the three files. Errors: NotFound (the folder or a file is missing; the sentence says
+// which, and how to make it).
 absl::StatusOr<Credentials> ReadCredentials(const std::string& folder);
-// Makes the folder (for its owner alone) if need be; the key first, the certificate last.
+// Makes the folder (for its owner alone) if need be. Writes the key first, the certificate last.
 absl::Status WriteCredentials(const std::string& folder, const Credentials& credentials);
 
-// Reads and checks them: a pair, of the authority, valid now, with the identity among its names.
-// FailedPrecondition: a sentence with the folder.
+// Reads and checks the files: certificate and key match, the authority issued the certificate, the
+// certificate is valid now and names the identity. Errors: FailedPrecondition, with the folder.
 absl::StatusOr<CertificateInfo> CheckCredentials(const std::string& folder,
                                                  const Identity& identity, absl::Time now);
 
@@ -71,27 +71,28 @@ absl::StatusOr<Credentials> MakeCredentials(const Authority& authority,
                                             const std::vector<std::string>& hosts,
                                             const Validity& validity);
 
-// The authority of a folder, ca.crt and ca.key. NotFound; FailedPrecondition: a sentence with the
+// The authority of a folder: ca.crt and ca.key. Errors: NotFound; FailedPrecondition, with the
 // folder.
 absl::StatusOr<std::unique_ptr<Authority>> LoadAuthority(const std::string& folder);
-// Likewise; a new one if there is no key. A key without ca.crt, as a process leaves it that ends
-// between the two, gets its certificate: it may have been given, so it is kept.
+// As LoadAuthority, but makes an authority if there is no key. A key without ca.crt, which a
+// process that ended between the two writes leaves, gets a certificate; the key is kept, since an
+// operator may have supplied it.
 absl::StatusOr<std::unique_ptr<Authority>> LoadOrMakeAuthority(const std::string& folder,
                                                                absl::Time now);
 
-// When a file was last changed, in a form that also changes when a link is turned elsewhere.
+// The last change of a file, in a form that changes with the target of a symbolic link too.
 struct FileStamp {
   uint64_t inode = 0;
   int64_t changed_ns = 0;
   bool operator==(const FileStamp&) const = default;
 };
-FileStamp StampOf(const std::string& path);  // of one that is not there: FileStamp()
+FileStamp StampOf(const std::string& path);  // FileStamp() if the file is missing
 
-// When two thirds of the certificate's life have passed.
+// The time when two thirds of the certificate's lifetime have passed.
 absl::Time RenewalDue(const CertificateInfo& certificate);
 
-// The addresses under which a server on this machine is reached, if it listens on `host`: that,
-// loopback's and the machine's name.
+// The names and addresses of a server on this machine that listens on `host`: `host`, loopback's
+// addresses and the machine's name.
 std::vector<std::string> HostsOfThisMachine(std::string_view host);
 
 }  // namespace longwave

@@ -37,7 +37,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// False: a % without two digits.
+// Returns false at a % without two digits.
 bool Unescape(absl::string_view text, std::string* plain) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {

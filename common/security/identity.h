@@ -10,15 +10,15 @@
 
 namespace longwave {
 
-// Who somebody is in a run. A certificate says it as a URI among its names:
+// A process's or operator's identity in a run. A certificate has it as a URI:
 //   longwave:coordinator   longwave:shard/3   longwave:worker/NAME   longwave:operator
-// with what a URI does not take in NAME written as %XX. A certificate may have several, and is then
-// good for each of them.
+// where bytes of NAME that a URI cannot contain are %XX. A certificate with several identities is
+// valid for each.
 enum class Role : uint8_t { kCoordinator, kShard, kWorker, kOperator };
 
 struct Identity {
   Role role = Role::kOperator;
-  uint32_t shard = 0;  // of a shard
+  uint32_t shard = 0;  // a shard's index
   std::string worker;  // a worker's name
   bool operator==(const Identity&) const = default;
 };
@@ -32,17 +32,17 @@ inline Identity WorkerIdentity(std::string_view name) {
 }
 inline Identity OperatorIdentity() { return {Role::kOperator, 0, ""}; }
 
-// As tokens and owners of names have it: "worker/NAME", "shard/3"; of a worker or a shard.
+// "worker/NAME" or "shard/3", as in tokens and owners of names. For a worker or a shard.
 std::string SubjectOf(const Identity& identity);
 // "longwave:worker/a%20b".
 std::string UriOf(const Identity& identity);
-// InvalidArgument: not one of those above. Each identity has one URI.
+// Errors: InvalidArgument (any other text). Each identity has exactly one URI.
 absl::StatusOr<Identity> ParseIdentityUri(std::string_view uri);
-// As people write it: "coordinator", "shard/3", "worker/NAME" (NAME as it is), "operator".
+// Parses the form for people: "coordinator", "shard/3", "worker/NAME" (NAME unescaped), "operator".
 absl::StatusOr<Identity> ParseIdentity(std::string_view text);
 // "the coordinator", "shard 3", "worker a", "an operator".
 std::string Describe(const Identity& identity);
-// "worker a or shard 3"; "nobody" of none.
+// "worker a or shard 3"; "nobody" for an empty list.
 std::string Describe(const std::vector<Identity>& identities);
 
 }  // namespace longwave

@@ -39,7 +39,7 @@ inline BioPtr BioOf(const std::string& text) {
   return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// What a PEM_write function writes.
+// The text that a PEM_write function writes.
 template <typename Write>
 std::string Written(const Write& write) {
   const BioPtr bio(BIO_new(BIO_s_mem()));
@@ -49,7 +49,7 @@ std::string Written(const Write& write) {
   return std::string(data, static_cast<size_t>(size));
 }
 
-// What went wrong inside OpenSSL, which keeps a queue of errors.
+// The first error of OpenSSL's queue, which is then cleared.
 inline absl::Status OpenSslError(const char* doing) {
   char text[256] = "no reason given";
   if (const unsigned long error = ERR_get_error(); error != 0)

@@ -17,7 +17,7 @@ bool IsLoopback(std::string_view address) {
   }
   host = host.substr(0, host.find(':'));
   if (host == "localhost") return true;
-  // A name may begin with 127. too, and be anywhere.
+  // A host name may begin with 127. too, and be anywhere.
   return absl::StartsWith(host, "127.") &&
          host.find_first_not_of("0123456789.") == absl::string_view::npos;
 }

@@ -7,12 +7,12 @@
 
 namespace longwave {
 
-// Whether the host of "host:port", "tcp://host:port" or "host" is this machine to itself alone:
-// 127.x.y.z, [::1], localhost. An empty address is nothing to be reached by.
+// Whether the host of "host:port", "tcp://host:port" or "host" is loopback: 127.x.y.z, [::1],
+// localhost. An empty address counts as loopback.
 bool IsLoopback(std::string_view address);
 
-// security.mode (auto, on, off) for a process with these addresses: those that it listens on,
-// announces and connects to.
+// The effect of security.mode (auto, on, off) for a process that listens on, announces and connects
+// to these addresses.
 bool IsSecured(std::string_view mode, const std::vector<std::string>& addresses);
 
 }  // namespace longwave

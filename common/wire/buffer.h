@@ -9,8 +9,8 @@
 
 namespace longwave {
 
-// Immutable bytes with shared ownership: a payload goes from encoder to socket, and from socket to
-// merge to many sockets, without a copy. The owner is whatever keeps the bytes alive.
+// Immutable bytes with shared ownership, so that a payload goes from encoder to socket, and from
+// socket to merge to many sockets, without a copy. The owner keeps the bytes alive.
 class Buffer {
  public:
   Buffer() = default;

@@ -10,8 +10,7 @@
 
 namespace longwave {
 
-// Everything on the wire is little-endian, and so is every machine that this runs on: loads and
-// stores are plain copies.
+// The wire is little-endian, and so are all supported machines: loads and stores are plain copies.
 static_assert(std::endian::native == std::endian::little);
 
 template <typename T>

@@ -9,27 +9,27 @@
 
 namespace longwave {
 
-// Of what encode, merge and decode compute, bit by bit: raised with each change that gives the same
-// inputs other parameters, so that processes of two definitions do not share a run.
+// The version of the arithmetic of encode, merge and decode. Each change that gives the same inputs
+// other parameters raises it, so that processes of two versions do not share a run.
 //   1  the inverse DCT by stages throughout
-//   2  of few coefficients as sums of basis rows (kernels/dct_plan.h)
+//   2  few coefficients are summed as basis rows (kernels/dct_plan.h)
 inline constexpr uint32_t kArithmeticVersion = 2;
 
-// How a tile's coefficients are obtained from its elements.
+// The map from a tile's elements to its coefficients.
 enum class Transform : uint8_t {
   kNone = 0,
   kDct = 1,  // orthonormal DCT-II: two-dimensional over a matrix tile, one-dimensional over a run
 };
 
-// Which coefficients of a tile are sent.
+// The coefficients of a tile that are sent.
 enum class Selection : uint8_t {
-  kAll = 0,     // every one; no indices
+  kAll = 0,     // all; no indices
   kTopK = 1,    // the k of largest magnitude, ties to the smaller index; Elias-Fano indices
   kRandom = 2,  // k drawn from (run seed, round, tile); no indices
   kStride = 3,  // every (n/k)th, the start moving with the round; no indices
 };
 
-// How a value is written. The integer codecs write level codes and one scale a tile.
+// The encoding of a value. The integer codecs write level codes and one scale a tile.
 enum class ValueCodec : uint8_t {
   kFp32 = 0,
   kBf16 = 1,
@@ -39,14 +39,14 @@ enum class ValueCodec : uint8_t {
   kSign = 5,  // 1 bit: plus or minus the scale
 };
 
-// What a payload's body holds, tile for tile. Both ends must know it before the first byte.
+// The content of a payload's body for each tile. Both ends know it before the first byte.
 struct PayloadFormat {
   Selection selection = Selection::kAll;
   ValueCodec codec = ValueCodec::kFp32;
-  // Coefficients a tile, 1 … kTileSizeMax. Smaller tiles send all of theirs; kAll ignores it.
+  // Coefficients a tile, 1 … kTileSizeMax. A smaller tile sends all of its own; kAll ignores k.
   uint16_t k = 0;
 
-  // Formats are equal if they give the same bytes: k counts only where there is a choice.
+  // Equal formats give the same bytes: k is compared only where it has an effect.
   friend constexpr bool operator==(const PayloadFormat& a, const PayloadFormat& b) {
     return a.selection == b.selection && a.codec == b.codec &&
            (a.selection == Selection::kAll || a.k == b.k);
@@ -75,11 +75,10 @@ LONGWAVE_HOST_DEVICE constexpr uint32_t ValueBits(ValueCodec codec) {
   return 0;
 }
 
-// Integer codecs carry one scale of 16 bits a tile; fp32 and bf16 carry none.
+// Integer codecs have one scale of 16 bits a tile; fp32 and bf16 have none.
 LONGWAVE_HOST_DEVICE constexpr bool HasScale(ValueCodec codec) { return ValueBits(codec) <= 8; }
 
-// The names used in configurations, metrics and logs: "fp32", "bf16", "int8", "int4", "int2",
-// "sign".
+// Names in configurations, metrics and logs: "fp32", "bf16", "int8", "int4", "int2", "sign".
 std::string_view Name(ValueCodec codec);
 std::string_view Name(Selection selection);  // "all", "topk", "random", "stride"
 std::string_view Name(Transform transform);  // "none", "dct"

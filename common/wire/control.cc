@@ -5,12 +5,14 @@
 namespace longwave {
 
 uint64_t CombineHashes(const std::vector<uint64_t>& segment_hashes) {
-  // Each step is a bijection of the state that the next one mixes again: exchanging two segments'
-  // hashes, or adding a zero, changes the result.
+  // Each step is a bijection of the state, which the next one mixes again. So exchanging two
+  // segments' hashes, or adding a zero, changes the result.
   uint64_t state = Mix64(0x9e3779b97f4a7c15u + segment_hashes.size());
   for (uint64_t hash : segment_hashes) state = Mix64(state ^ hash) + 0x9e3779b97f4a7c15u;
   return state;
 }
+
+bool IsOver(RunPhase phase) { return phase != RunPhase::kWaiting && phase != RunPhase::kTraining; }
 
 std::string_view Name(RunPhase phase) {
   switch (phase) {
@@ -46,6 +48,8 @@ std::string_view Name(WorkerPhase phase) {
       return "lost";
     case WorkerPhase::kJoining:
       return "joining";
+    case WorkerPhase::kExpelled:
+      return "expelled";
   }
   return "unknown";
 }

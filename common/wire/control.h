@@ -9,13 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/fields.h"
 #include "common/layout/manifest.h"
 
 namespace longwave {
 
-// What coordinator, shards, workers and the command line tell each other on the control plane, as
-// plain values. proto/longwave/v1/coordinator.proto says what each field means; common/rpc carries
-// them over gRPC and is alone in knowing both forms.
+// The control plane's messages between coordinator, shards, workers and the command line, as plain
+// values. proto/longwave/v1/coordinator.proto says what each field means. common/rpc alone converts
+// between both forms.
 
 enum class RunPhase : uint8_t {
   kWaiting = 1,
@@ -34,28 +35,31 @@ enum class WorkerPhase : uint8_t {
   kValidating = 4,
   kDone = 5,
   kFailed = 6,
-  kLost = 7,     // set by the coordinator alone, as kJoining
-  kJoining = 8,  // a member that has no first round yet
+  kLost = 7,      // set by the coordinator alone, as kJoining is
+  kJoining = 8,   // a member that has no first round yet
+  kExpelled = 9,  // set by the coordinator alone
 };
 
-// The first round of a member that has not caught up yet, and no round at all.
+// The first round of a member that has not caught up yet; no round at all.
 inline constexpr uint32_t kRoundNever = ~uint32_t{0};
 
 struct RegisterWorker {
   std::string name;
-  // Random word of the worker's folder: who comes back with it takes its place again at once.
-  // Without a folder it is the incarnation.
+  // Random word of the worker's folder. A worker that returns with the same word takes its place
+  // again at once. Without a folder: the incarnation.
   uint64_t identity = 0;
   Manifest manifest;
   uint64_t layout_hash = 0;
   uint64_t incarnation = 0;
   std::string settings;
-  // Which of the processes that have opened that folder it is, counted from 1, plus 2^32 times the
-  // rounds that the residual in it accounts for (0: there is none). 0: without a folder.
+  // The number of this process among those that have opened the folder, from 1, plus 2^32 times the
+  // rounds that the folder's residual accounts for (0: no residual). 0: no folder.
   uint64_t process = 0;
-  std::string data_key;  // 32 bytes: the public CURVE key of its data connections; empty: none
-  // Of its first weights, by segment, as RoundReport::segment_hashes; empty: it brings none.
+  std::string data_key;  // 32 bytes, public CURVE key of the data connections; empty: none
+  // The first weights' hashes by segment, as RoundReport::segment_hashes; empty: it brings none.
   std::vector<uint64_t> start_hashes;
+  LONGWAVE_FIELDS(name, identity, manifest, layout_hash, incarnation, settings, process, data_key,
+                  start_hashes)
 };
 
 struct RegisterShard {
@@ -64,27 +68,29 @@ struct RegisterShard {
   std::string control_endpoint;
   uint64_t incarnation = 0;
   std::string settings;
-  uint64_t run = 0;  // that its folder holds; 0: none
-  // Random word of its folder, drawn when that is made: which of a range's folders it is, should
-  // there have been several. 0: without a folder.
+  uint64_t run = 0;  // the run in the shard's folder; 0: none
+  // Random word of the shard's folder, drawn when the folder is made, which tells several folders
+  // of one range apart. 0: no folder.
   uint64_t folder = 0;
+  LONGWAVE_FIELDS(shard, data_endpoint, control_endpoint, incarnation, settings, run, folder)
 };
 
-// The answer.
+// The answer to RegisterShard.
 struct ShardRegistration {
   uint64_t run = 0;
-  // Training has begun and this shard comes without its folder: it makes its range again from the
+  // Training has begun and this shard has lost its folder: the shard restores its range from the
   // workers' replicas.
   bool restore = false;
-  // That the run has finished: no segment is made again as it was before these, and a folder that
-  // lacks one of them is from an older time.
+  // The run's finished rounds. No segment is restored to a state before them. A folder that lacks
+  // one of them is an outdated copy.
   uint32_t rounds = 0;
-  // Of its folder's log, that were durable when it was heard last: a log with fewer is from an
-  // older time, too.
+  // The durable records of the folder's log as of the shard's last heartbeat. A folder whose log
+  // has fewer is an outdated copy.
   uint64_t log_records = 0;
-  // The newest epoch that the coordinator has told this shard: where the folder's log holds a later
-  // one, it is the coordinator's folder that is from an older time.
+  // The newest epoch that the coordinator has sent to this shard. If the folder's log has a later
+  // one, the coordinator's folder is an outdated copy.
   uint32_t told_epoch = 0;
+  LONGWAVE_FIELDS(run, restore, rounds, log_records, told_epoch)
   bool operator==(const ShardRegistration&) const = default;
 };
 
@@ -92,15 +98,17 @@ struct Member {
   uint32_t worker = 0;
   std::string name;
   uint32_t first_round = 0;
-  std::string data_key;  // as RegisterWorker's; shards alone are told
-  // Its first weights are not the run's: it fetches every segment's state.
+  std::string data_key;  // as RegisterWorker's; only shards receive it
+  // The member's first weights differ from the run's, so it fetches every segment's state.
   bool other_start = false;
+  LONGWAVE_FIELDS(worker, name, first_round, data_key, other_start)
   bool operator==(const Member&) const = default;
 };
 
 struct Membership {
   uint32_t epoch = 0;  // 0: none yet
   std::vector<Member> members;
+  LONGWAVE_FIELDS(epoch, members)
   bool operator==(const Membership&) const = default;
 };
 
@@ -108,6 +116,7 @@ struct ShardAddress {
   uint32_t shard = 0;
   std::string data_endpoint;
   std::string control_endpoint;
+  LONGWAVE_FIELDS(shard, data_endpoint, control_endpoint)
   bool operator==(const ShardAddress&) const = default;
 };
 
@@ -116,6 +125,7 @@ struct ByteCounts {
   uint64_t pulled = 0;
   uint64_t payload_pushed = 0;
   uint64_t payload_pulled = 0;
+  LONGWAVE_FIELDS(pushed, pulled, payload_pushed, payload_pulled)
   bool operator==(const ByteCounts&) const = default;
 };
 
@@ -128,11 +138,12 @@ struct WorkerState {
   ByteCounts bytes;
   double seconds_computing = 0;
   double seconds_syncing = 0;
+  LONGWAVE_FIELDS(phase, step, round, train_loss, tokens, bytes, seconds_computing, seconds_syncing)
   bool operator==(const WorkerState&) const = default;
 };
 
-// Of a round, or, from the run's number of rounds on, of a sealing round: of the replica with all
-// rounds, without inner steps.
+// The report of a round or, from the run's number of rounds on, of a sealing round: of the replica
+// with all rounds, without inner steps.
 struct RoundReport {
   uint32_t round = 0;
   uint64_t step = 0;
@@ -143,12 +154,15 @@ struct RoundReport {
   ByteCounts bytes;
   double seconds_computing = 0;
   double seconds_syncing = 0;
+  LONGWAVE_FIELDS(round, step, train_loss, validation_loss, segment_hashes, tokens, bytes,
+                  seconds_computing, seconds_syncing)
   bool operator==(const RoundReport&) const = default;
 };
 
 struct FinalReport {
   std::optional<double> validation_loss;
   std::string model_file;
+  LONGWAVE_FIELDS(validation_loss, model_file)
   bool operator==(const FinalReport&) const = default;
 };
 
@@ -160,16 +174,19 @@ struct WorkerHeartbeat {
   uint32_t known_epoch = 0;
   std::string failure;
   std::optional<FinalReport> final;
-  // Of a member that catches up: the first round that it could push to; kRoundNever while it can't.
-  // Said again, and grown, in each heartbeat until its first round has come.
-  uint32_t ready_round = kRoundNever;
-  bool leaving = false;  // it leaves the run on purpose and pushes nothing more
+  // Of a member that catches up: the first round that it could push to. Repeated, and raised, in
+  // each heartbeat until the member's first round.
+  std::optional<uint32_t> ready_round;
+  bool leaving = false;  // leaves the run on purpose and pushes nothing more
+  LONGWAVE_FIELDS(worker, incarnation, state, rounds, known_epoch, failure, final, ready_round,
+                  leaving)
 };
 
-// Segments of a replica that differ from the others', to be fetched anew.
+// Segments of a replica that differ from the majority's. The worker fetches them again.
 struct Repair {
-  uint32_t round = 0;  // after which they differed
+  uint32_t round = 0;  // the round after which they differed
   std::vector<uint32_t> segments;
+  LONGWAVE_FIELDS(round, segments)
   bool operator==(const Repair&) const = default;
 };
 
@@ -182,8 +199,10 @@ struct WorkerHeartbeatReply {
   std::vector<ShardAddress> shards;
   bool validates = false;
   std::optional<Repair> repair;
-  uint32_t sealing_round = 0;  // to be reported by a worker that has all rounds; 0: it has done so
-  bool sealed = false;         // every member has reported equal replicas with all rounds
+  uint32_t sealing_round = 0;  // requested of a worker that has all rounds; 0: already reported
+  bool sealed = false;         // all members have reported equal replicas with all rounds
+  LONGWAVE_FIELDS(instruction, reason, phase, run, membership, shards, validates, repair,
+                  sealing_round, sealed)
 };
 
 struct ShardState {
@@ -195,30 +214,35 @@ struct ShardState {
   uint32_t open_round = 0;
   uint64_t bytes_received = 0;
   uint64_t bytes_sent = 0;
-  uint64_t pushes_busy = 0;       // not accepted for want of memory
+  uint64_t pushes_busy = 0;       // not accepted for lack of memory
   uint64_t pushes_clipped = 0;    // merged with less than their weight
   uint32_t newest_round = 0;      // the newest open round of any of its segments
-  uint64_t closed_by_quorum = 0;  // segments closed without some that were waited for
-  uint64_t log_bytes = 0;         // of its delta log
-  uint64_t snapshot_bytes = 0;    // of its snapshots
-  uint64_t log_records = 0;       // of its delta log, durable, from the first one ever on
+  uint64_t closed_by_quorum = 0;  // segments closed before all members had pushed
+  uint64_t log_bytes = 0;         // of the delta log
+  uint64_t snapshot_bytes = 0;    // of the snapshots
+  uint64_t log_records = 0;       // durable records of the delta log since its beginning
+  LONGWAVE_FIELDS(pushes_accepted, pushes_duplicate, pushes_late, pushes_rejected, segments_closed,
+                  open_round, bytes_received, bytes_sent, pushes_busy, pushes_clipped, newest_round,
+                  closed_by_quorum, log_bytes, snapshot_bytes, log_records)
   bool operator==(const ShardState&) const = default;
 };
 
-// A segment's parameters before a round, as a worker sent them to a shard that keeps snapshots.
+// A segment's parameters before a round, as a worker sent them to a shard that stores snapshots.
 struct SnapshotHash {
   uint32_t segment = 0;
   uint32_t round = 0;
-  uint64_t hash = 0;  // as RoundReport::segment_hashes has it
+  uint64_t hash = 0;  // as RoundReport::segment_hashes
+  LONGWAVE_FIELDS(segment, round, hash)
   bool operator==(const SnapshotHash&) const = default;
 };
 
-// Whether such a hash is that of the members' majority after the round before.
-struct SnapshotVerdict {
+// Whether a SnapshotHash equals the hash of the members' majority after the round before.
+struct HashCheck {
   uint32_t segment = 0;
   uint32_t round = 0;
   bool equal = false;
-  bool operator==(const SnapshotVerdict&) const = default;
+  LONGWAVE_FIELDS(segment, round, equal)
+  bool operator==(const HashCheck&) const = default;
 };
 
 struct ShardHeartbeat {
@@ -227,25 +251,29 @@ struct ShardHeartbeat {
   uint32_t known_epoch = 0;
   bool knows_manifest = false;
   ShardState state;
-  std::string failure;                  // this process of it cannot go on, and ends
-  std::string trouble;                  // it takes no pushes for now: a full disk, a damaged folder
-  std::vector<SnapshotHash> snapshots;  // that wait for a verdict
-  uint64_t names_version = 0;           // of the CallerNames that it has; 0: none
-  std::string complaint;                // whose contribution was of no use of late, and why
+  std::string failure;  // the shard's process cannot go on, and ends
+  std::string trouble;  // why it accepts no pushes for now: a full disk, a damaged folder
+  std::vector<SnapshotHash> snapshots;  // snapshots that wait for a hash check
+  uint64_t names_version = 0;           // of the shard's CallerNames; 0: none
+  std::string complaint;  // the worker whose contribution was unusable lately, and why
+  LONGWAVE_FIELDS(shard, incarnation, known_epoch, knows_manifest, state, failure, trouble,
+                  snapshots, names_version, complaint)
 };
 
 struct NameOwner {
   std::string subject;              // "worker/NAME", "shard/N"
   std::array<std::byte, 32> key{};  // SHA-256 of its public key; zeros: a new token gives the name
+  LONGWAVE_FIELDS(subject, key)
   bool operator==(const NameOwner&) const = default;
 };
 
-// By what a shard refuses callers as the coordinator does: all workers that were expelled, and all
-// names that belong to one key. The version is a word that no others have.
+// The names by which shards reject callers as the coordinator does: all expelled workers, and all
+// names that belong to one key. The version is a unique word.
 struct CallerNames {
   uint64_t version = 0;
   std::vector<std::string> expelled;
   std::vector<NameOwner> owners;
+  LONGWAVE_FIELDS(version, expelled, owners)
   bool operator==(const CallerNames&) const = default;
 };
 
@@ -254,8 +282,9 @@ struct ShardHeartbeatReply {
   std::string reason;
   std::optional<Membership> membership;
   std::optional<Manifest> manifest;
-  std::vector<SnapshotVerdict> verdicts;
+  std::vector<HashCheck> hash_checks;
   std::optional<CallerNames> names;
+  LONGWAVE_FIELDS(instruction, reason, membership, manifest, hash_checks, names)
 };
 
 struct RoundRecord {
@@ -271,6 +300,8 @@ struct RoundRecord {
   uint64_t state_hash = 0;
   uint32_t members = 0;
   double compute_share = 0;
+  LONGWAVE_FIELDS(round, step, train_loss, validation_loss, tokens, bytes, seconds,
+                  tokens_per_second, replicas_equal, state_hash, members, compute_share)
   bool operator==(const RoundRecord&) const = default;
 };
 
@@ -278,21 +309,24 @@ struct MemberStatus {
   Member member;
   WorkerState state;
   double heartbeat_age_s = 0;
+  LONGWAVE_FIELDS(member, state, heartbeat_age_s)
 };
 
 struct ShardStatus {
   ShardAddress shard;
   ShardState state;
   double heartbeat_age_s = 0;
-  bool silent = false;  // for longer than the timeout: the run waits for it
-  std::string trouble;  // as it reports it
+  bool silent = false;  // the heartbeat timeout has passed: the run waits for it
+  std::string trouble;  // as the shard reports it
   std::string complaint;
+  LONGWAVE_FIELDS(shard, state, heartbeat_age_s, silent, trouble, complaint)
 };
 
-// How often somebody was refused for a reason; docs/security.md lists the reasons.
+// The count of rejects for one reason; docs/security.md lists the reasons.
 struct RefusalCount {
   std::string reason;
   uint64_t count = 0;
+  LONGWAVE_FIELDS(reason, count)
   bool operator==(const RefusalCount&) const = default;
 };
 
@@ -306,29 +340,34 @@ struct RunStatus {
   uint64_t record_count = 0;
   uint64_t parameters = 0;
   bool replicas_equal = true;  // after the last finished round
-  std::string inequality;      // empty if they are; otherwise the first difference since they were
+  std::string inequality;      // the first difference; empty if the replicas are equal
   double seconds = 0;
   std::optional<double> validation_loss;
   uint64_t state_hash = 0;
   std::string model_file;
   uint32_t workers_wanted = 0;
   uint32_t shards_wanted = 0;
-  std::string trouble;                 // what the run waits for, beyond its rounds; empty: nothing
-  uint64_t repairs = 0;                // replicas that were told to fetch segments anew
-  std::vector<RefusalCount> refusals;  // by the coordinator; without reasons that never came up
+  std::string trouble;                 // why the run waits, beyond its rounds; empty: no reason
+  uint64_t repairs = 0;                // replicas with segments that were to be fetched again
+  std::vector<RefusalCount> refusals;  // the coordinator's; without reasons that never occurred
   bool secured = false;
+  LONGWAVE_FIELDS(phase, failure, epoch, members, shards, records, record_count, parameters,
+                  replicas_equal, inequality, seconds, validation_loss, state_hash, model_file,
+                  workers_wanted, shards_wanted, trouble, repairs, refusals, secured)
 };
 
-// A run, as the coordinator describes it to a process that would take part.
+// A run, as the coordinator describes it to a process that may join.
 struct RunDescription {
   std::string configuration;         // complete, as YAML; paths are the coordinator's
-  std::optional<Manifest> manifest;  // once a worker has brought one
+  std::optional<Manifest> manifest;  // set once a worker has brought one
+  LONGWAVE_FIELDS(configuration, manifest)
   bool operator==(const RunDescription&) const = default;
 };
 
-// One hash of a whole state from its segments' hashes, in order.
+// The hash of a whole state from its segments' hashes, in order.
 uint64_t CombineHashes(const std::vector<uint64_t>& segment_hashes);
 
+bool IsOver(RunPhase phase);               // finished, failed or stopped
 std::string_view Name(RunPhase phase);     // "waiting", "training", "finished", "failed", "stopped"
 std::string_view Name(WorkerPhase phase);  // "starting", "training", "syncing", "validating", …
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint32_t kPolynomialReflected = 0x82f63b78;  // 0x1edc6f41, bits reversed
 
-// tables[t][b]: what byte b does to the remainder with t zero bytes after it ("slicing by eight";
-// source: Kounavis & Berry 2005).
+// tables[t][b]: the effect of byte b on the remainder with t zero bytes after it ("slicing by
+// eight"; source: Kounavis & Berry 2005).
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 constexpr Tables MakeTables() {
@@ -51,16 +51,16 @@ uint32_t ExtendPortable(uint32_t state, const std::byte* data, size_t size) {
 using ExtendFunction = uint32_t (*)(uint32_t, const std::byte*, size_t);
 
 #if defined(__x86_64__)
-// The instruction takes three cycles, but one may start in each: three lanes go side by side. A
-// remainder is linear in what went before, so that lanes that started from zero are joined by
-// moving the earlier ones on by the later ones' length in zeros.
+// The instruction takes three cycles, but one may start in each cycle, so three lanes run side by
+// side. A remainder is linear in its input. Lanes that started from zero are therefore joined by
+// shifting the earlier ones over the later ones' length of zeros.
 constexpr size_t kLaneBytes = 1024;  // a power of two
 
-// shift[i][b]: what byte i of a remainder, with the value b, becomes behind so many zero bytes.
+// shift[i][b]: the effect of a remainder's byte i of value b after so many zero bytes.
 using ShiftTable = std::array<std::array<uint32_t, 256>, 4>;
 
 constexpr ShiftTable MakeShiftTable(size_t zero_bytes) {
-  // Column i: the remainder of bit i; behind one zero byte, then twice as many, and so on.
+  // Column i: the remainder of bit i after one zero byte, then twice as many, and so on.
   std::array<uint32_t, 32> columns{};
   for (uint32_t bit = 0; bit < 32; ++bit) {
     const uint32_t remainder = uint32_t{1} << bit;

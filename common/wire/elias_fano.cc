@@ -26,7 +26,7 @@ bool IsShort(const Shape& shape, size_t k) {
 Shape ShapeOf(uint32_t n, uint32_t k) {
   LONGWAVE_CHECK(1 <= k && k <= n && n <= 65536);
   Shape shape{.n = n, .k = k};
-  // The largest l with k · 2^l <= n, without a division: every tile read passes here.
+  // The largest l with k · 2^l <= n, without a division, since every read of a tile calls this.
   shape.low_bits = static_cast<uint32_t>(std::bit_width(n) - std::bit_width(k));
   shape.low_bits -= uint64_t{k} << shape.low_bits > n;
   shape.high_size = k + ((n + (1u << shape.low_bits) - 1) >> shape.low_bits);
@@ -34,12 +34,12 @@ Shape ShapeOf(uint32_t n, uint32_t k) {
   return shape;
 }
 
-// Bits one after the other, least significant first, written by whole words but for the last.
+// Writes a bit stream, least significant bit first, by whole words except the last.
 class BitWriter {
  public:
   explicit BitWriter(std::span<std::byte> out) : to_(out.data()), end_(out.data() + out.size()) {}
 
-  // The `width` lowest bits of `bits`, 0 … 64; those above are zero.
+  // Appends the `width` lowest bits of `bits`, 0 … 64; those above are zero.
   void Put(uint64_t bits, uint32_t width) {
     word_ |= bits << filled_;
     filled_ += width;
@@ -60,14 +60,14 @@ class BitWriter {
   uint32_t filled_ = 0;  // below 64
 };
 
-// The lowest bits of every index.
+// Appends the low bits of every index.
 void PutLowBits(std::span<const uint16_t> indices, uint32_t low_bits, BitWriter& writer) {
   if (low_bits == 0) return;
   const uint32_t mask = (uint32_t{1} << low_bits) - 1;
   for (const uint16_t index : indices) writer.Put(index & mask, low_bits);
 }
 
-// Index after index, with a sentence for what is wrong.
+// Decodes index after index, with a sentence for the first defect.
 absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in, std::span<uint16_t> indices) {
   const size_t k = indices.size();
   const Shape shape = ShapeOf(n, static_cast<uint32_t>(k));
@@ -76,7 +76,7 @@ absl::Status DecodeSlowly(uint32_t n, std::span<const std::byte> in, std::span<u
                                                    (shape.total_size + 7) / 8, " for ", k, " of ",
                                                    n));
   }
-  // 64 high bits at a time: the position of the i-th set bit, less i, is the i-th index's high
+  // 64 high bits at a time: the position of the i-th set bit, minus i, is the i-th index's high
   // part.
   size_t count = 0;
   size_t low_at = shape.high_size;
@@ -139,8 +139,8 @@ void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<st
     return avx512::EliasFanoEncode(indices, shape.low_bits, shape.high_size, out);
   }
 #endif
-  // Both arrays as one stream of words: the high bits are set in a word until the next index lies
-  // beyond it, the low bits are shifted in behind them.
+  // A stream of words for both arrays: high bits accumulate in a word until the next index lies
+  // beyond it; the low bits follow.
   BitWriter writer(out);
   size_t word_begin = 0;
   uint64_t word = 0;
@@ -178,7 +178,7 @@ absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
       DecodeFast(shape, in.data(), indices.data())) {
     return absl::OkStatus();
   }
-  // The slow decoder says what is wrong, and where.
+  // The slow decoder reports the defect and its place.
   return DecodeSlowly(n, in, indices);
 }
 

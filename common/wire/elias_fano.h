@@ -13,7 +13,7 @@ namespace longwave {
 // l = floor(log2(n/k)) low bits; the rest are its high bits. Two bit arrays follow each other:
 //   high  k + ceil(n / 2^l) bits; the i-th index sets bit (index >> l) + i
 //   low   k fields of l bits
-// The second starts where the first ended; both are least significant bit first, and zeros pad the
+// The second starts where the first ends; both are least significant bit first, and zeros pad the
 // end to whole bytes. n = 4096 and k = 64 cost 64 bytes: 8 bits an index, where
 // log2(binomial(4096, 64)) / 64 = 7.36. Source: Elias 1974, Fano 1971.
 
@@ -24,13 +24,13 @@ size_t EliasFanoBytes(uint32_t n, uint32_t k);
 // indices: strictly increasing, below n. out: EliasFanoBytes(n, k) bytes, all written.
 void EliasFanoEncode(uint32_t n, std::span<const uint16_t> indices, std::span<std::byte> out);
 
-// indices.size() is k; in: EliasFanoBytes(n, k) bytes. InvalidArgument: not exactly k high bits,
-// indices not strictly increasing or not below n, nonzero padding.
+// indices.size() is k; in: EliasFanoBytes(n, k) bytes. Errors: InvalidArgument (not exactly k high
+// bits, indices not strictly increasing or not below n, nonzero padding).
 absl::Status EliasFanoDecode(uint32_t n, std::span<const std::byte> in,
                              std::span<uint16_t> indices);
 
-// The same of many blocks of EliasFanoBytes(n, k) bytes: k indices from each, one after the other.
-// False where any of them is wrong.
+// Decodes many blocks of EliasFanoBytes(n, k) bytes: k indices from each, one after the other.
+// False if any is invalid.
 [[nodiscard]] bool EliasFanoDecodeAll(uint32_t n, uint32_t k,
                                       std::span<const std::byte* const> blocks, uint16_t* indices);
 

@@ -25,8 +25,8 @@ alignas(64) constexpr std::array<uint16_t, 32> kLanes = [] {
   return lanes;
 }();
 
-// Where the 64 bytes to load begin that hold the 32 fields from byte `at` on: no byte past the end
-// is touched, and all of a short block is one load.
+// The offset of a 64-byte load that contains the 32 fields from byte `at` on, without touching a
+// byte past the end. A short block is one load.
 inline size_t LoadFrom(size_t size, size_t at) { return size >= 64 ? std::min(at, size - 64) : 0; }
 LONGWAVE_AVX512 inline __m512i Load(std::span<const std::byte> in, size_t at) {
   if (in.size() >= 64) return _mm512_loadu_si512(in.data() + at);
@@ -35,10 +35,10 @@ LONGWAVE_AVX512 inline __m512i Load(std::span<const std::byte> in, size_t at) {
 
 }  // namespace
 
-// First the positions of all set bits: of a word, they are its bytes' numbers compressed by the
-// word as a mask. Then 32 indices at a time: their low bits are fields of the 64 bytes that they
-// start in, each taken from two neighbouring words of 16 bits by a funnel shift. Neither loop's
-// length depends on where the bits are, so that no branch is guessed wrong.
+// First the positions of all set bits: the byte numbers of a word, compressed with the word as a
+// mask. Then 32 indices at a time: their low bits are fields of the 64 bytes in which they start,
+// and a funnel shift takes each from two neighbouring words of 16 bits. Neither loop's length
+// depends on the bits, so that no branch is mispredicted.
 LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_size,
                                      size_t total_size, std::span<const std::byte> in,
                                      std::span<uint16_t> indices) {
@@ -91,7 +91,7 @@ LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_
     const __mmask32 valid =
         k - i >= 32 ? ~__mmask32{0} : static_cast<__mmask32>((uint64_t{1} << (k - i)) - 1);
     _mm512_mask_storeu_epi16(indices.data() + i, valid, index);
-    // Each is above the one before it. Indices are below 2^14, so that −1 is below all.
+    // Each index is above the one before it. Indices are below 2^14, so that −1 is below all.
     const __m512i turned = _mm512_permutexvar_epi16(before, index);
     wrong |= _mm512_mask_cmple_epi16_mask(valid, index, _mm512_mask_mov_epi16(turned, 1, last));
     last = turned;  // its first lane is this block's last index
@@ -101,7 +101,7 @@ LONGWAVE_AVX512 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_
   return wrong == 0 && indices[k - 1] < n && !padded;
 }
 
-// Products below 256.
+// For products below 256.
 LONGWAVE_AVX512 inline __m512i BytesTimes(__m512i bytes, uint32_t factor) {
   const __m512i by = _mm512_set1_epi16(static_cast<int16_t>(factor));
   const __m512i even = _mm512_and_si512(bytes, _mm512_set1_epi16(0xff));
@@ -110,8 +110,8 @@ LONGWAVE_AVX512 inline __m512i BytesTimes(__m512i bytes, uint32_t factor) {
                          _mm512_slli_epi16(_mm512_mullo_epi16(odd, by), 8));
 }
 
-// Two words of high bits and 64 indices, as of 64 in 4096, stay in registers, a byte each: eight
-// low bits' fields are in one word of 64 bits, wherever they begin in their first byte.
+// Two words of high bits and 64 indices (as for 64 in 4096) fit registers with a byte each: the
+// fields of eight low parts are in one word of 64 bits, wherever they begin in their first byte.
 LONGWAVE_AVX512 bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_bits,
                                           size_t high_size, size_t total_size,
                                           std::span<const std::byte* const> blocks,
@@ -120,8 +120,8 @@ LONGWAVE_AVX512 bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_b
   const size_t low_byte = high_size / 8;
   const size_t size = (total_size + 7) / 8;
   const uint64_t low_bytes = _bzhi_u64(~uint64_t{0}, static_cast<uint32_t>(size - low_byte));
-  // Byte i of the fields' word j is byte j · low_bits + i; field i begins i · low_bits bits later
-  // than the first one.
+  // Byte i of the fields' word j is byte j · low_bits + i; field i begins i · low_bits bits after
+  // the first one.
   const __m512i of_word = _mm512_and_si512(lanes, _mm512_set1_epi8(7));
   const __m512i word = _mm512_and_si512(_mm512_srli_epi64(lanes, 3), _mm512_set1_epi8(7));
   const __m512i byte_of = _mm512_add_epi8(BytesTimes(word, low_bits), of_word);
@@ -161,7 +161,7 @@ LONGWAVE_AVX512 bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_b
         _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(lows, 1)));
     _mm512_mask_storeu_epi16(indices, valid_low, index_low);
     _mm512_mask_storeu_epi16(indices + 32, valid_high, index_high);
-    // Each is above the one before it. Indices are below 2^14, so that −1 is below all.
+    // Each index is above the one before it. Indices are below 2^14, so that −1 is below all.
     const __m512i turned = _mm512_permutexvar_epi16(before, index_low);
     wrong |= _mm512_mask_cmple_epi16_mask(valid_low, index_low,
                                           _mm512_mask_mov_epi16(turned, 1, _mm512_set1_epi16(-1)));
@@ -178,7 +178,8 @@ LONGWAVE_AVX512 bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_b
 
 namespace {
 
-// A byte for each high bit, which does without reading what was written before, packed into words.
+// Writes a byte for each high bit, which needs no reads of earlier results, then packs them into
+// words.
 LONGWAVE_AVX512 void PutHighBits(std::span<const uint16_t> indices, uint32_t low_bits,
                                  size_t high_size, std::byte* to) {
   // k + ⌈n / 2^l⌉ is at most twice the tile's size.
@@ -207,9 +208,9 @@ LONGWAVE_AVX512 void PutHighBits(std::span<const uint16_t> indices, uint32_t low
 
 }  // namespace
 
-// Eight indices' lowest bits are next to each other after two extractions, and fill low_bits whole
-// bytes: wherever in a byte the first eight begin, so do the others. The block is written where
-// there is room behind it.
+// Two extractions put eight indices' low bits next to each other, in low_bits whole bytes. So all
+// eights begin at the same bit of a byte as the first one. The block is written where there is room
+// after it.
 LONGWAVE_AVX512 void EliasFanoEncode(std::span<const uint16_t> indices, uint32_t low_bits,
                                      size_t high_size, std::span<std::byte> out) {
   alignas(64) std::array<std::byte, 2 * kTileSizeMax / 8 + 64> block;

@@ -7,8 +7,8 @@
 
 #include "common/wire/codec.h"
 
-// Second forms of the functions of elias_fano.h, with the same results to the bit. Called only by
-// the first ones, where ChosenIsa is kAvx512, with tiles of at most kTileSizeMax coefficients.
+// AVX-512 forms of the functions of elias_fano.h, with the same results to the bit. elias_fano.cc
+// calls them where ChosenIsa is kAvx512, for tiles of at most kTileSizeMax coefficients.
 
 #if defined(__x86_64__)
 #define LONGWAVE_HAS_AVX512 1
@@ -19,13 +19,13 @@
 
 namespace longwave::avx512 {
 
-// EliasFanoDecode of k = indices.size() indices of `low_bits` low bits, whose high bits are
-// `high_size`. in: of the right length. False where anything is wrong with it.
+// EliasFanoDecode of k = indices.size() indices with `low_bits` low bits; the high array has
+// `high_size` bits. in: of the right length. False if invalid.
 bool EliasFanoDecode(uint32_t n, uint32_t low_bits, size_t high_size, size_t total_size,
                      std::span<const std::byte> in, std::span<uint16_t> indices);
 
-// The same of k indices from each block, one after the other. high_size is at most 128, k at most
-// 64, low_bits at most 7.
+// Decodes k indices from each block, one after the other. high_size is at most 128, k at most 64,
+// low_bits at most 7.
 bool EliasFanoDecodeShort(uint32_t n, uint32_t k, uint32_t low_bits, size_t high_size,
                           size_t total_size, std::span<const std::byte* const> blocks,
                           uint16_t* indices);

@@ -1,6 +1,6 @@
-// Compiled once per instruction set, with LONGWAVE_DECODE_BLOCK naming the function that this copy
-// defines. Nothing here comes from the standard library: an inline function shared with other
-// sources could end up in the program in this copy's instructions.
+// Compiled for each instruction set, with LONGWAVE_DECODE_BLOCK as the name of the function. The
+// file uses nothing of the standard library: the linker could keep this copy's instructions for an
+// inline function that other sources share.
 #include "common/wire/elias_fano_block.h"
 
 #ifdef __BMI2__
@@ -11,7 +11,7 @@ namespace longwave {
 namespace {
 
 constexpr uint32_t kIndicesMax = 4096;  // kTileSizeMax
-constexpr uint32_t kBytesMax = 1024;    // of a block: two bits an index at most, where k is large
+constexpr uint32_t kBytesMax = 1024;    // a block has at most two bits an index, where k is large
 constexpr uint32_t kLanes = 8;
 
 typedef uint16_t Lanes __attribute__((vector_size(2 * kLanes)));
@@ -37,7 +37,7 @@ inline uint64_t Spread(uint64_t word, uint32_t bits, uint64_t mask) {
 #endif
 }
 
-// The places of the set bits of each byte, in order.
+// The positions of each byte's set bits, in order.
 struct BytePlaces {
   uint8_t of[256][8] = {};
   constexpr BytePlaces() {
@@ -50,7 +50,7 @@ struct BytePlaces {
 };
 alignas(64) constexpr BytePlaces kPlaces;
 
-// Into `padded`, with zeros behind it, so that whole words can be loaded up to the end.
+// Copies to `padded` and appends zeros, so that whole words can be loaded up to the end.
 inline void CopyPadded(const uint8_t* in, uint32_t size, uint8_t* padded) {
   if (size >= 32 && size <= 64) {  // k 64 of 4096: no call
     __builtin_memcpy(padded, in, 32);
@@ -63,16 +63,16 @@ inline void CopyPadded(const uint8_t* in, uint32_t size, uint8_t* padded) {
 
 }  // namespace
 
-// First the places of all set high bits, byte by byte; then eight indices at a time: their low bits
-// are two words' fields. No loop's length depends on where the bits are, so that no branch is
-// guessed wrong.
+// First the positions of all set high bits, byte by byte; then eight indices at a time, whose low
+// bits are the fields of two words. No loop's length depends on the bits, so that no branch is
+// mispredicted.
 bool LONGWAVE_DECODE_BLOCK(const EliasFanoShape& shape, const uint8_t* in, uint16_t* indices) {
   const uint32_t k = shape.k, low_bits = shape.low_bits;
   const uint32_t size = (shape.total_size + 7) / 8;
   if (shape.n > kIndicesMax || size > kBytesMax) return false;
   uint8_t padded[kBytesMax + 32];
   CopyPadded(in, size, padded);
-  // Eight are written wherever some are.
+  // A store always writes eight entries.
   uint16_t places[8 * (kBytesMax + 1)];
   uint32_t count = 0;
   Lanes base = {};
@@ -101,7 +101,7 @@ bool LONGWAVE_DECODE_BLOCK(const EliasFanoShape& shape, const uint8_t* in, uint1
     // The i-th index has the upper part place − i.
     const Lanes index = ((place - number) << shift) | reinterpret_cast<Lanes>(low);
     const auto now = reinterpret_cast<SignedLanes>(index);
-    // Each is above the one before it.
+    // Each index is above the one before it.
     const SignedLanes before = __builtin_shufflevector(last, now, 7, 8, 9, 10, 11, 12, 13, 14);
     const auto there = reinterpret_cast<SignedLanes>(number < static_cast<uint16_t>(k));
     wrong |= (now <= before) & there;

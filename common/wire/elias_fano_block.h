@@ -5,7 +5,7 @@
 
 namespace longwave {
 
-// A block of k indices below n, as elias_fano.h describes it.
+// The shape of a block of k indices below n, as elias_fano.h describes it.
 struct EliasFanoShape {
   uint32_t n, k;
   uint32_t low_bits;    // of one index
@@ -13,8 +13,8 @@ struct EliasFanoShape {
   uint32_t total_size;  // bits of both, before padding
 };
 
-// EliasFanoDecode of a block of the right length with n up to kTileSizeMax, once per instruction
-// set from one source. False where anything is wrong with it.
+// EliasFanoDecode of a block of the right length with n up to kTileSizeMax, compiled for each
+// instruction set from one source. False if invalid.
 bool DecodeBlockGeneric(const EliasFanoShape& shape, const uint8_t* in, uint16_t* indices);
 #if defined(__x86_64__)
 bool DecodeBlockAvx2(const EliasFanoShape& shape, const uint8_t* in, uint16_t* indices);

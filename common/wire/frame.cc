@@ -11,7 +11,7 @@
 namespace longwave {
 namespace {
 
-// Where each field stands, in bytes from the start. The fields fill the header without a gap.
+// The offset of each field in bytes. The fields fill the header without a gap.
 enum Offset : size_t {
   kMagicAt = 0,
   kVersionAt = 4,
@@ -27,7 +27,7 @@ enum Offset : size_t {
   kContributionsAt = 44,
   kPayloadBytesAt = 48,
   kPayloadCrcAt = 52,
-  kHeldCrcAt = 56,
+  kHeldAt = 56,
   kHeaderCrcAt = 60,
 };
 static_assert(kHeaderCrcAt + sizeof(uint32_t) == kFrameHeaderBytes);
@@ -50,7 +50,7 @@ void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHea
   StoreLe<uint32_t>(header.contributions, to + kContributionsAt);
   StoreLe<uint32_t>(header.payload_bytes, to + kPayloadBytesAt);
   StoreLe<uint32_t>(header.payload_crc, to + kPayloadCrcAt);
-  StoreLe<uint32_t>(header.held_crc, to + kHeldCrcAt);
+  StoreLe<uint32_t>(header.held, to + kHeldAt);
   StoreLe<uint32_t>(Crc32c(out.first(kHeaderCrcAt)), to + kHeaderCrcAt);
 }
 
@@ -76,7 +76,7 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
 
   const auto kind = LoadLe<uint8_t>(from + kKindAt);
   if (kind < static_cast<uint8_t>(FrameKind::kHello) ||
-      kind > static_cast<uint8_t>(FrameKind::kAsk)) {
+      kind > static_cast<uint8_t>(FrameKind::kRequest)) {
     return absl::InvalidArgumentError(
         absl::StrCat("frame header: kind: got ", kind, ", wanted 1 to 8"));
   }
@@ -87,10 +87,13 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
   }
   const bool is_duplicate = kind == static_cast<uint8_t>(FrameKind::kAnswer) &&
                             outcome == static_cast<uint8_t>(Outcome::kDuplicate);
-  const auto held_crc = LoadLe<uint32_t>(from + kHeldCrcAt);
-  if (held_crc != 0 && !is_duplicate) {
+  const bool is_welcome = kind == static_cast<uint8_t>(FrameKind::kAnswer) &&
+                          LoadLe<uint32_t>(from + kSegmentAt) == kNoSegment;
+  const auto held = LoadLe<uint32_t>(from + kHeldAt);
+  if (held != 0 && !is_duplicate && !is_welcome) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "frame header: held CRC: got %08x, wanted zeros in what is no answer duplicate", held_crc));
+        "frame header: held: got %08x, wanted zeros in what answers no hello and is no duplicate",
+        held));
   }
 
   FrameHeader header;
@@ -106,7 +109,7 @@ absl::StatusOr<FrameHeader> DecodeFrameHeader(std::span<const std::byte> bytes) 
   header.contributions = LoadLe<uint32_t>(from + kContributionsAt);
   header.payload_bytes = LoadLe<uint32_t>(from + kPayloadBytesAt);
   header.payload_crc = LoadLe<uint32_t>(from + kPayloadCrcAt);
-  header.held_crc = held_crc;
+  header.held = held;
   if (!std::isfinite(header.norm)) {
     return absl::InvalidArgumentError(
         absl::StrCat("frame header: norm: got ", header.norm, ", wanted a finite number"));
@@ -148,8 +151,8 @@ std::string_view Name(FrameKind kind) {
       return "fetch";
     case FrameKind::kSnapshot:
       return "snapshot";
-    case FrameKind::kAsk:
-      return "ask";
+    case FrameKind::kRequest:
+      return "request";
   }
   return "unknown";
 }
@@ -168,8 +171,8 @@ std::string_view Name(Outcome outcome) {
       return "rejected";
     case Outcome::kBusy:
       return "busy";
-    case Outcome::kGone:
-      return "gone";
+    case Outcome::kCompacted:
+      return "compacted";
     case Outcome::kNotMember:
       return "not a member";
   }

@@ -68,7 +68,7 @@ absl::Status CheckValues(const PayloadLayout& layout, uint32_t tile,
     const uint32_t width = ValueBits(codec) / 8;
     for (uint32_t i = 0; i < count; ++i) {
       const std::byte* const at = values.data() + size_t{i} * width;
-      // A bf16 is the upper half of the float that it stands for.
+      // A bf16 is the upper half of its float.
       const uint32_t pattern =
           width == 4 ? LoadLe<uint32_t>(at) : uint32_t{LoadLe<uint16_t>(at)} << 16;
       if (!std::isfinite(std::bit_cast<float>(pattern))) {
@@ -93,8 +93,8 @@ absl::Status CheckValues(const PayloadLayout& layout, uint32_t tile,
   return absl::OkStatus();
 }
 
-// The end of the tiles from `tile` on whose indices are right, looked at together, which is faster
-// than one by one; `tile` where there is nothing to gain or anything is wrong.
+// Checks the indices of many tiles at once, which is faster than one by one. Returns the end of the
+// valid tiles from `tile` on, or `tile` if there is no gain or any is invalid.
 uint32_t CheckIndices(const PayloadLayout& layout, uint32_t tile,
                       std::span<const std::byte> payload) {
   constexpr uint32_t kTilesMax = 16, kCountMax = 64;
@@ -229,7 +229,7 @@ absl::Status ValidatePayload(const PayloadLayout& layout, std::span<const std::b
         absl::StrCat("payload: got ", payload.size(), " bytes, wanted ", layout.bytes()));
   }
 
-  // The gaps before the sections of indices and values.
+  // The gaps before the sections of indices and values must be zero.
   size_t scales_end = kPayloadHeadBytes;
   if (HasScale(format.codec)) scales_end += sizeof(uint16_t) * layout.tile_count();
   const uint32_t last = layout.tile_count() - 1;
@@ -243,7 +243,7 @@ absl::Status ValidatePayload(const PayloadLayout& layout, std::span<const std::b
   LONGWAVE_RETURN_IF_ERROR(CheckZeros(
       payload.subspan(blocks_end, AlignUp8(blocks_end) - blocks_end), "gap after the indices"));
 
-  uint32_t indices_end = 0;  // of the tiles whose indices are right
+  uint32_t indices_end = 0;  // end of the tiles with checked indices
   for (uint32_t tile = 0; tile < layout.tile_count(); ++tile) {
     if (tile >= indices_end) indices_end = CheckIndices(layout, tile, payload);
     if (const absl::Status status = CheckTile(layout, tile, tile < indices_end, payload);

@@ -27,19 +27,19 @@ inline constexpr size_t kPayloadHeadBytes = 16;
 // Coefficients that a tile of n elements sends under `format`.
 uint32_t SentCount(const PayloadFormat& format, uint32_t tile_size);
 
-// Where the parts of each tile are, in bytes from the start of the payload.
+// The positions of a tile's parts, in bytes from the payload's start.
 struct TileOffsets {
   size_t scale = 0;
   size_t indices = 0;
   size_t values = 0;
 };
 
-// The byte layout of one segment's payload. Tiles of one size give fixed strides (the GPU's case);
-// tiles of many sizes (tiling: tensor) carry a table.
+// The byte layout of one segment's payload. Tiles of one size give fixed strides, as a GPU needs;
+// tiles of many sizes (tiling: tensor) need a table.
 class PayloadLayout {
  public:
-  // tile_sizes: elements of each tile, in order; 1 … kTileSizeMax each.
-  // InvalidArgument: no tiles, a size or a k out of range, more than kPayloadBytesMax bytes.
+  // tile_sizes: elements of each tile, in order; 1 … kTileSizeMax each. Errors: InvalidArgument (no
+  // tiles, a size or a k out of range, more than kPayloadBytesMax bytes).
   static absl::StatusOr<PayloadLayout> Create(const PayloadFormat& format,
                                               std::span<const uint32_t> tile_sizes);
 
@@ -59,17 +59,17 @@ class PayloadLayout {
   size_t bytes_ = 0;
 };
 
-// Reads the format from a payload's head. InvalidArgument: shorter than a head, unknown version,
-// selection or codec, nonzero reserved bytes, k out of range.
+// Reads the format from a payload's head. Errors: InvalidArgument (shorter than a head, unknown
+// version, selection or codec, nonzero reserved bytes, k out of range).
 absl::StatusOr<PayloadFormat> DecodePayloadHead(std::span<const std::byte> payload);
 
 // Writes the head and zeroes the rest of `payload`, which must have layout.bytes() bytes.
 void BeginPayload(const PayloadLayout& layout, std::span<std::byte> payload);
 
-// Holds a received payload against the layout that its segment and its head's format give: head and
-// tile count, length, zero gaps and padding, sorted in-range indices, finite values (the top level
-// of each scale included), zero codes beside a zero scale. InvalidArgument says which tile and
-// what. After OK, reading any tile is safe.
+// Checks a received payload against the layout that its segment and its head's format give: head
+// and tile count, length, zero gaps and padding, sorted in-range indices, finite values (with each
+// scale's top level), zero codes beside a zero scale. Errors: InvalidArgument, with the tile and
+// the defect. After OK, reading any tile is safe.
 absl::Status ValidatePayload(const PayloadLayout& layout, std::span<const std::byte> payload);
 
 }  // namespace longwave

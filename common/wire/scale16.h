@@ -9,12 +9,12 @@
 namespace longwave {
 
 // A tile's scale: a non-negative float of 8 exponent and 8 fraction bits, that is bits 30 … 15 of
-// the IEEE-754 single. Two bytes as fp16, but with the whole range of fp32 (a gradient times a
-// learning rate underflows in fp16) and half of its rounding error paid back by the residual
-// anyway. docs/decisions/0002-scale.md.
+// the IEEE-754 single. Two bytes as fp16, but with the range of fp32: a gradient times a learning
+// rate underflows in fp16. The residual absorbs the larger rounding error.
+// docs/decisions/0002-scale.md.
 
-// Rounds to nearest, ties to even; saturates at the largest finite scale. Negative values, NaN and
-// infinity are not scales: the caller has refused them before.
+// Rounds to nearest, ties to even; saturates at the largest finite scale. Callers have rejected
+// negative values, NaN and infinity.
 LONGWAVE_HOST_DEVICE inline uint16_t EncodeScale16(float scale) {
 #ifdef __CUDA_ARCH__
   const uint32_t bits = __float_as_uint(scale);

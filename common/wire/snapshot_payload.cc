@@ -15,10 +15,10 @@
 namespace longwave {
 namespace {
 
-// Fast and some 10 % smaller for floats; higher levels take much longer for little more.
+// Fast, and saves some 10 % of floats; higher levels take much longer and save little more.
 constexpr int kZstdLevel = 1;
 
-// Bytes from the start.
+// Offsets in bytes from the start.
 enum Offset : size_t { kMagicAt = 0, kArraysAt = 4, kElementsAt = 8, kHashAt = 16 };
 static_assert(kHashAt + sizeof(uint64_t) == kSnapshotPayloadHeadBytes);
 

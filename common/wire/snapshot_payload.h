@@ -20,15 +20,14 @@ inline constexpr uint32_t kSnapshotPayloadMagic = 0x3150574c;  // "LWP1" read as
 inline constexpr size_t kSnapshotPayloadHeadBytes = 24;
 inline constexpr uint32_t kSnapshotArraysMax = 2;
 
-// arrays: 1 to kSnapshotArraysMax, of equal length. Larger than a frame takes (kPayloadBytesMax)
-// only where segments are made of more than some 3700 full tiles (half of that with two arrays):
-// sealing such a frame is what fails.
+// arrays: 1 to kSnapshotArraysMax, of equal length. The result exceeds a frame's limit
+// (kPayloadBytesMax) only if segments have more than some 3700 full tiles (half of that with two
+// arrays); sealing such a frame fails.
 Buffer EncodeSnapshotPayload(std::span<const std::span<const float>> arrays);
 
-// The arrays, of which there must be `array_count` of `elements` each. InvalidArgument: another
-// magic, number or length. DataLoss: what is behind the head is not one zstd frame of just these
-// bytes. Reserves no more than array_count · elements floats, and nothing before all that the head
-// and the frame's own head say has been held against it.
+// Returns `array_count` arrays of `elements` each. Errors: InvalidArgument (another magic, number
+// or length), DataLoss (the bytes after the head are not one zstd frame of just these arrays).
+// Checks both heads before reserving memory, and reserves at most array_count · elements floats.
 absl::StatusOr<std::vector<std::vector<float>>> DecodeSnapshotPayload(
     std::span<const std::byte> payload, uint32_t array_count, uint64_t elements);
 

@@ -44,7 +44,7 @@ uint64_t Int2Squares(std::span<const std::byte> codes, uint32_t count) {
 }
 
 double FloatSquares(ValueCodec codec, const std::byte* from, uint32_t count) {
-  std::array<double, 4> sums{};  // four, so that additions need not wait for each other
+  std::array<double, 4> sums{};  // four independent sums hide the latency of additions
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t pattern = codec == ValueCodec::kFp32
                                  ? LoadLe<uint32_t>(from + 4 * size_t{i})

@@ -9,9 +9,9 @@
 
 namespace longwave {
 
-// Σ v² over the values that a payload holds, of one tile or of all, tile after tile: the square of
-// the norm that its frame's header states. Reads scales and values, never the indices; sign reads
-// the scales alone. The order of additions is fixed, so that the result is the same everywhere.
+// Σ v² over a payload's values, of one tile or of all in order: the square of the norm in the
+// frame's header. Reads scales and values, never the indices; for sign only the scales. The order
+// of additions is fixed, so that the result is the same on every machine.
 double TileSquareSum(const PayloadLayout& layout, uint32_t tile,
                      std::span<const std::byte> payload);
 double PayloadSquareSum(const PayloadLayout& layout, std::span<const std::byte> payload);

@@ -19,8 +19,7 @@ namespace {
 uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffu; }
 
 // The magnitudes of a tile in fixed point, with the largest in [2^39, 2^40): sums over a tile are
-// then sums of integers, which no order of evaluation changes. What is cut off is 2^-39 of the
-// largest magnitude.
+// sums of integers, whose order has no effect. The error is 2^-39 of the largest magnitude.
 class FixedPoint {
  public:
   explicit FixedPoint(float largest) : exponent_(39 - std::ilogb(largest)) {
@@ -85,8 +84,9 @@ uint16_t FitScale(ValueCodec codec, std::span<const float> values) {
   return std::min(EncodeScale16(scale), ScaleCodeMax(codec));
 }
 
-// Which of the codec's magnitudes, counted from the smallest, is the nearest to |value|; a tie goes
-// to the smaller one. Products of a level and a scale are exact in double, so nothing rounds here.
+// The index of the codec's magnitude that is nearest to |value|, from the smallest; a tie goes to
+// the smaller one. Products of a level and a scale are exact in double, so that nothing is rounded
+// here.
 uint32_t NearestMagnitude(ValueCodec codec, double magnitude, double scale) {
   switch (codec) {
     case ValueCodec::kSign:
@@ -94,8 +94,8 @@ uint32_t NearestMagnitude(ValueCodec codec, double magnitude, double scale) {
     case ValueCodec::kInt2:
       return 2 * magnitude > (kInt2Small + kInt2Large) * scale ? 1 : 0;
     default: {
-      // Magnitudes 1, 3, 5 …: the j-th is the nearest between 2j and 2j + 2. The quotient is far
-      // more precise than the distance of a 24-bit magnitude from a tie that it is not.
+      // Magnitudes 1, 3, 5 …: the j-th is the nearest between 2j and 2j + 2. The quotient's error
+      // is far smaller than the distance of any 24-bit magnitude from a tie.
       const uint32_t count = 1u << (ValueBits(codec) - 1);
       const double j = std::ceil(magnitude / (2 * scale)) - 1;
       return static_cast<uint32_t>(std::clamp(j, 0.0, static_cast<double>(count - 1)));
@@ -131,7 +131,7 @@ void ForCodes(uint32_t bits, const std::byte* from, size_t count, const F& f) {
   }
 }
 
-// Codes of kBits each, least significant first, in whole bytes: each is written once.
+// Packs codes of kBits each, least significant first, in whole bytes, each written once.
 template <uint32_t kBits>
 void PackCodesOf(std::span<const uint32_t> codes, std::byte* to) {
   constexpr uint32_t kPerByte = 8 / kBits;
@@ -181,7 +181,7 @@ uint16_t ScaleCodeMax(ValueCodec codec) {
 uint16_t EncodeBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  // Rounding up may carry the largest magnitudes to infinity, which is no value.
+  // Rounding up may carry the largest magnitudes to infinity, which is not allowed.
   return static_cast<uint16_t>((rounded & 0x7fffu) > 0x7f7fu ? (rounded & 0x8000u) | 0x7f7fu
                                                              : rounded);
 }
@@ -194,8 +194,8 @@ uint64_t SelectionDraw(uint64_t run_seed, uint32_t round, uint64_t tile) {
 void SelectTopK(std::span<const float> values, std::span<uint16_t> indices) {
   LONGWAVE_CHECK(!indices.empty() && indices.size() <= values.size());
   LONGWAVE_CHECK(values.size() <= 65536);
-  // A radix search for the k-th largest magnitude. Among finite floats the order of magnitudes is
-  // that of their bits without the sign, which are 31: three digits, the uppermost first.
+  // A radix search for the k-th largest magnitude. Finite floats' magnitudes are ordered as their
+  // 31 bits without the sign: three digits, the uppermost first.
   struct Digit {
     uint32_t shift, bits;
   };
@@ -216,7 +216,7 @@ void SelectTopK(std::span<const float> values, std::span<uint16_t> indices) {
     threshold |= bucket << digit.shift;
     known |= mask << digit.shift;
   }
-  // All above the threshold, and the first `wanted` of those that equal it: sorted as they come.
+  // All above the threshold, and the first `wanted` of those equal to it, in increasing order.
   size_t count = 0;
   for (size_t i = 0; count < indices.size(); ++i) {
     const uint32_t magnitude = MagnitudeBits(values[i]);
@@ -232,8 +232,8 @@ void SelectTopK(std::span<const float> values, std::span<uint16_t> indices) {
 void SelectRandom(uint32_t n, uint64_t draw, std::span<uint16_t> indices) {
   const uint32_t k = static_cast<uint32_t>(indices.size());
   LONGWAVE_CHECK(1 <= k && k <= n && n <= kTileSizeMax);
-  // Floyd's sample: the j-th draw is from the first j + 1 indices, and takes j where it hits one
-  // that is taken. Source: Bentley & Floyd 1987.
+  // Floyd's sample: the j-th draw is from the first j + 1 indices, and takes j if it hits a taken
+  // one. Source: Bentley & Floyd 1987.
   std::array<uint64_t, kTileSizeMax / 64> taken{};
   Rng rng(draw);
   for (uint32_t j = n - k; j < n; ++j) {
@@ -297,7 +297,7 @@ uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint3
   for (size_t i = 0; i < values.size(); ++i) {
     const double magnitude = std::fabs(static_cast<double>(values[i]));
     const uint32_t nearest = NearestMagnitude(codec, magnitude, scale);
-    // Codes go up with the levels: the negative ones come first, the largest magnitude foremost.
+    // Codes increase with the levels: negative ones first, from the largest magnitude.
     codes[i] = values[i] < 0 ? half - 1 - nearest : half + nearest;
     values[i] = static_cast<float>(LevelOf(codec, codes[i])) * scale;
   }
@@ -345,7 +345,7 @@ void ReadTileIndices(const PayloadLayout& layout, uint32_t tile, std::span<const
       std::iota(indices.begin(), indices.end(), uint16_t{0});
       return;
     case Selection::kTopK:
-      // The payload was validated, which decoded these very bytes.
+      // ValidatePayload has decoded the same bytes.
       LONGWAVE_CHECK(
           EliasFanoDecode(n, payload.subspan(layout.offsets(tile).indices, EliasFanoBytes(n, k)),
                           indices)

@@ -11,22 +11,22 @@
 
 namespace longwave {
 
-// The values of one tile, between floats and bits. Every backend agrees with these functions to the
-// bit on the same input (given the same coefficients in the same order).
+// Conversion of one tile's values between floats and bits. Every backend gives the same bits as
+// these functions for the same coefficients in the same order.
 
-// The two magnitudes of int2, in units of the scale: the one place that says so. Not an array,
-// since a host's constant array has no address on a GPU.
+// The two magnitudes of int2, in units of the scale. Not an array, since a host's constant array
+// has no address on a GPU.
 inline constexpr int32_t kInt2Small = 1;
 inline constexpr int32_t kInt2Large = 2;
 
-// Values of an integer codec are level(code) times the tile's scale. Levels are integers that go up
-// with the code:
+// Values of an integer codec are level(code) times the tile's scale. Levels are integers that
+// increase with the code:
 //   sign        −1, +1
 //   int2        −kInt2Large, −kInt2Small, +kInt2Small, +kInt2Large
 //   int4, int8  2·code − (2^bits − 1), the odd numbers
-// The product is exact in fp32. No level is zero: a coefficient that was chosen is not zero, and
-// the residual takes what is left. A tile whose scale is zero stands for zeros; its codes are zero
-// bits (canonical).
+// The product is exact in fp32. No level is zero: a chosen coefficient is not zero, and the
+// residual absorbs the rounding error. A tile with scale zero has zeros for values; its codes are
+// zero bits (canonical).
 LONGWAVE_HOST_DEVICE constexpr int32_t LevelOf(ValueCodec codec, uint32_t code) {
   const int32_t centered = 2 * static_cast<int32_t>(code) - ((1 << ValueBits(codec)) - 1);
   if (codec != ValueCodec::kInt2) return centered;
@@ -39,8 +39,8 @@ LONGWAVE_HOST_DEVICE constexpr int32_t TopLevel(ValueCodec codec) {
   return LevelOf(codec, (1u << ValueBits(codec)) - 1);
 }
 
-// The largest code of a scale with which the codec's top level is still a finite fp32. Encoders
-// saturate there; payloads above it are refused. Only for integer codecs.
+// The largest code of a scale whose top level is a finite fp32. Encoders saturate there; receivers
+// reject payloads above it. Only for integer codecs.
 uint16_t ScaleCodeMax(ValueCodec codec);
 
 // Rounds to nearest, ties to even; saturates at the largest finite bf16. `value` is finite.
@@ -53,20 +53,21 @@ uint16_t EncodeBf16(float value);
 void SelectTopK(std::span<const float> values, std::span<uint16_t> indices);
 void SelectRandom(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
 void SelectStride(uint32_t n, uint64_t draw, std::span<uint16_t> indices);
-// By whichever of them `selection` names; kAll is every index, with indices.size() == n.
+// SelectTopK, SelectRandom or SelectStride by `selection`; kAll gives every index, with
+// indices.size() == n.
 void SelectIndices(Selection selection, std::span<const float> values, uint64_t draw,
                    std::span<uint16_t> indices);
 
-// The word that random and stride selection draw from: the same for every worker of a round.
+// The word from which random and stride selection draw: the same for every worker of a round.
 // `tile` is the tile's index in the layout.
 uint64_t SelectionDraw(uint64_t run_seed, uint32_t round, uint64_t tile);
 
 // Quantizes values into codes (one uint32 each: fp32 and bf16 bit patterns, or level codes) and
-// replaces them by what the receiver will read. Returns the scale's code (0 for fp32 and bf16).
-// Scale: sign: mean magnitude; int2: least squares over the levels (three Lloyd steps); int4, int8:
-// the largest magnitude on the top level. Sums are taken in fixed point (see the .cc), so that
-// their order is free. Each value then goes to the nearest level of the rounded scale; a tie goes
-// to the smaller magnitude, a zero of either sign to the smallest positive level.
+// replaces the values by those that the receiver will read. Returns the scale's code (0 for fp32
+// and bf16). Scale: sign: mean magnitude; int2: least squares over the levels (three Lloyd steps);
+// int4, int8: the largest magnitude on the top level. Sums are in fixed point (see the .cc), so
+// that their order is free. Each value then goes to the nearest level of the rounded scale; a tie
+// goes to the smaller magnitude, a zero of either sign to the smallest positive level.
 uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint32_t> codes);
 
 // Writes tile `tile` of a payload begun by BeginPayload. indices: sorted, sent_count of them
@@ -74,12 +75,12 @@ uint16_t QuantizeTile(ValueCodec codec, std::span<float> values, std::span<uint3
 void WriteTile(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
                std::span<const uint32_t> codes, uint16_t scale, std::span<std::byte> payload);
 
-// What WriteTile writes beside the values: the scale and the indices.
+// The part of WriteTile beside the values: the scale and the indices.
 void WriteTileHead(const PayloadLayout& layout, uint32_t tile, std::span<const uint16_t> indices,
                    uint16_t scale, std::span<std::byte> payload);
 
-// Reads tile `tile` of a validated payload: sent_count indices and values. For random and stride
-// selection the indices come from `draw`; for all they are 0 … n−1.
+// Reads tile `tile` of a validated payload: sent_count indices and values. Random and stride
+// selection draw the indices from `draw`; kAll gives 0 … n−1.
 void ReadTile(const PayloadLayout& layout, uint32_t tile, std::span<const std::byte> payload,
               uint64_t draw, std::span<uint16_t> indices, std::span<float> values);
 

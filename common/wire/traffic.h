@@ -5,16 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/fields.h"
 #include "common/wire/frame.h"
 
 namespace longwave {
 
-// Frames that went one way.
+// Frames of one direction.
 struct Traffic {
   uint64_t frames = 0;
   uint64_t bytes = 0;          // on the wire, headers and framing included
   uint64_t payload_bytes = 0;  // the payloads alone
-
+  LONGWAVE_FIELDS(frames, bytes, payload_bytes)
   Traffic& operator+=(const Traffic& other) {
     frames += other.frames;
     bytes += other.bytes;
@@ -24,10 +25,10 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-// The same, apart by kind.
+// Traffic by kind of frame.
 class TrafficByKind {
  public:
-  static constexpr size_t kKinds = static_cast<size_t>(FrameKind::kAsk);
+  static constexpr size_t kKinds = static_cast<size_t>(FrameKind::kRequest);
 
   Traffic& operator[](FrameKind kind) { return traffic_[static_cast<size_t>(kind) - 1]; }
   const Traffic& operator[](FrameKind kind) const {
@@ -49,10 +50,11 @@ class TrafficByKind {
   std::array<Traffic, kKinds> traffic_;  // FrameKind counts from 1
 };
 
-// What went between one process and another, or all others.
+// Traffic between one process and another, or all others.
 struct LinkTraffic {
   TrafficByKind sent;
   TrafficByKind received;
+  LONGWAVE_FIELDS(sent, received)
   LinkTraffic& operator+=(const LinkTraffic& other) {
     sent += other.sent;
     received += other.received;

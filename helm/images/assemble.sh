@@ -7,6 +7,8 @@
 # their libraries are copied from there, with CUDA=ON the whole of the LibTorch that the worker was built with, and
 # NVIDIA's packages beside it. With PROGRAMS "-" they are compiled first, from the sources around this script: for the
 # CPU, or with CUDA=ON for GPUs too.
+# With BILL, a file that gets the bill of materials, that and the licenses go into the image, and what may not be given on
+# is refused (tools/sbom.py).
 set -eu
 part=$1 programs=$2 root=$3
 sources=$(cd "$(dirname "$0")/../.." && pwd)
@@ -19,18 +21,17 @@ esac
 
 if [ "$programs" = - ]; then
   cd "$sources"
-  tools/setup.sh
-  options='-DLONGWAVE_CUDA=OFF'
+  options=-DLONGWAVE_CUDA=OFF
   if [ "${CUDA:-OFF}" = ON ] && [ "$part" = worker ]; then
-    tools/setup.sh --cuda
-    python3 -m venv .torch
-    .torch/bin/pip install --quiet --no-cache-dir torch==2.11.0
-    options="-DLONGWAVE_CUDA=ON -DTorch_DIR=$(echo "$sources"/.torch/lib/python3*/site-packages/torch/share/cmake/Torch)"
+    tools/setup.sh --cuda --torch-all
+    options=-DLONGWAVE_CUDA=ON
+  else
+    tools/setup.sh --torch
   fi
-  cmake --preset release -B build/image $options
+  cmake --preset release-torch -DLONGWAVE_TESTS=OFF $options
   # shellcheck disable=SC2086
-  cmake --build build/image --target $names
-  programs=$sources/build/image/bin
+  cmake --build --preset release-torch --target $names
+  programs=$sources/build/release-torch/bin
 fi
 
 libraries=$root/usr/lib/x86_64-linux-gnu
@@ -38,6 +39,14 @@ libraries=$root/usr/lib/x86_64-linux-gnu
 mkdir -p "$root/usr/bin" "$libraries" "$root/usr/lib64" "$root/etc/longwave" "$root/tmp" \
   "$root/var/lib/longwave"
 for link in bin lib lib64; do ln -sfn "usr/$link" "$root/$link"; done
+
+# The programs of the preset release-torch look for LibTorch in .torch, three folders above their own; here that is /.torch.
+placed() {
+  case $1 in
+    */.torch/*) echo "/.torch/${1##*/.torch/}" ;;
+    *) echo "$1" ;;
+  esac
+}
 
 # By the name that the programs ask for, wherever the system keeps the file; a library of somewhere else, which is
 # found by a path in the program, stays at its path. The loader has its own place.
@@ -50,11 +59,14 @@ take_libraries_of() {
     case $library in
       */ld-linux*) target=$root$(echo "$library" | sed 's|^/lib|/usr/lib|') ;;
       /lib/* | /usr/lib/*) target=$libraries/$(basename "$library") ;;
-      *) target=$root$library ;;
+      *) target=$root$(placed "$library") ;;
     esac
     [ -e "$target" ] && continue
     mkdir -p "$(dirname "$target")"
     cp -L "$library" "$target"
+    # A fifth of it are its symbols.
+    case $library in */libtorch_cpu.so) strip "$target" ;; esac
+    printf '%s\t%s\n' "$(basename "$library")" "$library" >>"$root/taken"
   done
 }
 
@@ -72,12 +84,25 @@ if [ "${CUDA:-OFF}" = ON ] && [ "$part" = worker ]; then
     exit 1
   fi
   torch=$(cd "$torch" && pwd -P)
-  nvidia=$(cd "$torch/../.." && pwd -P)/nvidia
-  (cd / && cp -a --parents ".$torch" "$root")
-  [ ! -d "$nvidia" ] || (cd / && cp -a --parents ".$nvidia" "$root")
+  # NVIDIA's packages lie beside site-packages/torch, and beside .torch/torch.
+  for folder in "$torch" "$(cd "$torch/../.." && pwd -P)/nvidia"; do
+    [ -d "$folder" ] || continue
+    mkdir -p "$root$(placed "$folder")"
+    cp -a "$folder/." "$root$(placed "$folder")"
+  done
   # Of the system it may need more than the worker does.
   take_libraries_of "$torch/libtorch_cuda.so"
 fi
+
+if [ -n "${BILL:-}" ]; then
+  echo 'compiled in' >>"$root/taken"
+  mkdir -p "$root/usr/share/longwave"
+  version=$(sed -n 's/^project(longwave VERSION \([0-9.]*\).*/\1/p' "$sources/CMakeLists.txt")
+  (cd "$sources" && tools/sbom.py "longwave-$part-image" "$version" "$root/taken" "$root" "$root/usr/share/longwave")
+  cp "$sources/LICENSE" "$sources/NOTICE" "$root/usr/share/longwave/"
+  cp "$root/usr/share/longwave/sbom.spdx.json" "$BILL"
+fi
+rm "$root/taken"
 
 printf 'root:x:0:0:root:/:/nologin\nlongwave:x:65532:65532:Longwave:/var/lib/longwave:/nologin\n' >"$root/etc/passwd"
 printf 'root:x:0:\nlongwave:x:65532:\n' >"$root/etc/group"

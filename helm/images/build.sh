@@ -11,7 +11,8 @@
 #   --cuda      the worker for GPUs: compiled so in the base, or from programs that were built with a LibTorch that has
 #               CUDA, which goes along (several gigabytes)
 #
-# Prints the size of each. STORAGE_DRIVER says where layers are kept [vfs, which works everywhere].
+# BILLS is a folder for bills of materials, of images that are given on (assemble.sh); with SOURCE_DATE_EPOCH their files and they
+# themselves have that time. Prints the size of each. STORAGE_DRIVER says where layers are kept [vfs, which works everywhere].
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -59,7 +60,7 @@ for part in "${parts[@]}"; do
   from=$base context=$PWD
   if [ -n "$programs" ]; then
     mkdir -p "$work/$part/bin" "$work/empty"
-    CUDA=$cuda helm/images/assemble.sh "$part" "$programs" "$work/$part/image"
+    CUDA=$cuda BILL=${BILLS:+$BILLS/longwave-$part.spdx.json} helm/images/assemble.sh "$part" "$programs" "$work/$part/image"
     # A shell for the step that finds nothing to do.
     cp "$(command -v busybox)" "$work/$part/bin/sh"
     from=localhost/longwave-$part-programs:latest context=$work/empty
@@ -73,7 +74,7 @@ for part in "${parts[@]}"; do
       "${buildah[@]}" inspect --type image "$from" >/dev/null 2>&1 || debootstrap_base
     fi
   fi
-  "${buildah[@]}" bud -q --isolation chroot --layers=false --build-arg "BASE=$from" \
+  "${buildah[@]}" bud -q --isolation chroot --layers=false --build-arg "BASE=$from" ${SOURCE_DATE_EPOCH:+--timestamp "$SOURCE_DATE_EPOCH"} \
     $([ "$part" = server ] || echo "--build-arg CUDA=$cuda") \
     -f "helm/images/Containerfile.$part" -t "localhost/longwave-$part:$tag" "$context" >/dev/null
   [ -z "$programs" ] || "${buildah[@]}" rmi "$from" >/dev/null

@@ -6,26 +6,26 @@
 #include "kernels/cpu/signal.h"
 #include "kernels/cpu/sums.h"
 
-// m̂ ← β·m̂ + T(s) of one tile, in place. What m̂ was is kept in work.y, to be put back where the
-// result turns out not to be finite.
+// m̂ ← β·m̂ + T(s) of one tile, in place. work.y keeps the former m̂, which is restored if the
+// result is not finite.
 
 namespace longwave::cpu {
 namespace {
 
-// What is to be known of m̂; false: it is not finite.
+// Sets the sums of m̂; false if m̂ is not finite.
 inline bool SumMomentum(uint32_t n, const float* m, const SquareLanes& squares, TileSums& sums) {
   sums.momentum = squares.Total();
   sums.finite = true;
   if (IsPlain(sums.momentum)) return true;
-  // Infinities and NaNs have the greatest bits of all.
+  // Infinities and NaNs have the largest bits.
   const uint32_t largest = Largest(n, m);
   sums.finite = largest < 0x7f800000u;
   if (largest != 0) sums.momentum = SquareSumInDouble(n, m);
   return sums.finite;
 }
 
-// m ← fma(beta, m, x) and what is to be known of the result. x(Index<k>, i) gives the vector
-// at i, the k-th of four. kFetch: the next tile's m is fetched meanwhile.
+// m ← fma(beta, m, x), and the sums of the result. x(Index<k>, i) gives the vector at i, the k-th
+// of four. kFetch: prefetches the next tile's m.
 template <bool kFetch, class From>
 LONGWAVE_SIMD TileSums AddMomentum(uint32_t n, float beta, float* m, const float* next_m,
                                    const From& x, TileWork& work) {
@@ -82,7 +82,7 @@ __attribute__((noinline)) TileSums AccumulateRun(const AccumulateArgs& args, con
   return sums;
 }
 
-// Takes the coefficients of a 64 × 64 tile as they leave the transform.
+// Receives the coefficients of a 64 × 64 tile from the transform.
 struct AddTo64 {
   float* m;
   float beta;
@@ -91,7 +91,8 @@ struct AddTo64 {
   Fetcher fetcher;
   SquareLanes squares = {};
 
-  // The order in which a transform of 64 has its results, roughly: neighbours make a group of four.
+  // The approximate order in which a transform of 64 gives its results: neighbours form a group of
+  // four.
   static constexpr uint32_t OrderOf(uint32_t j) {
     if (j % 2 == 0) return j % 4 / 2 * 16 + j / 4;
     return j == 1 ? 32 : 64 - j / 2;
@@ -158,8 +159,8 @@ struct SignalTimes {
   };
 };
 
-// A full tile of 64 × 64: the signal is read by the transform's first pass, and its second one adds
-// what it has to m̂, so that nothing goes by way of memory in between.
+// A full tile of 64 × 64: the transform's first pass reads the signal, and its second pass adds to
+// m̂, so that nothing goes through memory in between.
 template <class Source>
 __attribute__((noinline)) TileSums Accumulate64(const AccumulateArgs& args, const Source& elements,
                                                 const Ahead& ahead, TileWork& work) {

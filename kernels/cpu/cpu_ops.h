@@ -6,8 +6,8 @@
 
 namespace longwave::cpu {
 
-// The backend in one instruction set, which must be supported. OpsFor(kCpu) is the last of
-// SupportedIsas(); the others are for tests, which hold them to the same bits.
+// The backend in one supported instruction set. OpsFor(kCpu) is the last of SupportedIsas(); the
+// tests compare the others with it to the bit.
 const KernelOps& OpsOf(Isa isa);
 
 }  // namespace longwave::cpu

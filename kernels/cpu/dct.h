@@ -17,14 +17,14 @@ inline void Scale(uint32_t n, float factor, float* x) {
   }
 }
 
-// Nothing that is not at hand.
+// Prefetches only a line that is cached already.
 LONGWAVE_SIMD Ahead NothingAhead(const float* data) {
   const auto* at = reinterpret_cast<const char*>(data);
   return {at, nullptr, 0, 0};
 }
 
-// Of elements at the place of `next`, or nothing where its rows are not
-// those of a 64 × 64 tile or a run.
+// Prefetches elements of the tile at `next`; nothing unless its rows are those of a 64 × 64 tile or
+// a run.
 template <class Element>
 LONGWAVE_SIMD Ahead AheadOf(const TilePlace& next, const Element* a, const Element* b,
                             const float* data) {
@@ -53,7 +53,7 @@ inline bool IsShape(const TilePlans& plans, uint32_t rows, uint32_t cols) {
   return plans.down.length == rows && plans.along.length == cols;
 }
 
-// A run of a length that dct_run.h knows.
+// Whether the tile is a run whose length dct_run.h covers.
 inline bool IsLongRun(const TilePlans& plans) {
   const uint32_t n = plans.along.length;
   return plans.down.length == 1 && n > kNode && (n & (n - 1)) == 0;
@@ -80,7 +80,7 @@ inline void ForwardAny(const TilePlans& plans, const Ahead& ahead, float* data, 
   TransformByTable(plans.down, plans.along, data, scratch);
 }
 
-// Of coefficients that are already times the norm.
+// The inverse for coefficients that are already times the norm.
 inline void InverseOfScaled(const TilePlans& plans, const Ahead& ahead, float* data,
                             float* scratch) {
   if (IsShape(plans, 64, 64)) return InverseInPlace<64, 64>(ahead, data, scratch);

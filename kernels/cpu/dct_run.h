@@ -5,8 +5,8 @@
 #include "kernels/cpu/rotations.h"
 
 // The transform of one run of 128 … 4096 elements, a power of two: dct_plan.h's factorization level
-// by level over the whole run, until what is left are transforms of 64 (their nodes), which are
-// done kLanes at a time. Level by level each loop runs along memory, forwards and backwards.
+// by level over the whole run, down to transforms of 64 (the nodes), kLanes at a time. Each level's
+// loops run along memory, forwards and backwards.
 
 namespace longwave::cpu {
 namespace {
@@ -14,8 +14,8 @@ namespace {
 constexpr uint32_t kNode = 64;
 constexpr uint32_t kNodesMax = kTileSizeMax / kNode;
 
-// Which nodes of each level are DCT-IV: a DCT-II's halves are one of each, a DCT-IV's two DCT-II.
-// Node i of a level of 2^l nodes is bit i.
+// The nodes of each level that are DCT-IV: a DCT-II splits into one of each, a DCT-IV into two
+// DCT-II. Node i of a level of 2^l nodes is bit i.
 struct NodeKinds {
   uint64_t is_dct4[7];
 };
@@ -69,7 +69,7 @@ inline void JoinDct4(uint32_t n, const float* __restrict y, float* __restrict x)
   }
 }
 
-// The transposes of the four.
+// The transposes of the four functions above.
 inline void UnsplitDct2(uint32_t n, const float* __restrict y, float* __restrict x) {
   const uint32_t half = n / 2;
   for (uint32_t i = 0; i < half; ++i) {
@@ -104,8 +104,8 @@ inline void UnjoinDct4(uint32_t n, const float* __restrict x, float* __restrict 
   }
 }
 
-// kLanes nodes of one kind at a time, in place. `list` is filled up with its last node, whose
-// result is the same each time that it is stored.
+// kLanes nodes of one kind at a time, in place. The last node pads `list`; its repeated stores have
+// the same result.
 template <bool kDct4, bool kForward>
 __attribute__((noinline)) void TransformNodes(const uint8_t* list, float* x) {
   Waiting<kNode> in, out;
@@ -142,15 +142,15 @@ inline void TransformNodesOf(uint32_t level, float* x) {
   for (uint32_t i = 0; i < count; i += kLanes) TransformNodes<kDct4, kForward>(list + i, x);
 }
 
-// Calls f(node's size, node's place, whether it is a DCT-IV) for the nodes of a level.
+// Calls f(node's size, node's offset, whether it is a DCT-IV) for the nodes of a level.
 template <class F>
 LONGWAVE_SIMD void ForNodes(uint32_t n, uint32_t level, const F& f) {
   const uint32_t size = n >> level;
   for (uint32_t node = 0; node < (1u << level); ++node) f(size, node * size, IsDct4(level, node));
 }
 
-// n = 2^log_n of 128 … 4096. x in place; y is as large. The inverse's splits are the forward's
-// joins, and the other way around.
+// n = 2^log_n of 128 … 4096. x in place; y has the same size. The inverse's splits are the
+// forward's joins, and vice versa.
 template <bool kForward>
 inline void TransformRun(uint32_t log_n, const Rotations* rotations, float* x, float* y) {
   const uint32_t n = 1u << log_n, levels = log_n - 6;
@@ -185,7 +185,7 @@ inline void TransformRun(uint32_t log_n, const Rotations* rotations, float* x, f
     });
     swap();
   }
-  // As many levels up as down: the result is where the run was.
+  // As many levels up as down: the result is in x again.
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 
 #include "kernels/cpu/simd.h"
 
-// Transforms of kLanes vectors side by side, in an order that suits a processor's registers:
-// dct_codelet.h's stages, bit for bit, with lengths above 16 cut into transforms of 16, which fit
-// 32 registers, and what waits for its turn in memory. A compiler that gets the whole as straight
-// code spills so much that it takes half as long again.
+// Transforms of kLanes vectors side by side, in an order for a processor's registers:
+// dct_codelet.h's stages, bit for bit. Lengths above 16 are cut into transforms of 16, which fit 32
+// registers, and the other values wait in memory. As straight code, the whole would spill so much
+// that it takes 1.5 times as long.
 //
 // load(Index<i>) gives element i; store(Index<i>, V) takes it; pause(Index<p>) for p = 0 … 3 is
-// called in between and lets the caller mix other work in. All loads may follow stores.
+// called in between, so that the caller can interleave other work. All loads may follow stores.
 
 namespace longwave::cpu {
 namespace {
@@ -22,7 +22,7 @@ using dct::Unroll;
 
 #define LONGWAVE_BODY LONGWAVE_CODELET_BODY
 
-// Room for what waits: kSize vectors.
+// Memory for kSize vectors that wait.
 template <uint32_t kSize>
 struct Waiting {
   alignas(64) float at[kSize * kLanes];
@@ -42,7 +42,7 @@ struct NoMiddle {
 template <uint32_t kN>
 struct Steps4;
 
-// As dct::Dct2.
+// The stages of dct::Dct2.
 template <uint32_t kN>
 struct Steps2 {
   static constexpr uint32_t kHalf = kN / 2, kQuarter = kN / 4;
@@ -55,7 +55,7 @@ struct Steps2 {
       dct::Dct2<Lanes, kN>::Forward(x);
       Unroll<kN>([&](auto i) LONGWAVE_BODY { store(i, x[i.value]); });
     } else {
-      // Two levels of butterflies at once: four elements give one of each half's halves.
+      // Two levels of butterflies at once: four elements give one of each quarter.
       Waiting<kHalf> odd;
       Waiting<kQuarter> even_even, even_odd;
       V first[kQuarter];
@@ -147,7 +147,7 @@ struct Steps2 {
   }
 };
 
-// As dct::Dct4.
+// The stages of dct::Dct4.
 template <uint32_t kN>
 struct Steps4 {
   static constexpr uint32_t kHalf = kN / 2;

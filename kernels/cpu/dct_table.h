@@ -9,7 +9,7 @@
 namespace longwave::cpu {
 namespace {
 
-// One stage over `width` vectors side by side: element p of vector j is in[p * width + j].
+// A stage over `width` vectors side by side: element p of vector j is in[p * width + j].
 inline void RunStage(const DctPlanView& plan, uint32_t stage, uint32_t width,
                      const float* __restrict in, float* __restrict out) {
   const uint32_t* begin = plan.row_begin + stage * (plan.length + 1);
@@ -33,7 +33,8 @@ inline void RunStage(const DctPlanView& plan, uint32_t stage, uint32_t width,
   }
 }
 
-// All stages over `width` vectors side by side. Returns where the result is: `data` or `other`.
+// All stages over `width` vectors side by side. Returns the array with the result: `data` or
+// `other`.
 inline float* RunPlan(const DctPlanView& plan, uint32_t width, float* data, float* other) {
   for (uint32_t stage = 0; stage < plan.stage_count; ++stage) {
     if (width == 1) {

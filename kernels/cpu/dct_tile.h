@@ -9,19 +9,19 @@
 namespace longwave::cpu {
 namespace {
 
-// One group of kLanes columns or rows is a function of its own: in a loop the compilers load all of
-// a transform's constants beforehand, into registers that they do not have.
+// Each group of kLanes columns or rows is a function call: compilers would load all of a loop's
+// constants beforehand, into more registers than there are.
 //
-// Both passes fetch another array's part for the tile after this one, a half each: evenly over the
-// time that they take (prefetches that come all at once wait for each other) and row by row (rows
-// are pages apart, and a page's address is soon forgotten).
+// Both passes prefetch half each of another array's part for the tile after this one. They spread
+// it evenly over their time, since prefetches at once wait for each other, and row by row, since
+// rows are pages apart and the TLB is small.
 struct Ahead {
   const char* a;
   const char* b;  // may be null
   uint64_t row_bytes;
   uint32_t line_bytes;  // of a quarter of a row
 
-  // Of 256 lines.
+  // Prefetches line `line` of 256.
   LONGWAVE_SIMD void Fetch(uint32_t line) const {
     const uint64_t at = line / 4 * row_bytes + line % 4 * line_bytes;
     Prefetch(a + at);
@@ -29,14 +29,14 @@ struct Ahead {
   }
 };
 
-// Line of a pass of 4096 / kLanes steps.
+// The line of a pass of 4096 / kLanes steps.
 template <uint32_t kRows>
 LONGWAVE_SIMD uint32_t LineOf(uint32_t c, uint32_t i) {
   return (c / kLanes * kRows + i) * kLanes / 16;
 }
 
-// What a pass reads and writes is a Group of a source or a target: of kLanes columns or rows, made
-// at their begin and ended after them.
+// A pass reads and writes Groups of a source or a target: kLanes columns or rows each, made before
+// them and ended after them.
 //
 // Elements in memory, in[…, kCols], times the norm.
 template <uint32_t kCols>
@@ -59,7 +59,7 @@ struct FromMemory {
 template <uint32_t kRows, uint32_t kCols, class From>
 __attribute__((noinline)) void ForwardColumnsAt(uint32_t c, From& source, const Ahead& ahead,
                                                 float* between) {
-  typename From::Group from(source, c);  // nothing else points to it: it stays in registers
+  typename From::Group from(source, c);  // no pointer to it exists, so it stays in registers
   Steps2<kRows>::Forward([&](auto r) LONGWAVE_BODY { return from.Get(r); },
                          [&](auto i, V v) LONGWAVE_BODY {
                            if (i.value % 2 == 0) ahead.Fetch(LineOf<kRows>(c, i.value) / 2);
@@ -76,8 +76,8 @@ inline void ForwardColumns(From& from, const Ahead& ahead, float* between) {
   }
 }
 
-// The blocks of a transposition are spread over the pauses of a neighbouring group's transform: the
-// one is made of shuffles, the other of arithmetic, and a processor does both at a time.
+// The blocks of a transposition are spread over the pauses of a neighbouring group's transform:
+// shuffles and arithmetic then run in parallel.
 template <uint32_t kCols, uint32_t kPart, class F>
 LONGWAVE_SIMD void ForBlocks(const F& transpose_at) {
   constexpr uint32_t kBlocks = kCols / kLanes;
@@ -94,12 +94,12 @@ LONGWAVE_SIMD void TransposeIn(const float* between, uint32_t i, uint32_t c,
   Unroll<kLanes>([&](auto k) LONGWAVE_BODY { across.Set(c + k.value, block[k.value]); });
 }
 
-// Row group i from `across`, while the next is brought into `next`.
+// Transforms row group i from `across`, and loads the next one into `next`.
 template <uint32_t kRows, uint32_t kCols, class To>
 __attribute__((noinline)) void ForwardRowsAt(uint32_t i, const float* between,
                                              const Waiting<kCols>& across, Waiting<kCols>& next,
                                              const Ahead& ahead, To& target) {
-  typename To::Group to(target, i);  // nothing else points to it: it stays in registers
+  typename To::Group to(target, i);  // no pointer to it exists, so it stays in registers
   Steps2<kCols>::Forward([&](auto c) LONGWAVE_BODY { return across.Get(c.value); },
                          [&](auto j, V v) LONGWAVE_BODY {
                            if (j.value % 2 == 0) ahead.Fetch(128 + LineOf<kCols>(i, j.value) / 2);
@@ -114,7 +114,7 @@ __attribute__((noinline)) void ForwardRowsAt(uint32_t i, const float* between,
   to.End(target);
 }
 
-// Coefficients as they are: out[kCols, kRows].
+// Coefficients unchanged: out[kCols, kRows].
 template <uint32_t kRows>
 struct Plainly {
   float* out;
@@ -151,7 +151,7 @@ LONGWAVE_SIMD void TransposeOut(const Waiting<kCols>& across, uint32_t i, uint32
                      LONGWAVE_BODY { Store(between + (i + k.value) * kCols + c, block[k.value]); });
 }
 
-// Row group i into `across`, while the one before it leaves `last`.
+// Transforms row group i into `across`, and stores the one before it from `last`.
 template <uint32_t kRows, uint32_t kCols>
 __attribute__((noinline)) void InverseRowsAt(uint32_t i, const float* in, const Ahead& ahead,
                                              Waiting<kCols>& across, const Waiting<kCols>& last,

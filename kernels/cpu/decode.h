@@ -4,7 +4,7 @@
 #include "kernels/cpu/dct.h"
 #include "kernels/cpu/update.h"
 
-// From a tile's values to its updated elements.
+// Decodes a tile's values and updates its elements.
 
 namespace longwave::cpu {
 namespace {
@@ -13,8 +13,8 @@ inline void Zero(uint32_t n, float* x) {
   for (uint32_t i = 0; i < n; i += kLanes) Store(x + i, Broadcast(0));
 }
 
-// Without a transform, what was not sent is +0, which leaves θ as it is to the bit where the update
-// adds −0 to it, or nothing: only what was sent is touched then.
+// Without a transform, a coefficient that was not sent is +0. If the update then leaves θ as it is
+// to the bit, only sent coefficients are touched.
 inline bool ZerosLeaveTheta(const UpdateStep& step) {
   if (step.keep != 1.0f) return false;
   return step.rule == UpdateRule::kSign ||
@@ -41,13 +41,13 @@ inline void UpdateSent(const TilePlace& place, const UpdateStep& step, uint32_t 
   }
 }
 
-// The inverse by sums of dct_plan.h, of a tile of 64 × 64, and the update with it. A row has its
+// The inverse by sums (dct_plan.h) of a tile of 64 × 64, and the update with it. A row has its
 // halves side by side, even before odd.
 constexpr uint32_t kHalfRow = 32;
 
 inline void SumRows(const TilePlans& plans, const Ahead& ahead, uint32_t count,
                     const uint16_t* indices, const float* values, uint32_t* places, float* rows) {
-  // Where each coefficient's half row is, and its row of the basis, 16 bits each: all at once, in
+  // The offsets of each coefficient's half row and of its basis row, 16 bits each, computed in
   // vectors.
   for (uint32_t s = 0; s < count; ++s) {
     const uint32_t i = indices[s] % 64, j = indices[s] / 64;
@@ -70,7 +70,7 @@ inline void SumRows(const TilePlans& plans, const Ahead& ahead, uint32_t count,
   }
 }
 
-// Of the lanes from column c on.
+// The valid lanes from column c on.
 LONGWAVE_SIMD uint32_t LanesValid(const TilePlace& place, uint32_t c) {
   if (place.cols_valid <= c) return 0;
   return place.cols_valid - c < kLanes ? place.cols_valid - c : kLanes;

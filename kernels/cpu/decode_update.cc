@@ -18,7 +18,7 @@ static_assert(static_cast<int>(UpdateKind::kLocal) == static_cast<int>(UpdateRul
               static_cast<int>(UpdateKind::kNesterov) == static_cast<int>(UpdateRule::kNesterov) &&
               static_cast<int>(UpdateKind::kSign) == static_cast<int>(UpdateRule::kSign));
 
-// Work.values and, unless every coefficient was sent, work.indices. Returns how many.
+// Reads work.values and, unless every coefficient was sent, work.indices. Returns their number.
 uint32_t Read(const TileContext& context, uint32_t t, std::span<const std::byte> payload,
               TileWork& work) {
   const uint32_t count = context.payload_layout.sent_count(t);
@@ -48,7 +48,7 @@ void DecodeUpdateTile(const TileContext& context, const DecodeUpdateArgs& args,
   const uint16_t* indices = work.indices;
   if (args.update == UpdateKind::kLocal) {
     float* momentum = args.momentum + tile.coefficient_offset;
-    AddSent(context, count, 1, work, momentum);  // 1 · v is v: one rounding, that of the sum
+    AddSent(context, count, 1, work, momentum);  // 1 · v is v: only the sum is rounded
     std::copy_n(momentum, tile.size(), work.x);
     indices = nullptr;
   } else if (context.payload_layout.format().selection == Selection::kAll) {

@@ -19,7 +19,7 @@ struct TileReport {
   double sent;
 };
 
-// The tile's indices and values, of its momentum before the residual is taken.
+// Selects the tile's indices and values from its momentum, before the residual is taken.
 void Select(const TileContext& context, uint32_t t, const float* momentum, TileWork& work) {
   const uint32_t size = context.tiles[t].size();
   const uint32_t count = context.payload_layout.sent_count(t);
@@ -58,12 +58,12 @@ TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32
       work);
   if (!report.sums.finite) return report;
 
-  // A selection does not depend on where it begins to look.
+  // The starting point of the search does not affect the selection.
   static thread_local uint32_t threshold = 0;
   work.threshold = threshold;
   Select(context, t, momentum, work);
   threshold = work.threshold;
-  FetchSome(24, work.fetcher);  // most where little else waits for memory
+  FetchSome(24, work.fetcher);  // most of it where little else waits for memory
   const PayloadFormat& format = context.payload_layout.format();
   const uint32_t count = context.payload_layout.sent_count(t);
   const uint16_t scale = QuantizeValues(math, format.codec, count, work);
@@ -74,7 +74,7 @@ TileReport EncodeTile(const TileContext& context, const EncodeArgs& args, uint32
   math.pack(
       ValueBits(format.codec), count, work.codes,
       reinterpret_cast<uint8_t*>(args.payload.data()) + context.payload_layout.offsets(t).values);
-  FetchSome(TileWork::kSize, work.fetcher);  // what is left
+  FetchSome(TileWork::kSize, work.fetcher);  // the rest
   if (format.selection == Selection::kAll) {
     math.add_scaled(count, -args.alpha, work.values, momentum);
   } else {
@@ -90,11 +90,11 @@ absl::Status Encode(const TileMath& math, const Exec& exec, const EncodeArgs& ar
   const TileContext context(math, args);
   BeginPayload(*args.payload_layout, args.payload);
   static thread_local std::vector<TileReport> kept;  // no allocation in steady state
-  std::vector<TileReport>& reports = kept;           // the caller's, on every thread
+  std::vector<TileReport>& reports = kept;           // the caller's, used by every thread
   reports.resize(context.tile_count());
   ParallelFor(context.tile_count(), exec.threads,
               [&](uint32_t t) { reports[t] = EncodeTile(context, args, t); });
-  // Summed in the tiles' order, so that the number of threads changes no bit.
+  // Summed in the tiles' order, so that the number of threads does not affect the bits.
   EncodeReport total;
   for (uint32_t t = 0; t < context.tile_count(); ++t) {
     if (!reports[t].sums.finite) {

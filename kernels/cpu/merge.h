@@ -10,7 +10,7 @@
 namespace longwave::cpu {
 namespace {
 
-// Where a tile's sums of shares are: in an array of their own,
+// The layout of a tile's sums of shares. Here: in an array of their own.
 template <typename Share>
 struct SharesBeside {
   static constexpr bool kOnTop = false;
@@ -27,7 +27,7 @@ struct SharesBeside {
   int bits() const { return 0; }
 };
 
-// or on top of the sums. A sum may borrow one share, but no more than half of it.
+// Here: in the high bits of the sums. A sum may borrow one share, but no more than half of it.
 struct SharesOnTop {
   static constexpr bool kOnTop = true;
   int of_bits;  // 1 … 62
@@ -44,11 +44,11 @@ struct SharesOnTop {
   int bits() const { return of_bits; }
 };
 
-// Division by one number, rounded as the division is: a/d from y = RN(1/d) and what y lacks. Their
-// sum q is off by less than 2^−104 of a/d before it is rounded. A d of at most kShortBits bits has
-// no quotient in the middle between two doubles (a would have more than 53 bits), nor one nearer to
-// it than 2^(−54−kShortBits): q is a/d, rounded. Any other q is within one unit of the last place,
-// and corrected by its remainder once, exactly (Markstein 1990; Handbook of Floating-Point
+// Division by one number with the division's rounding: from y = RN(1/d) and its error. Their sum q
+// deviates by less than 2^−104 of a/d before rounding. A d of at most kShortBits bits has no
+// quotient in the middle between two doubles (a would have more than 53 bits), nor one nearer to it
+// than 2^(−54−kShortBits), so that q is a/d, rounded. For other d, q is within one unit of the last
+// place, and one exact remainder corrects it (Markstein 1990; Handbook of Floating-Point
 // Arithmetic, theorem 4.8). d and y are scaled by powers of two, which changes no rounding.
 constexpr int kShortBits = 40;
 inline bool IsShort(double divisor) {
@@ -75,13 +75,13 @@ struct Divider {
   }
 };
 
-// Where few coefficients have more than ρ of all weights behind them, which is the rule with an ρ
-// that matters, most have one divisor. out + G in float is what it is by way of double, which has
-// more than twice the digits.
+// With an effective ρ, few coefficients have more than ρ of all weights behind them, so most share
+// one divisor. out + G in float equals the sum by way of double, which has more than twice the
+// digits.
 template <bool kShort, bool kAdd, class Shares>
 inline uint32_t FinishBy(const MergedTile& tile, const Shares& shares, uint32_t* maxima) {
   const int exponent = tile.exponent + shares.bits();
-  // Without a floor whoever was sent is above it, and the others are zero by any divisor.
+  // Without a floor every sent coefficient is above it, and the others are zero by any divisor.
   const Divider<kShort> divider(tile.floor_shares > 0 ? tile.floor : 1, exponent);
   const VD quantum = BroadcastD(PowerOfTwo(-exponent)), floor = BroadcastD(tile.floor);
   const VL limit = BroadcastL(shares.LimitOf(tile.floor_shares)), unit = BroadcastL(tile.unit);
@@ -89,7 +89,7 @@ inline uint32_t FinishBy(const MergedTile& tile, const Shares& shares, uint32_t*
   const uint32_t n = tile.n, padded = RoundUp(n, 64);
   uint64_t* const sums = tile.sums;
   float* const out = tile.out;
-  // The quotients by divisors of their own; of nothing, 0.
+  // The quotients by individual divisors; 0 for coefficients without shares.
   const auto divide_each = [&](VD values, VL taken) LONGWAVE_BODY {
     const VD divisor = MaxD(ToDoubleL(MulL(shares.SharesOf(taken), unit)), floor);
     return KeepNonzeroD(values, DivD(values, divisor));
@@ -118,7 +118,7 @@ inline uint32_t FinishBy(const MergedTile& tile, const Shares& shares, uint32_t*
       if (at + kLanes <= n) {
         if (kAdd) {
           g = ClampMagnitude(Add(Load(out + at), g), largest);
-          // The out of the next tile, which is behind this one: it is larger than caches are.
+          // The next tile's `out`, which follows this one: the array is larger than caches.
           __builtin_prefetch(out + at + 1024, 1);
         }
         Store(out + at, g);
@@ -171,12 +171,12 @@ inline void Maxima(uint32_t n, const float* x, uint32_t* maxima) {
 }
 
 #if defined(__AVX512F__)
-// Eight at a time: as fast as one after the other from the first-level cache, and with so few
-// instructions that the processor looks far ahead where that has to wait.
+// Eight at a time: as fast as one after the other from the first-level cache, with so few
+// instructions that the processor looks far ahead during cache misses.
 template <uint32_t kBits>
 LONGWAVE_SIMD void AddWord(uint64_t word, const uint64_t* addends, uint32_t count,
                            const uint16_t* indices, uint64_t* sums) {
-  // Of three bits, of which the lowest are a code and the others do not matter.
+  // Codes in three bits: the lowest are a code, the others are ignored.
   constexpr uint32_t kLast = (1u << kBits) - 1;
   const auto of = [&](uint32_t code) { return static_cast<int64_t>(addends[code & kLast]); };
   const VL table = _mm512_setr_epi64(of(0), of(1), of(2), of(3), of(0), of(1), of(2), of(3));

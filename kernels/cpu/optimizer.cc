@@ -11,8 +11,8 @@
 namespace longwave::cpu {
 namespace {
 
-// What a thread takes at a time: 64 chunks, a power of two, so that a piece's sum is a subtree of
-// the whole sum's. Smaller arrays are not worth a thread.
+// The elements that a thread takes at a time: 64 chunks, a power of two, so that a piece's sum is a
+// subtree of the whole sum. Smaller arrays are not worth a thread.
 constexpr size_t kPieceChunks = 64;
 constexpr size_t kPiece = kPieceChunks * kSquareSumChunk;
 
@@ -26,7 +26,7 @@ void ForPieces(uint64_t count, const Exec& exec, const Body& body) {
   });
 }
 
-// Adds neighbours in pairs, pairs in pairs of these and so on, zeros filling up.
+// Adds neighbours in pairs, pairs in pairs of these and so on; zeros pad the end.
 double PairwiseSum(double* values, size_t count) {
   if (count == 0) return 0;
   for (; count > 1; count = (count + 1) / 2) {

@@ -1,14 +1,13 @@
-// Compiled once per instruction set (kernels/CMakeLists.txt); LONGWAVE_OPTIMIZER_MATH names the
-// table. Plain loops without branches and aliases: the compiler's vectors do all there is to do,
-// since each is as fast as memory. No code of the library that could be inlined elsewhere is
-// called.
+// Compiled for each instruction set (kernels/CMakeLists.txt); LONGWAVE_OPTIMIZER_MATH names the
+// table. Plain loops without branches and aliases: the compiler vectorizes them, and each is as
+// fast as memory. The file calls no inline function that other sources share.
 #include "kernels/cpu/optimizer_math.h"
 
 namespace longwave::cpu {
 namespace {
 
 void AdamW(const AdamWArgs& args, size_t begin, size_t end) {
-  const AdamWArgs a = args;  // in registers: no store below can change it
+  const AdamWArgs a = args;  // in registers, since no store below can change it
   const float* __restrict g = a.gradient;
   float* __restrict m = a.m;
   float* __restrict v = a.v;

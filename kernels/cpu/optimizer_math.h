@@ -7,14 +7,14 @@
 
 namespace longwave::cpu {
 
-// The optimizer's inner loops, compiled once per instruction set from the same source. All variants
+// The optimizer's inner loops, compiled for each instruction set from the same source. All variants
 // give the same bits.
 struct OptimizerMath {
   // Elements begin … end − 1.
   void (*adamw)(const AdamWArgs& args, size_t begin, size_t end);
   void (*scale)(const ScaleArgs& args, size_t begin, size_t end);
   void (*blend)(const BlendArgs& args, size_t begin, size_t end);
-  // Of one chunk: count <= kSquareSumChunk.
+  // The sum of one chunk: count <= kSquareSumChunk.
   double (*square_sum)(const float* x, size_t count);
 };
 

@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/simd.h"
 
-// Codes between bits and lanes: the values' section of a tile as common/wire/tile_codec.cc writes
-// and reads it, by way of one byte a code.
+// Codes between bits and lanes: a tile's section of values in the format of
+// common/wire/tile_codec.cc, through one byte for each code.
 
 namespace longwave::cpu {
 namespace {
@@ -23,7 +23,7 @@ LONGWAVE_SIMD uint64_t Squeeze(uint64_t word) {
 #endif
 }
 
-// Its inverse.
+// The inverse of Squeeze.
 template <uint32_t kBits>
 LONGWAVE_SIMD uint64_t Spread(uint64_t packed) {
 #ifdef __BMI2__

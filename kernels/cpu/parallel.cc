@@ -12,12 +12,12 @@
 namespace longwave::cpu {
 namespace {
 
-// Indices are taken in chunks, of which each thread gets so many: enough to even out, few enough
-// that neighbours, which share cache lines and fetch each other's ahead, are mostly one thread's.
+// Chunks of indices for each thread: enough for balance, and few enough that neighbours, which
+// share and prefetch each other's cache lines, mostly belong to one thread.
 constexpr uint32_t kChunksAThread = 8;
 
-// Flushing denormals to zero is a thread's state, which a library may have switched on in the
-// caller's and which new threads inherit.
+// Restores the handling of denormals, a thread's state that a library may have changed in the
+// caller's thread and that new threads inherit.
 class DefaultFloatingPoint {
  public:
   DefaultFloatingPoint() {
@@ -32,7 +32,7 @@ class DefaultFloatingPoint {
   std::fenv_t kept_;
 };
 
-// One call, on its caller's stack. All but `next` belong to the pool's mutex.
+// A call, on its caller's stack. The pool's mutex guards all members but `next`.
 struct Job {
   absl::FunctionRef<void(uint32_t)> body;
   uint32_t count;
@@ -51,7 +51,8 @@ struct Job {
 
   void Work() {
     const DefaultFloatingPoint scope;
-    // At most `count` plus one chunk a thread: no overflow, as layouts have 2^28 tiles at most.
+    // At most `count` plus one chunk for each thread: no overflow, as layouts have 2^28 tiles at
+    // most.
     for (uint32_t begin; (begin = next.fetch_add(chunk, std::memory_order_relaxed)) < count;) {
       const uint32_t end = std::min(count, begin + chunk);
       for (uint32_t i = begin; i < end; ++i) body(i);
@@ -59,8 +60,8 @@ struct Job {
   }
 };
 
-// The helpers of all calls. A job that finds none free is done by its caller alone, so that callers
-// never wait for each other and a body may start jobs of its own.
+// The helpers of all calls. If no helper is free, the caller does its job alone, so that callers
+// never wait for each other and a body may start jobs.
 class Pool {
  public:
   ~Pool() {
@@ -88,12 +89,12 @@ class Pool {
   }
 
  private:
-  // With the mutex held.
+  // Requires the mutex.
   void Start(size_t wanted) {
     try {
       while (threads_.size() < wanted) threads_.emplace_back([this] { Help(); });
     } catch (const std::system_error&) {
-      // No more threads to be had: those that run do the work.
+      // No more threads are available: the running ones do the work.
     }
   }
 
@@ -114,7 +115,7 @@ class Pool {
       lock.unlock();
       job.Work();
       lock.lock();
-      // Whoever comes late finds nothing left to do, and must not come again.
+      // A late helper finds nothing left to do, and must not come again.
       if (job.wanted > 0) Remove(job);
       if (--job.running == 0) job.done.notify_one();
     }

@@ -5,7 +5,7 @@
 #include "kernels/cpu/tile_math.h"
 
 // QuantizeTile of common/wire/tile_codec.cc in vectors, to the same bits. Its sums are of integers
-// below 2^40, so that sums over a tile, twice those included, stay below 2^53: doubles hold them
+// below 2^40, so that sums over a tile, even twice those, stay below 2^53: doubles hold them
 // exactly, in any order.
 
 namespace longwave::cpu {
@@ -32,7 +32,7 @@ inline double PowerOfTwo(int exponent) {
   return value;
 }
 
-// The exponent that takes the largest magnitude to [2^39, 2^40).
+// The exponent that maps the largest magnitude to [2^39, 2^40).
 inline int FixedExponent(uint32_t largest) {
   const int biased = static_cast<int>(largest >> 23);
   // A denormal's exponent is that of its leading bit, in units of 2^-149.
@@ -57,7 +57,7 @@ inline float FitSign(uint32_t n, float* values, uint32_t largest) {
   return static_cast<float>(sum / static_cast<double>(n) * PowerOfTwo(-exponent));
 }
 
-// The levels are 1 and 2: Σ|v|·L = Σ|v| + Σ over the large ones, ΣL² = n + 3·(how many they are).
+// The levels are 1 and 2: Σ|v|·L = Σ|v| + Σ over the large ones, ΣL² = n + 3·(their number).
 inline float FitInt2(uint32_t n, float* values, uint32_t largest) {
   ZeroTail(n, values);
   const int exponent = FixedExponent(largest);
@@ -77,12 +77,12 @@ inline float FitInt2(uint32_t n, float* values, uint32_t largest) {
   return static_cast<float>(scale * PowerOfTwo(-exponent));
 }
 
-// All bits of the lanes below zero; −0 is not.
+// All bits of the negative lanes; −0 is not negative.
 LONGWAVE_SIMD VI Negative(V v) {
   return AsInt(WhereAbove(Broadcast(0), v, AsFloat(BroadcastI(~0u)), AsFloat(BroadcastI(0))));
 }
 
-// Codes go up with the levels: half − 1 − j for the j-th magnitude below zero, else half + j.
+// Codes increase with the levels: half − 1 − j for the j-th magnitude below zero, else half + j.
 LONGWAVE_SIMD VI CodeOf(VI nearest, VI negative, uint32_t half) {
   const VI above = AddI(nearest, BroadcastI(half));
   return AndI(XorI(above, negative), BroadcastI(2 * half - 1));
@@ -106,8 +106,8 @@ inline void QuantizeNarrow(uint32_t bits, const NarrowLevels& levels, uint32_t n
 }
 
 // Magnitudes are 1, 3, 5 … times the scale; the j-th is the nearest between 2j and 2j + 2, a tie
-// going to the smaller. Products of an even number below 2^9 and a scale are exact in double, so
-// that a quotient of one unit more or less is found out.
+// goes to the smaller. Products of an even number below 2^9 and a scale are exact in double, so
+// that a comparison corrects a quotient that is off by one unit.
 inline void QuantizeWide(uint32_t bits, float scale, uint32_t n, float* values, uint32_t* codes) {
   const uint32_t half = 1u << (bits - 1);
   const VD width = BroadcastD(2.0 * static_cast<double>(scale));
@@ -131,7 +131,7 @@ inline void QuantizeWide(uint32_t bits, float scale, uint32_t n, float* values, 
   }
 }
 
-// EncodeBf16: to nearest, ties to even, and no further than the largest finite value.
+// EncodeBf16: to nearest, ties to even, saturating at the largest finite value.
 inline void QuantizeBf16(uint32_t n, float* values, uint32_t* codes) {
   ZeroTail(n, values);
   for (uint32_t i = 0; i < n; i += kLanes) {

@@ -6,15 +6,15 @@
 
 // SelectTopK of common/wire/tile_codec.h without a sort or a histogram:
 //   1. a threshold that at least k magnitudes reach and few more, by bisection over the maxima of
-//      groups of coefficients: k groups whose maximum reaches it are k coefficients that do
-//   2. one pass that collects the coefficients that reach it
+//      groups of coefficients: k groups whose maximum reaches it have k such coefficients
+//   2. one pass that collects the coefficients that reach the threshold
 //   3. the exact k among these, by bisection over their magnitudes' bits
 // Magnitudes are compared as the bits of the float without its sign, which order finite floats.
 
 namespace longwave::cpu {
 namespace {
 
-// How many of v[0 … n) are at least t; n a multiple of 4 · kLanes.
+// The number of v[0 … n) that are at least t; n is a multiple of 4 · kLanes.
 LONGWAVE_SIMD uint32_t CountAtLeast(uint32_t n, const uint32_t* v, uint32_t t) {
   const VI threshold = BroadcastI(t);
   uint32_t count = 0;
@@ -33,14 +33,14 @@ LONGWAVE_SIMD void ZeroUpTo(uint32_t begin, uint32_t end, uint32_t* v) {
   for (uint32_t i = begin; i < end; ++i) v[i] = 0;
 }
 
-// The largest threshold that is found soon and that at least k of v[0 … n) reach; 0 where less than
-// k are above zero. Of 4 · kLanes' multiples as CountAtLeast.
+// A large threshold, found in few steps, that at least k of v[0 … n) reach; 0 if less than k are
+// above zero. n is a multiple of 4 · kLanes.
 inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uint32_t k,
                             TileWork& work) {
   const uint32_t enough = k + k / 8;  // not worth another step
   uint32_t low = 0, high = largest + 1;
   if (work.threshold > 0 && work.threshold <= largest) {
-    // From where the last one was, in steps that double, until it is between two of them.
+    // Starts at the last threshold and doubles the steps until two of them bracket the new one.
     uint32_t at = work.threshold, step = 1u << 19;
     while (low == 0 || high > largest) {
       FetchSome(4, work.fetcher);
@@ -54,7 +54,7 @@ inline uint32_t ThresholdOf(uint32_t n, const uint32_t* v, uint32_t largest, uin
       step *= 2;
     }
   } else {
-    // The k-th is rarely below a sixteenth of the largest, and never mind where it is.
+    // The k-th magnitude is rarely below a sixteenth of the largest; if it is, low stays.
     constexpr uint32_t kFourOctaves = 4u << 23;
     if (largest > kFourOctaves && CountAtLeast(n, v, largest - kFourOctaves) >= k) {
       low = largest - kFourOctaves;
@@ -79,7 +79,7 @@ inline void Mark(uint32_t n, const float* x, uint32_t t, uint64_t* words, TileWo
   for (; i + 64 <= n; i += 64) {
     if (i % 128 == 0) FetchSome(1, work.fetcher);
     if constexpr (kLanes >= 8) {
-      // Bytes as they come, which is less work than to put a word together.
+      // Byte stores are less work than composing a word.
       auto* const to = reinterpret_cast<unsigned char*>(words + i / 64);
       Unroll<64 / kLanes>([&](auto k) LONGWAVE_BODY {
         const auto mask = static_cast<LaneMask>(
@@ -105,7 +105,7 @@ inline void Mark(uint32_t n, const float* x, uint32_t t, uint64_t* words, TileWo
   words[i / 64] = word & ~uint64_t{0} >> (64 - (n - i));
 }
 
-// The numbers of the set bits, in order. `out` has room for three more.
+// The positions of the set bits, in order. `out` has room for three more.
 inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* out,
                          TileWork& work) {
   uint32_t count = 0;
@@ -115,7 +115,7 @@ inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* o
     uint64_t word = words[w];
     const uint32_t base = w * 64;
     const auto bits = static_cast<uint32_t>(__builtin_popcountll(word));
-    // Four at a time, wanted or not: cheaper than guessing wrong when to stop.
+    // Four at a time without checks: cheaper than mispredicting the end.
     uint32_t i = 0;
     do {
       uint32_t* to = out + count + i;
@@ -135,7 +135,7 @@ inline uint32_t ListBits(uint32_t word_count, const uint64_t* words, uint32_t* o
   return count;
 }
 
-// Leaves the k of the largest magnitudes among `count` candidates, in their order.
+// Keeps the k largest magnitudes among `count` candidates, in their order.
 inline void KeepLargest(uint32_t count, uint32_t k, uint32_t low, uint32_t largest,
                         uint32_t* candidates, uint32_t* magnitudes, Fetcher& fetcher) {
   const uint32_t padded = RoundUp(count, 4 * kLanes);
@@ -157,13 +157,13 @@ inline void KeepLargest(uint32_t count, uint32_t k, uint32_t low, uint32_t large
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i += kLanes) {
       const uint32_t mask = MaskAtLeast(LoadI(magnitudes + i), threshold);
-      // Writes behind what it has read: kept <= i.
+      // Writes only behind the reads: kept <= i.
       StoreCompressed(candidates + kept, LoadI(candidates + i), mask);
       kept += static_cast<uint32_t>(__builtin_popcount(mask));
     }
     return;
   }
-  // Ties at `low`: those above it, and the first ones that equal it.
+  // Ties at `low`: all above it, and the first ones that equal it.
   uint32_t ties = k - CountAtLeast(padded, magnitudes, low + 1);
   uint32_t kept = 0;
   for (uint32_t i = 0; kept < k; ++i) {
@@ -179,7 +179,7 @@ inline void SelectTopK(uint32_t n, uint32_t k, const float* x, TileWork& work) {
   uint64_t words[kTileSizeMax / 64];
   uint32_t* candidates = work.candidates;
   uint32_t* magnitudes = work.magnitudes;
-  // Groups of four, and of sixteen out of these: the coarsest that can tell k of them apart.
+  // Groups of four, and groups of sixteen of these; the coarsest that has k groups is used.
   const uint32_t fine = RoundUp(n, 64) / 4;
   const uint32_t fine_padded = RoundUp(fine, 4 * kLanes);
   ZeroUpTo(fine, fine_padded, work.maxima);

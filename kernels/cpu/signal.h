@@ -49,7 +49,7 @@ struct Elements {
     if constexpr (kDifference) s = Sub(s, Type::GetPart(b + i, count));
     return Mul(scale, s);
   }
-  // Of the elements that are `distance` further on: another tile's.
+  // Prefetches the elements of another tile, `distance` further on.
   LONGWAVE_SIMD void Fetch(int64_t distance) const {
     Prefetch(a + distance);
     if constexpr (kDifference) Prefetch(b + distance);
@@ -67,8 +67,8 @@ LONGWAVE_SIMD auto WithElements(const TileSignal& signal, uint64_t offset, const
                              : f(Elements<Fp32, true>(signal, offset));
 }
 
-// out[rows, cols] ← the tile's signal, zero where it is padding, and zeros up to a multiple of 64.
-// Returns the sum of its squares, in fp32.
+// out[rows, cols] ← the tile's signal, zero for padding, and zeros up to a multiple of 64. Returns
+// the sum of its squares, in fp32.
 inline double Gather(const TilePlace& place, const TileSignal& signal, float* out) {
   SquareLanes squares;
   const uint32_t size = SizeOf(place);

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 // Vectors of the instruction set that a source is compiled for: kLanes floats (V), as many 32-bit
-// integers (VI), half as many doubles (VD). Everything here and in the headers that use it has
-// internal linkage, and nothing comes from the standard library: an inline function shared with
-// other sources could end up in the program in this copy's instructions.
+// integers (VI), half as many doubles (VD). All definitions here and in the headers that use them
+// have internal linkage, and none comes from the standard library: the linker could keep this
+// copy's instructions for an inline function that other sources share.
 #if defined(__AVX512F__)
 #include "kernels/cpu/simd_avx512.h"
 #elif defined(__AVX2__)
@@ -29,11 +29,11 @@ struct Lanes {
   static LONGWAVE_SIMD V Fma(float c, V a, V b) { return cpu::Fma(Broadcast(c), a, b); }
 };
 
-// Values stored before are loaded again after it, not kept in registers: a compiler that forwards
-// them runs out of registers and spills more than was stored.
+// Makes the compiler reload stored values instead of keeping them in registers; keeping them would
+// spill more than was stored.
 LONGWAVE_SIMD void Reload() { __asm__ volatile("" ::: "memory"); }
 
-// Elements of the largest tile, of codec.h, which these sources may not include.
+// Elements of the largest tile, as in codec.h, which these sources may not include.
 constexpr uint32_t kTileSizeMax = 4096;
 
 constexpr uint32_t RoundUp(uint32_t n, uint32_t step) { return (n + step - 1) / step * step; }

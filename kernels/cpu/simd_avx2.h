@@ -49,7 +49,7 @@ LONGWAVE_SIMD V Add(V a, V b) { return _mm256_add_ps(a, b); }
 LONGWAVE_SIMD V Sub(V a, V b) { return _mm256_sub_ps(a, b); }
 LONGWAVE_SIMD V Mul(V a, V b) { return _mm256_mul_ps(a, b); }
 LONGWAVE_SIMD V Fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
-// The lanes in reverse.
+// Reverses the lanes.
 LONGWAVE_SIMD V Reverse(V v) {
   return _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0));
 }
@@ -179,8 +179,8 @@ LONGWAVE_SIMD bool AnyAboveL(VL a, VL b, VL limit) {
                                    _mm256_cmpgt_epi64(_mm256_xor_si256(b, sign), signed_limit));
   return !_mm256_testz_si256(above, above);
 }
-// Signed, to nearest: the two halves as exact doubles of 2^84 + 2^63 + h · 2^32 and 2^52 + l, whose
-// exponents and signs are taken off, and one addition that rounds.
+// Signed, to nearest: the two halves become the exact doubles 2^84 + 2^63 + h · 2^32 and 2^52 + l;
+// subtraction removes their offsets, and one addition rounds.
 LONGWAVE_SIMD VD ToDoubleL(VL v) {
   const VL low = _mm256_blend_epi32(BroadcastL(0x4330000000000000u), v, 0x55);
   const VL high = _mm256_xor_si256(_mm256_srli_epi64(v, 32), BroadcastL(0x4530000080000000u));
@@ -197,7 +197,7 @@ LONGWAVE_SIMD VD KeepNonzeroD(VD a, VD v) {
 LONGWAVE_SIMD V ToFloats(VD low, VD high) {
   return _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
 }
-// `v`, or where its magnitude is larger `largest` with its sign.
+// `v` with its magnitude limited to `largest`.
 LONGWAVE_SIMD V ClampMagnitude(V v, V largest) {
   return _mm256_max_ps(_mm256_min_ps(v, largest), _mm256_sub_ps(Broadcast(0), largest));
 }

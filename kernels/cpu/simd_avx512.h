@@ -47,7 +47,7 @@ LONGWAVE_SIMD V Add(V a, V b) { return _mm512_add_ps(a, b); }
 LONGWAVE_SIMD V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
 LONGWAVE_SIMD V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
 LONGWAVE_SIMD V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
-// The lanes in reverse.
+// Reverses the lanes.
 LONGWAVE_SIMD V Reverse(V v) {
   const VI backwards = _mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   return _mm512_permutexvar_ps(backwards, v);
@@ -63,12 +63,12 @@ LONGWAVE_SIMD VI BroadcastI(uint32_t x) { return _mm512_set1_epi32(static_cast<i
 LONGWAVE_SIMD VI Magnitude(V v) {
   return _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff));
 }
-// The larger magnitude of two; the other one of a NaN.
+// The larger magnitude of two; of a number and a NaN, the number.
 LONGWAVE_SIMD V LargerMagnitude(V a, V b) { return _mm512_range_ps(a, b, 0xb); }
 LONGWAVE_SIMD VI MaxI(VI a, VI b) { return _mm512_max_epi32(a, b); }
 LONGWAVE_SIMD uint32_t MaskAtLeast(VI a, VI b) { return _mm512_cmpge_epi32_mask(a, b); }
 LONGWAVE_SIMD uint32_t LargestI(VI v) { return static_cast<uint32_t>(_mm512_reduce_max_epi32(v)); }
-// Bf16 bits of two vectors' worth of 32-bit lanes are stored by the caller one vector at a time.
+// The caller stores bf16 bits of 32-bit lanes one vector at a time.
 LONGWAVE_SIMD void StoreLow16(uint16_t* to, VI v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(v));
 }
@@ -116,7 +116,7 @@ template <int kBits>
 LONGWAVE_SIMD VI ShiftLeftI(VI v) {
   return _mm512_slli_epi32(v, kBits);
 }
-// kLanes bytes, each to a lane.
+// kLanes bytes, one in each lane.
 LONGWAVE_SIMD VI LoadBytes(const uint8_t* from) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
@@ -158,7 +158,7 @@ LONGWAVE_SIMD VD KeepNonzeroD(VD a, VD v) {
 LONGWAVE_SIMD V ToFloats(VD low, VD high) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
 }
-// `v`, or where its magnitude is larger `largest` with its sign.
+// `v` with its magnitude limited to `largest`.
 LONGWAVE_SIMD V ClampMagnitude(V v, V largest) { return _mm512_range_ps(v, largest, 0x2); }
 LONGWAVE_SIMD uint32_t CountNonzero(V v) {
   return static_cast<uint32_t>(
@@ -173,7 +173,7 @@ LONGWAVE_SIMD uint32_t TrailingZeros(uint64_t word) {
 }
 
 // out[c] lane r = in[r * stride + c]: four steps of exchanging halves, each of pairs twice as far.
-// The first, of halves of rows, is by loading: shuffles have one port of the processor's only.
+// The first step, of halves of rows, uses loads, since only one port of the processor shuffles.
 LONGWAVE_SIMD void TransposeBlock(const float* in, uint32_t stride, V* out) {
 #pragma GCC unroll 2
   for (uint32_t h = 0; h < 16; h += 8) {
@@ -195,7 +195,7 @@ LONGWAVE_SIMD void TransposeBlock(const float* in, uint32_t stride, V* out) {
       b[r + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(q, t));
       b[r + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(q, t));
     }
-    // b[c] and b[4 + c] have columns h + c and h + 4 + c of eight rows each, by fours in turn.
+    // b[c] and b[4 + c] have columns h + c and h + 4 + c of eight rows each, in groups of four.
 #pragma GCC unroll 4
     for (uint32_t c = 0; c < 4; ++c) {
       out[h + c] = _mm512_shuffle_f32x4(b[c], b[4 + c], 0x88);

@@ -6,7 +6,7 @@
 #include "kernels/dct_codelet.h"
 
 // The primitives of simd.h for any processor: vectors of four by the compilers' own extension, and
-// one lane after the other where that has no operator.
+// loops over lanes for missing operators.
 
 #define LONGWAVE_SIMD LONGWAVE_CODELET
 
@@ -54,7 +54,7 @@ LONGWAVE_SIMD V Fma(V a, V b, V c) {
   return V{__builtin_fmaf(a[0], b[0], c[0]), __builtin_fmaf(a[1], b[1], c[1]),
            __builtin_fmaf(a[2], b[2], c[2]), __builtin_fmaf(a[3], b[3], c[3])};
 }
-// The lanes in reverse.
+// Reverses the lanes.
 LONGWAVE_SIMD V Reverse(V v) { return V{v[3], v[2], v[1], v[0]}; }
 LONGWAVE_SIMD V WhereAbove(V a, V b, V yes, V no) {
   const VI above = a > b;
@@ -107,7 +107,7 @@ LONGWAVE_SIMD VD LoadMagnitudesD(const float* from) {
 }
 LONGWAVE_SIMD VD MulD(VD a, VD b) { return a * b; }
 LONGWAVE_SIMD VD AddD(VD a, VD b) { return a + b; }
-// Of values from 0 to 2^62.
+// For values from 0 to 2^62.
 LONGWAVE_SIMD VD TruncD(VD v) {
   return VD{static_cast<double>(static_cast<int64_t>(v[0])),
             static_cast<double>(static_cast<int64_t>(v[1]))};
@@ -180,7 +180,7 @@ LONGWAVE_SIMD V ToFloats(VD low, VD high) {
   return V{static_cast<float>(low[0]), static_cast<float>(low[1]), static_cast<float>(high[0]),
            static_cast<float>(high[1])};
 }
-// `v`, or where its magnitude is larger `largest` with its sign.
+// `v` with its magnitude limited to `largest`.
 LONGWAVE_SIMD V ClampMagnitude(V v, V largest) {
   return WhereAbove(v, largest, largest, WhereAbove(-largest, v, -largest, v));
 }
@@ -189,7 +189,7 @@ LONGWAVE_SIMD uint32_t CountNonzero(V v) {
 }
 
 LONGWAVE_SIMD void Prefetch(const void* at) { __builtin_prefetch(at, 0, 2); }
-// 64 of zero.
+// 64 for zero.
 LONGWAVE_SIMD uint32_t TrailingZeros(uint64_t word) {
   return word == 0 ? 64 : static_cast<uint32_t>(__builtin_ctzll(word));
 }

@@ -8,7 +8,7 @@
 namespace longwave::cpu {
 namespace {
 
-// In double throughout.
+// The sum of squares, in double throughout.
 inline double SquareSumInDouble(uint32_t n, const float* x) {
   double partial[8] = {};
   uint32_t i = 0;
@@ -27,7 +27,7 @@ inline double SquareSumInDouble(uint32_t n, const float* x) {
   return sum;
 }
 
-// Sums in fp32 lanes, four to hide the latency of one addition behind the others.
+// Sums in fp32 lanes, four to hide the latency of additions.
 struct SquareLanes {
   V lanes[4] = {Broadcast(0), Broadcast(0), Broadcast(0), Broadcast(0)};
 
@@ -45,14 +45,14 @@ struct SquareLanes {
     for (uint32_t l = 0; l < 4; ++l) Store(each + l * kLanes, lanes[l]);
     VD sum = ZeroD();
     for (uint32_t i = 0; i < 4 * kLanes; i += kLanes / 2) {
-      sum = AddD(sum, LoadMagnitudesD(each + i));  // of squares, which are their own magnitudes
+      sum = AddD(sum, LoadMagnitudesD(each + i));  // squares are their own magnitudes
     }
     return SumD(sum);
   }
 };
 
-// Whether a sum of squares in fp32 is to be trusted: no square overflowed, and what underflowed
-// does not matter beside it. (Comparisons with NaN are false.)
+// Whether an fp32 sum of squares is accurate: no square overflowed, and those that underflowed are
+// negligible. False for NaN.
 LONGWAVE_SIMD bool IsPlain(double sum) { return sum > 1e-30 && sum < 1e38; }
 
 inline double SquareSum(uint32_t n, const float* x) {

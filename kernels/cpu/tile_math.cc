@@ -1,5 +1,5 @@
-// Compiled once per instruction set, with LONGWAVE_TILE_MATH naming the table that this copy
-// defines: see simd.h for what may be called here.
+// Compiled for each instruction set, with LONGWAVE_TILE_MATH as the name of the table. simd.h says
+// which functions may be called here.
 #include "kernels/cpu/tile_math.h"
 
 #include "kernels/cpu/accumulate.h"
@@ -27,7 +27,7 @@ void AddScaledAt(uint32_t n, float factor, const float* v, const uint16_t* indic
   for (uint32_t i = 0; i < n; ++i) m[indices[i]] = FmaOnce(factor, v[i], m[indices[i]]);
 }
 
-// Its own copy of rng.h's Mix64, whose function other sources share.
+// A private copy of rng.h's Mix64, which is an inline function of other sources.
 LONGWAVE_SIMD uint64_t Mix(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;

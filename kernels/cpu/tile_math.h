@@ -8,9 +8,9 @@
 
 namespace longwave::cpu {
 
-// The arithmetic of one tile, compiled once per instruction set from the same sources. Plain
-// arguments only: the functions are the inner loops. All variants give the same bits, but for sums
-// that are said to be metrics.
+// The arithmetic of one tile, compiled for each instruction set from the same sources. Arguments
+// are plain, since the functions are the inner loops. All variants give the same bits, except for
+// sums that are documented as metrics.
 
 // A tile's place in a flat array (layout.h, Tile) in plain numbers.
 struct TilePlace {
@@ -20,7 +20,7 @@ struct TilePlace {
   uint32_t rows_valid, cols_valid;
 };
 
-// Static, like all that the sources of one instruction set call: see simd.h.
+// Static, as all functions that the sources of one instruction set call: see simd.h.
 static inline uint32_t SizeOf(const TilePlace& place) { return place.rows * place.cols; }
 static inline bool IsFull(const TilePlace& place) {
   return place.rows_valid == place.rows && place.cols_valid == place.cols;
@@ -35,10 +35,10 @@ struct TilePlans {
   const float* basis;          // DctBasis where the inverse is by sums, else null
 };
 
-// As UpdateKind of ops.h, and in its order.
+// The values of ops.h's UpdateKind, in its order.
 enum class UpdateRule : uint8_t { kSgd, kSign, kNesterov, kInner, kLocal };
 
-// s = scale · (a − b), or scale · a where b is null; a and b fp32 or bf16.
+// s = scale · (a − b), or scale · a if b is null; a and b fp32 or bf16.
 struct TileSignal {
   const void* a;
   const void* b;
@@ -55,8 +55,8 @@ struct UpdateStep {
   TileSignal signal;
 };
 
-// What the next tile will read, brought to the second-level cache a few lines at a time between
-// other work: a processor that is asked for many lines at once stands still until it has them.
+// A range that the next tile will read, prefetched to the second-level cache a few lines at a time
+// between other work: a processor stalls on many prefetches at once.
 struct Fetcher {
   const char* at = nullptr;
   const char* end = nullptr;
@@ -67,8 +67,8 @@ static inline void FetchSome(uint32_t lines, Fetcher& fetcher) {
   }
 }
 
-// What one thread works in on one tile: about 100 KiB, of which a tile touches less than half where
-// few coefficients are sent. Arrays have room for whole vectors past their last element.
+// The scratch memory of one thread for one tile: about 100 KiB, of which a tile with few sent
+// coefficients touches less than half. Arrays have room for whole vectors past their last element.
 struct TileWork {
   static constexpr uint32_t kSize = 4096 + 64;
 
@@ -77,17 +77,17 @@ struct TileWork {
   alignas(64) uint32_t maxima[kSize / 4];  // of the magnitudes' bits in m̂, by any groups of four
   alignas(64) uint32_t candidates[kSize];  // of a selection: indices
   alignas(64) uint32_t magnitudes[kSize];  // and their magnitudes' bits
-  alignas(64) float values[kSize];         // what is sent, in index order
-  alignas(64) uint32_t codes[kSize];       // the same as it is written
+  alignas(64) float values[kSize];         // values to send, in index order
+  alignas(64) uint32_t codes[kSize];       // their codes
   alignas(64) uint16_t indices[kSize];
 
-  // Where the selection before found its threshold, as a magnitude's bits: where the next begins to
-  // look. 0: nowhere. It changes no result.
+  // The last selection's threshold as a magnitude's bits, where the next search starts; 0: none. It
+  // does not affect results.
   uint32_t threshold = 0;
   Fetcher fetcher;
 };
 
-// What Accumulate found. The sums are metrics: fp32 in lanes where that is good enough.
+// The results of Accumulate. The sums are metrics: fp32 in lanes where that is accurate enough.
 struct TileSums {
   double signal;
   double momentum;
@@ -100,9 +100,9 @@ struct AccumulateArgs {
   TileSignal signal;
   float beta;
   float* momentum;
-  // The tile after this one, to be fetched meanwhile; this one again where there is none.
+  // The tile after this one, to be prefetched; the last tile repeats itself.
   TilePlace next;
-  const float* next_momentum;  // fetched without a transform only; with one, by work.fetcher
+  const float* next_momentum;  // prefetched here without a transform; with one, by work.fetcher
 };
 
 // Levels of the codecs of one or two bits.
@@ -111,23 +111,24 @@ struct NarrowLevels {
   float small, large;
 };
 
-// One tile of a shard's merge, of which the contributions are summed up.
+// A tile of a shard's merge, with its contributions summed.
 struct MergedTile {
   uint32_t n;
-  uint64_t* sums;  // as int64, times 2^exponent; zero behind n, and zero everywhere afterwards
-  // Each sum's shares: in an array of integers of share_bytes (1, 2, 4 or 8), which is zero
-  // afterwards, or, if that is 0, on top of the sums: shares · 2^(64 − share_bits) + sum, modulo
-  // 2^64, with sums of less than 64 − share_bits bits, sign included. A sum without shares is zero.
+  uint64_t* sums;  // as int64, times 2^exponent; zero behind n, and set to zero afterwards
+  // Each sum's shares. With share_bytes 1, 2, 4 or 8: an array of such integers, set to zero
+  // afterwards. With 0: in the high bits of the sums, as shares · 2^(64 − share_bits) + sum modulo
+  // 2^64; the sums then have less than 64 − share_bits bits, sign included. A sum without shares is
+  // zero.
   void* shares;
   uint32_t share_bytes;
   int share_bits;
   int exponent;
-  uint64_t unit;  // what a share weighs
+  uint64_t unit;  // the weight of a share
   double floor;   // the least divisor
   uint64_t floor_shares;
-  bool add;  // to `out`, which has no −0, instead of writing it
+  bool add;  // adds to `out`, which has no −0, instead of writing it
   float* out;
-  float largest;  // where results saturate; on top, only those of an addition can
+  float largest;  // limit of results; with shares in the sums, only an addition can reach it
 };
 
 struct TileMath {
@@ -136,10 +137,10 @@ struct TileMath {
   void (*forward)(const TilePlans& plans, float* data, float* scratch);
   void (*inverse)(const TilePlans& plans, float* data, float* scratch);
 
-  // m̂ ← fma(beta, m̂, T(s)), or as it was where that is not finite; work.maxima.
+  // m̂ ← fma(beta, m̂, T(s)), or unchanged if that is not finite; sets work.maxima.
   TileSums (*accumulate)(const AccumulateArgs& args, TileWork& work);
-  // work.indices and work.values ← the k of largest magnitude of x, which is the m̂ of the
-  // accumulate before, ties to the smaller index, in the order of indices. All finite; k <= n.
+  // work.indices and work.values ← the k largest magnitudes of x, ties to the smaller index, in
+  // index order. x is the m̂ of the last accumulate, all finite; k <= n.
   void (*select_top_k)(uint32_t n, uint32_t k, const float* x, TileWork& work);
   double (*square_sum)(uint32_t n, const float* x);
   // m[i] ← fma(factor, v[i], m[i]).
@@ -149,18 +150,19 @@ struct TileMath {
   void (*add_scaled_at)(uint32_t n, float factor, const float* v, const uint16_t* indices,
                         float* m);
 
-  // QuantizeTile of common/wire/tile_codec.h by parts. `values` and `codes` have room for whole
+  // QuantizeTile of common/wire/tile_codec.h in parts. `values` and `codes` have room for whole
   // vectors. The largest magnitude's bits:
   uint32_t (*largest)(uint32_t n, const float* values);
   // The scale before rounding, from the largest magnitude's bits, which are not zero.
   float (*fit_sign)(uint32_t n, float* values, uint32_t largest);
   float (*fit_int2)(uint32_t n, float* values, uint32_t largest);
-  // Codes, and values as they will be read; `bits` 1 or 2, and 4 or 8.
+  // Computes codes, and replaces values by those that the receiver will read; `bits` is 1 or 2 for
+  // narrow, 4 or 8 for wide.
   void (*quantize_narrow)(uint32_t bits, const NarrowLevels& levels, uint32_t n, float* values,
                           uint32_t* codes);
   void (*quantize_wide)(uint32_t bits, float scale, uint32_t n, float* values, uint32_t* codes);
   void (*quantize_bf16)(uint32_t n, float* values, uint32_t* codes);
-  // Codes as WriteTile writes them: all bytes of them.
+  // Writes all bytes of the codes in WriteTile's format.
   void (*pack)(uint32_t bits, uint32_t n, const uint32_t* codes, uint8_t* to);
   // The values of ReadTile from packed codes. levels: of all codes of 1 or 2 bits, times the scale.
   void (*read_narrow)(uint32_t bits, const float* levels, uint32_t n, const uint8_t* from,
@@ -168,18 +170,18 @@ struct TileMath {
   void (*read_wide)(uint32_t bits, float scale, uint32_t n, const uint8_t* from, float* values);
   void (*read_bf16)(uint32_t n, const uint8_t* from, float* values);
 
-  // u = T⁻¹ of `count` values at `indices` (or, with indices null, of work.x as it is), then the
-  // update of ops.h over the tile's valid elements. plans: null for no transform.
+  // u = T⁻¹ of `count` values at `indices` (or, if indices is null, of work.x), then the update of
+  // ops.h over the tile's valid elements. plans: null for no transform.
   void (*decode)(const TilePlace& place, const TilePlace& next, const TilePlans* plans,
                  const UpdateStep& step, uint32_t count, const uint16_t* indices,
                  const float* values, TileWork& work);
 
-  // out ← or out + Σ / max(shares · unit, floor), saturated; maxima as TileWork's. Returns how many
-  // of the quotients are not zero.
+  // out ← Σ / max(shares · unit, floor), or out + that, saturated; maxima as TileWork's. Returns
+  // the number of nonzero quotients.
   uint32_t (*finish_merge)(const MergedTile& tile, uint32_t* maxima);
-  // TileWork's maxima, of any x.
+  // Computes TileWork's maxima of any x.
   void (*maxima)(uint32_t n, const float* x, uint32_t* maxima);
-  // sums[indices[i]] += addends[code i], codes of `bits` 1 or 2. No index is there twice.
+  // sums[indices[i]] += addends[code i], codes of `bits` 1 or 2. Indices are distinct.
   void (*add_codes)(uint32_t bits, const uint64_t* addends, const uint8_t* codes, uint32_t count,
                     const uint16_t* indices, uint64_t* sums);
 

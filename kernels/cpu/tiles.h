@@ -12,7 +12,7 @@
 
 namespace longwave::cpu {
 
-// From the arguments of an operation to those of the inner loops, which are plain numbers.
+// Converts an operation's arguments to those of the inner loops, which are plain numbers.
 
 inline TilePlace PlaceOf(const Tile& tile) {
   return {tile.offset, tile.row_stride, tile.rows, tile.cols, tile.rows_valid, tile.cols_valid};
@@ -27,12 +27,12 @@ inline TileSignal SignalOf(const Signal& signal) {
   return {signal.a, signal.b, signal.scale, signal.type == ElementType::kBf16};
 }
 
-// What is the same for all tiles of a call.
+// The values that all tiles of a call share.
 struct TileContext {
   const TileMath& math;
   const PayloadLayout& payload_layout;
   std::span<const Tile> tiles;
-  uint32_t tile_begin;  // of the segment in the layout: selection draws by the layout's tile index
+  uint32_t tile_begin;  // of the segment in the layout; selection draws by a tile's index in it
   uint64_t run_seed;
   uint32_t round;
 
@@ -47,7 +47,7 @@ struct TileContext {
 
   uint32_t tile_count() const { return static_cast<uint32_t>(tiles.size()); }
   uint64_t Draw(uint32_t t) const { return SelectionDraw(run_seed, round, tile_begin + t); }
-  // The tile after `t`, or the last again.
+  // The tile after `t`; the last tile repeats itself.
   const Tile& Next(uint32_t t) const { return tiles[t + 1 < tiles.size() ? t + 1 : t]; }
 };
 

@@ -40,7 +40,7 @@ struct Rule {
         mu(Broadcast(s.mu)),
         keep(Broadcast(s.keep)) {}
 
-  // The `count` elements from flat index `at` on.
+  // Updates the `count` elements from flat index `at` on.
   template <class Width>
   LONGWAVE_SIMD void Apply(uint64_t at, V u, uint32_t count) const {
     if constexpr (kRule == UpdateRule::kInner) {
@@ -64,7 +64,7 @@ struct Rule {
   }
 };
 
-// f(Rule) of the step's rule but kLocal.
+// Calls f(Rule) with the step's rule, which is not kLocal.
 template <class F>
 LONGWAVE_SIMD void WithRule(const UpdateStep& step, const F& f) {
   const bool decay = step.keep != 1.0f;
@@ -96,7 +96,7 @@ LONGWAVE_SIMD void ForValid(const TilePlace& place, const F& f) {
   }
 }
 
-// The update of the tile's valid elements from u[rows, cols], which has room for whole vectors.
+// Updates the tile's valid elements from u[rows, cols], which has room for whole vectors.
 inline void Update(const TilePlace& place, const UpdateStep& step, const float* u) {
   if (step.rule != UpdateRule::kLocal) {
     return WithRule(step, [&](const auto& rule) {
@@ -112,7 +112,7 @@ inline void Update(const TilePlace& place, const UpdateStep& step, const float* 
     ForValid(place, [&](auto width, uint64_t at, uint32_t i, uint32_t count) LONGWAVE_BODY {
       using Width = decltype(width);
       V theta = Width::Get(step.theta + at, count);
-      // The signal may be theta itself: read before it is written.
+      // The signal may be theta itself, so it is read before theta is written.
       const V s = Width::SignalAt(elements, at, count);
       if (decay) theta = Mul(theta, keep);
       Width::Put(step.theta + at, Fma(minus_eta, Fma(beta, Load(u + i), s), theta), count);

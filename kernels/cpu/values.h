@@ -14,12 +14,12 @@ namespace longwave::cpu {
 // The loops of an instruction set, which this processor must support.
 const TileMath& TileMathOf(Isa isa);
 
-// QuantizeTile and ReadTile of common/wire/tile_codec.h, to the same bits, by a TileMath's loops.
+// QuantizeTile and ReadTile of common/wire/tile_codec.h, to the same bits, with a TileMath's loops.
 
-// Work.values and work.codes in place of `values` and `codes`. Returns the scale's code.
+// Quantizes work.values to work.codes. Returns the scale's code.
 uint16_t QuantizeValues(const TileMath& math, ValueCodec codec, uint32_t count, TileWork& work);
 
-// The values of tile `tile`, into work.values.
+// Reads the values of tile `tile` into work.values.
 void ReadValues(const TileMath& math, const PayloadLayout& layout, uint32_t tile,
                 std::span<const std::byte> payload, TileWork& work);
 

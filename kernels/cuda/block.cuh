@@ -19,7 +19,7 @@ inline constexpr uint32_t kPaddedElementsMax = kTileElementsMax + kTileElementsM
 __device__ inline uint32_t Lane() { return threadIdx.x % kWarpThreads; }
 __device__ inline uint32_t Warp() { return threadIdx.x / kWarpThreads; }
 
-// Asks for the line of `address` to be brought to the second-level cache.
+// Prefetches the line of `address` to the second-level cache.
 __device__ inline void Prefetch([[maybe_unused]] const void* address) {
 #ifdef __CUDACC__
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
@@ -30,7 +30,7 @@ __device__ inline uint32_t MagnitudeBits(float value) {
   return __float_as_uint(value) & 0x7fffffffu;
 }
 
-// Of each lane, to all lanes, in an order that the lanes' numbers fix.
+// The sum over the lanes, in all lanes, in an order fixed by the lanes' numbers.
 template <typename T>
 __device__ T WarpSum(T value) {
   for (uint32_t step = kWarpThreads / 2; step > 0; step /= 2) {
@@ -60,15 +60,15 @@ __device__ inline uint32_t WarpMax(uint32_t value) {
 
 __device__ inline uint32_t WarpMin(uint32_t value) { return ~WarpMax(~value); }
 
-// What the functions of a block below exchange their values in.
+// The exchange of values for the functions of a block below.
 template <uint32_t kThreads>
 struct Exchange {
   static constexpr uint32_t kWarps = kThreads / kWarpThreads;
   uint64_t values[2][kWarps];
 };
 
-// All threads of the block call these together; each ends in a barrier, so that the exchange is
-// free again, and what was written to shared memory before is seen by all.
+// All threads of the block call the functions below together. Each function ends in a barrier, so
+// that the exchange is free again and earlier writes to shared memory are visible.
 
 // The sums over the block of two values, in an order fixed by the thread numbers.
 template <uint32_t kThreads, typename T>
@@ -134,9 +134,9 @@ __device__ Scan BlockScan(uint32_t value, Exchange<kThreads>& exchange) {
   return scan;
 }
 
-// Counts over the block for a search of many steps: one barrier a step, since neighbouring steps
-// use places of their own. Step is the number of calls before, the same in all threads. The caller
-// has a barrier before the exchange's next other use.
+// Counts over the block for a search of many steps: one barrier for each step, since neighbouring
+// steps use different places. `step` is the number of earlier calls, the same in all threads. The
+// caller has a barrier before the exchange's next other use.
 template <uint32_t kThreads>
 __device__ uint32_t BlockCount(uint32_t value, uint32_t step, Exchange<kThreads>& exchange) {
   uint32_t* const partial = reinterpret_cast<uint32_t*>(exchange.values[step % 2]);
@@ -148,7 +148,7 @@ __device__ uint32_t BlockCount(uint32_t value, uint32_t step, Exchange<kThreads>
   return sum;
 }
 
-// Element `at` of an array of fp32, or of bf16.
+// Element `at` of an array of fp32 or bf16.
 __device__ inline float LoadElement(const void* array, bool is_bf16, uint64_t at) {
   if (!is_bf16) return static_cast<const float*>(array)[at];
   return __uint_as_float(static_cast<uint32_t>(static_cast<const uint16_t*>(array)[at]) << 16);
@@ -164,8 +164,7 @@ __device__ inline float SignalAt(const SignalJob& signal, uint64_t at) {
 
 __device__ inline double Square(float x) { return static_cast<double>(x) * static_cast<double>(x); }
 
-// The largest sum of squares of a tile of finite values is below this; one with an infinity or a
-// NaN is not.
+// Sums of squares of finite values stay below this limit; a sum with an infinity or a NaN does not.
 __device__ inline bool IsFiniteSum(double square_sum) { return square_sum < 1e100; }
 
 }  // namespace longwave::cuda

@@ -27,7 +27,7 @@ absl::Status GrowingMemory::Reserve(size_t bytes) {
 }
 
 absl::Status Transit::Reserve(size_t bytes) {
-  // A wait for these may last as long as the inner steps before: the thread sleeps meanwhile.
+  // A wait for these may last as long as the inner steps before them, so the thread sleeps.
   constexpr unsigned kFlags = cudaEventDisableTiming | cudaEventBlockingSync;
   for (cudaEvent_t* event : {&used, &copied}) {
     if (*event == nullptr) LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(event, kFlags));

@@ -9,8 +9,7 @@
 
 namespace longwave::cuda {
 
-// Memory that grows and is kept: what a call needs beside the caller's arrays is allocated in the
-// first calls of a session only.
+// Memory that grows and is kept, so that only the first calls of a session allocate.
 class GrowingMemory {
  public:
   enum class Kind { kDevice, kPinnedHost };
@@ -18,8 +17,8 @@ class GrowingMemory {
   GrowingMemory(const GrowingMemory&) = delete;
   GrowingMemory& operator=(const GrowingMemory&) = delete;
 
-  // At least `bytes`; contents are lost when it grows, so that nothing may be under way in it.
-  // Internal: no memory.
+  // Provides at least `bytes`. Growing loses the contents, so that nothing may be under way in
+  // them. Errors: Internal (no memory).
   absl::Status Reserve(size_t bytes);
   bool Holds(size_t bytes) const { return bytes <= capacity_; }
 
@@ -34,15 +33,15 @@ class GrowingMemory {
   size_t capacity_ = 0;
 };
 
-// What crosses between host and device goes through pinned memory beside a buffer on the device, so
-// that copies run beside kernels. Never destroyed, as the runtime may be gone by then.
+// A buffer on the device and pinned host memory beside it, so that copies overlap with kernels.
+// Never destroyed, since the runtime may be unloaded first.
 struct Transit {
   GrowingMemory device{GrowingMemory::Kind::kDevice};
   GrowingMemory host{GrowingMemory::Kind::kPinnedHost};
-  cudaEvent_t used = nullptr;    // a kernel is done with `device`
-  cudaEvent_t copied = nullptr;  // a copy between the two is done
+  cudaEvent_t used = nullptr;    // a kernel has finished with `device`
+  cudaEvent_t copied = nullptr;  // a copy between the two has finished
 
-  // Both at least so large, and the events there.
+  // Provides both with at least `bytes`, and the events.
   absl::Status Reserve(size_t bytes);
 };
 

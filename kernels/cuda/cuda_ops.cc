@@ -1,6 +1,6 @@
 // The CUDA backend's table, and its operations that have no kernel.
 //
-// These sources compile and link with CUDA, and pass the conformance suite under tests/emulation,
+// The sources compile and link with CUDA, and pass the conformance suite under tests/emulation,
 // but have not run on a GPU yet; tests/gpu/run.sh holds them to the same bits on the first machine
 // that has one.
 #include <cuda_runtime_api.h>
@@ -34,7 +34,7 @@ absl::StatusOr<void*> Allocate(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(1, bytes));
   if (error == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // told here; no later call shall find it
+    static_cast<void>(cudaGetLastError());  // reported here, so cleared for later calls
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory on the GPU for an array of ", bytes, " bytes"));
   }
@@ -45,7 +45,7 @@ absl::StatusOr<void*> Allocate(size_t bytes) {
     static_cast<void>(cudaFree(memory));
     return status;
   }
-  // The zeros must be there for streams that do not wait for the default one.
+  // The zeros must be complete for streams that do not wait for the default one.
   if (absl::Status status =
           ToStatus(cudaDeviceSynchronize(), "cudaDeviceSynchronize", __FILE__, __LINE__);
       !status.ok()) {

@@ -6,7 +6,7 @@ namespace longwave::cuda {
 
 absl::Status ToStatus(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return absl::OkStatus();
-  static_cast<void>(cudaGetLastError());  // told here; no later call shall find it
+  static_cast<void>(cudaGetLastError());  // reported here, so cleared for later calls
   return absl::InternalError(absl::StrCat("CUDA: ", cudaGetErrorString(error), " (",
                                           cudaGetErrorName(error), ") from ", call, " at ", file,
                                           ":", line));

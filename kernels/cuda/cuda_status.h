@@ -7,7 +7,7 @@
 
 namespace longwave::cuda {
 
-// OK, or Internal with the call, the place and what the runtime says.
+// OK, or Internal with the call, its place and the runtime's message.
 absl::Status ToStatus(cudaError_t error, const char* call, const char* file, int line);
 
 }  // namespace longwave::cuda

@@ -1,4 +1,4 @@
-// The host's side of the decoder, of restore and of hash.
+// The host side of the decoder, of restore and of hash.
 #include <cstring>
 #include <mutex>
 
@@ -14,8 +14,8 @@
 namespace longwave::cuda {
 namespace {
 
-// Takes a payload and enqueues work over its tiles: enqueue(payload job, tiles job) is called once
-// the payload will be on the device by the time that `stream` gets to what it enqueues.
+// Uploads a payload and enqueues work over its tiles: enqueue(payload job, tiles job) is called
+// once. `stream` reaches its work only after the upload.
 template <typename Args, typename F>
 absl::Status WithPayload(Workspace& workspace, cudaStream_t stream, const Args& args,
                          const F& enqueue) {
@@ -42,8 +42,8 @@ absl::Status WithPayload(Workspace& workspace, cudaStream_t stream, const Args& 
   };
   const absl::Status status = run();
   if (!status.ok()) {
-    // No event says when the staging is free. What the streams then say is the next call's to
-    // report.
+    // No event marks the staging as free, so the streams are drained. Their errors are the next
+    // call's to report.
     static_cast<void>(cudaStreamSynchronize(workspace.upload));
     static_cast<void>(cudaStreamSynchronize(stream));
   }

@@ -1,5 +1,5 @@
-// The decoder of tiles of any shape, by the tables of the transform's stages, and what puts a
-// payload back.
+// The decoder of tiles of any shape, with the tables of the transform's stages, and the kernel that
+// restores a payload.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/transform.cuh"

@@ -1,6 +1,6 @@
-// The decoder of full-size tiles: one block of 64 threads a tile, 64 values a thread in registers.
-// Each parameter is read once and written once: 8 bytes a parameter for sgd and sign, 16 for
-// Nesterov, 4 for the inner optimizer's gradient.
+// The decoder of full-size tiles: one block of 64 threads for each tile, 64 values for each thread
+// in registers. Each parameter is read once and written once: 8 bytes a parameter for sgd and sign,
+// 16 for Nesterov, 4 for the inner optimizer's gradient.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/transform_block.cuh"
@@ -14,11 +14,11 @@ struct DecodeShared {
   TileScratch<kBlockThreads, kBlockSentMax> scratch;
 };
 
-// Elements of each thread whose loads are in flight at a time: enough, since the lines are asked
-// for in the kernel's first instructions, and so few that their addresses find registers.
+// Elements of each thread whose loads are in flight at a time. These suffice, since the kernel's
+// first instructions prefetch the lines, and are few enough for their addresses to fit registers.
 constexpr uint32_t kBatch = 8;
 
-// Blocks that a multiprocessor shall have room for: 128 registers a thread.
+// Blocks for each multiprocessor: 128 registers for each thread.
 constexpr uint32_t kDecoders = 8;
 
 template <UpdateKind kRule, typename Elements>
@@ -26,8 +26,8 @@ __device__ __forceinline__ void UpdateTile(const DecodeJob& job, const Elements&
                                            const float (&u)[kBlockValues]) {
 #pragma unroll
   for (uint32_t base = 0; base < kBlockValues; base += kBatch) {
-    // All of a batch is read before any of it is written: the compiler can't know that the places
-    // differ.
+    // Reads a whole batch before writing any of it, since the compiler cannot know that the
+    // addresses differ.
     ElementState state[kBatch];
 #pragma unroll
     for (uint32_t e = 0; e < kBatch; ++e) {
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(co
   LONGWAVE_SHARED(DecodeShared, shared);
   const uint32_t t = threadIdx.x;
   const uint32_t number = job.tiles.first + blockIdx.x;  // in the segment
-  // Read anew below: kept in registers beside the values, it would make the compiler spill.
+  // Reread below: in registers beside the values, it would make the compiler spill.
   const Tile* const tile = job.tiles.tiles + job.tiles.segment_begin + number;
   const UpdateKind update = static_cast<UpdateKind>(job.update);
   const bool local = update == UpdateKind::kLocal;
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeBlockKernel(co
 }
 
 // Tiles of 64 × 64 by the sums of dct_plan.h: warp 0 has the even halves of the rows and warp 1 the
-// odd ones, a thread each column of its half. At the end each warp has both halves of 32 rows.
+// odd ones, each thread a column of its half. At the end each warp has both halves of 32 rows.
 struct BlockHalves {
   static constexpr uint32_t kCols = 64;
   static __device__ uint32_t Row(uint32_t v) { return 32 * Warp() + v % 32; }
@@ -103,9 +103,9 @@ struct BlockHalves {
 };
 
 struct SumsShared {
-  float x[kTileElementsMax];  // of the coefficients that were sent; of the others, nothing
-  // Which were, of each parity of the frequency along and each frequency down: bit 31 − h is
-  // frequency 2·h, or 2·h + 1, along.
+  float x[kTileElementsMax];  // sent coefficients; the others are undefined
+  // The sent coefficients, for each parity of the frequency along and each frequency down: bit 31 −
+  // h is frequency 2·h, or 2·h + 1, along.
   uint32_t sent[2][64];
   TileScratch<kBlockThreads, kBlockSentMax> scratch;
 };
@@ -116,7 +116,7 @@ __device__ __forceinline__ void SumHalves(const float* basis, const SumsShared& 
 #pragma unroll
   for (uint32_t i = 0; i < 64; ++i) {
     float sum = 0;
-    // One loop for all lanes: what was sent is the block's.
+    // A loop for all lanes, since the block shares the sent coefficients.
     for (uint32_t left = shared.sent[parity][i]; left != 0;) {
       const uint32_t h = static_cast<uint32_t>(__clz(static_cast<int>(left)));
       const uint32_t j = 2 * h + parity;
@@ -127,8 +127,8 @@ __device__ __forceinline__ void SumHalves(const float* basis, const SumsShared& 
   }
 }
 
-// From one half of each row to both halves of every second half of the rows, in BlockHalves' order.
-// room: 2048.
+// Exchanges values so that a thread goes from one half of each row to both halves of every second
+// half of the rows, in BlockHalves' order. room: 2048.
 __device__ __forceinline__ void JoinHalves(float (&x)[kBlockValues], float* room) {
   const uint32_t lane = Lane();
   const bool has_even = Warp() == 0;

@@ -11,7 +11,7 @@
 
 namespace longwave::cuda {
 
-// The CUDA backend's operations of ops.h, by file, and what their host's sides share.
+// The CUDA backend's operations of ops.h by file, and helpers that their host sides share.
 absl::Status Encode(const Exec& exec, const EncodeArgs& args);              // encode.cc
 absl::Status Finish(const Exec& exec, uint32_t slot);                       // encode.cc
 absl::Status Restore(const Exec& exec, const RestoreArgs& args);            // decode.cc
@@ -20,14 +20,14 @@ absl::Status Hash(const Exec& exec, const HashArgs& args);                  // d
 
 inline cudaStream_t StreamOf(const Exec& exec) { return static_cast<cudaStream_t>(exec.stream); }
 
-// What SelectionDraw (tile_codec.h) has before the tile: SelectionDraw(…, tile) is
-// Mix64(DrawKey(…) + tile). The conformance suite compares what is drawn.
+// The part of SelectionDraw (tile_codec.h) before the tile: SelectionDraw(…, tile) is
+// Mix64(DrawKey(…) + tile). The conformance suite compares the draws.
 inline uint64_t DrawKey(uint64_t run_seed, uint32_t round) {
   constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;
   return Mix64(Mix64(run_seed + kStep) + round + kStep) + kStep;
 }
 
-// An error says in which operation it came up.
+// Adds the operation's name to an error.
 inline absl::Status OfOperation(absl::string_view operation, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(operation, ": ", status.message()));

@@ -1,4 +1,4 @@
-// The host's side of the encoder: enqueues, and later collects what came of it.
+// The host side of the encoder: enqueues work, and collects its results later.
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -21,23 +21,23 @@ namespace {
 size_t ReportBytes(uint32_t tile_count) { return tile_count * sizeof(TileReport); }
 static_assert(sizeof(TileReport) % 16 == 0, "a payload's head is stored as one word of 16 bytes");
 
-// Whether runs of 4096 go through an FFT.
+// Whether a tile is a run of 4096 that goes through an FFT.
 bool TakesFft(const Tile& tile, Transform transform) {
   return transform == Transform::kDct && tile.rows == 1 && tile.cols == kTileSizeMax &&
          GetRunTransform() == RunTransform::kFft;
 }
 
-// The runs at the begin of `job`'s tiles by way of an FFT, which is left in job.spectrum.
+// Transforms the runs of `job` by an FFT into job.spectrum.
 absl::Status RunFft(Workspace& workspace, cudaStream_t stream, EncodeJob& job) {
   constexpr size_t kRunBytes = (kTileSizeMax + 2) * sizeof(float);
-  // One buffer for all streams: each waits until the last that had it is done.
+  // A single buffer for all streams: each stream waits for the buffer's last user.
   if (workspace.spectra_used == nullptr) {
     LONGWAVE_CUDA_RETURN_IF_ERROR(
         cudaEventCreateWithFlags(&workspace.spectra_used, cudaEventDisableTiming));
   }
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream, workspace.spectra_used));
   if (!workspace.spectra.Holds(job.tiles.count * kRunBytes)) {
-    // What is under way in it must be done before it is freed.
+    // Work under way in the buffer must end before it is freed.
     LONGWAVE_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(workspace.spectra_used));
   }
   LONGWAVE_RETURN_IF_ERROR(workspace.spectra.Reserve(job.tiles.count * kRunBytes));
@@ -52,7 +52,7 @@ absl::Status LaunchTiles(Workspace& workspace, cudaStream_t stream, const Encode
                          EncodeJob& job) {
   const auto tiles = args.layout->tiles(args.layout->segments()[args.segment]);
   const auto launch = [&](TileKernel kernel, uint32_t first, uint32_t count) -> absl::Status {
-    // Among the tiles of the general kernel those of an FFT are runs of their own.
+    // Runs with an FFT are launched apart from the other tiles of the general kernel.
     for (const uint32_t end = first + count; first < end; first += count) {
       const bool fft = kernel == TileKernel::kGeneral && TakesFft(tiles[first], args.transform);
       count = end - first;
@@ -152,8 +152,8 @@ absl::Status Encode(const Exec& exec, const EncodeArgs& args) {
   LONGWAVE_ASSIGN_OR_RETURN(encoding.transit,
                             workspace.Take(ReportBytes(encoding.tile_count) + args.payload.size()));
   if (absl::Status status = Enqueue(workspace, args, encoding); !status.ok()) {
-    // Kernels of it may be under way in the transit. What the streams then say is the next call's
-    // to report: this one has an error already.
+    // The encoding's kernels may be under way in the transit. Errors of the streams are the next
+    // call's to report, since this one has an error already.
     static_cast<void>(cudaStreamSynchronize(encoding.stream));
     static_cast<void>(cudaStreamSynchronize(workspace.download));
     workspace.Return(encoding.transit);

@@ -1,6 +1,6 @@
-// The encoder of full-size tiles: one block of 64 threads a tile, 64 values a thread in registers.
-// Each signal and each momentum is read once and the momentum written once: 12 bytes a parameter
-// with one fp32 signal, 16 with the difference of two.
+// The encoder of full-size tiles: one block of 64 threads for each tile, 64 values for each thread
+// in registers. Each signal and each momentum is read once and the momentum written once: 12 bytes
+// a parameter with one fp32 signal, 16 with the difference of two.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/transform_block.cuh"
@@ -14,7 +14,7 @@ struct EncodeShared {
 };
 static_assert(kBlockSharedFloats >= kPaddedElementsMax);
 
-// x[v] = s of this thread's elements, zero where the tile is padding.
+// x[v] = s of this thread's elements, zero for padding.
 template <typename Elements>
 __device__ __forceinline__ void GatherSignal(const SignalJob& signal, const Elements& elements,
                                              float (&x)[kBlockValues]) {
@@ -48,8 +48,8 @@ __device__ __forceinline__ void GatherSignal(const SignalJob& signal, const Elem
   for (uint32_t v = 0; v < kBlockValues; ++v) x[v] = __fmul_rn(signal.scale, x[v]);
 }
 
-// The tile of this block. Read anew where it is needed: kept in registers beside the values, it
-// would make the compiler spill.
+// The tile of this block. Reread where needed: in registers beside the values, it would make the
+// compiler spill.
 __device__ __forceinline__ const Tile& TileOf(const TilesJob& job) {
   return job.tiles[job.segment_begin + job.first + blockIdx.x];
 }

@@ -9,18 +9,18 @@
 
 namespace longwave::cuda {
 
-// The seam to cuFFT: the forward transform of runs of 4096 by way of an FFT (Makhoul 1980), for the
-// encoder alone, whose agreement allows the other rounding; the decoder's bits come from the
-// stages. fft_cufft.cc loads cuFFT at run time, so that a program that never asks needs no such
-// library; tests/emulation has a plain twin.
+// The interface to cuFFT: the forward transform of runs of 4096 by an FFT (Makhoul 1980). Only the
+// encoder uses it, whose agreement permits another rounding; the decoder's bits come from the
+// stages. fft_cufft.cc loads cuFFT at run time, so that a program that does not use it needs no
+// such library. tests/emulation has a plain twin.
 
-// In place, on `stream`: of `count` runs, each of 4096 + 2 floats whose first 4096 are real, to
-// 2049 complex numbers each: V[k] = Σ_n v[n] exp(−2πi nk / 4096). Unavailable: there is no cuFFT
-// here. Has enqueued its work when it returns; makes what it needs for a count at its first use and
-// keeps it. Not thread-safe.
+// Transforms `count` runs in place, on `stream`: each is 4096 + 2 floats whose first 4096 are real,
+// and becomes 2049 complex numbers V[k] = Σ_n v[n] exp(−2πi nk / 4096). Enqueues and returns. The
+// first call for a count makes a plan, which is kept. Not thread-safe. Errors: Unavailable (no
+// cuFFT).
 absl::Status FftRuns(float* runs, uint32_t count, cudaStream_t stream);
 
-// The signal of the tiles, times DctNorm, in Makhoul's order: what FftRuns takes.
+// Computes the tiles' signal, times DctNorm, in Makhoul's order: the input of FftRuns.
 struct EncodeJob;
 cudaError_t LaunchFftInput(const EncodeJob& job, float* runs, cudaStream_t stream);
 

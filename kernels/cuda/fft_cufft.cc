@@ -11,8 +11,8 @@
 namespace longwave::cuda {
 namespace {
 
-// What we use of cuFFT's C interface, which has not changed since its first version; its header
-// need not be there.
+// The part of cuFFT's C interface that is used here, unchanged since its first version, so that its
+// header is not required.
 using Handle = int;
 using Result = int;  // 0: success
 constexpr int kRealToComplex = 0x2a;
@@ -31,7 +31,7 @@ bool Find(void* library, const char* name, F*& function) {
 }
 
 absl::StatusOr<Library> Load() {
-  // Of CUDA 13 and 12; the process may have one already, as LibTorch does.
+  // Names for CUDA 13 and 12; LibTorch may have loaded the library already.
   std::string tried;
   for (const char* name : {"libcufft.so.12", "libcufft.so.11", "libcufft.so"}) {
     void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);

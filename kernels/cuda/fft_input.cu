@@ -1,4 +1,4 @@
-// What comes before the FFT of runs (fft.h); what comes after is in the general encoder.
+// The input of the FFT of runs (fft.h); the general encoder reads its output.
 #include "kernels/cuda/fft.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/transform.cuh"
@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kGeneralThreads)
   float* const run = runs + static_cast<size_t>(blockIdx.x) * kSpectrumFloats;
   for (uint32_t e = threadIdx.x; e < kLength; e += kGeneralThreads) {
     const float s = e < tile.cols_valid ? SignalAt(job.signal, tile.offset + e) : 0.0f;
-    // The even elements go up, the odd ones come back down.
+    // Even elements in ascending order, then odd ones in descending order.
     run[e % 2 == 0 ? e / 2 : kLength - 1 - e / 2] = __fmul_rn(NormOf(kLength), s);
   }
 }

@@ -1,4 +1,4 @@
-// The hash of ops.h, of many segments in one launch: a block a tile.
+// The hash of ops.h for many segments in one launch: a block for each tile.
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/launch.cuh"
 
@@ -16,14 +16,14 @@ __global__ void __launch_bounds__(kHashThreads) HashKernel(const HashJob job) {
   if (tile.rows == 1) {
     for (uint32_t c = threadIdx.x; c < tile.cols_valid; c += kHashThreads) add(tile.offset + c);
   } else {
-    // A warp a row.
+    // A warp for each row.
     for (uint32_t r = Warp(); r < tile.rows_valid; r += kHashThreads / kWarpThreads) {
       const uint64_t row = tile.offset + static_cast<uint64_t>(r) * tile.row_stride;
       for (uint32_t c = Lane(); c < tile.cols_valid; c += kWarpThreads) add(row + c);
     }
   }
   sum = BlockSum<kHashThreads>(sum, exchange);
-  // Sums modulo 2^64: the order of the blocks changes nothing.
+  // Sums modulo 2^64 do not depend on the order of the blocks.
   if (threadIdx.x == 0) {
     atomicAdd(&job.hashes[number / job.segment_tiles - job.segment_begin],
               static_cast<unsigned long long>(sum));

@@ -10,23 +10,23 @@
 
 namespace longwave::cuda {
 
-// What the host hands to the kernels: plain structures, by value, with pointers into device memory.
-// A kernel takes a run of neighbouring tiles of one segment, a block each.
+// The kernels' arguments: plain structures, passed by value, with pointers into device memory. A
+// kernel takes a run of neighbouring tiles of one segment, with one block for each tile.
 
-// Where a tile's parts are in its payload: bytes from the payload's start.
+// The offsets of a tile's parts in its payload, in bytes.
 struct PayloadPlace {
   uint32_t indices, values;
 };
 
-// One segment's payload on the device.
+// A segment's payload on the device.
 struct PayloadJob {
   unsigned char* bytes;
-  const PayloadPlace* places;  // of each tile; null where strides say it: all tiles of one size
+  const PayloadPlace* places;  // of each tile; null if all tiles have one size, and strides suffice
   uint32_t indices_begin, indices_stride;
   uint32_t values_begin, values_stride;
   uint32_t indices_end;  // a gap follows up to a multiple of 8
   uint32_t tile_count;
-  uint64_t draw_key;  // what is the same for all tiles in SelectionDraw
+  uint64_t draw_key;  // SelectionDraw's part that all tiles share
   uint16_t k;         // of the format
   uint16_t scale_code_max;
   uint8_t selection, codec;  // Selection, ValueCodec
@@ -49,7 +49,7 @@ struct TilesJob {
 
 struct TileReport {
   double signal, momentum, sent;
-  uint64_t finite;  // whether all of m̂ is; nothing else counts where it is not
+  uint64_t finite;  // whether all of m̂ is finite; if not, the sums are invalid
 };
 
 struct EncodeJob {
@@ -73,7 +73,7 @@ struct RestoreJob {
 struct DecodeJob {
   TilesJob tiles;
   PayloadJob payload;
-  const float* basis;  // DctBasis of dct_plan.h where tiles of 64 × 64 are by sums, else null
+  const float* basis;  // DctBasis of dct_plan.h for tiles of 64 × 64 by sums, else null
   uint8_t update;      // UpdateKind
   float eta, mu, keep, beta;
   float* theta;
@@ -88,25 +88,25 @@ struct HashJob {
   uint32_t tile_begin, tile_count;
   uint32_t segment_begin, segment_tiles;
   const float* theta;
-  unsigned long long* hashes;  // zero before
+  unsigned long long* hashes;  // zero before the launch
 };
 
-// Which kernel takes a tile.
+// The kernel for a tile.
 enum class TileKernel : uint8_t {
   kGeneral,  // any shape, by the plans' tables
-  kFlat,     // 4096 coefficients that are the elements themselves
-  k64x64,    // the cosine transform of these blocks, in registers
+  kFlat,     // 4096 coefficients, equal to the elements
+  k64x64,    // the cosine transform of such blocks, in registers
   k32x128,
   k128x32,
 };
 
-// On `stream`. The result is that of the launch, not of the kernel.
+// Launches on `stream`. The result is that of the launch, not of the kernel.
 cudaError_t Launch(TileKernel kernel, const EncodeJob& job, cudaStream_t stream);
 cudaError_t Launch(TileKernel kernel, const DecodeJob& job, cudaStream_t stream);
 cudaError_t Launch(const RestoreJob& job, cudaStream_t stream);
 cudaError_t Launch(const HashJob& job, cudaStream_t stream);
 
-// Selections of at most so many of a tile's coefficients have kernels of their own.
+// The limit of a tile's sent coefficients for the specialized kernels.
 inline constexpr uint32_t kBlockSentMax = 2048;
 
 }  // namespace longwave::cuda

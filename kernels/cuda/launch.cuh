@@ -7,12 +7,12 @@
 #include <type_traits>
 #include <utility>
 
-// What the kernels' sources need of the compiler that is not plain C++, so that they are compiled
-// by nvcc for a GPU and by the host's compiler for the emulation (tests/emulation).
+// CUDA's extensions to C++ for the kernels' sources, so that nvcc compiles them for a GPU and the
+// host's compiler for the emulation (tests/emulation).
 
 namespace longwave::cuda {
 
-// Every launch of a kernel. The result is that of the launch, not of the kernel.
+// Launches a kernel. The result is that of the launch, not of the kernel.
 template <class... Wanted, class... Given>
 cudaError_t Launch(void (*kernel)(Wanted...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                    cudaStream_t stream, Given&&... arguments) {
@@ -23,8 +23,8 @@ cudaError_t Launch(void (*kernel)(Wanted...), dim3 grid, dim3 block, size_t dyna
   config.stream = stream;
   const cudaError_t launched =
       cudaLaunchKernelEx(&config, kernel, std::forward<Given>(arguments)...);
-  // Told here, and no later call shall find it. An older error is another call's to tell: this
-  // kernel has been launched all the same.
+  // Clears the error, which is reported here and must not reach a later call. An older error stays
+  // for its own call, since this kernel was launched despite it.
   if (launched != cudaSuccess) static_cast<void>(cudaGetLastError());
   return launched;
 }
@@ -33,10 +33,10 @@ cudaError_t Launch(void (*kernel)(Wanted...), dim3 grid, dim3 block, size_t dyna
 
 // LONGWAVE_SHARED(TileShared, shared);   an object that the threads of a block share
 // LONGWAVE_SHARED(float[64], sums);
-// LONGWAVE_DYNAMIC_SHARED(float, x);     float* x: what the launch asked for beside them
+// LONGWAVE_DYNAMIC_SHARED(float, x);     float* x: the dynamic shared memory of the launch
 //
-// Statements of a kernel, or of a function that it calls. What is there at first is undefined. The
-// hardware aligns the dynamic part to 16 bytes.
+// Statements of a kernel, or of a function that a kernel calls. The contents are undefined at
+// first. The hardware aligns the dynamic part to 16 bytes.
 #ifdef __CUDACC__
 #define LONGWAVE_SHARED(Type, name) __shared__ std::type_identity_t<Type> name
 #define LONGWAVE_DYNAMIC_SHARED(Type, name)                        \

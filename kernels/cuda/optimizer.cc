@@ -19,14 +19,15 @@ struct SumMemory {
   GrowingMemory sums{GrowingMemory::Kind::kDevice};
   GrowingMemory result{GrowingMemory::Kind::kPinnedHost};
 
-  // Never destroyed: the runtime may be gone by the time that a destructor would run.
+  // Never destroyed, since the runtime may be unloaded before.
   static SumMemory& Get() {
     static SumMemory* const memory = new SumMemory;
     return *memory;
   }
 };
 
-// The sums of `chunks` chunks and of their sums, level by level; the last goes to memory.result.
+// Enqueues the sums of `chunks` chunks and of their sums, level by level; the last goes to
+// memory.result.
 absl::Status EnqueueSums(const SquareSumArgs& args, uint64_t chunks, cudaStream_t stream,
                          const SumMemory& memory) {
   double* from = memory.sums.as<double>();
@@ -79,12 +80,12 @@ absl::Status SquareSum(const Exec& exec, const SquareSumArgs& args) {
   const std::lock_guard lock(memory.mutex);
   const cudaStream_t stream = StreamOf(exec);
   const uint64_t count = (args.count + kSquareSumChunk - 1) / kSquareSumChunk;
-  // The chunks' sums, and room for the first level above them; levels take turns.
+  // The chunks' sums, and room for the first level above them; levels alternate.
   const uint64_t above = (count + kPairSumWidth - 1) / kPairSumWidth;
   LONGWAVE_RETURN_IF_ERROR(memory.sums.Reserve((count + above) * sizeof(double)));
   LONGWAVE_RETURN_IF_ERROR(memory.result.Reserve(sizeof(double)));
   const absl::Status enqueued = EnqueueSums(args, count, stream, memory);
-  // Whether it went well or not: the next call takes the same memory.
+  // On errors too, since the next call takes the same memory.
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream));
   LONGWAVE_RETURN_IF_ERROR(enqueued);
   *args.sum = *memory.result.as<double>();

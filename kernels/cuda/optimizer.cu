@@ -1,5 +1,5 @@
-// The optimizer's kernels: each reads and writes every element once. The arithmetic is written with
-// the intrinsics that round once and are never fused, so that it is the CPU's to the bit.
+// The optimizer's kernels: each reads and writes every element once. The arithmetic uses intrinsics
+// that round once and never fuse, so that it equals the CPU's to the bit.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/optimizer.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kWarp = 32;
-// Elements a thread: independent of each other, so that their loads are under way together.
+// Elements for each thread: independent, so that their loads overlap.
 constexpr uint32_t kEach = 4;
 static_assert(kSquareSumLanes == kWarp && kPairSumWidth == kThreads);
 
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Neighbouring lanes in pairs, and so on: every lane has the warp's sum. (Which of two is added to
-// which makes no difference.)
+// Adds neighbouring lanes in pairs, pairs in pairs and so on; every lane gets the warp's sum.
+// Addition is commutative, so the order within a pair has no effect.
 __device__ inline double WarpPairSum(double value, uint32_t lanes) {
   for (uint32_t step = 1; step < lanes; step *= 2) {
     value = __dadd_rn(value, __shfl_xor_sync(0xffffffffu, value, step));
@@ -62,7 +62,7 @@ __device__ inline double WarpPairSum(double value, uint32_t lanes) {
   return value;
 }
 
-// One warp a chunk.
+// A warp for each chunk.
 __global__ void __launch_bounds__(kThreads)
     SquareSumsKernel(uint64_t count, const float* x, double* sums) {
   const uint32_t lane = threadIdx.x % kWarp;

@@ -6,10 +6,10 @@
 
 namespace longwave::cuda {
 
-// A tile's parts of a payload, block-wide; the formats are those of common/wire/payload.h. A tile's
-// bytes are its own: they are written as whole words where they begin and end at one.
+// A tile's parts of a payload, block-wide, in the formats of common/wire/payload.h. Tiles do not
+// share bytes: a part that begins and ends on a word is written in whole words.
 
-// Where the parts of tile `tile` of n coefficients are.
+// The parts of tile `tile` of n coefficients.
 struct TilePayload {
   unsigned char* scale;
   unsigned char* indices;
@@ -32,7 +32,7 @@ __device__ inline TilePayload PayloadOf(const PayloadJob& job, uint32_t tile, ui
   return payload;
 }
 
-// The head and the gaps, as BeginPayload has them, from all threads of one block.
+// Writes the head and the gaps as BeginPayload does, by all threads of one block.
 template <uint32_t kThreads>
 __device__ void WriteHead(const PayloadJob& job) {
   const uint32_t i = threadIdx.x;
@@ -49,7 +49,7 @@ __device__ void WriteHead(const PayloadJob& job) {
   if (job.indices_end + i < (job.indices_end + 7) / 8 * 8) job.bytes[job.indices_end + i] = 0;
 }
 
-// Word `at` of a tile's `bytes` bytes.
+// Stores word `at` of a tile's `bytes` bytes.
 __device__ inline void StoreWord(unsigned char* to, uint32_t at, uint32_t bytes, uint32_t word) {
   if ((reinterpret_cast<uintptr_t>(to) & 3) == 0 && 4 * at + 4 <= bytes) {
     reinterpret_cast<uint32_t*>(to)[at] = word;
@@ -84,7 +84,7 @@ __device__ inline EliasFanoShape ShapeOf(uint32_t n, uint32_t k) {
   return shape;
 }
 
-// Writes scratch.indices[0 … k), which a barrier has made whole.
+// Writes scratch.indices[0 … k), which a barrier has completed.
 template <typename Scratch>
 __device__ void WriteIndices(uint32_t n, uint32_t k, unsigned char* out, Scratch& scratch) {
   constexpr uint32_t kThreads = Scratch::kThreads;
@@ -92,8 +92,8 @@ __device__ void WriteIndices(uint32_t n, uint32_t k, unsigned char* out, Scratch
   const uint32_t words = (shape.total_size + 31) / 32;
   for (uint32_t w = threadIdx.x; w < words; w += kThreads) scratch.words[w] = 0;
   __syncthreads();
-  // The places of the high bits go up with the indices, so that those of one word are neighbours:
-  // the first lane of each such run writes for all of it.
+  // The positions of the high bits increase with the indices, so that those of one word are
+  // neighbours: the first lane of each such run writes for all of it.
   for (uint32_t base = 0; base < k; base += kThreads) {
     const uint32_t i = base + threadIdx.x;
     uint32_t word = ~0u, bits = 0;
@@ -110,7 +110,7 @@ __device__ void WriteIndices(uint32_t n, uint32_t k, unsigned char* out, Scratch
     const uint32_t word_before = __shfl_up_sync(kAllLanes, word, 1);
     if (i < k && (Lane() == 0 || word_before != word)) atomicOr(&scratch.words[word], bits);
   }
-  // The low fields: each word gathers those that reach into it.
+  // The low fields: each word gathers those that overlap it.
   if (shape.low_bits > 0) {
     const uint32_t mask = (1u << shape.low_bits) - 1;
     for (uint32_t w = shape.high_size / 32 + threadIdx.x; w < words; w += kThreads) {
@@ -132,8 +132,8 @@ __device__ void WriteIndices(uint32_t n, uint32_t k, unsigned char* out, Scratch
   }
 }
 
-// Calls f(i, index) for each of the k coefficients of a tile of n whose indices were received, each
-// from one thread, in no order. The payload was validated.
+// Calls f(i, index) for each of the k received indices of a tile of n, each from one thread, in no
+// order. The payload was validated.
 template <typename Scratch, typename F>
 __device__ void ForEachIndex(uint32_t n, uint32_t k, const unsigned char* in, Scratch& scratch,
                              const F& f) {
@@ -141,7 +141,7 @@ __device__ void ForEachIndex(uint32_t n, uint32_t k, const unsigned char* in, Sc
   const EliasFanoShape shape = ShapeOf(n, k);
   const uint32_t high_words = (shape.high_size + 31) / 32;
   uint32_t* const words = scratch.words;
-  // The words of the high part lose what is not of it; the low fields are read from the payload.
+  // The high part's last word is masked; the low fields are read from the payload.
   for (uint32_t w = threadIdx.x; w < high_words; w += kThreads) {
     uint32_t word = LoadWord(in, w, shape.bytes());
     if (32 * w + 32 > shape.high_size) word &= (1u << (shape.high_size % 32)) - 1;
@@ -173,8 +173,8 @@ __device__ inline uint32_t CodeAt(ValueCodec codec, const unsigned char* values,
   return values[i * bits / 8] >> (i * bits % 8) & ((1u << bits) - 1);
 }
 
-// Calls f(i, index) for each of the coefficients that a tile sends, each from one thread, in no
-// order. No barrier at the end.
+// Calls f(i, index) for each coefficient that a tile sends, each from one thread, in no order. No
+// barrier at the end.
 template <typename Scratch, typename F>
 __device__ void ForEachSent(Selection selection, uint32_t n, const TilePayload& payload,
                             uint64_t draw, Scratch& scratch, const F& f) {
@@ -197,8 +197,8 @@ __device__ void ForEachSent(Selection selection, uint32_t n, const TilePayload& 
   }
 }
 
-// The sum over this thread's values of what is sent of x[Padded(index(i))], i < k, squared. Writes
-// the codes, and takes α times what is sent from x.
+// Writes the codes of x[Padded(index(i))], i < k, and subtracts α times the sent values from x.
+// Returns the sum of this thread's sent values squared.
 template <uint32_t kThreads, typename Index>
 __device__ double WriteValues(ValueCodec codec, uint32_t k, uint16_t scale_code, float alpha,
                               const Index& index, float* x, unsigned char* out) {
@@ -217,7 +217,7 @@ __device__ double WriteValues(ValueCodec codec, uint32_t k, uint16_t scale_code,
       sent += Square(value);
       word = code << (i % per_word * bits);
     }
-    // The lanes of one word give it to the first of them.
+    // The lanes of one word pass it to the first of them.
     for (uint32_t step = 1; step < per_word; step *= 2) {
       word |= __shfl_xor_sync(kAllLanes, word, static_cast<int>(step));
     }
@@ -226,9 +226,10 @@ __device__ double WriteValues(ValueCodec codec, uint32_t k, uint16_t scale_code,
   return sent;
 }
 
-// From a tile's m̂ in x[Padded(0 … n)], which a barrier has made whole, to its parts of the payload
-// and its residual in x. select() leaves the largest of x in scratch.indices. Returns this thread's
-// part of the sum of squares of what is sent; a barrier comes before anyone reads x.
+// Quantizes a tile's m̂ in x[Padded(0 … n)], which a barrier has completed, into its parts of the
+// payload, and leaves its residual in x. select() writes the indices of the largest of x to
+// scratch.indices. Returns this thread's part of the sum of squares of the sent values. A barrier
+// is needed before x is read.
 template <typename Scratch, typename Select>
 __device__ double QuantizeTile(const EncodeJob& job, uint32_t tile, uint32_t n, float* x,
                                Scratch& scratch, const Select& select) {

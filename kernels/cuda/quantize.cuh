@@ -7,8 +7,8 @@
 
 namespace longwave::cuda {
 
-// QuantizeTile of common/wire/tile_codec.cc, block-wide and to the same bits: its sums are of
-// integers in fixed point, and all else is per value. Changes there are changes here; the
+// QuantizeTile of common/wire/tile_codec.cc, block-wide and to the same bits: sums are of integers
+// in fixed point, and the rest is done value by value. Changes there need changes here; the
 // conformance suite compares whole payloads.
 
 __device__ inline int64_t ToFixed(float value, double factor) {
@@ -58,7 +58,7 @@ __device__ uint16_t FitScale(ValueCodec codec, uint32_t k, uint16_t scale_code_m
   return min(EncodeScale16(scale), scale_code_max);
 }
 
-// What the codes of a tile's values have in common.
+// The constants of a tile's codes.
 class Quantizer {
  public:
   __device__ Quantizer(ValueCodec codec, uint16_t scale_code)
@@ -82,7 +82,7 @@ class Quantizer {
     return value < 0 ? half - 1 - nearest : half + nearest;
   }
 
-  // What the receiver reads for a code.
+  // The receiver's value for a code.
   __device__ float ValueOf(uint32_t code) const {
     if (codec_ == ValueCodec::kFp32) return __uint_as_float(code);
     if (codec_ == ValueCodec::kBf16) return __uint_as_float(code << 16);
@@ -96,8 +96,8 @@ class Quantizer {
     if (codec_ == ValueCodec::kInt2) {
       return 2 * magnitude > (kInt2Small + kInt2Large) * static_cast<double>(scale_) ? 1 : 0;
     }
-    // The j with 2j·scale < magnitude <= 2(j + 1)·scale: a product guesses it, and the exact
-    // products on both sides correct the guess. A division would cost more than all else here.
+    // The j with 2j·scale < magnitude <= 2(j + 1)·scale: a product estimates j, and the exact
+    // products on both sides correct it. A division would cost more than all the rest.
     double j = ceil(magnitude * per_step_) - 1;
     if (magnitude <= j * step_) {
       j -= 1;

@@ -5,9 +5,8 @@
 
 namespace longwave::cuda {
 
-// How the encoder transforms runs of 4096. What is faster is for tests/bench to say on the GPU in
-// question; so far none has run it, and the default is what needs no other library and gives the
-// bits of the CPU's encoder.
+// The encoder's transform of runs of 4096. tests/bench measures which is faster on a GPU. The
+// default needs no other library and gives the bits of the CPU's encoder.
 enum class RunTransform : uint8_t { kStages, kFft };
 void SetRunTransform(RunTransform transform);  // from any thread, for encodings that begin later
 RunTransform GetRunTransform();

@@ -9,7 +9,7 @@
 
 namespace longwave::cuda {
 
-// Which kernel encodes and decodes a tile under a format.
+// The kernel that encodes and decodes a tile under a format.
 inline TileKernel KernelOf(const Tile& tile, Transform transform, const PayloadFormat& format) {
   if (tile.size() != kTileSizeMax) return TileKernel::kGeneral;
   if (format.selection != Selection::kAll && format.k > kBlockSentMax) return TileKernel::kGeneral;
@@ -25,8 +25,8 @@ inline TileKernel KernelOf(const Tile& tile, Transform transform, const PayloadF
   return tile.rows == 1 && transform == Transform::kNone ? TileKernel::kFlat : TileKernel::kGeneral;
 }
 
-// Calls launch(kernel, first, count) for each run of neighbouring tiles that one kernel takes, in
-// order; ends early, and returns the status, at the first that is not OK.
+// Calls launch(kernel, first, count) for each run of neighbouring tiles with one kernel, in order.
+// Ends at the first status that is not OK, and returns it.
 template <typename F>
 absl::Status ForEachRun(std::span<const Tile> tiles, Transform transform,
                         const PayloadFormat& format, const F& launch) {

@@ -7,33 +7,33 @@
 
 namespace longwave::cuda {
 
-// Which of a tile's coefficients are sent, to the same indices as common/wire/tile_codec.cc.
+// Selects a tile's coefficients to send, with the same indices as common/wire/tile_codec.cc.
 //
-// The largest are found by a search for the magnitude that k of them reach: among finite floats the
-// order of magnitudes is that of their bits without the sign. First among the largest of small
-// groups of values, of which at least k reach a magnitude only if at least k values do; then
-// exactly among the candidates, the few values that reach what was found. Counting is by ballots
-// and reductions: no two threads ever meet at a counter.
+// A search finds the magnitude that k coefficients reach; finite floats' magnitudes are ordered as
+// their bits without the sign. The search first runs over the maxima of small groups: if k groups
+// reach a magnitude, at least k values do. A second search is exact, over the candidates, the few
+// values that reach the first result. Ballots and reductions count, so that no two threads share a
+// counter.
 
 inline constexpr uint32_t kCandidatesMax = 1024;
 inline constexpr uint32_t kBitmapWords = kTileElementsMax / 32;
 
-// What selection and packing of one tile work in, beside its coefficients.
+// The scratch memory for selecting and packing one tile, beside its coefficients.
 template <uint32_t kThreadCount, uint32_t kSentMax>
 struct TileScratch {
   static constexpr uint32_t kThreads = kThreadCount;
-  // Elias-Fano codes have at most 8192 bits (k = n = 4096); a word more, so that a field may be
-  // read across a word's end without asking.
+  // Elias-Fano codes have at most 8192 bits (k = n = 4096). One more word permits reading a field
+  // across a word's end without a check.
   static constexpr uint32_t kWords = (kSentMax + kTileElementsMax) / 32 + 2;
 
   union {
-    uint16_t indices[kSentMax];           // of what is sent, in increasing order
+    uint16_t indices[kSentMax];           // of the sent coefficients, in increasing order
     uint32_t magnitudes[kCandidatesMax];  // before: of the candidates
   };
   union {
-    uint32_t words[kWords];               // bits on their way from or to the payload
+    uint32_t words[kWords];               // bits from or to the payload
     uint16_t candidates[kCandidatesMax];  // before: indices, in increasing order
-    uint32_t bitmap[kBitmapWords];        // before: of the candidates or of what was drawn
+    uint32_t bitmap[kBitmapWords];        // before: of the candidates or of the draws
   };
   uint16_t ranks[kWords];  // set bits before each word
   Exchange<kThreads> exchange;
@@ -45,7 +45,7 @@ struct Threshold {
 };
 
 // The largest magnitude that at least `k` values reach, or a smaller one that at most `enough` do.
-// count(at, step): of those that reach `at`, over the block. At least k reach `low`; fewer reach
+// count(at, step): values that reach `at`, over the block. At least k reach `low`; fewer reach
 // `high`.
 template <uint32_t kThreads, typename Count>
 __device__ Threshold Search(uint32_t low, uint32_t count_low, uint32_t high, uint32_t k,
@@ -64,9 +64,9 @@ __device__ Threshold Search(uint32_t low, uint32_t count_low, uint32_t high, uin
   return {low, count_low};
 }
 
-// Writes the indices of the k of `count` candidates of largest magnitude, ties to the first, in the
+// Writes the indices of the k largest magnitudes of `count` candidates, ties to the first, in the
 // candidates' order. magnitude(i), index(i): of candidate i. At least k of them reach `low`, none
-// reaches `high`; `magnitude` may read where the indices go.
+// reaches `high`; `magnitude` may read the memory that the indices overwrite.
 template <typename Scratch, typename Magnitude, typename Index>
 __device__ void SelectAmong(uint32_t count, uint32_t k, uint32_t low, uint32_t high,
                             const Magnitude& magnitude, const Index& index, Scratch& scratch) {
@@ -77,7 +77,7 @@ __device__ void SelectAmong(uint32_t count, uint32_t k, uint32_t low, uint32_t h
         for (uint32_t i = threadIdx.x; i < count; i += kThreads) mine += magnitude(i) >= at;
         return BlockCount<kThreads>(mine, step, scratch.exchange);
       });
-  // Each thread looks at a run of neighbours, so that running counts give the places in order.
+  // Each thread takes a run of neighbours, so that running counts give the positions in order.
   const uint32_t run = (count + kThreads - 1) / kThreads;
   static_assert(kTileElementsMax / kThreads <= 64, "a run's flags are one word");
   const uint32_t begin = min(count, threadIdx.x * run), end = min(count, begin + run);
@@ -104,7 +104,7 @@ __device__ void SelectAmong(uint32_t count, uint32_t k, uint32_t low, uint32_t h
   __syncthreads();
 }
 
-// Of x[Padded(0 … n)], all of which may be candidates.
+// Selects from x[Padded(0 … n)]; all values may be candidates.
 template <typename Scratch>
 __device__ void SelectLargest(const float* x, uint32_t n, uint32_t k, Scratch& scratch) {
   SelectAmong(
@@ -112,13 +112,14 @@ __device__ void SelectLargest(const float* x, uint32_t n, uint32_t k, Scratch& s
       [](uint32_t i) { return i; }, scratch);
 }
 
-// Of 4096 values, of which thread t of 64 holds x[v], number 64·v + t; shared has them too, padded.
+// Selects from 4096 values, of which thread t of 64 holds x[v], number 64·v + t; shared has them
+// too, padded.
 template <typename Scratch>
 __device__ void SelectLargestInRegisters(const float (&x)[64], const float* shared, uint32_t k,
                                          Scratch& scratch) {
   constexpr uint32_t kThreads = 64, kGroups = 16;  // groups of 4 values in each thread
   static_assert(Scratch::kThreads == kThreads);
-  if (k > 6 * kThreads) {  // more than the groups tell well
+  if (k > 6 * kThreads) {  // more than the groups separate well
     SelectLargest(shared, kTileElementsMax, k, scratch);
     return;
   }
@@ -128,7 +129,7 @@ __device__ void SelectLargestInRegisters(const float (&x)[64], const float* shar
     group[g] = MagnitudeBits(
         fmaxf(fmaxf(fabsf(x[g]), fabsf(x[g + 16])), fmaxf(fabsf(x[g + 32]), fabsf(x[g + 48]))));
   }
-  // A few candidates too many are cheaper than the steps that would tell them apart here.
+  // A few candidates too many are cheaper than the steps that would separate them here.
   const uint32_t enough = k + k / 4 + 8;
   const bool coarse = k <= kThreads + kThreads / 2;  // groups of 16 then
   if (coarse) {
@@ -168,8 +169,7 @@ __device__ void SelectLargestInRegisters(const float (&x)[64], const float* shar
   };
   const uint32_t at = coarse ? count_of(4).at : count_of(kGroups).at;
 
-  // The candidates, as a bitmap in the order of the numbers: warp w's ballot of x[v] is word 2v +
-  // w.
+  // The candidates as a bitmap in the order of the numbers: warp w's ballot of x[v] is word 2v + w.
   uint32_t words[2] = {};
 #pragma unroll
   for (uint32_t v = 0; v < 64; ++v) {
@@ -181,7 +181,7 @@ __device__ void SelectLargestInRegisters(const float (&x)[64], const float* shar
   __syncthreads();
   uint64_t mine = scratch.bitmap[2 * threadIdx.x] |
                   static_cast<uint64_t>(scratch.bitmap[2 * threadIdx.x + 1]) << 32;
-  // Its barrier also ends the bitmap's use.
+  // The barrier of BlockScan also ends the bitmap's use.
   const Scan scan = BlockScan<kThreads>(static_cast<uint32_t>(__popcll(mine)), scratch.exchange);
   if (scan.total > kCandidatesMax) {  // many of nearly one magnitude
     SelectLargest(shared, kTileElementsMax, k, scratch);
@@ -220,13 +220,13 @@ __device__ void ForEachSetBit(uint32_t words, Scratch& scratch, const F& f) {
   }
 }
 
-// SelectionDraw of tile_codec.h, from what PayloadJob has of it.
+// SelectionDraw of tile_codec.h, from PayloadJob's part of it.
 __device__ inline uint64_t DrawOf(const PayloadJob& payload, uint64_t tile) {
   return Mix64(payload.draw_key + tile);
 }
 
-// Floyd's sample, as SelectRandom, into scratch.words as a bitmap of n bits. Drawing is free of
-// order; which draws hit one that is taken is sequential by nature, so one thread tells.
+// Floyd's sample, as SelectRandom, into scratch.words as a bitmap of n bits. All threads draw; one
+// thread decides which draws collide, since that is sequential.
 template <typename Scratch>
 __device__ void DrawBitmap(uint32_t n, uint32_t k, uint64_t draw, Scratch& scratch) {
   constexpr uint32_t kThreads = Scratch::kThreads;

@@ -13,10 +13,10 @@ namespace {
 constexpr size_t kLayoutsMax = 8;
 constexpr size_t kPlacesMax = size_t{1} << 16;  // payload layouts of one layout's segments
 
-// A copy in device memory that is there for every stream.
+// A copy in device memory, complete for every stream.
 template <typename T>
 absl::StatusOr<T*> Upload(std::span<const T> values) {
-  // A plan of length 1 has no terms, and an allocation of nothing has no address.
+  // A plan of length 1 has no terms, and an allocation of 0 bytes has no address.
   void* memory = nullptr;
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory, std::max<size_t>(1, values.size_bytes())));
   absl::Status status =
@@ -57,7 +57,7 @@ absl::StatusOr<Tables::LayoutTables*> Tables::Find(const Layout& layout) {
 }
 
 absl::Status Tables::Drop(LayoutTables& tables) {
-  // A kernel that reads them may be under way.
+  // A kernel that reads the tables may be under way.
   LONGWAVE_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
   for (const auto& [key, places] : tables.places) LONGWAVE_CUDA_RETURN_IF_ERROR(cudaFree(places));
   tables.places.clear();

@@ -17,11 +17,11 @@
 
 namespace longwave::cuda {
 
-// What the kernels look up in device memory and what no call brings there twice: the tiles of a
-// layout, the transforms' plans, and where the parts of tiles of many sizes are in a payload.
+// Tables in device memory that are uploaded once: a layout's tiles, the transforms' plans, and the
+// offsets of tiles' parts in payloads with tiles of many sizes.
 //
-// Layouts are known by their hashes, the least recently used goes when there are too many; the
-// device is waited for then. Not thread-safe: what it gives out stays until the next call.
+// The key is a layout's hash. When there are too many layouts, the least recently used is freed
+// after waiting for the device. Not thread-safe: results are valid until the next call.
 class Tables {
  public:
   Tables() = default;
@@ -30,11 +30,11 @@ class Tables {
 
   // Layout::tiles().
   absl::StatusOr<const Tile*> TilesOf(const Layout& layout);
-  // As TilesJob::plans, with those of all tiles of the layout.
+  // TilesJob::plans with the plans of all tiles of the layout.
   absl::StatusOr<const DctPlanView*> PlansOf(const Layout& layout);
   // DctBasis().
   absl::StatusOr<const float*> Basis();
-  // Places and strides of a segment's payload.
+  // Sets the places and strides of a segment's payload.
   absl::Status Place(const Layout& layout, uint32_t segment, const PayloadLayout& payload_layout,
                      PayloadJob& job);
 

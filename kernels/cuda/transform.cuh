@@ -9,8 +9,7 @@ namespace longwave::cuda {
 
 inline constexpr uint32_t kGeneralThreads = 256;
 
-// The stages of one axis over the tile from *x to *y and back; at the end *x is where the result
-// is.
+// Runs the stages of one axis over the tile from *x to *y and back; *x has the result at the end.
 __device__ inline void RunStages(const DctPlanView& plan, bool down, uint32_t cols, uint32_t size,
                                  float** x, float** y) {
   for (uint32_t stage = 0; stage < plan.stage_count; ++stage) {
@@ -26,7 +25,7 @@ __device__ inline void RunStages(const DctPlanView& plan, bool down, uint32_t co
   }
 }
 
-// to[cols, rows] = fromᵀ, then the two change places.
+// to[cols, rows] = fromᵀ, then swaps the two.
 __device__ inline void TransposeTile(uint32_t rows, uint32_t cols, float** from, float** to) {
   if (rows == 1 || cols == 1) return;
   for (uint32_t e = threadIdx.x; e < rows * cols; e += kGeneralThreads) {
@@ -48,8 +47,8 @@ __device__ inline float NormOf(uint32_t size) {
   return __double2float_rn(__ddiv_rn(1.0, __dsqrt_rn(static_cast<double>(size))));
 }
 
-// From elements [rows, cols] to coefficients [cols, rows] and back; a barrier comes before and
-// after.
+// Transforms elements [rows, cols] to coefficients [cols, rows] and back; needs a barrier before
+// and has one after.
 __device__ inline void Forward(const Tile& tile, const DctPlanView* plans, float** x, float** y) {
   const uint32_t rows = tile.rows, cols = tile.cols, size = rows * cols;
   ScaleTile(NormOf(size), size, *x);

@@ -6,12 +6,12 @@
 
 namespace longwave::cuda {
 
-// The transform of dct_plan.h of full-size tiles, by 64 threads that hold 64 values each in
-// registers; the values meet in shared memory between the two passes only. In each shape
+// The transform of dct_plan.h for full-size tiles, by 64 threads with 64 values each in registers;
+// the values are in shared memory only between the two passes. In each shape
 //   coefficient 64·v + t is value v of thread t
-// so that what comes after the transform is one code and the momentum is read and written in whole
-// lines. A pass of 128 values is cut in two by its first butterflies: the even half of the
-// frequencies is a DCT-II of length 64, the odd half a DCT-IV, and a warp takes each.
+// so that the code after the transform is the same for all shapes, and momentum is read and
+// written in whole lines. The first butterflies of a pass of 128 values cut it in two, for a warp
+// each: the even half of the frequencies is a DCT-II of length 64, the odd half a DCT-IV.
 
 inline constexpr uint32_t kBlockThreads = 64;
 inline constexpr uint32_t kBlockValues = 64;
@@ -28,7 +28,7 @@ using Dct2 = dct::Dct2<FloatArithmetic, kLength>;
 template <uint32_t kLength>
 using Dct4 = dct::Dct4<FloatArithmetic, kLength>;
 
-// One warp's half of a pass of 128 values.
+// A warp's half of a pass of 128 values.
 __device__ __forceinline__ void HalfForward(float* x) {
   if (Warp() == 0) {
     Dct2<64>::Forward(x);
@@ -45,12 +45,12 @@ __device__ __forceinline__ void HalfInverse(float* x) {
   }
 }
 
-// A shape says where value v of this thread is in the tile before the forward transform and after
-// the inverse one (v is a constant where the loops are unrolled), and transforms x in place between
-// that order and the coefficients'. shared: kBlockSharedFloats, free again at the end.
+// A shape gives the position of this thread's value v in the tile before the forward transform and
+// after the inverse one (v is a constant in unrolled loops), and transforms x in place between that
+// order and the coefficients'. shared: kBlockSharedFloats, free again at the end.
 //
-// kEncoders: blocks of the encoder that a multiprocessor shall have room for. 8 leave 128 registers
-// a thread and 6 leave 168; more than the compiler needs there it would spill.
+// kEncoders: the encoder's blocks for each multiprocessor. 8 leave 128 registers to a thread and 6
+// leave 168; with more blocks the compiler would spill.
 
 inline constexpr uint32_t kBlockSharedFloats = 128 * 33;
 
@@ -88,7 +88,7 @@ struct Block64x64 {
   }
 };
 
-// Each thread has two columns, t and 127 − t, which the first butterflies of the rows join.
+// Each thread has two columns, t and 127 − t, which the first butterflies of the rows combine.
 struct Block32x128 {
   static constexpr uint32_t kEncoders = 6;
   static constexpr uint32_t kRows = 32, kCols = 128;
@@ -131,7 +131,7 @@ struct Block32x128 {
 };
 
 // Each thread has the rows 32·w + e and 127 − (32·w + e) of one column, which the first butterflies
-// of the columns join; later two whole rows, t and 64 + t.
+// of the columns combine; later two whole rows, t and 64 + t.
 struct Block128x32 {
   static constexpr uint32_t kEncoders = 8;
   static constexpr uint32_t kRows = 128, kCols = 32;
@@ -214,7 +214,7 @@ struct BlockFlat {
   static __device__ __forceinline__ void Inverse(float*, float*) {}
 };
 
-// Where the values of this thread are in the flat arrays.
+// The positions of this thread's values in the flat arrays.
 template <typename Shape>
 class BlockElements {
  public:
@@ -229,7 +229,7 @@ class BlockElements {
   __device__ uint64_t At(uint32_t v) const {
     return offset_ + static_cast<uint64_t>(Shape::Row(v)) * row_stride_ + Shape::Col(v);
   }
-  // Asks for this thread's share of the tile's lines.
+  // Prefetches this thread's share of the tile's lines.
   __device__ void PrefetchFrom(const float* array) const {
 #pragma unroll
     for (uint32_t e = 0; e < 64; e += 32) {
@@ -246,8 +246,8 @@ class BlockElements {
   uint32_t row_stride_, rows_valid_, cols_valid_;
 };
 
-// Element 64·v + t of a run, or of a block of 32, 64 or 128 columns: of the elements of one thread
-// those of even v, and those of odd v, are at equal distances.
+// Element 64·v + t of a run, or of a block of 32, 64 or 128 columns. A thread's elements of even v
+// are at equal distances, and so are those of odd v.
 template <>
 class BlockElements<BlockFlat> {
  public:
@@ -279,7 +279,7 @@ class BlockElements<BlockFlat> {
   }
   __device__ bool IsValid(uint32_t v) const { return v < (v % 2 == 0 ? even_end_ : odd_end_); }
   __device__ uint64_t At(uint32_t v) const { return at_ + v / 2 * pair_ + v % 2 * odd_; }
-  // Asks for the tile's lines, each of the first lane of the warp that reads it.
+  // Prefetches the tile's lines, each by the first lane of the warp that reads it.
   __device__ void PrefetchFrom(const float* array) const {
     if (Lane() != 0) return;
 #pragma unroll
@@ -298,7 +298,7 @@ struct ShapeTag {
   using Type = Shape;
 };
 
-// f(ShapeTag of the kernel's shape): of any kernel but the general one.
+// Calls f(ShapeTag of the kernel's shape), for any kernel but the general one.
 template <typename F>
 cudaError_t WithShape(TileKernel kernel, const F& f) {
   switch (kernel) {

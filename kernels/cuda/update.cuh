@@ -8,8 +8,8 @@ namespace longwave::cuda {
 
 // The update rules of ops.h.
 
-// What a rule reads of one element beside u, and what it writes: first θ, or the gradient; second
-// the velocity, or the signal, which is read only.
+// The state of one element that a rule reads beside u, and writes. first: θ, or the gradient.
+// second: the velocity, or the signal, which is only read.
 struct ElementState {
   float first, second;
 };
@@ -58,7 +58,7 @@ struct Rule {
   static constexpr UpdateKind kRule = kKind;
 };
 
-// f(Rule<…>{}) for the rule of the call: what a loop over elements is compiled for.
+// Calls f(Rule<…>{}) with the call's rule, a compile-time constant for loops over elements.
 template <typename F>
 __device__ __forceinline__ void WithRule(uint8_t update, const F& f) {
   switch (static_cast<UpdateKind>(update)) {

@@ -16,8 +16,8 @@
 
 namespace longwave::cuda {
 
-// An encoding that was enqueued and not finished: where its results will be, and where they go.
-// Known by stream, owner and slot.
+// An encoding that was enqueued and not finished, and the places of its results. Identified by
+// stream, owner and slot.
 struct Encoding {
   cudaStream_t stream = nullptr;
   const void* owner = nullptr;
@@ -28,26 +28,26 @@ struct Encoding {
   EncodeReport* report = nullptr;
 };
 
-// What the calls of a process have together. One per process: its GPU is the device that was
-// current at the first call. A call holds `mutex` while it enqueues; none waits for its own results
-// under it, but a payload on its way in waits for the one two before it.
+// The state that all calls of a process share. Its GPU is the device that was current at the first
+// call. A call holds `mutex` while it enqueues. No call waits for its own results under it, but an
+// incoming payload waits for the one two before it.
 struct Workspace {
   std::mutex mutex;
   Tables tables;
-  // Streams of our own that wait for no other: copies run beside the kernels of exec's stream.
+  // Non-blocking streams, so that copies overlap with the kernels of exec's stream.
   cudaStream_t upload = nullptr, download = nullptr;
   std::vector<Encoding> encodings;                      // under way
-  GrowingMemory spectra{GrowingMemory::Kind::kDevice};  // of an FFT, while exec's stream has it
+  GrowingMemory spectra{GrowingMemory::Kind::kDevice};  // of an FFT, while exec's stream uses it
   cudaEvent_t spectra_used = nullptr;
 
-  // A transit for results, of at least `bytes`; back to the others with Return.
+  // Takes a transit of at least `bytes` for results; Return gives it back.
   absl::StatusOr<Transit*> Take(size_t bytes);
   void Return(Transit* transit);
-  // The next transit for payloads on their way in, once the kernel that had it is done.
+  // The next transit for incoming payloads, once its last kernel is done.
   absl::StatusOr<Transit*> NextStaging(size_t bytes);
 
-  // The process's, with its streams. Never destroyed: the runtime may be gone by the time that a
-  // destructor would run.
+  // The process's workspace with its streams. Never destroyed, since the runtime may be unloaded
+  // before.
   static absl::StatusOr<Workspace*> Get();
 
  private:

@@ -31,7 +31,7 @@ std::vector<double> Apply(const std::vector<double>& x, uint32_t n, uint32_t cou
   return y;
 }
 
-// Of x[rows, cols].
+// The transpose of x[rows, cols].
 std::vector<double> Transposed(const std::vector<double>& x, uint32_t rows, uint32_t cols) {
   std::vector<double> y(x.size());
   for (uint32_t r = 0; r < rows; ++r) {

@@ -13,7 +13,7 @@ namespace longwave::ref {
 // result (dct_plan.h). One row is the transform of a run.
 std::vector<double> Dct(const std::vector<double>& x, uint32_t rows, uint32_t cols);
 
-// Its inverse, which is its transpose.
+// The inverse of Dct, which is its transpose.
 std::vector<double> InverseDct(const std::vector<double>& x, uint32_t rows, uint32_t cols);
 
 }  // namespace longwave::ref

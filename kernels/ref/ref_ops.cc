@@ -1,7 +1,6 @@
-// The definition: double precision, one obvious loop after the other. Slow on purpose where
-// plainness asks for it. Dense data is fp32 in memory as everywhere; everything between two of its
-// stores is computed in double. Only the bits of a payload come from the wire's own functions,
-// which define them.
+// The definition: double precision, in simple loops, slow where simplicity needs it. Dense data is
+// fp32 in memory as everywhere, and all results between two stores are double. Only the bits of a
+// payload come from the wire's own functions, which define them.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -74,7 +73,7 @@ std::vector<uint16_t> Select(const PayloadFormat& format, const std::vector<doub
   return indices;
 }
 
-// A tile's coefficients as the receiver of the payload has them.
+// A tile's coefficients as the payload's receiver reads them.
 struct Sent {
   std::vector<uint16_t> indices;
   std::vector<float> values;

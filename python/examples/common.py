@@ -1,4 +1,4 @@
-"""What the examples share: their arguments, and batches of a text."""
+"""The common part of the examples: their arguments, and batches of a text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 
 def arguments(description: str, **defaults: object) -> argparse.Namespace:
-    """defaults: an option each, of the default's type, beside those that every example has."""
+    """defaults: one option each, of the default's type, in addition to the common ones."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--address", default=os.environ.get("LONGWAVE_COORDINATOR"),
                         help="host:port of the run's coordinator; none: training on this machine alone")
@@ -30,7 +30,7 @@ def arguments(description: str, **defaults: object) -> argparse.Namespace:
 
 
 def own_generator(args: argparse.Namespace) -> torch.Generator:
-    """Random numbers of this worker's own: no two see the same batches."""
+    """The worker's own random numbers: all workers see different batches."""
     name = args.name or os.environ.get("LONGWAVE_NAME", "")
     return torch.Generator().manual_seed(zlib.crc32(name.encode()))
 
@@ -43,7 +43,7 @@ def read_bytes(path: str) -> torch.Tensor:
 
 
 def text_batches(args: argparse.Namespace) -> Iterator[torch.Tensor]:
-    """Windows of the text at random places, for ever: [args.batch, args.context + 1] of int64, a byte a token."""
+    """Windows of the text at random positions, without end: [args.batch, args.context + 1] of int64, a byte a token."""
     text, generator = read_bytes(args.data), own_generator(args)
     if len(text) < args.context + 2:
         raise SystemExit(f"error: {args.data} has {len(text)} bytes, wanted at least {args.context + 2}")

@@ -20,11 +20,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-UNSIGNED_BYTES = 8  # IDX's number for them
+UNSIGNED_BYTES = 8  # their number in IDX
 
 
 def read_idx(folder: str, dimensions: int) -> torch.Tensor:
-    """The array of unsigned bytes with so many dimensions: 3 of images, 1 of labels."""
+    """The array of unsigned bytes with so many dimensions: 3 for images, 1 for labels."""
     for path in sorted(path for path in pathlib.Path(folder).glob("*") if path.is_file()):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         if content[:4] != bytes([0, 0, UNSIGNED_BYTES, dimensions]):

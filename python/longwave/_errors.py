@@ -1,4 +1,4 @@
-"""What a call of liblongwave.so fails with."""
+"""The error of a call of liblongwave.so."""
 
 # lw_status of longwave.h.
 STATUS_NAMES = {
@@ -16,8 +16,8 @@ STOPPED = -4
 
 
 class LongwaveError(RuntimeError):
-    """status: one of invalid, refused, unavailable, stopped, ended, data, memory, forked, internal; longwave.h says
-    what each means."""
+    """status: one of invalid, refused, unavailable, stopped, ended, data, memory, forked, internal; longwave.h defines
+    each."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

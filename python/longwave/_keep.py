@@ -7,7 +7,7 @@ import torch
 
 
 class Keeps(Protocol):
-    """An optimizer, a schedule, a loader: whatever can save and load its state."""
+    """An optimizer, a schedule, a loader: any object that can save and load its state."""
 
     def state_dict(self) -> Dict[str, Any]: ...
 
@@ -27,7 +27,7 @@ def save_states(keep: Mapping[str, Keeps]) -> List[Tuple[str, memoryview]]:
 
 
 def check_loadable(keep: Mapping[str, Keeps]) -> None:
-    """TypeError now, and not after a crash, for a state that could be saved and not loaded."""
+    """Raises TypeError now, instead of after a crash, for a state that can be saved but not loaded."""
     for name, kept in keep.items():
         file = _save(kept)
         file.seek(0)
@@ -46,7 +46,7 @@ def _save(kept: Keeps) -> io.BytesIO:
 
 
 def load_state(kept: Keeps, blob: bytes, name: str) -> None:
-    """Nothing in a blob is executed: it has tensors and plain values."""
+    """Loading executes no code of a blob: a blob has tensors and plain values."""
     try:
         kept.load_state_dict(torch.load(io.BytesIO(blob), map_location="cpu", weights_only=True))
     except Exception as error:

@@ -110,7 +110,7 @@ _loaded: Optional[ctypes.CDLL] = None
 
 
 def library() -> Any:
-    """The library: LONGWAVE_LIBRARY's, or the one beside this package. It is loaded once, at the first call."""
+    """The library: LONGWAVE_LIBRARY's, or the one beside this package. The first call loads it."""
     global _loaded
     if _loaded is None:
         path = os.environ.get("LONGWAVE_LIBRARY") or str(Path(__file__).with_name(f"liblongwave.so.{ABI}"))
@@ -132,19 +132,19 @@ def library() -> Any:
 
 
 def check(result: int) -> int:
-    """What a call returned, or LongwaveError with its sentence."""
+    """The result of a call, or LongwaveError with its sentence."""
     if result < 0:
         raise LongwaveError(library().lw_error().decode("utf-8", "replace"), result)
     return result
 
 
 def version() -> str:
-    """Of the library: "0.1.0"."""
+    """The library's version: "0.1.0"."""
     return str(library().lw_version().decode())
 
 
 def set_log_level(level: str) -> None:
-    """Of the lines on standard error: debug, info (as it is unless told), warning, error."""
+    """Sets the least level of lines on standard error: debug, info (the default), warning, error."""
     levels = ["debug", "info", "warning", "error"]
     if level not in levels:
         raise ValueError(f"level: got {level!r}, wanted one of {', '.join(levels)}")

@@ -6,12 +6,12 @@ import torch
 
 
 class NotedLoss:
-    """A loss on a GPU is copied behind the loop's back, and is read once it has arrived: a step or two later."""
+    """A loss on a GPU is copied asynchronously, and is read once it has arrived: a step or two later."""
 
     def __init__(self) -> None:
         self._value = 0.0
         self._arriving: Optional[torch.Tensor] = None
-        self._arrived: Any = None  # a torch.cuda.Event while one is under way
+        self._arrived: Any = None  # a torch.cuda.Event during a copy
 
     def note(self, loss: Union[float, torch.Tensor]) -> None:
         if not isinstance(loss, torch.Tensor):
@@ -23,7 +23,7 @@ class NotedLoss:
             return
         self.value()
         if self._arrived is not None:
-            return  # one is under way
+            return  # a copy is under way
         self._arriving = torch.empty((), dtype=torch.float32, pin_memory=True)
         self._arriving.copy_(loss.reshape(()), non_blocking=True)
         self._arrived = cast(Any, torch.cuda.Event)()

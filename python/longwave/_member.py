@@ -15,7 +15,7 @@ Blob = Union[bytes, memoryview]
 
 @dataclass
 class Hooks:
-    """Called on the thread that is in begin, step or leave, meanwhile."""
+    """Callbacks on the thread that is in begin, step or leave."""
 
     save: Callable[[], List[Tuple[str, Blob]]]
     gradient_ready: Callable[[], None]
@@ -26,12 +26,12 @@ def _bytes(text: Optional[str]) -> Optional[bytes]:
 
 
 class Member:
-    """lw_member. What a hook raises ends the call, and is raised by it."""
+    """lw_member. An exception of a hook ends the call, which raises it."""
 
     def __init__(self, place: Place, tensors: Sequence[Tuple[str, Sequence[int]]], hooks: Hooks) -> None:
         self._hooks = hooks
         self._raised: Optional[BaseException] = None
-        self._saved: List[object] = []  # what blobs point to, until the call that saves returns
+        self._saved: List[object] = []  # the memory of blobs, until the call that saves returns
         self._callbacks = _library.Callbacks(
             ctypes.sizeof(_library.Callbacks),
             None,
@@ -64,7 +64,7 @@ class Member:
         check(library().lw_describe(self._handle, ctypes.byref(self.run)))
 
     def begin(self, theta: int, gradient: Optional[int], device: int, stream: Optional[int]) -> int:
-        """Addresses of the flat arrays, and the CUDA stream. Returns events (MOVED, SKIPPED, SYNCS, OVER)."""
+        """Takes the addresses of the flat arrays, and the CUDA stream. Returns events (MOVED, SKIPPED, SYNCS, OVER)."""
         arrays = _library.Arrays(ctypes.sizeof(_library.Arrays), theta, gradient, device, stream)
         return self._wait(library().lw_begin, self._handle, ctypes.byref(arrays))
 
@@ -72,7 +72,7 @@ class Member:
         return self._wait(library().lw_step, self._handle, loss, tokens)
 
     def load(self, name: str) -> Optional[bytes]:
-        """What an earlier process of this worker saved last; none of it: None."""
+        """The last save of an earlier process of this worker; None if there is none."""
         data, size = ctypes.c_void_p(), ctypes.c_size_t()
         check(library().lw_load(self._handle, name.encode(), ctypes.byref(data), ctypes.byref(size)))
         return None if data.value is None else ctypes.string_at(data.value, size.value)
@@ -86,7 +86,7 @@ class Member:
         return str(library().lw_configuration(self._handle).decode())
 
     def stop(self) -> None:
-        """From any thread or signal handler."""
+        """Call from any thread or signal handler."""
         library().lw_stop(self._handle)
 
     def finish(self) -> None:
@@ -96,17 +96,18 @@ class Member:
         self._wait(library().lw_leave, self._handle, _bytes(failure))
 
     def close(self) -> None:
-        # A signal's handler that comes in between finds none, and stops nothing.
+        # A signal's handler in between finds no member, and stops nothing.
         handle, self._handle = self._handle, ctypes.c_void_p()
         library().lw_close(handle)
 
     def _ask(self, _: Optional[int]) -> int:
-        """While a call waits. Python handles its signals at the first instruction of this, Ctrl-C among them; what a
-        handler raises then, ctypes gives to sys.unraisablehook alone, and the next time the call ends."""
+        """Called while a call waits. Python runs its signal handlers at the first instruction of this function,
+        Ctrl-C's among them. ctypes passes an exception of such a handler to sys.unraisablehook alone, and the call ends
+        at the next callback."""
         return 0 if self._raised is None else 1
 
     def _wait(self, function: Callable[..., int], *arguments: Any) -> int:
-        if threading.current_thread() is not threading.main_thread():  # who alone handles signals
+        if threading.current_thread() is not threading.main_thread():  # the only one that handles signals
             return self._call(function(*arguments))
         before = sys.unraisablehook
 
@@ -144,7 +145,7 @@ class Member:
             for name, blob in self._hooks.save():
                 view = memoryview(blob).cast("B")
                 self._saved.append(view)
-                # bytes are not writable, and have no other way to their address.
+                # bytes objects are not writable, so ctypes gives no other way to their address.
                 source = blob if isinstance(blob, bytes) else (ctypes.c_char * len(view)).from_buffer(view)
                 self._saved.append(source)
                 address = ctypes.cast(cast(Any, source), ctypes.c_void_p)

@@ -1,4 +1,4 @@
-"""Where a worker joins, by its arguments and by the environment."""
+"""The place at which a worker joins, from its arguments and the environment."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from typing import Iterable, List, Optional, Sequence
 
 @dataclass
 class Place:
-    """Where and as whom a worker joins."""
+    """The address and the identity with which a worker joins."""
 
     coordinator: str
     name: str
@@ -26,7 +26,7 @@ def place_of(
     metrics: Optional[str],
     settings: Iterable[str],
 ) -> Place:
-    """With what the environment says, as `longwave up --worker-command` sets it."""
+    """Fills in the environment's values, as `longwave up --worker-command` sets them."""
     address = address or os.environ.get("LONGWAVE_COORDINATOR")
     if not address:
         raise ValueError('address: got none, and no $LONGWAVE_COORDINATOR, wanted "host:port" of the coordinator')
@@ -43,7 +43,7 @@ def place_of(
 
 
 def _security_settings() -> List[str]:
-    """$LONGWAVE_SECURITY: "off", or the folder of this worker's credentials. Without it, as its addresses have it."""
+    """$LONGWAVE_SECURITY: "off", or the folder of this worker's credentials. By default its addresses decide."""
     security = os.environ.get("LONGWAVE_SECURITY")
     if not security:
         return []

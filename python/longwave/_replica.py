@@ -12,9 +12,8 @@ TRAINED_TYPES = (torch.float32, torch.bfloat16)
 
 
 def trained_parameters(model: torch.nn.Module) -> Dict[str, torch.nn.Parameter]:
-    """Of the names that the model gives them, tied ones once, frozen ones not. ValueError: one that cannot be synced.
-
-    torch.compile puts a prefix before names, which is left out, so that compiled and plain models are the same one."""
+    """The trained parameters under the model's names, tied ones once, frozen ones not. ValueError: a parameter that
+    cannot be synced. The prefix of torch.compile is left out, so that compiled and plain models are the same."""
     trained = {
         name.replace("_orig_mod.", ""): parameter
         for name, parameter in model.named_parameters()
@@ -53,7 +52,8 @@ def warn_of_buffers(model: torch.nn.Module) -> None:
 
 
 def flat_device(parameters: Iterable[torch.nn.Parameter]) -> torch.device:
-    """Where the flat array lies: parameters elsewhere, or on several devices, are synced through the host's memory."""
+    """The device of the flat array. Parameters elsewhere, or on several devices, are synced through the host's
+    memory."""
     devices = {parameter.device for parameter in parameters}
     device = devices.pop()
     on_cuda = not devices and device.type == "cuda" and _library.library().lw_can_use(_library.CUDA) == 0
@@ -70,7 +70,7 @@ def check_alias(trained: Dict[str, torch.nn.Parameter]) -> None:
 
 
 def check_owned(optimizer: Optional[torch.optim.Optimizer], trained: Dict[str, torch.nn.Parameter]) -> None:
-    """ValueError: an optimizer of other parameters, whose steps the replica would never see."""
+    """Raises ValueError for an optimizer of other parameters, whose steps the replica would never see."""
     if optimizer is None:
         return
     owned = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
@@ -83,8 +83,8 @@ def check_owned(optimizer: Optional[torch.optim.Optimizer], trained: Dict[str, t
 class Replica:
     """Copies parameters to the flat array before a sync reads it, and back after one has changed it.
 
-    Of bf16 parameters the flat array gets what has been added to them since: the rounding of the fp32 weights is never
-    sent. With `alias` (fp32 alone) the parameters are views of the flat array, and nothing is copied.
+    For bf16 parameters the flat array receives the changes since the last copy, so that the rounding of the fp32
+    weights is never sent. With `alias` (fp32 only) the parameters are views of the flat array, without copies.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Replica:
             self._gradient_views = self._cut(self.gradient, offsets)
         self._exact = [i for i, p in enumerate(self.parameters) if p.dtype == torch.float32]
         self._rounded = [i for i, p in enumerate(self.parameters) if p.dtype != torch.float32]
-        self._seen: List[torch.Tensor] = []  # of the rounded ones: as they were when last copied
+        self._seen: List[torch.Tensor] = []  # the rounded ones' values when last copied
         with torch.no_grad():
             for view, parameter in zip(self._views, self.parameters):
                 view.copy_(parameter)
@@ -168,7 +168,7 @@ class Replica:
                 parameter.grad.copy_(view)
 
     def addresses(self) -> Tuple[int, Optional[int], int, Optional[int]]:
-        """For Member.begin."""
+        """The arguments of Member.begin."""
         return (
             self.theta.data_ptr(),
             None if self.gradient is None else self.gradient.data_ptr(),
@@ -178,8 +178,8 @@ class Replica:
 
     @contextlib.contextmanager
     def on_device(self) -> Iterator[None]:
-        """Around a call of the library, which works on the stream that it was given: behind what the loop has begun on
-        its own one, which goes on behind it."""
+        """Orders a call of the library, which works on its own stream, after the loop's work so far, and the loop's
+        later work after the call."""
         if self._stream is None:
             yield
             return

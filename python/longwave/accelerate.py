@@ -1,4 +1,4 @@
-"""Accelerate: sync = longwave.accelerate.join(accelerator, model, optimizer, "host:7070") behind accelerator.prepare."""
+"""Accelerate: sync = longwave.accelerate.join(accelerator, model, optimizer, "host:7070") after accelerator.prepare."""
 
 from typing import Any, Optional
 
@@ -16,8 +16,9 @@ def join(
     address: Optional[str] = None,
     **options: Any,
 ) -> Sync:
-    """A Sync of what accelerator.prepare has wrapped; the other arguments are Sync's. The hook is behind the optimizer's
-    own step, which gradient accumulation and a scaler skip. Wanted: one process, since each is a worker of its own."""
+    """A Sync of the objects that accelerator.prepare has wrapped; the other arguments are Sync's. The hook is on the
+    optimizer's own step, which gradient accumulation and a scaler skip. Needs a single process, since each process is a
+    worker of its own."""
     if accelerator.num_processes != 1:
         raise ValueError(
             f"got an accelerator of {accelerator.num_processes} processes, wanted one: a worker of a run is one process"

@@ -8,8 +8,8 @@ from longwave.sync import Sync
 
 
 class LongwaveCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
-    """Joins when training begins, syncs behind each optimizer's step, ends training with the run. The arguments are
-    those of Sync; optimizer and schedule are kept. `sync` is there while training is."""
+    """Joins when training begins, syncs after each optimizer's step, ends training with the run. The arguments are
+    those of Sync; checkpoints keep optimizer and schedule. `sync` exists during training."""
 
     def __init__(self, address: Optional[str] = None, **options: Any) -> None:
         self._address = address

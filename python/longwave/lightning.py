@@ -9,8 +9,8 @@ from longwave.sync import Sync
 
 
 class LongwaveCallback(Callback):  # type: ignore[misc,unused-ignore]
-    """Joins when training begins, syncs behind each optimizer's step, ends training with the run. The arguments are
-    those of Sync; the optimizer, of which there is one, is kept. `sync` is there while training is."""
+    """Joins when training begins, syncs after each optimizer's step, ends training with the run. The arguments are
+    those of Sync; checkpoints keep the optimizer, of which there must be one. `sync` exists during training."""
 
     def __init__(self, address: Optional[str] = None, **options: Any) -> None:
         self._address = address

@@ -6,13 +6,13 @@ import torch
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Hands each step's gradients to longwave.Sync, in whose hook the step takes place.
+    """Passes each step's gradients to longwave.Sync, whose hook takes the step.
 
-    inner: None where the run's update is the optimizer (sync.update sgd, sign, nesterov); an optimizer of the same
-    parameters where it is `inner`, which then steps with the merged gradients (longwave.Optimizer(params,
+    inner: None if the run's update is the optimizer (sync.update sgd, sign, nesterov). If sync.update is `inner`: an
+    optimizer of the same parameters, which then steps with the merged gradients (longwave.Optimizer(params,
     inner=torch.optim.AdamW(params))). clip_norm: of the merged gradient, before the inner step; 0: none.
 
-    zero_grad, state_dict and param_groups are the inner one's, so that a learning-rate schedule may be given this one.
+    zero_grad, state_dict and param_groups are the inner one's, so that a learning-rate schedule may take this one.
     """
 
     def __init__(
@@ -35,14 +35,14 @@ class Optimizer(torch.optim.Optimizer):
         self.param_groups = inner.param_groups
 
     def step(self, closure: Optional[Callable[[], float]] = None) -> Optional[float]:  # type: ignore[override]
-        """Only computes the closure: Sync's hook behind this takes the step."""
+        """Only computes the closure: Sync's hook on this optimizer takes the step."""
         if closure is None:
             return None
         with torch.enable_grad():
             return closure()
 
     def step_merged(self) -> None:
-        """With the merged gradients in the parameters' grad. Sync calls it."""
+        """Steps with the merged gradients in the parameters' grad. Sync calls it."""
         if self.inner is None:
             raise RuntimeError(
                 "the run's sync.update is inner: wanted longwave.Optimizer(params, inner=AdamW(params)), got no inner"

@@ -25,29 +25,29 @@ IN_HOOK = "in_hook"
 
 
 class Sync:
-    """Joins a run when it is made: the model's parameters are the run's from then on.
+    """Joins a run on construction: the model's parameters are the run's from then on.
 
     model       its trained parameters (fp32 or bf16, on the CPU or one GPU) are synced: tied ones once, frozen ones not
-    optimizer   a hook behind its step() counts steps, and syncs when the run's method has it. None, or hook=False: the
-                loop calls Sync.step itself. Runs that sync gradients want a longwave.Optimizer
+    optimizer   a hook after its step() counts steps, and syncs when the run's method does. None, or hook=False: the
+                loop calls Sync.step itself. Runs that sync gradients need a longwave.Optimizer
     address     "host:port" of the coordinator [$LONGWAVE_COORDINATOR]
     name        of this worker, one live worker each [$LONGWAVE_NAME, or the host's name, with the process's number
-                where it keeps nothing]
+                if it keeps no state]
     token       of `longwave token create`, for a secured run; needed once for each state_dir [$LONGWAVE_TOKEN]
-    state_dir   folder of identity, credentials and checkpoints, with which a worker comes back [$LONGWAVE_STATE_DIR;
-                none: nothing is kept]
-    keep        by name: optimizer, schedule, loader, whatever has state_dict and load_state_dict. Their states are in
-                the checkpoints of state_dir and are loaded from the last one here: tensors and plain values
-    on_move     called with the number of steps by which what the loop steps after optimizer.step() is behind the run: a
-                schedule goes on by as many. They are steps that this worker does not take, having been away or behind,
-                and the one in whose middle a checkpoint was written
-    alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 alone
+    state_dir   folder of identity, credentials and checkpoints, with which a worker resumes [$LONGWAVE_STATE_DIR;
+                none: the worker keeps no state]
+    keep        by name: optimizer, schedule, loader, any object with state_dict and load_state_dict. Checkpoints in
+                state_dir have their states, and the constructor loads the last one: tensors and plain values
+    on_move     called with the number of steps by which the loop's work after optimizer.step() is behind the run, for
+                example to advance a schedule. This worker does not take these steps: it was away or behind, or a
+                checkpoint was written in the middle of one
+    alias       the parameters become views of the flat array that is synced, which saves a copy of it; fp32 only
     tokens      of a step, its weight in the merge, unless step() or note() say [train.batch × model.context]
-    settings    of this worker alone, "key=value", as docs/configuration.md has them
+    settings    of this worker alone, "key=value", with the keys of docs/configuration.md
     metrics     "host:port" of this worker's /metrics ["$LONGWAVE_METRICS", or the run's metrics.listen]
 
-    Ctrl-C and other signals are handled while it waits. Where nothing else handles SIGTERM, that ends training: `done`
-    is true after the step under way, with a checkpoint. Not for several threads.
+    Signal handlers, Ctrl-C's among them, run while a call waits. Without another handler SIGTERM ends training: `done`
+    is true after the step under way, with a checkpoint. Not thread-safe.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Sync:
         place = place_of(address, name, token, state_dir, metrics, [f"train.threads={torch.get_num_threads()}", *settings])
         shapes = [(name, tuple(parameter.shape)) for name, parameter in trained.items()]
         self._member = Member(place, shapes, Hooks(self._loop.save, self._loop.gradient_ready))
-        # Without finish(), the run hears that this worker leaves: when this is dropped, or the process exits.
+        # Without finish(), this worker leaves the run when the object is dropped, or the process exits.
         self._finalizer = weakref.finalize(self, _leave, self._member)
         try:
             self._begin(list(trained.values()), alias)
         except BaseException as error:
-            # The run was over before this worker had its present, or it is to end: finish() says.
+            # The run was over before this worker had caught up, or it is to end: finish() has the reason.
             if not _is_stop(error):
                 self._abandon(_failure(error))
                 raise
@@ -112,26 +112,27 @@ class Sync:
         self._loop.replica = self._replica
         with self._replica.on_device():
             events = self._member.begin(*self._replica.addresses())
-        if events & _library.OVER:  # it has caught up with a run that needs it no more
+        if events & _library.OVER:  # the worker has caught up with a run that is over
             self._take(events)
             return
         for name, kept in self._loop.keep.items():
             blob = self._member.load(KEPT + name)
             if blob is not None:
                 load_state(kept, blob, name)
-        # Where the loop was in the middle of a step, what it does after optimizer.step() is missing from its states.
+        # In the middle of a loop's step, the states lack the loop's work after optimizer.step().
         unfinished = 1 if self._member.load(IN_HOOK) == b"1" else 0
         self._take(events, int(self._member.figures().skipped_steps) + unfinished)
 
-    # What the loop calls.
+    # Methods for the loop.
 
     def note(self, loss: Union[float, torch.Tensor], tokens: Optional[int] = None) -> None:
-        """The last step's loss, for the live view and /metrics, and the next step's tokens. A GPU's is not waited for."""
+        """Takes the last step's loss, for the live view and /metrics, and the next step's tokens. Does not wait for a
+        GPU."""
         self._loss.note(loss)
         self._step_tokens = tokens if tokens is not None else self._step_tokens
 
     def step(self, loss: Union[None, float, torch.Tensor] = None, tokens: Optional[int] = None) -> None:
-        """An inner step was taken: for loops without the hook. Syncs when the run's method has it."""
+        """Counts an inner step, for loops without the hook. Syncs when the run's method does."""
         if self.done:
             return
         if loss is not None:
@@ -150,11 +151,11 @@ class Sync:
             if not _is_stop(error):
                 self._abandon(_failure(error))
                 raise
-            self.done = True  # finish() says why
+            self.done = True  # finish() has the reason
 
     def finish(self) -> None:
-        """Ends this worker's part. LongwaveError: the run has failed, and why, or goes on without this worker. Before
-        the run is over the worker leaves, with a checkpoint in its state_dir, and may come back."""
+        """Ends this worker's part. LongwaveError: the run has failed (with the reason), or goes on without this worker.
+        Before the end of the run the worker leaves, with a checkpoint in its state_dir, and may return."""
         if self._closed:
             return
         try:
@@ -174,27 +175,27 @@ class Sync:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        """Finishes. An exception is told to the coordinator as this worker's failure; Ctrl-C and exit are none."""
+        """Finishes. The coordinator receives an exception as this worker's failure, except Ctrl-C and exit."""
         if error is None:
             self.finish()
         else:
             self._abandon(_failure(error))
 
-    # What it knows.
+    # The run's state.
 
     @property
     def step_number(self) -> int:
-        """Of the run: the next inner step."""
+        """The run's next inner step."""
         return int(self._figures().step)
 
     @property
     def steps(self) -> int:
-        """Inner steps of the run."""
+        """The run's inner steps."""
         return int(self._member.run.steps)
 
     @property
     def round(self) -> int:
-        """That the next step belongs to."""
+        """The round of the next step."""
         return int(self._figures().round)
 
     @property
@@ -203,41 +204,42 @@ class Sync:
 
     @property
     def members(self) -> int:
-        """Of the run, this worker included."""
+        """The run's members, this worker included."""
         return int(self._figures().members)
 
     @property
     def bytes(self) -> int:
-        """Sent and received by this worker's data connections."""
+        """Bytes sent and received by this worker's data connections."""
         figures = self._figures()
         return int(figures.bytes_pushed + figures.bytes_pulled)
 
     @property
     def waiting_s(self) -> float:
-        """Seconds that syncs have kept the loop waiting."""
+        """Seconds that the loop has waited for syncs."""
         return float(self._figures().seconds_syncing)
 
     @property
     def learning_rate(self) -> float:
-        """Of the next step, by train.* of the run's configuration; an optimizer of one's own may have another."""
+        """The learning rate of the next step, by train.* of the run's configuration; the loop's optimizer may have
+        another."""
         return float(self._figures().learning_rate)
 
     @property
     def worker(self) -> int:
-        """This worker's index in the run: for a seed of its own, say."""
+        """The worker's index in the run, for a seed of its own for example."""
         return int(self._figures().worker)
 
     @property
     def writes_weights(self) -> bool:
-        """The run is over, and its last weights are this worker's to save."""
+        """Whether the run is over and this worker is to save its last weights."""
         return bool(self._figures().writes_weights)
 
     @property
     def configuration(self) -> str:
-        """The run's, as YAML."""
+        """The run's configuration, as YAML."""
         return self._configuration if self._closed else self._member.configuration()
 
-    # Inside.
+    # Private methods.
 
     def _take(self, events: int, missed: int = 0) -> None:
         self._syncs = bool(events & _library.SYNCS)
@@ -254,7 +256,7 @@ class Sync:
         return self._last_figures if self._closed else self._member.figures()
 
     def _handle_termination(self) -> Any:
-        """Returns the handler of before, or None where it stays."""
+        """Returns the former handler, or None if it stays."""
         if threading.current_thread() is not threading.main_thread():
             return None
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -266,14 +268,14 @@ class Sync:
             if alive is not None and os.getpid() == process:
                 alive.stop()
                 return
-            # A loader's process, which this one has forked, ends as it would have.
+            # A loader's process, forked from this one, keeps its own way of ending.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
         return signal.signal(signal.SIGTERM, stop)
 
     def _abandon(self, failure: Optional[str]) -> None:
-        """After an error, which is what the caller is to hear of."""
+        """Cleans up after an error, which the caller then raises."""
         if self._closed:
             return
         try:
@@ -296,7 +298,7 @@ class Sync:
 
 
 class _Loop:
-    """What liblongwave.so calls back, for as long as the member lives: Sync may be dropped before."""
+    """The hooks for liblongwave.so, which live as long as the member: Sync may be dropped before."""
 
     def __init__(self, keep: Dict[str, Keeps], optimizer: Optional[torch.optim.Optimizer]) -> None:
         self.keep = keep
@@ -316,12 +318,12 @@ class _Loop:
 
 
 def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
-    """The optimizer's hook, which does not keep what it calls alive."""
+    """The optimizer's hook, with a weak reference to its Sync."""
     alive = weakref.ref(sync)
 
     def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         there = alive()
-        # A GradScaler leaves a fused optimizer's skipped step to the optimizer.
+        # A fused optimizer handles the step that a GradScaler skips.
         skipped = getattr(optimizer, "found_inf", None)
         if there is None or (skipped is not None and bool(skipped)):
             return
@@ -335,7 +337,7 @@ def _weakly(sync: Sync) -> Callable[[torch.optim.Optimizer, Any, Any], None]:
 
 
 def _failure(error: BaseException) -> Optional[str]:
-    """What the coordinator is told; nothing of Ctrl-C and exit."""
+    """The failure to report to the coordinator; None for Ctrl-C and exit."""
     if isinstance(error, LongwaveError):
         return str(error)
     return f"{type(error).__name__}: {error}" if isinstance(error, Exception) else None

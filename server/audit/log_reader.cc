@@ -13,7 +13,7 @@
 namespace longwave {
 namespace {
 
-// More than any log file has: the largest that options allow, and one record.
+// Above the size of any log file: the largest that options allow, and one record.
 constexpr uint64_t kReadBytesMax = kLogFileBytesMax + 2 * uint64_t{kLogBodyBytesMax};
 
 absl::Status Lost(const std::string& path, uint64_t offset, absl::string_view why) {
@@ -61,7 +61,7 @@ absl::Status LogReader::ReadFile(uint32_t number, bool is_last, uint64_t* next_s
                                  Visit visit) {
   const std::string path = PathOf(number);
   LONGWAVE_ASSIGN_OR_RETURN(Buffer whole, ReadWhole(*files_, path, kReadBytesMax));
-  // Payloads are views of the file; whoever keeps one keeps all of it.
+  // Payloads are views of the file, so a payload that is kept keeps the whole file.
   const auto file = std::make_shared<const Buffer>(std::move(whole));
   const std::span<const std::byte> bytes = file->bytes();
   const auto header =

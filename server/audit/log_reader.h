@@ -15,23 +15,22 @@
 
 namespace longwave {
 
-// A shard's delta log (proto/LOG.md) as it lies in its folder, for whoever wants to look without
-// being the shard: nothing is locked, cut, removed or counted. A shard that runs may write on, or
-// remove old files, meanwhile.
+// Reads a shard's delta log (proto/LOG.md) from its folder. The reader locks, cuts, removes and
+// counts nothing. A running shard may meanwhile append to the log or remove old files.
 class LogReader {
  public:
-  // NotFound: the folder has no log file. DataLoss: a file between others is gone, or a header
-  // cannot be read. `files` outlives the reader.
+  // NotFound: the folder has no log file. DataLoss: a file between others is missing, or a header
+  // is unreadable. `files` outlives the reader.
   static absl::StatusOr<LogReader> Open(FileSystem* files, std::string folder);
 
   const StoreIdentity& identity() const { return identity_; }  // of every file
-  // Number of the oldest record; 1: nothing has been dropped.
+  // Number of the oldest record; 1 if none has been dropped.
   uint64_t first_sequence() const { return first_sequence_; }
 
-  // Calls `visit` with every record, in order, one file in memory at a time and as long as a record
-  // of it is kept. A tail that was never synced is not part of the log; tail_bytes() says how much
-  // of it there was. DataLoss: what must be there cannot be read; names file and offset. An error
-  // of `visit` ends it and is returned.
+  // Calls `visit` with every record in order. One file at a time is in memory, and stays there as
+  // long as a record of it is kept. A tail that was never synced does not belong to the log;
+  // tail_bytes() states its length. DataLoss names file and offset of an unreadable record before
+  // the tail. An error of `visit` ends Read and is returned.
   using Visit = absl::FunctionRef<absl::Status(uint64_t sequence, const LogRecord&)>;
   absl::Status Read(Visit visit);
 
@@ -46,7 +45,7 @@ class LogReader {
 
   FileSystem* files_;
   std::string folder_;
-  std::vector<uint32_t> numbers_;  // of the files, without a gap
+  std::vector<uint32_t> numbers_;  // without a gap
   StoreIdentity identity_;
   uint64_t first_sequence_ = 0;
   uint64_t tail_bytes_ = 0;

@@ -10,7 +10,7 @@
 namespace longwave {
 namespace {
 
-// Bit for bit: −0 is not 0.
+// Compares bits, so −0 differs from 0.
 bool SameBits(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
@@ -27,7 +27,7 @@ ShardAudit::ShardAudit(const ShardAuditOptions& options, const Layout* layout,
   const auto segments = layout->segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (segments[i].shard != options.shard) continue;
-    if (segments_.empty()) first_segment_ = i;  // a shard's segments are one contiguous run
+    if (segments_.empty()) first_segment_ = i;  // the segments of a shard are contiguous
     segments_.emplace_back().tile_sizes = layout->TileSizes(i);
   }
   for (const SnapshotHeader& header : states) {
@@ -94,7 +94,7 @@ absl::Status ShardAudit::OnMerged(uint64_t sequence, const MergedRecord& merged)
     segment->has_all_pushes = false;
   }
   if (!CheckContributors(sequence, merged)) {
-    // What was held back afterwards is no longer known; until a snapshot says it.
+    // The residual after this merge is unknown until the next snapshot.
     segment->residual.reset();
     ++findings_.merges_unproved;
   } else if (!segment->residual.has_value()) {
@@ -122,7 +122,7 @@ absl::Status ShardAudit::Begin(uint32_t index, uint32_t round) {
     segment.residual.emplace(has_residual ? layout_->segments()[index].coefficient_count : 0);
     findings_.segments_restored += options_.from_the_start && round > 0;
   }
-  // The log reaches back to whatever a snapshot needs, the pushes to its open round included.
+  // The log reaches back as far as any snapshot needs, including the pushes to its open round.
   if (states_.contains({index, round})) segment.has_all_pushes = true;
   return TakeState(index, round);
 }

@@ -27,60 +27,61 @@ struct ShardAuditOptions {
   uint32_t shard = 0;
   MergeOptions merge;
   double clip = 0;
-  // The log has its first record: what the shard held back was nothing then.
+  // The log has its first record, before which the shard's residual was zero.
   bool from_the_start = false;
-  std::shared_ptr<TileRunner> runner;  // of the merges; null: the caller alone
+  std::shared_ptr<TileRunner> runner;  // for merges; null: the caller's thread
 };
 
-// What an audit has seen. A problem is a sentence about a promise that was broken.
+// The result of an audit. A problem is a sentence about a broken promise.
 struct ShardFindings {
   uint64_t pushes = 0;             // accepted
   uint64_t merges = 0;             // closed rounds of segments
   uint64_t merges_recomputed = 0;  // and found as they stand in the log, bit for bit
-  uint64_t merges_unproved = 0;    // what they were made of is no longer there
-  uint64_t states_compared = 0;    // snapshots of what the shard held back
+  uint64_t merges_unproved = 0;    // inputs are no longer in the log
+  uint64_t states_compared = 0;    // snapshots of the shard's residual
   uint64_t pushes_open = 0;        // accepted, in a round that is still open
-  uint64_t segments_restored = 0;  // that begin after round 0, from the members' replicas
+  // Segments that begin after round 0, restored from the members' replicas.
+  uint64_t segments_restored = 0;
   uint64_t problem_count = 0;
   std::vector<std::string> problems;  // the first of them
 
   static constexpr size_t kProblemsKept = 20;
 };
 
-// Follows a shard's delta log, record by record, and holds it to what a shard promises:
+// Checks a shard's delta log, record by record, against the shard's promises:
 //
-//   - a segment's rounds close one after the other, without a gap;
-//   - every accepted push is in exactly one merge, that of its round, with its weight, and nothing
-//     else is;
-//   - no push was accepted whose residual does not account for its worker's push before: what is in
-//     that would count again;
-//   - a merge is what merge.h says of its pushes and of what the shard had held back, bit for bit:
-//     update, weight, norm, what clipping left of each, and what is held back afterwards;
-//   - a snapshot of what is held back is that.
+//   - The rounds of a segment close one after the other, without a gap.
+//   - Every accepted push enters exactly one merge, the one of its round, with its weight. A merge
+//     has no other contributions.
+//   - A push is accepted only if its residual accounts for the worker's push before. Otherwise the
+//     content of that push would count twice.
+//   - A merge equals what merge.h computes from its pushes and the shard's residual, bit for bit:
+//     update, weight, norm, clipping factors, and the residual afterwards.
+//   - A snapshot of the residual equals the residual.
 //
-// Where the log begins in the middle of a run, merges are recomputed from the first snapshot on.
-// Knows no disk.
+// The audit recomputes merges from the first snapshot on if the log begins in the middle of a run.
+// The class reads no disk.
 class ShardAudit {
  public:
   using LoadState =
       std::function<absl::StatusOr<std::vector<SegmentSnapshot>>(const SnapshotHeader& header)>;
-  // Every merge, with the accepted pushes of its round by worker, in the log's order.
+  // Every merge with the accepted pushes of its round by worker, in the log's order.
   using OnMerge =
       std::function<absl::Status(const MergedRecord&, const std::map<uint32_t, PushRecord>&)>;
 
-  // states: the shard's snapshots of kind kState, that `load` reads. on_merge may be empty.
+  // states: the shard's snapshots of kind kState, which `load` reads. on_merge may be empty.
   // `layout` outlives the audit.
   ShardAudit(const ShardAuditOptions& options, const Layout* layout,
              const std::vector<SnapshotHeader>& states, LoadState load, OnMerge on_merge);
 
-  // The log's next record. Errors are those of `load` and `on_merge`; what the log does wrong is a
-  // problem among the findings.
+  // The log's next record. Errors of `load` and `on_merge` are returned; errors of the log become
+  // problems among the findings.
   absl::Status Take(uint64_t sequence, const LogRecord& record);
 
   // After the last record.
   ShardFindings Finish();
 
-  // The round that follows the last one in the log; nothing: the log says nothing of the segment.
+  // The round after the last one in the log; nothing if the log does not mention the segment.
   std::optional<uint32_t> NextRound(uint32_t segment) const;
 
  private:
@@ -88,9 +89,9 @@ class ShardAudit {
     std::optional<uint32_t> open_round;
     bool has_all_pushes = false;  // of the open round
     std::map<uint32_t, PushRecord> pushes;
-    std::map<uint32_t, uint32_t> newest;         // by worker, the round of its last push
-    std::optional<std::vector<float>> residual;  // E; nothing: not known
-    // Norm of the last merged update; 0: there was none; nothing: not known.
+    std::map<uint32_t, uint32_t> newest;         // last pushed round by worker
+    std::optional<std::vector<float>> residual;  // E; nothing: unknown
+    // Norm of the last merged update; 0: no update yet; nothing: unknown.
     std::optional<float> last_norm;
     std::vector<uint32_t> tile_sizes;
     std::vector<std::unique_ptr<const PayloadLayout>> formats;
@@ -98,13 +99,14 @@ class ShardAudit {
 
   absl::Status OnPush(uint64_t sequence, const PushRecord& push);
   absl::Status OnMerged(uint64_t sequence, const MergedRecord& merged);
-  // The first that the log says of a segment.
+  // The log's first mention of a segment.
   absl::Status Begin(uint32_t segment, uint32_t round);
-  // Holds the snapshot before `round`, if there is one, against what is known, or takes it.
+  // Compares the snapshot before `round`, if there is one, with the known state, or takes its
+  // state.
   absl::Status TakeState(uint32_t segment, uint32_t round);
   // Whether the merge's contributors are its round's pushes.
   bool CheckContributors(uint64_t sequence, const MergedRecord& merged);
-  // Merges again; false: with another result.
+  // Repeats the merge; false: the result differs.
   bool Recompute(uint64_t sequence, const MergedRecord& merged);
   absl::StatusOr<const PayloadLayout*> LayoutOf(SegmentAudit& segment,
                                                 std::span<const std::byte> payload);

@@ -27,7 +27,7 @@ absl::StatusOr<std::vector<SnapshotHeader>> ListSnapshots(FileSystem& files,
     if (!absl::EndsWith(name, kSuffix)) continue;
     const std::string path = JoinPath(folder, name);
     const auto file = files.OpenToRead(path);
-    if (absl::IsNotFound(file.status())) continue;  // replaced by a newer one just now
+    if (absl::IsNotFound(file.status())) continue;  // a newer one has just replaced it
     if (!file.ok()) return file.status();
     std::array<std::byte, kSnapshotHeaderBytes> head;
     if (const absl::Status read = (*file)->ReadAt(0, head); !read.ok()) return AtPath(path, read);
@@ -55,7 +55,7 @@ absl::StatusOr<Buffer> ReadSnapshot(FileSystem& files, const std::string& folder
   if (!again.ok()) return AtPath(path, again.status());
   if (*again != header) return absl::DataLossError(absl::StrCat(path, ": has changed meanwhile"));
   const auto stored = whole.bytes().subspan(kSnapshotHeaderBytes);
-  // As an allocation of its own: a model's numbers are read where they lie.
+  // The copy aligns the content, since a model's numbers are read in place.
   const auto content =
       UnpackSnapshotContent(header, Buffer(std::vector<std::byte>(stored.begin(), stored.end())));
   if (!content.ok()) return AtPath(path, content.status());

@@ -12,15 +12,16 @@
 
 namespace longwave {
 
-// A shard's snapshots as they lie in their folder, read by somebody else: nothing is set aside.
+// Reads the snapshots in a shard's folder without setting any file aside.
 
-// Headers of all snapshot files, by kind, range and round; none if there is no such folder.
-// DataLoss: one cannot be read. FailedPrecondition: it is another run's, shard's or layout's.
+// Headers of all snapshot files, by kind, range and round; empty if the folder is missing.
+// DataLoss: a header is unreadable. FailedPrecondition: a header is another run's, shard's or
+// layout's.
 absl::StatusOr<std::vector<SnapshotHeader>> ListSnapshots(FileSystem& files,
                                                           const std::string& folder,
                                                           const StoreIdentity& identity);
 
-// The content of one of them, verified. DataLoss: it does not hold its hashes.
+// The verified content of a snapshot. DataLoss: the content does not match its hashes.
 absl::StatusOr<Buffer> ReadSnapshot(FileSystem& files, const std::string& folder,
                                     const SnapshotHeader& header);
 

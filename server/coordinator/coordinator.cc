@@ -13,7 +13,8 @@ uint64_t IdentityOf(const RegisterWorker& request) {
   return request.identity != 0 ? request.identity : request.incarnation;
 }
 
-// Remembered of each place: an order to take it back that was long under way is refused.
+// A registration that was long under way must not take a place back, so each place remembers its
+// former incarnations.
 constexpr size_t kFormerMax = 16;
 
 bool WantsAnswer(const CoordinatorEvent& event) {
@@ -35,7 +36,7 @@ std::vector<CoordinatorEffect> Coordinator::Step(const CoordinatorEvent& event, 
                                                  Rng& rng) {
   if (!first_step_) {
     first_step_ = now;
-    // Of a coordinator that goes on from a record: silence counts from here.
+    // A coordinator made of a record starts the heartbeat timeouts here.
     for (auto& [index, worker] : workers_) worker.heard = now;
     for (auto& [index, shard] : shards_) shard.heard = now;
     if (phase_ == RunPhase::kTraining) training_began_ = now;
@@ -62,7 +63,7 @@ void Coordinator::On(const RegisterWorker& request, absl::Time now, Effects& eff
     const bool is_same = known->incarnation == request.incarnation;
     effects.push_back(WorkerRegistered{known->member.worker});
     known->heard = now;
-    if (is_same && !known->lost) return;  // its first answer was lost
+    if (is_same && !known->lost) return;  // the first answer was lost
     if (!is_same) TakePlace(*known, request);
     if (phase_ == RunPhase::kTraining) {
       Join(*known, is_same ? "registers and joins again" : "joins again in another process",
@@ -138,14 +139,14 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
   }
   if (!is_new) {
     AddFormer(shard.incarnation, &shard.former);
-    // Rounds may have been closed of which nothing was heard here: the data plane runs on without
-    // the coordinator. The members know, and say so if there were none.
+    // The data plane runs on without the coordinator, so rounds may have been closed that no
+    // heartbeat has reported. The members know the rounds, and say so if there were none.
     shard.restore = request.run == 0 && phase_ == RunPhase::kTraining;
   }
   const absl::Duration silence = is_new ? absl::ZeroDuration() : now - shard.heard;
   shard.address = {request.shard, request.data_endpoint, request.control_endpoint};
   shard.incarnation = request.incarnation;
-  if (request.run == 0) shard.state.log_records = 0;  // its log begins anew
+  if (request.run == 0) shard.state.log_records = 0;  // the log begins anew
   shard.folder = request.folder;
   shard.known_epoch = 0;
   shard.trouble.clear();
@@ -158,7 +159,8 @@ void Coordinator::On(const RegisterShard& request, absl::Time now, Effects& effe
                                           " of ", options_.shards_wanted)});
     return BeginTrainingIfComplete(now, effects);
   }
-  BeginEpoch();  // by which workers hear where it listens now
+  // The new epoch tells workers the shard's new address.
+  BeginEpoch();
   effects.push_back(Notice{absl::StrCat(
       "shard ", request.shard, " is back at ", request.data_endpoint, " after ", Seconds(silence),
       shard.restore ? ", without its folder: it restores its range" : "", "; ", Members())});
@@ -181,7 +183,7 @@ ShardRegistration Coordinator::AnswerTo(const Shard& shard) const {
 
 void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects) {
   if (absl::Status status = CheckHeartbeat(heartbeat); !status.ok()) {
-    // Who is to ask again lives.
+    // The Unavailable worker is alive and will retry.
     const auto asker = workers_.find(heartbeat.worker);
     if (absl::IsUnavailable(status) && asker != workers_.end() &&
         asker->second.incarnation == heartbeat.incarnation) {
@@ -191,7 +193,7 @@ void Coordinator::On(const WorkerHeartbeat& heartbeat, absl::Time now, Effects& 
     return;
   }
   const auto found = workers_.find(heartbeat.worker);
-  // Somebody unknown gets this far only to be told to stop.
+  // An unknown worker gets past CheckHeartbeat only once the run is over.
   if (found == workers_.end() || found->second.incarnation != heartbeat.incarnation) {
     effects.push_back(ReplyTo(heartbeat));
     return;
@@ -231,9 +233,9 @@ void Coordinator::TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl:
     return Fail(worker, failure, now, effects);
   }
   TakeReports(worker, heartbeat, effects);
-  if (heartbeat.ready_round != kRoundNever && heartbeat.known_epoch >= worker.joined_epoch &&
-      !worker.begun) {
-    worker.ready_round = heartbeat.ready_round;
+  const uint32_t ready_round = heartbeat.ready_round.value_or(kRoundNever);
+  if (ready_round != kRoundNever && heartbeat.known_epoch >= worker.joined_epoch && !worker.begun) {
+    worker.ready_round = ready_round;
     if (phase_ == RunPhase::kTraining && worker.is_joining()) Activate(worker, effects);
   }
   if (heartbeat.leaving) Leave(worker, "leaves", effects);
@@ -245,7 +247,7 @@ void Coordinator::TakeState(Worker& worker, const WorkerHeartbeat& heartbeat) {
   const uint32_t index = worker.member.worker;
   const WorkTotals done = WorkOf(worker.state);
   const bool is_starting = heartbeat.state.phase == WorkerPhase::kStarting;
-  // A process that is starting has yet to read what its folder counts.
+  // A process that is starting has not yet read its folder's counts.
   if (worker.state.phase == WorkerPhase::kStarting && !(is_starting && heartbeat.rounds.empty())) {
     const WorkTotals said =
         is_starting ? WorkOf(heartbeat.rounds.front()) : WorkOf(heartbeat.state);
@@ -261,21 +263,22 @@ void Coordinator::TakeState(Worker& worker, const WorkerHeartbeat& heartbeat) {
 void Coordinator::TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects) {
   const uint32_t index = worker.member.worker;
   const bool had_rounds_left = !ledger_.HasReportedEnd(index);
-  // Nobody was asked for a report after the run was sealed.
+  // After the run was sealed no report was asked for.
   if (!IsSealed() && ledger_.Add(worker.member, heartbeat.rounds)) {
     unsaved_ = true;
     worker.begun |= worker.is_active();
-    worker.final.reset();  // it was of the replica before
+    worker.final.reset();  // the final report described an older replica
   }
-  if (!worker.is_active()) return;  // of rounds, all are before its first
-  // Where the coordinator was away, it is told all that was done meanwhile, of each worker with
-  // that one's next heartbeats: only who has nothing to tell is behind.
+  if (!worker.is_active()) return;  // a member without a first round reports no rounds
+  // After an outage of the coordinator each worker's next heartbeats report all rounds in between,
+  // so only a heartbeat without reports proves that the worker is behind.
   const bool behind = ledger_.IsBehind(worker.member, options_.rounds_behind_max);
   if (!behind || heartbeat.rounds.empty()) SetBehind(worker, behind, effects);
   if (had_rounds_left && ledger_.HasReportedEnd(index) && AnyoneHasRoundsLeft()) {
-    BeginEpoch();  // by which shards hear that it pushes no more
+    // The new epoch tells shards that this worker pushes no more.
+    BeginEpoch();
   }
-  // The duty of writing the weights may come to it after its final report.
+  // The worker may receive the duty of writing the weights after its final report.
   const bool writes = heartbeat.final && !heartbeat.final->model_file.empty();
   if (!heartbeat.final || (worker.final && !(writes && worker.final->model_file.empty()))) return;
   worker.final = heartbeat.final;
@@ -289,7 +292,8 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
   }
   const auto found = shards_.find(heartbeat.shard);
   if (found == shards_.end() || found->second.incarnation != heartbeat.incarnation) {
-    effects.push_back(ReplyTo(heartbeat));  // somebody unknown, who is to stop
+    // An unknown shard is told to stop.
+    effects.push_back(ReplyTo(heartbeat));
     return;
   }
   Shard& shard = found->second;
@@ -302,8 +306,7 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
     effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, " is heard again after ",
                                           Seconds(now - shard.heard))});
   }
-  // A process that ends may be followed by one that goes on: the failure is trouble that lasts
-  // until then.
+  // A process that fails may be followed by one that works, so the failure is trouble until then.
   const std::string& trouble = heartbeat.failure.empty() ? heartbeat.trouble : heartbeat.failure;
   if (shard.trouble != trouble) {
     effects.push_back(Notice{absl::StrCat("shard ", heartbeat.shard, ": ",
@@ -319,7 +322,7 @@ void Coordinator::On(const ShardHeartbeat& heartbeat, absl::Time now, Effects& e
   shard.known_epoch = heartbeat.known_epoch;
   shard.trouble = trouble;
   shard.complaint = heartbeat.complaint;
-  // Workers may have reported what the shards say now.
+  // Workers may have reported the rounds before the shards did.
   if (HearOfClosedRounds()) {
     FinishRounds(now, effects);
     FinishRunIfDone(now, effects);

@@ -23,21 +23,21 @@ namespace longwave {
 
 struct CoordinatorOptions {
   uint32_t workers_wanted = 1;
-  uint32_t workers_max = 1 << 16;  // members at once
+  uint32_t workers_max = 1 << 16;  // at once
   uint32_t shards_wanted = 1;
   uint64_t rounds = 1;
   bool promises_equal_replicas = true;
-  std::string settings;  // lines "key: value" that everybody who registers must have too
-  std::vector<std::string> settings_at_most;  // keys of them of which a worker may have less
-  bool takes_other_starts = false;  // run.start member: workers may bring other first weights
-  // How many segments the run's layout has of the model that the first worker brings, which is a
-  // valid one. InvalidArgument: the run is not to train that model, or not with that layout.
+  std::string settings;  // lines "key: value" that every registration must match
+  std::vector<std::string> settings_at_most;  // keys of `settings` of which a worker may have less
+  bool takes_other_starts = false;  // run.start member: a worker may bring other first weights
+  // The number of segments that the run's layout gives the first worker's model, which is valid.
+  // InvalidArgument: the run does not train that model, or not with that layout.
   std::function<absl::StatusOr<uint64_t>(const Manifest&, uint64_t layout_hash)> segment_count;
   absl::Duration heartbeat_timeout = absl::Seconds(30);
   absl::Duration start_timeout = absl::Seconds(300);
-  // A shard's new process takes the place of one that was silent for this long.
+  // A new process of a shard gets the place of one without a heartbeat for this long.
   absl::Duration replace_after = absl::Seconds(2);
-  // Nobody waits for a member whose newest report is more rounds than this behind the run's.
+  // The run waits for no member whose newest report is more rounds than this behind the run's.
   uint32_t rounds_behind_max = 16;
 };
 
@@ -45,8 +45,9 @@ struct Tick {};  // time has passed
 struct StopRequested {
   std::string reason;
 };
-// A worker's name is to take part no more. Whoever makes this event sees to it that its process is
-// not heard again. No answer; nothing happens if there is none of that name, or the run is over.
+// Removes a worker's name from the run. The caller makes sure that the worker's process cannot
+// reach the run again. The event has no answer, and changes nothing if the name is unknown or the
+// run is over.
 struct WorkerExpelled {
   std::string name;
 };
@@ -54,11 +55,11 @@ struct WorkerExpelled {
 using CoordinatorEvent = std::variant<RegisterWorker, RegisterShard, WorkerHeartbeat,
                                       ShardHeartbeat, StopRequested, WorkerExpelled, Tick>;
 
-// What the coordinator is to do, in order. Exactly one answer for each event that asks for one.
+// Effects, to be performed in order. Every event that wants an answer has exactly one.
 struct WorkerRegistered {
   uint32_t worker = 0;
 };
-// The answer of a call that failed.
+// The answer to a call that failed.
 struct Refused {
   absl::Status status;
 };
@@ -70,7 +71,7 @@ struct PhaseChanged {
   RunPhase phase;
   std::string reason;
 };
-// A line for the log.
+// A line for the process's log.
 struct Notice {
   std::string text;
 };
@@ -79,160 +80,165 @@ using CoordinatorEffect =
     std::variant<WorkerRegistered, ShardRegistration, WorkerHeartbeatReply, ShardHeartbeatReply,
                  Refused, RoundFinished, PhaseChanged, Notice>;
 
-// Membership and schedule of one run, pure: no socket, thread or clock inside. Time only comes in
-// by `now`; what is overdue is acted upon at a Tick.
+// The membership and the schedule of one run. The class is pure: no socket, thread or clock is
+// inside. Time comes in by `now`, and timeouts take effect at a Tick.
 //
-// waiting: the first state. Legal are registrations of workers (whose manifest and layout hash must
-// be the first one's) and shards, and heartbeats without rounds. A worker or shard that is silent
-// for heartbeat_timeout gives its place up. Left for training once workers_wanted workers and
-// shards_wanted shards are registered; for failed after start_timeout.
+// Phases:
+//   waiting   The first phase. Workers and shards register, and heartbeats carry no rounds. The
+//             manifest and the layout hash of every worker must be the first worker's. A worker or
+//             shard without a heartbeat for heartbeat_timeout loses its place. The run starts
+//             training once workers_wanted workers and shards_wanted shards are registered, and
+//             fails after start_timeout.
+//   training  Begins with epoch 1, whose members are all workers, at round 0. Every change of the
+//             members or of a shard's address begins an epoch. A round is finished once the shards
+//             have closed it and every member whose first round has come has reported it or a later
+//             round. A member that reports a later round has skipped the ones before. The
+//             coordinator then compares the hashes.
+//             Sealing rounds, without training, follow the last round. Every active member reports
+//             its replica with all rounds, even a member that joined too late to train. The
+//             coordinator compares and repairs replicas as after any round. A sealing round seals
+//             the run if all active members have reported it and, where equal replicas are
+//             promised, the replicas are equal. Otherwise another one follows. In a sealed run no
+//             worker becomes active and no report counts.
+//             The run is finished when it is sealed and a member that has or had the duty to write
+//             the weights names them in its final report. The run fails when the last worker that
+//             could go on reports a failure or a loss that is not finite. With other workers left,
+//             only the member that failed leaves. The run fails when replicas that were promised to
+//             be equal differ in a sealing round without a majority after the repair of an earlier
+//             one. The run fails when one of the waits below exceeds its limit.
+//   finished, failed, stopped
+//             The last phases. StopRequested stops a run that waits or trains. The answer to a
+//             heartbeat is kStop and the reason, to a registration FailedPrecondition.
 //
-// training: entered with epoch 1, whose members are all workers, from round 0 on. A round is
-// finished when the shards say that they have closed it and every member whose first round has come
-// has reported it, or a later one (then it has skipped it); hashes are compared then. After the
-// last round come sealing rounds, without training: every active member reports its replica with
-// all rounds, one that joined too late to train too, and the hashes are compared and repaired as
-// after any round. The run is sealed by one that all active members have reported, with equal
-// replicas where those are promised; until then another one follows. In a sealed run nobody becomes
-// active, and no report counts any more. Left for finished when the run is sealed and the final
-// report of one whose duty it is or was names the weights that it wrote; for failed when
-// the last worker that could go on reports a failure or a loss that is not finite (while there are
-// others, it leaves the run, as if it had been killed), when replicas that were promised to be
-// equal differ in a sealing round after the repair of an earlier one without a majority, or
-// something below was waited for in vain. Every change of the members or of a shard's address
-// begins an epoch.
+// A member's reports decide about that member alone:
+//   - Reports of rounds that no shard has closed finish no round.
+//   - A report has one hash for each segment of the layout. The majority's hashes are right.
+//   - A failure removes the member that reports it.
+//   - The coordinator leaves out a member that holds up the end, as if the member had failed, and
+//     ignores the weights that it names. Such a member was told to repair its replica and still
+//     differs from the majority in a later sealing round. Or it has not reported a sealing round
+//     for start_timeout (or a tenth of the training, if longer) while a member with all rounds was
+//     there.
+//   - The duty to write the weights passes to another member after the same time.
 //
-// A member's word counts for its own part. What it reports of rounds that no shard has closed
-// finishes nothing; hashes are as many as the layout has segments, and the majority's are right; a
-// failure takes out the member that reports it. One that holds up the end is left out, as if it
-// had failed, and the weights that it names are nobody's: one that a sealing round's majority
-// contradicts although it was told to repair its replica after an earlier one; and one that has not
-// reported a sealing round start_timeout (or a tenth of the training, if that is longer) after
-// it was asked of somebody who has all rounds. The duty to write the weights passes on after as
-// long. In an epoch a worker is one of
+// States of a worker in an epoch:
+//   joining   A member without a first round (kRoundNever). It fetches and pulls, pushes nothing,
+//             and the run does not wait for it. A new name begins so, and a name that comes back in
+//             another process, and a lost member whose heartbeats resume. So does a founding worker
+//             with other weights than the run's (Member::other_start). A process with the same
+//             identity gets the name at once, and the process before is refused with Aborted. A
+//             process with another identity gets the name once the place is lost. The member
+//             becomes active when a heartbeat that knows the epoch states a ready_round. The run
+//             goes on if a joining member fails.
+//   active    A member with a first round: the round after the newest open round of any shard, and
+//             no earlier than its ready_round. While no active member has reported a round, the
+//             first round is the ready_round, since no other member pushes. When all active members
+//             that had begun have left, a first round falls to the ready_round again, since no
+//             other member would close the rounds before. So a worker that waits for its first
+//             round takes it from each new membership, and goes on from its own round if that is
+//             later. Reports of earlier rounds change nothing. Shards see a member that has
+//             reported a sealing round as joining, and do not wait for it.
+//             A member is behind when a heartbeat without a report arrives while its newest report
+//             is more than rounds_behind_max rounds behind the run's. Neither a round nor the end
+//             waits for it, and status shows it as joining, until it reports a later round.
+//   lost      No member: the worker has exceeded heartbeat_timeout, has failed, or has left
+//             (WorkerHeartbeat::leaving). After a heartbeat timeout the next heartbeat makes it
+//             joining again. After a failure, or after leaving, it may register again. Its name,
+//             index and sums stay.
 //
-//   joining  a member without a first round (kRoundNever): it fetches and pulls, pushes nothing,
-//            and nobody waits for it. So begins a new name, a name that comes back in another
-//            process (same identity: at once, and the process before is refused with Aborted;
-//            another identity: once the place is lost), and a lost member that is heard again.
-//            When its heartbeats, knowing that epoch, say a ready_round, it becomes active. If it
-//            fails, the run goes on without it.
-//   active   it has a first round: the one after the newest open round of any shard, and no earlier
-//            than its ready_round; if no active member has reported a round yet (nobody else
-//            pushes), the ready_round itself. A first round becomes lower again, the ready_round,
-//            when all active members that had begun are gone: nobody else would close the rounds
-//            before. So whoever waits for its first round takes each new membership's, and goes on
-//            from what it has if that is more. What it reports of rounds before changes nothing.
-//            Shards see one that has reported a sealing round as a joining one, whom nobody waits
-//            for. One whose process
-//            lives but reports no rounds (it was heard without a report while its newest one was
-//            more than rounds_behind_max behind the run's) is waited for by no round's record and
-//            not by the end, and is shown as joining, until it reports a later one.
-//            A founding worker that begins with other weights than the run (Member::other_start)
-//            is joining at first, too.
-//   lost     no member: silent for heartbeat_timeout (heard again it is joining, without a new
-//            registration), or failed, or gone by its own word (WorkerHeartbeat's
-//            leaving; these two may register again). Its name, index and sums stay.
+// RunStatus::trouble states what the run waits for, beyond its rounds. These waits end the run,
+// each after start_timeout:
+//   - A worker or shard is missing to begin with.
+//   - A shard has exceeded heartbeat_timeout. It may come back with other endpoints and another
+//     incarnation. The new process gets the place once the one before has sent no heartbeat for
+//     replace_after. A process without the folder is told to restore its range, and from then on
+//     the coordinator refuses the range's older folder.
+//   - The run has no members.
+//   - A sealed run has lost the worker that was to write the weights. The duty passes to the next
+//     member that sends a heartbeat, and that member sends its final report again.
+// The run waits without limit for a shard that reports trouble of its own: a full disk, a folder
+// that is damaged or from an older time. A shard whose process reports a failure and ends is
+// trouble until heartbeat_timeout makes it missing.
 //
-// What the run waits for, beyond its rounds, stands in RunStatus::trouble, and ends the run only
-// after start_timeout:
-//   - a worker or a shard that it needs to begin;
-//   - a shard that is silent for heartbeat_timeout. It may come back with other endpoints and
-//     another incarnation: the new process takes the place once the one before is silent for
-//     replace_after, and if it has lost its folder it is told to restore its range. From then on
-//     the range's older folder is refused;
-//   - a run without members;
-//   - a run that is sealed, but whose weights a worker was to write that is lost: the duty passes
-//     to the next member that is heard, whose final report comes once more.
-// A shard that says itself that it takes no pushes for now (a full disk, a folder that is damaged
-// or from an older time) is trouble too, and waited for without end; so is one that says that its
-// process cannot go on and ends, which is silent from then on.
+// Replicas that differ are repaired where equal ones are promised. A member whose report of a
+// finished round has another hash than the majority's, or any hash of a segment without a majority,
+// gets a Repair of those segments with its answers until the hashes of a later round agree. The
+// same majority decides the hash checks of shards' snapshots: equal or not, and not equal without a
+// majority or for a round too old to be known. A round that is not finished has no hash check yet.
+// A member that reports a round alone, while members that skipped it take part, is no majority:
+// neither does it prove a snapshot, nor is its replica repaired.
 //
-// Replicas that differ are repaired where they were promised to be equal: after a finished round
-// every member that reported it with another hash than the majority's in a segment (or, in a
-// segment without a majority, with any) gets a Repair of its segments in its answers, until a later
-// round's hashes agree. Snapshots that shards keep are
-// judged by the same majority: equal, or not (also if there was none, or the round is too old to be
-// known); no verdict before it is finished. A member that reports a round alone, while others take
-// part that have skipped it, is no majority: neither is a snapshot right by its word, nor its
-// replica mended.
-//
-// finished, failed, stopped (by StopRequested, from waiting or training): the last states; nothing
-// leads out of them. Every heartbeat is answered with kStop and the reason, every registration with
-// FailedPrecondition.
-//
-// An epoch is shown to shards first: a worker's answers carry a membership only once every shard's
-// heartbeat has named an epoch as known that has this worker as it is now (until then, before a
-// worker has its first one, they say `waiting`). So no push reaches a shard that does not know its
-// sender, however often others come and go. The run's manifest goes to a shard with the epoch.
+// Shards hear of an epoch first. A worker's answers carry a membership only once the heartbeats of
+// every shard know an epoch that has this worker as it is now. Before a worker's first membership
+// the answers say `waiting`. So no push reaches a shard that does not know its sender, however
+// often the members change. A shard gets the run's manifest with the epoch.
 //
 // Every registration and heartbeat has exactly one answer among the effects: WorkerRegistered,
 // ShardRegistration, a reply, or Refused with
 //   InvalidArgument     a setting, name, manifest, layout hash, shard index or report that does not
 //                       fit, or the data key of another worker, present or former
-//   AlreadyExists       the name or index is taken by a live member
-//   FailedPrecondition  the run is over, or the shard's folder is another run's, or not the one
-//                       that has its range any more
-//   Unavailable         not now, ask again: the places before the first round are taken, or the
-//                       shard's place is, or a report is far ahead of what shards have said,
-//                       or this record is from an older time
-//   ResourceExhausted   more than workers_max members at once, or kWorkersMax names in all. A name
-//                       that was a member keeps its place: it comes back beyond that number, too
-//   NotFound            a heartbeat of somebody who is not registered
-//   Aborted             a heartbeat or registration of an incarnation whose place was taken, or a
-//                       registration of an earlier process than the folder's that has the place
+//   AlreadyExists       a live member has the name or index
+//   FailedPrecondition  the run is over, or the shard's folder is another run's or no longer its
+//                       range's
+//   Unavailable         retry later: the places before the first round or the shard's place are
+//                       taken, a report is far ahead of the shards, or this record is from an older
+//                       time
+//   ResourceExhausted   more than workers_max members at once, or kWorkersMax names in all. A
+//                       former member keeps its place and may exceed that number
+//   NotFound            a heartbeat of an unregistered worker or shard
+//   Aborted             another incarnation has the place, or an earlier process of the folder
+//                       registers
 // A refused event changes nothing.
 //
-// A shard's registration is answered with the rounds that are finished and with the length of its
-// folder's log as it was heard last, so that a shard whose folder is from an older time notices it.
+// The answer to a shard's registration has the number of finished rounds and the length of its
+// folder's log as last reported. A shard whose folder is from an older time notices it by these.
 //
-// Everything can be exported at any time, and a coordinator made of the record goes on: its answers
-// are those that this one would have given, but that nobody counts as silent before it has been
-// silent to the new one. Likewise a coordinator that was itself stopped for a while (a gap between
-// two Ticks of more than half of heartbeat_timeout) does not take that for the others' silence.
+// A coordinator made of an exported record gives the answers that the exporter would have given,
+// except that heartbeat timeouts start anew. A coordinator that was itself paused (a gap between
+// two Ticks of more than half of heartbeat_timeout) does not count the pause against the others.
 //
-// A record that is not the newest (a backup) would give epochs and indices of workers a second
-// time. A coordinator that was made of one learns it from the shards: one knows an epoch that it
-// was never told, or has a log of a run that has not begun. From then on every event that wants an
-// answer is refused with Unavailable, as if nobody were there, and nothing changes any more, also
-// for who goes on from this record: what it began may have the numbers of what was begun before. A
-// worker that knows such an epoch is refused for itself. A record of the newest epoch is gone on
-// with: rounds that it lacks were reported, and have no record.
+// A record that is not the newest (a backup) would give epochs and worker indices a second time. A
+// coordinator made of one learns so from a shard that knows an epoch that it was never told, or
+// that has a log of a run that has not begun. From then on every event that wants an answer is
+// refused with Unavailable, and nothing changes, not even for a coordinator made of this record:
+// what began since may have taken the same numbers. If only a worker knows such an epoch, that
+// worker alone is refused. A record of the newest epoch is good: rounds that it lacks were
+// reported, and stay without a record.
 //
 // Memory: the members, the ledger's records (about 150 bytes a finished round), the hashes of the
 // last kRoundsWithHashes rounds.
 class Coordinator {
  public:
   explicit Coordinator(const CoordinatorOptions& options);
-  // Goes on where another was when it exported the record. The options are the run's; CheckRecord.
+  // Continues from an exported record, which CheckRecord has passed with the same options.
   Coordinator(const CoordinatorOptions& options, CoordinatorRecord record);
 
-  // Whether a coordinator can go on from the record: FailedPrecondition if it is of a run with
-  // other settings, DataLoss if its parts contradict each other.
+  // FailedPrecondition: the record is of a run with other settings. DataLoss: parts of the record
+  // contradict each other.
   static absl::Status CheckRecord(const CoordinatorOptions& options,
                                   const CoordinatorRecord& record);
 
   std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event, absl::Time now, Rng& rng);
 
   CoordinatorRecord Export(absl::Time now) const;
-  // What must be durable before any answer of the steps since the last Saved leaves; nothing: no
-  // change but of what is reported again with each heartbeat. Saved says that it is.
+  // The changes that must be durable before any answer of the steps since the last Saved leaves.
+  // Empty if only values changed that each heartbeat reports again. Saved acknowledges them.
   std::optional<CoordinatorChanges> Unsaved(absl::Time now) const;
   void Saved();
 
-  // Records from index round_records_from on, at most kStatusRecordsMax of them: ask again from
-  // where they end, as record_count is of all.
+  // Records from index round_records_from on, at most kStatusRecordsMax of them. record_count is
+  // the number of all, by which the caller asks for the next ones.
   RunStatus Status(uint64_t round_records_from, absl::Time now) const;
   // Finished rounds from round `round` on.
   std::span<const FinishedRound> RoundsFrom(uint32_t round) const;
   RunPhase phase() const { return phase_; }
-  // Of the worker with this index; empty: there is none.
+  // The name of the worker with this index; empty if there is none.
   std::string NameOf(uint32_t worker) const;
   bool Knows(const std::string& name) const { return FindWorker(name) != nullptr; }
   const std::optional<Manifest>& manifest() const { return manifest_; }
   const std::string& reason() const { return reason_; }  // why the run is over
-  bool is_over() const { return phase_ != RunPhase::kWaiting && phase_ != RunPhase::kTraining; }
-  // The run is over, and every worker and shard that still takes part has had it as an answer.
+  bool is_over() const { return IsOver(phase_); }
+  // The run is over, and the answers have said so to every worker and shard that still takes part.
   bool EveryoneToldOfTheEnd() const;
 
   static constexpr uint64_t kStatusRecordsMax = 8192;
@@ -242,16 +248,17 @@ class Coordinator {
  private:
   struct Worker : WorkerRecord {
     absl::Time heard;
-    bool told = false;    // that the run is over
-    bool shirks = false;  // it had the duty to write the weights for long enough
+    bool told = false;  // the worker has had the run's end as an answer
+    // The worker held the duty to write the weights for longer than EndPatience
+    bool shirks = false;
 
     bool is_active() const { return !lost && member.first_round != kRoundNever; }
     bool is_joining() const { return !lost && member.first_round == kRoundNever; }
   };
   struct Shard : ShardRecord {
     absl::Time heard;
-    bool silent = false;  // for longer than the timeout, and it was said
-    bool told = false;    // that the run is over
+    bool silent = false;  // past the heartbeat timeout, and a notice said so
+    bool told = false;    // as of a worker
     std::string complaint;
   };
   using Effects = std::vector<CoordinatorEffect>;
@@ -264,17 +271,16 @@ class Coordinator {
   void On(const StopRequested& request, absl::Time now, Effects& effects);
   void On(const WorkerExpelled& expelled, absl::Time now, Effects& effects);
   void On(const Tick&, absl::Time now, Effects& effects);
-  // From now on: the record that this was made from is not the run's newest.
+  // Refuses every further event: this coordinator's record is not the run's newest.
   void RefuseAll(const std::string& why, Effects& effects);
   ShardRegistration AnswerTo(const Shard& shard) const;
   void TakeIn(Worker& worker, const WorkerHeartbeat& heartbeat, absl::Time now, Effects& effects);
-  // Its counts never fall: what its processes have done is summed.
+  // The worker's counts never fall: they are sums over its processes.
   void TakeState(Worker& worker, const WorkerHeartbeat& heartbeat);
   void TakeReports(Worker& worker, const WorkerHeartbeat& heartbeat, Effects& effects);
 
-  // --- coordinator_checks.cc: what is refused and why; these change nothing
-  // who: "worker w", for the sentence.
-  // at_most: keys of which `who` may have less.
+  // --- coordinator_checks.cc: what is refused and why; the checks change nothing
+  // who: "worker w", for the sentence. at_most: keys of which `who` may have less.
   absl::Status CheckSettings(const std::string& who, const std::string& settings,
                              std::span<const std::string> at_most) const;
   absl::Status CheckOrder(const RegisterWorker& request) const;
@@ -285,69 +291,70 @@ class Coordinator {
   absl::Status CheckRegistration(const RegisterShard& request, absl::Time now) const;
   absl::Status CheckHeartbeat(const WorkerHeartbeat& heartbeat) const;
   absl::Status CheckHeartbeat(const ShardHeartbeat& heartbeat) const;
-  // Why the run can't go on after this heartbeat; empty if it can.
+  // The reason why the run cannot go on after this heartbeat; empty if it can.
   static std::string FailureIn(const WorkerHeartbeat& heartbeat);
 
-  // --- coordinator_members.cc: who takes part
+  // --- coordinator_members.cc: the members
   void BeginTrainingIfComplete(absl::Time now, Effects& effects);
-  // With the last one that brings the run's first weights go those that bring others.
+  // The last worker with the run's first weights takes the workers with other weights along.
   void DropBeforeStart(uint32_t worker, Effects& effects);
   void DropSilentBeforeStart(absl::Time now, Effects& effects);
   void TakePlace(Worker& worker, const RegisterWorker& request);
-  // Before the first round the weights of the first worker that brings any become the run's.
+  // Before the first round the first weights that a worker brings become the run's.
   void SetStart(Worker& worker, const std::vector<uint64_t>& hashes);
   bool AnyoneBringsStart() const;
   // how: "joins", …, for the notice.
   void Join(Worker& worker, const std::string& how, Effects& effects);
-  // A joining member that has caught up gets its first round.
+  // Gives a joining member that has caught up its first round.
   void Activate(Worker& worker, Effects& effects);
-  // It is no member again by being heard. why: for the notice.
+  // A worker that has left does not rejoin by a heartbeat. why: for the notice.
   void Leave(Worker& worker, const std::string& why, Effects& effects);
-  // It reports that it can't go on: the others do, if there are any.
+  // Leaves the worker out, or ends the run if no other worker can go on.
   void Fail(Worker& worker, const std::string& failure, absl::Time now, Effects& effects);
-  // It holds the others up. why: for the notice.
+  // Leaves a worker out that holds the others up. why: for the notice.
   void LeaveOut(Worker& worker, const std::string& why, Effects& effects);
   void LoseSilentWorkers(absl::Time now, Effects& effects);
-  // Where nobody else pushes any more, those who wait for their first round are not to wait.
+  // Spares workers the wait for a first round if no other member pushes any more.
   void LowerFirstRounds();
   bool AnyoneHasBegun() const;
-  bool AnyoneHasRoundsLeft() const;  // an active one
-  // Makes the next epoch's members what the worker says of itself.
+  bool AnyoneHasRoundsLeft() const;  // of the active ones
+  // Puts the worker into the next epoch's members.
   void SetMember(Worker& worker);
   void PutMember(const Worker& worker);
-  // Whether nobody waits for it: see `active` above.
+  // `behind` as defined for active members above.
   void SetBehind(Worker& worker, bool behind, Effects& effects);
   std::vector<Member> MembersWaitedFor() const;
   void BeginEpoch();
   std::string Members() const;  // "epoch 4 goes on with 2 workers and 1 that joins"
 
-  // --- coordinator_end.cc: rounds, what is waited for, the end
+  // --- coordinator_end.cc: rounds, waits, the end
   void FinishRounds(absl::Time now, Effects& effects);
   void TakeRepairs(const RoundOutcome& outcome, Effects& effects);
-  // Leaves members out whom a sealing round's majority contradicts although they were told to
-  // repair their replica before. True: who differs was told before, and there is no majority.
+  // Leaves members out that a sealing round's majority contradicts after an earlier repair. True:
+  // such a member differs, and there is no majority.
   bool LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects);
   // Leaves members out that hold up a sealing round.
   void LeaveOutOverdue(absl::Time now, Effects& effects);
   void PassDutyOn(absl::Time now, Effects& effects);
-  // How long one member may take for its part of the end: a repair, the last validation and the
+  // How long one member may take for its part of the end. A repair, the last validation and the
   // weights take longer where models are large and rounds long.
   absl::Duration EndPatience(absl::Time now) const;
   void FinishRunIfDone(absl::Time now, Effects& effects);
-  // Every active member that is waited for, and there is one, has all rounds.
+  // There are active members that are not behind, and all of them have all rounds.
   bool AllHaveEnded() const;
-  // Every such member has reported its replica since, and all are equal where that is promised.
+  // All active members that are not behind have reported their replicas since, equal ones where
+  // that is promised.
   bool IsSealed() const;
-  // The shards have closed all rounds, as far as was heard.
+  // As far as the shards' heartbeats have reported.
   bool AllAreClosed() const { return ledger_.closed_rounds() >= options_.rounds; }
-  // Once it was waited for that long.
+  // Gives notice once the wait exceeds heartbeat_timeout.
   void SayWhatIsMissing(absl::Duration waited, Effects& effects);
-  // Why the run, all of whose members have ended, is not finished.
+  // Why the run is not finished although all members have ended.
   std::string WhatIsMissing() const;
-  // The worker that has written the weights and was to do it; null if there is none.
+  // The worker that has the duty and has written the weights; null if there is none.
   const Worker* Writer() const;
   void WatchShards(absl::Time now, Effects& effects);
-  // Ends a run that waits in vain.
+  // Ends a run whose wait has exceeded its limit.
   void WatchPatience(absl::Time now, Effects& effects);
   void ForgiveOwnPause(absl::Time now);
   void End(RunPhase phase, std::string reason, absl::Time now, Effects& effects);
@@ -355,37 +362,37 @@ class Coordinator {
   // True: the shards have closed more rounds than was known.
   bool HearOfClosedRounds();
 
-  // --- coordinator_status.cc: what is told
+  // --- coordinator_status.cc: answers and status
   WorkerHeartbeatReply ReplyTo(const WorkerHeartbeat& heartbeat) const;
   ShardHeartbeatReply ReplyTo(const ShardHeartbeat& heartbeat) const;
   std::string WhoIsRegistered() const;
   std::string Trouble() const;
-  static std::string LastSaid(const Shard& shard);  // of its trouble, behind a sentence about it
+  static std::string LastSaid(const Shard& shard);  // the shard's trouble, appended to a sentence
   std::string OverSentence() const;                 // "the run is over (failed: …)"
   bool EveryShardKnows(uint32_t epoch) const;
   bool IsOfStart(const SnapshotHash& snapshot) const;  // of round 0
-  // The active member of lowest index, of those that are waited for and do this duty if there are
-  // any; null if there is none.
+  // The active member of lowest index. Members that are behind come after all others, and then
+  // those that have neglected the duty. Null if there is none.
   const Worker* Validator() const;
   double SecondsOfTraining(absl::Time now) const;
 
   // --- coordinator_export.cc
   CoordinatorState ExportState(absl::Time now) const;
 
-  // The one of that name; null if there is none.
+  // Null if the name is unknown.
   const Worker* FindWorker(const std::string& name) const;
   Worker* FindWorker(const std::string& name);
 
   const CoordinatorOptions options_;
   RunPhase phase_ = RunPhase::kWaiting;
   std::string reason_;                // why the run is over
-  const bool goes_on_ = false;        // it was made of a record
-  std::string outdated_;              // how it is known that the record is not the newest
+  const bool goes_on_ = false;        // made of a record
+  std::string outdated_;              // why the record is not the newest one, else empty
   uint64_t run_ = 0;                  // drawn at the first step; never 0
-  std::optional<Manifest> manifest_;  // the first worker's, and everyone's
+  std::optional<Manifest> manifest_;  // the first worker's, and every worker's
   uint64_t layout_hash_ = 0;
   std::vector<uint64_t> start_hashes_;  // of the run's first weights, by segment; empty: none yet
-  std::map<uint32_t, Worker> workers_;  // by index; lost ones stay, to be shown and to come back
+  std::map<uint32_t, Worker> workers_;  // by index; lost ones stay for status and may come back
   std::map<uint32_t, Shard> shards_;
   Membership membership_;
   RoundLedger ledger_;
@@ -396,15 +403,16 @@ class Coordinator {
   std::optional<absl::Time> last_tick_;
   std::optional<absl::Time> training_began_;
   std::optional<absl::Time> ended_;
-  double seconds_before_ = 0;                // of training, of the record that this was made from
-  std::optional<absl::Time> alone_since_;    // there are no members
-  std::optional<absl::Time> lacking_since_;  // all have ended, and closing or weights are missing
-  std::string lacking_;                      // what, as it was said
-  std::optional<absl::Time> sealing_since_;  // some have reported the sealing round held_up_
+  double seconds_before_ = 0;              // seconds of training in the record
+  std::optional<absl::Time> alone_since_;  // the run has no members
+  // All members have ended, and closed rounds or the weights are missing.
+  std::optional<absl::Time> lacking_since_;
+  std::string lacking_;                      // the missing part, as last notified
+  std::optional<absl::Time> sealing_since_;  // sealing round held_up_ has its first report
   uint32_t held_up_ = 0;
-  std::optional<absl::Time> duty_since_;  // nothing but the weights is missing, of duty_of_
+  std::optional<absl::Time> duty_since_;  // only the weights of duty_of_ are missing
   uint32_t duty_of_ = 0;
-  std::string last_loss_;  // who was lost last, and why
+  std::string last_loss_;  // the last lost worker and why
 
   bool unsaved_ = false;
   bool manifest_unsaved_ = false;  // likewise start_hashes_

@@ -1,4 +1,4 @@
-// What the coordinator refuses and why: everything here looks and changes nothing.
+// Checks of registrations and heartbeats, without side effects.
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ std::vector<Setting> Settings(std::string_view text) {
   return settings;
 }
 
-// Its value; null if it is not there.
+// The value of the key; null if it is absent.
 const std::string_view* Find(const std::vector<Setting>& settings, std::string_view key) {
   for (const auto& [name, value] : settings) {
     if (name == key) return &value;
@@ -39,7 +39,7 @@ const std::string_view* Find(const std::vector<Setting>& settings, std::string_v
   return nullptr;
 }
 
-// Of two whole numbers.
+// Both are whole numbers.
 bool IsBelow(std::string_view got, std::string_view limit) {
   uint64_t number = 0, most = 0;
   return absl::SimpleAtoi({got.data(), got.size()}, &number) &&
@@ -90,11 +90,11 @@ absl::Status Coordinator::CheckSettings(const std::string& who, const std::strin
       absl::StrCat(who, " lists its settings in another order; wanted a process of this version"));
 }
 
-// Of two processes of one folder the later has the place, whichever is heard first: what the one
-// before had sent can be heard after it, where the coordinator was stopped for a while say. But a
-// folder that was restored from a backup, or copied, counts its processes, too. It is known by its
-// residual, which does not account for the rounds that this name has taken part in since: what it
-// holds was sent then. (What nobody has reported yet the shards know, with the first push.)
+// Of two processes of one folder the later one has the place, whichever is heard first: messages of
+// the earlier process may arrive after it, for example when the coordinator was stopped. A folder
+// that was restored from a backup, or copied, counts its processes as well. Its residual gives it
+// away: the residual does not account for the rounds that this name has taken part in since. (The
+// shards know of pushes that no report has mentioned yet.)
 absl::Status Coordinator::CheckOrder(const RegisterWorker& request) const {
   const Worker* const worker = FindWorker(request.name);
   if (worker == nullptr || request.incarnation == worker->incarnation) return absl::OkStatus();
@@ -120,7 +120,7 @@ absl::Status Coordinator::CheckOrder(const RegisterWorker& request) const {
                                          kSetAside));
 }
 
-// Whether there is a place for a worker of that name.
+// Whether a worker of that name finds a place.
 absl::Status Coordinator::CheckPlace(const RegisterWorker& request, absl::Time now) const {
   if (const Worker* worker = FindWorker(request.name); worker != nullptr) {
     if (worker->incarnation == request.incarnation || worker->lost) return absl::OkStatus();
@@ -148,7 +148,7 @@ absl::Status Coordinator::CheckPlace(const RegisterWorker& request, absl::Time n
   return absl::OkStatus();
 }
 
-// Shards know whose a connection is by its key: one that two have would be the later one's.
+// Shards identify a connection's worker by its key, so two workers cannot share one.
 absl::Status Coordinator::CheckDataKey(const RegisterWorker& request) const {
   if (request.data_key.empty()) return absl::OkStatus();
   for (const auto& [index, worker] : workers_) {
@@ -228,8 +228,8 @@ absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::
     return TakenPlace(absl::StrCat("shard ", request.shard));
   }
   if (shard.incarnation == request.incarnation) return absl::OkStatus();
-  // Of a machine that comes back after another has restored the range: the other has the newer
-  // state, whether it is heard just now or not.
+  // The range was restored on another machine, whose state is newer whether or not its heartbeats
+  // arrive just now.
   if (request.run != 0 && request.folder != shard.folder) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "shard %d: its folder is %016x, but the range was made again elsewhere, in folder %016x; "
@@ -246,10 +246,9 @@ absl::Status Coordinator::CheckRegistration(const RegisterShard& request, absl::
 }
 
 absl::Status Coordinator::CheckHeartbeat(const WorkerHeartbeat& heartbeat) const {
-  if (is_over()) return absl::OkStatus();  // the answer is kStop, whoever asks
-  // This coordinator's record may be from an older time, which the shards will show; the worker may
-  // have joined since. Nobody but the worker itself is harmed if it is the worker that says what is
-  // not so.
+  if (is_over()) return absl::OkStatus();  // the answer is kStop
+  // The coordinator's record may be from an older time, which the shards' heartbeats will show,
+  // and the worker may have joined since. A worker that states a wrong epoch harms only itself.
   if (goes_on_ && heartbeat.known_epoch > membership_.epoch) {
     return absl::UnavailableError(absl::StrCat("heartbeat of worker ", heartbeat.worker,
                                                ": it knows epoch ", heartbeat.known_epoch,

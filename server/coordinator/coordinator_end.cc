@@ -1,4 +1,4 @@
-// The schedule: rounds that finish, replicas that differ, what the run waits for, and its end.
+// The schedule: finished rounds, repairs, waits and the end of the run.
 
 #include <algorithm>
 #include <utility>
@@ -12,13 +12,14 @@ namespace longwave {
 void Coordinator::FinishRounds(absl::Time now, Effects& effects) {
   if (phase_ != RunPhase::kTraining) return;
   const Worker* const validator = Validator();
-  if (validator == nullptr) return;  // nobody goes on; who comes back may have more to report
+  if (validator == nullptr) return;  // no member goes on; a worker that rejoins may report more
   const bool promised = options_.promises_equal_replicas;
   const bool were_equal = ledger_.replicas_equal();
   const uint32_t next_round = ledger_.next_round();
   std::vector<RoundOutcome> outcomes =
       ledger_.Finish(MembersWaitedFor(), validator->member.worker, SecondsOfTraining(now));
-  if (ledger_.next_round() != next_round) unsaved_ = true;  // also by rounds that all have skipped
+  // Also for rounds that all members have skipped.
+  if (ledger_.next_round() != next_round) unsaved_ = true;
   bool is_in_vain = false;
   for (RoundOutcome& outcome : outcomes) {
     if (promised && outcome.round >= options_.rounds)
@@ -40,7 +41,7 @@ bool Coordinator::LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects
     Worker& worker = workers_.at(index);
     if (!worker.is_active() || segments.empty()) continue;
     if (!worker.repair || worker.repair->round < options_.rounds) {
-      may_help = true;  // it was not told to repair this state yet
+      may_help = true;  // no repair of this state was ordered yet
     } else if (segments.size() > outcome.undecided) {
       LeaveOut(worker,
                "has another state after the last round than the majority, and has not repaired it",
@@ -56,7 +57,7 @@ bool Coordinator::LeaveOutOutvoted(const RoundOutcome& outcome, Effects& effects
 void Coordinator::TakeRepairs(const RoundOutcome& outcome, Effects& effects) {
   for (const auto& [index, segments] : outcome.suspects) {
     Worker& worker = workers_.at(index);
-    // What a process that is gone had, or one that makes its replica anew, is nobody's any more.
+    // The replica of a process that has left, or that fetches its replica anew, does not count.
     if (!worker.is_active() || outcome.round < worker.member.first_round) continue;
     if (segments.empty()) {
       if (!worker.repair) continue;
@@ -97,7 +98,7 @@ void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
     return End(RunPhase::kFinished, absl::StrCat("all ", options_.rounds, " rounds are done"), now,
                effects);
   }
-  // A sealing round is waited for by LeaveOutOverdue.
+  // LeaveOutOverdue handles the wait for a sealing round.
   if (!AllHaveEnded() || (AllAreClosed() && !is_sealed)) {
     lacking_since_.reset();
     if (!sealing_since_) lacking_.clear();
@@ -108,7 +109,7 @@ void Coordinator::FinishRunIfDone(absl::Time now, Effects& effects) {
 }
 
 void Coordinator::SayWhatIsMissing(absl::Duration waited, Effects& effects) {
-  if (waited <= options_.heartbeat_timeout) return;  // as a rule it comes by then
+  if (waited <= options_.heartbeat_timeout) return;  // short waits are usual
   std::string missing = WhatIsMissing();
   if (missing == lacking_) return;
   lacking_ = std::move(missing);
@@ -117,7 +118,7 @@ void Coordinator::SayWhatIsMissing(absl::Duration waited, Effects& effects) {
 }
 
 std::string Coordinator::WhatIsMissing() const {
-  // Rounds that everybody skipped are done all the same.
+  // Also with rounds that all members have skipped.
   if (!AllAreClosed()) {
     return absl::StrCat("every worker has all rounds, and the shards have closed ",
                         ledger_.closed_rounds(), ", wanted ", options_.rounds);
@@ -144,7 +145,7 @@ std::string Coordinator::WhatIsMissing() const {
 const Coordinator::Worker* Coordinator::Writer() const {
   const Worker* const duty = Validator();
   for (const auto& [index, worker] : workers_) {
-    // One that took long had the duty before.
+    // A member that took too long held the duty before.
     const bool was_to_write = &worker == duty || (worker.is_active() && worker.shirks);
     if (was_to_write && worker.final && !worker.final->model_file.empty()) return &worker;
   }

@@ -1,4 +1,4 @@
-// The coordinator as a record, and a coordinator from one.
+// Conversion between a coordinator and its record.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Who takes part: the founding members, those who join, are lost, leave and come back.
+// The members: founding, joining, losing, leaving and returning workers.
 
 #include <algorithm>
 #include <utility>
@@ -33,7 +33,7 @@ bool Coordinator::AnyoneBringsStart() const {
 }
 
 void Coordinator::SetStart(Worker& worker, const std::vector<uint64_t>& hashes) {
-  worker.member.other_start = true;  // of this worker's earlier registration nothing counts
+  worker.member.other_start = true;  // an earlier registration of this worker does not count
   if (phase_ == RunPhase::kWaiting && !hashes.empty() && !AnyoneBringsStart()) {
     start_hashes_ = hashes;
     manifest_unsaved_ = unsaved_ = true;
@@ -43,7 +43,7 @@ void Coordinator::SetStart(Worker& worker, const std::vector<uint64_t>& hashes) 
 
 void Coordinator::DropBeforeStart(uint32_t worker, Effects& effects) {
   const auto found = workers_.find(worker);
-  if (found == workers_.end()) return;  // it went with another
+  if (found == workers_.end()) return;  // removed along with another worker
   const bool brought_start = !found->second.member.other_start;
   workers_.erase(found);
   unsaved_ = true;
@@ -57,7 +57,7 @@ void Coordinator::DropBeforeStart(uint32_t worker, Effects& effects) {
   }
   if (!workers_.empty()) return;
   start_hashes_.clear();
-  // The next worker may bring another model: nobody is left who holds to this one.
+  // The next worker may bring another model, since no worker with this one is left.
   manifest_.reset();
   manifest_unsaved_ = true;
 }
@@ -100,7 +100,7 @@ void Coordinator::Join(Worker& worker, const std::string& how, Effects& effects)
 }
 
 void Coordinator::Activate(Worker& worker, Effects& effects) {
-  // A sealed run lacks its weights alone, which those who have sealed it write.
+  // A sealed run lacks only its weights, and the members that sealed it write them.
   if (IsSealed()) return;
   uint64_t first = worker.ready_round;
   if (AnyoneHasBegun()) first = std::max<uint64_t>(first, uint64_t{NewestRound()} + 1);
@@ -126,7 +126,8 @@ void Coordinator::Fail(Worker& worker, const std::string& failure, absl::Time no
   if (worker.is_joining()) {
     return LeaveOut(worker, absl::StrCat("could not join: ", failure), effects);
   }
-  // Also those who are done, or silent for now: they have the model, or may come back to it.
+  // Members that are done or past the heartbeat timeout count as well: they have the model or may
+  // come back to it.
   const bool others_go_on = std::ranges::any_of(
       workers_, [&](const auto& entry) { return &entry.second != &worker && !entry.second.left; });
   worker.state.phase = WorkerPhase::kFailed;
@@ -179,7 +180,7 @@ void Coordinator::LoseSilentWorkers(absl::Time now, Effects& effects) {
   for (const std::string& loss : losses) {
     effects.push_back(Notice{absl::StrCat(loss, "; ", members)});
   }
-  // What waited for the lost ones alone is complete now.
+  // Rounds that waited only for the lost workers are complete now.
   FinishRounds(now, effects);
   FinishRunIfDone(now, effects);
 }

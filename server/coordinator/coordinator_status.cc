@@ -1,4 +1,4 @@
-// What the coordinator tells: the answers to heartbeats, and the figures that people look at.
+// The coordinator's answers to heartbeats, and its status.
 
 #include <algorithm>
 #include <optional>
@@ -17,6 +17,10 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
   WorkerHeartbeatReply reply;
   reply.phase = phase_;
   reply.run = run_;
+  // Also for a run that is over: an unfinished run's weights are written now, and even an unknown
+  // worker is told.
+  const Worker* const validator = Validator();
+  reply.validates = validator != nullptr && validator->member.worker == heartbeat.worker;
   if (is_over()) {
     reply.instruction = Instruction::kStop;
     reply.reason = reason_;
@@ -28,7 +32,6 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
     reply.reason = absl::StrCat(Describe(worker.member), kIsNoMember);
     return reply;
   }
-  reply.validates = &worker == Validator();
   if (phase_ != RunPhase::kTraining) return reply;
   if (worker.is_active()) reply.repair = worker.repair;
   reply.sealed = IsSealed();
@@ -41,7 +44,7 @@ WorkerHeartbeatReply Coordinator::ReplyTo(const WorkerHeartbeat& heartbeat) cons
       for (const auto& [index, shard] : shards_) reply.shards.push_back(shard.address);
     }
   } else if (heartbeat.known_epoch == 0) {
-    reply.phase = RunPhase::kWaiting;  // for the shards to know who will push
+    reply.phase = RunPhase::kWaiting;  // until every shard knows this member
   }
   return reply;
 }
@@ -57,7 +60,7 @@ ShardHeartbeatReply Coordinator::ReplyTo(const ShardHeartbeat& heartbeat) const 
   if (heartbeat.known_epoch != membership_.epoch) {
     reply.membership = membership_;
     for (Member& member : reply.membership->members) {
-      // One that has all rounds pushes no more.
+      // A member with all rounds pushes no more.
       if (ledger_.HasReportedEnd(member.worker)) member.first_round = kRoundNever;
     }
   }
@@ -65,7 +68,7 @@ ShardHeartbeatReply Coordinator::ReplyTo(const ShardHeartbeat& heartbeat) const 
   for (const SnapshotHash& snapshot : heartbeat.snapshots) {
     const bool is_start = snapshot.round == 0;
     const std::optional<bool> equal = is_start ? IsOfStart(snapshot) : ledger_.Judge(snapshot);
-    if (equal) reply.verdicts.push_back({snapshot.segment, snapshot.round, *equal});
+    if (equal) reply.hash_checks.push_back({snapshot.segment, snapshot.round, *equal});
   }
   return reply;
 }
@@ -109,7 +112,7 @@ RunStatus Coordinator::Status(uint64_t round_records_from, absl::Time now) const
     status.validation_loss = round->record.validation_loss;
     break;
   }
-  // A final report is later than any round's.
+  // A final report is newer than any round's report.
   if (const Worker* const writer = Writer(); writer != nullptr && (is_over() || IsSealed())) {
     if (writer->final->validation_loss) status.validation_loss = writer->final->validation_loss;
     status.model_file = writer->final->model_file;

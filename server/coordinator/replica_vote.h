@@ -10,22 +10,22 @@
 
 namespace longwave {
 
-// "worker 2 (worker-2)": how sentences name a worker.
+// "worker 2 (worker-2)": the name of a worker in sentences.
 std::string Describe(const Member& member);
 
-// What the hashes that members reported after one round say, segment by segment. A majority is more
-// than half of them. Where there is none, the value that most have counts as right, on a tie the
-// one that the lowest worker index holds; but nothing is proved by it.
+// The result of comparing the hashes that members reported after one round, segment by segment. A
+// majority is more than half of the members. Without a majority the most frequent value counts as
+// right, on a tie the value of the lowest worker index; that value proves nothing.
 struct ReplicaVote {
-  std::vector<uint64_t> hashes;     // that count as right
+  std::vector<uint64_t> hashes;     // the right ones, by segment
   std::vector<uint32_t> undecided;  // segments without a majority, ascending
-  // By worker, the segments that it had better fetch anew: those that differ from the majority, and
-  // the undecided ones, whoever has what there. Everyone who reported hashes is here.
+  // By worker, the segments to fetch anew: segments that differ from the majority, and undecided
+  // segments whatever the worker has there. Every worker that reported hashes has an entry.
   std::map<uint32_t, std::vector<uint32_t>> suspects;
-  std::string difference;  // the first, in a sentence; empty: all are equal
+  std::string difference;  // the first difference as a sentence; empty if all are equal
 };
 
-// reports: of one round, by worker; not empty. All have equally many hashes.
+// reports: of one round, by worker; not empty, all with the same number of hashes.
 ReplicaVote CompareReplicas(const std::map<uint32_t, OpenReport>& reports);
 
 }  // namespace longwave

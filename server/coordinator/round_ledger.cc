@@ -8,8 +8,8 @@
 namespace longwave {
 namespace {
 
-// Whether the round has one report alone, while somebody else takes part who might have
-// contradicted it. Whoever is the only one to say what its replica is proves nothing by that.
+// Whether only one member has reported the round while another takes part that could have
+// contradicted it. A single report proves nothing about its own replica.
 bool IsUnwitnessed(const std::map<uint32_t, OpenReport>& reports, std::span<const Member> members) {
   if (reports.size() != 1) return false;
   const auto& [only, open] = *reports.begin();
@@ -86,7 +86,8 @@ bool RoundLedger::Add(const Member& member, std::span<const RoundReport> reports
     worker.next_round = round + 1;
     if (round < round_count_) worker.taken_part = round + 1;
     worker.newest = Sum(WorkOf(report), worker.former);
-    if (round < next_round_) continue;  // finished without it; its work counts all the same
+    // The round finished without this report; its work counts all the same.
+    if (round < next_round_) continue;
     OpenReport& open = open_[round][member.worker];
     open = {member, report};
     open.report.round = round;
@@ -106,7 +107,7 @@ bool RoundLedger::IsBehind(const Member& member, uint32_t rounds) const {
 void RoundLedger::Restart(uint32_t worker) {
   if (const auto found = workers_.find(worker); found != workers_.end()) {
     found->second.former = found->second.newest;
-    // It ends with another replica than the process before.
+    // The new process ends with a replica of its own.
     found->second.next_round = std::min(found->second.next_round, round_count());
   }
 }
@@ -139,7 +140,7 @@ bool RoundLedger::HasReported(uint32_t worker, uint32_t round) const {
 bool RoundLedger::IsSealed(std::span<const Member> members, bool are_equal) const {
   if (next_round_ <= round_count_ || (are_equal && !replicas_equal())) return false;
   const auto is_due = [](const Member& member) { return member.first_round != kRoundNever; };
-  // One that joined late has reported the next one, and not the last.
+  // A member that joined late has reported the next sealing round, not the finished one.
   return std::ranges::any_of(members, is_due) &&
          std::ranges::all_of(members, [&](const Member& member) {
            return !is_due(member) || NextOf(member) == next_round_;
@@ -181,8 +182,8 @@ std::vector<RoundOutcome> RoundLedger::Finish(std::span<const Member> members,
         inequality_ = std::move(vote.difference);
       }
       if (IsUnwitnessed(first->second, members)) {
-        vote.hashes.clear();    // no snapshot is right for that
-        vote.suspects.clear();  // and no replica mended
+        vote.hashes.clear();    // no snapshot is proved
+        vote.suspects.clear();  // no replica is repaired
       }
       round.hashes = std::move(vote.hashes);
       round.undecided = std::move(vote.undecided);
@@ -226,7 +227,8 @@ bool RoundLedger::IsOver(uint32_t round, std::span<const Member> members) {
   const auto is_past = [&](const Member& member) {
     return member.first_round == kRoundNever || NextOf(member) > round;
   };
-  // Whoever was waited for the last time is asked first: with many members most calls end here.
+  // The check starts with the member that the last call waited for, which ends most calls early
+  // where there are many members.
   if (waits_for_ < members.size() && !is_past(members[waits_for_])) return false;
   const auto late = std::ranges::find_if_not(members, is_past);
   waits_for_ = static_cast<size_t>(late - members.begin());
@@ -253,7 +255,7 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
     syncing += std::max(0.0, report.seconds_syncing - counted.seconds_syncing);
     counted = WorkOf(report);
   }
-  // Over everyone who ever reported: what a lost worker has done was done.
+  // Over every worker that ever reported, since the work of a lost worker was done.
   WorkTotals sum;
   for (const auto& [worker, ledger] : workers_) sum = Sum(sum, ledger.counted);
   record.tokens = sum.tokens;
@@ -264,7 +266,7 @@ FinishedRound RoundLedger::MakeRecord(uint32_t round, const Reports& reports,
 
 std::optional<bool> RoundLedger::Judge(const SnapshotHash& snapshot) const {
   if (snapshot.round > next_round_) return std::nullopt;
-  // Sealing rounds leave the replica before the round after the last one, where that stands.
+  // A sealing round's replica is the one before the round after the last.
   const auto before = [this](const FinishedRound& finished) {
     return std::min(uint64_t{finished.record.round} + 1, round_count_);
   };

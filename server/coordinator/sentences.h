@@ -15,7 +15,7 @@ inline std::string Seconds(absl::Duration duration) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
 }
 
-// How whoever has left is told to stop, after its name.
+// Why a worker that has left is told to stop; follows its name.
 inline constexpr char kIsNoMember[] = " is no longer a member";
 
 }  // namespace longwave

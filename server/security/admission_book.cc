@@ -18,7 +18,7 @@ namespace {
 constexpr uint32_t kMagic = 0x424c574c;  // "LWLB"
 constexpr uint32_t kVersion = 1;
 
-// What a token takes besides its texts and those whom it has let in.
+// The encoded size of a token without its texts and the subjects that it has admitted.
 constexpr size_t kWordBytes = 8;
 constexpr size_t kTokenBytes = 6 * kWordBytes + sizeof(KeyHash);
 size_t BytesOf(const std::string& subject, const KeyHash& key) {
@@ -45,7 +45,7 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
-// What is not there reads as nothing, and shows in ok().
+// Reads past the end yield zeros and show in ok().
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -93,7 +93,7 @@ void AdmissionBook::ForgetUseless(absl::Time now) {
 }
 
 size_t AdmissionBook::EncodedBytes() const {
-  size_t bytes = 5 * kWordBytes;  // the head, and how many there are of each
+  size_t bytes = 5 * kWordBytes;  // the head and the counts
   for (const auto& [id, token] : tokens_) {
     bytes += kTokenBytes + id.size() + token.subject.size();
     for (const auto& [subject, key] : token.joined) bytes += BytesOf(subject, key);
@@ -104,7 +104,7 @@ size_t AdmissionBook::EncodedBytes() const {
 }
 
 absl::Status AdmissionBook::MakeSpace(size_t bytes, absl::Time now) {
-  // The rest is for those who are expelled.
+  // The rest is reserved for expelled names.
   const size_t most = bytes_max_ - bytes_max_ / 16;
   if (EncodedBytes() + bytes > most) ForgetUseless(now);
   if (const size_t has = EncodedBytes(); has + bytes > most) {
@@ -138,7 +138,7 @@ absl::Status AdmissionBook::Create(const std::string& id, const KeyHash& secret,
   }
   if (tokens_.contains(id)) return absl::AlreadyExistsError("a token of that id exists");
   LONGWAVE_RETURN_IF_ERROR(MakeSpace(kTokenBytes + id.size() + subject.size(), now));
-  // Milliseconds, as it will be read again.
+  // Whole milliseconds, as Decode will read them.
   const absl::Time expires = absl::FromUnixMillis(absl::ToUnixMillis(now + life));
   tokens_[id] = {id, secret, subject, expires, uses, false, {}};
   return absl::OkStatus();
@@ -154,7 +154,7 @@ absl::Status AdmissionBook::Revoke(const std::string& id) {
 absl::Status AdmissionBook::CheckToken(const std::string& id, const KeyHash& secret,
                                        absl::Time now) const {
   const auto found = tokens_.find(id);
-  // One sentence for both: whether an id exists is nobody's business.
+  // Both cases have one message, so that callers cannot probe for ids.
   if (found == tokens_.end() || found->second.secret != secret)
     return Denied("the token is not one of this run's");
   const TokenRecord& token = found->second;

@@ -17,23 +17,22 @@
 
 namespace longwave {
 
-// Whom tokens have let in, whom they may still let in, and who was expelled: pure, with times,
-// random words and hashes as arguments. Whoever steps it makes it durable before he answers.
+// Admitted and expelled subjects, and the tokens that admit subjects. The class is pure: times,
+// random words and hashes are arguments. The caller makes each change durable before it answers.
 //
-// Subjects are written as identities are ("worker/NAME", "shard/N"). A name belongs to the key that
-// came with it first: another key gets it only by a token that was made for that name. A redemption
-// by the same key is the first one again, answered and not counted, so that an answer that was lost
-// costs nothing.
+// Subjects have the form of identities ("worker/NAME", "shard/N"). A name belongs to the first key
+// that came with it. Another key gets the name only by a token made for that name. A redemption
+// repeated by the same key has the same answer and does not count, so a lost answer costs no use.
 using KeyHash = Fingerprint;
 
 struct TokenRecord {
   std::string id;
   KeyHash secret{};     // SHA-256 of the token's secret
-  std::string subject;  // "worker/": a worker of any name
+  std::string subject;  // "worker/": any worker
   absl::Time expires;
   uint32_t uses = 1;
   bool revoked = false;
-  // Whom it has let in, each a use, and with which key.
+  // Subjects that the token has admitted, each with its key. Each counts as one use.
   std::vector<std::pair<std::string, KeyHash>> joined;
   bool operator==(const TokenRecord&) const = default;
 };
@@ -44,13 +43,15 @@ class AdmissionBook {
   static constexpr uint32_t kUsesMax = 65536;
   static constexpr absl::Duration kLifeMax = absl::Hours(24 * 366);
   static constexpr char kAnyWorker[] = "worker/";
-  // As bytes: a hundred thousand workers that have joined, and a sixteenth for names of expelled.
+  // In bytes: enough for a hundred thousand admitted workers. A sixteenth is reserved for expelled
+  // names.
   static constexpr size_t kBytesMax = 16 << 20;
 
   explicit AdmissionBook(size_t bytes_max = kBytesMax) : bytes_max_(bytes_max) {}
 
-  // InvalidArgument: no life or uses, or more than the limits. ResourceExhausted: kTokensMax tokens
-  // that can still be used, or bytes_max. Tokens that can't are forgotten when they would not fit.
+  // InvalidArgument: the life or the uses are zero or above the limits. ResourceExhausted:
+  // kTokensMax usable tokens, or bytes_max. Tokens that are no longer usable are forgotten to make
+  // space.
   absl::Status Create(const std::string& id, const KeyHash& secret, const std::string& subject,
                       absl::Duration life, uint32_t uses, absl::Time now);
   // NotFound.
@@ -60,35 +61,35 @@ class AdmissionBook {
   absl::Status CheckToken(const std::string& id, const KeyHash& secret, absl::Time now) const;
 
   // PermissionDenied: the token is unknown (or its secret is wrong), revoked, expired, used up, or
-  // for somebody else; the subject was expelled. AlreadyExists: the subject is another key's; or it
-  // takes part already with a certificate that this book knows nothing of (is_taken).
+  // for another subject; or the subject was expelled. AlreadyExists: the subject belongs to another
+  // key, or it takes part with a certificate that this book does not know (is_taken).
   // ResourceExhausted: bytes_max.
   absl::Status Redeem(const std::string& id, const KeyHash& secret, const std::string& subject,
                       const KeyHash& key, bool is_taken, absl::Time now);
 
-  // A worker's name takes no part any more. Its key loses the name, and the tokens that have let
-  // the name in let nobody else in: whoever was put out may hold what is left of them. Returns the
-  // ids of those that this revokes.
+  // Excludes a worker. Its key loses the name. Tokens that admitted the name admit nobody else,
+  // since the expelled worker may hold their remaining uses. Returns the ids of the tokens that
+  // this revokes.
   std::vector<std::string> Expel(const std::string& name);
-  // Other workers that a token has let in which has let this one in, and whose names are still of
-  // the keys that came with it; by name, `most` at most. What a useless token has done is forgotten
-  // when the book needs its space.
+  // Other workers that the tokens of this one have admitted and whose names still belong to the
+  // keys that came with them. Sorted by name, `most` at most. Unusable tokens that were forgotten
+  // for space are missing here.
   std::vector<std::string> JoinedBeside(const std::string& name, size_t most) const;
-  // The name may take part again. by_token: it belongs to no key until a token lets one in, so that
-  // the certificates from before are worth nothing. NotFound: was not expelled.
+  // Lifts an expulsion. by_token: the name belongs to no key until a token admits one, so that
+  // certificates from before are worthless. NotFound: the name is not expelled.
   absl::Status Readmit(const std::string& name, bool by_token);
   bool IsExpelled(const std::string& name) const { return expelled_.contains(name); }
-  // The key that a subject belongs to; nothing: no token has let it in. kNoKey: it was expelled,
-  // and readmitted by token.
+  // The key that a subject belongs to; nothing if no token has admitted it. kNoKey: the subject was
+  // expelled, and readmitted by token.
   std::optional<KeyHash> OwnerOf(const std::string& subject) const;
 
   const std::map<std::string, TokenRecord>& tokens() const { return tokens_; }
   const std::set<std::string>& expelled() const { return expelled_; }
   const std::map<std::string, KeyHash>& owners() const { return owners_; }
 
-  // As bytes, with a version and a checksum. DataLoss: not those of a book.
+  // Bytes with a version and a checksum. DataLoss: the bytes are not a book.
   std::vector<std::byte> Encode() const;
-  size_t EncodedBytes() const;  // how many
+  size_t EncodedBytes() const;  // size of Encode()
   static absl::StatusOr<AdmissionBook> Decode(std::span<const std::byte> bytes);
 
   bool operator==(const AdmissionBook&) const = default;
@@ -96,7 +97,7 @@ class AdmissionBook {
  private:
   static bool IsUsable(const TokenRecord& token, absl::Time now);
   void ForgetUseless(absl::Time now);
-  // That there is space for so many more; without useless tokens if need be.
+  // Makes space for so many more bytes, by forgetting unusable tokens if need be.
   absl::Status MakeSpace(size_t bytes, absl::Time now);
 
   size_t bytes_max_;

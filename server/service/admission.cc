@@ -18,7 +18,7 @@
 namespace longwave {
 namespace {
 
-// Each is renewed now and then; those that were not shown lately are forgotten.
+// Holders renew their certificates now and then; certificates not presented lately are forgotten.
 constexpr size_t kSharedCertificatesMax = 1024;
 
 // "a, b, c and 61 others".
@@ -32,7 +32,7 @@ std::string Names(const std::vector<std::string>& names) {
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-// Whom the run trusts by now.
+// The certificates that the run trusts now.
 struct Trusted {
   std::string certificates;
   std::unique_ptr<Trust> trust;
@@ -65,7 +65,7 @@ absl::Status MakeOwnCredentials(const Admission::Options& options, const Authori
             authority, {identity},
             is_server ? HostsOfThisMachine(HostOf(options.address)) : std::vector<std::string>(),
             validity));
-    // ca.crt may have a second authority, while one replaces the other.
+    // While one authority replaces another, ca.crt has both.
     if (auto trusted = ReadTrusted(options.credentials);
         trusted.ok() && trusted->Trusts(credentials.certificate)) {
       credentials.authority = trusted->certificates;
@@ -75,14 +75,14 @@ absl::Status MakeOwnCredentials(const Admission::Options& options, const Authori
       LONGWAVE_RETURN_IF_ERROR(written);
       continue;
     }
-    // A folder that was mounted, say: its owner makes an operator's credentials elsewhere.
+    // The folder may be mounted, and its owner makes an operator's credentials elsewhere.
     Log(LogLevel::kInfo,
         absl::StrCat("no operator's credentials are made here: ", std::string(written.message())));
   }
   return absl::OkStatus();
 }
 
-// But for whom it has let in.
+// Leaves out the admitted names.
 TokenStatus StatusOf(const TokenRecord& token, absl::Time now) {
   return {.id = token.id,
           .subject = token.subject,
@@ -138,7 +138,7 @@ absl::StatusOr<std::shared_ptr<const Authority>> Admission::Signer() const {
         "but not its key, wanted ca.key in ",
         options_.authority, " (security.authority)"));
   }
-  // What nobody trusts is worse than the old certificate, which it would take the place of.
+  // A certificate that nothing trusts must not replace a valid one.
   LONGWAVE_ASSIGN_OR_RETURN(const Trusted trusted, ReadTrusted(options_.credentials));
   if (trusted.Trusts(authority->certificate())) return authority;
   return absl::FailedPreconditionError(
@@ -176,12 +176,12 @@ absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
   }
   RunConfig shown = ShownToOthers(options_.config);
   shown.security.mode = "on";
-  // All that the run trusts, which may be more than what signs.
+  // The run may trust more authorities than the one that signs.
   LONGWAVE_ASSIGN_OR_RETURN(Trusted trusted, ReadTrusted(options_.credentials));
   JoinAnswer answer{.authority = std::move(trusted.certificates),
                     .configuration = FormatConfig(shown),
                     .manifest = std::move(manifest)};
-  // Only servers are looked for by name.
+  // Only servers are addressed by host name.
   const bool is_server = wish.subject.role == Role::kShard;
   LONGWAVE_ASSIGN_OR_RETURN(
       answer.certificate,
@@ -194,7 +194,7 @@ absl::StatusOr<JoinAnswer> Admission::Join(const JoinWish& wish, bool is_taken,
 absl::StatusOr<std::string> Admission::RenewCertificate(const CertificateInfo& caller,
                                                         const std::string& request) {
   LONGWAVE_ASSIGN_OR_RETURN(const auto signer, Signer());
-  // One that was stolen is not to outlive its time, and their owners need no call for a new one.
+  // A stolen certificate must not outlive its time, and owners of these can renew without a call.
   for (const Identity& identity : caller.identities) {
     if (identity.role != Role::kOperator && identity.role != Role::kCoordinator) continue;
     return absl::PermissionDeniedError(absl::StrCat(
@@ -269,7 +269,7 @@ std::vector<std::string> Admission::NamedBeside(const std::string& worker) const
   std::set<std::string> beside;
   for (const auto& [certificate, workers] : shared_) {
     if (std::find(workers.begin(), workers.end(), worker) == workers.end()) continue;
-    // Of a certificate that is refused already nobody is lost.
+    // A certificate that is already refused costs no further worker its place.
     if (std::any_of(workers.begin(), workers.end(),
                     [this](const std::string& name) { return book_.IsExpelled(name); }))
       continue;
@@ -285,7 +285,7 @@ absl::StatusOr<Expulsion> Admission::Expel(const std::string& worker, bool undo,
   const std::lock_guard lock(mutex_);
   AdmissionBook next = book_;
   if (undo) {
-    // Without the authority's key there are no tokens that it could join again with.
+    // Without the authority's key there are no tokens to join with again.
     const bool by_token = authority_->Get() != nullptr;
     LONGWAVE_RETURN_IF_ERROR(next.Readmit(worker, by_token));
     LONGWAVE_RETURN_IF_ERROR(Keep(std::move(next)));
@@ -336,6 +336,11 @@ absl::Status Admission::CheckWorker(const std::string& name) const {
   return RefuseExpelled(WorkerIdentity(name)).status;
 }
 
+std::set<std::string> Admission::Expelled() const {
+  const std::lock_guard lock(mutex_);
+  return book_.expelled();
+}
+
 std::optional<CallerNames> Admission::NewerNames(uint64_t known_version) const {
   const std::lock_guard lock(mutex_);
   if (known_version == names_version_) return std::nullopt;
@@ -345,7 +350,7 @@ std::optional<CallerNames> Admission::NewerNames(uint64_t known_version) const {
 }
 
 absl::Status Admission::Keep(AdmissionBook next) {
-  // What would not be read again is not written.
+  // A book that is too large could not be read back.
   if (const size_t bytes = next.EncodedBytes(); bytes > AdmissionBook::kBytesMax) {
     return absl::ResourceExhaustedError(absl::StrCat("the book of tokens would have ", bytes,
                                                      " bytes, wanted at most ",
@@ -355,7 +360,7 @@ absl::Status Admission::Keep(AdmissionBook next) {
     const std::vector<std::byte> bytes = next.Encode();
     const std::array<std::span<const std::byte>, 1> pieces = {bytes};
     const absl::Status written = Publish(*files_, options_.book_folder, kBookFile, pieces);
-    // Nobody hears of what is not on the disk; who asks again may.
+    // Callers hear only of changes on the disk. A retry may succeed.
     if (!written.ok()) return absl::UnavailableError(written.message());
   }
   if (next.expelled() != book_.expelled() || next.owners() != book_.owners()) ++names_version_;

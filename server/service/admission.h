@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,54 +28,56 @@
 
 namespace longwave {
 
-// Who may take part in a coordinator's run: its authority, and the book of tokens and of the
-// expelled, kept in a file that is written before anybody hears of what it says. Thread-safe.
+// Admission to a coordinator's run: the certificate authority, and the book of tokens and expelled
+// names. The book's file is written before any answer depends on it. Thread-safe.
 class Admission {
  public:
   struct Options {
     RunConfig config;
-    std::string credentials;  // folder of the coordinator's own
+    std::string credentials;  // the coordinator's own folder
     std::string authority;    // folder of ca.crt and ca.key
-    std::string book_folder;  // of the book's file; empty: tokens last as long as this process
-    std::string address;      // that the coordinator listens on, for its certificate
-    FollowedAuthority::Clock clock = MonotonicNow;  // by which its files are looked at
+    std::string book_folder;  // folder of the book's file; empty: tokens end with this process
+    std::string address;      // the coordinator's listening address, for its certificate
+    FollowedAuthority::Clock clock = MonotonicNow;  // times the checks for changed files
   };
-  // Makes what is not there: the authority, unless ca.crt is there without ca.key; with it the
-  // coordinator's own certificate, and an operator's in <credentials>/operator. FailedPrecondition:
-  // what is there does not fit.
+  // Creates missing files: the authority, unless ca.crt exists without ca.key, and with an
+  // authority the coordinator's own certificate and an operator's in <credentials>/operator.
+  // FailedPrecondition: existing files do not fit.
   static absl::StatusOr<std::unique_ptr<Admission>> Open(const Options& options);
 
   // GetAuthority, Join, RenewCertificate, CreateToken: FailedPrecondition without the authority's
-  // key, or where the coordinator's own ca.crt does not trust (any more) what it signs.
+  // key, or if the coordinator's own ca.crt does not trust the key's signatures (any more).
   absl::StatusOr<std::string> GetAuthority() const;
-  // Whether the token has let somebody in or still may, before anything else of a wish is looked
-  // at.
+  // Whether the token has admitted or may admit a subject. Runs before anything else of a request
+  // is checked.
   absl::Status CheckToken(const std::string& token) const;
-  // is_taken: the name takes part in the run already.
+  // is_taken: the name already takes part in the run.
   absl::StatusOr<JoinAnswer> Join(const JoinWish& wish, bool is_taken,
                                   std::optional<Manifest> manifest);
-  // For the names and hosts of the caller's certificate, and its key. PermissionDenied: the request
-  // is another key's, or the certificate is an operator's or a coordinator's.
+  // Issues a certificate with the names, hosts and key of the caller's. PermissionDenied: the
+  // request is for another key, or the certificate is an operator's or a coordinator's.
   absl::StatusOr<std::string> RenewCertificate(const CertificateInfo& caller,
                                                const std::string& request);
   absl::StatusOr<NewToken> CreateToken(const TokenWish& wish);
   absl::StatusOr<TokenList> ListTokens() const;
   absl::Status RevokeToken(const std::string& id);
-  // The tokens that this revokes, and whom else they let in. FailedPrecondition: a certificate that
-  // the worker's name is in, and would be refused whole, names other workers too, and that was not
-  // wished for by `whole`.
+  // Returns the tokens that this revokes, and the other names that they admitted.
+  // FailedPrecondition: a certificate with the worker's name, which would be refused as a whole,
+  // also names other workers, and `whole` is false.
   absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole = false);
 
-  // A new certificate for one of the coordinator's own folders, with that one's hosts.
+  // A new certificate for one of the coordinator's own folders, with the hosts of its present one.
   absl::StatusOr<std::string> RenewOwn(const Identity& identity, const std::string& folder,
                                        const std::string& request) const;
 
-  // Why the holder of the certificate may act for none of those that it names, if so: one of them
-  // was expelled, or a token has given all of them to other keys.
+  // Why the holder of the certificate may act for none of its names: one of them was expelled, or
+  // tokens have given all of them to other keys. Nothing if the holder may act.
   std::optional<CallRefusal> Admit(const CertificateInfo& caller);
   // PermissionDenied: the worker was expelled.
   absl::Status CheckWorker(const std::string& name) const;
-  // By what shards refuse callers too, unless this is the version that is known.
+  // Names of workers.
+  std::set<std::string> Expelled() const;
+  // The names for shards to refuse, unless `known_version` is up to date.
   std::optional<CallerNames> NewerNames(uint64_t known_version) const;
 
  private:
@@ -82,11 +85,11 @@ class Admission {
             AdmissionBook book)
       : options_(options), authority_(std::move(authority)), book_(std::move(book)) {}
 
-  // The authority, if it may sign.
+  // The authority if it can sign.
   absl::StatusOr<std::shared_ptr<const Authority>> Signer() const;
-  // Workers that certificates which were shown name beside this one. With mutex_.
+  // Workers that share a presented certificate with this one. The caller holds mutex_.
   std::vector<std::string> NamedBeside(const std::string& worker) const;
-  // Makes `next` the book, once it is written. With mutex_.
+  // Replaces the book after writing it. The caller holds mutex_.
   absl::Status Keep(AdmissionBook next);
   Validity NewValidity() const;
 
@@ -95,9 +98,10 @@ class Admission {
   const std::unique_ptr<FollowedAuthority> authority_;
   mutable std::mutex mutex_;
   AdmissionBook book_;
-  // The workers that are named by certificates of several, of those that were shown.
+  // Worker names in presented certificates with several of them.
   std::map<Fingerprint, std::vector<std::string>> shared_;
-  uint64_t names_version_ = RandomWord();  // of those in book_; another in each process
+  // Version of the names in book_; differs between processes.
+  uint64_t names_version_ = RandomWord();
 };
 
 }  // namespace longwave

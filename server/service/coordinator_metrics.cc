@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kBytesOfAParameter = 4;
 
-// The label `reason` of refused calls; empty: of no refusal.
+// The label `reason` of a refused call; empty if the code is no refusal.
 std::string_view ReasonOf(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -35,12 +35,13 @@ std::string_view ReasonOf(absl::StatusCode code) {
   }
 }
 
-bool IsGone(WorkerPhase phase) {
-  return phase == WorkerPhase::kLost || phase == WorkerPhase::kFailed;
+bool HasLeft(WorkerPhase phase) {
+  return phase == WorkerPhase::kLost || phase == WorkerPhase::kFailed ||
+         phase == WorkerPhase::kExpelled;
 }
 
 bool IsActive(const MemberStatus& member) {
-  return !IsGone(member.state.phase) && member.state.phase != WorkerPhase::kJoining &&
+  return !HasLeft(member.state.phase) && member.state.phase != WorkerPhase::kJoining &&
          member.member.first_round != kRoundNever;
 }
 
@@ -111,14 +112,14 @@ void CoordinatorMetrics::Know(const RunStatus& status) {
   known_records_ = status.record_count;
   TakeRecords(status);
   for (const MemberStatus& member : status.members)
-    workers_[member.member.worker].is_member = !IsGone(member.state.phase);
+    workers_[member.member.worker].is_member = !HasLeft(member.state.phase);
   for (const ShardStatus& shard : status.shards) shards_.insert(shard.shard.shard);
 }
 
 void CoordinatorMetrics::Registered(const RegisterWorker& request, uint32_t worker) {
   const auto [place, is_new] = workers_.try_emplace(worker);
   Known& known = place->second;
-  // The same process registers again if its answer was lost, or after it was lost itself.
+  // A process registers again after a lost answer or a heartbeat timeout.
   if (is_new || known.incarnation != request.incarnation) {
     if (!is_new) Depart(worker, departures_replaced_);
     known.incarnation = request.incarnation;
@@ -200,7 +201,7 @@ void CoordinatorMetrics::TakeMembers(const RunStatus& status) {
     if (member.state.phase == WorkerPhase::kLost) {
       Depart(member.member.worker, departures_silent_);
     } else if (!known->second.is_member && member.state.phase == WorkerPhase::kJoining) {
-      // It was only silent, and needs no registration.
+      // After a mere heartbeat timeout a worker needs no registration.
       known->second.is_member = true;
       joins_returned_.Add();
     }
@@ -270,7 +271,7 @@ void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
   }
   std::vector<double> ages, behind, step_seconds, rates, ratios, losses;
   for (const MemberStatus& member : status.members) {
-    if (!IsGone(member.state.phase)) ages.push_back(member.heartbeat_age_s);
+    if (!HasLeft(member.state.phase)) ages.push_back(member.heartbeat_age_s);
     if (!IsActive(member)) continue;
     active += 1;
     const uint32_t rounds = foremost - member.state.round;
@@ -287,7 +288,7 @@ void CoordinatorMetrics::ShowMembers(const RunStatus& status) {
   for (const WorkerPhase phase :
        {WorkerPhase::kStarting, WorkerPhase::kTraining, WorkerPhase::kSyncing,
         WorkerPhase::kValidating, WorkerPhase::kDone, WorkerPhase::kFailed, WorkerPhase::kLost,
-        WorkerPhase::kJoining}) {
+        WorkerPhase::kJoining, WorkerPhase::kExpelled}) {
     metrics_->gauge("longwave_coordinator_members", {Name(phase)})
         .Set(by_phase[static_cast<size_t>(phase)]);
   }

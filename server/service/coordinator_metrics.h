@@ -14,14 +14,14 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/log/refusals.h"
 #include "common/metrics/metrics.h"
-#include "common/security/refusals.h"
 #include "common/wire/control.h"
 
 namespace longwave {
 
-// How fast a worker is, from what its heartbeats say of its steps and time: over a window of
-// kWindow or more in which it has made a step, the first one shorter.
+// A worker's speed, from the steps and times in its heartbeats, over windows of kWindow (the first
+// of kFirstWindow) or more with at least one step.
 class WorkerPace {
  public:
   static constexpr absl::Duration kWindow = absl::Seconds(5);
@@ -33,10 +33,10 @@ class WorkerPace {
     double compute_ratio = 0;
   };
 
-  // A worker whose counts fall is another process, and begins anew. One that is starting has yet to
-  // read what its folder counts.
+  // Counts that fall belong to another process and begin a new window. A process that is starting
+  // has not yet read its folder's counts.
   void Take(const WorkerState& state, absl::Time now);
-  // Of the last whole window; nothing before there was one.
+  // Of the last full window; nothing before the first one ends.
   const std::optional<Figures>& figures() const { return figures_; }
 
  private:
@@ -45,20 +45,20 @@ class WorkerPace {
   std::optional<Figures> figures_;
 };
 
-// The coordinator's series, from what its core says and what comes in and goes out. Called with the
-// lock of the core held, or by one thread.
+// The coordinator's metrics, from its core's status and its traffic. The caller holds the core's
+// lock, or is the only thread.
 class CoordinatorMetrics {
  public:
-  // rounds: of the run. `metrics` outlives this.
+  // rounds: of the run. `metrics` outlives this object.
   CoordinatorMetrics(Metrics* metrics, uint64_t rounds);
 
   void SetRun(uint64_t run);  // for the label, if the run has no name
 
-  // What a coordinator that goes on knows of before, with all records, or the next ones: call it
-  // until next_record() is record_count.
+  // Takes in the state of a coordinator that continues, with all records or the next ones: to be
+  // called until next_record() is record_count.
   void Know(const RunStatus& status);
 
-  // What was answered.
+  // Answered calls.
   void Registered(const RegisterWorker& request, uint32_t worker);
   void Registered(const RegisterShard& request);
   void Heard(const WorkerHeartbeat& heartbeat, absl::Time now);
@@ -70,14 +70,14 @@ class CoordinatorMetrics {
   void Saved(absl::Duration took, bool ok);
   void MetricsNotWritten() { save_failures_.Add(); }
 
-  // Index of the first record that Take has not had.
+  // Index of the first record that Take has not seen.
   uint64_t next_record() const { return next_record_; }
-  // How the run is now: records from next_record() on, all members and shards. Often enough to
-  // notice who has gone: kInterval.
+  // Takes in the run's status: records from next_record() on, all members and shards. Called every
+  // kInterval, so that departures are noticed.
   void Take(const RunStatus& status);
   static constexpr absl::Duration kInterval = absl::Seconds(1);
 
-  // Take, and all figures of the page.
+  // Take, and all values of the page.
   void Refresh(const RunStatus& status, const Refusals& refusals);
   Metrics* page() { return metrics_; }
   [[nodiscard]] std::unique_ptr<Metrics::Refresher> OnPage(std::function<void()> refresh) {
@@ -90,9 +90,9 @@ class CoordinatorMetrics {
   void ShowRun(const RunStatus& status);
   void ShowMembers(const RunStatus& status);
   void ShowShards(const RunStatus& status);
-  // A worker's loss that is not finite ends it: it counts once, however often it is told.
+  // A worker ends at its first loss that is not finite, which therefore counts once.
   void CountLosses(const WorkerHeartbeat& heartbeat);
-  // It was a member until now.
+  // The worker was a member until now.
   void Depart(uint32_t worker, Counter& reason);
 
   Metrics* const metrics_;
@@ -125,22 +125,22 @@ class CoordinatorMetrics {
   SpreadGauges train_losses_;
 
   uint64_t next_record_ = 0;
-  uint64_t known_records_ = 0;  // of before this process
-  RoundRecord last_record_;     // that Take has had
+  uint64_t known_records_ = 0;  // from before this process
+  RoundRecord last_record_;     // the last one seen by Take
   uint64_t steps_done_ = 0;
   // Sums over the records of steps · members and members.
   uint64_t member_steps_ = 0;
   uint64_t member_rounds_ = 0;
-  // Every worker ever.
+  // All workers ever.
   struct Known {
-    bool is_member = false;  // false: it has gone
-    // Of its process. None: it is known from before this process, and its next registration is
-    // taken for another one's.
+    bool is_member = false;  // false: departed
+    // Incarnation of the worker's process. Nothing: the worker was known before this process, and
+    // its next registration counts as another process.
     std::optional<uint64_t> incarnation;
   };
   absl::flat_hash_map<uint32_t, Known> workers_;
   absl::flat_hash_map<uint32_t, WorkerPace> paces_;
-  // Whose loss was not finite, since they registered.
+  // Workers whose loss was not finite since they registered.
   absl::flat_hash_set<uint32_t> training_diverged_;
   absl::flat_hash_set<uint32_t> validation_diverged_;
   std::set<uint32_t> shards_;

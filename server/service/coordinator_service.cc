@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -20,15 +21,15 @@
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
-#include "common/config/gpt_shape.h"
+#include "common/config/model_shape.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
+#include "common/log/refusals.h"
 #include "common/rpc/certificate_keeper.h"
 #include "common/rpc/health_server.h"
 #include "common/rpc/rpc_server.h"
 #include "common/security/certificate_metric.h"
 #include "common/security/credentials.h"
-#include "common/security/refusals.h"
 #include "common/security/security_mode.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/admission.h"
@@ -43,27 +44,26 @@ namespace longwave {
 namespace {
 
 constexpr absl::Duration kTickInterval = absl::Milliseconds(100);
-// How long the end of a run is told to members that keep silent: after a signal, by which the
-// process must be gone within two seconds; and otherwise.
+// How long members without a heartbeat may delay the end: after a signal, since the process must
+// end within two seconds, and otherwise.
 constexpr absl::Duration kTellingAfterSignal = absl::Milliseconds(700);
 constexpr absl::Duration kTellingMax = absl::Seconds(5);
-// After StopRun the end stays visible for this long, to whoever asked for it.
+// After StopRun the end stays visible to status calls for this long.
 constexpr absl::Duration kShowingMin = absl::Seconds(2);
 
 constexpr absl::Duration kReplaceAfterMin = absl::Seconds(1);
 constexpr uint32_t kRoundsBehindMin = 8;
-// After which memory that large or many messages took, and that is free again, goes back to the
-// system.
+// Interval for returning free memory of large or many messages to the system.
 constexpr absl::Duration kTrimInterval = absl::Seconds(5);
-// Between reports of a disk that goes on failing.
+// Interval between reports of a disk that keeps failing.
 constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 
-// Where the configuration says what model is trained, who comes first with another one must not
-// keep everybody else out.
+// If the configuration determines the model, a first worker with another model must not block the
+// others.
 absl::StatusOr<uint64_t> SegmentCount(const RunConfig& config, const Manifest& manifest,
                                       uint64_t layout_hash) {
-  if (config.model.kind == "gpt") {
-    LONGWAVE_ASSIGN_OR_RETURN(const Manifest wanted, GptManifest(config.model));
+  if (config.model.kind != "external") {
+    LONGWAVE_ASSIGN_OR_RETURN(const Manifest wanted, ModelManifest(config.model));
     if (const std::string difference = FirstDifference(manifest, wanted); !difference.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("the model is not that of the configuration: ", difference));
@@ -95,7 +95,7 @@ CoordinatorOptions OptionsOf(const RunConfig& config) {
               },
           .heartbeat_timeout = absl::Seconds(config.cluster.heartbeat_timeout_s),
           .start_timeout = absl::Seconds(config.cluster.start_timeout_s),
-          // A live shard is heard several times in this time.
+          // A live shard sends several heartbeats in this time.
           .replace_after =
               std::max(kReplaceAfterMin, absl::Seconds(config.cluster.heartbeat_interval_s) * 4),
           .rounds_behind_max = std::max(config.cluster.state_rounds, kRoundsBehindMin)};
@@ -118,7 +118,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         commit_(&core_, std::move(store),
                 [this](absl::Duration took, bool ok) { series_.Saved(took, ok); }),
         metrics_(std::move(metrics)) {
-    // Of a coordinator that goes on: what the one before had no time to write or to tell.
+    // A coordinator that continues writes and reports what the one before had no time for.
     if (core_.is_over()) {
       ended_at_ = MonotonicNow();
       end_reason_ = core_.reason();
@@ -135,7 +135,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     });
   }
 
-  // Before StartServer: calls are held against certificates, and who has one is known.
+  // Before StartServer: calls are checked against certificates and known names.
   void Secure(std::unique_ptr<Admission> admission, RpcServerOptions server) {
     admission_ = std::move(admission);
     server_options_ = std::move(server);
@@ -170,7 +170,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     {
       std::unique_lock lock(mutex_);
       while (!MayEnd(stop.stop_requested())) {
-        // Until the next tick, or earlier if something happened that may end this.
+        // Waits for the next tick, or less if an event may end the run.
         changed_.wait_for(lock, stop, absl::ToChronoNanoseconds(kTickInterval),
                           [&] { return std::exchange(end_may_have_come_, false); });
         Step(Tick{}, lock);
@@ -202,7 +202,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
  private:
   absl::StatusOr<uint32_t> Register(const RegisterWorker& request) override {
     std::unique_lock lock(mutex_);
-    // Once more, as it may have been expelled since it was let in: see Expel.
+    // A second check, since the worker may have been expelled meanwhile: see Expel.
     if (admission_ != nullptr) LONGWAVE_RETURN_IF_ERROR(admission_->CheckWorker(request.name));
     LONGWAVE_ASSIGN_OR_RETURN(const WorkerRegistered answer, Ask<WorkerRegistered>(request, lock));
     series_.Registered(request, answer.worker);
@@ -223,7 +223,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     LONGWAVE_ASSIGN_OR_RETURN(WorkerHeartbeatReply reply,
                               Ask<WorkerHeartbeatReply>(heartbeat, lock));
     series_.Heard(heartbeat, MonotonicNow());
-    if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();  // perhaps the last to hear
+    // Perhaps the last one to be told.
+    if (reply.instruction == Instruction::kStop) NoteEndMayHaveCome();
     return reply;
   }
 
@@ -239,7 +240,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   absl::StatusOr<RunStatus> GetStatus(uint64_t round_records_from) override {
     const std::lock_guard lock(mutex_);
     RunStatus status = StatusFrom(round_records_from);
-    AddTrouble(metrics_written_, &status);  // for which nobody waits
+    AddTrouble(metrics_written_, &status);  // no caller waits for that
     status.refusals = CountsOf(refusals_);
     status.secured = admission_ != nullptr;
     return status;
@@ -306,8 +307,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   }
   absl::StatusOr<Expulsion> Expel(const std::string& worker, bool undo, bool whole) override {
     if (admission_ == nullptr) return CoordinatorHandler::Expel(worker, undo, whole);
-    // First the door, then the place. A registration that has passed the door before asks again
-    // with mutex_: it comes before this takes the place away, or finds the door shut.
+    // Admission changes before the place is taken away. A registration that has passed admission
+    // checks again while it holds mutex_: it either comes before the place is taken, or is refused.
     LONGWAVE_ASSIGN_OR_RETURN(Expulsion expulsion, admission_->Expel(worker, undo, whole));
     std::unique_lock lock(mutex_);
     if (undo) return expulsion;
@@ -318,17 +319,17 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     return expulsion;
   }
 
-  // What came of a wish for a certificate.
+  // Counts issued certificates.
   template <typename Answer>
   absl::StatusOr<Answer> Counted(absl::StatusOr<Answer> answer) {
     if (answer.ok()) series_.Issued();
     return answer;
   }
 
-  // The following hold mutex_; those with `lock` let it go while something is written.
+  // The caller of the following holds mutex_; functions with `lock` release it during a write.
 
-  // The answer among the effects of an event that asks for one. Unavailable: what was decided is
-  // not on the disk, so that nobody may hear of it; whoever asks again gets the same answer.
+  // The answer among the effects of an event that has one. Unavailable: the decision is not on the
+  // disk, so it must not be sent; a retry gets the same answer.
   template <typename Answer>
   absl::StatusOr<Answer> Ask(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock) {
     std::vector<CoordinatorEffect> effects;
@@ -344,13 +345,18 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
         return refused->status;
       }
     }
-    LONGWAVE_CHECK(false);  // the core answers each such event
+    LONGWAVE_CHECK(false);  // the core answers each event of this kind
   }
 
-  // What the core says of the run, which also waits while the core's state cannot be written.
+  // The core's status, with a note while the core's state cannot be written.
   RunStatus StatusFrom(uint64_t first_record) const {
     RunStatus status = core_.Status(first_record, MonotonicNow());
     AddTrouble(saved_, &status);
+    if (admission_ == nullptr) return status;
+    const std::set<std::string> expelled = admission_->Expelled();
+    for (MemberStatus& member : status.members) {
+      if (expelled.contains(member.member.name)) member.state.phase = WorkerPhase::kExpelled;
+    }
     return status;
   }
   static void AddTrouble(const absl::Status& written, RunStatus* status) {
@@ -358,8 +364,8 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
     absl::StrAppend(&status->trouble, status->trouble.empty() ? "" : "; ", written.message());
   }
 
-  // Lets the core decide, does what it says but for answers, which are among `effects`, and makes
-  // it durable: the status is of that.
+  // Runs one step of the core, performs its effects except answers, which are in `effects`, and
+  // makes the step durable. Returns the status of the write.
   absl::Status Step(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock,
                     std::vector<CoordinatorEffect>* effects) {
     *effects = core_.Step(event, MonotonicNow(), rng_);
@@ -377,10 +383,10 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   }
   void Step(const CoordinatorEvent& event, std::unique_lock<std::mutex>& lock) {
     std::vector<CoordinatorEffect> effects;
-    Step(event, lock, &effects).IgnoreError();  // the next step writes it
+    Step(event, lock, &effects).IgnoreError();  // the next step retries the write
   }
 
-  // Tells of a file that cannot be written, and that it can again.
+  // Logs when a file cannot be written, and when it can be again.
   void NoteWritten(const char* what, const absl::Status& status, absl::Status* before) {
     if (status.ok()) {
       if (!before->ok()) Log(LogLevel::kInfo, absl::StrCat(what, " can be written again"));
@@ -400,7 +406,7 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
                 &saved_);
   }
 
-  // The finished rounds that are durable and not yet in the file.
+  // Durable finished rounds that the file lacks.
   void WriteMetrics() {
     if (!metrics_.has_value()) return;
     absl::Status written;
@@ -436,38 +442,38 @@ class CoordinatorServiceImpl final : public CoordinatorService, private Coordina
   }
 
   const bool exit_when_done_;
-  const std::string configuration_;  // as others are shown it
+  const std::string configuration_;  // as shown to other processes
   const std::unique_ptr<FileSystem> files_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   Coordinator core_;
   Rng rng_;
-  const std::unique_ptr<Metrics> own_series_;  // where nobody looks at them
+  const std::unique_ptr<Metrics> own_series_;  // if none are given
   CoordinatorMetrics series_;
-  absl::Time look_at_ = absl::InfinitePast();  // at the run, for series_
-  absl::Time trim_at_ = absl::InfinitePast();  // its free memory
+  absl::Time look_at_ = absl::InfinitePast();  // next Take of series_
+  absl::Time trim_at_ = absl::InfinitePast();  // next return of free memory
   GroupCommit commit_;
-  absl::Status saved_;            // as it was last told: a sentence for people
-  absl::Status metrics_written_;  // likewise, of metrics_
+  absl::Status saved_;            // last logged status of the state file
+  absl::Status metrics_written_;  // last logged status of metrics_
   absl::Time complained_at_ = absl::InfinitePast();
   std::optional<MetricsFile> metrics_;
-  bool end_may_have_come_ = false;  // something has changed that may let Run end
+  bool end_may_have_come_ = false;  // an event may let Run end
   bool end_requested_ = false;      // by StopRun
   absl::Time ended_at_ = absl::InfinitePast();
   std::string end_reason_;
 
-  // Null: nothing is secured.
+  // Null: no security.
   std::unique_ptr<Admission> admission_;
   std::unique_ptr<CertificateKeeper> keeper_;
   std::unique_ptr<CertificateKeeper> operator_keeper_;
   Refusals refusals_;
   RpcServerOptions server_options_;
 
-  std::unique_ptr<Metrics::Refresher> expiry_;  // of its certificate; null: it has none
+  std::unique_ptr<Metrics::Refresher> expiry_;  // expiry of the certificate; null: none
   std::unique_ptr<Metrics::Refresher> refresher_;
-  std::unique_ptr<HealthServer> health_;  // null: none is wanted
-  std::unique_ptr<RpcServer> server_;     // calls into all of the above: destroyed first
+  std::unique_ptr<HealthServer> health_;  // null: none
+  std::unique_ptr<RpcServer> server_;     // serves calls into all members above: destroyed first
 };
 
 }  // namespace

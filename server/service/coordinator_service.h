@@ -16,16 +16,16 @@ namespace longwave {
 struct CoordinatorServiceOptions {
   RunConfig config;
   std::string address;  // host:port, port 0 for any free one
-  std::string run_dir;  // where metrics.jsonl goes; empty: nowhere
-  // Where it keeps what it knows, so that it can be started again at any time and the run goes on;
-  // empty: nowhere. One run a folder.
+  std::string run_dir;  // folder of metrics.jsonl; empty: none
+  // Folder of the coordinator's record, from which a restarted coordinator continues the run;
+  // empty: none. One run a folder.
   std::string state_dir;
-  // host:port of a health server for probes without a certificate (common/rpc/health_server.h):
-  // ready while what it decides can be kept, so that it answers. Empty: none.
+  // host:port of a health server for probes without a certificate (common/rpc/health_server.h). The
+  // server is ready while decisions can be made durable. Empty: none.
   std::string health_address;
-  // The process's series, of part kCoordinator; outlives the service. Null: nobody looks at them.
+  // The process's metrics, of part kCoordinator; outlives the service. Null: not served.
   Metrics* metrics = nullptr;
-  bool exit_when_done = false;  // end with the run; otherwise stay, to be asked, until told to end
+  bool exit_when_done = false;  // end with the run; false: answer calls until told to end
 };
 
 // The coordinator of one run: the pure state machine behind gRPC, with the real clock.
@@ -39,11 +39,11 @@ class CoordinatorService {
   virtual std::string address() const = 0;
   virtual std::string health_address() const = 0;  // empty: none
 
-  // Serves until it is to end. By `stop`: at once, if it has a folder from which the run goes on as
-  // soon as it is started again; without one a run under way is stopped, and its members have a
-  // moment to hear of it. By StopRun, or exit_when_done with the end of the run: once all members
-  // have been told to stop, or a few seconds later. OK, unless exit_when_done and the run failed:
-  // Aborted, with the reason. Call it once.
+  // Serves until the end, which comes by `stop`, by StopRun, or with exit_when_done by the end of
+  // the run. On `stop` a coordinator with a state folder ends at once, and the run goes on after a
+  // restart. Without a folder it stops the run and gives the members a moment to hear of it. In the
+  // other cases the service ends once all members have been told to stop, or a few seconds later.
+  // Returns OK, or Aborted with the reason if exit_when_done is set and the run failed. Call once.
   virtual absl::Status Run(std::stop_token stop) = 0;
 };
 

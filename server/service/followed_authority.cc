@@ -43,7 +43,7 @@ void FollowedAuthority::Follow() {
   looked_ = now;
   const Stamps stamps = Look();
   if (stamps == stamps_ || stamps.key == FileStamp()) return;
-  stamps_ = stamps;  // one of the two may be written next, and changes them again
+  stamps_ = stamps;  // the other file may still be written, and changes them again
   absl::StatusOr<std::unique_ptr<Authority>> read = LoadAuthority(folder_);
   if (!read.ok()) {
     return Log(LogLevel::kWarning,

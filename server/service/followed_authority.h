@@ -15,19 +15,20 @@
 
 namespace longwave {
 
-// The authority that signs a run's certificates: ca.crt and ca.key of a folder, read again when
-// they change, as all that is trusted is. Thread-safe.
+// The authority that signs a run's certificates: ca.crt and ca.key of a folder, reloaded after
+// changes. Thread-safe.
 class FollowedAuthority {
  public:
-  // Makes a new one, unless there is ca.key in `folder`, or ca.crt there or in `credentials` (then
-  // the key is elsewhere). FailedPrecondition: what is there does not fit. clock: as MonotonicNow.
+  // Creates a new authority, unless `folder` has ca.key, or `folder` or `credentials` have ca.crt
+  // (the key is then elsewhere). FailedPrecondition: existing files do not fit. clock: as
+  // MonotonicNow.
   using Clock = std::function<absl::Time()>;
   static absl::StatusOr<std::unique_ptr<FollowedAuthority>> Open(const std::string& folder,
                                                                  const std::string& credentials,
                                                                  Clock clock = MonotonicNow);
 
-  // Null: its key is not there. Files that cannot be used, half exchanged or gone for a moment,
-  // leave the one that is known.
+  // Null: there is no key. While the files are unusable, half replaced or missing, the known
+  // authority stays.
   std::shared_ptr<const Authority> Get();
 
  private:
@@ -40,13 +41,13 @@ class FollowedAuthority {
   FollowedAuthority(std::string folder, Clock clock)
       : folder_(std::move(folder)), clock_(std::move(clock)) {}
   Stamps Look() const;
-  void Follow();  // with mutex_
+  void Follow();  // the caller holds mutex_
 
   const std::string folder_;
   const Clock clock_;
   std::mutex mutex_;
   std::shared_ptr<const Authority> authority_;
-  Stamps stamps_;  // of what was read last, usable or not
+  Stamps stamps_;  // of the last files read, usable or not
   absl::Time looked_ = absl::InfinitePast();
 };
 

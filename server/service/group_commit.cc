@@ -34,7 +34,7 @@ void GroupCommit::WriteWhatIsThere(std::unique_lock<std::mutex>& lock) {
     core_->Saved();
     write = {.is_whole = false, .changes = *std::move(changes)};
   }
-  if (write) {  // what comes while it is written is for the next one
+  if (write) {  // decisions during this write belong to the next one
     writing_ = true;
     lock.unlock();
     const absl::Time began = MonotonicNow();

@@ -14,25 +14,25 @@
 
 namespace longwave {
 
-// Makes what a coordinator has decided durable before anybody hears of it, with one write for all
-// that was decided while the one before was written: a write costs the sync of a disk, and
-// thousands of workers report at once. Whoever comes while nothing is being written writes for all
-// who have come; the lock of the core is free meanwhile, so that the next ones can be decided.
+// Makes a coordinator's decisions durable before they are sent. A write costs a sync of the disk,
+// and thousands of workers report at once, so one write takes all decisions made during the write
+// before it. A caller that finds no write in progress writes for all that wait. The core's lock is
+// free meanwhile, for the next decisions.
 class GroupCommit {
  public:
-  // Sees each write, with the lock held: how long it took, and whether it went well.
+  // Called after each write, with the lock held: its duration and success.
   using OnWrite = std::function<void(absl::Duration took, bool ok)>;
 
-  // `core` outlives this; what it holds now is durable. store: null keeps nothing.
+  // `core` outlives this object; its present state is durable. store: null keeps nothing.
   GroupCommit(Coordinator* core, std::unique_ptr<CoordinatorStore> store, OnWrite on_write = {});
 
-  // After a step of the core, with the lock that guards it held; lets it go while it waits. OK:
-  // what the step has decided is durable, and all that it was decided upon. Otherwise it may not
-  // be, and is written with the next commit.
+  // Called after a step of the core, with the core's lock held; releases the lock while it waits.
+  // OK: the step's decisions, and all decisions before, are durable. Otherwise they may not be, and
+  // the next commit writes them again.
   absl::Status Commit(std::unique_lock<std::mutex>& lock);
 
-  // The following with the lock held.
-  // The last write's, and whether it could be told.
+  // The caller of the following holds the lock.
+  // Status of the last write.
   const absl::Status& status() const { return status_; }
   bool keeps() const { return store_ != nullptr; }
   // Finished rounds before this one are durable.
@@ -47,7 +47,7 @@ class GroupCommit {
   std::condition_variable written_;
   bool writing_ = false;
   uint64_t asked_ = 0;    // calls of Commit
-  uint64_t covered_ = 0;  // those of them that a write has come after
+  uint64_t covered_ = 0;  // calls of Commit that a later write has covered
   absl::Status status_;
   uint32_t durable_rounds_ = 0;
 };

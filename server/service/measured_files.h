@@ -11,14 +11,14 @@
 
 namespace longwave {
 
-// What is written to a disk, by the series of a shard.
+// A shard's metrics of disk writes.
 class DiskFigures {
  public:
-  explicit DiskFigures(Metrics& metrics);  // which outlives this
+  explicit DiskFigures(Metrics& metrics);  // outlives this object
 
   void Wrote(uint64_t bytes, bool ok);
   void Synced(absl::Duration took, bool ok);
-  // From any thread. Since the last Synced that went well, or construction.
+  // Time since the last successful sync, or since construction. Thread-safe.
   absl::Duration SinceSync() const;
 
  private:
@@ -28,7 +28,7 @@ class DiskFigures {
   std::atomic<int64_t> synced_at_ns_;  // of MonotonicNow
 };
 
-// `files`, with `figures` of what is written through them. `figures` outlives all that comes of it.
+// Wraps `files` so that `figures` measures writes. `figures` outlives the files.
 std::unique_ptr<FileSystem> MeasureFiles(std::unique_ptr<FileSystem> files, DiskFigures* figures);
 
 }  // namespace longwave

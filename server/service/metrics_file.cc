@@ -94,7 +94,7 @@ absl::Status MetricsFile::Append(const RoundRecord& record) {
     next_round_ = record.round + 1;
     return absl::OkStatus();
   }
-  // A part of the line may be in the file, and in the stream's buffer.
+  // Part of the line may be in the file, and in the stream's buffer.
   out_.close();
   if (!error) std::filesystem::resize_file(path_, whole_bytes, error);
   out_.clear();

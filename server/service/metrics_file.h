@@ -10,23 +10,22 @@
 
 namespace longwave {
 
-// One finished round as one line of JSON, without the newline. Losses that are not numbers are
-// null; state_hash is 16 hex digits, since JSON's numbers end at 2^53.
+// A finished round as one line of JSON, without the newline. Losses that are not finite are null.
+// state_hash is 16 hex digits, since JSON numbers are exact up to 2^53 only.
 std::string MetricsLine(const RoundRecord& record);
 
-// <run-dir>/metrics.jsonl: a line a round, each complete on disk before the next.
+// <run-dir>/metrics.jsonl: a line for each round, on the disk before the next one.
 class MetricsFile {
  public:
-  // Creates the folder if need be; what the file already holds stays. PermissionDenied: cannot
-  // write.
+  // Creates the folder if need be, and keeps the file's content. PermissionDenied: not writable.
   static absl::StatusOr<MetricsFile> Open(const std::string& run_dir);
-  // Goes on with a run's file: next_round() is the one after the last that it holds, but at most
-  // `known_rounds`. What follows its last whole line, of a process that ended over it, is cut off.
+  // Continues a run's file. next_round() is the round after the file's last, but at most
+  // `known_rounds`. An incomplete last line is cut off.
   static absl::StatusOr<MetricsFile> Continue(const std::string& run_dir, uint32_t known_rounds);
 
-  // ResourceExhausted: it could not be written; the file is as it was, and may take it later.
+  // ResourceExhausted: the write failed. The file is unchanged, and a retry may succeed.
   absl::Status Append(const RoundRecord& record);
-  // The round after the last that was appended.
+  // The round after the last one appended.
   uint32_t next_round() const { return next_round_; }
 
  private:

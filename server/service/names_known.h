@@ -14,12 +14,12 @@
 
 namespace longwave {
 
-// Who was expelled and which key a name belongs to, as a shard hears of it from the coordinator. So
-// a shard admits the certificates that the coordinator admits. Thread-safe.
+// Expelled names and the keys of names, as sent by the coordinator. With these a shard admits the
+// same certificates as the coordinator. Thread-safe.
 class NamesKnown {
  public:
   void Set(const CallerNames& names);
-  // 0: nothing was heard.
+  // 0: nothing was received.
   uint64_t version() const;
 
   std::optional<CallRefusal> Admit(const CertificateInfo& caller) const;

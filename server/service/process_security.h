@@ -9,16 +9,16 @@
 #include "absl/time/time.h"
 #include "common/config/run_config.h"
 #include "common/link/curve.h"
+#include "common/log/refusals.h"
 #include "common/rpc/rpc_server.h"
 #include "common/security/identity.h"
-#include "common/security/refusals.h"
 #include "common/wire/control.h"
 
 namespace longwave {
 
-// What a shard has to show, and whom it has refused. Without credentials nothing is secured.
+// A shard's credentials and its count of refused callers. Without credentials there is no security.
 struct ProcessSecurity {
-  std::string credentials;  // their folder
+  std::string credentials;  // folder of the credentials
   CurveKeys keys;
   Refusals refusals;
   absl::Duration connection_age_max = absl::Minutes(10);
@@ -31,17 +31,17 @@ struct ProcessSecurity {
   }
 };
 
-// Whether it is on is decided by security.mode and the addresses; then the credentials have to be
-// there and fit. FailedPrecondition: they don't.
+// security.mode and the addresses decide whether security is on. FailedPrecondition: security is
+// on, and the credentials are missing or do not fit.
 absl::StatusOr<std::unique_ptr<ProcessSecurity>> OpenSecurity(
     const RunConfig& config, const std::string& state_dir, const Identity& identity,
     const std::vector<std::string>& addresses);
 
-// A certificate is renewed after two thirds of its life: before the last third is over, every
-// connection has been made anew.
+// A certificate is renewed after two thirds of its life, and every connection must be replaced
+// before the last third ends.
 absl::Duration ConnectionAgeMax(const SecuritySection& security);
 
-// Without reasons that never came up.
+// Without reasons that have a count of zero.
 std::vector<RefusalCount> CountsOf(const Refusals& refusals);
 
 }  // namespace longwave

@@ -1,11 +1,9 @@
 #include "server/service/shard_data_plane.h"
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
@@ -35,7 +33,7 @@ absl::Status ShardDataPlane::ServeFrames() {
   if (!Attend()) return absl::OkStatus();
   for (;;) {
     Settle();
-    // Ended early by Wake, with all that wants attention.
+    // Wake ends the wait early when a task is posted.
     const absl::Duration wait = std::min(core_->NextDue() - MonotonicNow(), kWaitMax);
     for (absl::Duration patience = std::max(wait, absl::ZeroDuration());;
          patience = absl::ZeroDuration()) {
@@ -45,7 +43,6 @@ absl::Status ShardDataPlane::ServeFrames() {
       Take(*frame);
       if (!core_->TakesMore()) break;
     }
-    NoteRefusals();
   }
 }
 
@@ -119,7 +116,8 @@ void ShardDataPlane::Begin(uint64_t run, uint64_t incarnation,
 }
 
 void ShardDataPlane::SetMembership(Membership membership) {
-  // At once: as soon as the coordinator hears that this shard knows them, they connect.
+  // Workers connect as soon as the coordinator hears that this shard knows them, so the keys are
+  // set at once.
   std::vector<AdmittedKeys::Member> keys;
   for (const Member& member : membership.members) {
     if (!member.data_key.empty()) keys.push_back({member.worker, member.data_key});
@@ -132,10 +130,10 @@ void ShardDataPlane::SetMembership(Membership membership) {
   });
 }
 
-void ShardDataPlane::SetVerdicts(std::vector<SnapshotVerdict> verdicts) {
+void ShardDataPlane::SetHashChecks(std::vector<HashCheck> hash_checks) {
   const std::lock_guard lock(mutex_);
-  Post([this, verdicts = std::move(verdicts)] {
-    if (!stopping_) core_->SetVerdicts(verdicts, MonotonicNow());
+  Post([this, hash_checks = std::move(hash_checks)] {
+    if (!stopping_) core_->SetHashChecks(hash_checks, MonotonicNow());
   });
 }
 
@@ -149,7 +147,6 @@ ShardHeartbeat ShardDataPlane::Report(uint32_t known_epoch) const {
   ShardHeartbeat report{.known_epoch = known_epoch};
   Ask([&] {
     if (core_ != nullptr) report = core_->Report(known_epoch, MonotonicNow());
-    NoteDoor();
     report.state.bytes_received = router_->counts().received;
     report.state.bytes_sent = router_->counts().sent;
   });
@@ -170,7 +167,6 @@ ShardReport ShardDataPlane::status() const {
 ShardFigures ShardDataPlane::figures() const {
   ShardFigures figures;
   Ask([&] {
-    NoteDoor();
     figures.traffic = {router_->counts().sent_by_kind, router_->counts().received_by_kind};
     figures.frames_refused = router_->counts().frames_refused;
     if (core_ == nullptr) return;
@@ -212,43 +208,6 @@ void ShardDataPlane::MeasureResidual() {
 
 void ShardDataPlane::LogNotices() {
   for (const std::string& notice : core_->TakeNotices()) Log(LogLevel::kWarning, notice);
-}
-
-void ShardDataPlane::NoteDoor() const {
-  if (refusals_ == nullptr) return;
-  const std::vector<Knock> knocks = router_->TakeKnocks();
-  const DoorCounts door = router_->door();  // after them, so that it has counted each
-  const LinkCounts& counts = router_->counts();
-  const auto tell = [](Refusal reason, uint64_t count, const std::string& last) {
-    Log(LogLevel::kWarning,
-        absl::StrCat("refused (", std::string(Name(reason)), ", ", count, " so far): ", last));
-  };
-  const auto note = [&](Refusal reason, uint64_t count, const std::string& last) {
-    if (refusals_->RaiseTo(reason, count)) tell(reason, count, last);
-  };
-  for (const Knock& knock : knocks) {
-    const Refusal reason = knock.counted == &DoorCounts::keys     ? Refusal::kDataKey
-                           : knock.counted == &DoorCounts::closed ? Refusal::kDataClosed
-                                                                  : Refusal::kDataHandshake;
-    if (!refusals_->MayName(reason, knock.peer, knock.sentence, MonotonicNow())) continue;
-    refusals_->RaiseTo(reason, door.*knock.counted);
-    tell(reason, door.*knock.counted, WithAddress(knock));
-  }
-  note(Refusal::kDataKey, door.keys, door.last_key);
-  note(Refusal::kDataHandshake, door.handshakes, door.last_handshake);
-  note(Refusal::kDataClosed, door.closed, door.last_closed);
-  note(Refusal::kDataWorker, counts.frames_of_others, router_->last_refusal_of_others());
-  note(Refusal::kDataFrame, counts.frames_refused - counts.frames_of_others,
-       router_->last_refusal());
-}
-
-void ShardDataPlane::NoteRefusals() {
-  const uint64_t refused = router_->counts().frames_refused;
-  // The first, and then each time that their number has doubled: a flood does not fill the disk.
-  if (std::bit_width(refused) == std::bit_width(refusals_noted_)) return;
-  refusals_noted_ = refused;
-  Log(LogLevel::kWarning,
-      absl::StrCat(refused, " frames refused so far, the last one: ", router_->last_refusal()));
 }
 
 }  // namespace longwave

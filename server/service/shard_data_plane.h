@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/link/link.h"
-#include "common/security/refusals.h"
 #include "common/wire/control.h"
 #include "common/wire/shard_report.h"
 #include "common/wire/traffic.h"
@@ -24,76 +23,67 @@
 
 namespace longwave {
 
-// A shard's socket and thread around ShardCore, which decides: one thread serves and owns all that
-// it works on; the others leave it what the coordinator says, and what they want to know, and it
-// looks there between two frames.
+// A shard's socket and thread around ShardCore. One thread serves, and owns the core and the
+// socket. Other threads post memberships and requests for it, which it handles between two frames.
 //
-// Until the membership is known no frame is taken from the socket: what comes early waits in
-// ZeroMQ's queue (see LinkOptions, then in the worker's own), and nothing is lost.
+// Frames stay in the socket until the membership is known. Early frames wait in ZeroMQ's queue (see
+// LinkOptions), then in the worker's own, and none is lost.
 class ShardDataPlane {
  public:
-  // refusals, null or living longer: counts what a secured router refuses. metrics, likewise: is
-  // told what happens.
-  explicit ShardDataPlane(std::unique_ptr<Router> router, Refusals* refusals = nullptr,
-                          ShardMetrics* metrics = nullptr)
-      : router_(std::move(router)), refusals_(refusals), metrics_(metrics) {}
+  // metrics: null, or outlives this object.
+  explicit ShardDataPlane(std::unique_ptr<Router> router, ShardMetrics* metrics = nullptr)
+      : router_(std::move(router)), metrics_(metrics) {}
 
   std::string endpoint() const { return router_->endpoint(); }
 
-  // On its own thread: serves until Stop. Internal: the socket failed. Call it once.
+  // Serves until Stop; runs on its own thread. Internal: the socket failed. Call once.
   absl::Status Serve();
 
-  // From other threads. Begin comes once; a membership counts from the moment of the call: a frame
-  // that arrives afterwards meets it. incarnation: of this process, which answers to hellos say.
+  // For other threads. Begin is called once. A membership holds for all frames that arrive after
+  // the call. incarnation: of this process, sent in answers to hellos.
   void Begin(uint64_t run, uint64_t incarnation, std::unique_ptr<DurableShard> shard);
   void SetMembership(Membership membership);
-  void SetVerdicts(std::vector<SnapshotVerdict> verdicts);
+  void SetHashChecks(std::vector<HashCheck> hash_checks);
   void Stop();
 
-  // From other threads, as of a moment between two frames.
+  // For other threads; values are as of a moment between two frames.
   ShardHeartbeat Report(uint32_t known_epoch) const;  // ShardCore's, with the socket's bytes
-  ShardReport status() const;                         // what this knows of it
+  ShardReport status() const;                         // the data plane's part
   absl::Time last_frame() const;                      // InfinitePast: none yet
   ShardFigures figures() const;
 
  private:
   absl::Status ServeFrames();
-  // Does what the other threads have posted. Whether to go on.
+  // Runs the tasks that other threads have posted. False: to stop.
   bool Attend();
   void Take(const PeerFrame& frame);
-  // Commits what was taken, sends what follows, and tends.
+  // Commits the taken frames, sends answers and updates, and tends the core.
   void Settle();
   void SendDue();
   void Count(const ShardEffect& effect);
-  // What a segment's residual is, if it is time to know.
+  // Measures a segment's residual if the time has come.
   void MeasureResidual();
   void LogNotices();
-  void NoteRefusals();
 
-  // Leaves the thread that serves something to do between two frames. With mutex_ held.
+  // Posts a task for the serving thread to run between two frames. The caller holds mutex_.
   void Post(std::function<void()> task) const;
-  // Calls `read` on the thread that serves, between two frames; here, if none serves.
+  // Runs `read` on the serving thread between two frames, or here if no thread serves.
   void Ask(absl::FunctionRef<void()> read) const;
 
-  // What came to the router's door, to refusals_.
-  void NoteDoor() const;
-
-  const std::unique_ptr<Router> router_;  // its Wake aside, the serving thread's alone
-  Refusals* const refusals_;
+  const std::unique_ptr<Router> router_;  // the serving thread's, except its Wake
   ShardMetrics* const metrics_;
 
-  // Between threads.
+  // Shared between threads.
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  mutable std::atomic<bool> attention_{false};  // something below is new
+  mutable std::atomic<bool> attention_{false};  // a member below has changed
   bool stopping_ = false;
-  bool serving_ = false;  // frames are being taken: what follows is that thread's
+  bool serving_ = false;  // the serving thread takes frames, and owns the members below
   bool knows_members_ = false;
-  mutable std::vector<std::function<void()>> tasks_;  // in the order in which they came
+  mutable std::vector<std::function<void()>> tasks_;  // in order of arrival
 
-  // The serving thread's; before it serves, under mutex_.
+  // The serving thread's; guarded by mutex_ before it serves.
   std::unique_ptr<ShardCore> core_;
-  uint64_t refusals_noted_ = 0;
 };
 
 }  // namespace longwave

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kBytesPerMegabyte = 1'000'000;
 
-// 0: too large for any frame, as the aggregator will say.
+// 0: larger than any frame, which the aggregator reports.
 uint64_t BytesOf(const PayloadFormat& format, const std::vector<uint32_t>& tile_sizes) {
   const absl::StatusOr<PayloadLayout> form = PayloadLayout::Create(format, tile_sizes);
   return form.ok() ? form->bytes() : 0;
@@ -34,7 +34,7 @@ uint32_t ShardsHere(const RunConfig& config) {
 
 uint64_t OpenBytesMax(const RunConfig& config, const MachineMemory& machine) {
   if (config.cluster.shard_memory_mb > 0) return config.cluster.shard_memory_mb * kBytesPerMegabyte;
-  // 0 would be no limit.
+  // 0 would mean no limit.
   return std::max<uint64_t>(
       1, static_cast<uint64_t>(machine.available_bytes / 3) / ShardsHere(config));
 }

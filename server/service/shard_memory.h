@@ -10,30 +10,28 @@
 
 namespace longwave {
 
-// What a shard may take of its machine's memory, as far as configuration and machine tell.
+// A shard's share of its machine's memory, from configuration and machine.
 
-// How many of the run's shards share this machine: all of them when cluster.shard_host is a
-// loopback address, else this one.
+// How many of the run's shards run on this machine: all if cluster.shard_host is a loopback
+// address, else one.
 uint32_t ShardsHere(const RunConfig& config);
 
-// Bytes of pushes that open rounds may keep: cluster.shard_memory_mb, or else this shard's part of
-// a third of what is available, which is read before any shard has taken its own: with the queues
-// half of it, and the other half for what the model wants.
+// Bytes of pushes that open rounds may hold: cluster.shard_memory_mb, or else this shard's part of
+// a third of the available memory, read before any shard has allocated. With the queues that makes
+// half of the memory; the other half is for the model.
 uint64_t OpenBytesMax(const RunConfig& config, const MachineMemory& machine);
 
-// What all that the shard holds has to fit in, asked when others may have taken theirs already:
-// what is available now, but no more than this shard's part of all there is.
+// Limit of the whole shard's memory, read when other shards may have allocated theirs: the memory
+// available now, but at most this shard's part of the total.
 uint64_t BytesForShard(const RunConfig& config, const MachineMemory& machine);
 
-// The socket's queues: a quarter of open_bytes_max each for what has come but was not received,
-// over all connections of as many members as there may be (WorkersMax), and for what goes out, in
-// frames of the configured formats; but at least two frames a connection in and 64 a worker out,
-// with which nothing stands still.
+// The sizes of the socket's queues. Received and outgoing frames get a quarter of open_bytes_max
+// each, in frames of the configured formats, over all connections of WorkersMax members. The
+// minimum that keeps traffic going is two frames a connection in and 64 frames a worker out.
 LinkOptions QueuesWithin(uint64_t open_bytes_max, const RunConfig& config);
 
-// What such queues may hold of this model, in bytes, in frames of the shard's largest segment in
-// the configured formats. What goes out is counted once, not for each worker: one buffer goes to
-// all of them.
+// Bytes that such queues may hold for this model, in frames of the shard's largest segment in the
+// configured formats. Outgoing frames share one buffer over all workers, and count once.
 uint64_t QueueBytes(const LinkOptions& queues, const RunConfig& config, const Layout& layout,
                     uint32_t shard);
 

@@ -14,13 +14,13 @@
 namespace longwave {
 namespace {
 
-// The label `outcome`; empty: of no push.
+// The label `outcome`; empty: no answer to a push.
 std::string_view OutcomeOf(Outcome outcome) {
   if (outcome == Outcome::kNone) return "";
   return outcome == Outcome::kNotMember ? "not_member" : Name(outcome);
 }
 
-// The label `reason`; empty: of no rejection.
+// The label `reason`; empty: no rejection.
 std::string_view ReasonOf(Rejection rejection) {
   switch (rejection) {
     case Rejection::kNone:
@@ -94,7 +94,7 @@ void ShardMetrics::Merged(const FrameHeader& merged, absl::Time now) {
   if (segment == nullptr || merged.round < segment->next_to_close) return;
   segment->next_to_close = merged.round + 1;
   closed_ = true;
-  // What is sent again from before a restart was closed by another process.
+  // An update that is sent again from before a restart was closed by an earlier process.
   if (segment->first_push_round == merged.round)
     close_seconds_.Observe(absl::ToDoubleSeconds(now - segment->first_push));
 }

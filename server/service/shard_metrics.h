@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/log/refusals.h"
 #include "common/metrics/metrics.h"
-#include "common/security/refusals.h"
 #include "common/wire/control.h"
 #include "common/wire/frame.h"
 #include "common/wire/traffic.h"
@@ -20,7 +20,7 @@
 
 namespace longwave {
 
-// How a shard's data plane is at a moment between two frames.
+// State of a shard's data plane at a moment between two frames.
 struct ShardFigures {
   ShardState state;
   bool troubled = false;
@@ -39,26 +39,26 @@ struct ShardFigures {
   uint64_t models_written = 0;
 };
 
-// A shard's series. Those that follow what happens are the data plane's thread's; Show is the
-// page's.
+// A shard's metrics. The data plane's thread calls the functions for events, the metrics page calls
+// Show.
 class ShardMetrics {
  public:
-  // metrics: outlives this. state_dir: empty: the shard keeps nothing.
+  // metrics: outlives this object. state_dir: empty without a folder.
   ShardMetrics(Metrics* metrics, uint32_t shard, std::string state_dir, uint64_t open_bytes_max);
 
   void SetRun(uint64_t run);  // for the label, if the run has no name
   void SetMemoryLimit(uint64_t open_bytes_max);
-  // Once the layout is known.
+  // Called once the layout is known.
   void SetSegments(uint32_t first, uint32_t count);
 
-  // --- what happens
+  // --- events
   void Answered(const AnswerPush& answer, absl::Time now);
-  // A merged update goes out, for the first time or again.
+  // A merged update is sent, for the first time or again.
   void Merged(const FrameHeader& merged, absl::Time now);
   void HeardStranger() { strangers_.Add(); }
   void DroppedWrongKind() { wrong_kinds_.Add(); }
   void LeftOut() { left_out_.Add(); }
-  // A segment's residual is measured now and then: kResidualShare of the time at most.
+  // A segment's residual is measured now and then, for at most kResidualShare of the time.
   static constexpr double kResidualShare = 0.01;
   bool WantsResidual(absl::Time now) const { return closed_ && now >= residual_at_; }
   uint32_t residual_segment() const;  // the next one to be measured
@@ -87,7 +87,7 @@ class ShardMetrics {
   void ShowRefusals(const ShardFigures& figures, const Refusals& refusals);
   void ShowTraffic(const LinkTraffic& traffic);
   void ShowDisk(const ShardFigures& figures);
-  // Since a count of snapshots last grew.
+  // Time since a count of snapshots last grew.
   struct Snapshots {
     uint64_t written = 0;
     absl::Time at;
@@ -105,10 +105,10 @@ class ShardMetrics {
 
   uint32_t first_segment_ = 0;
   std::vector<Segment> segments_;
-  bool closed_ = false;  // a segment, since the last residual was measured
+  bool closed_ = false;  // a segment has closed since the last residual was measured
   absl::Time residual_at_ = absl::InfinitePast();
   uint32_t residual_next_ = 0;
-  uint32_t residuals_taken_ = 0;  // until all were
+  uint32_t residuals_taken_ = 0;  // counts until all were measured
 
   Snapshots states_;
   Snapshots models_;

@@ -36,17 +36,16 @@
 #include "server/service/waiting.h"
 #include "server/shard/tile_threads.h"
 #include "server/shard_state/durable_shard.h"
-#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
 #include "server/store/shard_store.h"
 
 namespace longwave {
 namespace {
 
-// Of one call to the coordinator: below the two seconds in which a stopped shard must be gone.
+// Deadline of one call to the coordinator, below the two seconds in which a stopped shard must end.
 constexpr absl::Duration kCallDeadline = absl::Seconds(1);
 
-// What is announced: `given` by the flag, which was checked, or the `bound` address.
+// The address to announce: `given` by the flag and checked, or the `bound` one.
 std::string Announced(const std::string& given, const std::string& bound, const char* flag) {
   if (!given.empty()) return given;
   if (IsWildcard(bound)) {
@@ -56,7 +55,7 @@ std::string Announced(const std::string& given, const std::string& bound, const 
   return bound;
 }
 
-// `options` with its addresses to announce as the coordinator hears them.
+// `options` with the announced addresses in the form for the coordinator.
 absl::StatusOr<ShardServiceOptions> WithCheckedAddresses(ShardServiceOptions options) {
   for (auto [flag, address] : {std::pair{"--advertise", &options.advertised_data},
                                std::pair{"--control-advertise", &options.advertised_control}}) {
@@ -76,7 +75,7 @@ absl::StatusOr<ShardServiceOptions> WithCheckedAddresses(ShardServiceOptions opt
     }
     *address = *std::move(endpoint);
   }
-  // gRPC's are without a scheme.
+  // gRPC addresses have no scheme.
   options.advertised_control = std::string(absl::StripPrefix(options.advertised_control, "tcp://"));
   return options;
 }
@@ -97,7 +96,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         incarnation_(RandomWord()),
         files_(MeasureFiles(std::move(files), &metrics_.disk())),
         security_(std::move(security)),
-        data_(std::move(router), &security_->refusals, &metrics_),
+        data_(std::move(router), &metrics_),
         coordinator_(
             CoordinatorClient::Connect(options.coordinator, kCallDeadline, security_->credentials)),
         schedule_(absl::Seconds(options.config.cluster.heartbeat_interval_s), MonotonicNow()) {}
@@ -166,7 +165,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     return names_.Admit(caller);
   }
 
-  // There is nothing left to be done, which is as ready as it gets.
+  // A shard whose run is over counts as ready.
   void Stay(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     Log(LogLevel::kInfo, "stays until it is told to end");
@@ -177,7 +176,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   bool RunIsOver() {
     const absl::StatusOr<RunStatus> run =
         coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
-    return run.ok() && run->phase != RunPhase::kWaiting && run->phase != RunPhase::kTraining;
+    return run.ok() && IsOver(run->phase);
   }
 
   void SetReady(bool ready) {
@@ -186,7 +185,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     health_->SetReady(ready);
   }
 
-  // Registers and sends heartbeats, until the coordinator says stop, `stop` is requested or this
+  // Registers and sends heartbeats until the coordinator says stop, `stop` is requested, or the
   // shard cannot go on. Calls `registered` once.
   absl::Status KeepPlace(const std::stop_token& stop, const std::function<void()>& registered) {
     bool was_registered = false;
@@ -203,7 +202,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
       const bool was_reachable = schedule_.is_reachable();
       const auto end =
           schedule_.Ended(answer, known_epoch_ != 0, known_epoch_ != 0, MonotonicNow());
-      // Once the coordinator has been told, and after a while also if it cannot be.
+      // A failure ends the process once the coordinator was told, or after a while without an
+      // answer.
       const bool gave_up = MonotonicNow() - schedule_.answered_at() > kCallDeadline * 3;
       if (!failure.ok() && (answer.ok() || gave_up)) return failure;
       switch (end) {
@@ -230,8 +230,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         Log(LogLevel::kInfo, absl::StrCat("the coordinator says stop: ", reply.reason));
         return absl::OkStatus();
       }
-      // The coordinator hears at once that this shard knows: workers begin when all do. A shard
-      // that comes back to a run is ready when there is nothing more to learn of it.
+      // The shard confirms a new membership at once, since workers begin when all shards know it. A
+      // shard that comes back to a run is ready when the answers bring nothing new.
       if (Learn(reply)) {
         schedule_.Urge();
       } else if (takes_pushes_) {
@@ -268,8 +268,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     return absl::OkStatus();
   }
 
-  // The coordinator has not answered. Unavailable: it and all workers have been silent for too
-  // long.
+  // Handles a call without an answer. Unavailable: neither the coordinator nor any worker was heard
+  // for too long.
   absl::Status BearSilence(const absl::Status& answer, bool is_new) {
     const std::string reason(answer.message());
     if (is_new) {
@@ -283,11 +283,11 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
                                                absl::FormatDuration(patience())));
   }
 
-  // True if there was something new in the answer.
+  // True if the answer had news.
   bool Learn(const ShardHeartbeatReply& reply) {
     bool learned = false;
     if (reply.names.has_value()) names_.Set(*reply.names);
-    if (knows_manifest_ && !reply.verdicts.empty()) data_.SetVerdicts(reply.verdicts);
+    if (knows_manifest_ && !reply.hash_checks.empty()) data_.SetHashChecks(reply.hash_checks);
     if (reply.manifest.has_value() && !knows_manifest_) {
       if (const absl::Status begun = Begin(*reply.manifest); !begun.ok()) {
         Fail(begun);
@@ -295,7 +295,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
       }
       learned = knows_manifest_ = true;
     }
-    // A membership means nothing before the manifest; the coordinator repeats it until it is
+    // A membership is unusable before the manifest. The coordinator repeats it until it is
     // confirmed.
     if (knows_manifest_ && reply.membership.has_value() &&
         reply.membership->epoch != known_epoch_) {
@@ -340,7 +340,8 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
         .model_arrays = StateArrays(config),
         .restore = registration_.restore,
         .rounds = registration_.rounds,
-        // What it was when this process began has a record at least: it is not to begin anew.
+        // A folder with this run at the start has at least one record, so its log must not begin
+        // anew.
         .log_records = std::max<uint64_t>(registration_.log_records, run_in_folder_ != 0 ? 1 : 0),
         .told_epoch = registration_.told_epoch,
         .join_patience = absl::Seconds(config.cluster.heartbeat_timeout_s)};
@@ -363,9 +364,6 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
     options.folder = folder_;
     options.settings = BindingSettings(options_.config);
     options.log.salt = static_cast<uint32_t>(RandomWord());
-    options.make_catalog = [files = files_.get()](const std::string& folder) {
-      return MakeFileCatalog(files, folder);
-    };
     return [files = files_.get(), folder = options_.state_dir, options] {
       return ShardStore::Open(files, folder, options);
     };
@@ -392,7 +390,7 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   const ShardServiceOptions options_;
   const uint64_t open_bytes_max_;
   const uint64_t run_in_folder_;                // at the start; 0: none
-  const std::unique_ptr<Metrics> own_metrics_;  // where nobody looks at them
+  const std::unique_ptr<Metrics> own_metrics_;  // if none are given
   ShardMetrics metrics_;
   const uint64_t folder_;  // random word; 0: without a folder
   const uint64_t incarnation_;
@@ -400,10 +398,10 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   const std::unique_ptr<ProcessSecurity> security_;
   ShardDataPlane data_;
   const std::shared_ptr<CoordinatorClient> coordinator_;
-  std::unique_ptr<CertificateKeeper> keeper_;  // null: nothing is secured
-  NamesKnown names_;                           // outlives the server that asks it
+  std::unique_ptr<CertificateKeeper> keeper_;  // null: no security
+  NamesKnown names_;                           // outlives the server that uses it
   std::unique_ptr<RpcServer> control_;
-  std::unique_ptr<HealthServer> health_;  // null: none is wanted
+  std::unique_ptr<HealthServer> health_;  // null: none
   std::string advertised_data_;
   std::string advertised_control_;
 
@@ -416,11 +414,12 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   HeartbeatSchedule schedule_;
 
   mutable std::mutex mutex_;
-  absl::Status failure_;  // why this shard cannot go on; the first reason stays
+  absl::Status failure_;  // why this shard cannot go on: the first reason
 
-  std::atomic<int64_t> answered_at_ns_{absl::ToUnixNanos(MonotonicNow())};  // by the coordinator
-  std::unique_ptr<Metrics::Refresher> expiry_;     // of its certificate; null: it has none
-  std::unique_ptr<Metrics::Refresher> refresher_;  // reads all of the above: destroyed first
+  // Time of the coordinator's last answer.
+  std::atomic<int64_t> answered_at_ns_{absl::ToUnixNanos(MonotonicNow())};
+  std::unique_ptr<Metrics::Refresher> expiry_;     // expiry of the certificate; null: none
+  std::unique_ptr<Metrics::Refresher> refresher_;  // reads all members above: destroyed first
 };
 
 }  // namespace
@@ -442,15 +441,14 @@ absl::StatusOr<std::unique_ptr<ShardService>> ShardService::Start(
                     options.advertised_data, options.advertised_control}));
   LinkOptions link = QueuesWithin(open_bytes_max, options.config);
   link.keys = security->keys;
+  link.refusals = &security->refusals;
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<Router> router,
                             Router::Bind(options.data_endpoint, link));
   std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   FolderOwner owner;
   if (!options.state_dir.empty()) {
     LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(options.state_dir));
-    LONGWAVE_ASSIGN_OR_RETURN(
-        owner,
-        OwnerOfFolder(*files, options.state_dir, *MakeFileCatalog(files.get(), options.state_dir)));
+    LONGWAVE_ASSIGN_OR_RETURN(owner, OwnerOfFolder(*files, options.state_dir));
   }
   auto service = std::make_unique<ShardServiceImpl>(
       options, open_bytes_max, owner, std::move(files), std::move(router), std::move(security));

@@ -20,64 +20,63 @@ struct ShardServiceOptions {
   std::string coordinator;      // host:port
   std::string data_endpoint;    // tcp://host:port, port 0 for any free one
   std::string control_address;  // host:port, likewise
-  // What it announces instead of what it has bound, where others reach it elsewhere (a name, a
-  // forwarded port); empty: what it has bound. host:port, with tcp:// before it or not; or those of
-  // all shards in their order, separated by commas, so that all can have one command line.
+  // The address to announce if others reach the shard elsewhere than at the bound address (a name,
+  // a forwarded port); empty: the bound address. host:port, with or without tcp://. A list of all
+  // shards' addresses in order, separated by commas, lets all shards share one command line.
   std::string advertised_data;
   std::string advertised_control;
-  // host:port of a health server for probes without a certificate (common/rpc/health_server.h):
-  // ready once the coordinator knows this shard and pushes are taken. Empty: none.
+  // host:port of a health server for probes without a certificate (common/rpc/health_server.h). The
+  // server is ready once the coordinator knows this shard and pushes are taken. Empty: none.
   std::string health_address;
-  // Stays when the run is over, so that whoever restarts what has ended does not, until told to
-  // end.
+  // Keep the process after the end of the run until told to end, so that no supervisor restarts it.
   bool stay_when_done = false;
-  // Where the shard keeps what must not be lost (proto/LOG.md); empty: it keeps nothing. One run
-  // and shard a folder.
+  // Folder of the durable state (proto/LOG.md); empty: none. One run and shard a folder.
   std::string state_dir;
-  // The process's series, of part kShard; outlives the service. Null: nobody looks at them.
+  // The process's metrics, of part kShard; outlives the service. Null: not served.
   Metrics* metrics = nullptr;
 };
 
-// One aggregation server: the shard's pure state behind a ZeroMQ socket, a gRPC service for those
-// who ask how it does, and the heartbeat to the coordinator. The data plane runs on while the
-// coordinator does not answer.
+// An aggregation server: the shard's pure state behind a ZeroMQ socket, a gRPC service for status
+// calls, and heartbeats to the coordinator. The data plane continues while the coordinator does not
+// answer.
 //
-// With a folder the process may end at any moment and be started again: it registers with the run
-// that its folder holds, and goes on where it was. Without one, or with an empty one in the midst
-// of a run, it restores its segments from the workers' replicas (ReplicaRestore). A disk that fails
-// or is full, and a folder that is damaged or from an older time, show in the heartbeat as trouble,
-// during which pushes are answered busy and the folder is opened again now and then.
+// With a folder the process may end at any moment. A restarted process registers with the run of
+// its folder and continues. Without a folder, or with an empty one during a run, the shard restores
+// its segments from the workers' replicas (ReplicaRestore). A disk that fails or is full, and a
+// folder that is damaged or from an older time, appear in the heartbeat as trouble. During trouble
+// pushes are answered busy, and the shard retries to open the folder now and then.
 //
-// Memory, what the configuration bounds: pushes to open rounds take cluster.shard_memory_mb at most
-// (0: half of what was available at the start, shared with the run's other shards on this machine),
-// and what waits in the socket's queues a quarter of that each way, in frames of the configured
-// formats (shard_memory.h). What exceeds a bound waits at the worker, or is answered busy.
+// Memory bounded by the configuration: pushes to open rounds take at most cluster.shard_memory_mb
+// (0: half of the memory available at the start, shared with the run's other shards on this
+// machine). The socket's queues take a quarter of that each way, in frames of the configured
+// formats (shard_memory.h). A push beyond a bound waits at the worker, or is answered busy.
 //
-// What the model's size bounds: the aggregator's residual and tables (aggregator.h), one merged
-// update a segment, the frames of one commit (ShardCore::kBatchBytes); with a folder also one
-// snapshot a segment while its verdict is awaited, 4 bytes a coefficient of the shard (8 with a
-// nesterov velocity) before compression, and without one as much of a restored model.
-// What the number of joining workers bounds: each that catches up has its own copies of what it
-// asked for under way, of at most Pacer::kAskedMax frames or a send queue's.
+// Memory bounded by the model's size: the aggregator's residual and tables (aggregator.h), one
+// merged update a segment, the frames of one commit (ShardCore::kBatchBytes). With a folder, one
+// snapshot a segment until its hash check: 4 bytes a coefficient of the shard (8 with a nesterov
+// velocity) before compression. Without a folder, as much of a restored model. Memory bounded by
+// the number of joining workers: each that catches up has copies of the frames that it requested,
+// at most Pacer::kRequestsMax or a send queue's.
 class ShardService {
  public:
-  // Opens its ports, and reads whose state_dir it is. Errors: a port in use, an address that is
-  // none, a folder that is another process's or none of a shard.
+  // Opens the ports, and reads the owner of state_dir. Errors: a port in use, a malformed address,
+  // a folder that another process holds or that is not a shard's.
   static absl::StatusOr<std::unique_ptr<ShardService>> Start(const ShardServiceOptions& options);
   virtual ~ShardService() = default;
 
   virtual std::string data_endpoint() const = 0;
   virtual std::string control_address() const = 0;
-  // What it tells the coordinator, for others to connect to.
+  // The addresses announced to the coordinator.
   virtual std::string advertised_data() const = 0;
   virtual std::string advertised_control() const = 0;
   virtual std::string health_address() const = 0;  // empty: none
 
-  // Registers with the coordinator (again, where it has lost its place before the run began: it was
-  // stopped for longer than the heartbeat timeout, say), calls `ready`, and serves until the
-  // coordinator says stop or `stop` is requested (OK); with stay_when_done until the latter.
-  // Errors: the coordinator refused this shard or cannot be reached for cluster.start_timeout_s
-  // while no worker is heard either; the manifest does not fit; the socket failed. Call it once.
+  // Registers with the coordinator, calls `ready`, and serves until the coordinator says stop or
+  // `stop` is requested (OK); with stay_when_done until `stop`. Registers again if the shard has
+  // lost its place before the run began, for example after a pause longer than the heartbeat
+  // timeout. Errors: the coordinator refused this shard, or did not answer for
+  // cluster.start_timeout_s while no worker was heard either; the manifest does not fit; the socket
+  // failed. Call once.
   virtual absl::Status Run(std::stop_token stop, const std::function<void()>& ready) = 0;
 };
 

@@ -12,7 +12,7 @@
 
 namespace longwave {
 
-// Lets another runner do the work, and observes how long it takes.
+// Observes the time that another runner takes for the work.
 class TimedRunner final : public TileRunner {
  public:
   // `seconds` outlives this.

@@ -24,7 +24,7 @@ Aggregator::Aggregator(const AggregatorOptions& options, Layout layout)
   const auto segments = layout_->segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
     if (segments[i].shard != options.shard) continue;
-    if (segments_.empty()) first_segment_ = i;  // a shard's segments are one contiguous run
+    if (segments_.empty()) first_segment_ = i;  // the segments of a shard are contiguous
     SegmentState& state = segments_.emplace_back(grace);
     state.segment = i;
     state.tile_sizes = layout_->TileSizes(i);
@@ -57,6 +57,9 @@ void Aggregator::OnPush(const PushArrived& push, absl::Time now, Effects& effect
     return OnClosedPush(segment, header, had_missed, now, effects);
   }
   if (header.round > segment.open_round) {
+    // A member that joins again may be ahead of a segment that was restored in its absence.
+    if (!IsDue(header.worker, header.round))
+      return Answer(header, Outcome::kNotMember, "", effects);
     return Answer(header, Outcome::kRejected,
                   absl::StrCat("push of ", PlaceOf(header), ": wanted round ", segment.open_round,
                                ", which is open"),
@@ -117,7 +120,7 @@ void Aggregator::OnClosedPush(SegmentState& segment, const FrameHeader& header, 
     if (options_.logs) {
       effects.push_back(AskLog{header});
     } else {
-      Answer(header, Outcome::kGone, "", effects);
+      Answer(header, Outcome::kCompacted, "", effects);
     }
     return;
   }
@@ -127,7 +130,8 @@ void Aggregator::OnClosedPush(SegmentState& segment, const FrameHeader& header, 
   if (place != contributors.end() && place->worker == header.worker) {
     AnswerDuplicate(header, place->crc, effects);
   } else {
-    // So much grace would have been needed. Its repetitions tell nothing of that.
+    // The round's grace was this much too short. Repetitions of the push say nothing about the
+    // grace.
     if (had_missed && segment.closed_quorum_at != absl::InfiniteFuture()) {
       segment.grace.Extend(now - segment.closed_quorum_at);
       due_.reset();
@@ -144,6 +148,9 @@ void Aggregator::OnPull(const FrameHeader& header, Effects& effects) {
   if (!IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "", effects);
   const SegmentState& segment = StateOf(header.segment);
   if (header.round > segment.open_round) {
+    // As for a push.
+    if (!IsDue(header.worker, header.round))
+      return Answer(header, Outcome::kNotMember, "", effects);
     return Answer(header, Outcome::kRejected,
                   absl::StrCat("pull of ", PlaceOf(header), ": wanted round ", segment.open_round,
                                " or before"),
@@ -153,12 +160,12 @@ void Aggregator::OnPull(const FrameHeader& header, Effects& effects) {
   if (segment.closed && segment.closed->header.round == header.round) {
     return SendAgain(segment, header.worker, effects);
   }
-  if (!options_.logs) return Answer(header, Outcome::kGone, "", effects);
+  if (!options_.logs) return Answer(header, Outcome::kCompacted, "", effects);
   effects.push_back(AskLog{header});
 }
 
 void Aggregator::OnMembership(const Membership& membership, absl::Time now, Effects& effects) {
-  if (membership.epoch <= membership_.epoch) return;  // one that was overtaken on its way
+  if (membership.epoch <= membership_.epoch) return;  // overtaken on its way
   TakeMembership(membership);
   for (SegmentState& segment : segments_) CloseIfComplete(segment, now, effects);
 }
@@ -216,9 +223,9 @@ FrameHeader Aggregator::AnswerTo(const FrameHeader& asked, Outcome outcome) {
   return answer;
 }
 
-void Aggregator::AnswerDuplicate(const FrameHeader& header, uint32_t held_crc, Effects& effects) {
+void Aggregator::AnswerDuplicate(const FrameHeader& header, uint32_t held, Effects& effects) {
   AnswerPush answer{AnswerTo(header, Outcome::kDuplicate), ""};
-  answer.header.held_crc = held_crc;
+  answer.header.held = held;
   effects.push_back(std::move(answer));
 }
 
@@ -242,7 +249,7 @@ void Aggregator::Accept(SegmentState& segment, const FrameHeader& header,
 
 bool Aggregator::IsBusyFor(const SegmentState& segment, size_t bytes) const {
   if (options_.open_bytes_max == 0 || open_bytes_ + bytes <= options_.open_bytes_max) return false;
-  // A segment that is to be restored closes nothing that would make room.
+  // A segment that awaits its Restore closes nothing that would free memory.
   return std::ranges::any_of(segments_, [&](const SegmentState& other) {
     return !other.awaits_restore && PlaceInTime(other) < PlaceInTime(segment);
   });

@@ -32,52 +32,53 @@ namespace longwave {
 
 struct AggregatorOptions {
   uint64_t run = 0;
-  uint64_t run_seed = 0;  // what random and stride selection draw from
+  uint64_t run_seed = 0;  // seed of random and stride selection
   uint32_t shard = 0;
-  // What pushes must be. The codec is each worker's own, since a payload names it in its head and
-  // the merge takes any; but where this one is an integer codec, fp32 and bf16 are rejected. The k
-  // is each worker's own under topk. Under random and stride, where the round's draw gives the
-  // indices, the k must be this one.
+  // The format of pushes. The codec is each worker's own, since a payload names it in its head and
+  // the merge takes any; but with an integer codec here the shard rejects fp32 and bf16. Under topk
+  // the k is each worker's own, too. Under random and stride the round's draw gives the indices, so
+  // the k must be this one.
   PayloadFormat up;
   double rho = 0;  // G = Σ w·q̂ / max(Σ_senders w, ρ·Σ_all w), per coefficient
-  // kTopK: the top k of E + G goes down, the rest stays in E. kAll: all that was merged does, on
-  // the support on which it came up; merge.h says in which form. kRandom and kStride are refused.
+  // kTopK: the top k of E + G goes down, and the rest stays in E. kAll: the whole merged update
+  // goes down, on the support of the pushes; merge.h states the forms. kRandom and kStride are
+  // refused.
   PayloadFormat down;
-  // What the machine can give; 0: not asked. The caller has read it, since nothing here reads
-  // files.
+  // Available memory of the machine, read by the caller since nothing here reads files; 0: no
+  // check.
   uint64_t available_bytes = 0;
-  // For the estimate of what the shard wants alone. Members at once at most: as many pushes to a
-  // segment can be open.
+  // The largest number of members at once, for the memory estimate: as many pushes to a segment can
+  // be open.
   uint32_t workers = 1;
-  // Likewise: what else of available_bytes the process may hold beside the aggregator, in model
+  // Also for the estimate: bytes that the process may hold beside the aggregator, in model
   // snapshots and in its socket's queues.
   uint64_t snapshot_bytes = 0;
   uint64_t queue_bytes = 0;
   // The largest weight of a push; at most kWeightMax.
   uint64_t weight_max = kWeightMax;
-  // A contribution to a segment counts at most as this multiple of what is the usual norm there
-  // (ClipFactors); 0: as it is.
+  // The limit of a contribution's norm, as a multiple of the segment's usual norm (ClipFactors); 0:
+  // no limit.
   double clip = 0;
-  // Of the run, as wanted (see FragmentCount): workers push one fragment of a round after the
-  // other, and in this order segments are open (see Aggregator).
+  // The run's number of fragments as configured (see FragmentCount). Workers push the fragments of
+  // a round in order, and segments open in this order (see Aggregator).
   uint32_t fragments = 1;
-  // Bytes of pushes that are kept for open rounds, of all segments together; 0: no limit. What
-  // would exceed it is answered busy.
+  // Limit of the bytes of pushes to open rounds, over all segments; 0: none. A push beyond it is
+  // answered busy.
   uint64_t open_bytes_max = 0;
-  // Who does the merges' work; null: the caller of Step alone.
+  // Runs the merges' work; null: the caller of Step.
   std::shared_ptr<TileRunner> runner;
-  // Share of the members of a round, 0 to 1, with whose pushes (at least one) it may close without
-  // the others once the grace has passed; 1: with all of them.
+  // Share of a round's members, 0 to 1, whose pushes (at least one) let the round close without the
+  // others after the grace; 1: all members.
   double quorum = 1;
-  absl::Duration grace_min;  // bounds of what Grace gives the others; without meaning for quorum 1
+  absl::Duration grace_min;  // bounds of Grace; unused with quorum 1
   absl::Duration grace_max;
-  // There is a log: KeepPush, KeepMerged and AskLog are among the effects. Without one what the
-  // shard does not hold any more is gone.
+  // A log exists: KeepPush, KeepMerged and AskLog are among the effects. Without a log, older
+  // rounds are compacted at once.
   bool logs = false;
-  uint64_t rounds = 0;  // of the run, after which no push is taken; 0: it has no end
+  uint64_t rounds = 0;  // the run's rounds, after which pushes are rejected; 0: unlimited
 };
 
-// What happens to a shard, from outside. Payloads have been held against their headers.
+// Events. Payloads have been checked against their headers.
 struct PushArrived {
   FrameHeader header;
   Buffer payload;
@@ -91,11 +92,11 @@ struct MembershipChanged {
 struct TimePassed {};  // at NextDue or later
 using AggregatorEvent = std::variant<PushArrived, PullArrived, MembershipChanged, TimePassed>;
 
-// What the shard is to do about it, in order.
+// Effects, to be performed in order.
 
-// What a rejected push has wrong, for those who count.
+// The fault of a rejected push, for counters.
 enum class Rejection : uint8_t { kNone, kAddress, kRound, kWeight, kNorm, kPayload };
-// A kAnswer frame to header.worker; reason travels as the payload of a rejection.
+// A kAnswer frame to header.worker. `reason` is the payload of a rejection.
 struct AnswerPush {
   FrameHeader header;
   std::string reason;
@@ -106,8 +107,8 @@ struct SendMerged {  // a kMerged frame to each of `workers`, all from one buffe
   FrameHeader header;
   Buffer payload;
 };
-// To be in the log before the effects behind it are performed: a push before it is answered
-// `accepted`, a close before anybody sees its update.
+// A record that must be in the log before the effects after it are performed: a push before it is
+// answered `accepted`, a close before any worker sees its update.
 struct KeepPush {
   FrameHeader header;
   Buffer payload;
@@ -115,15 +116,15 @@ struct KeepPush {
 struct KeepMerged {
   MergedRecord record;
 };
-// Only who has the log can answer this push or pull of a round before the last closed one. A pull:
-// with that round's update, or `gone`. A push: `duplicate` if its worker is one of that round's
-// contributors, else `late`, and with the update then; `gone` if there is no record: its worker
-// must not send again what may be in a merge.
-// AnswerTo makes the answer's header.
+// A push or pull of a round before the last closed one, which only the log can answer. The answer
+// to a pull is that round's update, or `compacted`. The answer to a push is `duplicate` if its
+// worker is a contributor of that round, else `late`, and the update follows. Without a record of
+// the round the answer is `compacted`, since the worker must not resend a contribution that a merge
+// may hold. AnswerTo makes the answer's header.
 struct AskLog {
   FrameHeader header;
 };
-// For people: an accepted contribution was merged with less than its weight, or left out.
+// A notice for the log: an accepted contribution was merged with less than its weight, or left out.
 struct ContributionClipped {
   uint32_t worker = 0;
   bool left_out = false;
@@ -132,130 +133,130 @@ struct ContributionClipped {
 using AggregatorEffect =
     std::variant<AnswerPush, SendMerged, KeepPush, KeepMerged, AskLog, ContributionClipped>;
 
-// A shard's decisions, pure: no socket, thread, clock or disk inside. For each of its segments
-// there is one open round, 0 at first. Segments know nothing of each other.
+// A shard's decisions. The class is pure: no socket, thread, clock or disk is inside. Each segment
+// has one open round, at first round 0. Segments are independent of each other.
 //
-//   open r    Entered by the close of r − 1, or by Restore. Due are the members whose first_round
-//             is r or before; legal is one push of round r from each of them. Waits for all that
-//             are due, except those that are given up. It has its quorum when max(1, ⌈quorum ·
-//             due⌉) of them have pushed; from then on the others have the grace (grace.h, of this
-//             segment's past closes), at whose end nobody is waited for. Without a quorum it waits
-//             for as long as it takes: who is silent for too long is removed by the coordinator,
-//             which comes in as MembershipChanged.
-//   given up  A member that was due and missed the last two closes of the segment, with no push to
-//             the segment, not even a late one, since the first of them was open. Counts as due.
-//             Its next push of whatever round ends this.
-//   close     As soon as nobody is waited for and there is a push at all: the pushes are merged
-//             (merge.h), the result goes to every member, the joining ones too, the payloads are
-//             dropped and r + 1 opens. A member that leaves is no longer waited for; what it had
-//             pushed to the open round stays in the merge, but is not of the quorum.
-//   closed r  The last closed round's merged update is kept, to answer pulls and late or repeated
-//             pushes. The next one takes its place; who asks for something older is for the log.
+//   open r    Follows the close of r − 1, or Restore. The members due are those whose first_round
+//             is r or before. Each of them may push once to round r. The round waits for all
+//             members due, except those given up. The quorum is reached when max(1, ⌈quorum · due⌉)
+//             of them have pushed. The other members then have the grace (grace.h, computed from
+//             this segment's past closes), after which the round no longer waits. Without a quorum
+//             the round waits without limit: the coordinator removes a member after its heartbeat
+//             timeout, and MembershipChanged says so.
+//   given up  A member due that missed the last two closes of the segment, and sent no push to the
+//             segment, not even a late one, since the first of these rounds opened. The member
+//             still counts as due. Its next push, of whatever round, ends this.
+//   close     Happens as soon as the round waits for no member and has a push. The pushes are
+//             merged (merge.h), the result goes to every member including joining ones, the
+//             payloads are dropped, and r + 1 opens. The round does not wait for a member that has
+//             left. The push of such a member stays in the merge, but does not count for the
+//             quorum.
+//   closed r  The merged update of the last closed round is kept, to answer pulls and late or
+//             repeated pushes, until the next close. The log answers requests for older rounds.
 //
-// A push is answered, with the segment's open round in `weight`,
-//   accepted    it is of the open round of its segment, and the first of its worker
-//   duplicate   its worker has pushed to the open round already, or the round is the last closed
-//               one and this worker's push went into its merge: then the merged update is sent
-//               again. The answer's held_crc is that of the push that the shard has: one that an
-//               earlier process of the worker made, whose residual is lost, may be another one
-//   late        its round is the last closed one and its push was not in it: the merged update is
-//               sent. (Of an older round: AskLog.)
-//   busy        open rounds hold open_bytes_max already and its segment is not the oldest open one:
-//               nothing is kept of it, its worker pushes it again. The oldest is the one of the
-//               lowest round, in it of the lowest fragment (index modulo their number), in that of
-//               the lowest index: the one that a worker needs first, since it takes no fragment
-//               before the one before is applied. Pushes to it are always taken, so that it closes
-//               and makes room (one that awaits its Restore is none: it takes nothing)
-//   not member  its sender is no member, or it is of the open round and its member joins at a later
-//               one: nothing is kept of it either
-//   rejected    it names another run or segment, a round not yet open or beyond the run's last
-//               (nobody who has done all rounds pushes any more), its weight is not
-//               1 … weight_max, its norm is negative, its payload does not fit, or (where
-//               contributions are clipped by it) its norm is not its payload's or above
-//               kPushNormMax; or a later push of its worker was accepted than its residual accounts
-//               for, which would count again what is in that: it comes from a copy of the worker's
-//               folder. The reason says what was got and what was wanted
-// The frame's epoch is not looked at: a push is as good under the membership before.
+// The answer to a push has the segment's open round in `weight` and one of
+//   accepted    The push is its worker's first to the segment's open round.
+//   duplicate   The worker has pushed to the open round already, or its push of the last closed
+//               round is in the merge. In the second case the merged update is sent again. The
+//               answer's `held` is the CRC of the push that the shard holds. That push may differ
+//               from this one if an earlier process of the worker made it and its residual is lost.
+//   late        The push is of the last closed round and not in its merge. The merged update is
+//               sent. (AskLog handles older rounds.)
+//   busy        The push would exceed open_bytes_max, and the segment is not the oldest open one.
+//               The shard keeps nothing, and the worker pushes again. The oldest segment is the
+//               first by round, then by fragment (index modulo the number of fragments), then by
+//               index. The worker needs this segment first, since it applies fragments in order.
+//               Pushes to it are always taken, so that it closes and frees memory. A segment that
+//               awaits its Restore takes no push and does not count as the oldest.
+//   not member  The sender is no member, or joins only at a later round. The shard keeps nothing.
+//   rejected    The push names another run or segment, or a round that is not open yet or after the
+//               run's last. The weight is not 1 … weight_max, the norm is negative, or the payload
+//               does not fit. With `clip`, the norm is not the payload's or above kPushNormMax. Or
+//               the shard has accepted a later push of the worker than the residual accounts for,
+//               so that the content of that push would count twice: the push comes from a copy of
+//               the worker's folder. The reason states what was got and what was wanted.
+// A push is as good under an earlier membership, so the frame's epoch is not checked.
 //
-// A pull by any member, whatever its first_round: of the last closed round it is answered with its
-// merged update; of the open round with nothing now (the close will send it); of a later one with
-// `rejected`; of an older one, AskLog. Who is no member is told so.
+// A pull by a member, whatever its first_round, is answered with the merged update if it is of the
+// last closed round. A pull of the open round has no answer now, since the close sends the update.
+// A pull of a later round is answered `rejected`, of an older round by AskLog. The answer to a
+// worker that is no member is `not member`.
 //
-// With `clip` contribution i is merged with a factor of at most clip · usual / norm_i, or left out
-// where that is next to nothing. What is usual follows from the norms of the headers and, with less
-// than three of them, of the segment's last merged update (ClipFactors). A worker cannot state
-// another norm than it has. What is clipped off is gone: its worker has sent it and keeps nothing
-// of it, and the shard does not put it into E.
+// With `clip`, contribution i is merged with a factor of at most clip · usual / norm_i, or left out
+// if the factor is nearly zero. The usual norm follows from the norms in the headers and, with
+// fewer than three of them, from the norm of the segment's last merged update (ClipFactors). The
+// norm in a header is checked against the payload. The clipped part is lost: the worker has sent it
+// and keeps nothing of it, and the shard does not put it into E.
 //
-// After a crash the same object comes about from what is durable: Create, then Restore of each
-// segment that there is a snapshot of, then Replay of the log's records in their order, then
-// Step(TimePassed), which closes what had come whole. Who was given up and what the grace was is
-// not durable and begins anew. Whose pushes were accepted when is known as far back as the records
-// go: who was away for longer, its registration is held against (Coordinator).
+// Recovery after a crash: Create, then Restore of each segment that has a snapshot, then Replay of
+// the log's records in order, then Step(TimePassed), which closes the rounds that are complete.
+// Given-up members and the history of the grace are not durable. The workers of accepted pushes are
+// known as far back as the records reach. For workers that were away longer, the coordinator checks
+// the registration.
 //
-// Memory, with M = open_bytes_max, N members and a payload of at most P bytes a segment (P is that
-// of the dearest format accepted: 4·c + 16 for a segment of c coefficients, or some 5.2·c for topk
-// at its worst):
-//   open pushes       M + N·P at most: M of any segments and, beyond it, the oldest one's;
-//                     without a limit N·P a segment. While segments are restored, N·P for each
-//                     that takes the place of the oldest one
-//   closed payloads   one a segment, the last merged update: 0.063·c in topk 256 and int2, 4·c in
+// Memory, with M = open_bytes_max, N members and at most P bytes of payload a segment. P is the
+// size of the largest accepted format: 4·c + 16 for a segment of c coefficients, or about 5.2·c for
+// the worst topk.
+//   open pushes       at most M + N·P: M over any segments, and N·P beyond it for the oldest
+//                     segment. Without a limit N·P a segment. While segments are restored, N·P for
+//                     each segment that becomes the oldest in their place
+//   closed payloads   the last merged update of each segment: 0.063·c in topk 256 and int2, 4·c in
 //                     "all in fp32"
 //   E                 4·c a segment if it is kept
-//   newest pushes     48 bytes a segment and worker that has ever pushed to it
-//   tables            kPushFormatsMax byte layouts of 28 bytes a tile and 8 bytes a tile, a
-//                     segment. An open push keeps its layout even when others have taken its place:
-//                     where one round has more formats than that, 28 bytes a tile for each push
-//                     more
-//   a merge           some 130 KB a slot of the runner; 4·c once under "all of topk" in fp32
-// Who has it keeps snapshots (durable_shard.h) and queues (shard_memory.h) beside it. Create holds
-// all of this but the merge against available_bytes, pushes and updates in the configured formats.
+//   newest pushes     48 bytes for each pair of a segment and a worker that has ever pushed to it
+//   tables            at most kPushFormatsMax byte layouts a segment, of 28 bytes a tile, and 8
+//                     bytes a tile. An open push keeps its layout even after replacement in the
+//                     table: a round with more formats takes 28 bytes a tile for each further push
+//   a merge           about 130 KB a slot of the runner; 4·c once under "all of topk" in fp32
+// The owner holds snapshots (durable_shard.h) and queues (shard_memory.h) beside this. Create
+// checks all of it but the merge against available_bytes, with pushes and updates in the configured
+// formats.
 class Aggregator {
  public:
-  // InvalidArgument: an option out of range, a shard without segments in `layout`, a segment whose
-  // payload would be larger than a frame carries. ResourceExhausted, before anything is allocated:
-  // what the shard may come to hold (see Memory above) is more than available_bytes.
+  // InvalidArgument: an option out of range, a shard without segments in `layout`, or a segment
+  // whose payload exceeds a frame. ResourceExhausted, before any allocation: the shard's Memory as
+  // above may exceed available_bytes.
   static absl::StatusOr<Aggregator> Create(const AggregatorOptions& options, Layout layout);
 
   std::vector<AggregatorEffect> Step(const AggregatorEvent& event, absl::Time now);
 
-  // When TimePassed is due: the end of the earliest grace. InfiniteFuture: nothing is.
-  // InfinitePast, at once: after Restore or Replay.
+  // When TimePassed is due: the end of the earliest grace. InfiniteFuture: never. InfinitePast: at
+  // once, after Restore or Replay.
   absl::Time NextDue() const;
 
-  // The header of an answer to a push, pull or fetch, with the segment's open round; pushes are
-  // counted by it. For what AskLog leaves to others.
+  // The header of the answer to a push, pull or fetch, with the segment's open round. Counts
+  // pushes. For answers to AskLog.
   FrameHeader AnswerTo(const FrameHeader& asked, Outcome outcome);
 
-  // What is not in the log of a segment, or only in what may be dropped of it. Pushes to the open
-  // round are not in it: Replay must begin before the first of them.
+  // The segment's state that the log lacks, or has only in records that may be dropped. Pushes to
+  // the open round are left out: Replay must begin before the first of them.
   SegmentSnapshot Export(uint32_t segment) const;
-  // Its state comes by Restore, and pushes to it wait for that: it is not the oldest open segment,
-  // which alone is never busy.
+  // The segment's state will come by Restore, and its pushes wait. The segment is therefore not the
+  // oldest open one, which alone is never busy.
   void AwaitRestore(uint32_t segment) { StateOf(segment).awaits_restore = true; }
-  // Takes the place of all that is known of the segment. Without E and a closed update it opens
-  // its round with E = 0. InvalidArgument, and nothing is changed: another shard's segment, E of
-  // another length, a closed update that is not the round before's or does not fit the layout.
+  // Replaces the segment's whole state. Without E and a closed update the snapshot opens its round
+  // with E = 0. InvalidArgument, with nothing changed: the segment is another shard's, E has
+  // another length, or the closed update is not of the round before or does not fit the layout.
   absl::Status Restore(uint32_t segment, SegmentSnapshot snapshot);
-  // Does again what the log says was done, without effects and counts:
-  //   push         of the open round: is accepted; of an older one: skipped
-  //   merged       of the open round: closes it with exactly the record's contributors and their
-  //                factors; of an older one: skipped
-  //   membership   is taken, if it is newer
+  // Repeats a record of the log, without effects and counts:
+  //   push         of the open round: accepted; of an older one: skipped
+  //   merged       of the open round: closes it with exactly the record's contributors and factors;
+  //                of an older one: skipped
+  //   membership   taken if it is newer
   //   note         skipped
-  // DataLoss: what must not be in a log that this shard wrote, or a close that does not lead to
-  // what the record has. Says what differs: contributors, weights, factors, the update's bytes or
-  // header, E. InvalidArgument: another run's or shard's. The object is of no use afterwards.
+  // DataLoss: the record cannot be this shard's, or the close does not give the record's result.
+  // The message names the difference: contributors, weights, factors, the update's bytes or header,
+  // or E. InvalidArgument: another run's or shard's record. After an error the object is unusable.
   absl::Status Replay(const LogRecord& record);
 
-  // The figures of the heartbeat (bytes, and those of the disk, are for others and stay 0 here).
+  // Figures for the heartbeat. Bytes and the disk's figures stay 0; the caller fills them in.
   ShardState state() const;
 
   std::vector<SegmentReport> OpenSegments() const;
   struct OpenFigures {
-    uint32_t segments = 0;    // with a push to their open round
+    uint32_t segments = 0;    // segments with pushes to their open rounds
     uint64_t bytes = 0;       // of these pushes
-    uint32_t waited_for = 0;  // members that the oldest open segment waits for
+    uint32_t waited_for = 0;  // members that are missing at the oldest open segment
   };
   OpenFigures open_figures() const;
   // segment: of this shard.
@@ -267,12 +268,12 @@ class Aggregator {
   const Membership& membership() const { return membership_; }
   bool IsMember(uint32_t worker) const { return FindMember(worker) != nullptr; }
 
-  // Sum of squares of the shard's own residual E of all its segments.
+  // Sum of squares of E over all segments of this shard.
   double ResidualSquareSum() const;
-  double ResidualSquareSum(uint32_t segment) const;  // of one of this shard
+  double ResidualSquareSum(uint32_t segment) const;  // segment: of this shard
 
  private:
-  // So many closes in a row that a member has missed, and it is given up.
+  // A member that has missed so many closes in a row is given up.
   static constexpr uint32_t kMissedMax = 2;
 
   struct Accepted {
@@ -289,28 +290,28 @@ class Aggregator {
     uint32_t open_round = 0;
     bool awaits_restore = false;
     std::map<uint32_t, Accepted> accepted;  // by worker, of the open round
-    uint32_t strangers = 0;                 // of these, from workers that are not due (any more)
+    uint32_t strangers = 0;  // entries of `accepted` from workers that are not due (any more)
     uint64_t open_bytes = 0;
     std::optional<ClosedSegment> closed;  // round open_round − 1
-    std::map<uint32_t, uint32_t> newest;  // by worker, the last round with an accepted push of it
+    std::map<uint32_t, uint32_t> newest;  // last round with an accepted push, by worker
     std::vector<float> residual;          // E; empty unless KeepsResidual
     std::vector<uint32_t> tile_sizes;
     std::vector<std::shared_ptr<const PayloadLayout>> formats;
 
     // For a quorum below 1.
     Grace grace;
-    absl::Time quorum_at = absl::InfiniteFuture();  // that so many had pushed to the open round
+    absl::Time quorum_at = absl::InfiniteFuture();  // time of the quorum's push to the open round
     absl::Time last_push;                           // to the open round
     absl::Time closed_quorum_at;                    // quorum_at of the last closed round
-    std::map<uint32_t, uint32_t> missed;  // closes in a row, since a due member's last push
+    std::map<uint32_t, uint32_t> missed;  // closes missed in a row since a due member's last push
   };
   using Effects = std::vector<AggregatorEffect>;
 
   Aggregator(const AggregatorOptions& options, Layout layout);
 
   void OnPush(const PushArrived& push, absl::Time now, Effects& effects);
-  // Of a round before the open one. had_missed: its worker had pushed nothing since a close that it
-  // missed.
+  // A push of a round before the open one. had_missed: the worker had missed a close and pushed
+  // nothing since.
   void OnClosedPush(SegmentState& segment, const FrameHeader& header, bool had_missed,
                     absl::Time now, Effects& effects);
   void OnPull(const FrameHeader& header, Effects& effects);
@@ -319,18 +320,18 @@ class Aggregator {
 
   void Answer(const FrameHeader& header, Outcome outcome, std::string reason, Effects& effects,
               Rejection rejection = Rejection::kNone);
-  // held_crc: of the push that is there.
-  void AnswerDuplicate(const FrameHeader& header, uint32_t held_crc, Effects& effects);
+  // held: CRC of the push that the shard holds.
+  void AnswerDuplicate(const FrameHeader& header, uint32_t held, Effects& effects);
   void SendAgain(const SegmentState& segment, uint32_t worker, Effects& effects) const;
   void TakeMembership(const Membership& membership);
 
-  // After whatever changes who has pushed or who is due: closes the segment if that completes it;
-  // else begins its grace, or ends it, as there is a quorum or none.
+  // Runs after each change of the pushes or of the members due. Closes the segment if it is
+  // complete. Otherwise begins or ends its grace, depending on the quorum.
   void CloseIfComplete(SegmentState& segment, absl::Time now, Effects& effects);
   void SetQuorumAt(SegmentState& segment, absl::Time at);
   void Close(SegmentState& segment, Effects& effects);
   void NoteMissed(SegmentState& segment) const;
-  // Those of the open round, with what clipping leaves of each.
+  // The contributors of the open round with their clipping factors.
   std::vector<Contributor> OpenContributors(const SegmentState& segment) const;
   void NoteClipped(const SegmentState& segment, const std::vector<Contributor>& contributors,
                    Effects& effects);
@@ -340,17 +341,17 @@ class Aggregator {
 
   void Accept(SegmentState& segment, const FrameHeader& header,
               std::shared_ptr<const PayloadLayout> layout, const Buffer& payload);
-  // By which the oldest open segment is the lowest: round, fragment, index.
+  // The order of open segments: round, fragment, index.
   std::tuple<uint32_t, uint32_t, uint32_t> PlaceInTime(const SegmentState& segment) const {
     return {segment.open_round, segment.segment % fragment_count_, segment.segment};
   }
-  // Whether so many bytes more would exceed what open rounds may hold.
+  // Whether so many more bytes would exceed the limit for open rounds.
   bool IsBusyFor(const SegmentState& segment, size_t bytes) const;
-  // Run and segment of a frame; the reason if one does not fit, else empty.
+  // Why run or segment of a frame do not fit; empty if they do.
   std::string Misaddressed(const FrameHeader& header) const;
 
   absl::Status CheckSnapshot(uint32_t segment, const SegmentSnapshot& snapshot) const;
-  // A record of an older round is to be skipped. DataLoss: of a later one.
+  // False: the record is of an older round and is skipped. DataLoss: of a later round.
   absl::StatusOr<bool> IsOfTheOpenRound(const FrameHeader& header) const;
   absl::Status ReplayPush(const PushRecord& record);
   absl::Status ReplayMerged(const MergedRecord& record);
@@ -376,7 +377,7 @@ class Aggregator {
   std::vector<SegmentState> segments_;
   uint64_t open_bytes_ = 0;  // of all segments
   bool restored_ = false;    // since the last TimePassed
-  // The end of the earliest grace, asked for with every frame; nothing: to be found again.
+  // End of the earliest grace, cached since every frame needs it; nothing: to be recomputed.
   mutable std::optional<absl::Time> due_;
   ShardState counts_;
 };

@@ -13,12 +13,12 @@
 namespace longwave {
 namespace {
 
-// How far a stated norm may be from the payload's, as a share of it and beyond that: far above the
-// rounding of any order of summation and of denormal numbers, far below what one could gain.
+// Tolerance of a stated norm, relative and absolute: far above the rounding of any order of
+// summation and of denormal numbers, far below any gain from a false norm.
 constexpr double kNormTolerance = 1e-3;
 constexpr double kNormToleranceBeyond = FLT_MIN;
 
-// The largest form in which a merged update may go down (see MergeOptions).
+// The largest form of a merged update (see MergeOptions).
 PayloadFormat LargestDown(const AggregatorOptions& options) {
   const PayloadFormat& down = options.down;
   if (down.selection != Selection::kAll || options.up.selection == Selection::kAll) return down;
@@ -28,14 +28,14 @@ PayloadFormat LargestDown(const AggregatorOptions& options) {
   return HasScale(down.codec) ? PayloadFormat{Selection::kTopK, down.codec, kTileSizeMax} : down;
 }
 
-// What a shard's process keeps, in bytes: the bounds that Aggregator's header states, in the
-// configured formats, and what options say of the rest.
+// Bytes that a shard's process holds: the bounds in Aggregator's header for the configured formats,
+// and the rest from the options.
 struct Need {
   double coefficients = 0;
   double state = 0;   // E and tables
   double merged = 0;  // the segments' last closed rounds
   double open = 0;    // pushes
-  double oldest = 0;  // of them, those to the oldest segment, which are taken beyond any limit
+  double oldest = 0;  // the part of `open` for the oldest segment, taken beyond any limit
 
   double total(const AggregatorOptions& options) const {
     return state + merged + open + static_cast<double>(options.snapshot_bytes) +
@@ -43,13 +43,13 @@ struct Need {
   }
 };
 
-// InvalidArgument: a segment whose payload would be larger than a frame carries.
+// InvalidArgument: the payload of a segment exceeds a frame.
 absl::StatusOr<Need> NeedOf(const AggregatorOptions& options, const Layout& layout) {
   constexpr double kTileTableBytes =
       sizeof(uint32_t) + 2 * (sizeof(TileOffsets) + sizeof(uint32_t));
   const double residual_bytes = KeepsResidual(MergeOptionsOf(options)) ? sizeof(float) : 0;
   Need need;
-  double round_bytes = 0;  // one push to each segment
+  double round_bytes = 0;  // of a push to each segment
   double largest_bytes = 0;
   for (uint32_t i = 0; i < layout.segments().size(); ++i) {
     const Segment& segment = layout.segments()[i];
@@ -61,7 +61,8 @@ absl::StatusOr<Need> NeedOf(const AggregatorOptions& options, const Layout& layo
       return absl::InvalidArgumentError(
           absl::StrCat("segment ", i, " as ", Describe(format), ": ", form.status().message()));
     };
-    // All of topk goes down as one of these, or as topk in an integer codec, which always fits.
+    // "All of topk" goes down in one of these forms, or as topk in an integer codec, which always
+    // fits.
     const PayloadFormat all{Selection::kAll, options.down.codec, 0};
     LONGWAVE_ASSIGN_OR_RETURN(const double push_bytes, bytes_as(options.up));
     for (const PayloadFormat& format : {options.down, all}) {
@@ -83,7 +84,7 @@ absl::StatusOr<Need> NeedOf(const AggregatorOptions& options, const Layout& layo
   return need;
 }
 
-// That every segment's payloads fit into frames, and all that the shard keeps into memory.
+// Checks that every segment's payloads fit into frames and the whole shard into memory.
 absl::Status CheckSegments(const AggregatorOptions& options, const Layout& layout) {
   LONGWAVE_ASSIGN_OR_RETURN(const Need need, NeedOf(options, layout));
   const double total = need.total(options);
@@ -118,7 +119,7 @@ absl::StatusOr<uint64_t> OpenBytesLeft(const AggregatorOptions& options, const L
   LONGWAVE_ASSIGN_OR_RETURN(Need need, NeedOf(options, layout));
   need.open = need.oldest;
   const double left = static_cast<double>(options.available_bytes) - need.total(options);
-  return static_cast<uint64_t>(std::max(1.0, left));  // 0 would be no limit
+  return static_cast<uint64_t>(std::max(1.0, left));  // 0 would mean no limit
 }
 
 std::string PlaceOf(const FrameHeader& header) {
@@ -178,11 +179,11 @@ absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPushPayload(
 
 absl::Status CheckPushNorm(float norm, bool is_clipped, const PayloadLayout& layout,
                            std::span<const std::byte> payload) {
-  // Written so that no number that is not one passes.
+  // The negated comparison rejects NaN.
   if (!(norm >= 0)) {
     return absl::InvalidArgumentError(absl::StrCat("norm ", norm, ", wanted 0 or more"));
   }
-  if (!is_clipped) return absl::OkStatus();  // nothing depends on it
+  if (!is_clipped) return absl::OkStatus();  // nothing uses the norm
   const double wanted = std::sqrt(PayloadSquareSum(layout, payload));
   if (wanted > kPushNormMax) {
     return absl::InvalidArgumentError(

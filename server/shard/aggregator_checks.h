@@ -19,36 +19,37 @@
 
 namespace longwave {
 
-// "worker 3, round 17, segment 2", of a merged update "round 17, segment 2": what every complaint
-// about a frame or a record says.
+// "worker 3, round 17, segment 2" for a push, "round 17, segment 2" for a merged update: the place
+// of a frame or record in error messages.
 std::string PlaceOf(const FrameHeader& header);
 
-// What the aggregator holds options and payloads against. The messages of payloads' errors begin
-// with what is wrong; whose they are is for the caller to say.
+// Checks of the aggregator's options and payloads. The messages about payloads begin with the
+// fault; the caller adds the place.
 
 MergeOptions MergeOptionsOf(const AggregatorOptions& options);
 
 // The errors of Aggregator::Create.
 absl::Status CheckOptions(const AggregatorOptions& options, const Layout& layout);
 
-// The largest open_bytes_max with which Create would find that available_bytes is enough; 1 where
-// none is. InvalidArgument: a segment whose payload would be larger than a frame carries.
+// The largest open_bytes_max for which Create finds available_bytes sufficient; 1 if there is none.
+// InvalidArgument: the payload of a segment exceeds a frame.
 absl::StatusOr<uint64_t> OpenBytesLeft(const AggregatorOptions& options, const Layout& layout);
 
-// Byte layouts that a segment remembers; a worker that makes up formats can't fill the memory.
+// Limit of the byte layouts that a segment caches, so that a worker that invents formats cannot
+// exhaust memory.
 inline constexpr size_t kPushFormatsMax = 16;
 
-// The payload's byte layout, after the payload was held against it and against what `up` allows.
-// formats: the segment's, to which it may be added in place of another.
+// Checks a payload against itself and against `up`, and returns its byte layout. formats: the
+// segment's cache, where the layout may replace another one.
 absl::StatusOr<std::shared_ptr<const PayloadLayout>> CheckPushPayload(
     const PayloadFormat& up, std::span<const uint32_t> tile_sizes,
     std::span<const std::byte> payload, std::vector<std::shared_ptr<const PayloadLayout>>& formats);
 
-// The largest norm of a push: kMergedMax is 2^60 times that, so that no sum of them saturates.
+// The largest norm of a push. kMergedMax is 2^60 times as large, so no sum of pushes saturates.
 inline constexpr float kPushNormMax = 0x1p60f;
 
-// Whether a stated norm is one, and, if contributions are clipped by it, the payload's own and not
-// above kPushNormMax.
+// Checks that a stated norm is a norm and, if clipping uses it, is the payload's and at most
+// kPushNormMax.
 absl::Status CheckPushNorm(float norm, bool is_clipped, const PayloadLayout& layout,
                            std::span<const std::byte> payload);
 

@@ -13,8 +13,8 @@
 namespace longwave {
 namespace {
 
-// ⌈share · count⌉, at least 1. A share such as 0.1 is not quite a tenth, whose rounding must not
-// make 3 of 30 into 4.
+// ⌈share · count⌉, at least 1. A share such as 0.1 is inexact, and its rounding must not turn 3 of
+// 30 into 4.
 uint32_t QuorumOf(double share, uint32_t count) {
   return static_cast<uint32_t>(std::max(std::ceil(share * count - 1e-9), 1.0));
 }
@@ -23,8 +23,8 @@ uint32_t QuorumOf(double share, uint32_t count) {
 
 void Aggregator::CloseIfComplete(SegmentState& segment, absl::Time now, Effects& effects) {
   if (segment.accepted.empty()) return;
-  // Most pushes leave others missing, which their number alone tells: a push costs the same however
-  // many members there are.
+  // After most pushes some are still missing. Their number alone shows that, so a push costs the
+  // same with any number of members.
   const uint32_t due = DueCount(segment.open_round);
   const auto pushed = static_cast<uint32_t>(segment.accepted.size()) - segment.strangers;
   uint32_t given_up = 0;

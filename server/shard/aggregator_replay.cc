@@ -1,4 +1,4 @@
-// What the aggregator gives away to be kept, and how it comes back from it.
+// Export, Restore and Replay: the aggregator's durable state.
 
 #include <algorithm>
 #include <utility>
@@ -33,7 +33,7 @@ absl::Status Loss(const FrameHeader& header, absl::string_view what) {
       absl::StrCat("log: ", std::string(Name(header.kind)), " of ", PlaceOf(header), ": ", what));
 }
 
-// Who went into the merge: held against each other before anything is merged.
+// Compares the contributors before anything is merged.
 absl::Status CheckContributors(const MergedRecord& wanted, const std::vector<Contributor>& got) {
   const bool same_workers =
       std::equal(got.begin(), got.end(), wanted.contributors.begin(), wanted.contributors.end(),
@@ -72,7 +72,7 @@ absl::Status CheckMerged(const MergedRecord& wanted, const MergedRecord& got) {
                              recorded.size(), ", which differ from byte ", at - recorded.begin()));
   }
   FrameHeader header = got.header;
-  header.epoch = wanted.header.epoch;  // of whoever closed it; nothing depends on it
+  header.epoch = wanted.header.epoch;  // any epoch does
   if (header != wanted.header) {
     return Loss(wanted.header, absl::StrCat("its pushes give ", HeaderText(header), ", recorded ",
                                             HeaderText(wanted.header)));
@@ -90,7 +90,7 @@ SegmentSnapshot Aggregator::Export(uint32_t segment) const {
   const SegmentState& state = StateOf(segment);
   SegmentSnapshot snapshot{
       .open_round = state.open_round, .residual = state.residual, .closed = state.closed};
-  // The log has the pushes that are accepted to the open round.
+  // Pushes to the open round are in the log.
   for (const auto& [worker, round] : state.newest) {
     if (round < state.open_round) snapshot.newest[worker] = round;
   }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kDeviations = 4;
 
-// The lower one of an even number; `values` are reordered.
+// The lower one of an even number of values; reorders `values`.
 absl::Duration Median(std::vector<absl::Duration>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());

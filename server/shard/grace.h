@@ -8,16 +8,16 @@
 
 namespace longwave {
 
-// How long the rest of the members have, once a quorum has pushed: from what the last closes of the
-// segment needed. With x the times from the quorum's push to the last one, of the last kHistory
+// The time that the remaining members have after the quorum's push, computed from the segment's
+// last closes. With x the times from the quorum's push to the last push, over the last kHistory
 // closes,
 //
 //   grace = median(x) + 4 · median(|x − median(x)|), between min and max; min while fewer than
 //   kKnownMin closes are known.
 //
-// Both medians are the lower one of an even number. A single straggler moves neither. One that is
-// always a little late moves both, since a push that comes after its round's close still tells what
-// would have been needed (Extend): the grace grows until it is in time, or max.
+// Both medians are the lower one of an even number. A single straggler moves neither. A member that
+// is always a little late moves both, since a push after its round's close still shows the time
+// that was needed (Extend). So the grace grows until the member is in time, or to max.
 class Grace {
  public:
   static constexpr size_t kHistory = 32;
@@ -26,9 +26,9 @@ class Grace {
   // 0 ≤ min ≤ max.
   Grace(absl::Duration min, absl::Duration max) : min_(min), max_(max), current_(min) {}
 
-  // A close: from the quorum's push to its last one. Negative ones (a clock) count as zero.
+  // A close's time from the quorum's push to its last push. A negative time (clock) counts as zero.
   void Add(absl::Duration needed);
-  // The newest close's, from a push that came after it. Never shortens it.
+  // Corrects the newest close's time by a push that came after it; never downwards.
   void Extend(absl::Duration needed);
 
   absl::Duration current() const { return current_; }
@@ -39,8 +39,8 @@ class Grace {
   absl::Duration min_;
   absl::Duration max_;
   absl::Duration current_;
-  std::vector<absl::Duration> needed_;  // at most kHistory, as a ring
-  size_t newest_ = 0;                   // place in it
+  std::vector<absl::Duration> needed_;  // a ring of at most kHistory
+  size_t newest_ = 0;                   // index of the newest in the ring
 };
 
 }  // namespace longwave

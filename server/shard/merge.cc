@@ -44,7 +44,7 @@ PayloadLayout UnionLayout(const MergeOptions& options, uint32_t k,
   const PayloadFormat sparse{Selection::kTopK, codec, static_cast<uint16_t>(std::max(k, 1u))};
   if (HasScale(codec)) return LayoutOf(sparse, tile_sizes);
   PayloadLayout dense = LayoutOf({Selection::kAll, codec, 0}, tile_sizes);
-  // Nearly all of a large segment with indices may be more than a frame carries; dense fits.
+  // With indices for nearly all of a large segment a payload may exceed a frame, while dense fits.
   auto layout = PayloadLayout::Create(sparse, tile_sizes);
   return layout.ok() && layout->bytes() < dense.bytes() ? *std::move(layout) : dense;
 }
@@ -119,7 +119,7 @@ struct Merger::Job {
   uint64_t DrawOf(uint32_t tile) const {
     return SelectionDraw(run_seed, round, uint64_t{tile_begin} + tile);
   }
-  // The tile's part of the segment's coefficients.
+  // The tile's part of the segment's coefficients `all`.
   std::span<float> Of(std::span<float> all, uint32_t tile) const {
     return all.subspan(begins[tile], tile_sizes[tile]);
   }
@@ -128,7 +128,7 @@ struct Merger::Job {
   const MergePlan plan;
   const std::vector<uint32_t> tile_sizes;
   std::vector<size_t> begins;
-  std::vector<double> square_sums;  // by tile: added up in order, whoever did which
+  std::vector<double> square_sums;  // by tile: the sum over them does not depend on threads
   const uint32_t tile_begin;
   const uint64_t run_seed;
   const uint32_t round;
@@ -178,7 +178,7 @@ MergedSegment Merger::Merge(const Layout& layout, uint32_t segment, uint32_t rou
       }
     });
   } else {
-    // The payload's k depends on every tile, so all are merged before the first is written.
+    // The payload's k depends on every tile, so all tiles are merged before the first is written.
     if (!has_residual) {
       dense_.resize(place.coefficient_count);
       all = dense_;

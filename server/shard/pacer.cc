@@ -24,7 +24,7 @@ void Pacer::SetRate(uint32_t worker, uint64_t bytes_per_s) {
   }
   queue.bucket = TokenBucket(bytes_per_s, static_cast<uint64_t>(static_cast<double>(bytes_per_s) *
                                                                 absl::ToDoubleSeconds(kBurst)));
-  if (!queue.keys.empty()) Schedule(worker, queue, absl::InfinitePast());  // its bucket is full
+  if (!queue.keys.empty()) Schedule(worker, queue, absl::InfinitePast());  // the bucket is full
 }
 
 uint64_t Pacer::RateOf(uint32_t worker) const {
@@ -49,14 +49,14 @@ bool Pacer::Admit(uint32_t worker, const SealedFrame& frame, absl::Time now, Cau
     if (wait == absl::ZeroDuration()) return true;
     Schedule(worker, queue, now + wait);
   }
-  Keep(queue, frame, cause, Place::kLast);
+  Keep(worker, queue, frame, cause, Place::kLast);
   return false;
 }
 
 void Pacer::PutBack(uint32_t worker, SealedFrame frame, absl::Time until, Cause cause) {
   Queue& queue = queues_[worker];
   queue.not_before = until;
-  Keep(queue, std::move(frame), cause, Place::kFirst);
+  Keep(worker, queue, std::move(frame), cause, Place::kFirst);
   if (!queue.keys.empty()) Schedule(worker, queue, until);
 }
 
@@ -64,7 +64,7 @@ std::optional<Pacer::Due> Pacer::Pop(absl::Time now) {
   while (!due_.empty() && due_.begin()->first <= now) {
     const uint32_t worker = due_.begin()->second;
     Queue& queue = queues_.find(worker)->second;
-    // Not yet: after a PutBack the bucket was not asked.
+    // After a PutBack the due time does not account for the bucket.
     if (const absl::Duration wait = WaitOf(queue, now); wait > absl::ZeroDuration()) {
       Schedule(worker, queue, now + wait);
       continue;
@@ -108,7 +108,7 @@ Pacer::Key Pacer::KeyOf(const SealedFrame& frame, Cause cause) {
   return {header.segment, cause, header.kind, cause == Cause::kAsked ? header.round : 0};
 }
 
-void Pacer::Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) const {
+void Pacer::Keep(uint32_t worker, Queue& queue, SealedFrame frame, Cause cause, Place place) {
   const Key key = KeyOf(frame, cause);
   const uint64_t bytes = frame.wire_bytes(encryption_);
   const auto held = queue.frames.find(key);
@@ -117,7 +117,8 @@ void Pacer::Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) cons
       const auto close = queue.frames.find({.segment = key.segment});
       const bool waits_already = close != queue.frames.end() && key.kind == FrameKind::kMerged &&
                                  close->second.header().round == key.round;
-      if (waits_already || queue.asked >= kAskedMax) return;
+      if (waits_already) return;
+      if (queue.asked >= kRequestsMax) return void(dropped_.emplace_back(worker, key.segment));
     }
     queue.asked += cause == Cause::kAsked;
     queue.frames.emplace(key, std::move(frame));
@@ -127,10 +128,12 @@ void Pacer::Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) cons
       queue.keys.push_back(key);
     }
   } else if (held->second.header().round <= frame.header().round) {
+    if (held->second.header().round != frame.header().round)
+      dropped_.emplace_back(worker, key.segment);
     queue.bytes -= held->second.wire_bytes(encryption_);
     held->second = std::move(frame);
   } else {
-    return;
+    return void(dropped_.emplace_back(worker, key.segment));
   }
   queue.bytes += bytes;
 }

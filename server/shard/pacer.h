@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
@@ -15,19 +16,19 @@
 
 namespace longwave {
 
-// Holds what each worker is sent to the rate that it asked for. Only what was sent is charged, by
-// who has sent it: what was refused on its way costs its worker nothing. Merged updates wait here
-// while their worker's bucket is empty; they keep the shared buffer, no copy. For each worker and
-// segment at most one update waits that a close has sent, the one of the newest round: a worker
-// that is a round behind pulls, and is told. What it has asked for itself, older updates and
-// snapshots to catch up with, waits each on its own, at most kAskedMax of them: it asks again. So a
-// worker's queue is never longer than the shard has segments and kAskedMax. Pure: times are
-// arguments.
+// Limits the frames to each worker to the rate that the worker asked for. The sender charges a
+// frame only once it is sent, so a frame that was refused on its way costs the worker nothing.
+// While a worker's bucket is empty, merged updates wait here. They share one buffer and are not
+// copied. For each worker and segment at most one update of a close waits, the newest: a worker
+// that is a round behind pulls. Frames that the worker requested, older updates and snapshots to
+// catch up with, wait separately, at most kRequestsMax of them; the worker requests dropped ones
+// again. A worker's queue is therefore never longer than the shard's number of segments plus
+// kRequestsMax. The class is pure: times are arguments.
 class Pacer {
  public:
-  // What a bucket saves up: it evens out a thread that was busy when frames fell due.
+  // A bucket saves up this long, which evens out a thread that was busy when frames fell due.
   static constexpr absl::Duration kBurst = absl::Milliseconds(100);
-  static constexpr size_t kAskedMax = 64;
+  static constexpr size_t kRequestsMax = 64;
 
   // encryption: of the links that the frames will go by.
   explicit Pacer(Encryption encryption = Encryption::kNone) : encryption_(encryption) {}
@@ -35,19 +36,19 @@ class Pacer {
   // Why a frame is sent.
   enum class Cause : uint8_t { kClose, kAsked };
 
-  // The worker has not said yet what it may be sent: what comes to Admit waits until SetRate, or
-  // until `until` if that is not called.
+  // The worker's rate is not known yet: frames for Admit wait until SetRate, or until `until`
+  // without it.
   void AwaitRate(uint32_t worker, absl::Time until);
-  // Bytes a second, 0: no limit. Naming the rate that holds already changes nothing else.
+  // Bytes a second, 0: no limit. Setting the same rate again has no effect.
   void SetRate(uint32_t worker, uint64_t bytes_per_s);
   uint64_t RateOf(uint32_t worker) const;
 
-  // Bytes that went to the worker: each frame that Admit or Pop let go once it is sent, and what
-  // goes without asking.
+  // Bytes sent to the worker: each frame from Admit or Pop once it is sent, and frames that bypass
+  // the pacer.
   void Charge(uint32_t worker, uint64_t bytes, absl::Time now);
 
-  // True: the frame may go now. False: it was kept, and comes back by Pop; or a
-  // newer one of its segment waits already, or too much that was asked for, and it was dropped.
+  // True: the frame may go now. False: the frame was kept and comes back by Pop, or was dropped
+  // because a newer frame of its segment waits or too many requested frames wait.
   bool Admit(uint32_t worker, const SealedFrame& frame, absl::Time now,
              Cause cause = Cause::kClose);
 
@@ -56,14 +57,17 @@ class Pacer {
     SealedFrame frame;
     Cause cause = Cause::kClose;
   };
-  // The next frame whose time has come. Workers in the order of their times, a worker's
-  // frames in the order of Admit.
+  // The next due frame. Workers come in the order of their times, a worker's frames in the order of
+  // Admit.
   std::optional<Due> Pop(absl::Time now);
-  // The frame could not be sent, and comes back at `until` at the earliest, before the worker's
-  // others; unless a newer one of its segment waits.
+  // Returns a frame that could not be sent. The frame comes back at `until` or later, before the
+  // worker's others, unless a newer one of its segment waits.
   void PutBack(uint32_t worker, SealedFrame frame, absl::Time until, Cause cause = Cause::kClose);
 
-  // When Pop may have something again; InfiniteFuture: nothing waits.
+  // Dropped frames since the last call, as (worker, segment).
+  std::vector<std::pair<uint32_t, uint32_t>> TakeDropped() { return std::exchange(dropped_, {}); }
+
+  // The next time at which Pop may return a frame; InfiniteFuture: no frame waits.
   absl::Time NextDue() const;
 
   struct Waiting {
@@ -75,12 +79,12 @@ class Pacer {
   void Forget(uint32_t worker);
 
  private:
-  // What a frame is to its worker: of those with one key one waits.
+  // The identity of a waiting frame: at most one frame waits for each key.
   struct Key {
     uint32_t segment = 0;
     Cause cause = Cause::kClose;
     FrameKind kind = FrameKind::kMerged;
-    uint32_t round = 0;  // 0 for what a close has sent
+    uint32_t round = 0;  // 0 for a close's update
     bool operator==(const Key&) const = default;
     template <typename H>
     friend H AbslHashValue(H hash, const Key& key) {
@@ -91,26 +95,27 @@ class Pacer {
     TokenBucket bucket;
     std::deque<Key> keys;  // in order; the frame of each is in `frames`
     absl::flat_hash_map<Key, SealedFrame> frames;
-    size_t asked = 0;  // of them
+    size_t asked = 0;  // requested ones among them
     uint64_t bytes = 0;
-    absl::Time not_before = absl::InfinitePast();  // after a PutBack
-    absl::Time rate_by = absl::InfinitePast();     // after an AwaitRate
-    absl::Time due = absl::InfiniteFuture();       // its place in due_, if a frame waits
+    absl::Time not_before = absl::InfinitePast();  // set by PutBack
+    absl::Time rate_by = absl::InfinitePast();     // set by AwaitRate
+    absl::Time due = absl::InfiniteFuture();       // place in due_ if a frame waits
   };
 
   static absl::Duration WaitOf(const Queue& queue, absl::Time now);
   static Key KeyOf(const SealedFrame& frame, Cause cause);
-  // Keeps the frame, or the one of its key that is kept and newer. `place`: where it stands if its
-  // key has no place yet.
+  // Keeps the frame, or the newer frame of the same key. `place`: the position of a key that is new
+  // in the queue.
   enum class Place { kFirst, kLast };
-  void Keep(Queue& queue, SealedFrame frame, Cause cause, Place place) const;
+  void Keep(uint32_t worker, Queue& queue, SealedFrame frame, Cause cause, Place place);
   void Schedule(uint32_t worker, Queue& queue, absl::Time due);
   void Unschedule(uint32_t worker, Queue& queue);
 
   Encryption encryption_;
-  // Of workers with a limit, or that were stuck, or whose limit is not known.
+  // Workers with a limit, with an unknown limit, or whose last frame could not be sent.
   absl::flat_hash_map<uint32_t, Queue> queues_;
-  std::set<std::pair<absl::Time, uint32_t>> due_;  // of those for whom a frame waits
+  std::set<std::pair<absl::Time, uint32_t>> due_;  // workers with waiting frames
+  std::vector<std::pair<uint32_t, uint32_t>> dropped_;
 };
 
 }  // namespace longwave

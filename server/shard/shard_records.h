@@ -14,10 +14,10 @@
 
 namespace longwave {
 
-// What a shard gives away to be kept, and gets back after a crash, as plain values. server/store
-// writes them to a disk (log_record.h, snapshot_content.h).
+// The durable state of a shard as plain values, written before and read back after a crash.
+// server/store writes them to a disk (log_record.h, snapshot_content.h).
 
-// An accepted push, as it came: what the close of its round merges again after a crash.
+// An accepted push. After a crash the close of its round merges it again.
 struct PushRecord {
   FrameHeader header;  // kind kPush
   Buffer payload;
@@ -26,13 +26,13 @@ struct PushRecord {
 struct Contributor {
   uint32_t worker = 0;
   uint64_t weight = 0;
-  double factor = 1;  // what clipping left of it, 0 … 1
-  uint32_t crc = 0;   // of its push's payload
+  double factor = 1;  // clipping factor, 0 … 1
+  uint32_t crc = 0;   // of the push's payload
 
   bool operator==(const Contributor&) const = default;
 };
 
-// A closed round of a segment. Written before any worker sees the update.
+// A closed round of a segment, written before any worker sees the update.
 struct MergedRecord {
   FrameHeader header;                     // kind kMerged
   std::vector<Contributor> contributors;  // header.contributions of them, by worker, ascending
@@ -44,7 +44,7 @@ struct MembershipRecord {
   Membership membership;
 };
 
-// A mark for people and tools, such as the begin of a round.
+// A mark for people and tools, such as the start of a round.
 struct NoteRecord {
   uint32_t round = 0;
   std::string text;  // UTF-8
@@ -56,7 +56,7 @@ using LogRecord = std::variant<PushRecord, MergedRecord, MembershipRecord, NoteR
 struct ClosedSegment {
   struct Push {
     uint32_t worker = 0;
-    uint32_t crc = 0;  // of its payload
+    uint32_t crc = 0;  // of the push's payload
 
     bool operator==(const Push&) const = default;
   };
@@ -65,13 +65,13 @@ struct ClosedSegment {
   Buffer payload;
 };
 
-// What a shard alone knows of a segment. Pushes to the open round are in the log.
+// A shard's state of a segment. Pushes to the open round are in the log instead.
 struct SegmentSnapshot {
   uint32_t open_round = 0;
   std::vector<float> residual;          // E; empty where it is not kept
   std::optional<ClosedSegment> closed;  // round open_round − 1
-  // By worker: the last round before open_round that a push of it was accepted to. The log that
-  // tells of older pushes is dropped once the snapshot stands.
+  // The last round before open_round with an accepted push, by worker. The log's records of older
+  // pushes are dropped once the snapshot is written.
   std::map<uint32_t, uint32_t> newest;
 };
 

@@ -22,20 +22,20 @@
 namespace longwave {
 namespace {
 
-// Contributions whose indices are read before the first of them is added up: a load from a payload
-// waits for stores to sums before it that end in the same twelve bits of address, of which there
-// are too many to have them in between. Also how far ahead payloads are fetched: with hundreds of
-// them no processor guesses the next one.
+// Number of contributions whose indices are read before the first of them is added up. A load from
+// a payload waits for earlier stores to sums whose address ends in the same twelve bits, and
+// interleaved stores would be too many. Payloads are also prefetched this far ahead, since with
+// hundreds of them the processor does not predict the next one.
 constexpr size_t kBatch = 12;
 
-// Of the smallest integer that holds `share_sum`.
+// Bytes of the smallest integer type for `share_sum`.
 uint32_t ShareBytes(uint64_t share_sum) {
   if (share_sum <= std::numeric_limits<uint8_t>::max()) return 1;
   if (share_sum <= std::numeric_limits<uint16_t>::max()) return 2;
   return share_sum <= std::numeric_limits<uint32_t>::max() ? 4 : 8;
 }
 
-// Calls f with `memory` as an array of that type.
+// Calls f with `memory` as an array of that integer type.
 template <typename F>
 void WithShares(uint64_t share_sum, std::byte* memory, const F& f) {
   switch (ShareBytes(share_sum)) {
@@ -50,10 +50,10 @@ void WithShares(uint64_t share_sum, std::byte* memory, const F& f) {
   }
 }
 
-// 2^±kExponentMax are doubles, and so are the products of the one and quotients by the other.
+// Both 2^±kExponentMax, and products and quotients with them, are normal doubles.
 constexpr int kExponentMax = 900;
 
-// std::llrint in the default rounding, without its call.
+// std::llrint in the default rounding mode, inlined.
 int64_t RoundToInt(double value) {
 #if defined(__x86_64__)
   return _mm_cvtsd_si64(_mm_set_sd(value));
@@ -88,15 +88,15 @@ double LargestMagnitude(ValueCodec codec, const std::byte* from, uint32_t count)
   return std::bit_cast<float>(largest);
 }
 
-// Where one contribution is added: its values and its share in one word a coefficient,
+// Adds values and shares of one contribution, both in one word a coefficient.
 struct AddOnTop {
   uint64_t Addend(int64_t value) const { return static_cast<uint64_t>(value) + share; }
   void Add(uint32_t index, uint64_t addend) const { sums[index] += addend; }
 
   uint64_t* sums;
-  uint64_t share;  // where it is in the word
+  uint64_t share;  // at its place in the word
 };
-// or each for itself.
+// Adds values and shares of one contribution, each in its own array.
 template <typename Share>
 struct AddBeside {
   uint64_t Addend(int64_t value) const { return static_cast<uint64_t>(value); }
@@ -110,8 +110,8 @@ struct AddBeside {
   Share share;
 };
 
-// Adds addend(code) for the codes of kBits each. A block of codes is a word, so that the loop over
-// it has no loads but those of the sums.
+// Adds addend(code) for codes of kBits each. A block of codes is one word, so the inner loop loads
+// only sums.
 template <uint32_t kBits, typename Sink, typename Addend>
 void AddCodes(std::span<const std::byte> codes, std::span<const uint16_t> indices,
               const Addend& addend, const Sink& sink) {
@@ -126,7 +126,7 @@ void AddCodes(std::span<const std::byte> codes, std::span<const uint16_t> indice
   }
 }
 
-// The same by a table of the codes' addends.
+// As AddCodes, with a table of the codes' addends.
 template <uint32_t kBits, typename Sink>
 void AddLevels(ValueCodec codec, int64_t multiple, std::span<const std::byte> codes,
                std::span<const uint16_t> indices, const Sink& sink) {
@@ -158,7 +158,7 @@ MergePlan::MergePlan(std::span<const Contribution> all, double rho) : contributi
   if (!all_scaled) top_levels.clear();
   share_sum = weight_sum / unit;
   floor = rho * static_cast<double>(weight_sum);
-  // The quotient may be rounded up or down: the comparison that it stands for decides.
+  // The quotient may be rounded up or down, so the exact comparison corrects it.
   const auto is_floor = [&](uint64_t s) { return static_cast<double>(s * unit) <= floor; };
   floor_shares = std::min(share_sum, static_cast<uint64_t>(floor / static_cast<double>(unit)));
   while (floor_shares < share_sum && is_floor(floor_shares + 1)) ++floor_shares;
@@ -233,8 +233,7 @@ bool TileMerger::ChooseQuantum(const MergePlan& plan, uint32_t tile) {
   if (bound == 0) return false;
   int bound_exponent = 0;
   std::frexp(bound, &bound_exponent);  // bound < 2^bound_exponent
-  // Only clipping to next to nothing comes near the limit; what is smaller than that counts as
-  // zero.
+  // Only clipping to nearly zero comes near the limit. Smaller values count as zero.
   exponent_ =
       std::min(61 - bound_exponent - static_cast<int>(std::bit_width(count - 1)), kExponentMax);
   return true;
@@ -244,14 +243,14 @@ void TileMerger::ChooseMultiples(const MergePlan& plan) {
   const size_t count = plan.contributions.size();
   const double unit = std::ldexp(1.0, exponent_);
   multiples_.resize(count);
-  // A zero scale has zero codes, whatever levels these stand for: the multiple is zero too.
+  // A zero scale comes with codes of zero, whatever their levels: the multiple is zero, too.
   for (size_t c = 0; c < count; ++c) {
     multiples_[c] = RoundToInt(plan.multipliers[c] * double{scales_[c]} * unit);
   }
   share_bits_ = 0;
   if (plan.top_levels.empty()) return;
-  // A weight times a scale has few digits, unless it was clipped: all multiples end in zeros, and
-  // without these the sums, which are below 2^62 with them, are short.
+  // An unclipped weight times a scale has few digits. All multiples then end in zeros, and dropping
+  // these shortens the sums, which are below 2^62 with them.
   uint64_t any = 0;
   uint64_t sum_max = 0;  // of the magnitudes of one coefficient
   for (size_t c = 0; c < count; ++c) {
@@ -288,11 +287,11 @@ void TileMerger::Accumulate(const MergePlan& plan, uint32_t tile, uint64_t draw,
       blocks[end - begin] = all[end].payload.data() + layout.offsets(tile).indices;
     }
     if (is_topk) {
-      // The payloads were validated, which decoded these very bytes.
+      // Validation of the payloads decoded these very bytes.
       LONGWAVE_CHECK(EliasFanoDecodeAll(layout.tile_size(tile), count,
                                         std::span(blocks).first(end - begin), indices_.data()));
     } else {
-      // All of a round draw the same random or stride indices, and have all alike.
+      // All contributions of a round draw the same random or stride indices.
       ReadTileIndices(layout, tile, {}, draw, std::span(indices_).first(count));
     }
     for (size_t c = begin; c < end; ++c) {

@@ -6,21 +6,21 @@
 namespace longwave {
 namespace {
 
-// Tiles that a thread takes at a time: neighbours share cache lines of payloads and residual, and
-// a thread that got the harder ones is not waited for long.
+// Tiles that a thread takes at a time. Neighbouring tiles share cache lines of payloads and
+// residual, and small chunks even out tiles that take long.
 constexpr uint32_t kChunkTiles = 8;
 
 }  // namespace
 
 TileThreads::TileThreads(uint32_t threads) {
-  // A helper reads nothing of helpers_, so that it may start while others are still being added.
+  // A helper may start while others are still being added, since it does not read helpers_.
   try {
     while (helpers_.size() + 1 < threads) {
       const auto slot = static_cast<uint32_t>(helpers_.size() + 1);
       helpers_.emplace_back([this, slot] { Help(slot); });
     }
   } catch (const std::system_error&) {
-    // No more threads to be had.
+    // The system gives no more threads.
   }
 }
 

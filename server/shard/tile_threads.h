@@ -12,11 +12,11 @@
 
 namespace longwave {
 
-// A fixed number of threads, the caller's among them. The others sleep between merges and end with
+// A fixed number of threads, including the caller's. The others sleep between merges and end with
 // the object.
 class TileThreads : public TileRunner {
  public:
-  // threads: 1 or more. Where the system gives fewer, those that there are do the work.
+  // threads: 1 or more. If the system gives fewer, the merge uses those.
   explicit TileThreads(uint32_t threads);
   ~TileThreads() override;
   TileThreads(const TileThreads&) = delete;
@@ -34,11 +34,11 @@ class TileThreads : public TileRunner {
   std::condition_variable wake_;
   std::condition_variable done_;
   bool stopping_ = false;
-  // The merge under way, numbered so that a helper takes part in each once.
+  // The current merge. Its number lets each helper take part once.
   uint64_t number_ = 0;
   const Work* work_ = nullptr;
   uint32_t tile_count_ = 0;
-  uint32_t busy_ = 0;  // helpers that have not ended it yet
+  uint32_t busy_ = 0;  // helpers that still work on it
   std::atomic<uint32_t> next_{0};
 
   std::vector<std::thread> helpers_;

@@ -4,7 +4,9 @@
 
 namespace longwave {
 
-void WorkerConnections::Hear(const PeerId& peer, std::optional<size_t> segment) {
+WorkerConnections::Counts& WorkerConnections::Hear(const PeerId& peer,
+                                                   std::optional<size_t> segment,
+                                                   std::optional<uint32_t> number) {
   auto found = std::ranges::find(connections_, peer, &Connection::peer);
   if (found == connections_.end()) {
     if (connections_.size() == kConnectionsMax) connections_.erase(connections_.begin());
@@ -12,7 +14,20 @@ void WorkerConnections::Hear(const PeerId& peer, std::optional<size_t> segment) 
   } else {
     std::rotate(found, found + 1, connections_.end());
   }
-  if (segment.has_value()) routes_[*segment] = connections_.back().name;
+  Connection& heard = connections_.back();
+  heard.number = number.value_or(heard.number);
+  if (segment.has_value()) {
+    const auto before = std::ranges::find(connections_, routes_[*segment], &Connection::name);
+    if (before == connections_.end() || before->number <= heard.number)
+      routes_[*segment] = heard.name;
+  }
+  ++heard.counts.taken;
+  return heard.counts;
+}
+
+WorkerConnections::Counts* WorkerConnections::CountsOf(const PeerId& peer) {
+  const auto found = std::ranges::find(connections_, peer, &Connection::peer);
+  return found == connections_.end() ? nullptr : &found->counts;
 }
 
 void WorkerConnections::Remove(const PeerId& peer) {

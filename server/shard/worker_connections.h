@@ -10,28 +10,39 @@
 
 namespace longwave {
 
-// One worker's connections to a shard, and which of them each segment goes by: the one that its
-// last frame came by, or else any, the one heard last. So what goes wrong mends itself with the
-// next frame: a connection that broke, a worker that came back with fewer. Pure.
+// A worker's connections to a shard, and the route of each segment: the connection of the segment's
+// last frame, or else the connection heard last. After a broken connection, or after the worker's
+// return with fewer connections, the next frame therefore corrects the route. Frames that still
+// arrive on a replaced connection do not move routes back. The class is pure.
 class WorkerConnections {
  public:
-  // Twice what a configuration may ask for, so that all may be replaced before the first is given
-  // up. One more takes the place of the one not heard for longest.
+  // Twice the configurable maximum, so that all may be replaced before the first is removed. A
+  // further connection takes the place of the one that was heard longest ago.
   static constexpr size_t kConnectionsMax = 32;
 
   // segment_count: of the shard; segments are named by their place among them.
   explicit WorkerConnections(size_t segment_count) : routes_(segment_count) {}
 
-  // A frame came from `peer`; of the segment, if it is of one.
-  void Hear(const PeerId& peer, std::optional<size_t> segment);
+  // Numbers of frames on a connection in both directions, by which a worker detects losses
+  // (WIRE.md, 3).
+  struct Counts {
+    uint32_t taken = 0;
+    uint32_t sent = 0;  // includes frames that were due and dropped
+  };
+  // A frame has arrived from `peer`, for `segment` if it belongs to one. number: of the connection,
+  // from its hello. Returns the connection's counts.
+  Counts& Hear(const PeerId& peer, std::optional<size_t> segment,
+               std::optional<uint32_t> number = std::nullopt);
+  // nullptr: the connection is unknown.
+  Counts* CountsOf(const PeerId& peer);
 
-  // The connection has gone.
+  // The connection was closed.
   void Remove(const PeerId& peer);
 
-  // nullptr: none is known.
+  // nullptr: no connection is known.
   const PeerId* RouteOf(size_t segment) const;
-  // The one that was heard last; nullptr likewise. For what the worker does not ask for: where a
-  // connection is dead and nobody sees it, no request on another one moves the segment's route.
+  // The connection heard last; nullptr likewise. For frames that the worker has not requested: if a
+  // connection is dead unnoticed, no request on another one moves the segment's route.
   const PeerId* Newest() const {
     return connections_.empty() ? nullptr : &connections_.back().peer;
   }
@@ -41,11 +52,13 @@ class WorkerConnections {
  private:
   struct Connection {
     PeerId peer;
-    uint32_t name = 0;  // no two of this worker had the same; counted from 1
+    uint32_t name = 0;    // unique among this worker's connections; counted from 1
+    uint32_t number = 0;  // the worker's number for it; 0: no hello yet
+    Counts counts = {};
   };
 
-  std::vector<Connection> connections_;  // in the order in which they were heard last
-  std::vector<uint32_t> routes_;         // by segment: a connection's name; 0: none yet
+  std::vector<Connection> connections_;  // ordered by when they were heard last
+  std::vector<uint32_t> routes_;         // a connection's name by segment; 0: none yet
   uint32_t names_ = 0;
 };
 

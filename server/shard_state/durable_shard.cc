@@ -1,4 +1,4 @@
-// Events, and the commit that lets their effects out.
+// Events and commits.
 #include "server/shard_state/durable_shard.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::Open(const DurableSh
       new DurableShard(options, std::move(layout), std::move(open_store)));
   const absl::Status opened = shard->OpenAll();
   if (opened.ok()) return shard;
-  // With an aggregator it was the folder, which somebody may mend.
+  // An aggregator exists, so the folder failed, and an operator may repair it.
   if (shard->aggregator_ == nullptr) return opened;
   shard->Fail(opened, absl::InfinitePast());
   return shard;
@@ -46,8 +46,8 @@ DurableShard::DurableShard(const DurableShardOptions& options, Layout layout, Op
       layout_(std::move(layout)),
       open_store_(std::move(open_store)),
       told_epoch_(options_.told_epoch),
-      asks_(kVerdictPatience, options_.snapshot_rounds),
-      start_asks_(kVerdictPatience, options_.snapshot_rounds, /*of_start=*/true),
+      requests_(kHashCheckPatience, options_.snapshot_rounds),
+      start_requests_(kHashCheckPatience, options_.snapshot_rounds, /*of_start=*/true),
       durable_before_(options_.log_records == 0 ? 0 : options_.log_records + 1) {
   const auto segments = layout_.segments();
   for (uint32_t i = 0; i < segments.size(); ++i) {
@@ -64,9 +64,10 @@ uint64_t DurableShard::Step(const ShardEvent& event, absl::Time now) {
                         [&](const TimePassed&) { PassTime(now); },
                         [&](const FetchArrived& fetch) { OnFetch(fetch.header, now); },
                         [&](const SnapshotArrived& snapshot) { OnSnapshot(snapshot, now); },
-                        [&](const VerdictsArrived& verdicts) { OnVerdicts(verdicts); }},
+                        [&](const HashChecksArrived& hash_checks) { OnHashChecks(hash_checks); }},
              event);
   current_event_ = 0;
+  request_.reset();
   return events_;
 }
 
@@ -90,39 +91,37 @@ std::vector<ShardEffect> DurableShard::Commit(absl::Time now) {
 
 absl::Time DurableShard::NextDue() const {
   if (!trouble_.empty()) return reopen_at_;
-  if (!confirmed_.empty()) return absl::InfinitePast();  // for the next Tend
-  absl::Time due = std::min({aggregator_->NextDue(), asks_.NextDue(), start_asks_.NextDue()});
+  if (!confirmed_.empty()) return absl::InfinitePast();  // Tend has work
+  absl::Time due =
+      std::min({aggregator_->NextDue(), requests_.NextDue(), start_requests_.NextDue()});
   for (const auto& [segment, restore] : restores_) due = std::min(due, restore.NextDue());
-  if (!restores_.empty() && joiners_decide_at_ != absl::InfinitePast()) {
-    due = std::min(due, joiners_decide_at_);
-  }
   return due;
 }
 
 void DurableShard::PassTime(absl::Time now) {
   if (!trouble_.empty()) return;
-  if (aggregator_->NextDue() <= now) StepAggregator(TimePassed{}, false, now);
+  if (aggregator_->NextDue() <= now) StepAggregator(TimePassed{}, now);
   const auto open_round = [this](uint32_t segment) { return OpenRound(segment); };
-  if (start_asks_.NextDue() <= now) {
-    std::vector<uint32_t> members = MembersOfStart();
-    std::erase_if(members, [this](uint32_t worker) { return !greeted_.contains(worker); });
-    for (const SnapshotAsks::Ask& ask : start_asks_.Due(members, open_round, now)) {
-      EmitAsk(ask.worker, ask.segment, kRoundNever);
+  if (start_requests_.NextDue() <= now) {
+    for (const SnapshotRequests::Request& request :
+         start_requests_.Due(Reachable(MembersOfStart()), open_round, now)) {
+      EmitRequest(request.worker, request.segment, kRoundNever);
     }
   }
-  if (asks_.NextDue() <= now) {
-    for (const SnapshotAsks::Ask& ask : asks_.Due(MembersTakingPart(), open_round, now)) {
-      EmitAsk(ask.worker, ask.segment, ask.round);
+  if (requests_.NextDue() <= now) {
+    for (const SnapshotRequests::Request& request :
+         requests_.Due(Reachable(MembersTakingPart()), open_round, now)) {
+      EmitRequest(request.worker, request.segment, request.round);
     }
   }
   if (!restores_.empty()) PursueRestores(now);
-  // Of use as long as the aggregator alone has all that came after them.
+  // A restored snapshot is useful only while the aggregator has all updates after it.
   std::erase_if(restored_models_, [&](const auto& restored) {
     return restored.second.round + 1 < OpenRound(restored.first);
   });
 }
 
-void DurableShard::StepAggregator(const AggregatorEvent& event, bool is_push, absl::Time now) {
+void DurableShard::StepAggregator(const AggregatorEvent& event, absl::Time now) {
   for (AggregatorEffect& effect : aggregator_->Step(event, now)) {
     std::visit(Overloaded{[&](KeepPush& push) {
                             Keep(PushRecord{push.header, std::move(push.payload)});
@@ -131,11 +130,9 @@ void DurableShard::StepAggregator(const AggregatorEvent& event, bool is_push, ab
                             const FrameHeader header = merged.record.header;
                             NoteClosed(header, Keep(std::move(merged.record)));
                           },
-                          [&](AskLog& ask) {
-                            Emit(AnswerFromLog{ask.header}, ask.header.kind == FrameKind::kPush);
-                          },
-                          [&](AnswerPush& answer) { Emit(std::move(answer), is_push); },
-                          [&](SendMerged& merged) { Emit(std::move(merged), is_push); },
+                          [&](AskLog& request) { Emit(AnswerFromLog{request.header}); },
+                          [&](AnswerPush& answer) { Emit(std::move(answer)); },
+                          [&](SendMerged& merged) { Emit(std::move(merged)); },
                           [&](ContributionClipped& clipped) { Emit(std::move(clipped)); }},
                effect);
   }
@@ -145,7 +142,7 @@ std::optional<uint64_t> DurableShard::Keep(const LogRecord& record) {
   if (store_ == nullptr) return std::nullopt;
   const absl::StatusOr<uint64_t> sequence = store_->log().Append(record);
   if (sequence.ok()) return *sequence;
-  // What the log does not take must not be told: the commit fails with it.
+  // The commit fails too, so that no effect of the record leaves.
   append_failure_.Update(sequence.status());
   return std::nullopt;
 }
@@ -158,42 +155,52 @@ void DurableShard::NoteClosed(const FrameHeader& merged, std::optional<uint64_t>
   progress.replay_from = *sequence + 1;
   progress.state_is_due |= StateIsDueAfter(merged);
   if (!options_.can_catch_up) return;
-  start_asks_.RoundOpened(merged.segment, open_round);
+  start_requests_.RoundOpened(merged.segment, open_round);
   if (LastModelRound(merged.segment, open_round) == open_round) WantModel(merged.segment);
-  asks_.RoundOpened(merged.segment, open_round);
+  requests_.RoundOpened(merged.segment, open_round);
 }
 
 void DurableShard::OnPush(const PushArrived& push, absl::Time now) {
+  request_ = push.header;
   if (!trouble_.empty()) return Answer(push.header, Outcome::kBusy, "");
-  // It says nothing of where its sender stands: a copy can have waited in queues since before that
-  // worker was told the round's update by the process before.
+  // A push says nothing of its sender's progress: a copy may have waited in queues since before an
+  // earlier process sent the round's update.
   if (RestoreOf(push.header) != nullptr) return Answer(push.header, Outcome::kBusy, "");
-  StepAggregator(push, true, now);
+  StepAggregator(push, now);
 }
 
 void DurableShard::OnPull(const PullArrived& pull, absl::Time now) {
-  if (!trouble_.empty()) return;
-  if (HearForRestore(pull.header)) return PursueRestores(now);
-  StepAggregator(pull, false, now);
+  request_ = pull.header;
+  if (!trouble_.empty()) return Answer(pull.header, Outcome::kBusy, "");
+  if (HearForRestore(pull.header)) {
+    Answer(pull.header, Outcome::kBusy, "");
+    return PursueRestores(now);
+  }
+  StepAggregator(pull, now);
 }
 
 void DurableShard::OnMembership(const MembershipChanged& change, absl::Time now) {
-  if (change.membership.epoch <= membership_.epoch) return;  // one that was overtaken on its way
+  if (change.membership.epoch <= membership_.epoch) return;  // overtaken by a newer one
+  const std::vector<uint32_t> took_part = MembersTakingPart();
   membership_ = change.membership;
   if (first_epoch_ == 0) first_epoch_ = membership_.epoch;
-  asks_.MembersChanged();
-  start_asks_.MembersChanged();
+  requests_.MembersChanged();
+  start_requests_.MembersChanged();
   std::erase_if(greeted_, [this](uint32_t worker) {
     return std::ranges::find(membership_.members, worker, &Member::worker) ==
            membership_.members.end();
   });
-  if (!trouble_.empty()) return;  // taken when the folder is open again
+  if (!trouble_.empty()) return;  // Recover takes it
   KeepMembership();
   NoteMissingStarts();
-  StepAggregator(change, false, now);
+  StepAggregator(change, now);
   if (restores_.empty()) return;
-  // A member that joins may be another process now than the one that was heard; it is heard again.
-  for (auto& [segment, restore] : restores_) restore.KeepOnly(MembersTakingPart());
+  // A member that joins may be another process than before, so its round counts no longer.
+  const std::vector<uint32_t> take_part = MembersTakingPart();
+  for (auto& [segment, restore] : restores_) restore.KeepOnly(take_part);
+  // A member that was just lost may be ahead of the others and return soon.
+  const auto is_there = [&](uint32_t each) { return std::ranges::count(take_part, each) > 0; };
+  if (!std::ranges::all_of(took_part, is_there)) restores_decide_at_ = now + options_.join_patience;
   PursueRestores(now);
 }
 
@@ -202,12 +209,9 @@ void DurableShard::KeepMembership() {
   if (const auto sequence = Keep(MembershipRecord{membership_})) membership_sequence_ = *sequence;
 }
 
-void DurableShard::Greeted(uint32_t worker) {
-  if (greeted_.insert(worker).second) start_asks_.MembersChanged();
-}
-
 void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
-  if (!trouble_.empty()) return;
+  request_ = header;
+  if (!trouble_.empty()) return Answer(header, Outcome::kBusy, "");
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) {
     return Answer(
         header, Outcome::kRejected,
@@ -217,25 +221,28 @@ void DurableShard::OnFetch(const FrameHeader& header, absl::Time now) {
                         first_segment_, first_segment_ + segment_count_ - 1));
   }
   if (!aggregator_->IsMember(header.worker)) return Answer(header, Outcome::kNotMember, "");
-  // It is of no epoch, and may be a copy that is as old as a push can be; it comes again.
-  if (RestoreOf(header) != nullptr) return PursueRestores(now);
+  // A fetch names no epoch and may be an old copy. The worker repeats it.
+  if (RestoreOf(header) != nullptr) {
+    Answer(header, Outcome::kBusy, "");
+    return PursueRestores(now);
+  }
   Emit(AnswerFetch{header});
 }
 
 void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
   const FrameHeader& header = snapshot.header;
   if (header.run != options_.aggregator.run || !IsMine(header.segment)) return;
-  // Whatever it is good for: what its sender is to know is that it has come.
+  // Every snapshot is answered, useful or not: its sender waits to know that the link is free.
   Answer(header, Outcome::kAccepted, "");
   if (!trouble_.empty() || !aggregator_->IsMember(header.worker)) return;
   const bool is_start = header.round == 0;
-  SnapshotAsks& asks = is_start ? start_asks_ : asks_;
+  SnapshotRequests& requests = is_start ? start_requests_ : requests_;
   const auto restore = is_start ? restores_.end() : restores_.find(header.segment);
-  // Of any member that has it: the one before may answer after another was asked.
+  // Any member's snapshot of the round counts: the earlier member may answer after a later request.
   const bool restores = restore != restores_.end() && restore->second.choice().has_value() &&
                         restore->second.choice()->round == header.round;
-  // What nobody asked for, or asks for no longer, is not even looked at.
-  if (!restores && (restore != restores_.end() || !asks.IsOpen(header.segment))) return;
+  // Decoding is expensive: the shard drops snapshots without a request first.
+  if (!restores && (restore != restores_.end() || !requests.IsOpen(header.segment))) return;
 
   const uint64_t elements = ElementCount(SegmentElements(layout_, header.segment));
   const auto arrays =
@@ -249,14 +256,15 @@ void DurableShard::OnSnapshot(const SnapshotArrived& snapshot, absl::Time now) {
                                       " refused so far)"));
     }
     if (!restores) {
-      return asks.Refuse({header.segment, header.round, header.worker}, OpenRound(header.segment));
+      return requests.Refuse({header.segment, header.round, header.worker},
+                             OpenRound(header.segment));
     }
     restore->second.Refuse();
     return PursueRestores(now);
   }
-  SnapshotAsks::Held held{header.segment, header.round,
-                          SegmentStateHash(layout_, header.segment, *arrays), snapshot.payload};
-  if (!restores) return asks.Hold(std::move(held), now);
+  SnapshotRequests::Held held{header.segment, header.round,
+                              SegmentStateHash(layout_, header.segment, *arrays), snapshot.payload};
+  if (!restores) return requests.Hold(std::move(held), now);
   FinishRestore(header.segment, header.round, header.worker, std::move(held));
   HastenRestores(header.worker, now);
 }
@@ -270,15 +278,15 @@ absl::Status DurableShard::CheckModelRound(const FrameHeader& header) const {
       absl::StrCat("its round is ", header.round, ", wanted ", above + 1, " to ", open_round));
 }
 
-void DurableShard::OnVerdicts(const VerdictsArrived& verdicts) {
-  for (const SnapshotVerdict& verdict : verdicts.verdicts) {
-    if (!IsMine(verdict.segment)) continue;
-    SnapshotAsks& asks = verdict.round == 0 ? start_asks_ : asks_;
-    if (auto held = asks.Judge(verdict, OpenRound(verdict.segment))) {
+void DurableShard::OnHashChecks(const HashChecksArrived& hash_checks) {
+  for (const HashCheck& check : hash_checks.hash_checks) {
+    if (!IsMine(check.segment)) continue;
+    SnapshotRequests& requests = check.round == 0 ? start_requests_ : requests_;
+    if (auto held = requests.Judge(check, OpenRound(check.segment))) {
       confirmed_.push_back(*std::move(held));
-    } else if (!verdict.equal) {
-      notices_.push_back(absl::StrCat("snapshot of segment ", verdict.segment, " before round ",
-                                      verdict.round,
+    } else if (!check.equal) {
+      notices_.push_back(absl::StrCat("snapshot of segment ", check.segment, " before round ",
+                                      check.round,
                                       " is not confirmed as what the members have: forgotten"));
     }
   }
@@ -293,13 +301,13 @@ FrameHeader DurableShard::FrameTo(uint32_t worker, FrameKind kind, uint32_t segm
   header.round = round;
   header.worker = worker;
   header.segment = segment;
-  // What was known before the disk failed may have been forgotten since.
+  // The shard may have forgotten earlier rounds when the disk failed.
   if (IsMine(segment) && trouble_.empty()) header.weight = OpenRound(segment);
   return header;
 }
 
-void DurableShard::EmitAsk(uint32_t worker, uint32_t segment, uint32_t round) {
-  Emit(AskSnapshot{worker, FrameTo(worker, FrameKind::kAsk, segment, round)});
+void DurableShard::EmitRequest(uint32_t worker, uint32_t segment, uint32_t round) {
+  Emit(RequestSnapshot{worker, FrameTo(worker, FrameKind::kRequest, segment, round)});
 }
 
 AnswerPush DurableShard::AnswerTo(const FrameHeader& header, Outcome outcome,
@@ -313,11 +321,11 @@ AnswerPush DurableShard::AnswerTo(const FrameHeader& header, Outcome outcome,
 void DurableShard::Answer(const FrameHeader& header, Outcome outcome, std::string reason) {
   const bool is_push = header.kind == FrameKind::kPush;
   if (is_push && outcome == Outcome::kBusy) ++counted_.pushes_busy;
-  Emit(AnswerTo(header, outcome, std::move(reason)), is_push);
+  Emit(AnswerTo(header, outcome, std::move(reason)));
 }
 
-void DurableShard::Emit(decltype(Outgoing::what) what, bool answers_push) {
-  outgoing_.push_back({current_event_, answers_push, std::move(what)});
+void DurableShard::Emit(decltype(Outgoing::what) what) {
+  outgoing_.push_back({current_event_, request_, std::move(what)});
 }
 
 uint32_t DurableShard::OpenRound(uint32_t segment) const {
@@ -325,8 +333,8 @@ uint32_t DurableShard::OpenRound(uint32_t segment) const {
 }
 
 std::vector<SnapshotHash> DurableShard::UnconfirmedSnapshots() const {
-  std::vector<SnapshotHash> hashes = asks_.Unconfirmed();
-  for (const SnapshotHash& start : start_asks_.Unconfirmed()) hashes.push_back(start);
+  std::vector<SnapshotHash> hashes = requests_.Unconfirmed();
+  for (const SnapshotHash& start : start_requests_.Unconfirmed()) hashes.push_back(start);
   return hashes;
 }
 

@@ -21,191 +21,185 @@
 #include "common/wire/frame.h"
 #include "server/shard/aggregator.h"
 #include "server/shard_state/replica_restore.h"
-#include "server/shard_state/snapshot_asks.h"
+#include "server/shard_state/snapshot_requests.h"
 #include "server/store/shard_store.h"
 
 namespace longwave {
 
-// As a shard's known_epoch in its heartbeat: its folder has one that the coordinator has not told
-// it, whatever the numbers say (DurableShard::knows_untold_epoch).
+// A shard's known_epoch in its heartbeat when its folder has an epoch that the coordinator has not
+// told it. See DurableShard::knows_untold_epoch.
 inline constexpr uint32_t kEpochUntold = ~uint32_t{0};
 
 struct DurableShardOptions {
   AggregatorOptions aggregator;
   // Rounds between two state snapshots of a segment (E); at least 1.
   uint32_t state_rounds = 16;
-  // Rounds between two model snapshots of a segment; at least 1. The run's segments take turns in
-  // between.
+  // Rounds between two model snapshots of a segment; at least 1. The segments' rounds are spread
+  // evenly in between.
   uint32_t snapshot_rounds = 500;
-  // Whether members can catch up by merged updates and snapshots (CanCatchUp(config)). If not,
-  // nobody is asked for snapshots, and log is kept for the shard's own recovery alone.
+  // Members can catch up by merged updates and snapshots (CanCatchUp(config)). Otherwise the shard
+  // requests no snapshots and keeps log for its own recovery alone.
   bool can_catch_up = true;
-  // run.start member, for which there must be a folder: a snapshot of what the run began with is
-  // kept of each segment.
+  // True with run.start member, which requires a folder: the shard keeps a snapshot of each segment
+  // of the run's first weights.
   bool keeps_start = false;
-  // aggregator.open_bytes_max is nobody's wish: it is lowered to what aggregator.available_bytes
-  // leaves for it.
+  // The user did not set aggregator.open_bytes_max: the shard lowers it to the rest of
+  // aggregator.available_bytes.
   bool lowers_open_bytes = false;
   // Arrays of a model snapshot: θ, and with update nesterov the velocity: 1 or 2.
   uint32_t model_arrays = 1;
-  // The run is beyond its first round and this shard's folder is empty or there is none: what it
-  // should have is taken from the members' replicas. Nothing if the folder has a log after all.
+  // The run is beyond its first round, and this shard has no folder or an empty one: the shard
+  // restores its segments from the members' replicas. Ignored if the folder has a log after all.
   bool restore = false;
-  // What is known of the run and of the folder (ShardRegistration). Rounds that are finished: what
-  // is taken from a replica has them all, and a folder has them, too. Durable records of the
-  // folder's log. The newest epoch that this shard was told.
+  // From the ShardRegistration. Finished rounds: folders and replicas have them all. Durable
+  // records of the folder's log. The newest epoch that this shard was told.
   uint32_t rounds = 0;
   uint64_t log_records = 0;
   uint32_t told_epoch = kRoundNever;
-  // While no member takes part, how long a restore waits for others than those that join. Not less
-  // than the silence after which the coordinator counts a member as lost.
+  // While no member takes part, a restore waits so long for members other than those that join. At
+  // least the heartbeat timeout.
   absl::Duration join_patience;
 };
 
-// Opens the shard's folder; called again after a failure, when the one before has been destroyed.
+// Opens the shard's folder. Called again after a failure, once the store before is destroyed.
 using OpenStore = std::function<absl::StatusOr<std::unique_ptr<ShardStore>>()>;
 
-// What happens to a shard, from outside: AggregatorEvent's, and
+// Input of a shard: AggregatorEvent's events, and
 struct FetchArrived {  // a kFetch frame
   FrameHeader header;
 };
-struct SnapshotArrived {  // a kSnapshot frame, which answers AskSnapshot
+struct SnapshotArrived {  // a kSnapshot frame; the answer to RequestSnapshot
   FrameHeader header;
   Buffer payload;
 };
-struct VerdictsArrived {  // the coordinator's, of what UnconfirmedSnapshots() told it
-  std::vector<SnapshotVerdict> verdicts;
+struct HashChecksArrived {  // the coordinator's, on UnconfirmedSnapshots()
+  std::vector<HashCheck> hash_checks;
 };
 using ShardEvent = std::variant<PushArrived, PullArrived, MembershipChanged, TimePassed,
-                                FetchArrived, SnapshotArrived, VerdictsArrived>;
+                                FetchArrived, SnapshotArrived, HashChecksArrived>;
 
-// What the shard is to do: AggregatorEffect's that concern workers, and
-struct SendSnapshot {  // a kSnapshot frame to `worker`, who has fetched
+// Output of a shard: AggregatorEffect's effects that concern workers, and
+struct SendSnapshot {  // a kSnapshot frame; the answer to the worker's fetch
   uint32_t worker = 0;
   FrameHeader header;
   Buffer payload;
 };
-struct AskSnapshot {  // a kAsk frame to `worker`; of round 0 it asks where the worker stands
+struct RequestSnapshot {  // a kRequest frame; round 0: a question where the worker stands
   uint32_t worker = 0;
   FrameHeader header;
 };
 struct ShardEffect {
-  // The number that Step gave the event it follows from; 0: from none, as time passed.
+  // The number that Step gave to the event that caused it. 0: time caused it.
   uint64_t event = 0;
-  std::variant<AnswerPush, SendMerged, SendSnapshot, AskSnapshot, ContributionClipped> what;
+  std::variant<AnswerPush, SendMerged, SendSnapshot, RequestSnapshot, ContributionClipped> what;
 };
 
-// A shard that forgets nothing: the aggregator behind a delta log and snapshots (proto/LOG.md), or
-// without a folder the aggregator alone. Pure: no socket, thread or clock inside; the disk is
-// behind FileSystem. Who drives it does, again and again:
+// A durable shard: the aggregator behind a delta log and snapshots (proto/LOG.md), or without a
+// folder the aggregator alone. Pure: no socket, thread or clock inside; the disk is behind
+// FileSystem. The driver calls in a loop, and calls Commit and Tend also at NextDue():
 //
-//   Step     for each event that is there
-//   Commit   one write and one sync for all of them (group commit); what it returns may be told
-//   Tend     after that was told: what may take long and what nobody waits for, snapshots and the
-//            removal of old log
+//   Step       for each event
+//   Commit     one write and one sync for all of them (group commit); the driver may send the
+//              result
+//   Tend       afterwards: slow work that no worker waits for, such as snapshots and the removal of
+//              log
 //
-// and calls Commit and Tend also at NextDue().
+// Write-ahead  The shard sends an answer `accepted` or a merged update only once the push or the
+//              update is durable. A merged update that was sent is therefore the same after any
+//              crash, bit for bit, and so is E.
+// Recovery     Open reads each segment's latest state snapshot, then the log's records after it.
+//              The shard merges pushes of open rounds again. For closed rounds it takes the log's
+//              factors and contributors and compares the result with the log.
+// Failed disk  The shard treats the failure as a crash and drops all effects that are not durable.
+//              trouble() says why. Pushes, pulls and fetches get `busy`, and workers repeat them.
+//              The shard opens the folder again kReopenMin later. A failure sooner than kReopenMax
+//              after the last success doubles the wait up to kReopenMax, since opening reads the
+//              whole log.
+// Bad folder   A folder that cannot be opened is trouble in the same way, also at the start.
+//              Causes: a full disk, another process, damage, a log that ends before its snapshots
+//              begin. A folder that lacks durable records (log_records) or finished rounds is
+//              another one or an older one. Restoring the right folder needs no restart.
+// Snapshots    The shard writes a segment's state when the segment closes a round r with (r +
+//              segment) a multiple of state_rounds. Every snapshot_rounds rounds, segment i of the
+//              run's n at i / n of them, the shard requests the segment's parameters from a member
+//              (SnapshotRequests). After a start the shard requests the snapshots that were due
+//              last and are missing. Catching up, replay and log go by segment, so segments need no
+//              common round. A snapshot stays in memory until its hash check confirms it, and is
+//              then written. The shard answers each snapshot at once, so that the sender knows that
+//              its link is free.
+// Start        With keeps_start the shard requests each segment as it was before round 0 from a
+//              member that began with the run's first weights (not Member::other_start). The hash
+//              check applies here too. The shard keeps these snapshots for good. Without such a
+//              member the shard logs once what is missing; workers that join, and a replay, then
+//              begin with a model snapshot.
+// Log          The shard removes log that neither the older of the two state snapshots nor the
+//              older of the two model snapshots of any segment needs. A segment with fewer than two
+//              of either keeps all.
+// Fetch        A member that has all rounds before r0 gets the cheaper of two ways: the merged
+//              updates from r0 on (answer `accepted`: the member pulls them), or a model snapshot
+//              with the updates after it. A member without state (r0 = kRoundNever) gets the
+//              cheaper of start and model snapshot, each with the updates after it, and `busy`
+//              while there is neither.
+// Restore      See ReplicaRestore. Pushes get `busy` until the segment has its round. Frames from
+//              before this process took part may have waited in queues: a shard's registration
+//              begins an epoch, and only pulls of that epoch or a later one count. While no member
+//              takes part the restore chooses none for join_patience: after a network cut the
+//              coordinator may hear a new worker before the trained ones. The same wait follows the
+//              loss of a member: that member may be ahead of the others and return.
 //
-// Write-ahead   no answer `accepted` and no merged update is among the effects before the push or
-//               the update is durable. A merged update that was told is therefore the same after
-//               any crash, bit for bit, and so is E.
-// Recovery      Open: each segment's latest state snapshot, then the log's records after it. Pushes
-//               of open rounds are merged again, closed rounds with the log's own factors for the
-//               log's own contributors and held against the log.
-// Failed disk   is treated as a crash: what was not durable is forgotten, with the effects that say
-//               so; trouble() says why; pushes are answered `busy`, pulls and fetches with nothing,
-//               which their senders repeat. The folder is opened again kReopenMin later, and where
-//               it fails again before it was good for kReopenMax, after waits that double up to
-//               that: each time all of its log is read.
-// Bad folder    One that cannot be opened is trouble in the same way, from the start on: a disk
-// that
-//               is full, a process that has it, damage, a log that ends before its snapshots begin,
-//               and a folder that lacks what was durable (log_records) or rounds that the run has
-//               finished, which is another one or one from an older time. Whoever mends it (puts
-//               the right one back) need not start the process again.
-// Snapshots     A segment's own state is written when it closes a round r with (r + segment) a
-//               multiple of state_rounds. Every snapshot_rounds rounds, segment i of the run's n at
-//               i / n of them, a member is asked for the segment's parameters (SnapshotAsks: few at
-//               a time, and another one after AskPatience, for those before the round that is open
-//               by then); so it is after a start that does not find those that were due last.
-//               Nothing needs snapshots of one round: who catches up, a replay, and the log, go by
-//               segment. They are held in memory as unconfirmed until the coordinator says that
-//               their hash is that of the majority, and then written. Each that comes is answered
-//               at once, so that its sender knows that its link is free of it.
-// Start         With keeps_start a member that began with the run's first weights (others than
-//               Member::other_start) is asked for each segment as it was before round 0, in the
-//               same way, and its snapshot, judged by the coordinator, is kept for good. Such a
-//               member can tell at any time; while there is none, and the run has gone on, what is
-//               missing is said once: a worker that joins begins with a model snapshot then, and
-//               a replay does, too.
-// Log           is removed up to what the older of the two state snapshots, and of the two model
-//               snapshots, of every segment still needs. While one has less than two, all is kept.
-// Fetch         A member that has all rounds before r0 gets the cheaper of the merged updates from
-//               r0 on (answer `accepted`: it pulls them) and a model snapshot with those after it.
-//               A member that has nothing (r0 = kRoundNever) gets the cheaper of the start and a
-//               model snapshot, each with the updates after it; `busy` while there is neither.
-// Restore       see ReplicaRestore: pushes are answered busy until the segment has its round. What
-//               was sent before this process took part is not believed, since it may have waited in
-//               queues: a shard's registration begins an epoch, and a question says where its
-//               sender stands if it is of that or a later one, as answers to asks are. While
-//               no member takes part nothing is chosen for join_patience: a coordinator that was
-//               cut off has lost all those who trained, and may hear a new worker before them.
+// Without a folder the shard requests and keeps no snapshots. Pulls and pushes beyond the
+// aggregator's rounds get `compacted`.
 //
-// Without a folder nothing is asked for or kept, a pull of what the aggregator does not have is
-// answered `gone`, and so is such a push.
-//
-// Memory: the aggregator's, and beside it a model snapshot a segment that waits for its verdict or
-// to be written (without a folder: that was restored), as it came: at most 4 bytes a parameter, 8
-// with two arrays. They come one by one, but all of them may be held: what is due when a shard
-// starts comes in a row, and a verdict may take kVerdictPatience. While a snapshot is written or
-// read, some copies of one segment more.
+// Memory: the aggregator's, and for each segment at most one model snapshot that waits for its hash
+// check or for Tend (without a folder: that was restored). Each is compressed: at most 4 bytes a
+// parameter, 8 with two arrays. All segments' snapshots may be held at once, since a hash check may
+// take kHashCheckPatience. Writing or reading a snapshot takes some further copies of one segment.
 class DurableShard {
  public:
   static constexpr absl::Duration kReopenMin = absl::Seconds(2);
   static constexpr absl::Duration kReopenMax = absl::Seconds(30);
-  // Of who is asked for a snapshot, beside the time that it takes on a slow link: a worker sends
-  // what is more urgent before, for 30 s at most (WorkerLedger), and looks up between inner steps.
-  static constexpr absl::Duration kAskPatience = absl::Seconds(60);
-  // A link that is given the time for a snapshot, of which pushes take half.
+  // Patience for a requested snapshot beside its time on a slow link. A worker sends more urgent
+  // frames first, for 30 s at most (WorkerLedger), and answers between inner steps only.
+  static constexpr absl::Duration kRequestPatience = absl::Seconds(60);
+  // The slowest link that a snapshot's patience allows for; pushes take half of it.
   static constexpr uint64_t kSlowLinkBytesPerSecond = 125'000;  // 1 Mbit/s
-  // A verdict takes until the slowest member has reported the round.
-  static constexpr absl::Duration kVerdictPatience = absl::Minutes(10);
+  // A hash check takes until the slowest member has reported the round.
+  static constexpr absl::Duration kHashCheckPatience = absl::Minutes(10);
 
-  // open_store: null for a shard that keeps everything in memory. Errors: those of
-  // Aggregator::Create. What is wrong with the folder is trouble.
+  // open_store: null for a shard in memory. Errors: those of Aggregator::Create. A bad folder is no
+  // error but trouble.
   static absl::StatusOr<std::unique_ptr<DurableShard>> Open(const DurableShardOptions& options,
                                                             Layout layout, OpenStore open_store);
 
-  // Returns the event's number, which its effects bear; counted from 1.
+  // Returns the event's number, counted from 1. The event's effects bear it.
   uint64_t Step(const ShardEvent& event, absl::Time now);
-  // Makes durable what the steps since the last Commit want to be, does what the time asks for, and
-  // returns all that may now be told, in order.
+  // Makes the steps since the last Commit durable, does the work that is due by now, and returns
+  // all effects that may be sent, in order.
   std::vector<ShardEffect> Commit(absl::Time now);
   void Tend(absl::Time now);
-  // A member has said hello to this process: what it is asked from now on reaches it. (The start
-  // alone is asked of a member that has sent nothing else yet.)
+  // A member has said hello to this process, so that requests reach it from now on. Snapshot
+  // requests wait for that.
   void Greeted(uint32_t worker);
 
-  // When Commit has something to do without an event; InfiniteFuture: nothing. InfinitePast: at
+  // The time at which Commit has work without an event. InfiniteFuture: none. InfinitePast: at
   // once.
   absl::Time NextDue() const;
 
-  // The figures of the heartbeat (bytes are the socket's and stay 0 here). They count on through a
-  // failure of the disk, and begin at 0 with the process.
+  // The figures of the heartbeat, without the socket's bytes. Counts continue through a failure of
+  // the disk and begin at 0 with the process.
   ShardState state() const;
   std::vector<SegmentReport> OpenSegments() const;  // empty while there is trouble
 
-  // The folder's log has an epoch that the coordinator has not told this shard: it is the
-  // coordinator whose folder is from an older time. There is trouble, too.
+  // The folder's log has an epoch that the coordinator has not told this shard: the coordinator's
+  // folder is an older one. trouble() is set as well.
   bool knows_untold_epoch() const { return knows_untold_epoch_; }
-  // Why pushes are not taken now; empty: they are.
+  // The reason why the shard rejects pushes as busy; empty: there is none.
   const std::string& trouble() const { return trouble_; }
-  // For the coordinator's verdict, by segment.
+  // For the coordinator's hash check, by segment.
   std::vector<SnapshotHash> UnconfirmedSnapshots() const;
-  // How long a member that is asked for this segment's parameters may take to answer.
-  absl::Duration AskPatience(uint32_t segment) const;
-  // Sentences for the log of the process, since the last call: what recovery has found, what could
-  // not be kept, what was restored.
+  // The patience for a snapshot request of this segment.
+  absl::Duration RequestPatience(uint32_t segment) const;
+  // Sentences for the process's log since the last call: recovery, failed writes, restores.
   std::vector<std::string> TakeNotices() { return std::exchange(notices_, {}); }
 
   bool is_durable() const { return open_store_ != nullptr; }
@@ -214,25 +208,27 @@ class DurableShard {
   uint64_t open_bytes_max() const { return open_bytes_max_; }  // of the aggregator
   bool is_restoring() const { return !restores_.empty(); }
   size_t restoring_count() const { return restores_.size(); }  // segments
-  // Snapshots of segments that this process has written.
+  // Segments' snapshots that this process has written.
   struct SnapshotsWritten {
     uint64_t states = 0;
     uint64_t models = 0;
   };
   const SnapshotsWritten& snapshots_written() const { return snapshots_written_; }
+  // (worker, segment) pairs whose update was dropped because the disk failed, since the last call.
+  std::vector<std::pair<uint32_t, uint32_t>> TakeUntold() { return std::exchange(untold_, {}); }
   // For audits and tests; null: there is trouble.
   const Aggregator* aggregator() const { return aggregator_.get(); }
   ShardStore* store() { return store_.get(); }
 
  private:
   struct Progress {            // of a segment
-    uint32_t open_round = 0;   // as the log has it
-    uint32_t first_round = 0;  // the first that this shard has closed, or will
-    uint64_t replay_from = 1;  // the first record that may be of its open round
-    bool has_state = false;    // there is a state snapshot
+    uint32_t open_round = 0;   // as in the log
+    uint32_t first_round = 0;  // the first that this shard has closed or will close
+    uint64_t replay_from = 1;  // the first record that may belong to its open round
+    bool has_state = false;    // the folder has a state snapshot
     bool state_is_due = false;
   };
-  // What waits for the commit; what asks the disk is looked up after it.
+  // Answers that need the disk; Commit looks them up.
   struct AnswerFromLog {
     FrameHeader header;
   };
@@ -241,27 +237,28 @@ class DurableShard {
   };
   struct Outgoing {
     uint64_t event = 0;
-    bool answers_push = false;
-    std::variant<AnswerPush, SendMerged, SendSnapshot, AskSnapshot, ContributionClipped,
+    std::optional<FrameHeader> request;  // the cause
+    std::variant<AnswerPush, SendMerged, SendSnapshot, RequestSnapshot, ContributionClipped,
                  AnswerFromLog, AnswerFetch>
         what;
   };
 
   DurableShard(const DurableShardOptions& options, Layout layout, OpenStore open_store);
 
-  // Opening, failing, and what comes from replicas (durable_shard_recovery.cc).
+  // Opening, failing and restoring (durable_shard_recovery.cc).
   absl::Status OpenAll();
-  uint64_t SnapshotBytes() const;  // of a model snapshot of every segment, at most
-  absl::StatusOr<bool> Recover();  // whether segments without a state are to be restored
-  // Whether the folder is the newest that this shard had. The second one after the replay.
+  uint64_t SnapshotBytes() const;  // upper bound, of a model snapshot of every segment
+  absl::StatusOr<bool> Recover();  // true: segments without a state are to be restored
+  // FailedPrecondition, DataLoss: the folder is not this shard's newest. CheckRounds follows the
+  // replay.
   absl::Status CheckLog(const LogRecovery& found);
   absl::Status CheckRounds(bool restores) const;
   absl::Status RestoreSegment(uint32_t segment);
   void WantMissingModels();
   void WantMissingStarts();
-  void NoteMissingStarts();  // that nobody has what is missing, once
-  // The last round, not after open_round, before which a model snapshot of the segment is due; 0:
-  // there was none yet.
+  void NoteMissingStarts();  // logs once that no member has them
+  // The last round up to open_round before which a model snapshot of the segment is due. 0: none
+  // yet.
   uint32_t LastModelRound(uint32_t segment, uint32_t open_round) const;
   void WantModel(uint32_t segment);
   absl::StatusOr<std::vector<SegmentSnapshot>> ReadState(const SnapshotHeader& header);
@@ -269,18 +266,18 @@ class DurableShard {
   void Fail(const absl::Status& status, absl::Time now);
   void Reopen(absl::Time now);
   void ReopenLater(bool again, absl::Time now);
-  // Of a member's frame for a segment that is restored; null: it is none.
+  // The restore of a member's frame; null: the segment is not being restored.
   ReplicaRestore* RestoreOf(const FrameHeader& header);
-  // A pull of this process's time says where its sender stands. True: it was for a restore.
+  // A pull to this process says where its sender stands. True: a restore took the pull.
   bool HearForRestore(const FrameHeader& pull);
   void PursueRestores(absl::Time now);
-  uint64_t AwaitedBytes(uint32_t worker) const;  // of all snapshots that restores wait for from it
-  // Of who was asked for this segment, of whom that many bytes are awaited.
+  uint64_t AwaitedBytes(uint32_t worker) const;  // of all snapshots that restores expect
+  // For a worker from which that many bytes are expected.
   absl::Duration RestorePatience(uint32_t segment, uint64_t awaited_bytes) const;
-  // It has sent one: what it has still to send takes less than when all was asked for.
+  // The worker has sent a snapshot, so that its remaining ones need less time than at the request.
   void HastenRestores(uint32_t worker, absl::Time now);
   void FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
-                     std::optional<SnapshotAsks::Held> model);
+                     std::optional<SnapshotRequests::Held> model);
 
   // Events (durable_shard.cc).
   void OnPush(const PushArrived& push, absl::Time now);
@@ -288,37 +285,37 @@ class DurableShard {
   void OnMembership(const MembershipChanged& change, absl::Time now);
   void OnFetch(const FrameHeader& header, absl::Time now);
   void OnSnapshot(const SnapshotArrived& snapshot, absl::Time now);
-  void OnVerdicts(const VerdictsArrived& verdicts);
+  void OnHashChecks(const HashChecksArrived& hash_checks);
   void PassTime(absl::Time now);
-  void StepAggregator(const AggregatorEvent& event, bool is_push, absl::Time now);
+  void StepAggregator(const AggregatorEvent& event, absl::Time now);
   std::optional<uint64_t> Keep(const LogRecord& record);
   void KeepMembership();
   void NoteClosed(const FrameHeader& merged, std::optional<uint64_t> sequence);
   absl::Status CheckModelRound(const FrameHeader& header) const;
-  void Emit(decltype(Outgoing::what) what, bool answers_push = false);
-  void EmitAsk(uint32_t worker, uint32_t segment, uint32_t round);
+  void Emit(decltype(Outgoing::what) what);
+  void EmitRequest(uint32_t worker, uint32_t segment, uint32_t round);
   void Answer(const FrameHeader& header, Outcome outcome, std::string reason);
   AnswerPush AnswerTo(const FrameHeader& header, Outcome outcome, std::string reason) const;
   FrameHeader FrameTo(uint32_t worker, FrameKind kind, uint32_t segment, uint32_t round) const;
 
-  // What leaves after a commit (durable_shard_answers.cc).
+  // Effects of a commit (durable_shard_answers.cc).
   void Tell(Outgoing outgoing, std::vector<ShardEffect>& effects);
   void TellFromLog(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
   void TellFetch(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
-  // Bytes of the merged updates from a round on; nothing: not all of them are there.
+  // Bytes of the merged updates from a round on; nullopt: some of them are missing.
   std::optional<uint64_t> MergedBytes(uint32_t segment, uint32_t from) const;
-  // For a member that has nothing.
+  // The answer to a member without state.
   void TellBeginning(uint64_t event, const FrameHeader& header, std::vector<ShardEffect>& effects);
   absl::StatusOr<Buffer> SnapshotPayload(const SnapshotKey& key);
-  void TurnBack();  // what would be told, to what is true when nothing of it is durable
+  void TurnBack();  // replaces effects that are not durable by `busy`
 
   // Snapshots and the removal of log (durable_shard_tend.cc).
   bool StateIsDueAfter(const FrameHeader& merged) const;
-  uint64_t ModelBytes(uint32_t segment) const;  // of a model snapshot, at most
+  uint64_t ModelBytes(uint32_t segment) const;  // upper bound, of a model snapshot
   static absl::Duration TimeOnSlowLink(uint64_t bytes);
   absl::Status WriteState(uint32_t segment);
-  absl::Status WriteModel(const SnapshotAsks::Held& held);
-  std::optional<uint64_t> LogNeededFrom() const;  // nothing: all of it
+  absl::Status WriteModel(const SnapshotRequests::Held& held);
+  std::optional<uint64_t> LogNeededFrom() const;  // nullopt: all of it
   absl::Status DropLog();
 
   bool IsMine(uint32_t segment) const { return segment - first_segment_ < segment_count_; }
@@ -326,7 +323,9 @@ class DurableShard {
   const Progress& ProgressOf(uint32_t segment) const { return progress_[segment - first_segment_]; }
   uint32_t OpenRound(uint32_t segment) const;
   std::vector<uint32_t> MembersTakingPart() const;
-  std::vector<uint32_t> MembersOfStart() const;  // that began with the run's first weights
+  std::vector<uint32_t> MembersOfStart() const;  // with the run's first weights
+  std::vector<uint32_t> Reachable(
+      std::vector<uint32_t> members) const;  // with a hello to this process
   static void Add(const ShardState& counts, ShardState& to);
 
   const DurableShardOptions options_;
@@ -336,36 +335,39 @@ class DurableShard {
   uint32_t segment_count_ = 0;
   uint64_t open_bytes_max_ = 0;
 
-  std::unique_ptr<ShardStore> store_;       // null: in memory, or there is trouble
-  std::unique_ptr<Aggregator> aggregator_;  // null: there is trouble
+  std::unique_ptr<ShardStore> store_;       // null: in memory, or trouble
+  std::unique_ptr<Aggregator> aggregator_;  // null: trouble
   std::vector<Progress> progress_;
   Membership membership_;
-  uint32_t first_epoch_ = 0;  // the first that this process was told; 0: none yet
-  uint32_t told_epoch_ = 0;   // none after it may be in the log
+  uint32_t first_epoch_ = 0;  // the first told to this process; 0: none yet
+  uint32_t told_epoch_ = 0;   // the log may have no later one
   bool knows_untold_epoch_ = false;
   uint64_t membership_sequence_ = 0;  // of its record
-  SnapshotAsks asks_;
-  SnapshotAsks start_asks_;
+  SnapshotRequests requests_;
+  SnapshotRequests start_requests_;
   bool said_no_start_ = false;
   std::set<uint32_t> greeted_;                   // members
   std::map<uint32_t, ReplicaRestore> restores_;  // by segment
-  // Set where none takes part: that those decide who are members then. InfinitePast: joiners may.
-  absl::Time joiners_decide_at_ = absl::InfiniteFuture();
-  std::map<uint32_t, SnapshotAsks::Held> restored_models_;  // by segment; without a folder
-  std::vector<SnapshotAsks::Held> confirmed_;               // to be written by Tend
+  // The restores choose no member before this time. Set while no member takes part, and when one
+  // was lost.
+  absl::Time restores_decide_at_ = absl::InfinitePast();
+  std::map<uint32_t, SnapshotRequests::Held> restored_models_;  // by segment; without a folder
+  std::vector<SnapshotRequests::Held> confirmed_;               // Tend writes them
   bool drop_is_due_ = false;
 
   uint64_t events_ = 0;
   uint64_t current_event_ = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> untold_;
+  std::optional<FrameHeader> request_;  // of the current event: a push, a pull or a fetch
   std::vector<Outgoing> outgoing_;
-  uint64_t durable_before_ = 0;  // records below were durable when the disk last failed
-  absl::Status append_failure_;  // why the next commit fails, whatever the disk does
+  uint64_t durable_before_ = 0;  // records below it were durable when the disk last failed
+  absl::Status append_failure_;  // makes the next commit fail
 
   std::string trouble_;
   absl::Time reopen_at_ = absl::InfiniteFuture();
   absl::Duration reopen_after_;                    // the last wait
-  absl::Time reopened_at_ = absl::InfinitePast();  // that it last went
-  ShardState counted_;                             // by aggregators that are no more, and by none
+  absl::Time reopened_at_ = absl::InfinitePast();  // the last success
+  ShardState counted_;                             // by earlier aggregators, and without one
   uint64_t snapshots_refused_ = 0;
   SnapshotsWritten snapshots_written_;
   std::vector<std::string> notices_;

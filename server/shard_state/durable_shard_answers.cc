@@ -1,5 +1,4 @@
-// What leaves after a commit, with what only the disk can answer; and what leaves after one that
-// failed.
+// Effects of a commit, those that need the disk, and those of a failed commit.
 #include <algorithm>
 #include <utility>
 
@@ -12,8 +11,8 @@ namespace longwave {
 
 void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
   const uint64_t event = outgoing.event;
-  if (const auto* ask = std::get_if<AnswerFromLog>(&outgoing.what)) {
-    return TellFromLog(event, ask->header, effects);
+  if (const auto* request = std::get_if<AnswerFromLog>(&outgoing.what)) {
+    return TellFromLog(event, request->header, effects);
   }
   if (const auto* fetch = std::get_if<AnswerFetch>(&outgoing.what)) {
     return TellFetch(event, fetch->header, effects);
@@ -27,7 +26,7 @@ void DurableShard::Tell(Outgoing outgoing, std::vector<ShardEffect>& effects) {
   } else if (auto* clipped = std::get_if<ContributionClipped>(&outgoing.what)) {
     effects.push_back({event, std::move(*clipped)});
   } else {
-    effects.push_back({event, std::get<AskSnapshot>(std::move(outgoing.what))});
+    effects.push_back({event, std::get<RequestSnapshot>(std::move(outgoing.what))});
   }
 }
 
@@ -37,7 +36,7 @@ void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
   absl::StatusOr<MergedRecord> record = absl::NotFoundError("");
   if (store_ != nullptr) record = store_->log().ReadMerged(header.segment, header.round);
   if (!record.ok() && !absl::IsNotFound(record.status())) {
-    // The disk has damaged what was good at the start.
+    // The disk has damaged a record since the start.
     notices_.push_back(std::string(record.status().message()));
     if (!is_push) {
       effects.push_back({event, AnswerTo(header, Outcome::kRejected,
@@ -48,8 +47,8 @@ void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
     }
   }
   if (!record.ok()) {
-    // Of a push nobody knows whether it is in a merge: not late, or it would be counted twice.
-    effects.push_back({event, AnswerTo(header, Outcome::kGone, "")});
+    // The shard cannot tell whether the push is in a merge. `late` could count it twice.
+    effects.push_back({event, AnswerTo(header, Outcome::kCompacted, "")});
     return;
   }
   if (is_push) {
@@ -57,8 +56,8 @@ void DurableShard::TellFromLog(uint64_t event, const FrameHeader& header,
     const bool was_in_it = own != record->contributors.end();
     FrameHeader answer =
         aggregator_->AnswerTo(header, was_in_it ? Outcome::kDuplicate : Outcome::kLate);
-    // An earlier process of the worker may have made it, whose residual is lost.
-    if (was_in_it) answer.held_crc = own->crc;
+    // An earlier process of the worker, whose residual is lost, may have sent the contribution.
+    if (was_in_it) answer.held = own->crc;
     effects.push_back({event, AnswerPush{answer, ""}});
   }
   effects.push_back(
@@ -69,7 +68,7 @@ std::optional<uint64_t> DurableShard::MergedBytes(uint32_t segment, uint32_t fro
   const uint32_t open_round = OpenRound(segment);
   if (from >= open_round) return 0;
   if (store_ == nullptr) {
-    // The aggregator has the last one; whoever asks pulls it.
+    // The aggregator has the last update; the worker pulls it.
     const bool has_it = from + 1 == open_round && from >= ProgressOf(segment).first_round;
     return has_it ? std::optional<uint64_t>(0) : std::nullopt;
   }
@@ -110,7 +109,7 @@ void DurableShard::TellFetch(uint64_t event, const FrameHeader& header,
     absl::StatusOr<Buffer> payload = SnapshotPayload(latest->key);
     if (payload.ok()) return send(latest->key.round, *std::move(payload));
     notices_.push_back(std::string(payload.status().message()));
-    // A damaged one has been set aside: on with the one before. What can't be read now stays.
+    // The store has set a damaged snapshot aside: the one before is next. An unreadable one stays.
     if (store_->snapshots().Latest(SnapshotKind::kModel, segment) == latest) break;
   }
   if (log_bytes.has_value()) return answer(Outcome::kAccepted, "");
@@ -129,7 +128,7 @@ void DurableShard::TellBeginning(uint64_t event, const FrameHeader& header,
   if (const auto restored = restored_models_.find(segment); restored != restored_models_.end()) {
     return send(restored->second.round, restored->second.payload);
   }
-  // A snapshot that cannot be read is set aside, and the next best is there.
+  // The store sets a damaged snapshot aside, so that the next best one follows.
   while (store_ != nullptr) {
     std::optional<SnapshotHeader> best;
     uint64_t least = 0;
@@ -150,7 +149,7 @@ void DurableShard::TellBeginning(uint64_t event, const FrameHeader& header,
     WantMissingStarts();
     if (store_->snapshots().Latest(best->key.kind, segment) == best) break;
   }
-  if (options_.keeps_start) {  // it may come yet
+  if (options_.keeps_start) {  // the start may still arrive
     effects.push_back({event, AnswerTo(header, Outcome::kBusy, "")});
     return;
   }
@@ -170,28 +169,35 @@ absl::StatusOr<Buffer> DurableShard::SnapshotPayload(const SnapshotKey& key) {
 
 void DurableShard::TurnBack() {
   std::erase_if(outgoing_, [&](Outgoing& outgoing) {
-    if (const auto* ask = std::get_if<AnswerFromLog>(&outgoing.what)) {
-      if (!outgoing.answers_push) return true;
-      AnswerPush busy = AnswerTo(ask->header, Outcome::kBusy, "");
-      busy.header.weight = 0;  // as below
-      outgoing.what = std::move(busy);
-      return false;
-    }
     auto* const answer = std::get_if<AnswerPush>(&outgoing.what);
-    if (answer == nullptr) return true;
-    answer->header.weight = 0;  // a round may be open again that was closed just now
-    Outcome& outcome = answer->header.outcome;
-    const bool of_snapshot =
-        answer->header.contributions == static_cast<uint32_t>(FrameKind::kSnapshot);
+    const Outcome outcome = answer == nullptr ? Outcome::kNone : answer->header.outcome;
+    if (answer != nullptr) answer->header.weight = 0;  // a closed round may be open again
+    const bool of_snapshot = answer != nullptr && !outgoing.request.has_value();
     if (of_snapshot || outcome == Outcome::kRejected || outcome == Outcome::kNotMember ||
-        outcome == Outcome::kBusy || outcome == Outcome::kGone) {
+        outcome == Outcome::kBusy || outcome == Outcome::kCompacted) {
       return false;  // true whatever the disk has
     }
-    if (!outgoing.answers_push) return true;
+    const std::optional<FrameHeader>& request = outgoing.request;
+    const bool is_push = request.has_value() && request->kind == FrameKind::kPush;
+    const auto* const merged = std::get_if<SendMerged>(&outgoing.what);
+    const bool is_pulled =
+        merged != nullptr && request.has_value() && request->kind == FrameKind::kPull &&
+        request->round == merged->header.round && request->segment == merged->header.segment;
+    if (merged != nullptr && !is_pulled) {
+      // The log may have the update all the same, and nothing else would send it.
+      for (const uint32_t worker : merged->workers)
+        untold_.emplace_back(worker, merged->header.segment);
+      return true;
+    }
+    const bool answers = answer != nullptr || is_pulled ||
+                         std::holds_alternative<AnswerFromLog>(outgoing.what) ||
+                         std::holds_alternative<AnswerFetch>(outgoing.what);
+    if (!request.has_value() || !answers) return true;
     if (outcome == Outcome::kAccepted) --counted_.pushes_accepted;
-    ++counted_.pushes_busy;
-    answer->header.held_crc = 0;
-    outcome = Outcome::kBusy;
+    if (is_push) ++counted_.pushes_busy;
+    AnswerPush busy = AnswerTo(*request, Outcome::kBusy, "");
+    busy.header.weight = 0;
+    outgoing.what = std::move(busy);
     return false;
   });
 }

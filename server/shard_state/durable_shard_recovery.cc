@@ -1,5 +1,4 @@
-// How a shard comes about from its folder, at the start and after the disk has failed; and from the
-// members' replicas, where it has no folder any more.
+// Opening a shard from its folder, at the start and after a failure, or from the members' replicas.
 #include <algorithm>
 #include <utility>
 
@@ -7,22 +6,18 @@
 #include "common/base/status_macros.h"
 #include "server/shard/aggregator_checks.h"
 #include "server/shard_state/durable_shard.h"
+#include "server/store/shard_store.h"
 #include "server/store/snapshot_content.h"
 
 namespace longwave {
 namespace {
 
-// The first record of a log that begins in the midst of a run: segments without a state snapshot
-// are still to be restored, however often the shard ends before they are.
+// The first record of a log that begins in mid-run. As long as the log has it, the shard restores
+// segments without a state snapshot, also after a restart.
 constexpr absl::string_view kRestoreNote =
     "this log begins in mid-run: segments come from replicas";
 
-// Of a folder that cannot be gone on from.
-constexpr absl::string_view kWayOut =
-    "Put the newest folder back; where workers still have the model, this one can also be removed "
-    "and the shard started again, which restores its segments from their replicas";
-
-// A payload that does not keep the whole file alive that it was read from.
+// A copy, so that the payload does not keep the whole file in memory.
 Buffer Copied(const Buffer& payload) {
   return Buffer(std::vector<std::byte>(payload.bytes().begin(), payload.bytes().end()));
 }
@@ -94,7 +89,7 @@ absl::StatusOr<bool> DurableShard::Recover() {
   LONGWAVE_RETURN_IF_ERROR(log.Replay(from, replay));
   LONGWAVE_RETURN_IF_ERROR(CheckRounds(restores));
 
-  // The newest membership may stand before what is replayed, or be newer than the disk.
+  // The newest membership may be in the log before the replayed records, or not be in it yet.
   if (found.membership.epoch > 0) {
     LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(MembershipRecord{found.membership}));
     membership_sequence_ = found.membership_sequence;
@@ -119,15 +114,15 @@ absl::Status DurableShard::CheckLog(const LogRecovery& found) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the folder is not the one that was there, or is from an older time: its log ends before ",
         "record ", found.next_sequence, ", wanted at least record ", durable_before_ - 1,
-        ", which was durable; is its disk mounted? ", kWayOut));
+        ", which was durable; is its disk mounted? ", kShardWayOut));
   }
   for (const SnapshotHeader& header : store_->snapshots().All()) {
     if (header.replay_from <= found.next_sequence) continue;
-    return absl::DataLossError(absl::StrCat(
-        "the end of the log is lost: it ends before record ", found.next_sequence, ", and ",
-        SnapshotName(header.key), " goes on with record ", header.replay_from, ". ", kWayOut));
+    return absl::DataLossError(absl::StrCat("the end of the log is lost: it ends before record ",
+                                            found.next_sequence, ", and ", SnapshotName(header.key),
+                                            " goes on with record ", header.replay_from));
   }
-  // What was told since does not count before it was in the log: an older coordinator tells, too.
+  // An older coordinator also tells epochs: an epoch told since counts only once it is in the log.
   knows_untold_epoch_ = found.membership.epoch > told_epoch_;
   if (!knows_untold_epoch_) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -144,12 +139,12 @@ absl::Status DurableShard::CheckRounds(bool restores) const {
     return absl::FailedPreconditionError(
         absl::StrCat("the folder is from an older time: segment ", first_segment_ + i,
                      " has the rounds before ", open_round, ", wanted all before ", options_.rounds,
-                     ", which the run has finished. ", kWayOut));
+                     ", which the run has finished. ", kShardWayOut));
   }
   return absl::OkStatus();
 }
 
-// What was asked for before a stop, or held without a verdict, is gone with the process.
+// A stop loses open requests and snapshots without a hash check.
 void DurableShard::WantMissingModels() {
   if (!options_.can_catch_up) return;
   for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
@@ -163,7 +158,7 @@ void DurableShard::WantMissingStarts() {
   if (!options_.keeps_start) return;
   for (uint32_t segment = first_segment_; IsMine(segment); ++segment) {
     if (store_->snapshots().Latest(SnapshotKind::kStart, segment).has_value()) continue;
-    start_asks_.Want(segment, 0, segment, AskPatience(segment));
+    start_requests_.Want(segment, 0, segment, RequestPatience(segment));
   }
 }
 
@@ -205,10 +200,10 @@ absl::Status DurableShard::RestoreSegment(uint32_t segment) {
     }
     damaged = std::string(state.status().message());
     notices_.push_back(damaged);
-    // What is damaged was set aside, and the one before is the latest now.
+    // The store has set a damaged snapshot aside, and the one before is the latest now.
     if (snapshots.Latest(SnapshotKind::kState, segment) == latest) return state.status();
   }
-  if (first == 1) return absl::OkStatus();  // the log has it from the beginning
+  if (first == 1) return absl::OkStatus();  // the log has the segment from the beginning
   return absl::DataLossError(
       absl::StrCat("segment ", segment, ": no state snapshot that leads to the log, which begins ",
                    "with record ", first, damaged.empty() ? "" : "; ", damaged));
@@ -221,17 +216,17 @@ absl::Status DurableShard::ReplayRecord(uint64_t sequence, const LogRecord& reco
   const auto* merged = std::get_if<MergedRecord>(&record);
   if (merged == nullptr) return aggregator_->Replay(record);
   LONGWAVE_RETURN_IF_ERROR(aggregator_->Replay(record));
-  Progress& progress = ProgressOf(merged->header.segment);  // Replay has looked at the segment
+  Progress& progress = ProgressOf(merged->header.segment);  // Replay has checked the segment
   if (merged->header.round < progress.open_round) return absl::OkStatus();
   progress.open_round = merged->header.round + 1;
   progress.replay_from = sequence + 1;
-  // The shard may have ended before it could write one.
+  // The shard may have ended before it wrote a state snapshot.
   progress.state_is_due |= StateIsDueAfter(merged->header);
   return absl::OkStatus();
 }
 
 void DurableShard::Fail(const absl::Status& status, absl::Time now) {
-  trouble_ = std::string(status.message());
+  trouble_ = std::string(WithWayOut(status).message());
   ReopenLater(now < reopened_at_ + kReopenMax, now);
   notices_.push_back(absl::StrCat(trouble_, "; pushes are refused as busy until the folder can be ",
                                   "opened again"));
@@ -240,18 +235,18 @@ void DurableShard::Fail(const absl::Status& status, absl::Time now) {
     durable_before_ = std::max(durable_before_, store_->log().durable_sequence());
   }
   aggregator_.reset();
-  store_.reset();  // lets the folder go
+  store_.reset();  // unlocks the folder
   append_failure_ = absl::OkStatus();
-  asks_.Clear();
-  start_asks_.Clear();
+  requests_.Clear();
+  start_requests_.Clear();
   confirmed_.clear();
   restores_.clear();
-  joiners_decide_at_ = absl::InfiniteFuture();
+  restores_decide_at_ = absl::InfinitePast();
   drop_is_due_ = false;
 }
 
 void DurableShard::Reopen(absl::Time now) {
-  const absl::Status opened = OpenAll();
+  const absl::Status opened = WithWayOut(OpenAll());
   if (opened.ok()) {
     notices_.push_back("the folder is open again");
     trouble_.clear();
@@ -268,7 +263,7 @@ void DurableShard::Reopen(absl::Time now) {
   append_failure_ = absl::OkStatus();
 }
 
-// again: it has failed just before, too.
+// again: another failure soon after the last.
 void DurableShard::ReopenLater(bool again, absl::Time now) {
   reopen_after_ = again ? std::clamp(2 * reopen_after_, kReopenMin, kReopenMax) : kReopenMin;
   reopen_at_ = now + reopen_after_;
@@ -290,33 +285,30 @@ bool DurableShard::HearForRestore(const FrameHeader& pull) {
 
 void DurableShard::PursueRestores(absl::Time now) {
   std::vector<uint32_t> awaited = MembersTakingPart();
-  const bool anyone_takes_part = !awaited.empty();
-  if (anyone_takes_part) {
-    // Where that began while nobody did, it may be one that was far behind those still to come.
-    if (joiners_decide_at_ <= now) joiners_decide_at_ = absl::InfiniteFuture();
-  } else {
+  if (awaited.empty()) {
     for (const Member& member : membership_.members) awaited.push_back(member.worker);
-    if (joiners_decide_at_ == absl::InfiniteFuture() && !awaited.empty()) {
-      joiners_decide_at_ = now + options_.join_patience;
-    }
-    if (joiners_decide_at_ <= now) joiners_decide_at_ = absl::InfinitePast();
+    // Members that join first may be far behind those still to join.
+    if (restores_decide_at_ == absl::InfinitePast() && !awaited.empty())
+      restores_decide_at_ = now + options_.join_patience;
   }
-  const bool decides =
-      joiners_decide_at_ == (anyone_takes_part ? absl::InfiniteFuture() : absl::InfinitePast());
-  std::vector<SnapshotAsks::Ask> known;  // what needs nobody's parameters
+  const bool decides = restores_decide_at_ <= now;
+  std::vector<SnapshotRequests::Request> known;  // need no parameters
   for (auto& [segment, restore] : restores_) {
-    for (const uint32_t worker : restore.Silent(awaited, now)) EmitAsk(worker, segment, 0);
-    if (!decides) continue;
+    for (const uint32_t worker : restore.Silent(awaited, now)) EmitRequest(worker, segment, 0);
+    if (!decides) {
+      restore.GiveUntil(restores_decide_at_);
+      continue;
+    }
     const auto choice = restore.Due(awaited, now);
     if (!choice.has_value()) continue;
     if (choice->round == 0 || !options_.can_catch_up) {
       known.push_back({segment, choice->round, choice->worker});
     } else {
-      EmitAsk(choice->worker, segment, choice->round);
+      EmitRequest(choice->worker, segment, choice->round);
       restore.GiveUntil(now + RestorePatience(segment, AwaitedBytes(choice->worker)));
     }
   }
-  for (const SnapshotAsks::Ask& each : known) {
+  for (const SnapshotRequests::Request& each : known) {
     FinishRestore(each.segment, each.round, each.worker, std::nullopt);
   }
 }
@@ -331,10 +323,9 @@ uint64_t DurableShard::AwaitedBytes(uint32_t worker) const {
   return bytes;
 }
 
-// The member sends one after the other, and whoever is asked for the same meanwhile sends it as
-// well.
+// A member sends snapshots one by one, and a second member sends the same ones meanwhile.
 absl::Duration DurableShard::RestorePatience(uint32_t segment, uint64_t awaited_bytes) const {
-  // Each of the other shards may have asked it for one.
+  // Each of the other shards may have requested a snapshot from it.
   const uint64_t others = layout_.options().shard_count - 1;
   return ReplicaRestore::kPatience + TimeOnSlowLink(others * ModelBytes(segment) + awaited_bytes);
 }
@@ -348,9 +339,9 @@ void DurableShard::HastenRestores(uint32_t worker, absl::Time now) {
 }
 
 void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t worker,
-                                 std::optional<SnapshotAsks::Held> model) {
+                                 std::optional<SnapshotRequests::Held> model) {
   restores_.erase(segment);
-  SegmentSnapshot snapshot = aggregator_->Export(segment);  // of a new one: E = 0
+  SegmentSnapshot snapshot = aggregator_->Export(segment);  // of a new segment: E = 0
   snapshot.open_round = round;
   Progress& progress = ProgressOf(segment);
   progress.open_round = round;
@@ -362,16 +353,16 @@ void DurableShard::FinishRestore(uint32_t segment, uint32_t round, uint32_t work
   notices_.push_back(note);
   if (store_ != nullptr) {
     Keep(NoteRecord{round, note});
-    // Not beyond what is durable: the snapshot is there at once, while records that are still to be
-    // written may be lost, and their numbers be given to others.
+    // The snapshot is durable at once. Records still to be written may be lost, and other records
+    // then get their numbers.
     progress.replay_from = store_->log().durable_sequence();
-    // The model first: a segment that has a state is not restored again. It may be there, of a
-    // restore that was interrupted.
+    // The model comes first: a segment that has a state is not restored again. An interrupted
+    // restore may have written the model already.
     if (restored.ok() && model.has_value()) {
       restored = WriteModel(*model);
       if (absl::IsAlreadyExists(restored)) restored = absl::OkStatus();
     }
-    // At once: what the log has of the segment from here on means nothing without it.
+    // The segment's later records are useless without its state.
     if (restored.ok()) restored = WriteState(segment);
   } else if (model.has_value()) {
     restored_models_[segment] = *std::move(model);

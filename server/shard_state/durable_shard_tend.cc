@@ -1,4 +1,4 @@
-// Snapshots, and the removal of log that nothing needs any more.
+// Snapshots, and the removal of log.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +12,7 @@ namespace longwave {
 
 void DurableShard::Tend(absl::Time) {
   if (store_ == nullptr) return;
-  // A snapshot that can't be written costs nothing but log that is kept longer: the next one is
-  // written in its place.
+  // A snapshot that cannot be written only keeps the log longer: the next one replaces it.
   const auto note = [&](const absl::Status& written) {
     if (written.ok()) {
       drop_is_due_ = true;
@@ -24,7 +23,7 @@ void DurableShard::Tend(absl::Time) {
   for (uint32_t i = 0; i < segment_count_; ++i) {
     if (std::exchange(progress_[i].state_is_due, false)) note(WriteState(first_segment_ + i));
   }
-  // One a time: many segments' verdicts come together, and events and heartbeats wait meanwhile.
+  // A single one: hash checks of many segments come together, and events and heartbeats wait.
   if (!confirmed_.empty()) {
     note(WriteModel(confirmed_.front()));
     confirmed_.erase(confirmed_.begin());
@@ -39,8 +38,8 @@ bool DurableShard::StateIsDueAfter(const FrameHeader& merged) const {
   return (uint64_t{merged.round} + merged.segment) % options_.state_rounds == 0;
 }
 
-// All of a run's segments and not this shard's alone: the links that carry them are the members',
-// who are asked in turns whatever the shard.
+// The rounds are spread over all of the run's segments, not this shard's alone: all shards share
+// the members' links.
 uint32_t DurableShard::LastModelRound(uint32_t segment, uint32_t open_round) const {
   const uint64_t rounds = options_.snapshot_rounds;
   const auto first = static_cast<uint32_t>(segment * rounds / layout_.segments().size());
@@ -48,10 +47,21 @@ uint32_t DurableShard::LastModelRound(uint32_t segment, uint32_t open_round) con
   return open_round - static_cast<uint32_t>((open_round - first) % rounds);
 }
 
+void DurableShard::Greeted(uint32_t worker) {
+  if (!greeted_.insert(worker).second) return;
+  requests_.MembersChanged();
+  start_requests_.MembersChanged();
+}
+
+std::vector<uint32_t> DurableShard::Reachable(std::vector<uint32_t> members) const {
+  std::erase_if(members, [this](uint32_t worker) { return !greeted_.contains(worker); });
+  return members;
+}
+
 void DurableShard::WantModel(uint32_t segment) {
   const uint32_t open_round = OpenRound(segment);
-  asks_.Want(segment, open_round, uint64_t{segment} + open_round / options_.snapshot_rounds,
-             AskPatience(segment));
+  requests_.Want(segment, open_round, uint64_t{segment} + open_round / options_.snapshot_rounds,
+                 RequestPatience(segment));
 }
 
 uint64_t DurableShard::ModelBytes(uint32_t segment) const {
@@ -66,10 +76,10 @@ absl::Duration DurableShard::TimeOnSlowLink(uint64_t bytes) {
   return absl::Seconds(2 * bytes / kSlowLinkBytesPerSecond);
 }
 
-absl::Duration DurableShard::AskPatience(uint32_t segment) const {
-  // Each of the shards may have asked it for one, and it sends them one after the other.
+absl::Duration DurableShard::RequestPatience(uint32_t segment) const {
+  // Each of the shards may have requested a snapshot from it, and the member sends them one by one.
   const uint64_t shards = layout_.options().shard_count;
-  return kAskPatience + TimeOnSlowLink(shards * ModelBytes(segment));
+  return kRequestPatience + TimeOnSlowLink(shards * ModelBytes(segment));
 }
 
 absl::Status DurableShard::WriteState(uint32_t segment) {
@@ -77,7 +87,7 @@ absl::Status DurableShard::WriteState(uint32_t segment) {
   LONGWAVE_ASSIGN_OR_RETURN(Buffer content, EncodeStateContent(std::span(&snapshot, 1)));
   const SnapshotKey key{SnapshotKind::kState, segment, 1, snapshot.open_round};
   Progress& progress = ProgressOf(segment);
-  // E hardly gets smaller by compressing it.
+  // E hardly compresses.
   LONGWAVE_RETURN_IF_ERROR(
       store_->snapshots().Write(key, progress.replay_from, std::move(content), Compression::kNone));
   progress.has_state = true;
@@ -85,13 +95,13 @@ absl::Status DurableShard::WriteState(uint32_t segment) {
   return absl::OkStatus();
 }
 
-absl::Status DurableShard::WriteModel(const SnapshotAsks::Held& held) {
+absl::Status DurableShard::WriteModel(const SnapshotRequests::Held& held) {
   const uint64_t elements = ElementCount(SegmentElements(layout_, held.segment));
   LONGWAVE_ASSIGN_OR_RETURN(
       const auto arrays,
       DecodeSnapshotPayload(held.payload.bytes(), options_.model_arrays, elements));
   const std::vector<std::span<const float>> spans(arrays.begin(), arrays.end());
-  // The first record that the snapshot does not have: its round's update, or what comes next.
+  // The first record that the snapshot does not have: its round's update, or the next record.
   const SnapshotKind kind = held.round == 0 ? SnapshotKind::kStart : SnapshotKind::kModel;
   const auto after = store_->log().MergedSequence(held.segment, held.round);
   const uint64_t replay_from = after.ok() ? *after : ProgressOf(held.segment).replay_from;
@@ -110,7 +120,7 @@ std::optional<uint64_t> DurableShard::LogNeededFrom() const {
   std::vector<Kept> states(segment_count_);
   std::vector<Kept> models(segment_count_);
   for (const SnapshotHeader& header : store_->snapshots().All()) {
-    if (header.key.kind == SnapshotKind::kStart) continue;  // a way as long as the log has all
+    if (header.key.kind == SnapshotKind::kStart) continue;  // needed only while the log is complete
     auto& kept = header.key.kind == SnapshotKind::kState ? states : models;
     for (uint32_t i = 0; i < header.key.segment_count; ++i) {
       if (!IsMine(header.key.first_segment + i)) continue;
@@ -122,7 +132,7 @@ std::optional<uint64_t> DurableShard::LogNeededFrom() const {
   uint64_t from = ~uint64_t{0};
   const auto cover = [&](const std::vector<Kept>& kept) {
     for (const Kept& each : kept) {
-      if (each.count < kSnapshotsKept) return false;  // one alone may be damaged when it is wanted
+      if (each.count < kSnapshotsKept) return false;  // a single one may be damaged
       from = std::min(from, each.replay_from);
     }
     return true;

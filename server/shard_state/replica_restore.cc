@@ -26,7 +26,7 @@ std::vector<uint32_t> ReplicaRestore::Silent(const std::vector<uint32_t>& awaite
   if (silent.empty()) {
     hear_at_ = absl::InfiniteFuture();
   } else if (hear_at_ == absl::InfiniteFuture()) {
-    hear_at_ = now + kHearEvery;  // most come by themselves
+    hear_at_ = now + kHearEvery;  // most members pull without a question
     silent.clear();
   } else if (now < hear_at_) {
     silent.clear();
@@ -44,11 +44,11 @@ std::optional<ReplicaRestore::Choice> ReplicaRestore::Due(const std::vector<uint
   uint32_t round = 0;
   for (const auto& [worker, named] : rounds_) round = std::max(round, named);
   if (!all_heard || round < at_least_) {
-    due_ = absl::InfiniteFuture();  // what is heard, or the next membership, goes on
+    due_ = absl::InfiniteFuture();  // the next pull or membership continues
     choice_.reset();
     return std::nullopt;
   }
-  // A larger round that became known after the choice puts it aside.
+  // A larger round that was heard after the choice replaces it.
   const bool is_first = !choice_.has_value() || choice_->round < round;
   if (now < due_ && !is_first) return std::nullopt;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <variant>
 
@@ -20,7 +21,7 @@ Buffer BufferOf(const std::string& text) {
   return Buffer(std::move(bytes));
 }
 
-// True for the first, the second, the fourth … of something that a log should not repeat for ever.
+// True for the first, the second, the fourth … occurrence, to limit repetitions in the log.
 bool IsWorthALine(uint64_t count) { return std::has_single_bit(count); }
 
 }  // namespace
@@ -48,8 +49,8 @@ void ShardCore::SetMembership(const Membership& membership, absl::Time now) {
   shard_->Step(MembershipChanged{membership}, now);
 }
 
-void ShardCore::SetVerdicts(std::vector<SnapshotVerdict> verdicts, absl::Time now) {
-  shard_->Step(VerdictsArrived{std::move(verdicts)}, now);
+void ShardCore::SetHashChecks(std::vector<HashCheck> hash_checks, absl::Time now) {
+  shard_->Step(HashChecksArrived{std::move(hash_checks)}, now);
 }
 
 ShardCore::Taken ShardCore::Take(const PeerFrame& frame, absl::Time now) {
@@ -59,14 +60,14 @@ ShardCore::Taken ShardCore::Take(const PeerFrame& frame, absl::Time now) {
   batch_bytes_ += frame.frame.payload.size();
   Worker* const worker = FindMember(header, header.worker);
   Taken taken{.is_strangers = worker == nullptr};
-  if (worker != nullptr) Hear(*worker, frame);
+  const uint32_t taken_before = worker == nullptr ? 0 : Hear(*worker, frame);
   const auto step = [&](const ShardEvent& event) {
     taken.event = shard_->Step(event, now);
     requests_[taken.event] = {frame.peer, header.kind};
   };
   switch (header.kind) {
     case FrameKind::kHello:
-      AnswerHello(frame);
+      AnswerHello(frame, taken_before);
       break;
     case FrameKind::kPush:
       step(PushArrived{header, frame.frame.payload});
@@ -82,7 +83,7 @@ ShardCore::Taken ShardCore::Take(const PeerFrame& frame, absl::Time now) {
       break;
     case FrameKind::kAnswer:
     case FrameKind::kMerged:
-    case FrameKind::kAsk:
+    case FrameKind::kRequest:
       taken.is_of_shards = true;
       if (!IsWorthALine(++rejected_)) break;
       notices_.push_back(absl::StrCat("dropped a frame that only shards send: ",
@@ -92,40 +93,45 @@ ShardCore::Taken ShardCore::Take(const PeerFrame& frame, absl::Time now) {
 }
 
 bool ShardCore::TakesMore() const {
-  // Without a folder nothing is gained by waiting for more.
+  // Group commit gains nothing without a folder.
   return shard_->is_durable() && batch_frames_ < kBatchFrames && batch_bytes_ < kBatchBytes;
 }
 
-void ShardCore::Hear(Worker& worker, const PeerFrame& frame) {
+uint32_t ShardCore::Hear(Worker& worker, const PeerFrame& frame) {
   const FrameHeader& header = frame.frame.header;
   std::optional<size_t> segment;
   const bool wants_segment = header.kind == FrameKind::kPush || header.kind == FrameKind::kPull ||
                              header.kind == FrameKind::kFetch;
   if (wants_segment && header.segment - shard_->first_segment() < shard_->segment_count())
     segment = header.segment - shard_->first_segment();
-  worker.connections.Hear(frame.peer, segment);
+  const bool is_hello = header.kind == FrameKind::kHello;
+  const uint32_t taken =
+      worker.connections
+          .Hear(frame.peer, segment, is_hello ? std::make_optional(header.epoch) : std::nullopt)
+          .taken;
   const size_t payload_bytes = frame.frame.payload.size();
   worker.traffic.received[header.kind] += {.frames = 1,
                                            .bytes = FrameWireBytes(payload_bytes, encryption_),
                                            .payload_bytes = payload_bytes};
-  if (header.kind == FrameKind::kHello) {
+  if (is_hello) {
     worker.greeted = true;
     shard_->Greeted(header.worker);
     pacer_.SetRate(header.worker, header.weight);
   } else if (!worker.greeted) {
-    AskHello(worker, frame);
+    RequestHello(worker, frame);
   }
+  return taken - 1;
 }
 
-void ShardCore::AskHello(Worker& worker, const PeerFrame& frame) {
+void ShardCore::RequestHello(Worker& worker, const PeerFrame& frame) {
   if (last_frame_ < worker.asked_hello + kHelloPatience) return;
   const uint32_t index = frame.frame.header.worker;
-  // A worker that says none, though asked, is served without a limit.
+  // A worker that still says no hello is served without a limit.
   if (worker.asked_hello == absl::InfinitePast())
     pacer_.AwaitRate(index, last_frame_ + kHelloPatience);
   worker.asked_hello = last_frame_;
   Answer(frame.peer,
-         {.kind = FrameKind::kAsk,
+         {.kind = FrameKind::kRequest,
           .run = run_,
           .epoch = membership_.epoch,
           .worker = index,
@@ -133,12 +139,12 @@ void ShardCore::AskHello(Worker& worker, const PeerFrame& frame) {
          "");
 }
 
-void ShardCore::AnswerHello(const PeerFrame& frame) {
+void ShardCore::AnswerHello(const PeerFrame& frame, uint32_t taken) {
   const FrameHeader& hello = frame.frame.header;
   FrameHeader answer = hello;
   answer.kind = FrameKind::kAnswer;
   answer.outcome = Outcome::kAccepted;
-  answer.epoch = membership_.epoch;
+  answer.epoch = hello.round - taken;
   answer.weight = incarnation_;
   answer.norm = 0;
   answer.contributions = static_cast<uint32_t>(hello.kind);
@@ -150,12 +156,24 @@ void ShardCore::AnswerHello(const PeerFrame& frame) {
         absl::StrCat("worker ", answer.worker, " is not a member of epoch ", membership_.epoch);
   }
   if (!reason.empty()) answer.outcome = Outcome::kRejected;
-  Answer(frame.peer, answer, reason);
+  absl::StatusOr<SealedFrame> sealed = Seal(answer, BufferOf(reason));
+  if (!sealed.ok()) return Drop(answer.worker, answer, sealed.status());
+  welcomes_.push_back({frame.peer, {answer.worker, *std::move(sealed)}});
 }
 
 std::vector<ShardEffect> ShardCore::Commit(absl::Time now) {
   std::vector<ShardEffect> effects = shard_->Commit(now);
+  for (const auto& [worker, segment] : shard_->TakeUntold()) CountDropped(worker, segment);
   for (const ShardEffect& effect : effects) Tell(effect, now);
+  if (!welcomes_.empty()) {
+    // The answers to earlier frames come first. Updates and requests come after the hello's answer:
+    // the worker ignores earlier ones.
+    const auto routed = std::stable_partition(
+        outgoing_.begin(), outgoing_.end(), [](const Outgoing& out) { return !out.peer.empty(); });
+    outgoing_.insert(routed, std::make_move_iterator(welcomes_.begin()),
+                     std::make_move_iterator(welcomes_.end()));
+    welcomes_.clear();
+  }
   requests_.clear();
   batch_frames_ = batch_bytes_ = 0;
   return effects;
@@ -168,14 +186,14 @@ void ShardCore::Tell(const ShardEffect& effect, absl::Time now) {
     NoteRejected(*answer, now);
     if (was_requested) Answer(request->second.peer, answer->header, answer->reason);
   } else if (const auto* merged = std::get_if<SendMerged>(&effect.what)) {
-    // A close follows from a push or from none; what a pull brings was asked for.
+    // A close follows from a push or from no request; a pull's update was requested.
     const bool was_pulled = was_requested && request->second.kind == FrameKind::kPull;
     SendTo(merged->workers, merged->header, merged->payload,
            was_pulled ? Pacer::Cause::kAsked : Pacer::Cause::kClose);
   } else if (const auto* snapshot = std::get_if<SendSnapshot>(&effect.what)) {
     SendTo({snapshot->worker}, snapshot->header, snapshot->payload, Pacer::Cause::kAsked);
-  } else if (const auto* ask = std::get_if<AskSnapshot>(&effect.what)) {
-    SendTo({ask->worker}, ask->header, Buffer(), Pacer::Cause::kAsked);
+  } else if (const auto* request = std::get_if<RequestSnapshot>(&effect.what)) {
+    SendTo({request->worker}, request->header, Buffer(), Pacer::Cause::kAsked);
   } else {
     NoteClipped(std::get<ContributionClipped>(effect.what), now);
   }
@@ -225,44 +243,81 @@ void ShardCore::SendDue(absl::Time now, SendFrame send) {
         out.peer.empty() && !pacer_.Admit(out.what.worker, out.what.frame, now, out.what.cause);
     if (!waits) Send(out, now, send);
   }
-  while (std::optional<Pacer::Due> due = pacer_.Pop(now)) {
+  // Frames that wait for a hello leave after its answer: the worker ignores earlier ones.
+  while (welcomes_.empty()) {
+    std::optional<Pacer::Due> due = pacer_.Pop(now);
+    if (!due.has_value()) break;
     Outgoing out{"", *std::move(due)};
     Send(out, now, send);
   }
+  for (const auto& [worker, segment] : pacer_.TakeDropped()) CountDropped(worker, segment);
+}
+
+void ShardCore::CountDropped(uint32_t index, uint32_t segment) {
+  const auto worker = workers_.find(index);
+  if (worker == workers_.end()) return;
+  WorkerConnections& connections = worker->second.connections;
+  const PeerId* const route = connections.RouteOf(segment - shard_->first_segment());
+  if (route != nullptr) ++connections.CountsOf(*route)->sent;
 }
 
 void ShardCore::Send(Outgoing& out, absl::Time now, SendFrame send) {
   auto& [index, frame, cause] = out.what;
+  Worker* const worker = FindMember(frame.header(), index);
+  PeerId peer;
+  const absl::Status sent = Deliver(out, worker, send, peer);
   const FrameHeader& header = frame.header();
-  Worker* const worker = FindMember(header, index);
-  const bool is_routed = out.peer.empty();
-  absl::Status sent = absl::NotFoundError("no frame of it has come yet");
-  if (!is_routed) sent = send(out.peer, frame);
-  while (is_routed && worker != nullptr) {
-    const WorkerConnections& connections = worker->connections;
-    const PeerId* const route = header.kind == FrameKind::kAsk
-                                    ? connections.Newest()
-                                    : connections.RouteOf(header.segment - shard_->first_segment());
-    if (route == nullptr) break;
-    sent = send(*route, frame);
-    if (!absl::IsNotFound(sent)) break;
-    worker->connections.Remove(PeerId(*route));  // by the next one, if it has another
-  }
+  const bool waits = out.peer.empty() && absl::IsUnavailable(sent);
+  WorkerConnections::Counts* const counts =
+      worker == nullptr || waits ? nullptr : worker->connections.CountsOf(peer);
+  if (counts != nullptr) ++counts->sent;  // dropped frames too
   if (sent.ok()) {
     pacer_.Charge(index, frame.wire_bytes(encryption_), now);
     if (worker == nullptr) return;
     worker->traffic.sent[header.kind] += {.frames = 1,
                                           .bytes = frame.wire_bytes(encryption_),
                                           .payload_bytes = frame.payload().size()};
-  } else if (is_routed && absl::IsUnavailable(sent)) {
-    // A worker whose connection is stuck keeps its frames here.
+  } else if (waits) {
+    // Frames for a worker with a full connection wait here.
     pacer_.PutBack(index, std::move(frame), now + kRetryInterval, cause);
   } else {
     Drop(index, header, sent);
   }
 }
 
-// Not an end: a worker that misses something asks again, from its new connection if it has one.
+absl::Status ShardCore::Deliver(Outgoing& out, Worker* worker, SendFrame send, PeerId& peer) {
+  SealedFrame& frame = out.what.frame;
+  peer = out.peer;
+  if (!peer.empty()) {
+    const bool is_welcome =
+        frame.header().kind == FrameKind::kAnswer && frame.header().segment == kNoSegment;
+    const auto* const counts = worker == nullptr ? nullptr : worker->connections.CountsOf(peer);
+    if (is_welcome && counts != nullptr) {
+      FrameHeader header = frame.header();
+      header.held = counts->sent;
+      auto sealed = Seal(header, frame.payload());
+      if (!sealed.ok()) return sealed.status();
+      frame = *std::move(sealed);
+    }
+    return send(peer, frame);
+  }
+  absl::Status sent = absl::NotFoundError("no frame of it has come yet");
+  while (worker != nullptr) {
+    const WorkerConnections& connections = worker->connections;
+    const FrameHeader& header = frame.header();
+    const PeerId* const route = header.kind == FrameKind::kRequest
+                                    ? connections.Newest()
+                                    : connections.RouteOf(header.segment - shard_->first_segment());
+    if (route == nullptr) break;
+    peer = *route;
+    sent = send(peer, frame);
+    if (!absl::IsNotFound(sent)) break;
+    worker->connections.Remove(peer);  // the loop tries the next connection
+  }
+  return sent;
+}
+
+// Dropping loses nothing: a worker that misses an update repeats its request.
 void ShardCore::Drop(uint32_t worker, const FrameHeader& header, const absl::Status& status) {
   if (!IsWorthALine(++unsent_)) return;
   notices_.push_back(absl::StrCat(std::string(Name(header.kind)), " frame for worker ", worker,
@@ -296,7 +351,7 @@ std::vector<WorkerLinkReport> ShardCore::links() const {
   return links;
 }
 
-// The member of this run; null: there is none, or the frame is of another run.
+// The member of this run. Null: no member, or a frame of another run.
 ShardCore::Worker* ShardCore::FindMember(const FrameHeader& header, uint32_t worker) {
   const auto found = header.run == run_ ? workers_.find(worker) : workers_.end();
   return found == workers_.end() ? nullptr : &found->second;

@@ -23,82 +23,86 @@
 
 namespace longwave {
 
-// A shard: its state (DurableShard) behind the connections of its workers, pure. It decides which
-// frame is an event of the state, who is answered, on which connection and at which rate, and what
-// of it is worth a line in the log. No socket, thread or clock inside; the server's thread and the
-// simulator drive the same object. A driver does, again and again and at NextDue(), once the first
-// membership is known (frames that come before are left in the socket):
+// A shard: its state (DurableShard) behind the connections of its workers, pure. The core decides
+// which frame is an event of the state, on which connection and at which rate answers leave, and
+// which events the log shows. No socket, thread or clock inside; the server's thread and the
+// simulator drive the same object. From the first membership on, a driver calls in a loop and at
+// NextDue() (earlier frames stay in the socket):
 //
-//   Take       a frame that has come, and SendDue; and more while TakesMore()
-//   Commit     one write and one sync for what all of them say, and SendDue
-//   Tend       what may take long and what nobody waits for
+//   Take    a frame, and SendDue; repeated while TakesMore()
+//   Commit  one write and one sync for all of them, and SendDue
+//   Tend    slow work that no worker waits for
 //
-// Answers    go out on the connection that carried the request, and wait for nothing but the
-//            commit. An answer that the connection does not take is dropped: the worker repeats
-//            its request.
-// Updates    and whatever else a worker is owed go out on the connection that carried the worker's
-//            last frame of the segment (WorkerConnections), at the rate that the worker's hello
-//            named (Pacer). An update is sealed once, and one buffer goes to all workers. A
-//            connection that has gone gives way to the worker's next one; one whose queue is full
-//            is tried again after kRetryInterval.
-// Hellos     are answered at once, and name this process. ZeroMQ connects a worker to a shard that
-//            was started again without a word: a worker that has said no hello to this process is
-//            asked for one, every kHelloPatience. Until its hello comes, and for kHelloPatience at
-//            most, it is sent nothing but answers.
+// Answers   The shard answers on the connection that carried the request, right after the commit.
+//           Each request has one answer; a pull of an open round is answered with its update.
+// Updates   Updates and requests leave on the connection that carried the worker's last frame of
+//           the segment (WorkerConnections), at the rate that the worker's hello named (Pacer). The
+//           shard seals an update once and sends one buffer to all workers. The worker's next
+//           connection replaces a closed one. The shard retries a connection with a full queue
+//           after kRetryInterval.
+// Losses    Both ends count a connection's frames. The shard counts a frame that it drops (full
+//           connection, or too much waiting for the worker) as sent: the answer to the worker's
+//           next hello then shows the loss, and the worker repeats its request.
+// Hellos    The shard answers a hello after the frames before it and names its process. ZeroMQ
+//           reconnects a worker to a restarted shard without notice, so the shard requests a hello
+//           every kHelloPatience from a worker that has said none to this process. Until the hello
+//           comes, for at most kHelloPatience, the shard sends that worker only answers.
 class ShardCore {
  public:
-  // Frames that may be made durable by one commit, where there is a folder.
+  // Limits of one commit, with a folder.
   static constexpr size_t kBatchFrames = 256;
   static constexpr uint64_t kBatchBytes = uint64_t{64} << 20;
   static constexpr absl::Duration kHelloPatience = absl::Seconds(1);
   static constexpr absl::Duration kRetryInterval = absl::Milliseconds(100);
-  // For which the report names the last member that has sent what could harm the model.
+  // The report names the last member that has sent something harmful to the model for so long.
   static constexpr absl::Duration kComplaintLife = absl::Minutes(10);
 
-  // incarnation: of this process, which answers to hellos say. encryption: of the links.
+  // incarnation: this process's, for answers to hellos. encryption: of the links.
   ShardCore(uint64_t run, uint64_t incarnation, std::unique_ptr<DurableShard> shard,
             Encryption encryption = Encryption::kNone);
 
-  // From the coordinator. A worker that is no member any more loses its connections and its queue.
+  // Membership from the coordinator. A worker that is no longer a member loses its connections and
+  // its queue.
   void SetMembership(const Membership& membership, absl::Time now);
-  void SetVerdicts(std::vector<SnapshotVerdict> verdicts, absl::Time now);
+  void SetHashChecks(std::vector<HashCheck> hash_checks, absl::Time now);
 
-  // What became of a frame.
+  // The result of a frame.
   struct Taken {
-    uint64_t event = 0;  // of the shard (DurableShard::Step); 0: the frame was none
+    uint64_t event = 0;  // of the shard (DurableShard::Step); 0: no event
     bool is_strangers = false;
-    bool is_of_shards = false;  // a kind that only shards send: it was dropped
+    bool is_of_shards = false;  // only shards send this kind: dropped
   };
   Taken Take(const PeerFrame& frame, absl::Time now);
-  // Whether another frame may be taken before Commit.
+  // The driver may take another frame before Commit.
   bool TakesMore() const;
-  // Returns what the driver may count or check; what is to be sent of it is due from now on.
+  // Returns the effects for the driver's counts and checks; their frames are due from now on.
   std::vector<ShardEffect> Commit(absl::Time now);
-  // Hands a frame to a connection. NotFound: that has gone. Unavailable: its queue is full.
+  // Hands a frame to a connection. NotFound: the connection is closed. Unavailable: its queue is
+  // full.
   using SendFrame = absl::FunctionRef<absl::Status(const PeerId&, const SealedFrame&)>;
   void SendDue(absl::Time now, SendFrame send);
   void Tend(absl::Time now) { shard_->Tend(now); }
 
-  // When there is something to do without a frame.
+  // The time at which there is work without a frame.
   absl::Time NextDue() const { return std::min(pacer_.NextDue(), shard_->NextDue()); }
 
-  // Sentences for the log of the process, since the last call. Of what may come without end the
-  // first, the second, the fourth … are told.
+  // Sentences for the process's log since the last call. Repeated events appear at their first,
+  // second, fourth … occurrence.
   std::vector<std::string> TakeNotices();
 
-  // What the coordinator and those who ask are told. A report for a heartbeat has all that depends
-  // on this shard's state; known_epoch: that it was told.
+  // The heartbeat's parts that depend on this shard's state. known_epoch: as told by the
+  // coordinator.
   ShardHeartbeat Report(uint32_t known_epoch, absl::Time now) const;
   std::vector<WorkerLinkReport> links() const;  // of the members, by worker
   bool IsMember(uint32_t worker) const { return workers_.contains(worker); }
   const Membership& membership() const { return membership_; }
   absl::Time last_frame() const { return last_frame_; }  // InfinitePast: none yet
-  uint64_t unsent_count() const { return unsent_; }      // frames that were dropped
+  uint64_t unsent_count() const { return unsent_; }      // dropped frames
   DurableShard& shard() { return *shard_; }
   const DurableShard& shard() const { return *shard_; }
 
  private:
-  // What is known of a member.
+  // State of a member.
   struct Worker {
     WorkerConnections connections;
     bool greeted = false;
@@ -106,29 +110,36 @@ class ShardCore {
     uint64_t clipped = 0;  // contributions
     LinkTraffic traffic;
   };
-  // A frame that an event came from.
+  // The frame that caused an event.
   struct Request {
     PeerId peer;
     FrameKind kind = FrameKind::kHello;
   };
   struct Outgoing {
-    PeerId peer;  // empty: it goes by the worker's route
+    PeerId peer;  // empty: the worker's route decides
     Pacer::Due what;
   };
 
-  void Hear(Worker& worker, const PeerFrame& frame);
-  void AskHello(Worker& worker, const PeerFrame& frame);
-  void AnswerHello(const PeerFrame& frame);
+  // Returns the number of earlier frames on its connection.
+  uint32_t Hear(Worker& worker, const PeerFrame& frame);
+  void RequestHello(Worker& worker, const PeerFrame& frame);
+  // taken: the number of earlier frames on its connection.
+  void AnswerHello(const PeerFrame& frame, uint32_t taken);
   void Tell(const ShardEffect& effect, absl::Time now);
   void NoteRejected(const AnswerPush& answer, absl::Time now);
   void NoteClipped(const ContributionClipped& clipped, absl::Time now);
   void Complain(std::string sentence, absl::Time now);
   void Answer(const PeerId& peer, const FrameHeader& header, const std::string& reason);
-  // One frame, sealed once, to each of them.
+  // Sends one frame, sealed once, to each of them.
   void SendTo(const std::vector<uint32_t>& workers, const FrameHeader& header, Buffer payload,
               Pacer::Cause cause);
   void Send(Outgoing& out, absl::Time now, SendFrame send);
+  // Sends on the connection that `out` names, or else by the worker's route to the segment. peer:
+  // the connection used.
+  absl::Status Deliver(Outgoing& out, Worker* worker, SendFrame send, PeerId& peer);
   void Drop(uint32_t worker, const FrameHeader& header, const absl::Status& status);
+  // A frame of the segment for the worker will not be sent.
+  void CountDropped(uint32_t worker, uint32_t segment);
   Worker* FindMember(const FrameHeader& header, uint32_t worker);
 
   const uint64_t run_;
@@ -143,11 +154,12 @@ class ShardCore {
   size_t batch_frames_ = 0;
   uint64_t batch_bytes_ = 0;
   absl::flat_hash_map<uint64_t, Request> requests_;  // by event
+  std::vector<Outgoing> welcomes_;                   // answers to hellos
 
-  std::vector<Outgoing> outgoing_;  // due now, as far as the pacer agrees
+  std::vector<Outgoing> outgoing_;  // due now, subject to the pacer
   std::vector<std::string> notices_;
   absl::Time last_frame_ = absl::InfinitePast();
-  uint64_t rejected_ = 0;  // frames from workers that were of no use
+  uint64_t rejected_ = 0;  // useless frames of workers
   uint64_t unsent_ = 0;
   std::string complaint_;
   absl::Time complained_at_ = absl::InfinitePast();

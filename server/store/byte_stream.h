@@ -13,7 +13,7 @@
 
 namespace longwave {
 
-// Fields of a file go to a multiple of 8 bytes after each part of variable length.
+// A part of variable length is padded to a multiple of this many bytes.
 inline constexpr size_t kFileAlignment = 8;
 constexpr uint64_t AlignedUp(uint64_t bytes) {
   return (bytes + kFileAlignment - 1) / kFileAlignment * kFileAlignment;
@@ -42,8 +42,8 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Reads what ByteWriter wrote. Beyond the end everything is zero and empty, and ok() is false from
-// then on: a caller may read a whole group of fields and ask once, before it believes any of them.
+// Reads the output of ByteWriter. Reads past the end yield zeros and empty spans, and ok() is false
+// from then on. A caller may read a group of fields and check ok() once before it uses any of them.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -66,7 +66,7 @@ class ByteReader {
     const auto bytes = GetBytes(count);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  // The zeros that ByteWriter::Align wrote; anything else makes ok() false.
+  // Skips the zeros of ByteWriter::Align; other bytes make ok() false.
   void Align() { ok_ &= std::ranges::all_of(GetBytes(AlignedUp(at_) - at_), IsZero); }
 
   uint64_t left() const { return bytes_.size() - at_; }

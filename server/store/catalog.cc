@@ -1,16 +1,22 @@
 #include "server/store/catalog.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "server/store/catalog_format.h"
 
 namespace longwave {
 namespace {
 
-// The first line in which two settings differ, for the refusal.
+constexpr absl::string_view kFileName = "shard.catalog";
+constexpr uint64_t kBytesMax = 64 << 20;
+
+// The first line in which two settings differ, for the error message.
 std::string FirstDifferentLine(std::string_view got, std::string_view wanted) {
   const auto [at, at_wanted] = std::ranges::mismatch(got, wanted);
   const auto line_begin =
@@ -25,33 +31,46 @@ std::string FirstDifferentLine(std::string_view got, std::string_view wanted) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(std::string where,
-                                                       std::unique_ptr<CatalogBackend> backend,
+absl::StatusOr<std::optional<CatalogContents>> LoadCatalog(FileSystem& files,
+                                                           const std::string& folder) {
+  LONGWAVE_RETURN_IF_ERROR(RefuseOlderState(files, folder, "shard.db"));
+  const std::string path = JoinPath(folder, kFileName);
+  const absl::StatusOr<Buffer> bytes = ReadWhole(files, path, kBytesMax);
+  if (absl::IsNotFound(bytes.status())) return std::nullopt;
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<CatalogContents> contents = DecodeCatalog(bytes->bytes());
+  if (!contents.ok()) return AtPath(path, contents.status());
+  return *std::move(contents);
+}
+
+absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(FileSystem* files, std::string folder,
                                                        const StoreIdentity& identity,
-                                                       const std::string& settings,
-                                                       uint64_t folder) {
-  LONGWAVE_ASSIGN_OR_RETURN(std::optional<CatalogContents> loaded, backend->Load());
+                                                       const std::string& settings, uint64_t word) {
+  LONGWAVE_ASSIGN_OR_RETURN(std::optional<CatalogContents> loaded, LoadCatalog(*files, folder));
   CatalogContents contents;
   if (loaded.has_value()) {
     contents = *std::move(loaded);
-    LONGWAVE_RETURN_IF_ERROR(CheckIdentity(where, contents.identity, identity));
+    LONGWAVE_RETURN_IF_ERROR(CheckIdentity(folder, contents.identity, identity));
     if (!settings.empty() && contents.settings != settings) {
       return absl::FailedPreconditionError(
-          absl::StrCat(where, ": belongs to a run with other settings: ",
+          absl::StrCat(folder, ": belongs to a run with other settings: ",
                        FirstDifferentLine(contents.settings, settings)));
     }
   } else {
     contents.identity = identity;
-    contents.folder = folder;
+    contents.folder = word;
     contents.settings = settings;
   }
   ++contents.incarnation;
-  LONGWAVE_RETURN_IF_ERROR(backend->Save(contents));
-  return std::unique_ptr<Catalog>(new Catalog(std::move(backend), std::move(contents)));
+  std::unique_ptr<Catalog> catalog(new Catalog(files, std::move(folder)));
+  LONGWAVE_RETURN_IF_ERROR(catalog->Replace(std::move(contents)));
+  return catalog;
 }
 
 absl::Status Catalog::Replace(CatalogContents contents) {
-  LONGWAVE_RETURN_IF_ERROR(backend_->Save(contents));
+  const std::vector<std::byte> bytes = EncodeCatalog(contents);
+  const std::array<std::span<const std::byte>, 1> pieces = {bytes};
+  LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, kFileName, pieces));
   contents_ = std::move(contents);
   return absl::OkStatus();
 }

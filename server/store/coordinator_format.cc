@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/fields.h"
 #include "common/base/status_macros.h"
 #include "server/store/byte_stream.h"
 
@@ -13,11 +14,6 @@ namespace longwave {
 namespace {
 
 constexpr uint32_t kMagic = 0x6443574c;  // "LWCd" read as bytes
-
-// Fields(coder, value) names a struct's fields in their order, once for both ways: to the Writer
-// with a const value, to the Reader with one to be filled.
-template <typename Coder, typename Value>
-void Fields(Coder& code, Value& value);
 
 class Writer {
  public:
@@ -37,7 +33,7 @@ class Writer {
     } else if constexpr (std::is_integral_v<T>) {
       out_.Put<T>(value);
     } else {
-      Fields(*this, value);
+      ForEachField(value, [this](auto& field) { (*this)(field); });
     }
   }
   template <typename T>
@@ -86,7 +82,7 @@ class Reader {
     } else if constexpr (std::is_integral_v<T>) {
       value = in_.Get<T>();
     } else {
-      Fields(*this, value);
+      ForEachField(value, [this](auto& field) { (*this)(field); });
     }
   }
   template <typename T>
@@ -125,61 +121,6 @@ class Reader {
   ByteReader in_;
   bool good_ = true;
 };
-
-template <typename Coder, typename Value>
-void Fields(Coder& code, Value& v) {
-  using T = std::remove_const_t<Value>;
-  const auto all = [&code](auto&... fields) { (code(fields), ...); };
-  if constexpr (std::is_same_v<T, TensorSpec>) {
-    all(v.name, v.shape);
-  } else if constexpr (std::is_same_v<T, Manifest>) {
-    all(v.tensors);
-  } else if constexpr (std::is_same_v<T, Member>) {
-    all(v.worker, v.name, v.first_round, v.data_key, v.other_start);
-  } else if constexpr (std::is_same_v<T, ShardAddress>) {
-    all(v.shard, v.data_endpoint, v.control_endpoint);
-  } else if constexpr (std::is_same_v<T, ByteCounts>) {
-    all(v.pushed, v.pulled, v.payload_pushed, v.payload_pulled);
-  } else if constexpr (std::is_same_v<T, FinalReport>) {
-    all(v.validation_loss, v.model_file);
-  } else if constexpr (std::is_same_v<T, Repair>) {
-    all(v.round, v.segments);
-  } else if constexpr (std::is_same_v<T, WorkerState>) {
-    all(v.phase, v.step, v.round, v.train_loss, v.tokens, v.bytes, v.seconds_computing,
-        v.seconds_syncing);
-  } else if constexpr (std::is_same_v<T, ShardState>) {
-    all(v.pushes_accepted, v.pushes_duplicate, v.pushes_late, v.pushes_rejected, v.segments_closed,
-        v.open_round, v.bytes_received, v.bytes_sent, v.pushes_busy, v.pushes_clipped,
-        v.newest_round, v.closed_by_quorum, v.log_bytes, v.snapshot_bytes, v.log_records);
-  } else if constexpr (std::is_same_v<T, RoundReport>) {
-    all(v.round, v.step, v.train_loss, v.validation_loss, v.segment_hashes, v.tokens, v.bytes,
-        v.seconds_computing, v.seconds_syncing);
-  } else if constexpr (std::is_same_v<T, RoundRecord>) {
-    all(v.round, v.step, v.train_loss, v.validation_loss, v.tokens, v.bytes, v.seconds,
-        v.tokens_per_second, v.replicas_equal, v.state_hash, v.members, v.compute_share);
-  } else if constexpr (std::is_same_v<T, OpenReport>) {
-    all(v.member, v.report);
-  } else if constexpr (std::is_same_v<T, WorkTotals>) {
-    all(v.tokens, v.bytes, v.seconds_computing, v.seconds_syncing);
-  } else if constexpr (std::is_same_v<T, LedgerWorker>) {
-    all(v.next_round, v.taken_part, v.former, v.newest, v.counted);
-  } else if constexpr (std::is_same_v<T, WorkerRecord>) {
-    all(v.member, v.identity, v.process, v.incarnation, v.former, v.joined_epoch, v.member_epoch,
-        v.ready_round, v.begun, v.lost, v.left, v.behind, v.final, v.repair, v.state);
-  } else if constexpr (std::is_same_v<T, ShardRecord>) {
-    all(v.address, v.incarnation, v.former, v.folder, v.restore, v.told_epoch, v.known_epoch,
-        v.state, v.trouble);
-  } else if constexpr (std::is_same_v<T, FinishedRound>) {
-    all(v.record, v.hashes, v.undecided);
-  } else if constexpr (std::is_same_v<T, CoordinatorChanges>) {
-    all(v.state, v.manifest_changed, v.manifest, v.start_hashes, v.rounds, v.reports);
-  } else {
-    static_assert(std::is_same_v<T, CoordinatorState>);
-    all(v.settings, v.phase, v.reason, v.outdated, v.run, v.epoch, v.layout_hash, v.repairs,
-        v.seconds, v.workers, v.shards, v.next_round, v.ledger_workers, v.segment_count,
-        v.inequality, v.rate_seconds, v.rate_tokens);
-  }
-}
 
 }  // namespace
 

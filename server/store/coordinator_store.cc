@@ -16,12 +16,15 @@ namespace longwave {
 namespace {
 
 constexpr absl::string_view kFileName = "coordinator.lwlog";
-// Whose a file is: of no shard.
+// A coordinator's files belong to no shard.
 constexpr StoreIdentity kIdentity = {.run = 0, .shard = 0xffffffff, .layout_hash = 0};
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 33;
 constexpr std::array<std::byte, kFileAlignment> kZeros = {};
+constexpr absl::string_view kWayOut =
+    ". Put the newest folder back: without it no coordinator knows the run, whose model `longwave "
+    "replay` makes from the shards' folders";
 
-// One record around a body: its head in front, zeros behind.
+// A record around a body: head, body and zero padding.
 class SealedRecord {
  public:
   SealedRecord(std::span<const std::byte> body, uint64_t sequence, uint32_t salt)
@@ -74,7 +77,7 @@ absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> b
       }));
   file.end = scan.end;
   file.next_sequence = scan.next_sequence;
-  if (file.next_sequence == 1) {  // the first record came with the file, synced
+  if (file.next_sequence == 1) {  // the file was published with its first record
     return lost(scan.end, scan.fault.empty() ? "got the end, wanted a record" : scan.fault);
   }
   if (scan.fault_was_durable) {
@@ -117,12 +120,15 @@ absl::Status CoordinatorStore::Recover() {
   if (absl::IsNotFound(bytes.status())) return absl::OkStatus();
   if (!bytes.ok()) return bytes.status();
   absl::StatusOr<CoordinatorFile> file = ReadCoordinatorFile(bytes->bytes());
+  if (absl::IsDataLoss(file.status())) {
+    return absl::DataLossError(absl::StrCat(path_, ": ", file.status().message(), kWayOut));
+  }
   if (!file.ok()) return AtPath(path_, file.status());
   if (!file->cut.empty()) {
     cut_ = absl::StrCat(path_, ", offset ", file->end, ": cut ", bytes->size() - file->end,
                         " bytes that were never synced: ", file->cut);
   }
-  // The last process may have had no time to sync its last write, or the file's name.
+  // The last process may have ended before it synced its last write or the file's name.
   LONGWAVE_RETURN_IF_ERROR(files_->Settle(path_, file->end));
   LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(folder_));
   LONGWAVE_ASSIGN_OR_RETURN(writer_, files_->OpenToAppend(path_));

@@ -18,56 +18,55 @@
 namespace longwave {
 
 struct CoordinatorStoreOptions {
-  uint32_t salt = 0;  // of files made from now on; see LogFileHeader
-  // Changes are appended until there are as many bytes of them as the whole record has, and at
-  // least so many.
+  uint32_t salt = 0;  // of new files; see LogFileHeader
+  // Changes are appended until they have as many bytes as the whole record, and at least so many.
   uint64_t appended_bytes_min = uint64_t{1} << 20;
 };
 
 struct CoordinatorWrite {
-  bool is_whole = false;  // `changes` are those from nothing
+  bool is_whole = false;  // `changes` start from an empty record
   CoordinatorChanges changes;
 };
 
-// What the bytes of a coordinator's file amount to.
+// The content of a coordinator's file.
 struct CoordinatorFile {
   CoordinatorRecord record;
   uint32_t salt = 0;
   uint64_t whole_bytes = 0;    // header and first record
   uint64_t end = 0;            // after the last whole record
-  uint64_t next_sequence = 0;  // of the record that would stand there
-  std::string cut;             // why the bytes behind `end` are none; empty: there are none
+  uint64_t next_sequence = 0;  // of the record that would follow
+  std::string cut;             // why the bytes after `end` are no records; empty: there are none
 };
-// FailedPrecondition (not a coordinator's, another version), DataLoss (offset and reason).
+// FailedPrecondition: not a coordinator's file, or another version. DataLoss: offset and reason.
 absl::StatusOr<CoordinatorFile> ReadCoordinatorFile(std::span<const std::byte> bytes);
-// The file of a coordinator's folder, which stays as it is; a coordinator may have it meanwhile.
-// NotFound: there is none.
+// Reads the file in a coordinator's folder without changes; a coordinator may hold the folder
+// meanwhile. NotFound: the file is missing.
 absl::StatusOr<CoordinatorFile> ReadCoordinatorFolder(FileSystem& files, const std::string& folder);
 
-// Where a coordinator's record lies on a disk: a log, folder/coordinator.lwlog (proto/LOG.md), in a
-// folder that one process at a time has. Its first record is the whole as it was when the file was
-// published; each one behind it has what changed since. A change costs one write and one sync, of
-// the members and of what is new, not of the run so far. The file is published anew, whole, once
-// its changes have outgrown it, and after a write that failed: so nothing is ever written behind
-// what may be torn. Not for many threads at once.
+// A coordinator's record on a disk: a log, folder/coordinator.lwlog (proto/LOG.md), in a folder
+// that one process at a time holds. The first record is the whole state at the time when the file
+// was published. Each further record has the changes since. So the cost of a change, one write and
+// one sync, depends on the members and the new data, not on the length of the run. The file is
+// published anew, whole, when its changes have outgrown it or a write has failed, so no record
+// follows bytes that may be torn. The class is not thread-safe.
 class CoordinatorStore {
  public:
-  // Makes the folder if need be, and makes durable what is there. `files` outlives the store.
-  // Unavailable: another process has the folder. FailedPrecondition: a record of another version.
-  // DataLoss: it is damaged; says where. Others: the disk's.
+  // Creates the folder if need be, and makes its content durable. `files` outlives the store.
+  // Unavailable: another process holds the folder. FailedPrecondition: a record of another version.
+  // DataLoss: damaged; the message says where, and what to do. Other errors are the disk's.
   static absl::StatusOr<std::unique_ptr<CoordinatorStore>> Open(
       FileSystem* files, const std::string& folder, const CoordinatorStoreOptions& options);
 
-  // What the folder had when it was opened, once; nothing: there was no record.
+  // The record that the folder had at Open, once; nothing if there was none.
   std::optional<CoordinatorRecord> TakeRecord() { return std::move(record_); }
-  // A sentence about what was cut from the file's end because it was never synced; empty: nothing.
+  // A sentence about a torn tail that was cut off; empty if nothing was cut.
   const std::string& cut() const { return cut_; }
 
-  // What is to be written now of what the core has decided; it is in hand then, and the core counts
-  // it as saved. Nothing: all of it is durable.
+  // The core's unsaved changes, which the core then counts as saved. Nothing: all changes are
+  // durable.
   std::optional<CoordinatorWrite> Take(Coordinator& core, absl::Time now) const;
 
-  // All or nothing, and durable when it returns. After an error the next Take gives the whole.
+  // Atomic, and durable on return. After an error the next Take gives the whole record.
   // ResourceExhausted: the disk is full.
   absl::Status Write(const CoordinatorWrite& write);
 
@@ -84,7 +83,7 @@ class CoordinatorStore {
   std::unique_ptr<FileLock> lock_;
   std::optional<CoordinatorRecord> record_;
   std::string cut_;
-  std::unique_ptr<WritableFile> writer_;  // null: the next write is of the whole
+  std::unique_ptr<WritableFile> writer_;  // null: the next write is the whole record
   bool failed_ = false;                   // the last write
   uint32_t salt_ = 0;                     // of the file
   uint64_t next_sequence_ = 0;

@@ -85,7 +85,7 @@ absl::Status DeltaLog::WritePending() {
     const File* file = &by_number_.rbegin()->second;
     uint64_t bytes = file->bytes;
     if (bytes > kLogFileHeaderBytes && bytes + pending_[begin].bytes() > options_.file_bytes_max) {
-      // All before this one are durable: the file that ends here is never written again.
+      // All earlier records are durable, so the file that ends here is never written again.
       LONGWAVE_RETURN_IF_ERROR(StartFile(by_number_.rbegin()->first + 1));
       file = &by_number_.rbegin()->second;
       bytes = file->bytes;
@@ -135,7 +135,7 @@ absl::Status DeltaLog::StartFile(uint32_t number) {
   const auto header = EncodeLogFileHeader(file.header);
   const std::array<std::span<const std::byte>, 1> pieces = {header};
   LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, LogFileName(number), pieces));
-  // Known before anything is in it: a file that the catalog does not know is empty.
+  // The catalog lists a file before its first record, so a file that it does not list is empty.
   LONGWAVE_RETURN_IF_ERROR(catalog_->AddLogFile({number, file.header.first_sequence}));
   LONGWAVE_ASSIGN_OR_RETURN(writer_, files_->OpenToAppend(PathOf(number)));
   by_number_[number] = std::move(file);
@@ -153,7 +153,8 @@ absl::Status DeltaLog::Drop(uint64_t sequence) {
     if (file.header.first_sequence <= sequence) first_kept = number;
   }
   if (first_kept == by_number_.begin()->first) return absl::OkStatus();
-  // The catalog forgets them first: after a crash in between they are leftovers, not losses.
+  // The catalog drops the files first, so that after a crash in between they are leftovers, not
+  // losses.
   LONGWAVE_RETURN_IF_ERROR(catalog_->DropLogFilesBefore(first_kept));
   std::vector<std::string> paths;
   while (by_number_.begin()->first < first_kept) {

@@ -23,46 +23,43 @@ inline constexpr uint64_t kLogFileBytesMin = 1024;
 inline constexpr uint64_t kLogFileBytesMax = uint64_t{1} << 30;
 
 struct DeltaLogOptions {
-  // No file gets larger, unless a single record is. kLogFileBytesMin … kLogFileBytesMax. A start
-  // reads every file into memory once, one at a time.
+  // Limit of a file's size, unless a single record is larger. kLogFileBytesMin … kLogFileBytesMax.
+  // A start reads every file into memory once, one at a time.
   uint64_t file_bytes_max = uint64_t{64} << 20;
-  // Of the files made from now on; see LogFileHeader. Random, where workers are not trusted.
+  // Salt of new files; see LogFileHeader. Random where workers are not trusted.
   uint32_t salt = 0;
 };
 
-// What opening a log has found.
+// The result of opening a log.
 struct LogRecovery {
   uint64_t records = 0;
-  uint64_t first_sequence = 0;  // of the oldest record that is kept
-  uint64_t next_sequence = 0;   // that the next record gets
+  uint64_t first_sequence = 0;  // of the oldest record
+  uint64_t next_sequence = 0;   // of the next record
   uint64_t cut_bytes = 0;       // of a torn tail
-  std::string cut;  // a sentence about it: file, offset, reason; empty if nothing was cut
-  // The newest of the membership records, and its number; epoch 0: there is none.
+  std::string cut;              // a sentence with file, offset and reason; empty if nothing was cut
+  // The newest membership record and its sequence number; epoch 0: there is none.
   Membership membership;
   uint64_t membership_sequence = 0;
 };
 
-// A shard's log of what it has accepted, merged and been told: records with ascending sequence
-// numbers (from 1) in append-only files FOLDER/00000001.lwlog, …. Not for many threads at once.
+// A shard's log of accepted pushes, merges and memberships: records with ascending sequence numbers
+// (from 1) in append-only files FOLDER/00000001.lwlog, …. The class is not thread-safe.
 //
-//   open      Reads everything and believes nothing that its checksums don't hold. At the end of
-//   the
-//             last file a record that is not whole is cut off, with what follows: it was never
-//             synced. The same anywhere else, and wherever a later record shows that it had been
-//             synced, is DataLoss with file and offset.
-//   append    Takes a record into memory and names it. sync writes all of them with one write and
-//   one
-//             fdatasync a file (group commit): only then may anybody be told of them.
-//   failed    After the first append or sync that fails, everything more is refused with that
-//   reason
-//             (kind of error included) until the log is opened again, which finds each of the
-//             records in question whole or not at all. Reading and Drop still go.
+//   open      Reads and checks every record. A partial record at the end of the last file was never
+//             synced, and is cut off with the bytes after it. A partial record elsewhere, or one
+//             that a later record proves to have been synced, is DataLoss with file and offset.
+//   append    Takes a record into memory and returns its number. Sync writes all of them with one
+//             write and one fdatasync a file (group commit). Only then may the shard tell anyone of
+//             them.
+//   failed    After the first Append or Sync that fails, the log refuses more with the same error
+//             until it is opened again. Opening finds each record in question either whole or
+//             absent. Reading and Drop still work.
 //
-// The catalog knows which files there must be, so that a lost one is noticed.
+// The catalog lists the files that must exist, so a lost file is noticed.
 class DeltaLog {
  public:
   // InvalidArgument (options), FailedPrecondition (files of another run, shard or layout),
-  // DataLoss, and what the file system says. `files` and `catalog` outlive the log.
+  // DataLoss, and errors of the file system. `files` and `catalog` outlive the log.
   static absl::StatusOr<std::unique_ptr<DeltaLog>> Open(FileSystem* files, std::string folder,
                                                         const StoreIdentity& identity,
                                                         const DeltaLogOptions& options,
@@ -70,33 +67,32 @@ class DeltaLog {
 
   const LogRecovery& recovery() const { return recovery_; }
 
-  // The record's sequence number. The payload is shared, not copied, and must stay as it is.
-  // InvalidArgument: EncodeLogBody refuses it; the log goes on.
+  // Returns the record's sequence number. The payload is shared, not copied, and must not change.
+  // InvalidArgument: EncodeLogBody refuses the record, and the log stays usable.
   absl::StatusOr<uint64_t> Append(const LogRecord& record);
 
-  // Makes all that was appended durable. ResourceExhausted: the disk is full; names the file, the
-  // bytes wanted and free.
+  // Makes all appended records durable. ResourceExhausted: the disk is full; the message names the
+  // file and the bytes wanted and free.
   absl::Status Sync();
 
-  // Removes the files that hold only records before `sequence`; never the last one.
+  // Removes the files with only records before `sequence`, but never the last file.
   absl::Status Drop(uint64_t sequence);
-  bool CanDrop(uint64_t sequence) const;  // whether there is such a file
+  bool CanDrop(uint64_t sequence) const;  // whether Drop would remove a file
 
   // Calls `visit` with every durable record from `from` on, in order. A payload is a view of its
-  // file's bytes and keeps all of them in memory while it lives. DataLoss: the disk has changed
-  // since it was opened. An error of `visit` ends it and is returned.
+  // file's bytes and keeps all of them in memory. DataLoss: the disk has changed since Open. An
+  // error of `visit` ends Replay and is returned.
   using Visit = absl::FunctionRef<absl::Status(uint64_t sequence, const LogRecord&)>;
   absl::Status Replay(uint64_t from, Visit visit) const;
 
-  // For catching up: the durable merged update of a segment's round. NotFound: there is none, or it
-  // has been dropped.
+  // The durable merged update of a segment's round, for workers that catch up. NotFound: the log
+  // lacks it, or it was compacted.
   absl::StatusOr<MergedRecord> ReadMerged(uint32_t segment, uint32_t round) const;
-  // Payload bytes of the rounds first … last of a segment. NotFound names the first that is
-  // missing.
+  // Payload bytes of the rounds first … last of a segment. NotFound names the first missing round.
   absl::StatusOr<uint64_t> MergedPayloadBytes(uint32_t segment, uint32_t first_round,
                                               uint32_t last_round) const;
 
-  // The number of that record. NotFound: as ReadMerged.
+  // The sequence number of that record. NotFound: as ReadMerged.
   absl::StatusOr<uint64_t> MergedSequence(uint32_t segment, uint32_t round) const;
 
   uint64_t next_sequence() const { return next_sequence_; }
@@ -139,8 +135,8 @@ class DeltaLog {
         catalog_(catalog) {}
 
   absl::Status Recover();
-  // The numbers of the files to read, of which the catalog knows each; removes those it has
-  // forgotten.
+  // The numbers of the files to read, all known to the catalog. Deletes files that the catalog has
+  // dropped.
   absl::StatusOr<std::vector<uint32_t>> FilesToRead();
   absl::Status RecoverFile(uint32_t number, bool is_last);
   absl::Status StartFile(uint32_t number);

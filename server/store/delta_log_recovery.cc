@@ -1,4 +1,4 @@
-// Opening a delta log: which files there are, what is in them, and where the last one ends.
+// Opening a delta log: its files, their records, and the end of the last file.
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace longwave {
 namespace {
 
-// More than any log file has: the largest that options allow, and one record.
+// Above the size of any log file: the largest that options allow, and one record.
 constexpr uint64_t kReadBytesMax = kLogFileBytesMax + 2 * uint64_t{kLogBodyBytesMax};
 
 }  // namespace
@@ -19,7 +19,8 @@ constexpr uint64_t kReadBytesMax = kLogFileBytesMax + 2 * uint64_t{kLogBodyBytes
 absl::Status DeltaLog::Recover() {
   LONGWAVE_RETURN_IF_ERROR(files_->CreateFolder(folder_));
   LONGWAVE_RETURN_IF_ERROR(RemoveTemporaries(*files_, folder_));
-  // Names that a process had no time to sync must not vanish after they have been counted on.
+  // File names that an earlier process did not sync must not vanish after this process relies on
+  // them.
   LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(folder_));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers, FilesToRead());
   for (const uint32_t number : numbers) {
@@ -54,7 +55,7 @@ absl::StatusOr<std::vector<uint32_t>> DeltaLog::FilesToRead() {
                                                 file.first_sequence, " on"));
       }
     }
-    // A Drop that was interrupted.
+    // Left by an interrupted Drop.
     while (there.front() < known.front().number) {
       LONGWAVE_RETURN_IF_ERROR(files_->Remove(PathOf(there.front())));
       there.erase(there.begin());
@@ -95,7 +96,7 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
   }
 
   const auto index = [&](const LogRecordView& view, uint64_t offset) -> absl::Status {
-    // What has its checksum was written so: a body that makes no sense is no torn tail.
+    // The checksum holds, so a body that cannot be decoded is no torn tail.
     const auto record = DecodeLogBody(view.head.kind, view.body, nullptr);
     if (!record.ok()) return lost(offset, record.status().message());
     Place place;
@@ -122,11 +123,11 @@ absl::Status DeltaLog::RecoverFile(uint32_t number, bool is_last) {
                                  " bytes that were never synced: ", scan.fault);
   }
   if (is_last) {
-    // What the last process wrote may be in the system's memory alone: its sync may have failed, or
-    // never come. From here on these records count as durable.
+    // Records of the last process may be in the system's memory alone, since its sync may have
+    // failed or never happened. From here on these records count as durable.
     LONGWAVE_RETURN_IF_ERROR(files_->Settle(path, scan.end));
   }
-  // Made in the last moment of a process, or under a catalog that was lost.
+  // The last process created the file just before it ended, or the catalog was lost.
   if (known.empty() || known.back().number < number) {
     LONGWAVE_RETURN_IF_ERROR(catalog_->AddLogFile({number, header->first_sequence}));
   }

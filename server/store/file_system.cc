@@ -42,13 +42,13 @@ absl::Status Publish(FileSystem& files, const std::string& folder, absl::string_
   const std::string path = JoinPath(folder, name);
   const std::string temporary = absl::StrCat(path, kTemporarySuffix);
   absl::Status status = WriteAll(files, temporary, pieces);
-  if (absl::IsAlreadyExists(status)) {  // left by a Publish that could not even remove it
+  if (absl::IsAlreadyExists(status)) {  // left by a Publish that could not remove it
     LONGWAVE_RETURN_IF_ERROR(files.Remove(temporary));
     status = WriteAll(files, temporary, pieces);
   }
   if (status.ok()) status = files.Rename(temporary, path);
   if (!status.ok()) {
-    // What counts is the first error. The file is in nobody's way: it is removed at the next start.
+    // The first error is returned. The file does no harm, and the next start removes it.
     files.Remove(temporary).IgnoreError();
     return status;
   }

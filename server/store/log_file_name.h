@@ -14,7 +14,7 @@ namespace longwave {
 // "00000001.lwlog".
 inline std::string LogFileName(uint32_t number) { return absl::StrFormat("%08d.lwlog", number); }
 
-// The number in a log file's name; nothing if it is not one that LogFileName gives.
+// The number in a log file's name; nothing if LogFileName does not give this name.
 inline std::optional<uint32_t> LogFileNumber(absl::string_view name) {
   uint32_t number = 0;
   if (!absl::SimpleAtoi(name.substr(0, name.find('.')), &number)) return std::nullopt;

@@ -12,7 +12,7 @@
 namespace longwave {
 namespace {
 
-// Bytes from the start.
+// Offsets in bytes.
 enum FileHeaderOffset : size_t {
   kFileMagicAt = 0,
   kFileVersionAt = 4,
@@ -46,8 +46,7 @@ bool AllZero(std::span<const std::byte> bytes) {
 
 absl::Status Loss(absl::string_view what) { return absl::DataLossError(what); }
 
-// Whether a whole record behind `from` proves that the record `sequence`, which should have stood
-// there, was durable once.
+// Whether a whole record after `from` proves that the faulty record `sequence` was durable once.
 bool WasDurable(std::span<const std::byte> file, uint64_t from, uint64_t sequence, uint32_t salt) {
   for (uint64_t at = from; at < file.size(); at += kFileAlignment) {
     if (file.size() - at < kLogRecordHeadBytes) return false;

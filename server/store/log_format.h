@@ -15,8 +15,8 @@
 
 namespace longwave {
 
-// A log file is a header and records, each from a multiple of 8 bytes: a head, a body, zeros to the
-// next multiple of 8. proto/LOG.md is the definition for strangers.
+// A log file is a header and records at multiples of 8 bytes. A record is a head, a body and zeros
+// up to the next multiple of 8. proto/LOG.md is the public definition.
 inline constexpr uint32_t kLogFileMagic = 0x314c574c;    // "LWL1" read as bytes
 inline constexpr uint32_t kLogRecordMagic = 0x3152574c;  // "LWR1"
 inline constexpr uint16_t kLogVersion = 1;
@@ -25,10 +25,10 @@ inline constexpr size_t kLogRecordHeadBytes = 32;
 
 struct LogFileHeader {
   StoreIdentity identity;
-  uint32_t file = 0;            // its number, from 1
+  uint32_t file = 0;            // counted from 1
   uint64_t first_sequence = 0;  // of its first record
-  // Any number that workers don't know. Heads carry their CRC xored with it, so that no payload can
-  // hold what looks like a record of this file.
+  // A number that workers do not know. Heads carry their CRC xored with it, so no payload can
+  // contain a valid record of this file.
   uint32_t salt = 0;
 
   bool operator==(const LogFileHeader&) const = default;
@@ -41,9 +41,9 @@ absl::StatusOr<LogFileHeader> DecodeLogFileHeader(std::span<const std::byte> byt
 struct LogRecordHead {
   LogKind kind = LogKind::kNote;
   uint64_t sequence = 0;
-  // How many of the records before this one were not yet known to be durable when it was appended.
-  // That tells a torn tail from damage: records below sequence − unsynced_before have been on the
-  // disk, so that one of them that cannot be read is lost, not unfinished.
+  // The number of earlier records that were not yet durable when this one was appended. The number
+  // distinguishes a torn tail from damage: records below sequence − unsynced_before were on the
+  // disk, so one of them that is unreadable is lost, not unfinished.
   uint32_t unsynced_before = 0;
   uint32_t body_bytes = 0;
   uint32_t body_crc = 0;
@@ -53,32 +53,31 @@ struct LogRecordHead {
 
 std::array<std::byte, kLogRecordHeadBytes> EncodeLogRecordHead(const LogRecordHead& head,
                                                                uint32_t salt);
-// DataLoss, whatever is wrong: every writer wrote these bytes right.
+// DataLoss for any fault, since every writer wrote these bytes right.
 absl::StatusOr<LogRecordHead> DecodeLogRecordHead(std::span<const std::byte> bytes, uint32_t salt);
 
-// Head and body of the record that begins at `offset` of a file's bytes; its padding included in
-// the check. DataLoss.
+// Head and body of the record at `offset` of a file's bytes. The padding is checked, too. DataLoss.
 struct LogRecordView {
   LogRecordHead head;
   std::span<const std::byte> body;
-  uint64_t end = 0;  // where the next one begins
+  uint64_t end = 0;  // offset of the next record
 };
 absl::StatusOr<LogRecordView> ViewLogRecord(std::span<const std::byte> file, uint64_t offset,
                                             uint32_t salt);
 
-// Where reading a file's records came to an end.
+// The end of a file's readable records.
 struct LogScan {
   uint64_t end = 0;            // after the last whole record
-  uint64_t next_sequence = 0;  // of the record that would stand there
-  // Empty: the file ends there. Else what is wrong with the bytes after it.
+  uint64_t next_sequence = 0;  // of the record that would follow
+  // The fault of the bytes after `end`; empty if the file ends there.
   std::string fault;
-  // Something behind the fault proves that the record which should stand there was durable once.
+  // A later record proves that the faulty one was durable once.
   bool fault_was_durable = false;
 };
 
-// Reads a log file's records from `file`, all of its bytes, whose decoded header is `header`, and
-// calls `visit` with each. Stops at the first fault, and looks behind it. An error of
-// `visit` ends the scan and is returned.
+// Reads a log file's records and calls `visit` with each. `file` has all bytes of the file,
+// `header` is its decoded header. The scan stops at the first fault and looks for records behind
+// it. An error of `visit` ends the scan and is returned.
 absl::StatusOr<LogScan> ScanLogFile(
     std::span<const std::byte> file, const LogFileHeader& header,
     absl::FunctionRef<absl::Status(const LogRecordView&, uint64_t offset)> visit);

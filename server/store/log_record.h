@@ -16,8 +16,8 @@
 
 namespace longwave {
 
-// What a shard writes into its delta log, and kDecisions: a coordinator into its own. proto/LOG.md
-// has the bytes; this file and that page change together.
+// The records of a shard's delta log, and kDecisions, the record of a coordinator's log.
+// proto/LOG.md has the bytes; this file and that page change together.
 enum class LogKind : uint8_t { kPush = 1, kMerged = 2, kMembership = 3, kNote = 4, kDecisions = 5 };
 std::string_view Name(LogKind kind);  // "push", "merged", "membership", "note", "decisions"
 

@@ -26,7 +26,7 @@ absl::Status Failed(int error, absl::string_view what, absl::string_view path) {
   return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", what));
 }
 
-// A descriptor that is closed once.
+// A file descriptor that closes itself.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -111,7 +111,7 @@ class PosixWritableFile final : public WritableFile {
   }
 
   absl::Status Sync() override {
-    // Interrupted or not, an error of fdatasync is never answered by a second try.
+    // An fdatasync that failed, interrupted or not, must never be repeated.
     if (fdatasync(fd_.get()) != 0) return Failed(errno, "sync", path_);
     return absl::OkStatus();
   }
@@ -145,7 +145,7 @@ class PosixFileLock final : public FileLock {
   explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
 
  private:
-  Descriptor fd_;  // the system frees the lock with it, however the process ends
+  Descriptor fd_;  // the system frees the lock with the descriptor when the process ends
 };
 
 class PosixFileSystem final : public FileSystem {
@@ -209,7 +209,7 @@ class PosixFileSystem final : public FileSystem {
     std::vector<std::string> names;
     for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
-      std::error_code gone;  // between the listing and the question: then it is no file
+      std::error_code gone;  // an entry removed since the listing is no file
       if (entry->is_regular_file(gone)) names.push_back(entry->path().filename().string());
     }
     if (error) return Failed(error.value(), "list", folder);

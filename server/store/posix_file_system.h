@@ -7,8 +7,8 @@
 
 namespace longwave {
 
-// The machine's own: writev, fdatasync, flock. Errors are those of errno, by absl::ErrnoToStatus;
-// a full disk or quota is ResourceExhausted with the bytes wanted and free.
+// The machine's file system: writev, fdatasync, flock. Errors are those of absl::ErrnoToStatus. A
+// full disk or quota is ResourceExhausted with the bytes wanted and free.
 std::unique_ptr<FileSystem> MakePosixFileSystem();
 
 }  // namespace longwave

@@ -1,5 +1,6 @@
 #include "server/store/shard_store.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "server/store/log_file_name.h"
 #include "server/store/log_format.h"
@@ -12,9 +13,8 @@ absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Open(FileSystem* files,
   std::unique_ptr<ShardStore> store(new ShardStore);
   LONGWAVE_RETURN_IF_ERROR(files->CreateFolder(folder));
   LONGWAVE_ASSIGN_OR_RETURN(store->lock_, files->Lock(JoinPath(folder, "lock")));
-  LONGWAVE_ASSIGN_OR_RETURN(store->catalog_,
-                            Catalog::Open(folder, options.make_catalog(folder), options.identity,
-                                          options.settings, options.folder));
+  LONGWAVE_ASSIGN_OR_RETURN(store->catalog_, Catalog::Open(files, folder, options.identity,
+                                                           options.settings, options.folder));
   LONGWAVE_ASSIGN_OR_RETURN(
       store->log_, DeltaLog::Open(files, JoinPath(folder, "log"), options.identity, options.log,
                                   store->catalog_.get()));
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Open(FileSystem* files,
 
 namespace {
 
-// A file with more than this has a record in it: most are read no further than that.
+// A file with more bytes has a record for certain, so larger files need not be read.
 constexpr uint64_t kSurelyRecords = 2 * uint64_t{kLogBodyBytesMax};
 
 absl::StatusOr<bool> HasRecord(FileSystem& files, const std::string& path) {
@@ -36,22 +36,28 @@ absl::StatusOr<bool> HasRecord(FileSystem& files, const std::string& path) {
   if (bytes > kSurelyRecords) return true;
   LONGWAVE_ASSIGN_OR_RETURN(const Buffer whole, ReadWhole(files, path, kSurelyRecords));
   const auto header = DecodeLogFileHeader(whole.bytes().first(kLogFileHeaderBytes));
-  // Whatever else is wrong with it is for who opens it to say.
+  // Other faults of the file are reported when the log is opened.
   return !header.ok() || ViewLogRecord(whole.bytes(), kLogFileHeaderBytes, header->salt).ok();
 }
 
 }  // namespace
 
-absl::StatusOr<FolderOwner> OwnerOfFolder(FileSystem& files, const std::string& folder,
-                                          CatalogBackend& catalog) {
+absl::Status WithWayOut(const absl::Status& status) {
+  if (!absl::IsDataLoss(status)) return status;
+  return absl::DataLossError(absl::StrCat(status.message(), ". ", kShardWayOut));
+}
+
+absl::StatusOr<FolderOwner> OwnerOfFolder(FileSystem& files, const std::string& folder) {
   LONGWAVE_RETURN_IF_ERROR(files.CreateFolder(folder));
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<FileLock> lock,
                             files.Lock(JoinPath(folder, "lock")));
-  LONGWAVE_ASSIGN_OR_RETURN(const std::optional<CatalogContents> contents, catalog.Load());
+  const absl::StatusOr<std::optional<CatalogContents>> loaded = LoadCatalog(files, folder);
+  LONGWAVE_RETURN_IF_ERROR(WithWayOut(loaded.status()));
+  const std::optional<CatalogContents>& contents = *loaded;
   if (!contents.has_value()) return FolderOwner{};
   const FolderOwner begins_anew = {.run = 0, .folder = contents->folder};
   if (contents->log_files.empty()) return begins_anew;
-  // Only the first file of a log can be without a record for ever.
+  // Only the first file of a log can stay without a record.
   if (contents->log_files.size() == 1 && contents->log_files.front().number == 1) {
     const std::string path = JoinPath(JoinPath(folder, "log"), LogFileName(1));
     const absl::StatusOr<bool> begun = HasRecord(files, path);

@@ -2,11 +2,12 @@
 #define LONGWAVE_SERVER_STORE_SHARD_STORE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "server/store/catalog.h"
 #include "server/store/delta_log.h"
 #include "server/store/file_system.h"
@@ -17,28 +18,26 @@ namespace longwave {
 
 struct ShardStoreOptions {
   StoreIdentity identity;
-  uint64_t folder = 0;   // random word of the folder, should it be made now
-  std::string settings;  // the run's configuration as text; empty: whatever the folder has
+  uint64_t folder = 0;   // random word, used if the folder is created now
+  std::string settings;  // the run's configuration as text; empty: accept the folder's
   DeltaLogOptions log;
-  // The catalog of a folder: MakeFileCatalog.
-  std::function<std::unique_ptr<CatalogBackend>(const std::string& folder)> make_catalog;
 };
 
-// Everything durable of one shard, in one folder, which belongs to one process at a time:
+// The durable state of a shard, in a folder that one process at a time holds:
 //
 //   lock            held for as long as the store is open
 //   shard.catalog   the catalog
 //   log/            the delta log
 //   snap/           snapshots
 //
-// After a restart E and the open rounds are those of the latest state snapshots, and of the log's
-// records from their replay_from on; a snapshot whose replay_from is below the log's first record
-// is too old to be used. Knows no socket, thread, clock or gRPC; not for many threads at once.
+// After a restart E and the open rounds follow from the latest state snapshots and the log's
+// records from their replay_from on. A snapshot whose replay_from is below the log's first record
+// is unusable. The class uses no socket, thread, clock or gRPC, and is not thread-safe.
 class ShardStore {
  public:
-  // Unavailable: another process has the folder. FailedPrecondition: it is another run's, shard's
-  // or layout's. DataLoss: a file is damaged where it must not be; names it. `files` outlives the
-  // store.
+  // Unavailable: another process holds the folder. FailedPrecondition: the folder is another run's,
+  // shard's or layout's. DataLoss: the named file is damaged in a durable part. `files` outlives
+  // the store.
   static absl::StatusOr<std::unique_ptr<ShardStore>> Open(FileSystem* files,
                                                           const std::string& folder,
                                                           const ShardStoreOptions& options);
@@ -47,27 +46,32 @@ class ShardStore {
   DeltaLog& log() { return *log_; }
   SnapshotStore& snapshots() { return *snapshots_; }
 
-  // How often the folder has been opened, this time included.
+  // How often the folder was opened, including this time.
   uint64_t incarnation() const { return catalog_->contents().incarnation; }
 
  private:
   ShardStore() = default;
 
-  std::unique_ptr<FileLock> lock_;  // let go last
+  std::unique_ptr<FileLock> lock_;  // released last
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<DeltaLog> log_;
   std::unique_ptr<SnapshotStore> snapshots_;
 };
 
 struct FolderOwner {
-  // Of which the folder has a log with at least one record; 0: there is none, and whoever opens it
-  // begins a new one.
+  // The run of a log with at least one record; 0: there is none, and the next process begins a log.
   uint64_t run = 0;
-  uint64_t folder = 0;  // its random word; 0: it was not made yet
+  uint64_t folder = 0;  // random word; 0: not created yet
 };
-// Unavailable: another process has the folder. `catalog`: of the folder.
-absl::StatusOr<FolderOwner> OwnerOfFolder(FileSystem& files, const std::string& folder,
-                                          CatalogBackend& catalog);
+// The way out of a folder that is damaged or not the newest.
+inline constexpr absl::string_view kShardWayOut =
+    "Put the newest folder back; where workers still have the model, this one can also be removed "
+    "and the shard started again, which restores its segments from their replicas";
+// The status, with the way out behind its sentence where it says that the folder is damaged.
+absl::Status WithWayOut(const absl::Status& status);
+
+// Unavailable: another process holds the folder. DataLoss: with the way out.
+absl::StatusOr<FolderOwner> OwnerOfFolder(FileSystem& files, const std::string& folder);
 
 }  // namespace longwave
 

@@ -11,7 +11,7 @@
 namespace longwave {
 namespace {
 
-// Empty, or what is wrong with it.
+// OK, or what is wrong with the closed update.
 absl::Status CheckClosed(const SegmentSnapshot& segment) {
   const ClosedSegment& closed = *segment.closed;
   if (closed.header.kind != FrameKind::kMerged ||
@@ -33,8 +33,9 @@ absl::Status CheckClosed(const SegmentSnapshot& segment) {
   return VerifyPayload(closed.header, closed.payload.bytes());
 }
 
-// Of a segment in a state's content; with kHasClosed, its closed update is there.
-constexpr uint32_t kFormat = 4;  // below: of folders of before 2026-11-23
+// The first word of a segment in a state content: kFormat, with kHasClosed if the closed update
+// follows.
+constexpr uint32_t kFormat = 4;  // smaller values: folders from before 2026-11-23
 constexpr uint32_t kHasClosed = 1;
 
 absl::Status CheckNewest(const SegmentSnapshot& segment) {

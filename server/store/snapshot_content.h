@@ -12,19 +12,19 @@
 
 namespace longwave {
 
-// What the two kinds of snapshot hold, segment by segment, and as which bytes (proto/LOG.md).
+// The content of state and model snapshots, segment by segment, and its bytes (proto/LOG.md).
 
-// InvalidArgument: a closed update that is not a merged frame of the round before with the payload
-// and the contributors that its header says.
+// InvalidArgument: a closed update is not a merged frame of the round before, or its payload or
+// contributors do not match its header.
 absl::StatusOr<Buffer> EncodeStateContent(std::span<const SegmentSnapshot> segments);
-// Payloads are views of `content`. DataLoss: what EncodeStateContent would not have written.
+// Payloads are views of `content`. DataLoss: EncodeStateContent cannot have written the bytes.
 absl::StatusOr<std::vector<SegmentSnapshot>> DecodeStateContent(const Buffer& content,
                                                                 uint32_t segment_count);
 
 // θ: each segment's parameters, fp32, in the order of the flat array (layout.h).
 Buffer EncodeModelContent(std::span<const std::span<const float>> segments);
-// Views of `content`, which must begin at a multiple of 8 in memory, as every whole allocation
-// does. DataLoss: as above.
+// Views of `content`, whose address must be a multiple of 8, as every whole allocation's is.
+// DataLoss: as above.
 absl::StatusOr<std::vector<std::span<const float>>> DecodeModelContent(const Buffer& content,
                                                                        uint32_t segment_count);
 

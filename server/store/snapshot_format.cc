@@ -15,10 +15,10 @@
 namespace longwave {
 namespace {
 
-// Fast and some 10 % smaller for floats; higher levels take much longer for little more.
+// Fast, and about 10 % smaller for floats. Higher levels take much longer for little gain.
 constexpr int kZstdLevel = 1;
 
-// Bytes from the start.
+// Offsets in bytes.
 enum Offset : size_t {
   kMagicAt = 0,
   kVersionAt = 4,
@@ -149,7 +149,7 @@ absl::StatusOr<Buffer> PackSnapshotContent(Buffer content, Compression compressi
     std::vector<std::byte> packed(ZSTD_compressBound(content.size()));
     const size_t bytes = ZSTD_compress(packed.data(), packed.size(), content.bytes().data(),
                                        content.size(), kZstdLevel);
-    // What does not get smaller is stored as it is.
+    // Incompressible content is stored uncompressed.
     if (ZSTD_isError(bytes) == 0 && bytes < content.size()) {
       packed.resize(bytes);
       header.compression = Compression::kZstd;

@@ -15,29 +15,29 @@
 
 namespace longwave {
 
-// A snapshot file is a header and its content, as it is or compressed. proto/LOG.md is the
-// definition for strangers.
+// A snapshot file is a header and its content, compressed or not. proto/LOG.md is the public
+// definition.
 inline constexpr uint32_t kSnapshotMagic = 0x3153574c;  // "LWS1" read as bytes
 inline constexpr uint16_t kSnapshotVersion = 1;
 inline constexpr size_t kSnapshotHeaderBytes = 88;
-// Of a file, compressed or not: 32 of the largest segments in fp32.
+// Limit of a file's content, compressed or not: 32 of the largest segments in fp32.
 inline constexpr uint64_t kSnapshotContentBytesMax = uint64_t{1} << 31;
 
 enum class SnapshotKind : uint8_t {
-  kState = 1,  // what the shard alone has: E, open rounds, last closed updates
+  kState = 1,  // the shard's own state: E, open rounds, last closed updates
   kModel = 2,  // θ
-  kStart = 3,  // as kModel, of round 0, where the run's first weights are a member's
+  kStart = 3,  // as kModel, of round 0, if a member brought the run's first weights
 };
 std::string_view Name(SnapshotKind kind);  // "state", "model", "start"
 
 enum class Compression : uint8_t { kNone = 0, kZstd = 1 };
 
-// Which snapshot it is.
+// The identity of a snapshot.
 struct SnapshotKey {
   SnapshotKind kind = SnapshotKind::kState;
   uint32_t first_segment = 0;
   uint32_t segment_count = 0;
-  // Rounds before this one are in it.
+  // The snapshot contains the rounds before this one.
   uint32_t round = 0;
 
   bool operator==(const SnapshotKey&) const = default;
@@ -50,7 +50,7 @@ struct SnapshotHeader {
   uint64_t replay_from = 0;
   Compression compression = Compression::kNone;
   uint64_t content_bytes = 0;
-  uint64_t stored_bytes = 0;  // of the content as it lies in the file
+  uint64_t stored_bytes = 0;  // of the content as stored in the file
   uint64_t content_hash = 0;  // XXH3-64
   uint64_t stored_hash = 0;
 
@@ -58,22 +58,22 @@ struct SnapshotHeader {
 };
 
 std::array<std::byte, kSnapshotHeaderBytes> EncodeSnapshotHeader(const SnapshotHeader& header);
-// InvalidArgument (magic, version), DataLoss (length, CRC, and whatever no writer writes: kind,
-// compression, an empty segment range or one that overflows, sizes above the limit or that don't
-// agree).
+// InvalidArgument (magic, version). DataLoss (length, CRC, or values that no writer writes: kind,
+// compression, an empty or overflowing segment range, sizes above the limit or inconsistent ones).
 absl::StatusOr<SnapshotHeader> DecodeSnapshotHeader(std::span<const std::byte> bytes);
 
-// The content as stored, and the header's four fields about it. InvalidArgument: too large.
+// Returns the content as stored, and sets the header's four fields about it. InvalidArgument: too
+// large.
 absl::StatusOr<Buffer> PackSnapshotContent(Buffer content, Compression compression,
                                            SnapshotHeader& header);
 
-// The content of the file's bytes after its header. Nothing is decompressed before its hash holds,
-// and never into more than header.content_bytes. DataLoss. ResourceExhausted: the content is larger
-// than content_bytes_max.
+// The content of the file's bytes after its header. The hash is checked before decompression, which
+// yields at most header.content_bytes. DataLoss. ResourceExhausted: the content is larger than
+// content_bytes_max.
 absl::StatusOr<Buffer> UnpackSnapshotContent(const SnapshotHeader& header, Buffer stored,
                                              uint64_t content_bytes_max = kSnapshotContentBytesMax);
 
-// XXH3-64 of bytes that come in parts.
+// XXH3-64 of bytes in parts.
 class ContentHash {
  public:
   ContentHash();

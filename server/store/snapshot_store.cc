@@ -21,7 +21,7 @@ bool SameRange(const SnapshotKey& a, const SnapshotKey& b) {
          a.segment_count == b.segment_count;
 }
 
-// Whether a file is damaged, rather than not to be read or not ours: then it is set aside.
+// Whether the file is damaged and to be set aside, in contrast to unreadable and foreign files.
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsInvalidArgument(status) || absl::IsOutOfRange(status);
 }
@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(FileSystem* f
 absl::Status SnapshotStore::Recover() {
   LONGWAVE_RETURN_IF_ERROR(files_->CreateFolder(folder_));
   LONGWAVE_RETURN_IF_ERROR(RemoveTemporaries(*files_, folder_));
-  // Names that a process had no time to sync must not vanish after they have been counted on.
+  // File names that an earlier process did not sync must not vanish after this process relies on
+  // them.
   LONGWAVE_RETURN_IF_ERROR(files_->SyncFolder(folder_));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->List(folder_));
   for (const std::string& name : names) {
@@ -65,7 +66,7 @@ absl::Status SnapshotStore::Recover() {
       damaged_.push_back({name, absl::StrCat(JoinPath(folder_, name), ": is gone")});
     }
   }
-  // A file that the catalog does not know was finished in the last moment of a process.
+  // A process finished the file just before it ended if the catalog does not list it.
   return SaveNames();
 }
 
@@ -139,15 +140,15 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, uint64_t replay_from, 
   const std::array<std::span<const std::byte>, 2> pieces = {head, stored.bytes()};
   LONGWAVE_RETURN_IF_ERROR(Publish(*files_, folder_, name, pieces));
 
-  // The catalog learns of the new one and forgets the older ones in one step; files go after it, so
-  // that after a stop in between they are kept a while longer, not missed.
+  // The catalog adds the new file and drops the older ones in one step. The files are removed
+  // afterwards, so that after a crash in between there are leftovers, not losses.
   const std::vector<std::string> older = OlderThan(key);
   const std::map<std::string, SnapshotHeader> before = by_name_;
   by_name_[name] = header;
   for (const std::string& each : older) by_name_.erase(each);
   if (absl::Status status = SaveNames(); !status.ok()) {
     by_name_ = before;
-    files_->Remove(JoinPath(folder_, name)).IgnoreError();  // what counts is the first error
+    files_->Remove(JoinPath(folder_, name)).IgnoreError();  // the first error is returned
     return status;
   }
   if (older.empty()) return absl::OkStatus();
@@ -164,7 +165,7 @@ std::vector<std::string> SnapshotStore::OlderThan(const SnapshotKey& key) const 
   }
   std::ranges::sort(older, {},
                     [&](const std::string& name) { return by_name_.at(name).key.round; });
-  // One place is the new one's.
+  // The new snapshot takes one place.
   older.resize(older.size() - std::min(older.size(), kSnapshotsKept - 1));
   return older;
 }

@@ -19,55 +19,54 @@
 
 namespace longwave {
 
-// Of each kind and segment range so many are kept: the newest, and one to fall back on should it be
-// damaged. The log must reach back to the older of them (ReplayFromMin).
+// Snapshots kept of each kind and segment range: the newest, and one to fall back on if it is
+// damaged. The log must reach back to the older one (ReplayFromMin).
 inline constexpr size_t kSnapshotsKept = 2;
 
-// A file that was there, or should have been, and cannot be used.
+// An unusable or missing file.
 struct DamagedSnapshot {
   std::string name;
   std::string reason;
 };
 
-// A shard's snapshots: immutable files FOLDER/KIND-FIRST-COUNT-rROUND.lwsnap. Not for many threads
-// at once.
+// A shard's snapshots: immutable files FOLDER/KIND-FIRST-COUNT-rROUND.lwsnap. The class is not
+// thread-safe.
 //
-//   open    Every file is read and verified, in constant memory. A damaged one is set aside
-//           (NAME.damaged) with its reason, and the one before it is used.
-//   write   Durable when it returns. What went wrong concerns that snapshot alone; nothing that was
-//           there before is touched, and another Write may be tried.
-//   older   ones are removed after the newer one is durable.
+//   open    Reads and verifies every file in constant memory. A damaged file is set aside
+//           (NAME.damaged) with its reason, and the one before is used.
+//   write   Durable on return. An error concerns that snapshot alone, changes no earlier one, and
+//           another Write may be tried.
+//   older   Older snapshots are removed after the newer one is durable.
 class SnapshotStore {
  public:
   // FailedPrecondition: a snapshot of another run, shard or layout. `files` and `catalog` outlive
-  // it.
+  // the store.
   static absl::StatusOr<std::unique_ptr<SnapshotStore>> Open(FileSystem* files, std::string folder,
                                                              const StoreIdentity& identity,
                                                              Catalog* catalog);
 
   const std::vector<DamagedSnapshot>& damaged() const { return damaged_; }
 
-  // Writes the content (snapshot_content.h) under the key and removes what is older than the
-  // kSnapshotsKept newest of its kind and segment range. AlreadyExists: of that kind and
-  // range there is one of this round or a later one. InvalidArgument: too large, no segments.
-  // ResourceExhausted: the disk is full. Only an error in removing older ones leaves the new one in
-  // place.
+  // Writes the content (snapshot_content.h) under the key, and removes all but the kSnapshotsKept
+  // newest of its kind and segment range. AlreadyExists: the kind and range has a snapshot of this
+  // or a later round. InvalidArgument: too large, no segments. ResourceExhausted: the disk is full.
+  // The new snapshot stays after an error only if removing older ones has failed.
   absl::Status Write(const SnapshotKey& key, uint64_t replay_from, Buffer content,
                      Compression compression);
 
-  // Of the usable ones of this kind whose range holds the segment, that of the latest round.
+  // The latest usable snapshot of this kind whose range contains the segment.
   std::optional<SnapshotHeader> Latest(SnapshotKind kind, uint32_t segment) const;
-  // All usable ones, by kind, range and round.
+  // All usable snapshots, by kind, range and round.
   std::vector<SnapshotHeader> All() const;
 
-  uint64_t file_bytes() const;  // of all usable ones
+  uint64_t file_bytes() const;  // of all usable snapshots
 
-  // The content of a usable one, verified again. NotFound: there is none. DataLoss: it has been
-  // damaged since it was opened; it is set aside now, and Latest names the one before.
+  // The content of a usable snapshot, verified again. NotFound: there is none. DataLoss: the file
+  // was damaged since Open. The damaged file is set aside, and Latest gives the one before.
   absl::StatusOr<Buffer> Read(const SnapshotKey& key);
 
-  // The log's records before this are needed by none of the snapshots that are kept of `kind`;
-  // nothing if there are none. Whether they cover every segment is the caller's to see.
+  // No kept snapshot of `kind` needs log records before this number; nothing if there are none. The
+  // caller checks whether the snapshots cover every segment.
   std::optional<uint64_t> ReplayFromMin(SnapshotKind kind) const;
 
  private:
@@ -78,7 +77,7 @@ class SnapshotStore {
   absl::Status Recover();
   absl::Status SetAside(const std::string& name, absl::string_view reason);
   absl::StatusOr<SnapshotHeader> Verify(const std::string& name) const;
-  // Of its kind and range, those that a new one of this key makes superfluous.
+  // Snapshots of the same kind and range that a new one of this key makes superfluous.
   std::vector<std::string> OlderThan(const SnapshotKey& key) const;
   absl::Status SaveNames();
 

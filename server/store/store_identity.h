@@ -9,7 +9,7 @@
 
 namespace longwave {
 
-// Whose state a file is. Every file of a folder carries it, and is refused under another one.
+// The owner of a file. Every file of a folder carries it, and other owners' files are errors.
 struct StoreIdentity {
   uint64_t run = 0;
   uint32_t shard = 0;
@@ -18,7 +18,7 @@ struct StoreIdentity {
   bool operator==(const StoreIdentity&) const = default;
 };
 
-// FailedPrecondition, naming the first difference with what was got and wanted. `what` begins the
+// FailedPrecondition names the first difference with got and wanted values. `what` begins the
 // sentence: "state/shard-0/log/00000001.lwlog".
 absl::Status CheckIdentity(absl::string_view what, const StoreIdentity& got,
                            const StoreIdentity& wanted);

@@ -13,10 +13,10 @@
 
 namespace longwave {
 
-// Another file system, whose writable files go through Wrap. A derived class says what differs.
+// Forwards to another file system, with writable files passed through Wrap by a derived class.
 class WrappedFileSystem : public FileSystem {
  public:
-  // files: outlives it.
+  // files: outlives this object.
   explicit WrappedFileSystem(FileSystem* files) : files_(files) {}
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {

@@ -238,7 +238,7 @@ TEST_F(OneMember, AForkedChildTouchesNothing) {
 }
 
 TEST_F(OneMember, AnInterruptEndsACallThatWaits) {
-  TestRun lonely(kTwoWorkers);  // nobody else comes
+  TestRun lonely(kTwoWorkers);  // no other worker comes
   const std::string address = lonely.address();
   int asked = 0;
   callbacks_ = {.size = sizeof callbacks_, .context = &asked, .interrupted = [](void* context) {

@@ -33,16 +33,16 @@ from proxy import Proxies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TICK_S = 0.02
-# Until a run that is left in peace must have ended.
+# Time within which an undisturbed run must end.
 END_S = 180
-LINKS_END_S = 90  # where no process was harmed
+LINKS_END_S = 90  # if no process was harmed
 ROUNDS_A_MINUTE, FLIPPED_ROUNDS_A_MINUTE = 100, 30
-# A worker that came back counts as away until it has finished a round, or for so long.
+# A worker that came back counts as away until it has finished a round, or for this long.
 RECOVERING_S = 6
-# So many of the workers may be away at once: the others are a quorum.
+# Limit of workers away at once: the others are a quorum.
 AWAY_MAX = 2
 
-# What happens, how many times in twenty, and how long it lasts at most, in seconds.
+# An act, its weight in twenty, and its longest duration in seconds.
 Act = collections.namedtuple("Act", "what whom count seconds")
 ACTS = [Act("kill", "worker", 8, 3.0), Act("freeze", "worker", 5, 3.0),
         Act("kill", "shard", 3, 1.0), Act("freeze", "shard", 1, 1.0),
@@ -51,16 +51,16 @@ LINK_ACTS = [Act("flip", "data link", 6, 0), Act("duplicate", "data link", 2, 2.
              Act("stall", "data link", 2, 3.0), Act("cut", "data link", 2, 0),
              Act("stall", "control link", 2, 3.0), Act("cut", "control link", 2, 0)]
 SECURED_LINK_ACTS = [Act("flip", "control link", 3, 0), Act("duplicate", "control link", 1, 1.0)]
-# In which a worker that lost a link must have it back, and so has finished a round again.
+# Time within which a worker that lost a link must have finished a round again.
 LINK_BAR_S = 15
-# Rounds of peace for as long, and for it to come back: whoever has lost a link takes part again before the end.
+# The quiet time at the end, in which every worker that has lost a link must take part again.
 PEACE_S = LINK_BAR_S + RECOVERING_S
-# Fewer disturbances than one in so many intervals, and the test has tested nothing.
+# A test with fewer disturbances than one in so many intervals has tested nothing.
 INTERVALS_MAX = 3
 
 GRACE_MIN_S, GRACE_MAX_S = 0.5, 1.0
-# What the run is held to: without progress for the others at most the grace and a second after a
-# worker's kill or freeze, and 5 s after a shard or the coordinator is back.
+# Limits of the pauses of the other workers: the grace and a second after a worker's kill or freeze, and 5 s after a
+# shard or the coordinator is back.
 WORKER_BAR_S, SERVER_BAR_S = GRACE_MAX_S + 1, 5
 
 
@@ -79,8 +79,8 @@ def configuration(options, rounds, text):
     if options.secured:
         tree["security"] = {"mode": "on"}
     if options.mode == "integer":
-        # Integers stay integers: no optimizer, no transform, fp32 both ways, a mean, and η = 1. (The
-        # worker itself makes β 1: what is not sent is kept whole.)
+        # Integers stay integers: no optimizer, no transform, fp32 both ways, a mean, and η = 1. (The worker itself sets
+        # β to 1: the unsent part is kept whole.)
         tree["train"].update(learning_rate=0, warmup_steps=0, weight_decay=0, clip_norm=0)
         tree["sync"].update(inner_steps=1, beta=0, alpha=1, transform="none", tiling="flat",
                             up={"selection": "topk", "k": options.k, "codec": "fp32"}, rho=0,
@@ -114,10 +114,10 @@ class Progress:
     def __init__(self, cluster, has_journals):
         self.cluster, self.has_journals = cluster, has_journals
         self.offsets = {worker.name: 0 for worker in cluster.workers}
-        self.last = {worker.name: 0.0 for worker in cluster.workers}  # when it finished a round
-        self.times = {worker.name: [] for worker in cluster.workers}  # of all of them
-        self.done = {}  # the last round of each
-        self.newest, self.steps = -1, []  # (time, round): each the first to finish a newer round
+        self.last = {worker.name: 0.0 for worker in cluster.workers}  # time of each worker's last finished round
+        self.times = {worker.name: [] for worker in cluster.workers}  # of all finished rounds
+        self.done = {}  # each worker's last round
+        self.newest, self.steps = -1, []  # (time, round): the first finish of each round
         self.metrics_size = 0
 
     def look(self):
@@ -166,10 +166,10 @@ class Chaos:
         if options.links:
             self.acts += LINK_ACTS + (SECURED_LINK_ACTS if options.secured else [])
         self.counts = collections.Counter()
-        self.harmed = {}  # when a link of the worker was, and the newest round then
+        self.harmed = {}  # time of a harmed link by worker, with the newest round then
         self.events = []  # (begin, end, "worker" | "shard" | "coordinator", name)
         self.next = None
-        self.deck = []  # of acts: each kind comes as often as it says, in an order of chance
+        self.deck = []  # shuffled acts, each as often as its count
 
     def away(self):
         return [worker for worker in self.cluster.workers if worker.state in ("down", "frozen") or
@@ -213,7 +213,7 @@ class Chaos:
             self.rng.shuffle(self.deck)
         group = self._targets(self.deck[-1])
         if not group:
-            return  # the card stays on top until there is somebody to hit
+            return  # the act stays on top until it has a target
         act = self.deck.pop()
         self.next = now() + self.rng.uniform(0.5, 1.5) * self.interval
         target = self.rng.choice(group)
@@ -236,7 +236,7 @@ class Chaos:
             self.harmed[target.name] = (now(), self.progress.newest)
 
     def _targets(self, act):
-        """Whom it may hit now: all but two of the workers are there, and all the shards."""
+        """The present targets: acts leave all but two of the workers, and all shards."""
         away = self.away()
         group = {"worker": self.cluster.workers, "shard": self.cluster.shards,
                  "coordinator": [self.cluster.coordinator], "data link": self.cluster.workers,
@@ -269,7 +269,7 @@ def pauses(progress, chaos, begin, end):
 
 
 def run_once(options, folder, rounds, chaos_seconds, rng):
-    """One run under chaos for at most so many seconds; what it came to."""
+    """A run under chaos for at most so many seconds. Returns its result."""
     folder.mkdir(parents=True)
     text = folder / "text.txt"
     write_text(text)
@@ -353,7 +353,7 @@ def select_nothing():
 
 
 def write_summary(cluster):
-    """What `longwave up` would have written: the run's own word on its end."""
+    """The summary that `longwave up` would have written."""
     records = cluster.rounds()
     if not records:
         raise Failure("the coordinator has no record of any round")
@@ -384,7 +384,7 @@ def audit(options, cluster):
 
 
 def write_events(cluster, progress, chaos):
-    """What was done to whom and when rounds were finished, in seconds of the chaos, to look things up."""
+    """The acts, their targets and the finished rounds, in seconds of the chaos, for reference."""
     since = lambda time: None if time is None else round(time - chaos.began, 3)
     lines = [(since(begin), f"{name} away until {since(end)}")
              for begin, end, _, name in chaos.events]
@@ -408,7 +408,7 @@ def report(options, summary, progress, chaos, good):
         wrong.append("replicas differ at the end")
     wrong += report_links(options, progress, chaos)
     if not progress.has_journals:
-        return wrong  # the coordinator's records come when it does, and say nothing of pauses
+        return wrong  # the coordinator's records come with its restarts, and do not show pauses
     longest = pauses(progress, chaos, chaos.began, chaos.ended)
     print("chaos: longest pause: " + "; ".join(
         f"{kind} {pause:.2f} s (at {when:.0f} s)" for kind, (pause, when) in longest.items()))
@@ -425,7 +425,7 @@ def report(options, summary, progress, chaos, good):
 
 
 def report_links(options, progress, chaos):
-    """What was done to links, and for how long any of them was down."""
+    """The acts on links, and their longest outage."""
     cluster = chaos.cluster
     if cluster.proxies is None:
         return []
@@ -445,7 +445,7 @@ def report_links(options, progress, chaos):
         downs += [float(found) for found in re.findall(r"answers again, after ([0-9.]+) s", log)]
     print(f"chaos: links made anew and found again: {len(downs)}, after {max(downs, default=0):.1f} s "
           "at most")
-    # From a harm to the next round of its worker, where no process was harmed meanwhile.
+    # Time from a harm to the next round of its worker, if no process was harmed meanwhile.
     away = [event for event in chaos.events if event[2] != "link"]
     longest = (0, None)
     for harm in harms:
@@ -510,7 +510,7 @@ def main(arguments):
     folder = options.folder or pathlib.Path(tempfile.mkdtemp(prefix="longwave-chaos-"))
     rng = random.Random(options.seed)
     left, number, wrong = options.minutes * 60, 0, []
-    acted, acted_for = 0, 0.0  # over all runs: the last may be a short one
+    acted, acted_for = 0, 0.0  # over all runs, since the last may be short
     print(f"chaos: {options.mode}, seed {options.seed}, folder {folder}", flush=True)
     try:
         quiet = None

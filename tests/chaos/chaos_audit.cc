@@ -1,13 +1,13 @@
-// Audits a run of integer workers after its end (tests/chaos/chaos.py lays the folder out):
+// Audits a finished run of integer workers. tests/chaos/chaos.py lays the folder out:
 //
 //   chaos_audit RUN_FOLDER
 //
 //   config.yaml                the run's configuration
-//   archive/shard-N/           every log file that shard N ever had
+//   archive/shard-N/           all log files of shard N
 //   state/shard-N/snap/        its snapshots
-//   final/NAME.checkpoint      what worker NAME had when it ended well; else state/NAME/checkpoint
-//   final/NAME.anchor          its replica then, fp32
-//   journal/NAME               what it did, a line each (integer_worker.cc)
+//   final/NAME.checkpoint      worker NAME's last state if it ended well; else
+//   state/NAME/checkpoint final/NAME.anchor          its last replica, fp32 journal/NAME its log of
+//   events, a line each (journal.h)
 
 #include <cstdio>
 #include <filesystem>
@@ -43,8 +43,8 @@ namespace fs = std::filesystem;
 
 struct Journal {
   std::set<uint32_t> posted;  // rounds
-  // Its residual was given up once: the worker came back in a moment in which only its optimizer
-  // could be used again. That is said, not hidden; its books cannot be closed then.
+  // The worker gave up its residual once, since it came back at a moment in which only its
+  // optimizer could be used again. The audit reports that and cannot check its books.
   bool dropped = false;
 };
 
@@ -62,7 +62,7 @@ Journal ReadJournal(const std::string& path) {
   return journal;
 }
 
-// The shards' logs through the audit and the books.
+// Runs the shard's logs through the audit and the books.
 absl::StatusOr<ShardFindings> AuditShard(const std::string& run, const RunConfig& config,
                                          const Layout& layout, uint32_t shard, FileSystem& files,
                                          IntegerBooks& books, uint32_t* rounds) {

@@ -27,7 +27,7 @@ def now():
 
 
 class Process:
-    """One process of the run through all its lives. States: up, down, frozen, ended (by itself)."""
+    """A process of the run through all its lives. States: up, down, frozen, ended (by itself)."""
 
     def __init__(self, name, command, log):
         self.name, self.command, self.log = name, [str(part) for part in command], log
@@ -40,13 +40,13 @@ class Process:
             self.popen = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                 env=environment, start_new_session=True,
-                # Nothing outlives the test, however it ends.
+                # No process outlives the test, however it ends.
                 preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
         self.state, self.due, self.up_since = "up", None, now()
         self.lives += 1
 
     def await_ready(self):
-        """What follows "ready " on its standard output."""
+        """The rest of the line "ready …" on standard output."""
         end, text = now() + READY_S, b""
         while b"\n" not in text:
             readable, _, _ = select.select([self.popen.stdout], [], [], max(0, end - now()))

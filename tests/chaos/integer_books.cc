@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<IntegerBooks::Value>> IntegerBooks::Read(
         return absl::InvalidArgumentError(absl::StrCat("value ", value, " is no exact integer"));
       }
       if (indices[i] >= tiles[t].cols_valid) {
-        if (value == 0) continue;  // of the padding
+        if (value == 0) continue;  // padding
         return absl::InvalidArgumentError(absl::StrCat("padding has the value ", value));
       }
       read.push_back({tiles[t].offset + indices[i], static_cast<int64_t>(value)});
@@ -138,14 +138,14 @@ absl::StatusOr<uint64_t> IntegerBooks::CheckWorker(uint32_t worker, const Checkp
     }
   }
   for (const UnsettledPush& push : at_end.pushes) {
-    // What a merge has is in `given` already.
+    // `given` already has the pushes that are in a merge.
     if (in_merges_.contains(NameOf(worker, push.segment, at_end.round))) continue;
     LONGWAVE_ASSIGN_OR_RETURN(const std::vector<Value> values,
                               Read(push.segment, push.payload.bytes()));
     for (const Value& value : values) total[value.element] += value.value;
   }
 
-  // Which steps are there, as the first whole tile has it; then everything else follows.
+  // The first whole tile shows which steps are present; the other elements follow from them.
   std::set<uint32_t> steps;
   for (uint64_t place = 0; place < kSignalMarkers; ++place) {
     if (total[tiles[0].offset + place] != 0) steps.insert(static_cast<uint32_t>(place));

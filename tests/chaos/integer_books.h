@@ -18,25 +18,25 @@
 namespace longwave {
 
 // The books of a run of integer signals, kept beside the shards' logs in plain integers and without
-// any of the code that merges and decodes: for each segment what the shard holds back, the model,
-// and what each worker has given away. Flat tiling, no transform, topk in fp32 both ways, a mean
+// any of the merging and decoding code: for each segment the shard's residual, the model, and the
+// contributions of each worker. Settings: flat tiling, no transform, topk in fp32 both ways, a mean
 // over senders (ρ = 0), sgd with η = 1.
 class IntegerBooks {
  public:
   explicit IntegerBooks(const Layout* layout);
 
-  // A closed round and its accepted pushes. Enters it, and holds the merged update to the books:
-  // each value is all that was held back of its coefficient, and none that stays is larger.
+  // Enters a closed round with its accepted pushes. Checks that each merged value is the whole
+  // residual of its coefficient, and that no remaining value is larger.
   absl::Status Merge(const MergedRecord& merged, const std::map<uint32_t, PushRecord>& pushes);
 
-  // What a worker has at its end: its residual, and pushes of which it did not know what became.
-  // posted: rounds that it said it posts. Holds to the books: what it gave away and what it kept is
-  // what its steps made, each of which is there once or not at all, in all segments alike; no step
-  // is lost that was posted or accepted. Returns how many steps are there.
+  // Checks a worker's state at its end: its residual, and pushes of unknown fate. posted: rounds
+  // that its journal says it has posted. Contributions and residual must add up to the worker's
+  // steps. Each step is present once or not at all, in all segments alike, and no posted or
+  // accepted step is missing. Returns the number of steps present.
   absl::StatusOr<uint64_t> CheckWorker(uint32_t worker, const Checkpoint& at_end,
                                        const std::set<uint32_t>& posted);
 
-  // A replica's parameters after all rounds of the log.
+  // Checks a replica's parameters after all rounds of the log.
   void CheckReplica(const std::string& name, std::span<const float> anchor);
 
   uint64_t element_count() const { return model_.size(); }
@@ -49,15 +49,15 @@ class IntegerBooks {
     uint64_t element = 0;
     int64_t value = 0;
   };
-  // A payload's values, by element of the flat array. InvalidArgument: one that is no integer.
+  // A payload's values, by element of the flat array. InvalidArgument: a value is not an integer.
   absl::StatusOr<std::vector<Value>> Read(uint32_t segment, std::span<const std::byte> payload);
   void Problem(std::string sentence);
 
   const Layout* const layout_;
   std::vector<int64_t> model_;
-  std::vector<int64_t> held_;                          // E
-  std::map<uint32_t, std::vector<int64_t>> given_;     // by worker: accepted, over all rounds
-  std::map<uint32_t, std::set<uint32_t>> accepted_;    // by worker: rounds
+  std::vector<int64_t> held_;                        // E
+  std::map<uint32_t, std::vector<int64_t>> given_;   // by worker: the sum of accepted contributions
+  std::map<uint32_t, std::set<uint32_t>> accepted_;  // by worker: rounds
   std::set<std::pair<uint64_t, uint32_t>> in_merges_;  // (worker, segment) word and round
   uint64_t values_checked_ = 0;
   uint64_t problem_count_ = 0;

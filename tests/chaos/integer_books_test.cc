@@ -1,5 +1,5 @@
-// The books must notice what the chaos test looks for: an honest run and one with each kind of
-// mistake planted in it.
+// The books must detect the mistakes that the chaos test looks for. The tests check an honest run,
+// and one with each kind of mistake.
 #include "tests/chaos/integer_books.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ Layout OneTile() {
   return *std::move(layout);
 }
 
-// A run in a few lines: what workers and a shard do, without any of their parts but the merge.
+// A small run: the behaviour of workers and a shard, with no real part but the merge.
 class IntegerRun {
  public:
   IntegerRun() : residuals_(kWorkers, std::vector<float>(kSignalTile)), held_(kSignalTile) {
@@ -49,7 +49,7 @@ class IntegerRun {
     return end;
   }
 
-  // What the books make of it.
+  // The problems that the books find.
   std::vector<std::string> Problems(const std::vector<Checkpoint>& ends) const {
     IntegerBooks books(&layout_);
     for (const Closed& round : rounds) {
@@ -136,14 +136,14 @@ TEST(IntegerBooks, NoticeAPushThatIsPutBackThoughItWasAccepted) {
 
 TEST(IntegerBooks, NoticeALatePushThatIsNotPutBack) {
   IntegerRun run;
-  // Worker 1's last push was late after all, and its worker believes that it was accepted.
+  // Worker 1's last push was late, and its worker believes that it was accepted.
   run.rounds.back().merged.contributors.erase(run.rounds.back().merged.contributors.begin() + 1);
   EXPECT_THAT(run.Problems(run.Ends()), Contains(HasSubstr("worker 1 (w): element ")));
 }
 
 TEST(IntegerBooks, CountAPushOfUnknownFateByTheLog) {
   const IntegerRun run;
-  // As a checkpoint has it: what was pushed is not in the residual, and not known to be accepted.
+  // A checkpoint's state: the pushed part is not in the residual, and not known to be accepted.
   std::vector<Checkpoint> ends = run.Ends();
   ends[0].round = kRounds - 1;
   ends[0].pushes.push_back({.segment = 0, .payload = run.rounds.back().pushes.at(0).payload});

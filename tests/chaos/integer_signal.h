@@ -7,23 +7,23 @@
 
 namespace longwave {
 
-// What the workers of the chaos test learn in a step: integers that anybody can write down. All
-// sums of them that come about, and their means over up to four senders, are exact in fp32.
+// The signals of the chaos test's workers: integers that are easy to compute. All their sums, and
+// their means over up to four senders, are exact in fp32.
 
 inline constexpr uint32_t kSignalWorkersMax = 4;
-// Tokens behind a step: one sequence of two. A push without a step behind it, which closes a round
-// that nobody else closes, has weight 1.
+// Tokens of a step: one sequence of two. A push without a step, which closes a round that no other
+// worker closes, has weight 1.
 inline constexpr uint64_t kSignalWeight = 2;
-// Divisible by 1 to 8, so that a mean over senders of such weights is an integer.
+// Divisible by 1 to 8, so a mean over senders of such weights is an integer.
 inline constexpr int64_t kSignalUnit = 840;
 inline constexpr uint64_t kSignalTile = 4096;
-// Of each tile, element i < kSignalMarkers is moved by step i alone: from what a worker has sent
-// and kept one reads off which steps are in it, and that each is in it once.
+// In each tile only step i moves element i < kSignalMarkers. A worker's contributions and residual
+// therefore show which steps are included, and that each is included once.
 inline constexpr uint64_t kSignalMarkers = 2048;
 
 inline constexpr int64_t kSignalMark = 8 * kSignalUnit;
 
-// How far step `step` of a worker moves an element of the flat array.
+// The change of an element of the flat array by a worker's step.
 inline int64_t SignalOf(uint32_t worker, uint64_t step, uint64_t element) {
   const uint64_t place = element % kSignalTile;
   if (place < kSignalMarkers) return place == step ? kSignalMark : 0;

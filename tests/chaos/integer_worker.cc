@@ -1,6 +1,5 @@
-// A worker of the chaos test: the real member of a run around a model whose steps move it by
-// integers that are known beforehand (integer_signal.h). β is 1, so that what is not sent stays
-// whole.
+// A worker of the chaos test: the real member of a run around a model whose steps move it by known
+// integers (integer_signal.h). β is 1, so the unsent part stays whole.
 //
 //   integer_worker --config FILE --name NAME --coordinator ADDRESS --state-dir DIR --run-folder DIR
 //   integer_worker --config FILE --write-initial FILE
@@ -71,7 +70,7 @@ absl::Status WriteBytes(const std::string& path,
   return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
 }
 
-// What the worker has at its end, for the audit: nothing it posted is unsettled then.
+// Writes the worker's state at its end for the audit. No posted push is unsettled then.
 absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint32_t worker,
                       SyncPipeline& pipeline) {
   const uint64_t parameters = model.layout.parameter_count();
@@ -89,7 +88,7 @@ absl::Status WriteEnd(const Flags& flags, const Model& model, uint64_t run, uint
   return WriteBytes(path + ".checkpoint", encoded.pieces);
 }
 
-// The loop's part of a run besides its steps: the journal, and the weights at the end.
+// The loop's part of a run besides its steps: the journal, and the final weights.
 class IntegerLoop final : public TrainingLoop {
  public:
   IntegerLoop(const Flags& flags, const Model& model, const float* theta, Journal* journal)
@@ -117,7 +116,7 @@ class IntegerLoop final : public TrainingLoop {
   Journal* const journal_;
 };
 
-// A step takes what SignalOf says from the parameters.
+// A step subtracts SignalOf from the parameters.
 absl::Status Train(const Flags& flags, const Model& model, MemberPlace& place, Journal* journal) {
   std::vector<float> theta(model.layout.parameter_count());
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCpu));
@@ -135,7 +134,7 @@ absl::Status Train(const Flags& flags, const Model& model, MemberPlace& place, J
   TrainingMember member(parts);
   LONGWAVE_ASSIGN_OR_RETURN(bool trains, member.Begin());
   while (trains) {
-    absl::SleepFor(absl::Milliseconds(flags.step_ms));  // as a model would compute
+    absl::SleepFor(absl::Milliseconds(flags.step_ms));  // stands for a model's computation
     for (uint64_t i = 0; i < theta.size(); ++i)
       theta[i] -= static_cast<float>(SignalOf(parts.worker, member.step(), i));
     LONGWAVE_ASSIGN_OR_RETURN(trains, member.StepDone(kSignalWeight, /*loss=*/0));

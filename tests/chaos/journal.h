@@ -18,12 +18,12 @@
 
 namespace longwave {
 
-// What a worker of the chaos test says of itself, a line each, in a file that outlives it:
-//   begin              a life begins
-//   post ROUND         it is about to push to a round, with a step behind it
-//   round ROUND NS     it has finished one, at this time of the monotonic clock
-//   dropped            it came back without its residual
-//   unknown ROUND      a shard did not know any more what became of a push
+// The log of a chaos test's worker, a line for each event, in a file that outlives the worker:
+//   begin              the process begins
+//   post ROUND         a push of a round with a step is about to be posted
+//   round ROUND NS     a round is finished, at this time of the monotonic clock
+//   dropped            the worker came back without its residual
+//   unknown ROUND      a push's fate is unknown to its shard
 class Journal {
  public:
   explicit Journal(const std::string& path)
@@ -34,7 +34,8 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // One write: a kill leaves whole lines. What the system has taken is not lost with the process.
+  // A single write leaves whole lines after a kill. Bytes in the system's cache survive the
+  // process.
   void Say(const std::string& line) {
     const std::string text = line + "\n";
     LONGWAVE_CHECK(write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
@@ -44,7 +45,7 @@ class Journal {
   const int fd_;
 };
 
-// An exchange that says what is posted.
+// An exchange that logs posted pushes.
 class JournalingExchange final : public Exchange {
  public:
   JournalingExchange(std::unique_ptr<Exchange> exchange, Journal* journal)
@@ -71,7 +72,7 @@ class JournalingExchange final : public Exchange {
     return exchange_->NextFetched(timeout);
   }
   uint32_t NewestOpenRound() const override { return exchange_->NewestOpenRound(); }
-  std::optional<SnapshotAsk> NextAsk() override { return exchange_->NextAsk(); }
+  std::optional<SnapshotRequest> NextRequest() override { return exchange_->NextRequest(); }
   bool HasSnapshotRoom(uint32_t segment) const override {
     return exchange_->HasSnapshotRoom(segment);
   }

@@ -1,10 +1,12 @@
 """TCP proxies of loopback that damage what goes through them: one for each link of a run.
 
-A link is what one process reaches another by, through all its connections. On each, four things can happen:
+A link is what one process reaches another by, through all its connections. On each, six things can happen:
     flip        one bit of the next bytes that go a way of chance is another
     duplicate   for some time all bytes are sent twice
     stall       for some time nothing goes either way
     cut         its connections break
+    delay       for some time all bytes come so much later
+    mute        for some time new connections are accepted, and nothing is ever answered on them
 """
 
 import asyncio
@@ -19,7 +21,8 @@ import time
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 2
 CONNECTIONS_MAX = 1024
-BREAK = struct.pack("ii", 1, 0)  # SO_LINGER: closing it sends a reset
+DELAY_S = 0.5  # of each piece: a slow link, too
+BREAK = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
 Harm = collections.namedtuple("Harm", "time link what")
 
@@ -29,13 +32,13 @@ def now():
 
 
 class Link:
-    """What is to happen to a link."""
+    """The pending faults of a link."""
 
     def __init__(self, name, rng):
         self.name, self.rng = name, rng
-        self.flips = [0, 0]  # that are due, by direction
+        self.flips = [0, 0]  # pending flips by direction
         self.flip_every, self.flip_next = None, None
-        self.duplicates_until = self.stalls_until = 0.0
+        self.duplicates_until = self.stalls_until = self.delays_until = self.mute_until = 0.0
         self.connections = set()
 
     def damage(self, data, direction):
@@ -49,7 +52,7 @@ class Link:
             return data, False
         self.flips[direction] -= 1
         damaged = bytearray(data)
-        # Half of them where a message of ZeroMQ may begin, with flags and length: they break more than it.
+        # Half of the flips hit a place where a ZeroMQ message may begin, with flags and length, and so break more.
         end = min(len(data), self.rng.choice([HEAD_BYTES, READ_BYTES]))
         damaged[self.rng.randrange(end)] ^= 1 << self.rng.randrange(8)
         return bytes(damaged), True
@@ -61,7 +64,7 @@ class Proxies:
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.links = {}
-        self.harms = []  # that have happened: of flips those that met a byte
+        self.harms = []  # the harms so far; flips only if they met a byte
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
@@ -116,6 +119,10 @@ class Proxies:
                 link.duplicates_until = now() + seconds
             elif what == "stall":
                 link.stalls_until = now() + seconds
+            elif what == "delay":
+                link.delays_until = now() + seconds
+            elif what == "mute":
+                link.mute_until = now() + seconds
             elif what == "cut":
                 for writer in list(link.connections):
                     self._break(writer)
@@ -127,7 +134,7 @@ class Proxies:
             self.auto_flip = None
             for link in self.links.values():
                 link.flips, link.flip_every = [0, 0], None
-                link.duplicates_until = link.stalls_until = 0.0
+                link.duplicates_until = link.stalls_until = link.delays_until = link.mute_until = 0.0
         self.loop.call_soon_threadsafe(act)
 
     @staticmethod
@@ -142,12 +149,17 @@ class Proxies:
         try:
             if not target or len(link.connections) >= CONNECTIONS_MAX:
                 return self._break(writer)
+            if now() < link.mute_until:
+                link.connections.add(writer)
+                while await reader.read(READ_BYTES):  # until the other end gives up, or it is cut
+                    pass
+                return None
             host, port = target[-1].rsplit(":", 1)
             back, there = await asyncio.open_connection(host, int(port), limit=READ_BYTES)
             link.connections |= {writer, there}
             both = [asyncio.ensure_future(self._pump(link, 0, reader, there)),
                     asyncio.ensure_future(self._pump(link, 1, back, writer))]
-            # The first end is passed on; what still comes the other way has some time.
+            # The end of one direction is passed on, and the other direction gets some time.
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait(both, timeout=5)
             for each in both:
@@ -165,6 +177,8 @@ class Proxies:
             while data := await reader.read(READ_BYTES):
                 while now() < link.stalls_until:
                     await asyncio.sleep(link.stalls_until - now())
+                if now() < link.delays_until:
+                    await asyncio.sleep(DELAY_S)
                 data, flipped = link.damage(data, direction)
                 if flipped:
                     self.harms.append(Harm(now(), link.name, "flip"))
@@ -191,5 +205,5 @@ def owner_of(port, pids):
             if any(os.readlink(f"{folder}/{fd}") == f"socket:[{inode}]" for fd in os.listdir(folder)):
                 return name
         except OSError:
-            continue  # it has ended, or closed what was looked at
+            continue  # the process has ended, or closed the file
     return "nobody"

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Unpacks packages of the system's own sources, and what of their dependencies is not installed, into a folder, for
-# programs that a test wants and that must not be installed: cloud-init would run when the machine starts, and Slurm's
-# services with it.
+# Unpacks packages from the system's sources, with dependencies that are not installed, into a folder. The programs are
+# for tests and must not be installed: cloud-init would run at the machine's start, and Slurm's services as well.
 #
 #   tests/cloud/packages.sh FOLDER PACKAGE…
 #
-# What is there is not fetched again. Ends with status 77 and a reason where the packages cannot be had.
+# Existing packages are not fetched again. Ends with status 77 and a reason if packages are unavailable.
 set -euo pipefail
 folder=$1
 shift
@@ -13,7 +12,7 @@ shift
 for tool in apt-get dpkg-deb flock; do
   command -v "$tool" >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
 done
-# One at a time: several build folders may want the same, and have one cache.
+# A lock, since several build folders share one cache and may want the same packages.
 mkdir -p "$(dirname "$folder")"
 exec {lock}>"$folder.lock"
 flock --timeout 300 "$lock" || { echo "skipped: somebody else has been unpacking $folder for 300 s"; exit 77; }

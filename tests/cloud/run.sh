@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The files of configs/cloud, as far as a machine that is no cloud can try them: what their own tools say of them, and
-# what they do with stand-ins for the programs that they call; the Slurm script also under a real Slurm of one node.
+# Tests the files of configs/cloud without a cloud: with their own tools, and with stand-ins for the programs that they
+# call; the Slurm script also under a real Slurm of one node.
 #
 #   tests/cloud/run.sh unit|cloud-init|slurm [build/bin]
 #
-# cloud-init and Slurm are fetched from the system's package sources and unpacked into a cache, not installed; where they
-# cannot be had, what wants them is left out with a reason.
+# cloud-init and Slurm are fetched from the system's package sources and unpacked into a cache, not installed. If they
+# are unavailable, their checks are left out with a reason.
 #
-# Ends with `N passed, N failed`; status 77 and a reason where a tool is missing.
+# Ends with `N passed, N failed`; status 77 and a reason if a tool is missing.
 # shellcheck disable=SC2013,SC2028
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -23,7 +23,7 @@ clean_up() {
 }
 trap clean_up EXIT
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/longwave-cloud-tools
-# A program of that name which writes down how it was called, and does the rest of the arguments.
+# A program of that name that records its call, and then runs the rest of the arguments.
 stand_in() {
   local path=$1
   shift
@@ -40,13 +40,24 @@ has_flags() {
 
 if [ "$part" = unit ]; then
   command -v systemd-analyze >/dev/null || skip 'systemd-analyze is not installed'
-  stand_in "$work/longwave/bin/longwave"
+  for program in longwave longwave-server; do stand_in "$work/longwave/bin/$program"; done
   mkdir "$work/units"
-  sed "s|/opt/longwave/|$work/longwave/|" "$files/longwave-worker.service" >"$work/units/longwave-worker.service"
   is_clean() { local said; said=$(systemd-analyze verify --man=no "$1" 2>&1) || true; echo "$said"; [ -z "$said" ]; }
   is_hard() { systemd-analyze security --offline=true --threshold=25 "$1"; }
-  check 'systemd has nothing to say of the unit' is_clean "$work/units/longwave-worker.service"
-  check 'it is exposed at most 2.5 of 10' is_hard "$work/units/longwave-worker.service"
+  for unit in longwave-worker longwave-coordinator longwave-shard@; do
+    sed "s|/opt/longwave/|$work/longwave/|" "$files/$unit.service" >"$work/units/$unit.service"
+    instance=$work/units/${unit/@/@0}.service
+    [ "$unit" = "${unit%@}" ] || ln -s "$unit.service" "$instance"
+    check "systemd has nothing to say of $unit" is_clean "$instance"
+    check "$unit is exposed at most 2.5 of 10" is_hard "$instance"
+  done
+  has_server_flags() {
+    local flag
+    for flag in $(grep -h -o -- ' --[a-z-]*' "$@" | grep -vE -- '--(authority|folder|now)$' | sort -u); do
+      "$programs/longwave-server" --help | grep -q -- "$flag\b" || { echo "longwave-server has no $flag"; return 1; }
+    done
+  }
+  check 'longwave-server has the flags that they give' has_server_flags "$files/longwave-coordinator.service" "$files/longwave-shard@.service"
   check 'a misspelt setting would be noticed' bash -c "sed s/NoNewPrivileges/NoNewPrivilege/ '$work/units/longwave-worker.service' >'$work/units/wrong.service'; systemd-analyze verify --man=no '$work/units/wrong.service' 2>&1 | grep -q NoNewPrivilege"
   check 'longwave join has the flags that it gives' has_flags "$files/longwave-worker.service"
 elif [ "$part" = cloud-init ]; then
@@ -142,7 +153,7 @@ else
   check 'with it the tasks join' comes_back
   check 'without a coordinator it says what it wants' bash -c "LONGWAVE_DATA=/text bash '$work/copy' 2>&1 | grep -q 'wanted host:port of the coordinator'"
 
-  # The real one, with real processes: a secured run, whose two workers are the tasks of a job.
+  # The real script with real processes: a secured run, whose two workers are the tasks of a job.
   reason=
   if [ "$(id -u)" != 0 ]; then
     reason='it needs root'
@@ -157,7 +168,7 @@ else
     is_up=
     bring_it_up() { start_slurm "$cache/slurm/root" && is_up=1; }
     check 'a Slurm of this one node comes up' bring_it_up
-    # Without it there is nobody to give a job to.
+    # Without a running Slurm there is no job to submit.
     if [ -n "$is_up" ]; then . tests/cloud/slurm_run.sh; fi
   else
     echo "not tried: a real Slurm: $reason"

@@ -1,12 +1,13 @@
-# For test scripts: a Slurm of one node, this machine, from packages that are unpacked and not installed. Wants $work, a
-# folder of the script's own, and root.
+# For test scripts: a Slurm of one node, this machine, from unpacked packages. Wants $work, a folder of the script's
+# own, and root.
 # shellcheck shell=bash
 slurm_processes=()
-# in_background COMMAND…: $! is its process, which ends when this script does, even if that is killed and cleans nothing
-# up: all of this is root's.
+# in_background COMMAND…: $! is the process, which ends with this script, even if the script is killed without a
+# clean-up: all processes are root's.
 in_background() { exec setpriv --pdeathsig KILL "$@"; }
 
-# start_slurm ROOT: with what tests/cloud/packages.sh has unpacked to ROOT. Afterwards sbatch and its kin are in PATH.
+# start_slurm ROOT: starts the programs that tests/cloud/packages.sh has unpacked to ROOT. Afterwards sbatch and related
+# commands are in PATH.
 start_slurm() {
   local root=$1 libraries node ports held
   # shellcheck disable=SC2154
@@ -18,7 +19,7 @@ start_slurm() {
   exec {held}< <(exec python3 tests/support/held_ports.py 2)
   slurm_processes+=($!)
   read -r -a ports <&"$held"
-  # More of everything than this machine may have, as the script asks for it; nothing of it is measured or bound.
+  # Larger numbers than the machine's, as the script wants; Slurm does not check or bind them.
   cat >"$SLURM_CONF" <<CONF
 ClusterName=test
 SlurmctldHost=$(hostname -s)(127.0.0.1)
@@ -72,7 +73,7 @@ stop_slurm() {
   wait "${slurm_processes[@]}" 2>/dev/null || true
 }
 
-# until_it_holds SECONDS COMMAND…: asks again and again, as Slurm tells nobody.
+# until_it_holds SECONDS COMMAND…: repeats the command, since Slurm sends no notices.
 until_it_holds() {
   local end=$((SECONDS + $1))
   shift

@@ -44,7 +44,7 @@ log_has() { [ "$(grep -Ec "$2" "$work/real/job.log")" -ge "$1" ]; }
 job_is() { scontrol show job "$job" | grep -q "JobState=$1"; }
 in_time() { until_it_holds "$@" || { tail -n 20 "$work/real/status" "$work/real/job.log" "$work/slurm/slurmctld.log"; return 1; }; }
 trains() { give_the_job && in_time 180 status_has '^rounds +[1-9][0-9]' && status_has '^slurm-0 ' && status_has '^slurm-1 '; }
-# Slurm lets such a job wait for two minutes; whoever asks has it at once. The token's two uses are gone.
+# Slurm delays such a job for two minutes, unless told to start it at once. Both uses of the token are spent.
 comes_back_for_real() {
   scontrol requeue "$job" && in_time 180 job_is PENDING &&
     scontrol update "JobId=$job" StartTime=now && in_time 180 log_has 2 'resumed (after|in) round'
@@ -53,7 +53,7 @@ coordinator_has_ended() { ! kill -0 "$coordinator" 2>/dev/null; }
 ends_with_the_run() { in_time 300 job_is COMPLETED && in_time 60 coordinator_has_ended && wait "$coordinator"; }
 
 check 'under a real Slurm every task of the job trains' trains
-# Of a job that does not there is nothing more to learn.
+# A job that fails shows nothing more.
 ((failed == 0)) || return 0
 check 'put back into the queue, the job goes on where it was' comes_back_for_real
 check 'the job ends well with the run' ends_with_the_run

@@ -90,7 +90,7 @@ TEST_P(EncodeConformance, ConservesMomentum) {
       const std::vector<double> m =
           ExpectedMomentum(layout, s, state, c.setting.transform, double{c.setting.beta});
       EXPECT_LE(Distance(sum, m), kTolerance * Norm(m));
-      // What is another segment's stays as it was.
+      // Elements of other segments do not change.
       for (size_t i = 0; i < got.momentum.size(); ++i) {
         if (i >= segment.coefficient_begin &&
             i < segment.coefficient_begin + segment.coefficient_count) {

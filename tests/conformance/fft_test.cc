@@ -40,7 +40,7 @@ TEST_F(RunFft, CoefficientsAreTheDefinitionsWithinTheTolerance) {
   const State state(layout);
   EncodeSetting setting;
   setting.format = {Selection::kAll, ValueCodec::kFp32, 0};
-  setting.alpha = 0;  // so that the momentum stays what was transformed
+  setting.alpha = 0;  // so the momentum stays the transform's result
   for (uint32_t s = 0; s < layout.segments().size(); ++s) {
     const Encoded got = Encode(*ops_, layout, s, state, setting);
     ASSERT_TRUE(got.status.ok()) << got.status.ToString();

@@ -15,7 +15,7 @@
 
 namespace longwave::conformance {
 
-// A backend under test: its table, or why it is not here.
+// A backend under test: its table, or why it is absent.
 struct Backend {
   std::string name;
   absl::StatusOr<const KernelOps*> ops;
@@ -27,7 +27,7 @@ std::vector<Backend> Backends();
 const KernelOps& Reference();
 const KernelOps& GenericCpu();
 
-// One suite for every backend; a test skips, with the reason, where the backend is not here.
+// A suite for every backend. A test skips, with the reason, if the backend is absent.
 class Conformance : public testing::TestWithParam<Backend> {
  protected:
   void SetUp() override;
@@ -87,7 +87,7 @@ struct EncodeSetting {
 };
 Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, const State& state,
                const EncodeSetting& setting);
-// Of any signal, whose arrays are in the backend's memory.
+// Encodes any signal with arrays in the backend's memory.
 Encoded Encode(const KernelOps& ops, const Layout& layout, uint32_t segment, const Signal& signal,
                const std::vector<float>& momentum, const EncodeSetting& setting);
 
@@ -111,8 +111,8 @@ std::vector<uint64_t> FlatIndices(const Layout& layout, uint32_t segment);
 inline constexpr uint64_t kRunSeed = 77;
 inline constexpr uint32_t kRound = 5;
 
-// What float arithmetic may be off by against double, relative to a tile's norm: the transform's
-// bound for 4096 along and the few operations beside it.
+// Tolerance of float against double arithmetic, relative to a tile's norm: the transform's bound
+// for 4096 elements and the few further operations.
 inline constexpr double kTolerance = 4e-6;
 
 }  // namespace longwave::conformance

@@ -281,7 +281,7 @@ TEST_P(OptimizerConformance, BlendWritesItsElementsOnly) {
 
 TEST_P(OptimizerConformance, BlendOfNothingCopiesTheAnchorAndReadsNeitherOfTheOthers) {
   constexpr size_t kCount = 2 * kSquareSumChunk + 3;
-  // What is not read may be anything, and may not be there.
+  // Unread arrays may have any content, and may be absent.
   const DenseArray theta(ops(), std::vector<float>(kCount, std::nanf("")));
   const std::vector<float> values = WildVector(kCount, 12);
   const DenseArray anchor(ops(), values);

@@ -62,7 +62,7 @@ std::vector<float> ValuesOf(Input input, size_t n, uint64_t seed) {
   return values;
 }
 
-// As bf16, two to a float's place.
+// The values as bf16, two to a float's place.
 std::vector<float> ToBf16(const std::vector<float>& values) {
   std::vector<uint16_t> halves(values.size() + values.size() % 2);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -214,7 +214,7 @@ TEST_P(TileShapes, UpdatesUnderEveryRuleAreTheCpus) {
               args.run_seed = kRunSeed;
               args.round = kRound;
               args.payload_layout = &payload_layout;
-              // Taken when the call returns: what happens to it then is the caller's affair.
+              // The call takes the payload's bytes, so the caller may change them afterwards.
               std::vector<std::byte> payload = encoded.payload;
               args.payload = payload;
               args.theta = theta.data();

@@ -5,10 +5,10 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).parents[2]
-# What every page carries: its run; a shard's or worker's its own name. Prometheus adds where it was found.
+# The labels on every page: the run, and the name of a shard or worker. Prometheus adds the target's labels.
 PAGE_LABELS = {"coordinator": {"run"}, "shard": {"run", "shard"}, "worker": {"run", "worker"}}
 PAGE_LABELS["every"] = PAGE_LABELS["shard"] | PAGE_LABELS["worker"]
-FOUND_LABELS = {"namespace", "pod", "instance"}
+FOUND_LABELS = {"cluster", "namespace", "pod", "instance"}
 _PARTS = {"The coordinator": "coordinator", "A shard": "shard", "A worker": "worker",
           "Every process": "every"}
 
@@ -28,7 +28,10 @@ class Series:
 
 def read():
     """Every series by name; a histogram also under the names that its parts have."""
-    table, part = {}, None
+    # Prometheus's own labels for the results of rules.
+    PAGE_LABELS["prometheus"] = PAGE_LABELS["every"]
+    alerts = Series("prometheus", "gauge", {"alertname": [], "alertstate": ["pending", "firing"], "severity": []}, "")
+    table, part = {"ALERTS": alerts}, None
     for line in (ROOT / "docs/metrics.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             part = _PARTS[line[3:]]
@@ -50,9 +53,9 @@ def read():
 
 
 def findings(expr, legend, table):
-    """What an expression says of series that the table has not: sentences."""
+    """Sentences about the parts of an expression that the table lacks."""
     found, labels = [], set()
-    names = list(re.finditer(r"(?<![:\w])((?:longwave|process)_\w+)(?!:)(\{[^}]*\})?", expr))
+    names = list(re.finditer(r"(?<![:\w])((?:longwave|process)_\w+|ALERTS)(?!:)(\{[^}]*\})?", expr))
     if not names:
         found.append("no series in it")
     for match in names:
@@ -69,6 +72,8 @@ def findings(expr, legend, table):
                 wanted = value.split("|") if "~" in operator else [value]
                 found += [f"{name} has no {label} {one!r}" for one in wanted
                           if one not in series.labels[label]]
+    # Labels written by label_replace and label_join.
+    labels |= set(re.findall(r'[)}], "(\w+)", "', expr))
     for group in re.findall(r"\b(?:by|on|ignoring|without)\s*\(([^)]*)\)", expr):
         found += [f"nothing in it has the label {label}" for label in re.findall(r"\w+", group)
                   if label not in labels]

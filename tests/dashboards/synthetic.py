@@ -8,6 +8,8 @@ import threading
 import time
 
 RUN = "synthetic"
+# Two runs of one name: pages say nothing of their namespace, Prometheus' targets do.
+NAMESPACES = ("one", "two")
 BEGAN_S = time.time()
 PAGES = {"coordinator": [{"part": "coordinator"}],
          "shard": [{"part": "shard", "shard": str(index)} for index in range(2)],
@@ -29,7 +31,7 @@ def _spread(text):
 
 
 def page(table, part, own, age_s):
-    """What such a process would say at that age: counters grow steadily, gauges stand."""
+    """The page of such a process at that age: counters grow steadily, gauges are constant."""
     lines = []
     named = {"run": RUN, **{key: value for key, value in own.items() if key != "part"}}
     for name, series in table.items():
@@ -85,8 +87,9 @@ class Synthetic:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         address = "127.0.0.1:%d" % self._server.server_address[1]
         targets.write_text(json.dumps([
-            {"targets": [address], "labels": {"__metrics_path__": f"/{index}", "instance": f"page-{index}"}}
-            for index in range(len(pages))]), encoding="utf-8")
+            {"targets": [address], "labels": {"__metrics_path__": f"/{index}", "namespace": namespace,
+                                               "instance": f"{namespace}-page-{index}"}}
+            for namespace in NAMESPACES for index in range(len(pages))]), encoding="utf-8")
 
     def close(self):
         self._server.shutdown()

@@ -66,6 +66,8 @@ class Generated(unittest.TestCase):
             "GraphFieldConfig has no such key": lambda spoilt: spoilt["panels"][curve]["fieldConfig"][
                 "defaults"]["custom"].update(lineWidht=1),
             "wanted one of [0, 1, 2]": lambda spoilt: spoilt["templating"]["list"][1].update(refresh=9),
+            "a list of alerts has no such option": lambda spoilt: next(
+                panel for panel in spoilt["panels"] if panel["type"] == "alertlist")["options"].update(maxItem=1),
             "AnnotationQuery has no such key":
                 lambda spoilt: spoilt["annotations"]["list"][0].update(tittle=""),
         }
@@ -79,7 +81,7 @@ class Generated(unittest.TestCase):
 
 
 class Dashboards(unittest.TestCase):
-    """What ours promise beyond the schema."""
+    """The promises of our dashboards beyond the schema."""
 
     def setUp(self):
         self.boards = metrics.boards()
@@ -137,22 +139,60 @@ class Dashboards(unittest.TestCase):
     def test_source_run_and_what_is_chosen_are_variables(self):
         for board in self.boards.values():
             names = [variable["name"] for variable in board["templating"]["list"]]
-            self.assertEqual(names[:2], ["datasource", "run"])
+            of_a_run = board["uid"] != "longwave-fleet"
+            self.assertEqual(names[:4], ["datasource", "cluster", "namespace", *(["run"] if of_a_run else [])])
             used = " ".join(expr for _, expr, _ in metrics.queries(board))
             for name in ("worker", "shard"):
                 self.assertEqual(f"${name}" in used, name in names, name)
             for name, series, label in metrics.variables(board):
                 self.assertEqual(metric_table.findings(series, "{{%s}}" % label, self.table), [], name)
 
+    def test_every_selector_names_cluster_namespace_and_run(self):
+        """Two runs of one name in two namespaces would be one curve otherwise."""
+        for name, board in self.boards.items():
+            wanted = ['cluster="$cluster"', 'namespace="$namespace"', 'run="$run"']
+            if name == "fleet":
+                wanted = ['cluster=~"$cluster"', 'namespace=~"$namespace"']
+            for whose, expr, _ in metrics.queries(board):
+                selectors = re.findall(r"\b(?:(?:longwave|process)_\w+|ALERTS)(\{[^}]*\})?", expr)
+                self.assertTrue(selectors, whose)
+                for selector in selectors:
+                    self.assertLessEqual(set(wanted), set(selector.strip("{}").split(", ")), f"{name}: {whose}")
+
+    def test_a_row_leads_to_its_page_and_a_panel_to_its_runbook(self):
+        uids = {board["uid"] for board in self.boards.values()}
+        linked = set()
+        for board in self.boards.values():
+            for panel in board["panels"]:
+                linked |= {link["url"] for link in panel.get("links", [])}
+                if panel["type"] != "table":
+                    continue
+                links = [value for override in panel["fieldConfig"]["overrides"]
+                         for item in override["properties"] if item["id"] == "links" for value in item["value"]]
+                self.assertEqual(len(links), 1, panel["title"])
+                self.assertIn(re.match(r"/d/([-\w]+)\?", links[0]["url"]).group(1), uids)
+        rules = (metric_table.ROOT / "helm/longwave-monitoring/rules/longwave.yaml").read_text(encoding="utf-8")
+        # No panel can show a run of which no series is left.
+        self.assertEqual({url for url in re.findall(r"runbook_url: (\S+)", rules) if "run-gone" not in url and
+                          "run-failed" not in url}, linked)
+
+    def test_alerts_are_listed_of_the_run_and_of_all(self):
+        for name, wanted in {"overview": 'run="$run"', "fleet": 'namespace=~"$namespace"'}.items():
+            lists = [panel for panel in self.boards[name]["panels"] if panel["type"] == "alertlist"]
+            self.assertEqual(len(lists), 1)
+            self.assertIn(wanted, lists[0]["options"]["alertInstanceLabelFilter"])
+
     def test_joins_crashes_and_snapshots_are_annotated(self):
         for board in self.boards.values():
+            if board["uid"] == "longwave-fleet":
+                continue
             self.assertEqual({one["name"] for one in board["annotations"]["list"]},
                              {"Joins", "Departures", "Crashes", "Snapshots"})
 
     def test_each_has_its_page_in_the_documentation(self):
         text = (metric_table.ROOT / "docs/dashboards.md").read_text(encoding="utf-8")
         for name, board in self.boards.items():
-            self.assertIn(f"helm/longwave/dashboards/{name}.json", text)
+            self.assertIn(f"helm/longwave-monitoring/dashboards/{name}.json", text)
             self.assertIn(board["title"].removeprefix("Longwave / "), text)
         for picture in re.findall(r"\((pictures/\w+\.png)\)", text):
             size = (metric_table.ROOT / "docs" / picture).stat().st_size

@@ -28,7 +28,7 @@ namespace {
 
 const KernelOps& Ops() { return **OpsFor(BackendKind::kCuda); }
 
-// What was made so far.
+// Counts of allocations so far.
 struct Counts {
   size_t host = host_allocations.load();
   emulation::ResourceCounts device = emulation::ResourcesMade();
@@ -217,7 +217,7 @@ TEST(CudaBackend, AllocatesNothingInSteadyStateOfAnFft) {
   cuda::SetRunTransform(cuda::RunTransform::kStages);
 }
 
-// That the counters count.
+// Shows that the counters count.
 TEST(CudaBackend, AllocatesInTheFirstCallsOfLargerSegments) {
   Worker worker({{"a", {512, 512}}}, 64, {Selection::kAll, ValueCodec::kFp32, 0});
   const Counts before;

@@ -36,8 +36,8 @@ struct Thread {
   uint32_t mask = 0;
 };
 
-// One meeting of the lanes of a mask. It stays until each has read the values: the first may be at
-// the next meeting by the time that the last reads.
+// An exchange between the lanes of a mask. The object lives until each lane has read the values,
+// since the first lane may be at the next exchange before the last one reads.
 struct Meeting {
   const char* operation = nullptr;
   uint32_t mask = 0, arrived = 0, readers = 0;  // free: no mask
@@ -170,7 +170,7 @@ void Block::RunThread() {
   Leave(State::kEnded, {});
 }
 
-// Who goes on: a thread, or the host when the block is done.
+// The next to run: a thread, or the host when the block is finished.
 Fiber& Block::Next() {
   for (;;) {
     while (next_ < thread_count_) {
@@ -287,7 +287,7 @@ const WarpValues& Block::Exchange(const char* operation, uint32_t mask, uint64_t
 void Block::RefuseDeadlock() const {
   std::string sentence = "threads wait for others that will not come:";
   size_t told = 0;
-  // One thread of each kind says enough.
+  // A thread of each kind suffices.
   std::vector<std::string> kinds;
   for (uint32_t t = 0; t < thread_count_; ++t) {
     const Thread& thread = threads_[t];

@@ -24,16 +24,17 @@ struct Grid {
 };
 void Run(const Grid& grid);
 
-// Where the running thread is, e.g. "block 3, thread 17: "; empty outside of a kernel.
+// The running thread's place, e.g. "block 3, thread 17: "; empty outside of a kernel.
 std::string Running();
 
-// What an address of a fault is to the running block, as the end of a sentence; empty if nothing.
+// The meaning of a fault's address for the running block, as the end of a sentence; empty if
+// unknown.
 std::string DescribeBlockMemory(const void* address);
 
 // Called by the kernels, through the device language.
 
 enum class Vote { kNone, kCount, kAnd, kOr };
-// The barrier of the block. Returns what the vote is about.
+// The barrier of the block. Returns the result of the vote.
 int Barrier(Vote vote, bool predicate, Where where);
 
 // Each lane that the mask names gives a value; all have all values then. Lanes of the others read
@@ -44,8 +45,9 @@ struct WarpValues {
 const WarpValues& Exchange(const char* operation, uint32_t mask, uint64_t value, Where where);
 uint32_t Lane();
 
-// The block's object of a declaration in the source: `key` is the same for all its threads. Filled
-// with 0xff at first, as the dynamic part is: nothing may count on what shared memory begins with.
+// The block's object of a declaration in the source; `key` is equal for all its threads. Filled
+// with 0xff at first, like the dynamic part, since the initial content of shared memory is
+// undefined.
 void* SharedObject(const void* key, size_t bytes, size_t alignment);
 void* DynamicShared();
 

@@ -1,4 +1,4 @@
-// The threads of a block in the emulation: barriers, warps, shared memory, and what it refuses.
+// The threads of a block in the emulation: barriers, warps, shared memory, and refused mistakes.
 #include "tests/emulation/block.h"
 
 #include <numeric>
@@ -195,7 +195,7 @@ TEST(EmulatedBlock, AnOrderShowsAMissingBarrier) {
   }
 }
 
-// What is refused.
+// Refused mistakes.
 
 __global__ void LeaveBeforeTheBarrier() {
   if (threadIdx.x >= 20) return;
@@ -266,7 +266,7 @@ TEST(EmulatedBlockDeathTest, RefusesToTouchWhatIsNotTheBlocks) {
   EXPECT_DEATH(RunKernel(WriteShared, 1, 1, 20, 0, -1),
                kAddressSanitizer ? poisoned : "4 bytes before the dynamic");
 
-  const DeviceArray<float> array(64);  // its end is that of its page
+  const DeviceArray<float> array(64);  // the array ends with its page
   RunKernel(WriteGlobal, 1, 1, 0, array.data(), 63);
   EXPECT_DEATH(RunKernel(WriteGlobal, 1, 1, 0, array.data(), 64),
                kAddressSanitizer ? poisoned : "0 bytes past the end of 256 bytes of device memory");

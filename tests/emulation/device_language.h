@@ -12,9 +12,8 @@
 #include "cuda_runtime_api.h"
 #include "tests/emulation/block.h"
 
-// What nvcc has built in, as far as our kernels use it. Names and meanings are CUDA's; they are
-// global, as there. __shared__ is missing on purpose: kernels/cuda/launch.cuh declares shared
-// memory in a way that works here too.
+// The built-in names of nvcc that our kernels use, global and with CUDA's meanings. __shared__ is
+// missing on purpose: kernels/cuda/launch.cuh declares shared memory in a way that works here, too.
 
 #define __global__
 #define __device__
@@ -197,7 +196,7 @@ inline unsigned __reduce_or_sync(unsigned mask, unsigned value, LONGWAVE_EMULATE
 
 #undef LONGWAVE_EMULATED_WHERE
 
-// Atomic operations: those of the types that the hardware has. Each returns what was there.
+// Atomic operations for the hardware's types. Each returns the previous value.
 
 namespace longwave::emulation {
 

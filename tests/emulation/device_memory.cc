@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kAlignment = 256;  // cudaMalloc's
 constexpr int kUndefined = 0xff;
-// Around an allocation, within its pages: what no kernel may write.
+// Pattern around an allocation, within its pages, which no kernel may overwrite.
 constexpr int kMarginPattern = 0xa5;
 constexpr size_t kMarginBytes = 64;
 
@@ -57,7 +57,7 @@ std::string Of(const Allocation& allocation) {
          (allocation.kind == MemoryKind::kDevice ? "device" : "pinned") + " memory";
 }
 
-// Where an address outside of an allocation is.
+// Describes an address outside of an allocation.
 std::string Beside(const Allocation& allocation, const std::byte* at) {
   const std::byte* const end = allocation.memory + allocation.bytes;
   return (at < end ? std::to_string(allocation.memory - at) + " bytes before the begin"
@@ -198,8 +198,8 @@ Place PlaceOf(const void* address) {
 }
 
 bool IsHostAddress(uintptr_t number) {
-  // Where a 64-bit process has its code, heap and stacks. Below are counts, sizes and pairs of
-  // them; and the address sanitizer's shadow, which would make most numbers an address.
+  // The range of a 64-bit process's code, heap and stacks. Below are counts, sizes and pairs of
+  // them, and the address sanitizer's shadow, which would make most numbers an address.
   constexpr uintptr_t kLeast = uintptr_t{1} << 45, kMost = uintptr_t{1} << 48;
   if (number < kLeast || number >= kMost) return false;
   const uintptr_t page = number / PageBytes() * PageBytes();

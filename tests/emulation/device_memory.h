@@ -7,9 +7,9 @@
 
 namespace longwave::emulation {
 
-// The device's memory and the host's pinned memory: each allocation in pages of its own, its end
-// against a page that nobody may touch, filled with 0xff (as floats: NaN). The device's pages can
-// be touched only while a DeviceAccess lives. One thread at a time, and one DeviceAccess.
+// The device's memory and the host's pinned memory. Each allocation has pages of its own, ends at
+// an inaccessible page, and is filled with 0xff (as floats: NaN). The device's pages are accessible
+// only while a DeviceAccess lives. One thread at a time, and one DeviceAccess.
 
 enum class MemoryKind { kPageable, kPinned, kDevice };
 
@@ -18,7 +18,7 @@ void* Allocate(MemoryKind kind, size_t bytes);
 // False if no allocation of the kind begins there.
 bool Release(MemoryKind kind, void* memory);
 
-// What is at an address; kPageable for all that was not allocated here.
+// The memory at an address; kPageable if it was not allocated here.
 struct Place {
   MemoryKind kind = MemoryKind::kPageable;
   size_t bytes_left = 0;  // to the end of the allocation
@@ -31,8 +31,8 @@ bool IsHostAddress(uintptr_t number);
 inline constexpr size_t kDeviceBytes = size_t{16} << 30;
 size_t AllocatedDeviceBytes();
 
-// Opens the device's memory: all of it, or the allocations that have one of two addresses. (To
-// change what hundreds of arrays allow takes longer than most copies.)
+// Opens the device's memory: all of it, or the allocations of one or two addresses. (Changing the
+// protection of hundreds of arrays takes longer than most copies.)
 class DeviceAccess {
  public:
   DeviceAccess();

@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Not boost::context::fiber: its constructor switches to the new stack and back unseen by the
-// sanitizers. These two functions are what it stands on.
+// boost::context::fiber would switch to the new stack and back in its constructor, hidden from the
+// sanitizers. These two functions are its basis.
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 
@@ -17,7 +17,7 @@ namespace context = boost::context::detail;
 
 namespace {
 
-// Who switches, and to whom: handed over with the control.
+// The source and the target of a switch, passed along with the control.
 struct Switch {
   Fiber* from;
   Fiber* to;
@@ -35,8 +35,8 @@ Fiber::Fiber(void (*main)())
   mapping_ = static_cast<std::byte*>(mapping);
   stack_ = mapping_ + guard_bytes_;
   stack_bytes_ = kStackBytes;
-  // Stacks begin at different places of their pages: what hundreds of them use would otherwise meet
-  // in a few sets of the processor's cache.
+  // Stacks begin at different offsets of their pages. Otherwise hundreds of them would compete for
+  // a few sets of the processor's cache.
   constexpr size_t kColourBytes = 320, kColours = 64;
   static size_t made = 0;
   const size_t unused = made++ % kColours * kColourBytes;

@@ -10,7 +10,7 @@ namespace longwave::emulation {
 // code, as the threads of a block mostly are, and several times that by way of a scheduler's stack.
 class Fiber {
  public:
-  // The sanitizers' frames are large, and what is never touched costs nothing.
+  // The sanitizers' frames are large, and untouched pages cost nothing.
   static constexpr size_t kStackBytes = size_t{256} << 10;
 
   // The stack that makes it.

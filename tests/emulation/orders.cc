@@ -17,7 +17,7 @@ struct Orders {
   StreamOrder streams;
 };
 
-// One of an order's kinds by name, or a number.
+// Parses an order's kind by name, or a number.
 template <typename Order>
 bool Parse(std::string_view text, std::string_view first, std::string_view second, Order& order) {
   using Kind = typename Order::Kind;

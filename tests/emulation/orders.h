@@ -5,8 +5,8 @@
 
 namespace longwave::emulation {
 
-// What CUDA leaves open, and the emulation decides: code that is right gives the same results under
-// every choice; a missing barrier or a missing wait gives others under one of them.
+// Choices that CUDA leaves open. Correct code gives the same results under every choice; a missing
+// barrier or wait gives other results under one of them.
 //
 // From the environment: LONGWAVE_EMULATION_ORDERS = THREADS,STREAMS, as ascending,lazy (the
 // default).

@@ -14,8 +14,8 @@ struct Where {
 // "decode.cu:41", without the folders.
 std::string Text(const Where& where);
 
-// What a GPU would answer with a hang or with wrong numbers ends here: the sentence goes to
-// standard error, with the block and the thread that runs, and the process aborts.
+// Ends the process where a GPU would hang or give wrong numbers. The sentence goes to standard
+// error, with the running block and thread.
 [[noreturn]] void Refuse(const std::string& sentence);
 
 }  // namespace longwave::emulation

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kBlockThreadsMax = 1024;
 
-// One thread at a time is the device and its driver. Held while queued work runs, too: host
-// functions on a stream must not call the runtime, which CUDA says as well.
+// A single thread at a time is the device and its driver. The lock is also held while queued work
+// runs: as in CUDA, host functions on a stream must not call the runtime.
 class Session {
  public:
   Session() {
@@ -51,7 +51,7 @@ cudaError_t Record(cudaError_t error) {
   return error;
 }
 
-// What cudaFuncSetAttribute allowed a kernel beyond what all may have.
+// The dynamic shared memory that cudaFuncSetAttribute allowed a kernel beyond the default.
 std::map<const void*, size_t>& DynamicLimits() {
   static auto* const limits = new std::map<const void*, size_t>;
   return *limits;
@@ -74,11 +74,11 @@ cudaError_t CheckShape(const void* kernel, dim3 grid, dim3 block, size_t dynamic
   return dynamic_shared_bytes > limit ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-// What a copy may do with its sides, and when.
+// The permissions and the time of a copy.
 struct CopyPlan {
   cudaError_t error = cudaErrorInvalidValue;
   bool stage = false;        // the source is read now
-  bool synchronous = false;  // returns when it is done
+  bool synchronous = false;  // returns after the copy
 };
 
 CopyPlan PlanCopy(const void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {

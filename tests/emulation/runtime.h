@@ -8,9 +8,9 @@
 
 namespace longwave::emulation {
 
-// CUDA without a GPU: what kernels/cuda uses of it, for the host's compiler, so that the sources
-// that run on a GPU are tested where there is none. The sources include <cuda_runtime.h> and
-// <cuda_runtime_api.h>, and find those of tests/emulation/cuda; nothing else of them changes.
+// CUDA without a GPU: the part that kernels/cuda uses, for the host's compiler, so that the GPU's
+// sources are tested without one. The sources include <cuda_runtime.h> and <cuda_runtime_api.h>,
+// and get those of tests/emulation/cuda. They are otherwise unchanged.
 //
 //   device_language.h   the built-in functions and types of the device
 //   block.h             the threads of a block as fibers, barriers, warps
@@ -19,22 +19,21 @@ namespace longwave::emulation {
 //   runtime.cc          streams and events
 //   orders.h            what CUDA leaves open, chosen for a run
 //
-// Work is queued on streams and runs in an order that streams and events permit. That an order is
-// permitted is all that is promised: see StreamOrder. Copies follow CUDA's documentation: those
-// from and to pageable memory have read, or written, the host's side when they return; those from
-// and to pinned memory run with their stream.
+// Queued work runs in an order that streams and events permit, and no other order is promised: see
+// StreamOrder. Copies follow CUDA's documentation. A copy from or to pageable memory has read or
+// written the host's side on return. A copy from or to pinned memory runs with its stream.
 //
-// The memory of the device can't be touched by the host, except by copies, and begins as NaNs; so
-// does pinned memory. What may be a host's address in a kernel's arguments is refused.
+// The host cannot access device memory except by copies. Device memory and pinned memory begin as
+// NaNs. A kernel argument that may be a host address is refused.
 //
-// What is not emulated: time, memory's caches and their order (each thread sees at once what
-// another wrote), warps in lock step, more than one device, textures, graphs, cooperative launches.
+// Not emulated: time, memory's caches and their order (each thread sees others' writes at once),
+// warps in lock step, more than one device, textures, graphs, cooperative launches.
 
 cudaError_t EnqueueKernel(const void* kernel, dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                           cudaStream_t stream, std::function<void()> thread);
 void CheckKernelArgument(size_t number, const void* argument, size_t bytes);
 
-// How many of each were made so far, whoever asked for them.
+// Counts of everything created so far, by any caller.
 struct ResourceCounts {
   size_t device_arrays = 0;
   size_t pinned_arrays = 0;

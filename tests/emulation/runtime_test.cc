@@ -1,4 +1,4 @@
-// Streams, events, copies and memory in the emulation: what is asynchronous, and what it refuses.
+// Streams, events, copies and memory in the emulation: asynchronous work, and refused mistakes.
 #include "tests/emulation/runtime.h"
 
 #include <cmath>

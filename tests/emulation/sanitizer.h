@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-// Under the address sanitizer, memory between objects is poisoned by hand; elsewhere it is filled
-// with a pattern that is looked at later.
+// With the address sanitizer, memory between objects is poisoned manually. Otherwise it is filled
+// with a pattern that is checked later.
 #if defined(__SANITIZE_ADDRESS__)
 #define LONGWAVE_EMULATION_ASAN 1
 #elif defined(__has_feature)

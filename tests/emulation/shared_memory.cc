@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMarginBytes = 64;
 constexpr int kMarginPattern = 0xa5;
 constexpr int kUndefined = 0xff;
-// What the hardware gives the dynamic part.
+// The hardware's alignment of the dynamic part.
 constexpr size_t kDynamicAlignment = 16;
 
 std::byte* AlignUp(std::byte* at, size_t alignment) {
@@ -26,7 +26,7 @@ std::byte* AlignUp(std::byte* at, size_t alignment) {
 }  // namespace
 
 SharedMemory::SharedMemory() : guard_bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-  // Twice what a block may have, for the margins.
+  // Twice a block's limit, for the margins.
   const size_t bytes = (2 * kBytesMax + guard_bytes_ - 1) / guard_bytes_ * guard_bytes_;
   mapped_ = bytes + guard_bytes_;
   void* mapping =

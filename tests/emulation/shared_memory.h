@@ -12,7 +12,7 @@ namespace longwave::emulation {
 // poisoned under the address sanitizer, elsewhere a pattern that is looked at when the block ends.
 class SharedMemory {
  public:
-  // As much as a multiprocessor of the emulated device gives a block.
+  // The limit of the emulated device for a block.
   static constexpr size_t kBytesMax = size_t{227} << 10;
   static constexpr size_t kStaticBytesMax = size_t{48} << 10;
 
@@ -36,7 +36,7 @@ class SharedMemory {
     std::byte* begin;
     size_t bytes;
   };
-  // What must not be written from here on.
+  // Bytes that must not be written.
   struct Margin {
     std::byte* begin;
     size_t bytes;

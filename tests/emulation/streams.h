@@ -22,7 +22,7 @@ struct EventState {
   bool done() const { return completed >= recorded; }
 };
 
-// What is queued on a stream, in order.
+// An entry of a stream's queue.
 struct Operation {
   uint64_t time;
   std::function<void()> work;         // may be empty
@@ -43,29 +43,28 @@ struct EmulatedEvent {
 
 namespace longwave::emulation {
 
-// All streams of the device. A null stream is CUDA's default one: what is queued there runs after
-// all that was queued before on streams that are not non-blocking, and before all that comes later.
-//
-// What has to be run for an operation was queued before it, so that every wait ends.
+// All streams of the device. A null stream is CUDA's default one: its work runs after all earlier
+// work of streams that are not non-blocking, and before all later work. Prerequisites of an
+// operation are always queued before it, so every wait ends.
 class StreamTable {
  public:
   StreamTable();
 
   bool Has(const EmulatedStream* stream) const;
   EmulatedStream* Create(bool non_blocking);
-  void Destroy(EmulatedStream* stream);  // its work is done first
+  void Destroy(EmulatedStream* stream);  // finishes the stream's work first
 
   void Enqueue(EmulatedStream* stream, std::function<void()> work);
   void EnqueueRecord(EmulatedStream* stream, EmulatedEvent* event);
   void EnqueueWait(EmulatedStream* stream, EmulatedEvent* event);
 
-  // Run what is waited for and what that needs; by the order chosen, more.
+  // Runs the awaited work and its prerequisites; with some orders, more.
   void Wait(EmulatedStream* stream);
   void Wait(EmulatedEvent* event);
   void WaitForDefault() { Wait(streams_.front().get()); }
   void WaitForAll();
-  // Whether it is done; if not, one operation on the way there runs, so that who asks again and
-  // again gets an answer.
+  // Whether the work is finished. If not, runs one operation towards it, so that repeated queries
+  // end.
   bool IsDone(EmulatedStream* stream);
   bool IsDone(EmulatedEvent* event);
 

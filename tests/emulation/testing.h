@@ -49,7 +49,7 @@ void RunKernel(void (*kernel)(Wanted...), dim3 grid, dim3 block, size_t dynamic_
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-// A test's choice, and back to what the environment says.
+// A test's choice, until the environment's is restored.
 template <typename Order>
 class WithOrder {
  public:

@@ -1,6 +1,6 @@
-// Checkpoint files: no bytes make the reader crash, read out of bounds or allocate more than the
-// shape and they have; what it reads is canonical. Every input is also tried with its hashes put
-// right and its counts those of the shape.
+// Checkpoint files: the reader must not crash, read out of bounds or allocate more than the shape
+// and the bytes need, and decoded files are canonical. Every input is also tried with correct
+// hashes and the shape's counts.
 
 #include <algorithm>
 #include <span>

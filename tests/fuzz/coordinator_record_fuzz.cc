@@ -1,7 +1,7 @@
-// A coordinator's file: no bytes make its readers crash or reserve more than they hold; what they
-// read is canonical; what was cut and kept once is found again, whole; and what CheckRecord lets
-// pass, a coordinator can go on from. A fuzzer does not guess checksums, so every input is tried as
-// a file, as that file with its heads put right, and as one change.
+// A coordinator's file: readers must not crash or reserve more than the bytes need. Decoded records
+// are canonical, a file that was cut once reads back whole, and a coordinator can continue from any
+// record that CheckRecord passes. A fuzzer does not guess checksums, so every input is tried as a
+// file, as that file with correct heads, and as one change.
 
 #include <algorithm>
 #include <array>
@@ -59,7 +59,7 @@ void ReadChange(std::span<const std::byte> bytes) {
   GoOn(std::move(record));
 }
 
-// As a folder's, opened twice.
+// Opens the bytes as a folder's file, twice.
 void Open(std::span<const std::byte> file) {
   SimFileSystem files(1);
   LONGWAVE_CHECK(files.CreateFolder("d").ok());
@@ -89,8 +89,8 @@ std::vector<std::byte> HeadPutRight(std::span<const std::byte> change) {
   return bytes;
 }
 
-// Header, kinds, numbers, checksums and the changes' heads as they should be; what is left of the
-// input are lengths, fields, and the end.
+// Corrects header, kinds, numbers, checksums and the changes' heads. The input's lengths, fields
+// and end remain.
 std::vector<std::byte> PutRight(std::span<const std::byte> input) {
   std::vector<std::byte> file(input.begin(), input.end());
   if (file.size() < kLogFileHeaderBytes) return file;

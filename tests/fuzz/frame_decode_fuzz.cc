@@ -1,6 +1,6 @@
-// Frame headers: no bytes make the decoder read out of bounds, and what decodes is what encoding it
-// gives. A fuzzer does not guess checksums, so every input is also tried with its magic, version
-// and CRC put right.
+// Frame headers: the decoder must not read out of bounds, and a decoded header encodes to the same
+// bytes. A fuzzer does not guess checksums, so every input is also tried with correct magic,
+// version and CRC.
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-// Log files: no bytes make a start of the log crash or read out of bounds; what it reads is
-// canonical; what it has cut and kept once it finds again, whole. A fuzzer does not guess
-// checksums, so every input is also tried with its own put right.
+// Log files: a start of the log must not crash or read out of bounds, decoded records are
+// canonical, and a log that was cut once reads back whole. A fuzzer does not guess checksums, so
+// every input is also tried with correct ones.
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,6 @@
 #include "common/wire/crc32c.h"
 #include "server/store/byte_stream.h"
 #include "server/store/delta_log.h"
-#include "server/store/file_catalog.h"
 #include "tests/support/sim_file_system.h"
 
 namespace longwave {
@@ -44,13 +43,13 @@ void Scan(std::span<const std::byte> file) {
   LONGWAVE_CHECK(scan->fault.empty() == (scan->end == file.size()));
 }
 
-// As the only file of a folder whose catalog is new.
+// Opens the bytes as the only file of a folder with a new catalog.
 void Open(std::span<const std::byte> file) {
   SimFileSystem files(1);
   LONGWAVE_CHECK(files.CreateFolder("d/log").ok());
   const std::array<std::span<const std::byte>, 1> pieces = {file};
   LONGWAVE_CHECK(Publish(files, "d/log", "00000001.lwlog", pieces).ok());
-  auto catalog = Catalog::Open("d", MakeFileCatalog(&files, "d"), kIdentity, "");
+  auto catalog = Catalog::Open(&files, "d", kIdentity, "");
   LONGWAVE_CHECK(catalog.ok());
   uint64_t next = 0;
   for (int time = 0; time < 2; ++time) {
@@ -71,8 +70,8 @@ void Open(std::span<const std::byte> file) {
   }
 }
 
-// Magic, version, identity, kinds in range, numbers and checksums as they should be; what is left
-// of the input are lengths, bodies, and the end.
+// Corrects magic, version, identity, kinds, numbers and checksums. The input's lengths, bodies and
+// end remain.
 std::vector<std::byte> PutRight(std::span<const std::byte> input) {
   std::vector<std::byte> file(input.begin(), input.end());
   if (file.size() < kLogFileHeaderBytes) return file;

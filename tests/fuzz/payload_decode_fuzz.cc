@@ -1,5 +1,5 @@
-// Payloads: head, layout, validation and reading never leave their bytes; what is valid has sorted
-// indices in range and finite values, and encoding it again gives the same bytes.
+// Payloads: head, layout, validation and reading stay within the bytes. A valid payload has sorted
+// indices in range and finite values, and encodes to the same bytes.
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-// Runs a fuzz target over the files and folders that it is given, with any compiler.
+// Runs a fuzz target over the given files and folders, with any compiler.
 
 #include <algorithm>
 #include <cstddef>

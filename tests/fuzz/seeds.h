@@ -9,7 +9,7 @@
 
 namespace longwave {
 
-// What the programs share that write the seeds of the fuzz targets' corpora.
+// Shared by the programs that write the seeds of the fuzz targets' corpora.
 
 inline bool WriteSeed(const std::filesystem::path& file, std::span<const std::byte> bytes) {
   std::filesystem::create_directories(file.parent_path());

@@ -1,5 +1,5 @@
-// Snapshot files: no bytes make the reader crash, read out of bounds or reserve more than it may;
-// what it reads is canonical. Every input is also tried with its checksums and hashes put right.
+// Snapshot files: the reader must not crash, read out of bounds or reserve more than its limit, and
+// decoded files are canonical. Every input is also tried with correct checksums and hashes.
 
 #include <algorithm>
 #include <span>

@@ -1,7 +1,6 @@
-// Payloads of snapshot frames: no bytes make the decoder crash, read out of bounds or reserve more
-// than was asked for; what it reads, it writes such that it reads the same. The first three bytes
-// say what is asked for: arrays, and elements (u16). Every input is also tried with its head put
-// right.
+// Payloads of snapshot frames: the decoder must not crash, read out of bounds or reserve more than
+// requested, and a decoded payload survives encoding and decoding. The first three bytes are the
+// request: arrays, and elements (u16). Every input is also tried with a correct head.
 
 #include <xxhash.h>
 #include <zstd.h>

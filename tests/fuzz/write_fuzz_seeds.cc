@@ -57,7 +57,7 @@ bool WritePayloads(const std::filesystem::path& folder) {
       for (size_t t = 0; t < kTilings.size(); ++t) {
         const auto [count, pick] = kTilings[t];
         const auto value_codec = static_cast<ValueCodec>(codec);
-        // All of a full tile in wide values would be most of the corpus, and tell nothing more.
+        // A full tile in wide values would be most of the corpus, without new cases.
         if (selection == 0 && t == 1 && ValueBits(value_codec) > 2) continue;
         const PayloadLayout layout = LayoutOf(static_cast<Selection>(selection), value_codec,
                                               selection == 0 ? 0 : 9, TileSizesOf(count, pick));

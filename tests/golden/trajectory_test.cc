@@ -117,7 +117,7 @@ class Replay {
     options.block = static_cast<uint32_t>(trajectory.Number("chunk", 64));
 
     SyncOptions sync;
-    sync.pseudo_gradient = false;  // the recorded signal is handed in as it is
+    sync.pseudo_gradient = false;  // the test passes the recorded signal unchanged
     sync.scale_by_learning_rate = !decoupled;
     if (!decoupled) signal_scale_ = trajectory.Number("lr");
     sync.transform = Transform::kDct;
@@ -137,7 +137,7 @@ class Replay {
     for (uint32_t i = 0; i < workers; ++i) Fill(cluster_->theta(i), i, "", ".init", "param");
   }
 
-  // One step of all workers: encode, merge, apply. signal is "grad" or "pseudo_gradient".
+  // A step of all workers: encode, merge, apply. signal: "grad" or "pseudo_gradient".
   void Step(uint32_t t, const std::string& when, const std::string& signal, double learning_rate) {
     std::vector<uint32_t> order(cluster_->workers());
     for (uint32_t i = 0; i < order.size(); ++i) {
@@ -167,8 +167,7 @@ class Replay {
         const uint64_t offset = layout().flat_offset(j);
         const auto& residuals = Tensors(i).at(absl::StrCat(prefix, "residual", j)).values;
         const auto& parameters = Tensors(i).at(absl::StrCat(prefix, "param", j)).values;
-        // A residual is a difference: what its signal lost to rounding is the least it can be
-        // wrong.
+        // A residual is a difference, so its error is at least the rounding of its signal.
         const std::span<const float> signal =
             cluster_->gradient(i).subspan(offset, residuals.size());
         const double residual_scale = std::max(Largest(residuals), signal_scale_ * Largest(signal));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python package on this machine's GPU: builds it with CUDA, holds longwave.Sync on CUDA tensors to what the tests of
-# tests/python hold it to, and measures what it costs a loop of 124 M parameters (bench_cost.py; the bar is 1 %).
+# The Python package on this machine's GPU: builds it with CUDA, tests longwave.Sync on CUDA tensors with the tests of
+# tests/python, and measures its share of a loop of 124 M parameters (bench_cost.py; the bar is 1 %).
 # Wants the programs in build/bin (make programs) and the CUDA toolkit; a Python with torch for CUDA in front of PATH.
 #
 #   tests/gpu/python.sh [BIN]     BIN: the folder of longwave, longwave-server and longwave-worker [build/bin]

@@ -4,8 +4,8 @@
 #   2. to compute-sanitizer, in the smaller tests, where the toolkit has it
 #   3. against the roofline: bench_kernels with 2^30 parameters, as shares of the copy bandwidth that is
 #      measured in the same run; kernels.csv in the build folder has every row
-# Ends in one line that says what came of it; exit status 0 only if the CUDA tests ran and passed. What
-# the benchmark says is printed and changes nothing in the status.
+# Ends with one line about the result. Exit status 0 only if the CUDA tests ran and passed, whatever the benchmark's
+# figures.
 #
 #   tests/gpu/run.sh [BUILD_FOLDER]     default build/cuda
 set -euo pipefail
@@ -46,14 +46,14 @@ if [ -n "$sanitizer" ]; then
   few='*Encode*Refuses*/cuda:*NonFinite*/cuda:*WhateverTheThreads/cuda:*SmallerIndex*/cuda:*Documented/cuda'
   few+=':*Restore*/cuda:*SlotsAndOwners*/cuda:*HashesOfMany*/cuda:*SquareSum*/cuda:RunFft.*'
   few+=':*AdamW*/cuda'
-  # sanitize TOOL FILTER: a filter that names no test is a mistake, not a clean run.
+  # sanitize TOOL FILTER: a filter that matches no test is a mistake, not a clean run.
   sanitize() {
     "$sanitizer" --tool "$1" --error-exitcode 1 "$suite" --gtest_filter="$2" 2>&1 | tee "$log" ||
       fail "compute-sanitizer's $1 found something"
     grep -q '^\[       OK \]' "$log" || fail "no test ran under compute-sanitizer's $1"
   }
   for tool in memcheck racecheck synccheck; do sanitize "$tool" "$few"; done
-  # A tile that is not finite leaves its part of the payload unwritten, as ops.h says, and it is copied.
+  # A tile that is not finite leaves its part of the payload unwritten (ops.h), and the test copies that part.
   sanitize initcheck "$few:-*NonFinite*"
   sanitized="clean under memcheck, racecheck, synccheck and initcheck"
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs, upgrades and removes the chart on a real API server: etcd and kube-apiserver alone, so nothing runs, but
-# everything is admitted, under the restricted Pod Security Standard, with the custom resources that it can use.
-# Ends with status 77 and a reason where one of the programs is missing.
+# Installs, upgrades and removes the chart on a real API server. With only etcd and kube-apiserver no pod runs, but
+# everything is admitted, under the restricted Pod Security Standard, with the custom resources that the chart can use.
+# Ends with status 77 and a reason if one of the programs is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 skip() { echo "api server: skipped: $1"; exit 77; }
@@ -68,7 +68,7 @@ kubectl() { command kubectl -n training "$@"; }
 helm() { command helm -n training "$@"; }
 if kubectl run root --image=any --dry-run=server > "$work/root" 2>&1; then fail 'a pod of root is admitted here'; fi
 grep -q 'violates PodSecurity "restricted' "$work/root" || { cat "$work/root"; fail 'a pod of root is refused otherwise'; }
-# Of a workload, the pod that its controller would make: the API server says whether it admits it.
+# The pod that a workload's controller would make, for the API server to admit or refuse.
 pods_of() {
   kubectl get "$1" -l app.kubernetes.io/instance=run -o json | python3 -c '
 import json, sys
@@ -77,7 +77,7 @@ for item in json.load(sys.stdin)["items"]:
     spec = spec["replicatedJobs"][0]["template"]["spec"] if item["kind"] == "JobSet" else spec
     pod = dict(spec["template"], apiVersion="v1", kind="Pod")
     pod["metadata"]["name"] = item["metadata"]["name"] + "-0"
-    # Its controller replaces the claims that it makes by volumes.
+    # The controller replaces the claims of a workload by volumes.
     pod["spec"].setdefault("volumes", []).extend(
         {"name": claim["metadata"]["name"], "emptyDir": {}} for claim in spec.get("volumeClaimTemplates", []))
     print(json.dumps(pod))'
@@ -116,7 +116,7 @@ helm upgrade run "$chart" -f "$least" --set workers.replicas=5 >/dev/null
   fail 'scaling the workers changed more than them'
 if helm upgrade run "$chart" -f "$least" --set shards.replicas=3 > "$work/refused" 2>&1; then fail 'took another number of shards'; fi
 grep -q "the run has 2 shards, and that can't change" "$work/refused" || { cat "$work/refused"; fail 'another refusal'; }
-# Nothing runs the pod of `helm test` here, so its end is written by hand.
+# The pod of `helm test` does not run here, so the test sets its end.
 for _ in first again; do
   helm test run --timeout 60s > "$work/tested" 2>&1 &
   tested=$!
@@ -134,6 +134,32 @@ echo 'api server: the pod of helm test is there when its log is read, and makes 
 helm uninstall run --wait >/dev/null
 kubectl delete pod run-longwave-test-status --wait=false >/dev/null
 echo 'api server: an upgrade keeps the authority, scales the workers alone and keeps the shards'
+
+# A rollback reverts the changes of an upgrade.
+helm install run "$chart" -f "$least" >/dev/null
+helm upgrade run "$chart" -f "$least" --set workers.podAnnotations.new=yes >/dev/null
+helm rollback run >/dev/null
+[ -z "$(kubectl get statefulset run-longwave-worker -o jsonpath='{.spec.template.metadata.annotations.new}')" ] ||
+  fail 'a rollback left what the upgrade had brought'
+
+# A second run of the same name in another namespace, and one release of the monitoring chart for both.
+command kubectl create namespace second >/dev/null
+command helm -n second install run "$chart" -f "$least" --set metrics.serviceMonitor.enabled=true >/dev/null
+for values in tests/helm/monitoring/*.yaml; do
+  watch=watch-$(basename "$values" .yaml)
+  command kubectl create namespace "$watch" >/dev/null
+  command helm -n "$watch" install monitoring helm/longwave-monitoring -f "$values" > "$work/installed" 2>&1 ||
+    { cat "$work/installed"; fail "helm install -f $values"; }
+  command helm -n "$watch" upgrade monitoring helm/longwave-monitoring -f "$values" --set alertLabels.again=yes >/dev/null
+  command helm -n "$watch" rollback monitoring >/dev/null
+  [ "$(command kubectl get prometheusrules -A -o name | wc -l)" = 1 ] || fail 'alerts are there twice, or not at all'
+  uids=$(command kubectl get configmaps -A -l grafana_dashboard=1 -o jsonpath='{.items[*].data}' | grep -o '\\"uid\\": \\"longwave-[a-z]*\\"' | sort)
+  [ "$(wc -l <<< "$uids")" = "$(find helm/longwave-monitoring/dashboards -name '*.json' | wc -l)" ] &&
+    [ -z "$(uniq -d <<< "$uids")" ] || { echo "$uids"; fail 'a dashboard is there twice, or not at all'; }
+  command helm -n "$watch" uninstall monitoring >/dev/null
+  echo "api server: $values: one release for two runs of one name"
+done
+helm uninstall run >/dev/null
 
 jobs() { kubectl get jobs -o name | sort | tr '\n' ' '; }
 helm install run "$chart" -f "$least" --set workers.kind=Job >/dev/null

@@ -32,12 +32,12 @@ VALUES = {
     'config.run.workers': 2, 'config.run.steps': 60, 'config.model.d_model': 32, 'config.model.layers': 1,
     'config.sync.inner_steps': 15, 'config.train.warmup_steps': 5, 'config.cluster.start_timeout_s': 60,
 }
-# Far beyond what any of it takes, on a busy machine, too: only what hangs meets them.
+# Far above any duration here, even on a busy machine: only hanging processes reach them.
 START_S, ROUND_S, END_S = 120, 240, 120
 
 
 class Ports:
-    """One port of loopback for each port of each pod, which nobody else gets."""
+    """A reserved port of loopback for each port of each pod."""
 
     def __init__(self):
         self.holders = {}
@@ -56,7 +56,7 @@ def render():
 
 
 class Pod:
-    """What is left of a pod here: a folder, and processes with the arguments that a kubelet would give them."""
+    """A pod's stand-in: a folder, and processes with the arguments that a kubelet would give them."""
 
     def __init__(self, folder, name, labels, spec, ports, programs):
         self.name, self.spec, self.ports, self.programs = name, spec, ports, programs
@@ -147,7 +147,7 @@ def run(folder, programs):
         for pod in [*pods, operator]:
             pod.initialize()
         for pod in pods:
-            # The configuration names the folder that every pod has; here each has another.
+            # The configuration names the folder of every pod; here each process has its own.
             pod.spec = json.loads(json.dumps(pod.spec))
             pod.spec['containers'][0]['args'].append('--set=security.folder=/etc/longwave/security')
             pod.start()

@@ -17,12 +17,12 @@ import subprocess
 import sys
 import tempfile
 
-# Whatever the chart renders.
+# Everything that the chart renders.
 KINDS = {'ConfigMap', 'Job', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Secret', 'Service', 'ServiceAccount',
          'StatefulSet'}
 JOB_SPEC = 'io.k8s.api.batch.v1.JobSpec'
 OBJECT_META = 'io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta'
-# OpenAPI calls these strings; the API takes more.
+# Strings for OpenAPI, where the API accepts more.
 SPECIAL = {
     'io.k8s.apimachinery.pkg.util.intstr.IntOrString': {'type': ['string', 'integer']},
     'io.k8s.apimachinery.pkg.api.resource.Quantity': {'type': ['string', 'number']},
@@ -90,7 +90,7 @@ def custom_resources(helm, prometheus_operator, cert_manager):
         yield json.loads(path.read_text())
     texts = []
     for path in sorted((cert_manager / 'deploy/crds').glob('crd-*.yaml')):
-        # They are templates of a chart; without its lines they are plain.
+        # Templates of a chart, which are plain without the chart's lines.
         lines = path.read_text().splitlines()
         texts.append('\n'.join(line for line in lines if '{{' not in line))
     yield from yaml_to_json(helm, texts)

@@ -10,10 +10,10 @@ import sys
 
 from schemas import yaml_to_json
 
-# Not one value but a file of them: its keys are the processes' own.
+# A whole file of values, whose keys are the processes' own.
 FREE = {'config'}
-# Seen in a certificate, which only tools/check_chart.sh reads.
-ELSEWHERE = {'security.chart.authorityDays'}
+# Visible in a certificate, which only tools/check_chart.sh reads; refused otherwise.
+ELSEWHERE = {'security.chart.authorityDays', 'workers.gpu.count'}
 
 
 def leaves(value, path=()):

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the images from a build folder's programs, and runs them as a cluster does: as user 65532, without
-# capabilities, on a root that cannot be written but for the state's folder and /tmp.
+# Builds the images from a build folder's programs, and runs them like a cluster does: as user 65532, without
+# capabilities, on a root that is read-only except for the state's folder and /tmp.
 #
 #   tests/image/run.sh [build/bin]
 #
-# Ends with `N passed, N failed`; status 77 and a reason where images cannot be built.
+# Ends with `N passed, N failed`; status 77 and a reason if images cannot be built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 programs=${1:-build/bin}
@@ -20,7 +20,7 @@ done
 
 buildah=(buildah --storage-driver "${STORAGE_DRIVER:-vfs}")
 work=$(mktemp -d)
-elsewhere=$(mktemp -d /var/tmp/longwave-XXXX)  # an image's /tmp is another
+elsewhere=$(mktemp -d /var/tmp/longwave-XXXX)  # the images have a /tmp of their own
 tag=test-$$
 clean_up() {
   while read -r container; do "${buildah[@]}" rm "$container" >/dev/null 2>&1 || true; done <"$work/containers"
@@ -33,7 +33,7 @@ trap clean_up EXIT
 root_of() {
   local container
   container=$("${buildah[@]}" from "localhost/longwave-$1:${2:-$tag}")
-  echo "$container" >>"$work/containers"  # this is a subshell of whoever cleans up
+  echo "$container" >>"$work/containers"  # in a subshell of the script that cleans up
   "${buildah[@]}" mount "$container"
 }
 # run_in ROOT STATE COMMAND…: as the image's user, its root read-only; STATE is what may be written, beside /tmp.
@@ -75,11 +75,11 @@ config=/var/lib/longwave/config.yaml
 is_user() { "${buildah[@]}" inspect --type image --format '{{.OCIv1.Config.User}}' "localhost/longwave-$1:$tag" | grep -qx 65532:65532; }
 has_only() { [ -z "$(find "$1" -xdev -type f ! -path '*/usr/bin/longwave*' ! -path '*/lib*' ! -path '*/etc/*')" ]; }
 owns_nothing() { [ -z "$(find "$1" -xdev ! -path '*/var/lib/longwave*' \( -user 65532 -o -perm -o+w -type f \) -print -quit)" ]; }
-# Both want a size to look at: of an image that is not named neither holds.
+# Both compare a size, and fail for an image without a name.
 megabytes() { awk -v part="longwave-$1:" 'index($1, part) && ($3 == "MB" || $3 == "GB") { size = $2 * ($3 == "GB" ? 1000 : 1); found = 1 } END { print size; exit !found }' "$work/sizes"; }
 at_most_mb() { local size; size=$(megabytes "$1") && awk "BEGIN { exit !($size <= $2) }"; }
 is_larger() { local size; size=$(megabytes "$1") && awk "BEGIN { exit !($size > $2) }"; }
-# run_for SECONDS ROOT STATE COMMAND…: run_in, and no longer than that.
+# run_for SECONDS ROOT STATE COMMAND…: run_in with a time limit.
 run_for() { timeout "$1" bash -c "$(declare -f run_in); run_in \"\$@\"" - "${@:2}"; }
 refuses_to_write() {
   local said status=0
@@ -96,7 +96,7 @@ for part in server worker; do
   check "the $part's programs find their libraries" run_in "${!part}" "$(state_folder try)" /usr/bin/longwave-$part --help
   check "the $part's image has the command" run_in "${!part}" "$(state_folder try)" /usr/bin/longwave --version
 done
-# Built with a CUDA compiler, each program has the kernels for GPUs in it, 25 MB of them.
+# With a CUDA compiler, each program contains 25 MB of GPU kernels.
 server_mb=60
 if [[ $(readelf --sections --wide "$programs/longwave") == *nv_fatbin* ]]; then server_mb=90; fi
 check "the server takes at most $server_mb MB" at_most_mb server $server_mb
@@ -122,8 +122,8 @@ check 'the shard ends with the run' ends $shard
 check 'the coordinator ends with the run' ends $coordinator
 check 'the weights are there' test -s "$work/worker/model.safetensors"
 
-# The worker for GPUs, of these programs if they were built with a LibTorch that has CUDA. Otherwise, and that is tried
-# in any case, of small stand-ins that lie and are linked as pip lays LibTorch and NVIDIA's packages.
+# The worker for GPUs, of these programs if they were built with a LibTorch with CUDA. Another test in any case uses
+# small stand-ins, placed and linked like pip's LibTorch and NVIDIA packages.
 stand_ins() {
   local site=$elsewhere/lib/python3/site-packages
   mkdir -p "$site/torch/lib" "$site/nvidia/cu13/lib" "$work/cuda"

@@ -34,9 +34,12 @@ class HandCluster:
                    "--run-dir", self.root, "--threads", 1)
 
     def start(self, name, program, *arguments):
-        self.arguments[name] = [program, "--config", self.config, "--state-dir",
+        self.arguments[name] = [*self.command(name, program), "--config", self.config, "--state-dir",
                                 self.root / "state" / name, *arguments]
         self.children[name] = self.test.start(*self.arguments[name])
+
+    def command(self, _name, program):
+        return [program]
 
     def await_ready(self, name):
         """Waits until it listens; it will do so at the same place when it is started again."""
@@ -84,12 +87,13 @@ class HandCluster:
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def status(self):
-        """What `longwave status` says: a dictionary of its lines, and `workers` by name; empty if
-        nobody answers."""
+        """The output of `longwave status`: a dictionary of its lines, and `workers` by name; empty
+        without an answer."""
         status, output, _ = self.test.start("longwave", "status", self.address).finish()
         self.test.children.pop()
-        if status != 0:
-            return {"workers": {}}
+        return self.read_status(output) if status == 0 else {"workers": {}}
+
+    def read_status(self, output):
         found = {"workers": {}}
         for line in output.splitlines():
             words = line.split()
@@ -120,7 +124,7 @@ class HandCluster:
 
     def await_rounds(self, count):
         return self.await_that(
-            lambda status: int(status.get("rounds", "0,").split(",")[0]) >= count,
+            lambda status: int(status.get("rounds", "0 of").split()[0]) >= count,
             self.status, f"{count} rounds")
 
     def await_members(self, count, rounds=5):
@@ -131,7 +135,7 @@ class HandCluster:
             self.rounds_after_status, f"{rounds} rounds of {count} members")
 
     def rounds_after_status(self):
-        self.status()  # which takes a moment
+        self.status()  # takes a moment
         return self.rounds()
 
     def assert_equal_replicas(self, since=0):

@@ -74,7 +74,7 @@ def elias_fano_bytes(n, k):
 
 
 def payload_bytes(tiles, selection, k, codec):
-    """One segment's payload."""
+    """Bytes of a segment's payload."""
     up8 = lambda size: ceil_divide(size, 8) * 8
     count = TILE if selection == "all" else k
     size = 16

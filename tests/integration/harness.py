@@ -14,10 +14,10 @@ import time
 import unittest
 
 BIN = pathlib.Path(os.environ.get("LONGWAVE_BIN", pathlib.Path(__file__).parents[2] / "build/bin"))
-# Far beyond what anything here takes, on a machine with much else to do, too: a test that meets it hangs.
+# Far above the duration of any step here, even on a busy machine: a test that reaches it hangs.
 DEADLINE_S = 240
 
-# A GPT that trains in moments, on few cores, with signs of life often enough not to wait for them.
+# A GPT that trains quickly on few cores, with frequent heartbeats so that tests need not wait for them.
 TINY = {
     "run.steps": 24, "run.workers": 2, "run.shards": 2, "run.validation_batches": 2,
     "model.d_model": 32, "model.layers": 1, "model.heads": 2, "model.context": 32,
@@ -78,10 +78,10 @@ class Child:
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.errors = ""
         self._more_errors = threading.Condition()
-        # Read aside, so that a full pipe never stops the process.
+        # A thread reads the pipe, so that a full one never stops the process.
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()
-        # A test that waits in vain ends all the same.
+        # Ends a test that would wait forever.
         self._timer = threading.Timer(DEADLINE_S, self.process.kill)
         self._timer.start()
 
@@ -126,7 +126,7 @@ class Child:
 
 
 class Finished:
-    """What a run of `longwave up` came to."""
+    """The result of a run of `longwave up`."""
 
     def __init__(self, folder, status, output, errors):
         self.folder, self.status, self.output, self.errors = folder, status, output, errors
@@ -166,7 +166,7 @@ class IntegrationTest(unittest.TestCase):
         values = dict(TINY)
         values["data.path"] = str(self.text)
         values.update({key.replace("__", "."): value for key, value in settings.items()})
-        # More than one round; of those presets each step is one.
+        # More than one round; each step of these presets is a round.
         if values.get("run.preset") not in ("ddp", "demo", "flexdemo"):
             values.setdefault("sync.inner_steps", 8)
         tree = {}

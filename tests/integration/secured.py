@@ -6,6 +6,14 @@ import subprocess
 from harness import BIN, DEADLINE_S, TINY, IntegrationTest
 
 
+def certify(state, name):
+    """Credentials in the state folder of a process that is called shard-0 or worker-0, by the coordinator's authority."""
+    kind, _, place = name.partition("-")
+    subprocess.run([BIN / "longwave", "certificate", "make", "--authority", state / "coordinator/security", "--folder",
+                    state / name / "security", "--role", f"shard/{place}" if kind == "shard" else f"worker/{name}", "--ip",
+                    "127.0.0.1"], check=True, stdout=subprocess.DEVNULL)
+
+
 class SecuredTest(IntegrationTest):
     def start_run(self, name="run", **settings):
         """Coordinator and shards; everything else here is of the run that was started last."""

@@ -107,7 +107,7 @@ class BadInput(IntegrationTest):
         self.assertIn("worker-0", done.summary["failure"])
 
     def test_a_gpu_where_there_is_none(self):
-        # The first sentence of a worker is its last: no coordinator is there, and it looks for none.
+        # The worker's first sentence is its last: no coordinator is there, and the worker does not look for one.
         config = self.write_config(cluster__coordinator="127.0.0.1:1")
         worker = self.start("longwave-worker", "--config", config, "--name", "lonely", "--run-dir",
                             self.root, "--device", "cuda")
@@ -137,7 +137,7 @@ class BadInput(IntegrationTest):
         self.assertIn("backend cpu", log)
 
     def test_loss_that_is_not_finite(self):
-        # Each step multiplies every weight by 1 - 10 x 10: beyond fp32 after some twenty.
+        # Each step multiplies every weight by 1 - 10 x 10, beyond fp32 after about twenty steps.
         done = self.up(run__preset="diloco", run__steps=60, sync__inner_steps=60,
                        train__learning_rate=10, train__weight_decay=10, train__warmup_steps=0,
                        train__final_learning_rate_share=1)
@@ -145,6 +145,9 @@ class BadInput(IntegrationTest):
         summary = done.summary
         self.assertEqual(summary["outcome"], "failed")
         self.assertIn(summary["failure"], done.sentence)
+        # The weights learnt before are there.
+        self.assertEqual(summary["model_file"], str(done.folder / "model.safetensors"))
+        self.assertTrue((done.folder / "model.safetensors").exists())
 
 
 class Refused(IntegrationTest):

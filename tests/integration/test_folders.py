@@ -6,7 +6,7 @@ import shutil
 from by_hand import HandCluster
 from harness import IntegrationTest
 
-# Rounds of a moment each, and so many of them that the run is not over before all was tried.
+# Rounds take a moment each, and are so many that the run lasts as long as the test.
 SETTINGS = {"run__preset": "longwave", "sync__inner_steps": 1, "sync__quorum": 1}
 
 
@@ -74,13 +74,13 @@ class Folders(IntegrationTest):
         log.write_bytes(good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:])
         cluster.start_again("shard-0")
         self.await_trouble(cluster, f"{log.name}, offset ")
-        log.write_bytes(good)  # the shard looks again by itself
+        log.write_bytes(good)  # the shard retries by itself
         self.go_on(cluster)
         self.finish(cluster)
 
     def test_a_shards_folder_from_an_older_time_is_refused_until_the_newest_is_back(self):
         cluster = self.cluster(rounds=400)
-        # With workers alive.
+        # Case: workers are alive.
         older = self.copy_and_outrun(cluster, "shard-1")
         cluster.kill("shard-1")
         newest = self.put(older, "shard-1")
@@ -88,7 +88,7 @@ class Folders(IntegrationTest):
         self.await_trouble(cluster, "older time")
         self.put(newest, "shard-1")
         self.go_on(cluster)
-        # They have the model: without a folder the shard takes it from them.
+        # The workers have the model, so a shard without a folder takes it from them.
         cluster.kill("shard-1")
         self.put(older, "shard-1")
         cluster.start_again("shard-1")
@@ -97,7 +97,7 @@ class Folders(IntegrationTest):
         shutil.rmtree(self.folder("shard-1"))
         cluster.start_again("shard-1")
         self.go_on(cluster)
-        # With everybody started again.
+        # Case: all processes are restarted.
         older = self.copy_and_outrun(cluster, "shard-1")
         names = list(cluster.children)
         for name in names:
@@ -115,7 +115,7 @@ class Folders(IntegrationTest):
         cluster.kill("coordinator")
         older = self.copy("coordinator")
         cluster.start_again("coordinator")
-        cluster.start_worker("worker-2")  # which is an epoch
+        cluster.start_worker("worker-2")  # begins an epoch
         cluster.await_members(3)
         cluster.kill("coordinator")
         newest = self.put(older, "coordinator")

@@ -2,9 +2,10 @@
 credentials made by hand, and one that comes with a token."""
 
 import json
+import os
 import unittest
 
-from harness import IntegrationTest
+from harness import BIN, Child, IntegrationTest
 from secured import SecuredTest
 
 
@@ -31,6 +32,9 @@ class Join(SecuredTest):
         for child in (by_hand, joined):
             status, output, errors = child.finish()
             self.assertEqual(status, 0, output + errors)
+            self.assertRegex(errors, r"round  1/30  step   8/240  loss \d\.\d{3} .* tokens/s  pushed +[\d.]+ k?B  "
+                                     r"pulled +[\d.]+ k?B  left \d+:\d\d\n")
+            self.assertRegex(errors, r"round 30/30  step 240/240 .* left 0:00\n")
         folder = self.root / "joined"
         for name in ("join.json", "config.yaml", "security/tls.crt", "security/tls.key"):
             self.assertTrue((folder / name).exists(), name)
@@ -41,7 +45,17 @@ class Join(SecuredTest):
         self.assertTrue(all(record["replicas_equal"] and record["members"] == 2
                             for record in records), records)
 
-        # The token is used up. Whoever has it learns that, and nothing else.
+        # A worker that comes to a finished run is told so, without an error.
+        for arguments in (("--token", self.token(), "--name", "after"), ()):
+            status, output, errors = self.join(*arguments, folder="after").finish()
+            self.assertEqual(status, 0, output + errors)
+            self.assertIn("the run has finished", output)
+        by_hand = self.start_worker_by_hand()
+        status, output, errors = by_hand.finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn("the run is over (finished", errors)
+
+        # The token is used up. Its holder learns that, and nothing else.
         status, _, errors = self.join("--token", token, "--name", "late", folder="late").finish()
         self.assertEqual(status, 1)
         self.assertIn("longwave join: ", errors)
@@ -63,6 +77,20 @@ class Join(SecuredTest):
             status, output, errors = child.finish()
             self.assertEqual(status, 0, output + errors)
 
+    def test_who_is_expelled_is_shown_as_that(self):
+        self.start_run("endless", run__steps=1_000_000, run__workers=2)
+        self.start_worker_by_hand()
+        expelled = self.join("--token", self.token(), "--name", "trouble")
+        expelled.await_log("round ")
+        ask = (self.address, "--security", self.operator)
+        status, output, errors = self.run_longwave("expel", self.address, "trouble", *ask[1:])
+        self.assertEqual(status, 0, output + errors)
+        status, output, errors = self.run_longwave("status", *ask)
+        self.assertEqual(status, 0, errors)
+        self.assertRegex(output, r"(?m)^trouble +expelled ")
+        self.assertRegex(output, r"(?m)^by-hand +(training|syncing|validating) ")
+        self.assertEqual(expelled.finish()[0], 1)
+
     def test_the_second_time_no_token_is_needed(self):
         joined = self.join("--token", self.token("--name", "again"), "--name", "again")
         joined.await_line("ready ")
@@ -77,7 +105,7 @@ class Join(SecuredTest):
 
     def test_the_doctor_measures_every_link(self):
         joined = self.join("--token", self.token(), "--name", "patient")
-        # It examines the machine itself, before it trains.
+        # The command examines the machine itself before it trains.
         self.assertTrue(joined.await_line("shard 1").startswith("ok "))
         joined.await_line("ready ")
         status, output, errors = self.run_longwave("doctor", "--state-dir", self.root / "joined",
@@ -107,6 +135,15 @@ class Join(SecuredTest):
         _, listed, _ = self.run_longwave("token", "list", self.address, "--security", self.operator)
         self.assertIn(token.split(".")[1], listed)
         self.assertRegex(listed, r"0/ +1")
+
+    @unittest.skipUnless(os.geteuid() == 0, "hiding the machine's root certificates takes root")
+    def test_a_machine_without_root_certificates_joins(self):
+        hide = 'for folder in /etc/ssl /usr/share/grpc; do [ ! -d $folder ] || mount -t tmpfs none $folder; done; exec "$@"'
+        child = Child("unshare", "--mount", "sh", "-c", hide, "sh", BIN / "longwave", "join", self.address, "--token",
+                      self.token(), "--device", "cpu", "--dry-run", "--state-dir", self.root / "bare")
+        status, output, errors = child.finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertIn("would redeem the token and run ", output)
 
     def test_a_failed_check_stops_it_and_can_be_mended(self):
         status, output, errors = self.join("--token", self.token(), "--name", "mended", "--data",

@@ -24,8 +24,8 @@ class Signals(IntegrationTest):
         return child
 
     def stop(self, child, number):
-        """Sends the signal and waits for the end. It is promised within three seconds, of which a busy machine may
-        take any number: how long it took is said, and that it ends though a process never would is what is held."""
+        """Sends the signal and waits for the end. How long it took is said, and that it ends though a process never
+        would is what is held."""
         begin = time.monotonic()
         child.process.send_signal(number)
         status, output, errors = child.finish()
@@ -36,7 +36,7 @@ class Signals(IntegrationTest):
     def check_stops(self, number, status_wanted):
         status, output, errors = self.stop(self.start_and_train(), number)
         self.assertEqual(status, status_wanted, output + errors)
-        self.assertIn("longwave up: stopped: ", output)
+        self.assertIn("longwave up: parked: ", output)
         self.assertTrue((self.root / "runs/test/summary.json").exists())
 
     def test_interrupt_ends_everything(self):
@@ -84,7 +84,7 @@ class Signals(IntegrationTest):
         self.assert_nothing_left()
 
     def check_revival(self, flag, name):
-        # Long, but with a line every forty rounds.
+        # A long run with a line every forty rounds.
         child = self.start_and_train(run__steps=8000)
         os.kill(self.processes_of(flag)[0], signal.SIGKILL)
         self.assertRegex(child.await_line("is started again"), name + ".* was killed by signal 9")
@@ -112,7 +112,7 @@ class Signals(IntegrationTest):
         self.assertRegex(child.await_line("has left the run"), r"worker-\d has left the run")
         for _ in range(2):
             child.await_line("round ")
-        # Without anybody who trains there is no run.
+        # Without a training worker there is no run.
         os.kill(self.processes_of("--name")[0], signal.SIGTERM)
         status, output, errors = child.finish()
         self.assertEqual(status, 1, output + errors)
@@ -147,7 +147,7 @@ class Signals(IntegrationTest):
 
 class Terminal(IntegrationTest):
     def up_in_a_terminal(self, kind, environment=(), **settings):
-        """What a terminal of that kind gets."""
+        """The output on a terminal of that kind."""
         config = self.write_config(run__preset="longwave", sync__inner_steps=6, **settings)
         leader, follower = pty.openpty()
         process = subprocess.Popen(
@@ -159,7 +159,7 @@ class Terminal(IntegrationTest):
         while True:
             try:
                 piece = os.read(leader, 65536)
-            except OSError:  # the other end was closed
+            except OSError:  # the peer has closed
                 break
             if not piece:
                 break
@@ -182,7 +182,7 @@ class Terminal(IntegrationTest):
         self.assertNotRegex(text, "\033\\[[0-9;]*m")
 
     def test_a_dumb_terminal_gets_no_escape_sequences(self):
-        # By the way, shards are bound at a name here.
+        # The shards are also bound at a name here.
         text = self.up_in_a_terminal("dumb", cluster__shard_host="localhost")
         self.assertIn("longwave up: finished: 24 steps, 4 rounds", text)
         self.assertNotIn("\033", text)
@@ -224,7 +224,7 @@ class ByHand(IntegrationTest):
         with subprocess.Popen([BIN / "longwave-server", "--role=coordinator", "--config", config,
                                "--listen", "127.0.0.1:0"], stdout=output, stderr=subprocess.PIPE) as server:
             os.close(output)
-            server.stderr.readline()  # it listens, and says so on its output next
+            server.stderr.readline()  # the server listens, and prints its address next
             server.terminate()
             self.assertEqual(server.wait(DEADLINE_S), 0)
 
@@ -254,7 +254,7 @@ class ByHand(IntegrationTest):
                   self.root / "w"]
         shard = ["longwave-server", "--role=shard", "--shard", 0, *common, "--state-dir",
                  self.root / "s", "--health", "127.0.0.1:0", "--advertise", "127.0.0.1:"]
-        # An address without a port is refused before anything is opened.
+        # An address without a port is refused before any port or file is opened.
         status, _, errors = self.start(*shard).finish()
         self.assertEqual(status, 1, errors)
         self.assertIn("--advertise: endpoint", errors)
@@ -331,7 +331,7 @@ class ByHand(IntegrationTest):
         cluster.await_rounds(2)
         coordinator = cluster.children["coordinator"]
         address = re.search(r"metrics http://([^/\s]+)", coordinator.errors).group(1)
-        # No file of the process may grow beyond a few bytes.
+        # Limits the size of the process's files to a few bytes.
         limits = resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE, (16, limits[1]))
         status = cluster.await_that(lambda status: "trouble" in status, cluster.status, "a sentence of it")

@@ -1,5 +1,5 @@
-"""What live processes tell Prometheus: every series of the table, in a form that promtool likes, and figures
-that agree with what the run came to."""
+"""The metrics pages of live processes: every series of the table, in a form that promtool accepts, and figures
+that agree with the run's result."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2, "run__validate_eve
 REFERENCE = pathlib.Path(__file__).parents[2] / "docs/metrics.md"
 SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-# Without a GPU.
+# Series that need a GPU.
 ABSENT = {"longwave_worker_gpu_memory_bytes"}
 
 
@@ -93,13 +93,13 @@ class Pages(IntegrationTest):
         shards = [targets["shard-0"], targets["shard-1"]]
         self.await_that(lambda: all(
             total(scrape(shard), "longwave_shard_snapshots_written_total", kind="model") > 0 for shard in shards))
-        # The hub's first window of a worker is a second long.
+        # The coordinator's first window of a worker is a second long.
         self.await_that(lambda: "longwave_coordinator_worker_step_seconds" in (scrape(targets["coordinator"]) or ""))
         return targets
 
     def test_every_row_of_the_table_is_on_the_page_of_a_live_process(self):
-        # Secured, so that there are certificates.
-        targets = self.start_and_train(security__mode="on")
+        # Secured, for the series of certificates.
+        targets = self.start_and_train(security__mode="on", metrics__peak_tflops=2, cluster__heartbeat_timeout_s=17)
         rows = table()
         seen = set()
         for process, address in targets.items():
@@ -110,7 +110,7 @@ class Pages(IntegrationTest):
                 wanted = [f"{name}_bucket", f"{name}_sum", f"{name}_count"] if kind == "histogram" else [name]
                 if names.issuperset(wanted):
                     seen.add(name)
-                elif name != "longwave_worker_validation_loss":  # one of the workers has it
+                elif name != "longwave_worker_validation_loss":  # only one of the workers has it
                     self.assertIn(name, ABSENT, f"is not on the page of {process}")
             for name, labels in page:
                 self.assertIn(("run", "test"), labels, name)
@@ -119,6 +119,20 @@ class Pages(IntegrationTest):
                     self.assertIn(wanted, labels, name)
             known = set(rows[part]) | set(rows["every"])
             self.assertEqual({re.sub("_(bucket|sum|count)$", "", name) for name in names} - known, set())
+            # The limits that alerts compare with come from the configuration, on every page.
+            text = self.page(address)
+            self.assertEqual(total(text, "longwave_heartbeat_timeout_seconds"), 17)
+            self.assertEqual(total(text, "longwave_run_info", preset="longwave", model="gpt", security="on"), 1)
+            life = total(text, "longwave_certificate_lifetime_seconds")
+            self.assertGreater(life, 0)
+            left = total(text, "longwave_certificate_expiry_timestamp_seconds") - time.time()
+            self.assertTrue(life / 2 < left < life, (left, life))
+            if part == "worker":
+                self.assertEqual(total(text, "longwave_worker_peak_flops"), 2e12)
+                flops, tokens = (total(text, f"longwave_worker_{name}_total") for name in ("model_flops", "tokens"))
+                self.assertGreater(flops, 0)
+                # Two operations a weight forwards and four backwards, plus the attention's.
+                self.assertTrue(1 < flops / tokens / 6 / total(text, "longwave_worker_parameters") < 2)
             self.await_that(lambda where=address: scrape(where, "/healthz") == "ok\n")
         self.assertEqual({name for names in rows.values() for name in names} - seen, ABSENT)
 
@@ -133,10 +147,10 @@ class Pages(IntegrationTest):
             self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""), process)
 
     def test_they_agree_with_the_summary(self):
-        # Long enough that it is under way yet when everyone has said where its page is.
+        # The run is still in progress when all processes have printed their pages' addresses.
         child = self.start_up(run__steps=1200, sync__inner_steps=4, run__validate_every=50)
         targets = self.targets(5)
-        # The coordinator stays until `up` tells it to end: not before the end has been seen.
+        # The coordinator stays until `up` tells it to end, so that the test sees the end.
         child.process.send_signal(signal.SIGSTOP)
         last = {process: self.page(address) for process, address in targets.items()}
 
@@ -163,7 +177,7 @@ class Pages(IntegrationTest):
         self.assertEqual(total(page, "longwave_coordinator_replicas_unequal"), 0)
         self.assertEqual(total(page, "longwave_coordinator_joins_total", how="new"), 2)
         self.assertEqual(total(page, "longwave_coordinator_departures_total"), 0)
-        # Each worker's page is some moments older than its end.
+        # Each worker's page was read some moments before its end.
         for worker in ("worker-0", "worker-1"):
             self.assertLessEqual(total(last[worker], "longwave_worker_steps_total"), 1200)
             self.assertGreater(total(last[worker], "longwave_worker_steps_total"), 0)
@@ -188,10 +202,10 @@ class Pages(IntegrationTest):
         self.kill(worker, "--name", "worker-0")
         self.await_that(lambda: total(scrape(worker), "longwave_worker_steps_total") > 0)
         page = self.page(worker)
-        steps = total(self.page(worker), "longwave_worker_steps_total")  # later, so that it is no less
+        steps = total(self.page(worker), "longwave_worker_steps_total")  # read later, so not less
         config = (self.root / "runs/test/config.yaml").read_text(encoding="utf-8")
         batch, context = (int(re.search(rf"^ +{key}: (\d+)", config, re.M).group(1)) for key in ("batch", "context"))
-        # Tokens are shown with the state, some steps after they were counted.
+        # Tokens are shown with the state, some steps after they are counted.
         self.assertLessEqual(total(page, "longwave_worker_tokens_total"), steps * batch * context)
 
     def test_a_killed_process_serves_where_it_did(self):
@@ -249,11 +263,11 @@ class Pages(IntegrationTest):
             cluster.kill(name)
             start_again(name)
         self.assertEqual(faults, [])
-        # What a folder counts was trained before its process began. The other worker may have had both cores.
+        # The counts of a folder are from before its process began. The other worker may have used both cores.
         self.assertLess(max(rates), 4 * quiet)
 
     def test_a_loss_that_is_not_finite_is_counted_where_its_worker_has_gone(self):
-        # Each step multiplies every weight by 1 - 10 x 10: beyond fp32 after some twenty.
+        # Each step multiplies every weight by 1 - 10 x 10, beyond fp32 after about twenty steps.
         cluster = HandCluster(self, workers=1, shards=1, run__preset="diloco", run__steps=60, sync__inner_steps=60,
                               train__learning_rate=10, train__weight_decay=10, train__warmup_steps=0,
                               train__final_learning_rate_share=1, metrics__listen="127.0.0.1:0")
@@ -264,7 +278,7 @@ class Pages(IntegrationTest):
         status, _, errors = cluster.children["worker-0"].finish()
         self.assertEqual(status, 1, errors)
         self.assertIn("finite", errors)
-        # Its last word may be read after it has gone.
+        # The coordinator may count the worker's last heartbeat after the worker's end.
         self.await_that(lambda: total(scrape(address), counter, loss="training") > 0)
         page = self.page(address)
         self.assertEqual((total(page, counter, loss="training"), total(page, counter, loss="validation")), (1, 0))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import struct
 import unittest
 
 import formulae
@@ -29,7 +30,7 @@ class Presets(IntegrationTest):
         summary = done.summary
         self.assertLessEqual(FIELDS, set(summary))
         self.check_weights(done, summary)
-        if equal and preset != "ddp":  # whose model is a function of the merged updates alone
+        if equal and preset != "ddp":  # the model depends on the merged updates alone
             self.check_replay(done)
         config = formulae.read_config(done.folder / "config.yaml")
         rounds = STEPS // inner_steps
@@ -49,7 +50,7 @@ class Presets(IntegrationTest):
         return summary
 
     def check_replay(self, done):
-        """What the shards have kept makes the very weights that the worker wrote."""
+        """The shards' folders give exactly the weights that the worker wrote."""
         again = self.root / "again.safetensors"
         status, output, errors = self.start("longwave", "replay", done.folder, "--weights", again).finish()
         self.assertEqual(status, 0, output + errors)
@@ -69,13 +70,13 @@ class Presets(IntegrationTest):
             down = formulae.round_payload_bytes(config, self.shapes, "down")
             self.assertEqual(summary["payload_bytes_pulled"], rounds * WORKERS * down)
         else:
-            # The union of what the workers chose: from what one chose to everything.
+            # The size of the union of the workers' choices is between one worker's choice and everything.
             config["sync.up.codec"] = config["sync.down.codec"]
             least = formulae.round_payload_bytes(config, self.shapes, "up")
             most = formulae.round_payload_bytes(config, self.shapes, "down")
             self.assertLessEqual(rounds * WORKERS * least, summary["payload_bytes_pulled"])
             self.assertLessEqual(summary["payload_bytes_pulled"], rounds * WORKERS * most)
-        # At the socket: a header of 64 bytes and framing to each payload, answers besides.
+        # The socket's bytes include a header of 64 bytes and framing for each payload, and the answers.
         for way in ("pushed", "pulled"):
             self.assertGreater(summary[f"bytes_{way}"], summary[f"payload_bytes_{way}"])
 
@@ -89,12 +90,18 @@ class Presets(IntegrationTest):
     def test_longwave(self):
         self.check("longwave", INNER_STEPS)
 
+    def test_longwave_thin(self):
+        self.check("longwave_thin", INNER_STEPS)
+
+    def test_longwave_adamw(self):
+        self.check("longwave_adamw", INNER_STEPS)
+
     def test_ddp(self):
         self.check("ddp", 1)
 
     def test_diloco(self):
         summary = self.check("diloco", INNER_STEPS)
-        # fp32 and everything: what DiLoCo is said to send, plus the padding of the tiles.
+        # DiLoCo's stated bytes, which are everything in fp32, plus the padding of the tiles.
         self.assertGreaterEqual(summary["payload_bytes_pushed"], summary["bytes_diloco_fp32"])
 
     def test_demo(self):
@@ -115,6 +122,38 @@ class Presets(IntegrationTest):
         self.assertEqual(first.summary["state_hash"], second.summary["state_hash"])
         self.assertEqual(first.summary["val_loss"], second.summary["val_loss"])
 
+    def test_other_optimizers_train_and_keep_the_replicas_equal(self):
+        for optimizer, rate in (("muon", 0.003), ("sgd", 0.1)):
+            # Merged gradients work, too, since equal processors give equal products.
+            for preset, inner_steps in (("longwave", 6), ("ddp", 1)):
+                done = self.up(name=f"{optimizer}-{preset}", run__preset=preset, sync__inner_steps=inner_steps,
+                               train__optimizer=optimizer, train__learning_rate=rate)
+                self.assertEqual(done.status, 0, done.output + done.errors)
+                self.assertTrue(done.summary["replicas_equal"])
+                self.assertLess(done.summary["val_loss"], math.log(256), (optimizer, preset))
+
+    def test_a_residual_cnn_trains_on_images(self):
+        """Of class c the c-th quarter of the rows is bright."""
+        folder = self.root / "images"
+        folder.mkdir()
+        count, size = 200, 8
+        bright = [[255 if 4 * y // size == image % 4 else image % 50 for y in range(size) for _ in range(size)]
+                  for image in range(count)]
+        (folder / "images-idx3-ubyte").write_bytes(
+            struct.pack(">4I", 0x803, count, size, size) + bytes(pixel for image in bright for pixel in image))
+        (folder / "labels-idx1-ubyte").write_bytes(
+            struct.pack(">2I", 0x801, count) + bytes(image % 4 for image in range(count)))
+        done = self.up("--data", folder, data__kind="images", model__kind="resnet", model__layers=8, model__channels=1,
+                       model__image_size=size, model__classes=4, train__micro_batches=2,
+                       sync__inner_steps=4, run__steps=40, run__validation_batches=10)
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        self.assertTrue(done.summary["replicas_equal"])
+        self.assertEqual(done.summary["tokens"], 40 * WORKERS * TINY["train.batch"])  # an image has weight 1
+        logs = "".join(path.read_text(encoding="utf-8") for path in (done.folder / "logs").glob("worker-*.log"))
+        self.assertRegex(logs, r"validation accuracy [\d.]+ %")
+        self.assertLess(done.summary["val_loss"], math.log(4))
+        self.check_replay(done)
+
     def test_overlap_fragments_connections_and_limits(self):
         settings = {"run__preset": "longwave", "sync__inner_steps": 8, "sync__overlap": 3,
                     "sync__fragments": 2, "sync__segment_tiles": 1}
@@ -126,7 +165,7 @@ class Presets(IntegrationTest):
         for summary in (first.summary, second.summary):
             self.assertTrue(summary["replicas_equal"])
             self.assertEqual((summary["steps"], summary["rounds"]), (STEPS, STEPS // 8))
-        # How the bytes travel changes nothing of what is learnt.
+        # The transport of the bytes does not affect the results.
         for field in ("state_hash", "val_loss", "payload_bytes_pushed", "payload_bytes_pulled"):
             self.assertEqual(first.summary[field], second.summary[field], field)
 

@@ -13,9 +13,9 @@ from by_hand import HandCluster
 from harness import IntegrationTest
 
 ENDLESS = {"run__steps": 100_000_000, "sync__inner_steps": 2}
-# As the method's own, with a residual worth keeping; and who is late is not waited for.
+# The method's own settings, with a residual worth keeping. Rounds do not wait for late workers.
 LONGWAVE = {"run__preset": "longwave", **ENDLESS}
-# Whose inner steps are most of its time.
+# Rounds that consist mostly of inner steps.
 SLOW_ROUNDS = {**LONGWAVE, "sync__inner_steps": 50}
 BETA2 = 0.99  # train.beta2
 QUICK_GRACE = {"sync__quorum": 0.5, "cluster__grace_min_s": 0.2, "cluster__grace_max_s": 0.5}
@@ -35,7 +35,7 @@ class Return(IntegrationTest):
         return cluster.end()
 
     def test_a_fifth_worker_joins_a_run_of_four(self):
-        # A round waits for all who are due and for nobody else: none of them is late, however busy the machine.
+        # A round waits for all members due and for no others, so none is late, however busy the machine.
         cluster = self.cluster(sync__quorum=1, cluster__heartbeat_timeout_s=3600)
         begin = time.monotonic()
         cluster.start_worker("worker-4")
@@ -45,7 +45,7 @@ class Return(IntegrationTest):
         cluster.await_members(5)
         logs = self.end_equal(cluster)
         self.assertRegex(logs["worker-4"], r"caught up: at round \d+, after \d+ merged updates")
-        # And no round closed without one who was due, as it would if the fifth counted for another.
+        # No round closed without a member that was due, as it would if the fifth counted for another.
         for name in ("worker-0", "worker-3"):
             self.assertNotIn("pushes were late", logs[name])
 
@@ -60,7 +60,7 @@ class Return(IntegrationTest):
         self.assertNotIn("dropped", logs["worker-1"])
 
     def test_a_killed_worker_comes_back_with_another_k_and_codec(self):
-        # Its checkpoint holds payloads of the ones before, whatever became of them.
+        # The worker's checkpoint holds payloads of earlier settings, whatever their fate.
         cluster = self.cluster(**QUICK_GRACE)
         for k, codec in ((24, "int2"), (48, "int8")):
             cluster.kill("worker-1")
@@ -72,7 +72,7 @@ class Return(IntegrationTest):
         self.assertRegex(logs["worker-1"], r"resumed after round \d+: of \d+ pushes \d+ had been accepted")
 
     def read_checkpoint(self, name):
-        """Of the worker's folder: round, step, number of pushes, and how many steps its AdamW has taken."""
+        """Of the worker's folder: round, step, number of pushes, and how many steps its optimizer has taken, by AdamW's part of Muon."""
         file = (self.root / "state" / name / "checkpoint").read_bytes()
         magic, version = struct.unpack_from("<4sH", file)
         self.assertEqual((magic, version), (b"LWCP", 3))
@@ -83,15 +83,15 @@ class Return(IntegrationTest):
             return (size + 7) // 8 * 8
 
         at = 152 + aligned(name_bytes)
-        # By its table of blobs, which begins behind the segments' counts and the pushes.
-        at = file.index(struct.pack("<I", 7) + b"adamw.m", at) - 8
+        # Finds the table of blobs, which begins after the segments' counts and the pushes.
+        at = file.index(struct.pack("<I", 13) + b"muon.momentum", at) - 8
         sizes = {}
         for _ in range(blobs):
             size, name_bytes = struct.unpack_from("<QI", file, at)
             sizes[file[at + 12:at + 12 + name_bytes].decode()] = size
             at += aligned(12 + name_bytes)
-        self.assertEqual(list(sizes), ["adamw.m", "adamw.v", "adamw.powers"])
-        at += aligned(4 * coefficients) + aligned(sizes["adamw.m"]) + aligned(sizes["adamw.v"])
+        self.assertEqual(list(sizes), ["muon.momentum", "adamw.m", "adamw.v", "adamw.powers"])
+        at += aligned(4 * coefficients) + sum(aligned(size) for size in list(sizes.values())[:-1])
         beta2_power = struct.unpack_from("<2d", file, at)[1]
         return round_, step, pushes, round(math.log(beta2_power, BETA2))
 
@@ -118,10 +118,10 @@ class Return(IntegrationTest):
             self.assertEqual((step // inner_steps, pushes), (round_, 0))
             self.assertIn(f"told to end: keeps a checkpoint of round {round_}, step {step}, with 0 pushes in "
                           "flight", log)
-            self.assertGreater(steps, taken)  # AdamW's own count goes on over its processes
+            self.assertGreater(steps, taken)  # the optimizer's count continues over the worker's processes
             taken = steps
             done = len(cluster.rounds())
-            cluster.await_rounds(done + 2)  # nobody waits for it
+            cluster.await_rounds(done + 2)  # the run does not wait for the worker
             cluster.start_again(name)
             cluster.children[name].await_log("caught up: at round")
             cluster.await_members(2, rounds=2)
@@ -156,7 +156,7 @@ class Return(IntegrationTest):
         self.check_all_killed()
 
     def test_all_workers_are_killed_while_fragments_are_under_way(self):
-        # Whose segments close a round at different steps: some are a round ahead then.
+        # The fragments' segments close a round at different steps, so some are a round ahead.
         self.check_all_killed(sync__inner_steps=4, sync__fragments=2, sync__overlap=1)
 
     def check_all_killed(self, **settings):
@@ -179,11 +179,11 @@ class Return(IntegrationTest):
         cluster.freeze(name)
         shutil.copytree(folder, backup)
         cluster.thaw(name)
-        # Longer than a round that nobody has reported yet.
+        # Longer than any round that was not yet reported.
         cluster.await_rounds(len(cluster.rounds()) + 5)
 
         def assert_refused(state_dir):
-            # However often it is started: a copy counts on from what it was.
+            # A restarted copy counts on from the copy's number, and is refused each time.
             for _ in range(3):
                 arguments = list(cluster.arguments[name])
                 arguments[arguments.index("--state-dir") + 1] = state_dir
@@ -195,15 +195,15 @@ class Return(IntegrationTest):
 
         copy = self.root / "copy"
         shutil.copytree(backup, copy)
-        assert_refused(copy)  # beside the one that it is a copy of, which goes on
+        assert_refused(copy)  # beside the original, which goes on
         self.assertIsNone(cluster.children[name].process.poll())
         cluster.kill(name)
         shutil.rmtree(folder)
         shutil.copytree(backup, folder)
         assert_refused(folder)
         shutil.rmtree(folder)
-        del cluster.children[name]  # which is not to be missed
-        cluster.await_members(3)  # its name is free when it is lost
+        del cluster.children[name]  # an expected absence
+        cluster.await_members(3)  # the name is free once the worker is lost
         cluster.start_again(name)
         cluster.await_members(4)
         self.end_equal(cluster)
@@ -212,16 +212,16 @@ class Return(IntegrationTest):
         self.assertEqual(status, 0, output + errors)
 
     def test_a_folder_lacking_what_nobody_has_reported_is_refused_by_the_shards(self):
-        # The coordinator is away while the worker sends what its folder lacks later: the shard alone knows of that. And
-        # the shard has it from a snapshot of its state: rounds have closed since without the worker, and a shard that
-        # is started again does not read the log from before its snapshots.
+        # The coordinator is away while the worker sends the pushes that its folder will lack, so only the shard knows
+        # of them. The shard has them from a snapshot of its state, since rounds have closed without the worker and a
+        # restarted shard does not read the log from before its snapshots.
         name, other = "worker-0", "worker-1"
         cluster = HandCluster(self, workers=2, shards=1, **{
             **LONGWAVE, "sync__inner_steps": 1, "sync__quorum": 0.5, "cluster__grace_min_s": 0.1,
             "cluster__grace_max_s": 0.2, "cluster__state_rounds": 4, "cluster__snapshot_rounds": 4})
         folder, backup, newest = (self.root / place for place in (f"state/{name}", "backup", "newest"))
 
-        def await_checkpoints(worker, count):  # each is of another round
+        def await_checkpoints(worker, count):  # each of another round
             seen = set()
             cluster.await_that(lambda changed: seen.add(changed) or len(seen) > count,
                                lambda: (self.root / "state" / worker / "checkpoint").stat().st_mtime_ns,
@@ -229,7 +229,7 @@ class Return(IntegrationTest):
 
         cluster.await_rounds(1)
         cluster.kill("coordinator")
-        del cluster.children["coordinator"]  # which is not to be missed
+        del cluster.children["coordinator"]  # an expected absence
         cluster.freeze(name)
         shutil.copytree(folder, backup)
         cluster.thaw(name)
@@ -253,7 +253,7 @@ class Return(IntegrationTest):
         self.assertEqual(copy.process.poll(), 1, "a copy's contributions were merged a second time")
         self.assertRegex(copy.finish()[2], r"its residual accounts for \d+ rounds, wanted at least \d+, .* the "
                          r"worker's folder is a copy of an older time, which is to be set aside")
-        # That which it is a copy of goes on.
+        # The original goes on.
         shutil.rmtree(folder)
         newest.rename(folder)
         cluster.start_again(name)
@@ -263,7 +263,7 @@ class Return(IntegrationTest):
         self.assertEqual(status, 0, output + errors)
 
     def test_a_frozen_worker_stops_nobody_and_ends_equal(self):
-        # A member it stays: it is by the grace alone that the others go on without it.
+        # The frozen worker stays a member: only the grace lets the others go on without it.
         cluster = self.cluster(**QUICK_GRACE, cluster__heartbeat_timeout_s=3600)
         frozen, other = "worker-2", "worker-0"
         cluster.freeze(frozen)
@@ -280,7 +280,7 @@ class Return(IntegrationTest):
         self.assertRegex(logs[frozen], r"caught up: at round \d+, after \d+ merged updates")
 
     def test_a_worker_that_was_lost_takes_part_again(self):
-        cluster = self.cluster(cluster__heartbeat_timeout_s=5)  # who is merely slow is not lost
+        cluster = self.cluster(cluster__heartbeat_timeout_s=5)  # a slow worker is not lost
         cluster.freeze("worker-2")
         cluster.await_members(3)
         cluster.thaw("worker-2")
@@ -307,10 +307,10 @@ class Return(IntegrationTest):
         return self.end_equal(cluster)
 
     def test_everyone_killed_at_the_end_is_compared(self):
-        # The coordinator sees the first rounds alone; what the workers had to report of the rest is lost with them.
+        # The coordinator sees only the first rounds. The workers' reports of the others are lost with them.
         cluster = HandCluster(self, **{**LONGWAVE, "run__steps": 400})
         cluster.await_rounds(3)
-        cluster.freeze("worker-0")  # nobody ends without it
+        cluster.freeze("worker-0")  # the run cannot end without it
         cluster.kill("coordinator")
         cluster.thaw("worker-0")
         workers = [f"worker-{i}" for i in range(4)]
@@ -326,7 +326,7 @@ class Return(IntegrationTest):
         cluster.end()
         last = cluster.rounds()[-1]
         self.assertEqual((last["round"], last["replicas_equal"]), (199, True))
-        self.assertLess(len(cluster.rounds()), 100)  # or the coordinator has missed nothing
+        self.assertLess(len(cluster.rounds()), 100)  # otherwise the coordinator has missed no rounds
         (self.root / "summary.json").write_text(json.dumps(
             {"rounds": last["round"] + 1, "state_hash": last["state_hash"]}), encoding="utf-8")
         status, output, errors = self.start("longwave", "replay", self.root, "--config", cluster.config).finish()
@@ -363,7 +363,7 @@ class Refused(IntegrationTest):
         status, _, errors = cluster.children.pop("late").finish()
         self.assertEqual(status, 1, errors)
         self.assertIn("error: late: got no way to catch up: with sync.update inner or local", errors)
-        cluster.await_rounds(len(cluster.rounds()) + 10)  # the others go on
+        cluster.await_rounds(len(cluster.rounds()) + 10)  # the other workers go on
         cluster.end()
 
     def test_two_processes_with_one_state_folder(self):

@@ -13,8 +13,8 @@
 
 namespace longwave {
 
-// Somebody whom a token has let in: a certificate in a folder, and all that a worker knows before
-// it registers.
+// A worker admitted by a token: a certificate in a folder, and a worker's knowledge before it
+// registers.
 struct Guest {
   std::string name;
   std::string folder;
@@ -23,11 +23,11 @@ struct Guest {
   Layout layout;
   CurveKeys keys;
 
-  // What is to be registered of it.
+  // The guest's registration.
   RegisterWorker Registration(uint64_t incarnation) const;
 };
 
-// Nothing, and a failure noted: it was not let in.
+// Nothing, with a failure noted: the run did not admit the worker.
 std::optional<Guest> Admit(SecuredRun* run, const std::string& name);
 
 }  // namespace longwave

@@ -22,7 +22,7 @@ using google::protobuf::MessageFactory;
 constexpr auto kDeadline = std::chrono::seconds(10);
 constexpr char kCoordinator[] = "longwave.v1.Coordinator";
 
-// What only operators and shards may.
+// Methods for operators and shards only.
 bool IsForOthers(const std::string& method) {
   static const std::vector<std::string> kMethods = {
       "RegisterShard", "ShardHeartbeat", "StopRun", "CreateToken",
@@ -61,7 +61,7 @@ void HostileCalls::Register() {
   if (OneIn(*rng_, 3)) own.incarnation = beliefs_->incarnation;
   if (OneIn(*rng_, 3)) own.identity = rng_->Next() | 1;
   if (OneIn(*rng_, 4)) own.process = Odd64(*rng_, *beliefs_);
-  // Somebody else's key, which a status may show.
+  // Another member's key, which a status may show.
   if (!beliefs_->members.empty() && OneIn(*rng_, 6))
     own.data_key = OneOf(*rng_, beliefs_->members).data_key;
   v1::RegisterWorkerRequest request = ToProto(own);
@@ -118,7 +118,7 @@ void HostileCalls::Beat() {
       beliefs_->next_report = OneIn(*rng_, 2) ? Number() : round;
     return;
   }
-  // An index that nobody has any more is told to stop.
+  // A heartbeat for an unused index must be told to stop.
   if (request.worker() != beliefs_->worker && response.instruction() != v1::INSTRUCTION_STOP)
     breaches_.push_back(absl::StrCat("a heartbeat for worker ", request.worker(), " was taken"));
   if (response.instruction() == v1::INSTRUCTION_STOP) beliefs_->registered = false;
@@ -164,7 +164,7 @@ void HostileCalls::CallAnything() {
   const std::unique_ptr<Message> request = make(method->input_type());
   const std::unique_ptr<Message> response = make(method->output_type());
   for (uint64_t i = rng_->Below(8); i > 0; --i) Mutate(request.get(), *rng_, *beliefs_);
-  // As somebody else: who it is comes first.
+  // In another's name, whose identity is checked first.
   if (auto* beat = dynamic_cast<v1::ShardHeartbeatRequest*>(request.get()); beat != nullptr)
     beat->set_shard(static_cast<uint32_t>(rng_->Below(3)));
   if (auto* shard = dynamic_cast<v1::RegisterShardRequest*>(request.get()); shard != nullptr)
@@ -198,7 +198,7 @@ grpc::Status HostileCalls::Call(const std::string& service, const std::string& m
   request->SerializeToString(&bytes);
   if (OneIn(*rng_, 50)) {
     Damage(&bytes, *rng_);
-    // What it is taken for, if for anything.
+    // The server's reading of the bytes, if any.
     if (!request->ParseFromString(bytes)) request->Clear();
   }
   if (OneIn(*rng_, 500)) bytes.append(4 << 20, '\0');

@@ -16,16 +16,16 @@
 
 namespace longwave {
 
-// Calls of a guest that says what it likes: every method of every service, messages that are right
-// but for a field or two, and bytes that are no message. Between lies it registers, beats and
-// reports as a member does, so that its lies come from every state that a member can be in.
+// Arbitrary calls of a guest: every method of every service, messages that are right except for a
+// field or two, and bytes that are no message. In between the guest registers, sends heartbeats and
+// reports like a member, so that its calls come from every state of a member.
 class HostileCalls {
  public:
   // may_register: else it only has its certificate. All outlive this object.
   HostileCalls(const std::string& coordinator, const Guest* guest, bool may_register,
                Beliefs* beliefs, Rng* rng);
 
-  // One call, and its answer taken in.
+  // Makes one call, and takes in its answer.
   void Act();
 
   // How often a method was answered how: "WorkerHeartbeat ok".
@@ -41,7 +41,7 @@ class HostileCalls {
   void ReadStatus();
   void CallAnything();
   void CallShard();
-  // The request, changed now and then; the answer stays as it is where there is none.
+  // Changes the request now and then. Without an answer `response` is unchanged.
   grpc::Status Call(const std::string& service, const std::string& method, Message* request,
                     Message* response, bool mutates);
   grpc::Status CallRaw(grpc::Channel& channel, const std::string& path, const std::string& request,

@@ -30,7 +30,7 @@ void Put(std::span<std::byte> bytes, size_t at, T value) {
 
 std::string Text(std::string_view text) { return std::string(text); }
 
-// One tile's coefficients, of indices and values that no model has.
+// A tile's coefficients, with indices and values that no model has.
 void FillTile(const PayloadLayout& form, uint32_t tile, float size, std::span<std::byte> bytes,
               Rng& rng) {
   const uint32_t sent = form.sent_count(tile), elements = form.tile_size(tile);
@@ -55,7 +55,7 @@ void FillTile(const PayloadLayout& form, uint32_t tile, float size, std::span<st
     }
     return;
   }
-  // Its bits but the sign's and the last 15.
+  // The float's bits without the sign and the last 15.
   const auto scale = static_cast<uint16_t>(std::bit_cast<uint32_t>(std::fabs(size)) >> 15);
   Put(bytes, at.scale, scale);
   if (scale == 0) return;
@@ -106,8 +106,8 @@ void HostileFrames::TakeIn(Line& line) {
       ++counts_[absl::StrCat("got ", Text(Name(header.kind)))];
       if (header.kind == FrameKind::kMerged && header.segment < open_rounds_.size())
         open_rounds_[header.segment] = header.round + 1;
-      // An answer to what it was asked, as damaged as the rest.
-      if (header.kind == FrameKind::kAsk && header.segment < open_rounds_.size()) {
+      // An answer to the shard's request, as damaged as the other frames.
+      if (header.kind == FrameKind::kRequest && header.segment < open_rounds_.size()) {
         FrameHeader answer = Header(FrameKind::kSnapshot, header.segment);
         answer.round = header.round;
         answer.epoch = 0;
@@ -252,7 +252,7 @@ void HostileFrames::Mutate(FrameHeader* header) {
       break;
     default:
       header->contributions = number();
-      if (OneIn(*rng_, 2)) header->held_crc = number();
+      if (OneIn(*rng_, 2)) header->held = number();
   }
 }
 
@@ -265,7 +265,7 @@ Buffer HostileFrames::Payload(uint32_t segment, float* norm) {
   if (!form.ok()) return Buffer();
   static const std::vector<float> kSizes = {1e-4f, 1e-3f, 1e-2f, 0.0f,     1e-40f, 1e4f,
                                             1e19f, 1e30f, 3e38f, INFINITY, NAN};
-  // More often than not it is of an ordinary size.
+  // More often than not of an ordinary size.
   const float size = OneIn(*rng_, 2) ? kSizes[rng_->Below(3)] : OneOf(*rng_, kSizes);
   std::vector<std::byte> bytes(form->bytes());
   BeginPayload(*form, bytes);

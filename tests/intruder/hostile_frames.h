@@ -15,18 +15,18 @@
 
 namespace longwave {
 
-// Frames of a guest that sends what it likes to every shard: all kinds, right but for a field or
-// two and sealed with right CRCs, payloads of every codec, damaged ones too, heads that lie, parts
-// that are no frames, and bytes that are not ZeroMQ's protocol. Some of its connections never read.
+// Arbitrary frames of a guest to every shard: all kinds, right except for a field or two and sealed
+// with correct CRCs; payloads of every codec, also damaged; false heads; parts that are no frames;
+// and bytes that are not ZeroMQ's protocol. Some of its connections never read.
 class HostileFrames {
  public:
-  // All outlive this object.
+  // All parameters outlive this object.
   HostileFrames(const Guest* guest, Beliefs* beliefs, Rng* rng);
 
-  // One thing sent, and what has come taken in.
+  // Sends one message, and takes in the received ones.
   void Act();
 
-  // How often what was sent, and what was answered how: "sent push", "push accepted".
+  // Counts of sent messages and of their answers: "sent push", "push accepted".
   const std::map<std::string, uint64_t>& counts() const { return counts_; }
 
  private:

@@ -1,12 +1,12 @@
-// Members of a run, each with a valid certificate, that send whatever they like, while honest
-// workers train in it: control messages and frames drawn from a seed. However long that goes on, no
-// honest process ends, no run ends wrongly, and nothing of it reaches a terminal raw.
+// Members of a run, each with a valid certificate, that send arbitrary messages while honest
+// workers train in it: control messages and frames drawn from a seed. For any duration, no honest
+// process ends, no run ends wrongly, and no raw byte of theirs reaches a terminal.
 //
 //   hostile_member_test [--seed N] [--minutes M]
 //
-// runs one run of the seed, or runs of the seeds from there on until so many minutes are over. What
-// the processes make of it is not the same each time: a seed says what is drawn, not what meets it.
-// The hostile are a minority of the members, since a majority is the run by the design.
+// The program runs one run of the seed, or runs of the following seeds, too, until so many minutes
+// are over. The processes' reactions differ each time: a seed determines the draws, not their
+// timing. The hostile members are a minority, since by design a majority determines the run.
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ constexpr uint64_t kInnerSteps = 20;
 const char* const kNames[] = {"mallory\"} 1 {x=\"", "-rf ../ {}%s% worker-0 finished", "uninvited"};
 constexpr absl::Duration kPace = absl::Milliseconds(5);
 
-// One guest at work in a thread of its own.
+// A guest at work in its own thread.
 class Hostile {
  public:
   Hostile(SecuredRun* run, Guest guest, bool may_register, uint64_t stream)
@@ -81,7 +81,7 @@ void AddTo(std::map<std::string, uint64_t>* sums, const std::map<std::string, ui
   for (const auto& [what, count] : counts) (*sums)[what] += count;
 }
 
-// What was sent and how it was answered, in all runs.
+// Counts of sent messages and of their answers, over all runs.
 std::map<std::string, uint64_t> counts;
 
 void RunOfSeed() {
@@ -133,7 +133,7 @@ void RunOfSeed() {
   watch.ExpectAGoodEnd();
 }
 
-// What holds the texts against the bar is held against texts itself.
+// The check of texts is itself checked with texts.
 TEST(HostileMember, TextsThatATerminalWouldObeyAreFound) {
   EXPECT_EQ(FindRaw("a line\nw\xc3\xb6rter, \\x1b[2J and FORGED in its midst\n"), "");
   for (const char* const text :
@@ -158,7 +158,7 @@ TEST(HostileMember, HarmsNobody) {
   } while (absl::Now() < end);
   for (const auto& [what, count] : counts)
     std::printf("  %-28s %llu\n", what.c_str(), static_cast<unsigned long long>(count));
-  // Who was let in nowhere has tried nothing.
+  // A guest that was never admitted has tried nothing.
   for (const char* const what : {"RegisterWorker ok", "WorkerHeartbeat ok", "hello accepted",
                                  "push accepted", "push rejected", "StopRun code 7"}) {
     EXPECT_GT(counts[what], 0u) << what;

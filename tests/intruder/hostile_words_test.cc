@@ -1,5 +1,5 @@
-// Words of processes that mean harm: what others print of them makes no terminal obey, forges no
-// line and fills no log.
+// Hostile texts of processes: printed by others, they control no terminal, forge no line and fill
+// no log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -80,7 +80,7 @@ class HostileWords : public ::testing::Test {
     return *std::move(process);
   }
 
-  // What a process has printed up to its end.
+  // A process's output up to its end.
   std::string OutputOf(Process& process) {
     std::string output;
     EXPECT_TRUE(Eventually("the end of " + process.name(), [&] {
@@ -187,7 +187,7 @@ TEST_F(HostileWords, OfStrangersDoNotFillTheLog) {
     EXPECT_TRUE(HungUp(fd, kPatience));
     close(fd);
   }
-  // And somebody honest, of whom nothing is to be said.
+  // An honest caller too, about which nothing is logged.
   const auto as_operator =
       CoordinatorClient::Connect(port_.address(), absl::Seconds(20), state + "/security/operator");
   EXPECT_TRUE(Answer([&] { return as_operator->GetStatus(0).status(); }).ok());

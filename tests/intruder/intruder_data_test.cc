@@ -32,7 +32,7 @@
 namespace longwave {
 namespace {
 
-// Stands between one client and a server, and keeps what the client sends.
+// A relay between one client and a server that keeps the client's bytes.
 class Relay {
  public:
   explicit Relay(const std::string& target)
@@ -118,7 +118,7 @@ class Member {
     client_->Heartbeat(heartbeat_).IgnoreError();
   }
 
-  // As another process of its own, with that key.
+  // Registers as another process of the guest, with that key.
   absl::Status RegisterWithKey(const std::string& data_key) {
     RegisterWorker request = guest_.Registration(2);
     request.data_key = data_key;
@@ -177,7 +177,7 @@ class Member {
     EXPECT_TRUE(form.ok()) << form.status();
     std::vector<std::byte> bytes(form->bytes());
     BeginPayload(*form, bytes);
-    // What a payload begins with stays; fp32 values follow to its end.
+    // The payload's head stays; fp32 values follow to its end.
     const size_t count = in_one ? 1 : PayloadValues();
     for (size_t i = 0; i < count; ++i)
       std::memcpy(bytes.data() + bytes.size() - (i + 1) * sizeof value, &value, sizeof value);
@@ -189,13 +189,13 @@ class Member {
     return count;
   }
 
-  // What becomes of a push to whichever round is open: the others go on without this member.
+  // The fate of a push to the open round: the other members go on without this one.
   Outcome Push(Dealer& dealer, FrameHeader* push, const Buffer& payload) const {
     Outcome outcome = Outcome::kNone;
     EXPECT_TRUE(Eventually("an answer to a push of the open round", [&] {
       EXPECT_TRUE(dealer.Send(*push, payload).ok());
       auto answer = dealer.Receive(kPatience);
-      // One answer to each: what is between them are merged updates.
+      // Each push has one answer; other frames in between are merged updates.
       while (answer.ok() && answer->has_value() && (*answer)->header.kind != FrameKind::kAnswer)
         answer = dealer.Receive(kPatience);
       if (!answer.ok() || !answer->has_value()) return true;
@@ -235,12 +235,15 @@ class DataIntruder : public ::testing::Test {
     size_t log = 0;
   };
   Mark Now(const std::string& reason, uint32_t shard = 0) {
-    return {reason, shard, run_->ShardRefusals(shard, reason),
-            run_->LogOf(absl::StrCat("shard-", shard)).size()};
+    // The address of a failed handshake is unknown, and such lines come once a minute, so perhaps
+    // earlier.
+    const bool is_anonymous = reason == "data_handshake" || reason == "data_closed";
+    const size_t log = is_anonymous ? 0 : run_->LogOf(absl::StrCat("shard-", shard)).size();
+    return {reason, shard, run_->ShardRefusals(shard, reason), log};
   }
-  // The shard counts more for the reason than then, and has logged a line since with all of that.
-  // `attack`, which has just been made, is made again until then: what was said of its address a
-  // moment ago is said again only when its reason's count has doubled.
+  // Expects a higher count of the shard for the reason, and a new log line with all parts. Repeats
+  // `attack`, which has just been made, until then, since a line about its address is repeated only
+  // after a minute.
   template <typename Attack>
   void ExpectCounted(const Mark& before, std::vector<std::string> parts, const Attack& attack) {
     parts.push_back(absl::StrCat("refused (", before.reason, ","));
@@ -255,10 +258,9 @@ class DataIntruder : public ::testing::Test {
     }));
   }
 
-  // A shard hangs up on somebody who sends this, from `from`, once he was greeted: the shard has
-  // time then to ask for his address.
-  void EndConnection(const std::string& bytes, const std::string& from, uint32_t shard = 0) {
-    const int fd = ConnectTo(run_->DataEndpoint(shard), from.c_str());
+  // A shard closes a connection that sends these bytes after the greeting.
+  void EndConnection(const std::string& bytes, uint32_t shard = 0) {
+    const int fd = ConnectTo(run_->DataEndpoint(shard));
     ASSERT_GE(fd, 0);
     char greeting[10];
     EXPECT_EQ(recv(fd, greeting, sizeof greeting, MSG_WAITALL), ssize_t{sizeof greeting});
@@ -267,8 +269,8 @@ class DataIntruder : public ::testing::Test {
     close(fd);
   }
 
-  // Knocks with a key that is nobody's, until that is counted.
-  void KnockWithAStrangersKey() {
+  // Connects with an unknown key, until that is counted.
+  void ConnectWithAStrangersKey() {
     const Mark before = Now("data_key");
     const auto dealer = Dealer::Connect(run_->DataEndpoint(0), {.keys = *MakeCurveKeys()});
     ASSERT_TRUE(dealer.ok());
@@ -306,8 +308,8 @@ class DataIntruder : public ::testing::Test {
     EXPECT_TRUE(Eventually("the shard hears of it",
                            [&] { return absl::IsPermissionDenied(shard->GetStatus().status()); }));
 
-    KnockWithAStrangersKey();
-    EndConnection(ZmtpGreeting("NULL"), run_->NewAddress());
+    ConnectWithAStrangersKey();
+    EndConnection(ZmtpGreeting("NULL"));
     close(ConnectTo(run_->DataEndpoint(0)));
     const auto member = Member::Join(run_, run_->NewName("liar"));
     ASSERT_NE(member, nullptr);
@@ -315,14 +317,12 @@ class DataIntruder : public ::testing::Test {
     FrameHeader lie = member->Header(FrameKind::kHello);
     lie.worker = member->worker() == 0 ? 1 : 0;
     EXPECT_TRUE(dealer->Send(lie, Buffer()).ok());
-    const int silent = ConnectTo(run_->address());
     EXPECT_TRUE(Eventually("all of that is counted", [&] {
       for (const char* reason : {"data_handshake", "data_closed", "data_worker"}) {
         if (run_->ShardRefusals(0, reason) == 0) return false;
       }
-      return run_->CoordinatorRefusals("half_open") > 0;
+      return true;
     }));
-    close(silent);
   }
 
   // The run has gone on since, and its replicas are equal.
@@ -341,17 +341,16 @@ class DataIntruder : public ::testing::Test {
 
 TEST_F(DataIntruder, WithAStrangersKeyIsNotLetIn) {
   const Mark before = Now("data_key");
-  const auto attack = [&] { KnockWithAStrangersKey(); };
+  const auto attack = [&] { ConnectWithAStrangersKey(); };
   attack();
   ExpectCounted(before, {"no member's", "from 127.0.0.1"}, attack);
 }
 
 TEST_F(DataIntruder, InPlainTextIsNotLetIn) {
   const Mark before = Now("data_handshake");
-  const std::string from = run_->NewAddress();
-  const auto attack = [&] { EndConnection(ZmtpGreeting("NULL"), from); };
+  const auto attack = [&] { EndConnection(ZmtpGreeting("NULL")); };
   attack();
-  ExpectCounted(before, {absl::StrCat("a plain client, from ", from, ":")}, attack);
+  ExpectCounted(before, {"a plain client"}, attack);
   // ZeroMQ's own client may notice by itself, and close first.
   const std::string endpoint = run_->DataEndpoint(0);
   const auto dealer = Dealer::Connect(endpoint.substr(0, endpoint.find('?')));
@@ -365,7 +364,7 @@ TEST_F(DataIntruder, AMemberThatNamesAnotherWorkerIsRefused) {
   const auto member = Member::Join(run_, run_->NewName("liar"));
   ASSERT_NE(member, nullptr);
   const auto dealer = member->Dial();
-  // Its own hello is answered.
+  // The member's own hello has an answer.
   ASSERT_TRUE(dealer->Send(member->Header(FrameKind::kHello), Buffer()).ok());
   const auto answer = dealer->Receive(kPatience);
   ASSERT_TRUE(answer.ok() && answer->has_value());
@@ -468,7 +467,7 @@ TEST_F(DataIntruder, APoisonedUpdateHarmsNobodyAndItsSenderIsNamed) {
     });
   };
   EXPECT_TRUE(names("norm 3e+38"));
-  // What may be a norm, beside those of the others.
+  // A possible norm, among those of the others.
   push.norm = 1e9f * std::sqrt(static_cast<float>(member->PayloadValues()));
   EXPECT_EQ(member->Push(*dealer, &push, member->Payload(1e9f)), Outcome::kAccepted);
   EXPECT_TRUE(names("left out of the merge"));
@@ -500,14 +499,12 @@ TEST_F(DataIntruder, FramesThatAreNoneAreCounted) {
 }
 
 TEST_F(DataIntruder, HugeLengthsAndForgedHellosEndTheirConnection) {
-  const std::string from = run_->NewAddress();
   // A command of 2^62 bytes.
-  EndConnection(ZmtpGreeting("CURVE") + std::string("\x06\x40", 2) + std::string(7, '\0'), from);
+  EndConnection(ZmtpGreeting("CURVE") + std::string("\x06\x40", 2) + std::string(7, '\0'));
   const Mark before = Now("data_handshake");
-  const auto attack = [&] { EndConnection(ForgedHello(), from); };
+  const auto attack = [&] { EndConnection(ForgedHello()); };
   attack();
-  ExpectCounted(before, {absl::StrCat("another key of this shard for true, from ", from, ":")},
-                attack);
+  ExpectCounted(before, {"another key of this shard for true"}, attack);
 }
 
 TEST_F(DataIntruder, RecordedBytesCannotBePlayedAgain) {
@@ -522,28 +519,23 @@ TEST_F(DataIntruder, RecordedBytesCannotBePlayedAgain) {
   const std::string recorded = relay.Recorded();
   ASSERT_GT(recorded.size(), 64u + 200u);
   const Mark before = Now("data_handshake", 1);
-  const std::string from = run_->NewAddress();
-  const auto attack = [&] { EndConnection(recorded, from, 1); };
+  const auto attack = [&] { EndConnection(recorded, 1); };
   attack();
-  ExpectCounted(before, {absl::StrCat("from ", from, ":")}, attack);
+  ExpectCounted(before, {"a connection to the data port"}, attack);
 }
 
 TEST_F(DataIntruder, AFloodOfHalfOpenConnectionsIsLetGoWhileTheRunGoesOn) {
   constexpr int kConnections = 400;  // at each port
   std::string control;
-  uint32_t last = 0;
-  for (const auto& shard : run_->Status().shards) {
-    control = shard.shard.control_endpoint;
-    last = shard.shard.shard;
-  }
+  for (const auto& shard : run_->Status().shards) control = shard.shard.control_endpoint;
   std::vector<int> fds;
-  const std::string from = run_->NewAddress();
-  const Mark before = Now("data_handshake"), at_shard = Now("half_open", last);
-  const uint64_t at_coordinator = run_->CoordinatorRefusals("half_open");
-  const size_t log = run_->LogOf("coordinator").size();
+  const auto counted = [&] {
+    return run_->ShardRefusals(0, "data_handshake") + run_->ShardRefusals(0, "data_closed");
+  };
+  const uint64_t before = counted();
   for (const std::string& address : {run_->address(), run_->DataEndpoint(0), control}) {
     for (int i = 0; i < kConnections; ++i) {
-      const int fd = ConnectTo(address, from.c_str());
+      const int fd = ConnectTo(address);
       ASSERT_GE(fd, 0) << i << " of " << address;
       // Every other one begins something that it never ends.
       if (i % 2 == 1) {
@@ -557,30 +549,18 @@ TEST_F(DataIntruder, AFloodOfHalfOpenConnectionsIsLetGoWhileTheRunGoesOn) {
     EXPECT_TRUE(HungUp(fd, kPatience));
     close(fd);
   }
-  const auto no_more = [] {};
-  ExpectCounted(before, {absl::StrCat("did not go on, in the midst of its handshake, from ", from)},
-                no_more);
-  // Those that said nothing; ZeroMQ tells nobody of what begins wrongly and does not go on.
-  EXPECT_TRUE(Eventually("each is counted at the data port", [&] {
-    return run_->ShardRefusals(0, "data_handshake") >= before.count + kConnections / 2;
-  }));
-  const std::string words = absl::StrCat("made no call, from ", from, ":");
-  ExpectCounted(at_shard, {words}, no_more);
-  EXPECT_TRUE(Eventually("they are counted at the coordinator",
-                         [&] { return run_->CoordinatorRefusals("half_open") > at_coordinator; }));
-  EXPECT_TRUE(Eventually("a line in the coordinator's log", [&] {
-    return run_->Logged("coordinator", log, {"refused (half_open,", words});
-  }));
+  // Connections without a byte. ZeroMQ does not report connections that begin wrongly and stall.
+  EXPECT_TRUE(Eventually("each is counted at the data port",
+                         [&] { return counted() >= before + kConnections / 2; }));
 }
 
-// Who joins looks whether the data ports are open, and load balancers ask again and again.
+// A joining worker checks whether the data ports are open, and load balancers check repeatedly.
 TEST_F(DataIntruder, WhoOnlyLooksWhetherThePortIsOpenIsNone) {
   constexpr int kTimes = 30;
   // At shard 1, where nothing of a flood is still to be counted.
   const Mark handshakes = Now("data_handshake", 1), closed = Now("data_closed", 1);
-  const std::string from = run_->NewAddress();
   const auto look = [&] {
-    const int fd = ConnectTo(run_->DataEndpoint(1), from.c_str());
+    const int fd = ConnectTo(run_->DataEndpoint(1));
     ASSERT_GE(fd, 0);
     close(fd);
   };
@@ -592,7 +572,7 @@ TEST_F(DataIntruder, WhoOnlyLooksWhetherThePortIsOpenIsNone) {
   EXPECT_EQ(run_->ShardRefusals(1, "data_handshake"), handshakes.count);
 }
 
-// One of each kind, as a Prometheus reads it.
+// A refusal of each kind, as Prometheus reads them.
 TEST_F(DataIntruder, TheMetricsSayWhatTheStatusesSay) {
   RefuseOneOfEachKind();
   const auto expect = [&](const std::string& process, const std::string& series,
@@ -609,8 +589,6 @@ TEST_F(DataIntruder, TheMetricsSayWhatTheStatusesSay) {
   }
   expect("coordinator", "longwave_coordinator_tokens_refused_total", "",
          [&] { return run_->CoordinatorRefusals("token"); });
-  expect("coordinator", "longwave_coordinator_peers_refused_total", "half_open",
-         [&] { return run_->CoordinatorRefusals("half_open"); });
   expect("shard-0", "longwave_shard_peers_refused_total", "expelled",
          [&] { return run_->ShardRefusals(0, "expelled"); });
   for (const auto& [label, reason] : {std::pair{"unknown_key", "data_key"},

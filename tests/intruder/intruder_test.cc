@@ -115,7 +115,7 @@ TEST_F(Intruder, AWorkerRegistersInNobodyElsesName) {
   ExpectRefused(absl::StatusCode::kPermissionDenied, "wrong_name", "shard 0", [&] {
     return client->Register(RegisterShard{.shard = 0, .data_endpoint = "tcp://h:1"}).status();
   });
-  // Nor is it heard in somebody else's name: one of the two indices is the other's.
+  // Heartbeats in another's name are refused: one of the two indices is the other's.
   int refused = 0;
   for (const uint32_t worker : {0u, 1u}) {
     const auto reply = client->Heartbeat(WorkerHeartbeat{.worker = worker, .failure = "a lie"});
@@ -304,7 +304,7 @@ TEST_F(Intruder, HugeRequestsOfStrangersTakeNoMemoryAndTheRunGoesOn) {
   EXPECT_TRUE(run_->Running());
 }
 
-// As a coordinator answers whose clock is wrong, or whose ca.crt is half exchanged.
+// A coordinator with a wrong clock, or a half-replaced ca.crt, answers so.
 TEST_F(Intruder, ACoordinatorThatAcceptsNobodysCertificateForAMomentEndsNobody) {
   const std::string file = run_->credentials("coordinator") + "/ca.crt";
   const auto own = ReadTextFile(file);

@@ -17,7 +17,7 @@
 namespace longwave {
 namespace {
 
-// It takes part in the run by its heartbeats alone.
+// A member that takes part in the run by its heartbeats alone.
 class Liar : public ::testing::Test {
  protected:
   void SetUp() override {

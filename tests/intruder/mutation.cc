@@ -20,7 +20,8 @@ using google::protobuf::Reflection;
 
 constexpr size_t kLineBytesMax = 16 << 10;
 
-// One value: the field itself, the element `index` of a repeated one (−1: a new one at its end).
+// Sets one value: the field itself, or the element `index` of a repeated one (−1: a new one at its
+// end).
 void SetValue(Message* message, const FieldDescriptor* field, int index, Rng& rng,
               const Beliefs& beliefs) {
   const Reflection* const reflection = message->GetReflection();

@@ -12,8 +12,7 @@
 
 namespace longwave {
 
-// What one hostile member has heard of the run: numbers near the true ones do more harm than
-// others.
+// A hostile member's knowledge of the run, since numbers near the true ones do more harm.
 struct Beliefs {
   bool registered = false;
   uint32_t worker = 0;
@@ -48,9 +47,9 @@ void Mutate(google::protobuf::Message* message, Rng& rng, const Beliefs& beliefs
 // Flips, cuts off or appends some bytes.
 void Damage(std::string* bytes, Rng& rng);
 
-// What is wrong with a text that a terminal gets: control characters but line feeds (C1 and the
-// separators of Unicode included), marks that turn the direction of writing, bytes that are not
-// UTF-8, lines that begin with kForged, or are beyond 16 KiB. Empty: nothing.
+// The fault of a text for a terminal: control characters except line feeds (also C1 and Unicode's
+// separators), marks that change the direction of writing, bytes that are not UTF-8, lines that
+// begin with kForged or are longer than 16 KiB. Empty: none.
 std::string FindRaw(std::string_view text);
 
 }  // namespace longwave

@@ -30,7 +30,7 @@ class RawDealer {
   RawDealer(const RawDealer&) = delete;
   RawDealer& operator=(const RawDealer&) = delete;
 
-  // What its queue has no room for is lost.
+  // Parts without space in the queue are lost.
   void Send(const std::vector<std::string>& parts) {
     for (size_t i = 0; i < parts.size(); ++i) {
       const int more = i + 1 < parts.size() ? ZMQ_SNDMORE : 0;

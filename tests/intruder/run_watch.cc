@@ -17,9 +17,9 @@
 namespace longwave {
 namespace {
 
-// A round of these runs takes less than a second where nobody disturbs; the machine is shared.
+// An undisturbed round of these runs takes less than a second, but the machine is shared.
 constexpr absl::Duration kPauseMax = absl::Seconds(30);
-// Who reports no end is waited for, for cluster.start_timeout_s.
+// The run waits cluster.start_timeout_s for a worker that does not report its end.
 constexpr absl::Duration kEndMax = absl::Seconds(90);
 constexpr uint64_t kGrowthBytesMax = uint64_t{300} << 20;
 constexpr absl::Duration kPagesEvery = absl::Seconds(3);
@@ -29,7 +29,7 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The children of a process, by what their command lines call them.
+// The children of a process, by the names in their command lines.
 std::map<pid_t, std::string> ChildrenOf(pid_t pid) {
   std::map<pid_t, std::string> children;
   std::istringstream pids(Read(absl::StrCat("/proc/", pid, "/task/", pid, "/children")));
@@ -149,7 +149,7 @@ void RunWatch::LookAtMemory() {
 
 void RunWatch::LookAtPages() {
   const std::string operator_folder = run_->credentials("operator");
-  // It may have ended meanwhile.
+  // The run may have ended meanwhile.
   const std::string status = OutputOf({"status", run_->address(), "--security", operator_folder});
   ExpectFit("longwave status", status);
   for (const auto& [pid, child] : children_) {

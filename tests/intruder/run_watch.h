@@ -13,8 +13,8 @@
 
 namespace longwave {
 
-// Looks at a run's honest processes from outside while something happens to them, and holds them to
-// what must be so whatever it is. What is not is a failure of the test that is noted once.
+// Observes a run's honest processes from outside during an attack, and checks their invariants. A
+// violation is a failure of the test, noted once.
 class RunWatch {
  public:
   // The processes that are there now are the honest ones. The run outlives this object.
@@ -24,9 +24,9 @@ class RunWatch {
   // that is a member stays one; no server takes much more memory than at first. Now and then what
   // people see, too.
   void Look();
-  // After the last round: the run is finished, with equal replicas and an honest worker's weights,
-  // nothing was started again, nobody left, all that is left behind is fit to be shown, and
-  // `replay` finds each promise kept.
+  // Called after the last round: the run is finished, with equal replicas and an honest worker's
+  // weights. No process was restarted, no worker left, all remaining texts are fit for terminals,
+  // and `replay` finds no broken promise.
   void ExpectAGoodEnd();
 
   bool over() const { return over_; }
@@ -46,7 +46,7 @@ class RunWatch {
   void LookAtProgress(const RunStatus& status);
   void LookAtPages();
   void ExpectFit(const std::string& where, const std::string& text);
-  // What one of our commands prints; its exit status is 0.
+  // The output of one of our commands, whose exit status is 0.
   std::string OutputOf(const std::vector<std::string>& arguments);
 
   SecuredRun* const run_;

@@ -40,7 +40,7 @@ class StopTheRun final : public ::testing::Environment {
 }  // namespace
 
 SecuredRun* SecuredRun::Get() {
-  // Of a repetition another one, as the one before has been stopped.
+  // A repetition gets another run, since the one before was stopped.
   static bool started = false;
   if (the_run == nullptr) {
     the_run = new SecuredRun;

@@ -36,7 +36,7 @@ template <typename IsSo>
          << "did not come within " << absl::FormatDuration(kPatience) << ": " << what;
 }
 
-// What is answered to a call, by a new connection: on a busy machine that may not come to be in
+// The answer to a call on a new connection. On a busy machine the connection may not be ready in
 // time.
 template <typename Call>
 absl::Status Answer(const Call& call) {
@@ -48,16 +48,16 @@ absl::Status Answer(const Call& call) {
   return status;
 }
 
-// One tiny training run by `longwave up` with security.mode=on: one coordinator, two shards, two
+// A tiny training run by `longwave up` with security.mode=on: one coordinator, two shards, two
 // workers unless told otherwise, with a folder of its own.
 class SecuredRun {
  public:
-  // The one that tests take turns on, started by whoever asks first; null, and a failure noted, if
-  // it does not come up.
+  // The run that tests share, started by the first call. Null, with a failure noted, if it does not
+  // start.
   static SecuredRun* Get();
   static void Stop();
-  // One of the caller's own, with these settings ("key=value") on top, once it has finished so many
-  // rounds; null as above.
+  // A run of the caller's own with these settings ("key=value") on top, once it has finished so
+  // many rounds; null as above.
   static std::unique_ptr<SecuredRun> Start(const std::vector<std::string>& settings,
                                            uint64_t rounds);
   ~SecuredRun();
@@ -69,13 +69,8 @@ class SecuredRun {
   }
   // A new folder under the test's own.
   std::string NewFolder();
-  // A name that no worker has had, and an address of this machine that nobody has come from: so
-  // that a test may be repeated. What is said of an address is logged once a minute.
+  // A name that no worker has had, so that a test may be repeated.
   std::string NewName(const std::string& what) { return absl::StrCat(what, "-", names_++); }
-  std::string NewAddress() {
-    const int number = addresses_++;
-    return absl::StrCat("127.1.", number / 250, ".", number % 250 + 1);
-  }
   // In the run's own name: its authority, for certificates that are wrong on purpose.
   const Authority& authority() const { return *authority_; }
   // Credentials by an authority, in a new folder that trusts the run.
@@ -93,15 +88,14 @@ class SecuredRun {
   std::string DataEndpoint(uint32_t shard);  // with its key
   uint64_t CoordinatorRefusals(const std::string& reason);
   uint64_t ShardRefusals(uint32_t shard, const std::string& reason);
-  // What a process has written to its log.
+  // The content of a process's log.
   std::string LogOf(const std::string& process) const;
-  // Whether it has written a line with all of that, after so many bytes of its log.
+  // Whether the log has a line with all of `parts`, after its first so many bytes.
   bool Logged(const std::string& process, size_t after,
               const std::vector<std::string>& parts) const;
-  // What a process serves as its page of metrics; empty: it does not.
+  // A process's metrics page; empty: none.
   std::string PageOf(const std::string& process) const;
-  // On that page: a series, by the value of one of its labels ("": whichever); nothing: it
-  // is not there.
+  // A series on that page, by the value of one of its labels ("": any); nothing: absent.
   std::optional<double> MetricOf(const std::string& process, const std::string& series,
                                  const std::string& label) const;
   bool Running() { return up_->Running(); }
@@ -120,7 +114,6 @@ class SecuredRun {
   std::unique_ptr<CoordinatorClient> operator_;
   int folders_ = 0;
   int names_ = 0;
-  int addresses_ = 0;
 };
 
 }  // namespace longwave

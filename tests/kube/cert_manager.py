@@ -9,7 +9,7 @@ class CertManager:
 
     def __init__(self, work, binaries):
         for crd in sorted((binaries / "cert-manager-crds").glob("*.yaml")):
-            # Too large for the annotation in which `kubectl apply` keeps what was applied.
+            # Too large for `kubectl apply`, which keeps a copy in an annotation.
             command("kubectl", "apply", "--server-side", "-f", crd)
         self.service = Service(work / "cert-manager.log", binaries / "cert-manager", "--leader-elect=false",
                                "--metrics-listen-address=127.0.0.1:0",

@@ -69,7 +69,7 @@ class Checks:
 
 
 class Namespace:
-    """One namespace of the cluster that KUBECONFIG names."""
+    """A namespace of the cluster that KUBECONFIG names."""
 
     def __init__(self, name):
         self.name = name

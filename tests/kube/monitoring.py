@@ -38,7 +38,7 @@ class ClusterPrometheus(Queries):
 
     def __init__(self, work, binaries, load):
         for crd in sorted((binaries / "crds").glob("*.yaml")):
-            # Too large for the annotation in which `kubectl apply` keeps what was applied.
+            # Too large for `kubectl apply`, which keeps a copy in an annotation.
             command("kubectl", "apply", "--server-side", "-f", crd)
         image_of("localhost/longwave-test-prometheus:1", binaries / "prometheus", load)
         image_of("localhost/longwave-test-reloader:1", binaries / "prometheus-config-reloader", load)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What becomes of the operators that tests/kube/run.sh is asked for, with stand-ins for Go and the cluster: where their
-# sources can be had and they can't be built, it fails; where the module proxy does not answer, it says so and goes on.
+# The operators of tests/kube/run.sh, with stand-ins for Go and the cluster. The script fails if sources are available
+# and do not build. If the module proxy does not answer, it says so and goes on.
 # Ends with `N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,14 +22,14 @@ go_that() {
   esac
 }
 
-# operators STATUS [WORDS]: what operators.sh ends with, and says.
+# operators STATUS [WORDS]: the expected exit status and words of operators.sh.
 operators() {
   local status=0
   PATH=$work/bin:$PATH tests/kube/operators.sh "$work/built" >"$work/said" 2>&1 || status=$?
   cat "$work/said"
   [ "$status" = "$1" ] && { [ -z "${2:-}" ] || grep -q "$2" "$work/said"; }
 }
-# run [LONGWAVE_OPERATORS=1]: what run.sh says; its images can't be built, so it never succeeds.
+# run [LONGWAVE_OPERATORS=1]: the output of run.sh, which never succeeds since its images cannot be built.
 run() {
   ! env -u LONGWAVE_OPERATORS "$@" PATH="$work/bin:$PATH" XDG_CACHE_HOME="$work/cache" KUBECONFIG="$work/kubeconfig" \
     LONGWAVE_LOAD="$work/load" TMPDIR="$work" tests/kube/run.sh "$work/programs" >"$work/said" 2>&1
@@ -47,7 +47,7 @@ go_that 'reaches nobody'
 check 'sources that cannot be had are a reason to skip' operators 77 'skipped: the operators: the module proxy does not answer: go: no such host'
 check 'then a test that was asked for them goes on' goes_on LONGWAVE_OPERATORS=1
 check 'and says why' says_why
-# Half of them, of an earlier call.
+# Half of them, built by an earlier call.
 mkdir -p "$work/cache/longwave-operators"
 stand_in "$work/cache/longwave-operators/cert-manager" 'exit 0'
 go_that 'builds nothing'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Helm release on a real Kubernetes: installs it with 2 shards and 3 workers, trains to the end, and meanwhile
-# kills a shard's pod and the coordinator's, upgrades the release and scales the workers (scenario.py has it all).
+# kills a worker's pod, a shard's and the coordinator's, upgrades the release, rolls it back and scales the workers; a second run
+# of the same name in another namespace and one release of the monitoring chart for both are there, too (scenario.py has it all).
 #
 #   tests/kube/run.sh [build/bin] [options of scenario.py]
 #
@@ -14,7 +15,7 @@
 # test does; only where the module proxy does not answer, or nothing brings images to the cluster, it goes on without
 # them and says so.
 #
-# Ends with `N passed, N failed`; status 77 and a reason where no cluster can be had.
+# Ends with `N passed, N failed`; status 77 and a reason if no cluster is available.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 programs=build/bin
@@ -82,7 +83,7 @@ elif [ -x "$one_node/up.sh" ]; then
     { tail -5 "$work/up.log" >&2; skip 'no node could be started on this machine'; }
   export KUBECONFIG=$KUBE_RUN/pki/admin.conf
   load=$one_node/load.sh
-  # On a disk that is rather full the kubelet removes images that no pod uses: this one uses that of all sandboxes.
+  # On a nearly full disk the kubelet removes images without a pod, so this pod uses the sandboxes' image.
   for _ in {1..60}; do kubectl get serviceaccount default >/dev/null 2>&1 && break || sleep 0.5; done
   kubectl run keeper --image=localhost/pause:1 --image-pull-policy=Never >/dev/null
 else
@@ -91,7 +92,7 @@ fi
 for tool in helm kubectl; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 kubectl version >/dev/null 2>&1 || skip "no cluster answers at $KUBECONFIG"
 
-# A quarter of an hour of building more: where they are asked for, or built already.
+# Building takes a quarter of an hour, so only on request, or if they are built already.
 operators=${XDG_CACHE_HOME:-$HOME/.cache}/longwave-operators
 if [ -z "${LONGWAVE_OPERATORS:-}" ] && [ ! -x "$operators/cert-manager" ]; then
   operators=

@@ -1,4 +1,4 @@
-"""What is done to a release while it trains, and what must hold at the end; tests/kube/run.sh starts it."""
+"""The acts on a release while it trains, and the checks at the end; tests/kube/run.sh starts this."""
 
 import argparse
 import contextlib
@@ -9,6 +9,7 @@ import sys
 import time
 
 import monitoring
+import two_runs
 from cert_manager import CertManager
 from cluster import Checks, Failed, Hopeless, Namespace, command, wait_until
 from scraping import HostPrometheus
@@ -16,14 +17,19 @@ from scraping import HostPrometheus
 HERE = pathlib.Path(__file__).parent
 CHART = HERE.parents[1] / "helm" / "longwave"
 RELEASE, NAMESPACE = "longwave", "longwave-test"
+# For a second run of the same name.
+SECOND = "longwave-second"
 WORKERS, SHARDS = 3, 2
 LEAST_WORKERS = 2  # the last of what they are scaled to
 
 # The bars.
 FIRST_ROUND_S = 60     # from helm install to the first merged round
 GOES_ON_S = 15         # from a shard's pod that is ready again to the next finished round
-# Of what the quiet run's loss fell by, at least this share.
+# Smallest share of the quiet run's decrease of the loss.
 LOSS_SHARE = 0.95
+
+# The line `rounds` of `longwave status`.
+ROUNDS = r"(\d+) of \d+, epoch (\d+)"
 
 
 def write_text(path):
@@ -54,7 +60,7 @@ class Release:
         text = self.namespace.kubectl("exec", f"{RELEASE}-coordinator-0", "-c", "coordinator", "--",
                                       "longwave", "status", "localhost:7070", *secure, timeout=20)
         rows = dict(re.findall(r"^(run|rounds|validation|replicas) +(.*)$", text, re.M))
-        rounds, epoch = re.match(r"(\d+), epoch (\d+)", rows["rounds"]).groups()
+        rounds, epoch = re.match(ROUNDS, rows["rounds"]).groups()
         return {"phase": rows["run"], "rounds": int(rounds), "epoch": int(epoch), "text": text,
                 "validation": float(rows["validation"]) if rows["validation"][0].isdigit() else None,
                 "replicas": rows["replicas"]}
@@ -103,7 +109,7 @@ def quiet_run(programs, work, steps):
     return next(loss for loss in losses if loss is not None), last
 
 
-def disturb(release, checks):
+def disturb(release, prometheus, checks):
     """Everything that the run must survive, one after the other."""
     namespace = release.namespace
 
@@ -131,14 +137,34 @@ def disturb(release, checks):
         release.await_progress()
         return f"every pod replaced in {time.monotonic() - begin:.0f} s"
 
+    def rolled_back():
+        begin = time.monotonic()
+        namespace.helm("rollback", RELEASE, timeout=300)
+        release.settings = [setting for setting in release.settings if "podAnnotations.upgrade" not in setting]
+        for part in ("coordinator", "shard", "worker"):
+            namespace.kubectl("rollout", "status", f"statefulset/{RELEASE}-{part}", "--timeout=240s")
+        left = [pod["metadata"]["name"] for pod in namespace.pods() if "upgrade" in pod["metadata"]["annotations"]]
+        if left:
+            raise Failed(f"of the upgrade are still {', '.join(left)}")
+        release.await_progress()
+        return f"every pod replaced in {time.monotonic() - begin:.0f} s"
+
+    def worker_killed():
+        took = after_kill(f"{RELEASE}-worker-1")
+        release.await_members(WORKERS)
+        return f"the next round {took:.1f} s after it was ready"
+
     def scaled(count):
         release.helm("upgrade", f"workers.replicas={count}")
         release.await_members(count)
         release.await_progress()
 
+    checks.attempt("a worker's pod is killed: the run goes on", worker_killed)
+    two_runs.no_spike(prometheus, namespace.name, checks)
     checks.attempt(f"a shard's pod is killed: the run goes on within {GOES_ON_S} s of its being ready", shard_killed)
     checks.attempt("the coordinator's pod is killed: the run goes on", coordinator_killed)
     checks.attempt("the release is upgraded: the run goes on", upgraded)
+    checks.attempt("the release is rolled back: the run goes on", rolled_back)
     checks.attempt("workers are scaled from 3 to 5: they take part", lambda: scaled(5))
     checks.attempt("workers are scaled from 5 to 2: the others go on", lambda: scaled(2))
 
@@ -196,7 +222,7 @@ def run(options, checks):
             print("== the Prometheus operator and cert-manager", flush=True)
             operated = operators.enter_context(contextlib.closing(
                 monitoring.ClusterPrometheus(work, options.operators, options.load)))
-            settings += ["metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true",
+            settings += ["metrics.serviceMonitor.enabled=true",
                          "metrics.serviceMonitor.interval=5s", "metrics.serviceMonitor.scrapeTimeout=4s"]
             if options.security == "on":
                 issuer = operators.enter_context(contextlib.closing(CertManager(work, options.operators)))
@@ -212,6 +238,7 @@ def train(release, operated, issuer, first, quiet, options, checks):
     command("kubectl", "create", "namespace", namespace.name)
     command("kubectl", "label", "namespace", namespace.name, "pod-security.kubernetes.io/enforce=restricted")
     namespace.kubectl("create", "configmap", "text", f"--from-file=text={work / 'text'}")
+    rules = two_runs.install_monitoring(operated is not None)
     begin = time.monotonic()
     release.settings.append(f"config.run.steps={options.steps}")
     release.helm("install")
@@ -227,10 +254,15 @@ def train(release, operated, issuer, first, quiet, options, checks):
     if not checks.attempt(f"from helm install to the first merged round at most {FIRST_ROUND_S} s", first_round):
         release.await_round(1, 300)
 
-    prometheus = HostPrometheus(work, namespace.name)
+    prometheus = HostPrometheus(work, (namespace.name, SECOND), rules)
     try:
         release.await_round(8)
-        disturb(release, checks)
+        with contextlib.closing(two_runs.SecondRun(SECOND, RELEASE, CHART, HERE / "values.yaml", release.settings,
+                                                work / "text")):
+            two_runs.once_a_cluster(checks)
+            if rules:
+                two_runs.kept_apart(prometheus, (namespace.name, SECOND), RELEASE, checks)
+        disturb(release, prometheus, checks)
         checks.attempt("helm test --logs passes, and shows the status", lambda: tested(namespace))
         end = wait_until("the end of the run", lambda: (lambda s: None if s["phase"].startswith(
             ("training", "waiting")) else s)(release.status()), 600, every=2)
@@ -257,7 +289,7 @@ def train(release, operated, issuer, first, quiet, options, checks):
 def tested(namespace):
     """`helm test`, as the notes have it: its pod's log is what the coordinator says of the run."""
     said = namespace.helm("test", RELEASE, "--logs", "--timeout", "90s")
-    rounds = re.search(r"^rounds +\d+, epoch \d+.*$", said, re.M)
+    rounds = re.search(rf"^rounds +{ROUNDS}.*$", said, re.M)
     if not rounds:
         raise Failed(f"no status in what it says: {said}")
     return rounds.group()
@@ -268,7 +300,7 @@ def scraped(namespace, who, prometheus, checks):
     pods = {pod["metadata"]["name"] for pod in namespace.pods()}
 
     def all_up():
-        up = prometheus.up()
+        up = prometheus.up(namespace.name)
         return pods and pods <= {pod for pod, value in up.items() if value == 1} and f"{len(pods)} pods"
     checks.attempt(f"every target is scraped by {who}", lambda: wait_until("all targets up", all_up, 60))
     for part in ("coordinator", "shard", "worker"):
@@ -277,18 +309,18 @@ def scraped(namespace, who, prometheus, checks):
 
 
 def ruled(operated, checks):
-    """The chart's rules have come to the operator's Prometheus, which can evaluate each."""
+    """The monitoring chart's rules have come to the operator's Prometheus, which can evaluate each."""
     def all_well():
         rules = operated.rules()
         return rules and all(health == "ok" for health in rules.values()) and f"{len(rules)} rules"
-    checks.attempt("the chart's rules are evaluated", lambda: wait_until("rules", all_well, 60))
+    checks.attempt("the monitoring chart's rules are evaluated", lambda: wait_until("rules", all_well, 60))
     seen = {sample["metric"]["alertname"]
             for sample in operated.query("count by (alertname) (last_over_time(ALERTS[1h]))")}
     print(f"   alerts that were pending or firing meanwhile: {', '.join(sorted(seen)) or 'none'}", flush=True)
 
 
 def show_trouble(namespace):
-    """What helps to see why a step failed."""
+    """Prints facts for finding out why a step failed."""
     print(namespace.kubectl("get", "pods", "-o", "wide", check=False))
     print(namespace.kubectl("get", "events", "--sort-by=.lastTimestamp", check=False)[-4000:])
     for pod in namespace.pods():
@@ -320,7 +352,7 @@ def main():
     if checks.failed:
         show_trouble(Namespace(NAMESPACE))
     if not options.keep:
-        for namespace in (NAMESPACE, monitoring.NAMESPACE):
+        for namespace in (NAMESPACE, SECOND, two_runs.MONITORING, monitoring.NAMESPACE):
             command("kubectl", "delete", "namespace", namespace, "--ignore-not-found", "--wait=false", check=False)
     return checks.close()
 

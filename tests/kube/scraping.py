@@ -32,13 +32,16 @@ class Queries:
         except OSError as error:
             raise Failed(f"Prometheus: {error}") from error
 
-    def up(self):
-        """By pod: 1 if its last scrape went well."""
-        return {sample["metric"].get("pod", "?"): float(sample["value"][1]) for sample in self.query("up")}
+    def up(self, namespace):
+        """By pod of a namespace: 1 if its last scrape went well."""
+        return {sample["metric"].get("pod", "?"): float(sample["value"][1])
+                for sample in self.query(f'up{{namespace="{namespace}"}}')}
 
 
 class HostPrometheus(Queries):
-    def __init__(self, work, namespace):
+    """Scrapes the pods of some namespaces, and judges by rules: groups of them, or None."""
+
+    def __init__(self, work, namespaces, rules=None):
         if shutil.which("prometheus") is None:
             raise Failed("no prometheus here (the package of that name)")
         view = json.loads(command("kubectl", "config", "view", "--raw", "--flatten", "--minify", "-o", "json"))
@@ -59,26 +62,29 @@ class HostPrometheus(Queries):
         if "token" in user:
             job["authorization"] = {"credentials": user["token"]}
         config = folder / "prometheus.yml"
-        config.write_text(json.dumps({"scrape_configs": [job]}), encoding="utf-8")  # JSON is YAML
+        (folder / "rules.json").write_text(json.dumps({"groups": rules or []}), encoding="utf-8")  # JSON is YAML
+        config.write_text(json.dumps({"global": {"evaluation_interval": "2s"}, "scrape_configs": [job],
+                                      "rule_files": [str(folder / "rules.json")]}), encoding="utf-8")
         self._held = held_ports.hold()
         port = self._held.getsockname()[1]
         self.base = f"http://127.0.0.1:{port}"
         self.service = Service(folder / "log", "prometheus", f"--config.file={config}",
                                f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}")
         self._closing = threading.Event()
-        self._finder = threading.Thread(target=self._find_targets, args=(folder, Namespace(namespace), server.netloc))
+        self._finder = threading.Thread(target=self._find_targets, args=(folder, namespaces, server.netloc))
         self._finder.start()
         wait_until("Prometheus", lambda: self.query("1"), 120)
 
-    def _find_targets(self, folder, namespace, api_server):
+    def _find_targets(self, folder, namespaces, api_server):
         """Debian's Prometheus is built without Kubernetes' discovery: this thread is it."""
         while not self._closing.wait(1):
             try:
                 targets = [{"targets": [api_server],
-                            "labels": {"pod": pod["metadata"]["name"], "__metrics_path__":
-                                       f"/api/v1/namespaces/{namespace.name}/pods/{pod['metadata']['name']}:9464"
+                            "labels": {"pod": pod["metadata"]["name"], "namespace": namespace, "__metrics_path__":
+                                       f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}:9464"
                                        "/proxy/metrics"}}
-                           for pod in namespace.pods() if pod["status"].get("podIP")]
+                           for namespace in namespaces for pod in Namespace(namespace).pods()
+                           if pod["status"].get("podIP")]
             except (Failed, subprocess.TimeoutExpired):
                 continue
             new = folder / "targets.new"

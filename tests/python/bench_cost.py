@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Longwave costs a training loop: the share of its time that is spent in Sync.step, which is all that Longwave does on
+"""Longwave's cost for a training loop: the share of its time that is spent in Sync.step, which is all that Longwave does on
 the loop's thread: counting, encoding, waiting for the shards, decoding, applying. Prints a line of JSON; the bar is 1 %.
 
     build/python/env/bin/python tests/python/bench_cost.py [--layers 6] [--width 368] [--batch 8] [--rounds 3] [--bar 1]
@@ -47,7 +47,7 @@ def work(args):
         sync.step(loss=loss.item())
         if args.device != "cpu":
             torch.cuda.synchronize()
-        if steps == 0:  # the first step's memory and threads are nobody's share
+        if steps == 0:  # the first step's memory and threads are not counted
             inside, begin, before = 0.0, time.perf_counter(), time.perf_counter()
         inside += time.perf_counter() - before
         steps += 1

@@ -10,7 +10,7 @@ from sync_case import batch, perceptron
 
 import longwave
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore the signal
 address, name, state_dir = sys.argv[1:4]
 steps = int(sys.argv[4]) if len(sys.argv) > 4 else None
 model = perceptron()
@@ -27,7 +27,7 @@ def on_move(count):
 
 sync = longwave.Sync(model, optimizer, address, name=name, state_dir=state_dir, on_move=on_move,
                      keep={"optimizer": optimizer, "schedule": schedule})
-# Where the run goes back to before what was saved here, the schedule is ahead.
+# If the run goes back behind this worker's saved step, the schedule is ahead.
 ahead = schedule.last_epoch - sync.step_number
 state = optimizer.state_dict()["state"]
 print("began", sync.step_number, "schedule", schedule.last_epoch, "moved", sum(moved),

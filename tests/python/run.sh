@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python package and what stands on it: makes its wheel (tools/wheel.sh), installs that into an environment of its
-# own and runs the tests of this folder that need no GPU.
+# The Python package and its adapters: makes the wheel (tools/wheel.sh), installs it into its own environment and runs
+# this folder's tests that need no GPU.
 #
 #   tests/python/run.sh [BIN [pytest options]]     BIN: the folder of longwave, longwave-server and longwave-worker
 #                                                  [build/bin]
@@ -21,14 +21,14 @@ requirements=tests/python/requirements.txt
 key=$(cat "$requirements" <(python3 --version) | sha256sum | cut -c 1-12)
 packages=$cache/$key
 mkdir -p "$cache"
-# One at a time: several checkouts have one cache.
+# A lock, since several checkouts share one cache.
 exec {lock}>"$cache/lock"
 flock "$lock"
 if [ ! -e "$packages/complete" ]; then
   begin=$SECONDS
   echo "python: fetching the packages of $requirements into $packages"
   rm -rf "$packages"
-  find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf {} +  # of requirements of before
+  find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf {} +  # environments of earlier requirements
   python3 -m venv "$packages"
   "$packages/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir --requirement "$requirements"
   touch "$packages/complete"
@@ -45,7 +45,7 @@ if [ "$(cat "$environment/packages" 2>/dev/null)" != "$packages" ]; then
   (cd "$packages"/lib/python3*/site-packages && pwd) >"$site/packages.pth"
   echo "$packages" >"$environment/packages"
 fi
-# What would be published is what is tested; test_docs.py installs from the checkout, as people do.
+# Tests the wheel that would be published; test_docs.py installs from the checkout, like users do.
 begin=$SECONDS
 tools/wheel.sh build/python/wheel
 "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall \

@@ -1,4 +1,4 @@
-"""What tests of longwave.Sync share: a run's coordinator and shard as processes, its workers in this one."""
+"""The common part of longwave.Sync's tests: a run's coordinator and shard as processes, its workers in this one."""
 
 import os
 import shutil

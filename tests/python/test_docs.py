@@ -10,18 +10,12 @@ import sys
 import unittest
 
 from harness import BIN, Child
+from pages import blocks
 from workers import ROOT, WorkersTest
 
 DOCS = ROOT / "docs/python.md"
-STEPS = os.environ.get("LONGWAVE_DOCS_STEPS", "30")  # instead of those in the text: one round
-
-
-def blocks(section):
-    """The section's indented blocks, in order."""
-    text = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", DOCS.read_text(encoding="utf-8"),
-                     re.MULTILINE | re.DOTALL).group(1)
-    found = re.findall(r"(?:^    .*\n|^\n(?=    ))+", text, re.MULTILINE)
-    return [re.sub(r"^    ", "", block, flags=re.MULTILINE).strip("\n") for block in found]
+FROM_DDP = ROOT / "docs/walks/from-ddp.md"
+STEPS = os.environ.get("LONGWAVE_DOCS_STEPS", "30")  # replaces the text's number: one round
 
 
 class Docs(WorkersTest):
@@ -55,14 +49,14 @@ class Docs(WorkersTest):
         self.assertEqual((make, install.split()[:3]),
                          ("python3 -m venv env", ["env/bin/pip", "install", "./python"]))
         self.shell(make)
-        # The packages of this test's own environment: they are not fetched again.
+        # The packages of this test's own environment, so that they are not fetched again.
         site = self.shell("env/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'").strip()
         seen = [path for path in sys.path if path.endswith("site-packages")]
         (self.place / site / "packages.pth").write_text("\n".join(seen[1:]) + "\n", encoding="utf-8")
         self.shell(install)
 
     def test_from_pip_install_to_two_workers_that_train_gpt2(self):
-        programs, environment, run, audit = blocks("Two workers on this machine")
+        programs, environment, run, audit = blocks(DOCS, "Two workers on this machine")
         self.assertEqual(programs, "make programs")
         self.make_environment(*environment.splitlines())
         said = self.shell(run)
@@ -73,10 +67,25 @@ class Docs(WorkersTest):
             self.assertLess(losses[-1], losses[0] - 1, log)
         self.assertIn("as the run's summary has it", self.shell(audit))
 
+    def test_a_loop_of_ddp_and_what_it_becomes(self):
+        before, after, run = blocks(FROM_DDP)
+        python = pathlib.Path(sys.executable)
+        (self.place / "env").symlink_to(python.parents[1])
+        for name, program in (("ddp.py", before), ("train.py", after)):
+            (self.place / name).write_text(program + "\n", encoding="utf-8")
+        said = self.shell("env/bin/python -m torch.distributed.run --standalone --nproc-per-node 2 ddp.py")
+        self.assertIn("longwave up: finished: " + STEPS + " steps", self.shell(run))
+        said += "".join((self.place / f"runs/mine/logs/worker-{i}.log").read_text(encoding="utf-8") for i in range(2))
+        # torchrun's two processes share a line now and then.
+        losses = [float(loss) for loss in re.findall(r"loss (\d\.\d{4})", said)]
+        self.assertEqual(len(losses), 4, said)
+        for loss in losses:
+            self.assertLess(loss, 2, said)
+
     def test_two_machines(self):
         network = self.own_network("10.0.0.5")
         machine = [*network, "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
-        config, coordinate, serve, token, train = blocks("Two machines")
+        config, coordinate, serve, token, train = blocks(DOCS, "Two machines")
         self.shell(config)
         self.spawn(network, coordinate).await_line("ready ")
         self.spawn(network, serve).await_line("ready ")

@@ -1,4 +1,4 @@
-"""What a run leaves behind is a GPT-2 as Hugging Face's transformers know it."""
+"""A run's result is a GPT-2 in the format of Hugging Face's transformers."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""One run of a Python worker and a C++ worker."""
+"""A run of a Python worker and a C++ worker."""
 
 import os
 import pathlib
@@ -10,8 +10,8 @@ from by_hand import HandCluster
 from workers import WorkersTest
 
 TWIN = pathlib.Path(__file__).parent / "twin.py"
-# How many times a process passes the point (worker/member/crash_point.h), of which those of its return are some. A
-# round's pushes are of several segments: the last crash of posted ones leaves some of them behind.
+# How many times a process passes the point (worker/member/crash_point.h), including those of its return. A round's
+# pushes are of several segments, so the last crash after a post leaves some of them unposted.
 CRASHES = {"encoding": 3, "encoded": 3, "checkpointed": 3, "posted": 5, "applied": 3}
 
 
@@ -21,11 +21,11 @@ class MixedRun(WorkersTest):
         cluster = HandCluster(self, workers=2, started=0, run__preset="longwave", run__start="member",
                               run__steps=1_000_000, sync__inner_steps=5, sync__quorum=1, cluster__grace_min_s=60,
                               cluster__grace_max_s=60, cluster__heartbeat_timeout_s=120)
-        # By its first line: the environment's Python.
+        # The script's first line chooses the environment's Python.
         os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         cluster.start("python", TWIN, "--name", "python", "--coordinator", cluster.address, "--data", self.text)
         cluster.start_worker("cpp")
-        cluster.await_members(2, rounds=4)  # one brings other weights, and joins late
+        cluster.await_members(2, rounds=4)  # one worker brings other weights, and joins late
         return cluster
 
     def assert_nothing_lost(self, cluster):

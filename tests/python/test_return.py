@@ -36,7 +36,7 @@ class Return(SyncCase):
         step, schedule, moved, optimizer = self.began(again)
         self.assertGreaterEqual(step, 50)
         self.assertEqual(schedule, step)
-        # The step in whose middle the checkpoint was written is the optimizer's, and not yet the schedule's.
+        # The checkpoint was written inside this step: the optimizer has counted it, the schedule has not.
         self.assertEqual(optimizer, step - moved + 1)
         self.assertGreaterEqual(optimizer, 50)
         status, output, errors = again.finish()
@@ -117,7 +117,7 @@ class Return(SyncCase):
 
             def state_dict(self):
                 self.calls += 1
-                if self.calls > 1:  # the first is Sync's, which sees whether it can be loaded again
+                if self.calls > 1:  # the first call is Sync's, which checks whether the state loads
                     raise KeyError("odd")
                 return {}
 

@@ -36,7 +36,7 @@ class TwoWorkers(SyncCase):
         self.hand.assert_equal_replicas()
 
     def test_begin_with_the_weights_of_the_first(self):
-        # Of one worker's alone it would be over before the other has fetched the run's weights.
+        # With this worker's steps alone the run would be over before the other worker has fetched the weights.
         address = self.cluster(workers=2, run__start="member", run__steps=1_000_000)
         models = [perceptron(seed=1), perceptron(seed=2)]
         begun = []
@@ -62,7 +62,7 @@ class TwoWorkers(SyncCase):
         self.assertFalse(torch.equal(start, rounded), "bf16 has these weights: the test shows nothing")
 
         def worker(i):
-            if i == 1:  # the run's weights are the other's
+            if i == 1:  # the run's weights are the other worker's
                 self.await_coordinator("(w0) registered")
             sync = longwave.Sync(models[i], None, address, name=f"w{i}")
             while not sync.done:
@@ -99,7 +99,7 @@ class OneWorker(SyncCase):
         return losses
 
     def test_alone_trains_as_without_longwave(self):
-        # With η 1 and no momentum the merged update is what the inner steps did.
+        # With η 1 and no momentum the merged update equals the change by the inner steps.
         model, plain = perceptron(), perceptron()
         with_longwave = self.run_with(model)
         optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
@@ -178,7 +178,7 @@ class OneWorker(SyncCase):
     def test_compiled_and_plain_are_one_model(self):
         from longwave._replica import trained_parameters
 
-        class Compiled(torch.nn.Module):  # as torch.compile names it
+        class Compiled(torch.nn.Module):  # the names of torch.compile
             def __init__(self, model):
                 super().__init__()
                 self._orig_mod = model

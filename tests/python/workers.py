@@ -1,4 +1,4 @@
-"""What tests of Python workers share."""
+"""The common part of the tests of Python workers."""
 
 import os
 import pathlib
@@ -22,7 +22,7 @@ class WorkersTest(IntegrationTest):
             self.text = TEXT  # else the harness's own
 
     def example(self, name, *arguments):
-        """Its command line."""
+        """The worker's command line."""
         return [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
 
     def alone(self, command):

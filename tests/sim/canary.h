@@ -8,32 +8,32 @@
 
 namespace longwave::sim {
 
-// Planted bugs, one of each kind that the simulator is there to find. They live in the simulator's
-// own wrappers around the real parts: the testers are tested, and no part has a hook for it.
+// Planted bugs, one of each kind that the simulator must find. They are in the simulator's wrappers
+// around the real parts, so no part has a hook for them.
 enum class Canary : uint8_t {
   kNone,
-  kUnsyncedLog,           // a disk that says synced and has not: accepted before it is durable
-  kDroppedRecord,         // a write of the log that never reaches the disk
-  kForgottenFolder,       // a shard comes back from a crash without its residual and open rounds
-  kDoubledPush,           // a push counts a second time, under the name of another member
-  kAlteredMerge,          // a merged update that reaches one worker is not what the others got
-  kKeptLatePush,          // a worker does not take a late push back into its residual
+  kUnsyncedLog,           // the disk reports syncs that it has not done: accepted before durable
+  kDroppedRecord,         // a write of the log never reaches the disk
+  kForgottenFolder,       // a shard restarts without its residual and open rounds
+  kDoubledPush,           // a push counts again under another member's name
+  kAlteredMerge,          // one worker gets an altered merged update
+  kKeptLatePush,          // a worker does not return a late push to its residual
   kRestoredAccepted,      // a worker takes an accepted push back, which then counts twice
-  kForgottenPush,         // a worker that returns does not ask what became of its pushes
-  kSkippedUpdate,         // a worker leaves out a merged update of those it catches up by
-  kIgnoredRepair,         // a worker does not fetch what differs in its replica
+  kForgottenPush,         // a worker that returns does not ask for the fate of its pushes
+  kSkippedUpdate,         // a worker that catches up leaves out a merged update
+  kIgnoredRepair,         // a worker does not fetch differing segments
   kSilentRetry,           // a worker sends every frame once
-  kHoardedLog,            // a shard whose disk never gives dropped files back
-  kForgetfulCoordinator,  // a coordinator that comes back as it was at the beginning
-  kUnsyncedRecord,        // a coordinator whose disk says synced and has not
-  kUnaccountedResidual,   // a worker with an old folder does not say that it is
-  kStaleConnection,       // a worker that keeps a connection that has died
+  kHoardedLog,            // a shard's disk never frees dropped files
+  kForgetfulCoordinator,  // a coordinator restarts in its initial state
+  kUnsyncedRecord,        // the coordinator's disk reports syncs that it has not done
+  kUnaccountedResidual,   // a worker with an old folder hides its age
+  kStaleConnection,       // a worker keeps a dead connection
   kTrustingShard,         // a shard takes every weight and norm
-  kTrustedFolder,         // a shard goes on from its folder, whatever the coordinator knows of it
-  kUnkeptFill,            // a worker fills a round, and its last checkpoint stays as it was
-  kForgottenFlight,       // a worker that is told to end keeps nothing of what is in flight
-  kUnnamedAnswer,         // the answer of a hello does not say what it answers
-  kOwnStart,              // a worker begins with its own first weights, whatever the run's are
+  kTrustedFolder,         // a shard goes on from its folder despite the coordinator's record
+  kUnkeptFill,            // a worker fills a round, and its last checkpoint stays current
+  kForgottenFlight,       // a worker that is told to end does not keep the pushes in flight
+  kUnnamedAnswer,         // the answer to a hello does not name the hello
+  kOwnStart,              // a worker begins with its own first weights instead of the run's
   kCount,
 };
 inline constexpr size_t kCanaryCount = static_cast<size_t>(Canary::kCount);

@@ -12,7 +12,7 @@
 namespace longwave::sim {
 namespace {
 
-// Rounding of a residual of quantized contributions, beside units of 60 and more.
+// Tolerance for the rounding of quantized contributions, against units of 60 and more.
 constexpr double kQuantizedTolerance = 0.25;
 
 }  // namespace
@@ -40,11 +40,11 @@ void Checker::Encoded(uint32_t worker, Account* account, uint32_t round, uint32_
   double* const owed = account->owed.data() + uint64_t{segment} * kSegmentElements;
   if (world_.beta == 0 && !account->late[segment]) std::fill_n(owed, signal.size(), 0.0);
   account->late[segment] = false;
-  // Who owes nothing owes nothing that was sent.
+  // An account of zero has none of the sent contributions.
   if (std::all_of(owed, owed + kSegmentElements, [](double value) { return value == 0; }))
     account->counted[segment] = counted_[{account->line, segment}];
   for (size_t c = 0; c < signal.size(); ++c) owed[c] += double{signal[c]};
-  // The encoder writes over its buffer once nobody else holds it, which this does.
+  // The copy keeps the encoder from reusing its buffer.
   segments_[segment].rounds[round].pushes[worker].push_back(
       {.line = account->line, .crc = Crc32c(payload.bytes()), .payload = payload, .fate = {}});
 }
@@ -53,7 +53,7 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
                       Fate fate) {
   Round& in = segments_[segment].rounds[round];
   auto& pushes = in.pushes[worker];
-  // The last: a process that goes on from an old folder may have encoded the round anew.
+  // The last one, since a process with an old folder may have encoded the round again.
   const auto push = std::find_if(pushes.rbegin(), pushes.rend(),
                                  [&](const Push& one) { return one.line == account->line; });
   if (push == pushes.rend()) {
@@ -74,7 +74,7 @@ void Checker::Settled(uint32_t worker, Account* account, uint32_t round, uint32_
     CheckFate(in, worker, *push, Which(worker, round, segment));
 }
 
-// A worker that goes on from a folder of an older time owes again what was accepted since.
+// A worker that goes on from an older folder owes again the contributions accepted since.
 void Checker::CheckCountedOnce(Account* account, uint32_t round, uint32_t segment,
                                uint32_t worker) {
   std::set<uint32_t>& counted = counted_[{account->line, segment}];
@@ -88,7 +88,7 @@ void Checker::CheckCountedOnce(Account* account, uint32_t round, uint32_t segmen
   }
 }
 
-// Whether what the worker was told and what was merged agree.
+// Checks that the fate that the worker learned agrees with the merge.
 void Checker::CheckFate(const Round& round, uint32_t worker, const Push& push,
                         const std::string& which) {
   if (!push.fate.has_value() || *push.fate == Fate::kUnknown) return;
@@ -96,14 +96,14 @@ void Checker::CheckFate(const Round& round, uint32_t worker, const Push& push,
   const bool counted =
       contributor != round.contributors.end() && contributor->second.line == push.line;
   if (*push.fate == Fate::kAccepted && !counted) {
-    if (round.poisons.contains(worker)) return;  // in whose place that was accepted
+    if (round.poisons.contains(worker)) return;  // a poisoned push was accepted instead
     if (WasLost(round, worker, push)) {
       ++pushes_lost_;
       return;
     }
     Violate(absl::StrCat(which, " was accepted, and is not in the merge"));
   } else if (*push.fate == Fate::kLate && counted && contributor->second.crc == push.crc) {
-    // A process that goes on from an old folder may have encoded the round anew, in vain.
+    // A process with an old folder may have encoded the round again, in vain.
     Violate(absl::StrCat(which, " is in the merge, and its worker took it back as late"));
   }
 }
@@ -118,7 +118,7 @@ void Checker::HoldsResidual(uint32_t worker, const Account& account,
   const double tolerance = world_.method == Method::kQuantized ? kQuantizedTolerance : 0;
   for (size_t c = 0; c < residual.size(); ++c) {
     if (std::abs(double{residual[c]} - account.owed[c]) <= tolerance) continue;
-    // With β = 0 the next signal would forget it, and a checkpoint may have done so already.
+    // With β = 0 the next signal replaces the value, and a checkpoint may have done so already.
     if (world_.beta == 0 && !account.late[c / kSegmentElements] && residual[c] == 0) continue;
     return Violate(absl::StrCat("worker ", worker, "'s residual of segment ", c / kSegmentElements,
                                 ", coefficient ", c % kSegmentElements, " is ", residual[c],
@@ -147,7 +147,7 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
   if (header.segment >= segments_.size()) return;
   Segment& segment = segments_[header.segment];
   const auto open_round = static_cast<uint32_t>(header.weight);
-  // 0: it says nothing of that, as while its disk is in trouble.
+  // 0: not stated, for example while the shard's disk is in trouble.
   if (open_round > 0) {
     if (open_round < segment.open_round_before) {
       Violate(absl::StrCat("segment ", header.segment, " opened round ", segment.open_round_before,
@@ -163,9 +163,9 @@ void Checker::Answered(const FrameHeader& header, uint32_t crc) {
     SettleLoss(header.segment, header.round);
     round.accepted[header.worker] = crc;
   }
-  // After a lost folder the round may be another one of that number, of whose update nobody was
-  // told since the log's sync failed with it, and which was read from there again all the same.
-  // What follows a late answer tells it.
+  // After a lost folder the round may be another one of that number. Its update was never sent,
+  // since the log's sync failed with it, but was read from the log after all. The answer `late` and
+  // the following update show that.
   if (!round.merged || segment.lost_folder) return;
   const bool counted = round.contributors.contains(header.worker);
   if (accepted != counted) {
@@ -184,7 +184,7 @@ void Checker::Poisoned(const FrameHeader& header, const Buffer& payload) {
 std::vector<Contributor> Checker::Contributors(const Round& round,
                                                const std::vector<Contributor>* logged) {
   if (logged != nullptr) return *logged;
-  // Without a log nobody forgets an answer between a push and its merge.
+  // Without a log no answer is lost between a push and its merge.
   std::vector<Contributor> contributors;
   for (const auto& [worker, crc] : round.accepted) contributors.push_back({.worker = worker});
   return contributors;
@@ -199,7 +199,7 @@ const Checker::Push* Checker::PushOf(const Round& round, uint32_t worker,
   const std::optional<uint32_t> crc =
       answered != round.accepted.end() ? std::optional(answered->second) : accepted_crc(worker);
   if (!crc.has_value()) return nullptr;
-  // The same bytes of two lines: that of the later one, who is there to be told.
+  // For equal bytes of two lines, the later line's push, whose worker is there to learn its fate.
   const Push* match = nullptr;
   for (const Push& push : found->second) {
     if (push.crc == *crc) match = &push;
@@ -283,8 +283,8 @@ void Checker::LostFolder(uint32_t first_segment, uint32_t segment_count) {
   }
 }
 
-// The first push or update that a shard takes or tells after it has lost its folder says where it
-// stands: what came after that happens again, and nothing is excused any more.
+// The first push that a shard accepts, or update that it sends, after a lost folder shows its open
+// round. Later rounds happen again, and violations are no longer excused.
 void Checker::SettleLoss(uint32_t index, uint32_t round) {
   Segment& segment = segments_[index];
   if (!std::exchange(segment.lost_folder, false)) return;
@@ -294,7 +294,7 @@ void Checker::SettleLoss(uint32_t index, uint32_t round) {
   }
 }
 
-// Nobody who lives has the rounds from this one on, which happen again.
+// No living member has the rounds from first_round on, which happen again.
 void Checker::Rewind(uint32_t index, uint32_t first_round) {
   Segment& segment = segments_[index];
   oracle_.Rewind(index, first_round);

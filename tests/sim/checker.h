@@ -21,42 +21,42 @@
 
 namespace longwave::sim {
 
-// What a worker owes the others: all that its signals were, less what was accepted of them. It must
-// be what its residual holds. With β = 0 what was not chosen of an accepted contribution is
-// forgiven with the next signal; what was late never is. Kept beside the worker, and with its
-// checkpoint; who comes back without one begins another line of contributions, with nothing.
+// The sum of a worker's signals less the accepted contributions, which its residual must hold. With
+// β = 0 the next signal replaces the unchosen part of an accepted contribution, but not a late one.
+// Kept beside the worker, and with its checkpoint. A worker that returns without a checkpoint
+// begins another line of contributions, with nothing.
 struct Account {
   uint64_t line = 0;
   std::vector<double> owed;  // by coefficient, over all segments
-  std::vector<bool> late;    // by segment: its last contribution was
-  // By segment, the rounds whose merge has a contribution of it that `owed` knows of.
+  std::vector<bool> late;    // by segment: the last contribution was late
+  // By segment, the rounds whose merge has a contribution of this worker that `owed` includes.
   std::vector<std::set<uint32_t>> counted;
 };
 
-// Knows everything that happens in a world, and says at each step whether it may:
+// Observes all events of a world, and checks the rules at each step:
 //
-//   once         an accepted push is in exactly one merge, that of its round, whole and unchanged;
-//                one that its worker took back is in none; and none is made of what an earlier one
-//                has sent; what nobody encoded (Poisoned) is left out
-//                of the merge for which it was accepted
-//   conserved    signals = accepted contributions + residuals, worker by worker; and merges = what
-//                was told + the shard's residual, segment by segment (MergeOracle)
-//   told once    a merged update is the same bytes whenever and by whichever process it is told
-//   equal        every replica is, at each round that it reaches, what those updates make of the
-//                start
-//   monotonic    merges come in the order of their rounds, and a segment's open round never goes
-//                back
+//   once         An accepted push is in exactly one merge, that of its round, whole and unchanged.
+//                A push that its worker took back is in no merge. No merged push repeats the
+//                content of an earlier one. A push that no worker encoded (Poisoned) is left out of
+//                the merge even if it was accepted.
+//   conserved    For each worker, signals = accepted contributions + residual. For each segment,
+//                merges = updates sent + the shard's residual (MergeOracle).
+//   told once    A merged update has the same bytes whenever and by whichever process it is sent.
+//   equal        Every replica, at each round that it reaches, follows from the start and those
+//                updates.
+//   monotonic    Merges come in the order of their rounds, and a segment's open round never
+//                decreases.
 //
-// Only a lost folder is excused, and only what was in it: E of its segments, pushes of their open
-// rounds, and merges that no living member has seen.
+// Only a lost folder excuses violations, and only of its content: E of its segments, pushes of
+// their open rounds, and merges that no living member has seen.
 class Checker {
  public:
   Checker(const WorldSettings& world, const Layout* layout, float start);
 
-  // The run begins, with these weights.
+  // Called when the run begins, with its first weights.
   void BeginWith(float start) { oracle_.BeginWith(start); }
 
-  // The first thing that is wrong; empty: nothing is.
+  // The first violation; empty: none.
   const std::string& violation() const { return violation_; }
   void Violate(std::string what);
 
@@ -65,27 +65,27 @@ class Checker {
   void Encoded(uint32_t worker, Account* account, uint32_t round, uint32_t segment,
                std::span<const float> signal, const Buffer& payload);
   void Settled(uint32_t worker, Account* account, uint32_t round, uint32_t segment, Fate fate);
-  // With nothing under way.
+  // Called with no push in flight.
   void HoldsResidual(uint32_t worker, const Account& account, std::span<const float> residual);
-  // The segment's parameters with all rounds before `round` and no more.
+  // elements: the segment's parameters with exactly the rounds before `round`.
   void HoldsReplica(uint32_t worker, uint32_t segment, uint32_t round,
                     std::span<const float> elements);
 
   // Shards.
-  // An answer that leaves; crc: of the push's payload, if it is to a push.
+  // An answer is sent. crc: of the push's payload, if it answers a push.
   void Answered(const FrameHeader& header, uint32_t crc);
-  // CRC of the payload that was accepted of the worker; nothing: unknown.
+  // CRC of the worker's accepted payload; nothing: unknown.
   using AcceptedCrc = std::function<std::optional<uint32_t>(uint32_t worker)>;
-  // A merged update that leaves. contributors: as the log has them; null: there is no log.
+  // A merged update is sent. contributors: from the log; null: there is no log.
   void Merged(const FrameHeader& header, const Buffer& payload,
               const std::vector<Contributor>* contributors, const AcceptedCrc& accepted_crc);
   void LostFolder(uint32_t first_segment, uint32_t segment_count);
-  // A push that nobody encoded came in the name of its worker, and may be accepted in the place of
-  // the worker's own; no merge may have anything of it.
+  // A push that no worker encoded was sent in a worker's name. The shard may accept it in place of
+  // the worker's own, but no merge may include it.
   void Poisoned(const FrameHeader& header, const Buffer& payload);
   bool IsPoisoner(uint32_t worker) const { return poisoners_.contains(worker); }
-  // All answers of a commit have left. They were made one after the other, and looked up in the log
-  // afterwards: only from commit to commit an open round must not go back.
+  // All answers of a commit were sent. They were made one after the other, with the log read
+  // afterwards, so an open round may decrease within a commit but not between commits.
   void Committed();
 
   const std::vector<float>& Theta(uint32_t segment, uint32_t round) const {
@@ -95,20 +95,20 @@ class Checker {
 
   uint64_t pushes_merged() const { return pushes_merged_; }
   uint64_t unknown_fates() const { return unknown_fates_; }
-  // Accepted, held by a folder that was lost, and not pushed again before the round closed.
+  // Pushes that were accepted, lost with a folder, and not pushed again before the round closed.
   uint64_t pushes_lost() const { return pushes_lost_; }
 
  private:
-  struct Push {  // as a line of a worker's made it
+  struct Push {  // made by a line of a worker
     uint64_t line = 0;
     uint32_t crc = 0;
     Buffer payload;
-    std::optional<Fate> fate;  // that the worker was told
+    std::optional<Fate> fate;  // as the worker learned it
   };
-  struct Round {                                    // of a segment
-    std::map<uint32_t, std::vector<Push>> pushes;   // by worker
-    std::map<uint32_t, uint32_t> accepted;          // CRC of what was answered so, by worker
-    std::map<uint32_t, uint32_t> lost;              // likewise, by a folder that was lost since
+  struct Round {                                   // of a segment
+    std::map<uint32_t, std::vector<Push>> pushes;  // by worker
+    std::map<uint32_t, uint32_t> accepted;         // CRC of the accepted payload by worker
+    std::map<uint32_t, uint32_t> lost;  // as `accepted`, for pushes in a folder lost since
     std::map<uint32_t, std::vector<Push>> poisons;  // by worker
     bool merged = false;
     uint32_t merged_crc = 0;
@@ -116,13 +116,13 @@ class Checker {
       uint64_t line = 0;
       uint32_t crc = 0;
     };
-    std::map<uint32_t, Counted> contributors;  // by worker; once merged
+    std::map<uint32_t, Counted> contributors;  // by worker; set by the merge
   };
   struct Segment {
     std::map<uint32_t, Round> rounds;
-    uint32_t open_round = 0;         // the newest that was told
-    uint32_t open_round_before = 0;  // before this commit
-    bool lost_folder = false;        // and nothing was taken or told since
+    uint32_t open_round = 0;         // the newest sent
+    uint32_t open_round_before = 0;  // as of the last commit
+    bool lost_folder = false;        // and no push or update since
   };
 
   static std::vector<Contributor> Contributors(const Round& round,
@@ -141,7 +141,7 @@ class Checker {
   std::vector<Segment> segments_;
   std::set<uint32_t> poisoners_;
   uint64_t lines_ = 0;
-  // By line and segment, what Account::counted has of whichever process goes on from it.
+  // By line and segment, Account::counted over all processes of the line.
   std::map<std::pair<uint64_t, uint32_t>, std::set<uint32_t>> counted_;
   uint64_t pushes_merged_ = 0;
   uint64_t unknown_fates_ = 0;

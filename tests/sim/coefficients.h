@@ -10,13 +10,13 @@
 
 namespace longwave::sim {
 
-// What a payload of a segment (one tile of kSegmentElements) says.
+// The content of a segment's payload (one tile of kSegmentElements).
 struct Coefficients {
   std::vector<uint16_t> indices;
   std::vector<float> values;
 };
 
-// The payload is one that a part of ours has made or passed.
+// payload: made or checked by a real part.
 Coefficients ReadCoefficients(std::span<const std::byte> payload);
 
 // The byte layout of such a payload.

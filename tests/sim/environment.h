@@ -18,14 +18,14 @@
 
 namespace longwave::sim {
 
-// Whose pushes are preceded by poisoned ones, and until when.
+// A worker whose pushes are preceded by poisoned ones, until a time.
 struct Poison {
   uint32_t node = 0;
   uint32_t kind = 0;
   absl::Time until = absl::InfinitePast();
 };
 
-// What every process of a world has around it. All of it outlives them.
+// The surroundings of every process of a world, all of which outlive the processes.
 struct Environment {
   const WorldSettings* settings = nullptr;
   const Layout* layout = nullptr;
@@ -37,7 +37,7 @@ struct Environment {
   const Poison* poison = nullptr;
 };
 
-// What the trace is of.
+// Kinds of trace entries.
 enum class Mark : uint64_t {
   kFault = 1,
   kStart,
@@ -50,15 +50,15 @@ enum class Mark : uint64_t {
   kPhase,
 };
 
-// A frame on the data plane: the header as its 64 bytes, so that what cannot be said on the wire
-// cannot be said here either.
+// A frame on the data plane. The header has its 64 wire bytes, so the simulation cannot pass more
+// than the wire does.
 struct WireFrame {
   std::array<std::byte, kFrameHeaderBytes> header;
   Buffer payload;
   uint64_t bytes() const { return header.size() + payload.size(); }
 };
 WireFrame Seal(FrameHeader header, const Buffer& payload);
-// The header, held against the payload; violates the world's rules if it is none of ours.
+// The header, checked against the payload. A malformed one violates the world's rules.
 FrameHeader Open(const WireFrame& frame, Checker* checker);
 
 }  // namespace longwave::sim

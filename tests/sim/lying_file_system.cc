@@ -7,7 +7,7 @@
 namespace longwave::sim {
 namespace {
 
-// Of the log's writes the one that is dropped: the first ones are of files' heads.
+// The dropped one among the log's writes; the first writes are of files' headers.
 constexpr uint64_t kDroppedWrite = 25;
 
 bool IsLog(const std::string& path) { return absl::EndsWith(path, ".lwlog"); }
@@ -25,7 +25,7 @@ class LyingFileSystem::Writable final : public WritableFile {
     return file_->Append(pieces);
   }
   absl::Status Sync() override {
-    // The head is there, so that the file is one.
+    // The first sync is real, so that the file has its header.
     const bool lies = files_->canary_ == Canary::kUnsyncedLog && synced_;
     synced_ = true;
     return lies ? absl::OkStatus() : file_->Sync();

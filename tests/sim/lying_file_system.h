@@ -10,7 +10,7 @@
 
 namespace longwave::sim {
 
-// A file system with one of the canaries that a disk can have; otherwise it is the one behind it.
+// A file system with a canary of the disk; otherwise it forwards.
 class LyingFileSystem final : public WrappedFileSystem {
  public:
   LyingFileSystem(FileSystem* files, Canary canary) : WrappedFileSystem(files), canary_(canary) {}

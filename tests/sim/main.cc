@@ -29,11 +29,11 @@ struct Command {
   WorldOptions options;
   uint64_t first_seed = 0;
   uint64_t last_seed = 0;
-  uint64_t violations_max = 1;  // after so many it ends
+  uint64_t violations_max = 1;  // limit, after which the program ends
   bool verbose = false;
   bool twice = false;
   bool calm = false;
-  std::string only;  // as it was given
+  std::string only;  // as given
 };
 
 void PrintViolation(const Command& command, const WorldSettings& settings,

@@ -89,7 +89,7 @@ std::string MergeOracle::Hold(Segment& segment, const std::vector<float>& mean,
 
 std::string MergeOracle::MergeAgain(uint32_t index, std::vector<Buffer> contributions,
                                     const std::vector<Buffer>& left_out, const Buffer& merged) {
-  // A merge of nothing is one of something that counts nothing.
+  // A merge without contributions equals one of contributions with factor 0.
   const double factor = contributions.empty() ? 0 : 1;
   if (contributions.empty()) contributions = left_out;
   std::vector<PayloadLayout> layouts;

@@ -14,23 +14,23 @@
 
 namespace longwave::sim {
 
-// What each segment's merges must have come to: its residual E and its parameters before each
-// round, computed from the contributions alone. Contributions are whole numbers and their weights
-// 1, so that sums are exact whatever their order.
+// The expected result of each segment's merges: its residual E and its parameters before each
+// round, computed from the contributions alone. Contributions are whole numbers with weight 1, so
+// sums are exact in any order.
 //
-// Dense and top k are computed here once more, from the formula of design.md:
+// Dense and top k merges are computed again from the formula:
 //   G = Σ q̂ / max(senders, ρ·all);   E ← E + G;   Ĝ = the largest of E (or G itself);   E ← E − Ĝ;
 //   θ ← θ − Ĝ
-// Quantized ones by a Merger that nothing has ever crashed or interrupted.
+// Quantized merges are computed by a Merger that never crashes.
 class MergeOracle {
  public:
   MergeOracle(const WorldSettings& world, const Layout* layout, float start);
 
-  // Before the first merge: what all replicas begin with, after all.
+  // Sets the first weights of all replicas, before the first merge.
   void BeginWith(float start);
 
-  // The round that comes next. left_out: accepted, and of no effect. Returns what is wrong with
-  // `merged`; empty: nothing.
+  // Computes the next round. left_out: accepted contributions without effect. Returns the fault of
+  // `merged`; empty: none.
   std::string Merge(uint32_t segment, const std::vector<Buffer>& contributions,
                     const std::vector<Buffer>& left_out, const Buffer& merged);
 
@@ -43,8 +43,8 @@ class MergeOracle {
     return segments_[segment].theta[round];
   }
 
-  // A shard whose folder is lost has no E any more; and may begin again at an earlier round if
-  // nobody who lives has seen what came of the later ones.
+  // A shard with a lost folder has no E any more. The shard may begin again at an earlier round if
+  // no living member has seen the later ones.
   void ForgetResidual(uint32_t segment);
   void Rewind(uint32_t segment, uint32_t round);
 

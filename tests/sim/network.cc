@@ -5,8 +5,8 @@
 namespace longwave::sim {
 namespace {
 
-// How much later one that is overtaken, or the second of two, arrives at most: rounds later.
-constexpr absl::Duration kStrayMax = absl::Seconds(20);
+// Limit of a stalled connection's delay: several rounds.
+constexpr absl::Duration kStallMax = absl::Seconds(20);
 
 }  // namespace
 
@@ -46,32 +46,26 @@ absl::Time Network::ArrivalOf(uint32_t from, uint32_t to, uint64_t bytes) {
   return at;
 }
 
-void Network::Send(uint32_t from, Process& to, uint64_t bytes, Kind kind,
+void Network::Send(uint32_t from, Process& to, uint64_t connection, uint64_t bytes,
                    const Scheduler::Action& deliver) {
   ++sent_;
-  const bool strays = kind == Kind::kDatagram;
   if (IsCut(from, to.node()) || rng_.Uniform() < weather_.lost) {
     probes_->Hit(Probe::kFrameLost);
     return;
   }
   absl::Time at = ArrivalOf(from, to.node(), bytes);
-  if (strays && rng_.Uniform() < weather_.overtaken) {
-    probes_->Hit(Probe::kFrameOvertaken);
-    at += kStrayMax * (rng_.Uniform() * rng_.Uniform());
-  } else {
-    absl::Time& last = last_arrival_.try_emplace(Pair(from, to.node()), at).first->second;
-    at = last = std::max(last, at);
+  if (connection != kControl && rng_.Uniform() < weather_.stalled) {
+    probes_->Hit(Probe::kConnectionStalled);
+    at += kStallMax * (rng_.Uniform() * rng_.Uniform());
   }
+  absl::Time& last = last_arrival_[{from, to.node(), connection}];
+  at = last = std::max(last, at);
   Arrive(from, to, at, deliver);
-  if (strays && rng_.Uniform() < weather_.duplicated) {
-    probes_->Hit(Probe::kFrameDuplicated);
-    Arrive(from, to, at + kStrayMax * (rng_.Uniform() * rng_.Uniform()), deliver);
-  }
 }
 
 void Network::Arrive(uint32_t from, Process& to, absl::Time at, const Scheduler::Action& deliver) {
   scheduler_->At(at, [this, from, &to, deliver] {
-    // A cut loses what is on its way, too.
+    // A cut also loses messages on their way.
     if (IsCut(from, to.node())) {
       probes_->Hit(Probe::kFrameLost);
       return;

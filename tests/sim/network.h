@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/base/rng.h"
 #include "tests/sim/probes.h"
@@ -15,23 +17,22 @@
 
 namespace longwave::sim {
 
-// How the network is at all times, apart from the faults that come and go.
+// The network without the temporary faults.
 struct NetworkOptions {
   absl::Duration latency_min = absl::Milliseconds(1);
   absl::Duration latency_max = absl::Milliseconds(40);
-  double bytes_per_second = 1e6;  // that a process can send
+  double bytes_per_second = 1e6;  // a process's rate of sending
 };
 
-// And while it is unwell: the share of messages that this happens to.
+// Temporary shares of messages with a fault.
 struct Weather {
   double lost = 0;
-  double duplicated = 0;
-  double overtaken = 0;  // delayed so much that later ones come first
+  double stalled = 0;  // delayed, with all later ones of the connection
 };
 
-// Between all processes, which are named by their node. Messages from one node to another come in
-// the order in which they were sent, unless the weather is bad. Nothing tells a sender what became
-// of them.
+// The network between all processes, which are named by their node. A connection delivers messages
+// once and in order. Messages of different connections overtake each other. A sender does not learn
+// whether a message arrived.
 class Network {
  public:
   Network(Scheduler* scheduler, const NetworkOptions& options, uint64_t seed, uint32_t nodes,
@@ -40,23 +41,24 @@ class Network {
 
   void set_weather(const Weather& weather) { weather_ = weather; }
 
-  // Nothing comes from or goes to the node until then.
+  // Until then no message from or to the node arrives.
   void Cut(uint32_t node, absl::Time until);
-  // Nothing goes from one node to the other until then; the other way is open.
+  // Until then no message from the one node to the other arrives; the reverse direction works.
   void CutLink(uint32_t from, uint32_t to, absl::Time until);
-  // What goes from or to the node arrives after that time, all of it.
+  // Messages from or to the node arrive after that time, all of them.
   void Clog(uint32_t node, absl::Time until);
-  // What is sent from one to the other is held up by such a clog: its sender's queues fill.
+  // A clog holds up messages from the one to the other, so the sender's queues fill.
   bool IsClogged(uint32_t from, uint32_t to) const {
     return scheduler_->now() < std::max(nodes_[from].clogged_until, nodes_[to].clogged_until);
   }
-  // Ends all of it.
+  // Ends all faults.
   void Heal();
 
-  // `deliver` runs in `to`, unless that is down when it arrives. A datagram may be overtaken by
-  // those behind it, and may arrive twice; in a stream neither happens.
-  enum class Kind { kDatagram, kStream };
-  void Send(uint32_t from, Process& to, uint64_t bytes, Kind kind,
+  // `deliver` runs in `to`, unless that process is down at arrival. connection: a number unique
+  // among the connections between the two. kControl: the control plane's connection, which does not
+  // stall.
+  static constexpr uint64_t kControl = ~uint64_t{0};
+  void Send(uint32_t from, Process& to, uint64_t connection, uint64_t bytes,
             const Scheduler::Action& deliver);
 
   uint64_t sent() const { return sent_; }
@@ -77,8 +79,9 @@ class Network {
   Rng rng_;
   Weather weather_;
   std::vector<Node> nodes_;
-  std::unordered_map<uint64_t, absl::Time> cut_links_;     // by pair; looked up alone
-  std::unordered_map<uint64_t, absl::Time> last_arrival_;  // likewise
+  std::unordered_map<uint64_t, absl::Time> cut_links_;  // by pair; only looked up
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint64_t>, absl::Time>
+      last_arrival_;  // by pair and connection
   uint64_t sent_ = 0;
   Probes* const probes_;
 };

@@ -8,8 +8,8 @@ std::string_view Name(Probe probe) {
   switch (probe) {
     case Probe::kFrameLost:
       return "frame lost";
-    case Probe::kFrameDuplicated:
-      return "frame duplicated";
+    case Probe::kConnectionStalled:
+      return "connection stalled";
     case Probe::kFrameOvertaken:
       return "frame overtaken";
     case Probe::kCallUnanswered:
@@ -22,11 +22,11 @@ std::string_view Name(Probe probe) {
       return "push answered busy";
     case Probe::kPushNotMember:
       return "push answered not a member";
-    case Probe::kPullGone:
-      return "pull answered gone";
+    case Probe::kPullCompacted:
+      return "pull answered compacted";
     case Probe::kSettledLate:
       return "contribution settled late";
-    case Probe::kSettledGone:
+    case Probe::kSettledCompacted:
       return "contribution settled without its update";
     case Probe::kClosedByQuorum:
       return "segment closed by quorum";
@@ -38,13 +38,13 @@ std::string_view Name(Probe probe) {
       return "caught up by the log";
     case Probe::kFetchBySnapshot:
       return "caught up by a snapshot";
-    case Probe::kSnapshotAsked:
+    case Probe::kSnapshotRequested:
       return "snapshot asked of a worker";
     case Probe::kSnapshotConfirmed:
       return "snapshot confirmed";
-    case Probe::kPositionAsked:
+    case Probe::kPositionRequested:
       return "worker asked where it stands";
-    case Probe::kStartAsked:
+    case Probe::kStartRequested:
       return "what the run began with asked for";
     case Probe::kStartTold:
       return "what the run began with told to a worker";
@@ -126,7 +126,7 @@ std::string_view Name(Probe probe) {
       return "connection died without being seen";
     case Probe::kConnectionRenewed:
       return "dead connection made anew";
-    case Probe::kHelloAsked:
+    case Probe::kHelloRequested:
       return "hello asked of a worker";
     case Probe::kPeerGone:
       return "frame for a connection that had gone";

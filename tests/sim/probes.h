@@ -9,28 +9,28 @@
 
 namespace longwave::sim {
 
-// Rare branches that a good set of seeds must reach: one that never is hides what is behind it.
+// Rare branches that a good set of seeds must reach, since an unreached branch hides later ones.
 enum class Probe : uint8_t {
   kFrameLost,
-  kFrameDuplicated,
-  kFrameOvertaken,
+  kConnectionStalled,
+  kFrameOvertaken,  // by one of a later connection
   kCallUnanswered,
   kPushDuplicate,
   kPushLate,
   kPushBusy,
   kPushNotMember,
-  kPullGone,
+  kPullCompacted,
   kSettledLate,
-  kSettledGone,
+  kSettledCompacted,
   kClosedByQuorum,
   kEpochAfterLoss,
   kEpochAfterJoin,
   kFetchByLog,
   kFetchBySnapshot,
-  kSnapshotAsked,
+  kSnapshotRequested,
   kSnapshotConfirmed,
-  kPositionAsked,
-  kStartAsked,
+  kPositionRequested,
+  kStartRequested,
   kStartTold,
   kStartKept,
   kOtherStart,
@@ -71,7 +71,7 @@ enum class Probe : uint8_t {
   kLogDropped,
   kConnectionDied,
   kConnectionRenewed,
-  kHelloAsked,
+  kHelloRequested,
   kPeerGone,
   kSendQueueFull,
   kPoisonRejected,
@@ -82,7 +82,7 @@ inline constexpr size_t kProbeCount = static_cast<size_t>(Probe::kCount);
 
 std::string_view Name(Probe probe);
 
-// How often each was reached.
+// Counts of reached branches.
 class Probes {
  public:
   void Hit(Probe probe, uint64_t times = 1) { counts_[static_cast<size_t>(probe)] += times; }

@@ -11,9 +11,9 @@
 
 namespace longwave::sim {
 
-// A place where a process of the cluster runs, crashes and comes back. Everything that happens in
-// it goes through After or Deliver, so that a process that is down does nothing, one that is frozen
-// (SIGSTOP) does it when it thaws, and timers of a process that has died never fire.
+// A place where a process of the cluster runs, crashes and restarts. All of its events go through
+// After or Deliver. A process that is down therefore does nothing, a frozen one (SIGSTOP) acts when
+// it thaws, and timers of a dead process never fire.
 class Process {
  public:
   Process(Scheduler* scheduler, uint32_t node) : scheduler_(scheduler), node_(node) {}
@@ -24,13 +24,12 @@ class Process {
   uint32_t node() const { return node_; }
   bool up() const { return up_; }
   bool frozen() const { return scheduler_->now() < thaws_at_; }
-  // Counts the processes that have run here.
+  // Number of processes that have run here.
   uint64_t generation() const { return generation_; }
 
-  // The clock that the process goes by. JumpClock moves it ahead, as a virtual machine that was
-  // stopped may find its steady clock moved (one that is merely suspended does not, on Linux):
-  // what is due by it is due at once when the process next looks, but timers that it has set run
-  // for as long as they were to.
+  // The process's clock. JumpClock moves it ahead, as may happen to the steady clock of a stopped
+  // virtual machine (not of a merely suspended one, on Linux). Deadlines by the clock are then due
+  // at the next check, but timers run for their full time.
   absl::Time now() const { return scheduler_->now() + clock_offset_; }
 
   void Start() {
@@ -39,7 +38,7 @@ class Process {
     ++generation_;
     OnStart();
   }
-  // kill -9: what was in memory is gone.
+  // kill -9: memory is lost.
   void Crash() {
     if (!up_) return;
     up_ = false;
@@ -52,14 +51,10 @@ class Process {
   }
   void JumpClock(absl::Duration ahead) { clock_offset_ += ahead; }
 
-  // Something that comes from outside: to whoever runs here then.
-  void Deliver(Scheduler::Action action) {
-    if (!up_) return;
-    if (frozen()) {
-      scheduler_->At(thaws_at_, [this, action = std::move(action)] { Deliver(action); });
-      return;
-    }
-    action();
+  // An event from outside, for the process that runs here at that time. A frozen process takes it
+  // when it thaws. The event ends with that process, as its sockets' buffers do.
+  void Deliver(const Scheduler::Action& action) {
+    if (up_) Fire(generation_, action);
   }
 
  protected:

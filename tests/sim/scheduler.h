@@ -11,8 +11,8 @@
 
 namespace longwave::sim {
 
-// Simulated time and what is to happen when. Equal times happen in the order in which they were
-// set, so that a run depends on its seed alone.
+// Simulated time and scheduled actions. Equal times run in the order of scheduling, so a run
+// depends only on its seed.
 class Scheduler {
  public:
   using Action = std::function<void()>;
@@ -29,7 +29,7 @@ class Scheduler {
   }
   void After(absl::Duration delay, Action action) { At(now_ + delay, std::move(action)); }
 
-  // The next event; there must be one.
+  // Runs the next event, which must exist.
   void Step() {
     std::pop_heap(events_.begin(), events_.end(), IsLater);
     Event event = std::move(events_.back());
@@ -49,7 +49,7 @@ class Scheduler {
     return a.at != b.at ? a.at > b.at : a.order > b.order;
   }
 
-  // Not the epoch: a time of zero that somebody forgot to set must not pass for one.
+  // Not the epoch, so that an unset time of zero shows.
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(1000);
   uint64_t order_ = 0;
   uint64_t executed_ = 0;

@@ -12,11 +12,11 @@
 namespace longwave::sim {
 namespace {
 
-// With so many workers at most, means of signals are whole numbers.
+// Up to so many workers the means of signals are whole numbers.
 constexpr uint32_t kSmallWorldMax = 8;
-// With so many workers at most, the coordinator's record is written with each of their reports.
+// Up to so many workers the coordinator's record is written with each of their reports.
 constexpr uint32_t kDurableWorldMax = 64;
-// The kinds that are drawn one with another.
+// Kinds that are drawn together.
 constexpr size_t kMixedKinds = static_cast<size_t>(FaultKind::kOlderFolder);
 
 absl::Duration Between(Rng& rng, absl::Duration min, absl::Duration max) {
@@ -38,7 +38,7 @@ uint32_t UnitFor(uint32_t workers) {
 void DrawWorkers(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   world.workers = options.workers > 0 ? options.workers : static_cast<uint32_t>(2 + rng.Below(5));
   const bool small = world.workers <= kSmallWorldMax;
-  // A few come late.
+  // A few workers come late.
   const uint32_t late_max = options.faults && small ? (world.workers - 1) / 2 : 0;
   world.workers_wanted = world.workers - static_cast<uint32_t>(rng.Below(late_max + 1));
   const absl::Duration usual = Between(rng, absl::Milliseconds(200), absl::Seconds(3));
@@ -52,7 +52,7 @@ void DrawWorkers(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   world.unit = UnitFor(world.workers);
 }
 
-// Several segments of each fragment at a shard, and room for a few of their pushes at most.
+// Several segments of each fragment at a shard, and memory for only a few of their pushes.
 void DrawFragments(Rng& rng, WorldSettings& world) {
   world.segments = world.shards * static_cast<uint32_t>(3 + rng.Below(4));
   world.fragments = static_cast<uint32_t>(2 + rng.Below(3));
@@ -63,7 +63,7 @@ void DrawMethod(const WorldOptions& options, Rng& rng, WorldSettings& world) {
   const bool small = world.workers <= kSmallWorldMax;
   world.method = static_cast<Method>(rng.Below(3));
   world.rho = Either(rng, {0.0, 0.25, 1.0});
-  // Other shares than none and all need not be whole in the mean.
+  // Other shares than none and all need not give whole means.
   if (world.method == Method::kTopK && world.rho == 0.25) world.rho = 1;
   world.shards = options.shards > 0 ? options.shards : static_cast<uint32_t>(1 + rng.Below(3));
   world.segments = std::max(world.shards, static_cast<uint32_t>(2 + (small ? rng.Below(4) : 0)));
@@ -91,8 +91,8 @@ void DrawTimes(Rng& rng, WorldSettings& world) {
   world.network.bytes_per_second = small ? 2e4 * (1 + 50 * rng.Uniform()) : 1e9;
 }
 
-// What is there to be chosen from: each seed has some kinds of faults and not others, so that each
-// also comes alone, and often.
+// The faults to draw from. Each seed has only some kinds, so that each kind also comes alone and
+// often.
 struct FaultMix {
   std::vector<FaultKind> kinds;
   uint32_t count = 0;
@@ -107,13 +107,13 @@ FaultMix DrawMix(const WorldOptions& options, Rng& rng, const WorldSettings& wor
     if (kind == FaultKind::kDeadLink || kind == FaultKind::kOldFolder) continue;
     if (kind == FaultKind::kPoison && std::ranges::count(options.only, kind) == 0) continue;
     const bool drawn = Chance(rng, 0.35) || kind == FaultKind::kPoison;
-    // A replica is mended by others.
+    // Other replicas must repair the damaged one.
     const bool has_whom_it_needs = kind != FaultKind::kDamage || world.workers > 1;
     const bool may_be =
         has_whom_it_needs && (options.only.empty() || std::ranges::count(options.only, kind) > 0);
     if (may_be && (drawn || options.only.size() == 1)) mix.kinds.push_back(kind);
   }
-  // The others must be there all the time: such damage comes alone.
+  // The others must be present all the time, so this damage comes alone.
   if (options.only.empty() && std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) {
     if (Chance(rng, 0.3)) {
       mix.kinds = {FaultKind::kDamage};
@@ -132,7 +132,7 @@ uint32_t DrawShardNode(Rng& rng, const WorldSettings& world) {
 uint32_t DrawWorkerNode(Rng& rng, const WorldSettings& world) {
   return world.NodeOfWorker(static_cast<uint32_t>(rng.Below(world.workers)));
 }
-// The few that there is one or some of are hit as often as the workers.
+// The few shards and the coordinator are hit as often as the workers.
 uint32_t DrawNode(Rng& rng, const WorldSettings& world) {
   const uint64_t part = rng.Below(10);
   if (part < 2) return 0;
@@ -141,8 +141,7 @@ uint32_t DrawNode(Rng& rng, const WorldSettings& world) {
 
 void DrawWeather(Rng& rng, Fault& fault) {
   if (Chance(rng, 0.7)) fault.weather.lost = 0.3 * rng.Uniform();
-  if (Chance(rng, 0.5)) fault.weather.duplicated = 0.3 * rng.Uniform();
-  if (Chance(rng, 0.5)) fault.weather.overtaken = 0.3 * rng.Uniform();
+  if (Chance(rng, 0.5)) fault.weather.stalled = 0.3 * rng.Uniform();
   fault.duration = Between(rng, absl::Seconds(2), absl::Seconds(40));
 }
 
@@ -157,10 +156,10 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
     case FaultKind::kCut:
     case FaultKind::kClog:
       fault.target = DrawNode(rng, world);
-      // What the coordinator of a large world knows is nowhere else.
+      // The coordinator's state in a large world is in memory only.
       if (fault.kind == FaultKind::kCrash && fault.target == 0 && !world.coordinator_is_durable)
         fault.target = DrawShardNode(rng, world);
-      // Mostly short; sometimes long enough to be counted as lost.
+      // Mostly short; sometimes longer than the heartbeat timeout.
       if (Chance(rng, 0.3)) fault.duration = Between(rng, absl::Seconds(5), absl::Seconds(40));
       break;
     case FaultKind::kPowerLoss:
@@ -213,13 +212,12 @@ Fault DrawFault(Rng& rng, const WorldSettings& world, const FaultMix& mix) {
   return fault;
 }
 
-// Of a stream of its own, so that seeds from before it was drawn have the world that they had, or
-// that one with dead links.
+// Uses a separate stream, so that older seeds keep their worlds, except for the dead links.
 void DrawDeadLinks(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
   Rng rng(options.seed, 5);
   const bool drawn = options.only.empty() ? Chance(rng, 0.25)
                                           : std::ranges::count(options.only, FaultKind::kDeadLink);
-  // Such damage comes alone.
+  // Damage comes alone.
   if (!drawn || std::ranges::count(mix.kinds, FaultKind::kDamage) > 0) return;
   for (uint64_t i = 1 + rng.Below(6); i > 0; --i) {
     world.faults.push_back({.at = Between(rng, absl::ZeroDuration(), mix.window),
@@ -231,7 +229,7 @@ void DrawDeadLinks(const WorldOptions& options, const FaultMix& mix, WorldSettin
   }
 }
 
-// Likewise. A shard that has lost its folder has forgotten who had pushed.
+// Likewise. A shard that has lost its folder has forgotten the accepted pushes.
 void DrawOldFolders(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
   Rng rng(options.seed, 6);
   const bool drawn = options.only.empty() ? Chance(rng, 0.25)
@@ -249,7 +247,7 @@ void DrawOldFolders(const WorldOptions& options, const FaultMix& mix, WorldSetti
   }
 }
 
-// Likewise, of the coordinator's disk.
+// Likewise, for the coordinator's disk.
 void DrawRecordFaults(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
   Rng rng(options.seed, 8);
   world.record_bytes_min = uint64_t{4000} << rng.Below(5);
@@ -273,8 +271,8 @@ void DrawRecordFaults(const WorldOptions& options, const FaultMix& mix, WorldSet
   }
 }
 
-// One or the other: what is known of a shard's log stands in the coordinator's record. That a
-// replica was damaged does, too, and would be forgotten.
+// Only one of the two, since the coordinator's record has the length of the shard's log. A damaged
+// replica would also be forgotten with the record.
 void DrawOlderState(const WorldOptions& options, WorldSettings& world) {
   const auto is_asked_for = [&](FaultKind kind) {
     return std::ranges::count(options.only, kind) > 0;
@@ -298,7 +296,7 @@ void DrawOlderState(const WorldOptions& options, WorldSettings& world) {
   world.faults.push_back(fault);
 }
 
-// Likewise. What is in flight then is in the last checkpoint already, unless that is stale.
+// Likewise. Pushes in flight are then in the last checkpoint, unless that is stale.
 void DrawTerminations(const WorldOptions& options, const FaultMix& mix, WorldSettings& world) {
   Rng rng(options.seed, 9);
   const bool drawn = options.only.empty() ? Chance(rng, 0.25)
@@ -317,14 +315,14 @@ void DrawTerminations(const WorldOptions& options, const FaultMix& mix, WorldSet
   }
 }
 
-// Rounds are filled by chance; what a worker has on its disk then is seen if it is killed.
+// Rounds are filled by chance. A kill afterwards tests the worker's state on the disk.
 void DrawCrashesAfterFill(const WorldOptions& options, WorldSettings& world) {
   if (!options.only.empty()) return;
   Rng rng(options.seed, 8);
   for (uint32_t w = 0; w < world.workers; ++w) world.crashes_after_fill[w] = Chance(rng, 0.5);
 }
 
-// Of a stream of its own, too.
+// Uses a separate stream, too.
 void DrawStarts(const WorldOptions& options, WorldSettings& world) {
   world.starts.assign(world.workers, kStart);
   world.start_is_members = options.member_start;
@@ -423,7 +421,7 @@ WorldSettings DrawSettings(const WorldOptions& options) {
   DrawWorkers(options, rng, world);
   DrawMethod(options, rng, world);
   DrawTimes(rng, world);
-  // Of a stream of its own, so that seeds from before it was drawn have the world that they had.
+  // A separate stream, so that older seeds keep their worlds.
   Rng beta_rng(options.seed, 4);
   world.beta = Chance(beta_rng, 0.4) ? 0 : 1;
   world.crashes_after_fill.assign(world.workers, false);
@@ -506,7 +504,7 @@ DurableShardOptions WorldSettings::MakeShardOptions(uint32_t shard, uint64_t run
                         .down = down(),
                         .workers = workers,
                         .weight_max = canary == Canary::kTrustingShard ? kWeightMax : 1,
-                        // No honest contribution of a world is so many times another.
+                        // Honest contributions of a world differ by less than this factor.
                         .clip = canary == Canary::kTrustingShard ? 0.0 : 1e4,
                         .fragments = fragments,
                         .open_bytes_max = open_bytes_max,
@@ -525,7 +523,7 @@ uint64_t WorldSettings::OpenBytesBound(bool was_restored) const {
   constexpr uint64_t kPushBytesMax = kPayloadHeadBytes + 4 * kSegmentElements + 16;
   const uint64_t of_one_segment = workers * kPushBytesMax;
   if (open_bytes_max == 0) return of_one_segment * segments;
-  // One that is restored may be the oldest in place of another, which is over the limit already.
+  // A segment that is restored may become the oldest in place of another one over the limit.
   return open_bytes_max + of_one_segment * (was_restored ? segments : 1);
 }
 
@@ -548,8 +546,7 @@ std::string WorldSettings::Describe() const {
     absl::StrAppend(&text, "\n  at ", absl::FormatDuration(fault.at), " for ",
                     absl::FormatDuration(fault.duration), ": ", std::string(Name(fault.kind)));
     if (fault.kind == FaultKind::kWeather) {
-      absl::StrAppend(&text, " lost ", fault.weather.lost, " duplicated ", fault.weather.duplicated,
-                      " overtaken ", fault.weather.overtaken);
+      absl::StrAppend(&text, " lost ", fault.weather.lost, " stalled ", fault.weather.stalled);
     } else {
       absl::StrAppend(&text, ", ", NodeName(fault.target));
     }

@@ -13,9 +13,9 @@ namespace {
 
 constexpr char kFolder[] = "coordinator";
 constexpr absl::Duration kTickInterval = absl::Milliseconds(250);
-// Before a process whose folder could not be opened is started again.
+// Delay before restarting a process that could not open its folder.
 constexpr absl::Duration kStartAgain = absl::Seconds(2);
-// Of a call and its answer; they are small beside what the data plane carries.
+// Size of a call and of its answer, small against the data plane's.
 constexpr uint64_t kCallBytes = 300;
 
 bool IsAnswer(const CoordinatorEffect& effect) {
@@ -40,8 +40,8 @@ void SimCoordinator::OnStart() {
   const CoordinatorOptions options = env_.settings->MakeCoordinatorOptions();
   env_.trace->Add(static_cast<uint64_t>(Mark::kStart), {node(), generation()});
   std::optional<CoordinatorRecord> record;
-  // A record of ten thousand workers is not rewritten with each of their reports: large worlds do
-  // without a coordinator that comes back.
+  // A record of ten thousand workers cannot be rewritten with each of their reports, so large
+  // worlds have no durable coordinator.
   if (env_.settings->coordinator_is_durable) {
     auto store = CoordinatorStore::Open(lying_.get(), kFolder,
                                         {.salt = static_cast<uint32_t>(disk_rng_.Next()),
@@ -64,8 +64,9 @@ void SimCoordinator::OnStart() {
           absl::StrCat("the coordinator's record: ", std::string(fits.message())));
     }
     saved_ = record->state;
-    // The process before may have ended between the last write and what came of it. Rounds that all
-    // have skipped are not finished: the sealing round's record may take the last one's place.
+    // The process before may have ended between the last write and its effects. Rounds that all
+    // members have skipped are not counted, since the sealing round's record may replace the last
+    // one's.
     if (!record->rounds.empty()) {
       rounds_finished_ =
           std::max(rounds_finished_, uint64_t{record->rounds.back().record.round} + 1);
@@ -181,7 +182,7 @@ void SimCoordinator::Call(Process& client, CoordinatorEvent event, Done done) {
     pending->done(result);
   };
   env_.trace->Add(static_cast<uint64_t>(Mark::kCall), {client.node(), event.index()});
-  env_.network->Send(client.node(), *this, kCallBytes, Network::Kind::kStream,
+  env_.network->Send(client.node(), *this, Network::kControl, kCallBytes,
                      [this, event = std::move(event), answer, &client] {
                        absl::StatusOr<CoordinatorEffect> result =
                            absl::InternalError("the coordinator gave no answer");
@@ -195,7 +196,7 @@ void SimCoordinator::Call(Process& client, CoordinatorEvent event, Done done) {
                          }
                        }
                        if (!up()) return;
-                       env_.network->Send(node(), client, kCallBytes, Network::Kind::kStream,
+                       env_.network->Send(node(), client, Network::kControl, kCallBytes,
                                           [answer, result] { answer(result); });
                      });
   scheduler_->After(kCallPatience, [this, pending, caller, answer, &client] {
@@ -276,15 +277,15 @@ void SimCoordinator::Note(const CoordinatorEffect& effect) {
     if (reply->membership.has_value()) NoteEpoch(*reply->membership);
   } else if (const auto* told = std::get_if<ShardHeartbeatReply>(&effect)) {
     if (told->membership.has_value()) NoteEpoch(*told->membership);
-    for (const SnapshotVerdict& verdict : told->verdicts) {
-      if (verdict.equal) env_.probes->Hit(Probe::kSnapshotConfirmed);
+    for (const HashCheck& check : told->hash_checks) {
+      if (check.equal) env_.probes->Hit(Probe::kSnapshotConfirmed);
     }
   }
 }
 
 void SimCoordinator::NoteStart(const Membership& membership) {
   const auto first = std::ranges::find(membership.members, false, &Member::other_start);
-  if (first == membership.members.end()) return;  // it is lost, for now
+  if (first == membership.members.end()) return;  // lost for now
   knows_start_ = true;
   uint32_t place = 0;
   const char* const digits = first->name.data() + first->name.rfind('-') + 1;
@@ -294,7 +295,8 @@ void SimCoordinator::NoteStart(const Membership& membership) {
 
 void SimCoordinator::NoteEpoch(const Membership& membership) {
   if (has_older_record()) {
-    // Who knows a later one must not be told, and who knows none takes part in nothing.
+    // A worker that knows a later epoch must not get this one, and a worker that knows none takes
+    // no part.
     return;
   }
   if (membership.epoch <= epoch_) {

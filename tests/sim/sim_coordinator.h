@@ -26,32 +26,33 @@ class SimCoordinator final : public Process {
  public:
   explicit SimCoordinator(const Environment& env);
 
-  // A call from `client` over the network. Unavailable: no answer within kCallPatience. `done` runs
-  // in the client, unless the process that called has died.
+  // A call from `client` over the network. `done` runs in the client, unless the calling process
+  // has died. Unavailable: no answer within kCallPatience.
   using Done = std::function<void(absl::StatusOr<CoordinatorEffect>)>;
   void Call(Process& client, CoordinatorEvent event, Done done);
 
-  // Of the run: as the last process here had it.
+  // State of the run in the last process here.
   RunPhase phase() const { return phase_; }
-  bool is_over() const { return phase_ != RunPhase::kWaiting && phase_ != RunPhase::kTraining; }
+  bool is_over() const { return IsOver(phase_); }
   bool EveryoneToldOfTheEnd() const { return core_ != nullptr && core_->EveryoneToldOfTheEnd(); }
   const std::string& reason() const { return reason_; }
   uint64_t rounds_finished() const { return rounds_finished_; }
   std::string trouble() const;
-  // What its record says of the log in that folder, which a shard has; 0: nothing.
+  // Length of the log in that folder of the shard, by the record; 0: unknown.
   uint64_t LogRecordsOf(uint32_t shard, uint64_t folder) const;
 
-  // A crash that takes the machine with it.
+  // A crash of the machine.
   void LosePower();
   SimFaults& disk_faults() { return disk_->faults; }
   const SimFileSystem& disk() const { return *disk_; }
-  // Whether the machine stops with a process that the disk's faults stop in a write.
+  // Whether the machine stops along with a process that the disk stops during a write.
   void set_write_crash_is_power(bool is_power) { write_crash_is_power_ = is_power; }
-  // Has it started again later.
+  // Restarts the coordinator later.
   std::function<void()> on_write_crash;
 
-  // A backup of its folder is taken, put in the folder's place while the process is down, and the
-  // folder is put back, unless the backup has all epochs that were told: that one is gone on with.
+  // CopyRecord takes a backup of the folder. PutCopyBack replaces the folder by it while the
+  // process is down, and PutNewestBack restores the newest. A backup with all sent epochs stays,
+  // since the run goes on from it.
   void CopyRecord();
   bool PutCopyBack();
   void PutNewestBack();
@@ -64,14 +65,14 @@ class SimCoordinator final : public Process {
   void OnStart() override;
   void OnCrash() override;
   void TickForEver();
-  // What it did, once that is durable. Otherwise a refusal; or nothing, as the process has ended.
+  // The effects of a durable step. Otherwise a refusal, or nothing if the process has ended.
   std::vector<CoordinatorEffect> Step(const CoordinatorEvent& event);
   absl::Status Commit();
   void UseDisk(std::unique_ptr<SimFileSystem> disk);
   bool EndIfStopped();
   void StartAgain();
   void Note(const CoordinatorEffect& effect);
-  // The first worker's weights are the run's.
+  // The first worker's weights become the run's.
   void NoteStart(const Membership& membership);
   void NoteEpoch(const Membership& membership);
 
@@ -84,21 +85,22 @@ class SimCoordinator final : public Process {
 
   Rng disk_rng_;
   std::unique_ptr<SimFileSystem> disk_;
-  std::unique_ptr<LyingFileSystem> lying_;  // in front of it
+  std::unique_ptr<LyingFileSystem> lying_;  // in front of disk_
   SimFileSystem::Stop next_stop_ = SimFileSystem::Stop::kProcess;
   bool write_crash_is_power_ = false;
-  std::unique_ptr<CoordinatorStore> store_;  // null: the process is down, or keeps nothing
+  std::unique_ptr<CoordinatorStore> store_;  // null: the process is down, or has no store
   std::unique_ptr<Coordinator> core_;
-  CoordinatorState saved_;                  // as it was last made durable
-  std::vector<CoordinatorEffect> unnoted_;  // of steps that are not durable yet; no answers
+  CoordinatorState saved_;  // the last durable state
+  // Effects of steps that are not durable yet, without answers.
+  std::vector<CoordinatorEffect> unnoted_;
   std::optional<Folder> copy_;
-  std::optional<Folder> newest_;  // while an older one is in its place
+  std::optional<Folder> newest_;  // set while an older one replaces it
   bool had_older_record_ = false;
   RunPhase phase_ = RunPhase::kWaiting;
   std::string reason_;
   uint64_t rounds_finished_ = 0;
-  bool knows_start_ = false;  // the checker does
-  uint32_t epoch_ = 0;        // the newest that anybody was told
+  bool knows_start_ = false;  // the checker knows the start
+  uint32_t epoch_ = 0;        // the newest that was sent
   uint32_t newest_epoch_size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Its life, its folder, and what it tells the coordinator.
+// SimShard's life, folder and control plane.
 #include "tests/sim/sim_shard.h"
 
 #include <algorithm>
@@ -10,13 +10,12 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "server/shard_state/shard_core.h"
-#include "server/store/file_catalog.h"
 
 namespace longwave::sim {
 namespace {
 
 constexpr char kFolder[] = "shard";
-// Before a process whose folder could not be opened is started again.
+// Delay before restarting a process that could not open its folder.
 constexpr absl::Duration kStartAgain = absl::Seconds(2);
 
 }  // namespace
@@ -42,7 +41,7 @@ void SimShard::OnStart() {
   incarnation_ = rng_.Next() | 1;
   if (port_ == 0 || env_.settings->shards_move) port_ = generation();
   if (env_.settings->shards_have_disks) {
-    const auto owner = OwnerOfFolder(*lying_, kFolder, *MakeFileCatalog(lying_.get(), kFolder));
+    const auto owner = OwnerOfFolder(*lying_, kFolder);
     if (EndIfStopped()) return;
     if (!owner.ok()) return StartAgain();
     folder_run_ = owner->run;
@@ -64,6 +63,7 @@ void SimShard::OnCrash() {
   knows_manifest_ = false;
   core_.reset();
   connections_.clear();
+  newest_connections_.clear();
   requests_.clear();
   pushes_.clear();
   poisons_.clear();
@@ -90,7 +90,7 @@ void SimShard::UseDisk(std::unique_ptr<SimFileSystem> disk) {
 void SimShard::CopyFolder() {
   if (!up() || core_ == nullptr || core_->shard().store() == nullptr || has_older_folder()) return;
   const uint64_t log_records = core_->shard().state().log_records;
-  if (log_records == 0) return;  // a folder without a log is as good as none
+  if (log_records == 0) return;  // equivalent to no folder
   copy_ = FolderCopy{disk_->Copy(env_.settings->seed ^ index_), folder_, log_records};
 }
 
@@ -126,7 +126,7 @@ void SimShard::LoseFolder() {
   }
 }
 
-// The process ends where its disk has stopped in the midst of a write.
+// Ends the process if its disk has stopped during a write.
 bool SimShard::EndIfStopped() {
   if (!disk_->crashed()) return false;
   env_.probes->Hit(Probe::kShardCrashedInWrite);
@@ -151,7 +151,7 @@ std::string SimShard::Describe() const {
 
 // Control.
 
-// Makes the call that is due, and comes back when the next one is.
+// Makes the due call, and schedules the next one.
 void SimShard::CallCoordinator() {
   if (stopped_) return;
   switch (schedule_->Due(now())) {
@@ -200,11 +200,11 @@ void SimShard::TakeEnd(const absl::Status& answer) {
   const bool begun = known_epoch_ != 0;
   if (schedule_->Ended(answer, begun, begun, now()) != HeartbeatSchedule::End::kRefused)
     return CallCoordinator();
-  // Before the first round the process before has its place until it is silent for long enough:
-  // whoever starts shards tries again.
+  // Before the first round the earlier process keeps its place for a while without heartbeats. A
+  // supervisor starts the shard again.
   if (!was_registered && absl::IsAlreadyExists(answer)) return StartAgain();
   if (coordinator_->is_over()) return;
-  // The range's folder may be another one in another of the coordinator's records.
+  // Another record of the coordinator may have another folder for the range.
   if (coordinator_->had_older_record()) return StartAgain();
   env_.checker->Violate(absl::StrCat(
       "shard ", index_, " is refused by the coordinator: ", std::string(answer.message())));
@@ -226,8 +226,8 @@ void SimShard::TakeReply(const ShardHeartbeatReply& reply) {
     core_->SetMembership(*reply.membership, now());
     CommitSoon();
   }
-  if (!reply.verdicts.empty() && !EndIfStopped()) {
-    core_->SetVerdicts(reply.verdicts, now());
+  if (!reply.hash_checks.empty() && !EndIfStopped()) {
+    core_->SetHashChecks(reply.hash_checks, now());
     CommitSoon();
   }
   EndIfStopped();
@@ -238,10 +238,7 @@ absl::StatusOr<std::unique_ptr<ShardStore>> SimShard::OpenStore() {
       .identity = {registration_->run, index_, env_.layout->hash()},
       .folder = folder_,
       .settings = "",
-      .log = {.file_bytes_max = env_.settings->log_file_bytes, .salt = 0},
-      .make_catalog = [this](const std::string& folder) {
-        return MakeFileCatalog(lying_.get(), folder);
-      }};
+      .log = {.file_bytes_max = env_.settings->log_file_bytes, .salt = 0}};
   auto store = ShardStore::Open(lying_.get(), kFolder, options);
   if (absl::IsDataLoss(store.status()) || absl::IsFailedPrecondition(store.status())) {
     env_.checker->Violate(
@@ -275,12 +272,13 @@ void SimShard::OpenShard(const Manifest&) {
   if (folder_run_ != 0) env_.probes->Hit(Probe::kShardRecovered);
   folder_is_new_ = !env_.settings->shards_have_disks;
   was_restoring_ = core_->shard().is_restoring();
-  // A folder may be empty although none was lost: of a process that ended in its first write, say.
+  // A folder may be empty without a loss, for example after a process that ended in its first
+  // write.
   if (was_restoring_) was_ever_restoring_ = true;
   CommitSoon();
 }
 
-// The process ends, and whoever watches over it starts it again.
+// The process ends, and a supervisor starts it again.
 void SimShard::StartAgain() {
   Crash();
   scheduler_->After(kStartAgain, [this] { Start(); });

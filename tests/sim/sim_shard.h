@@ -28,54 +28,58 @@ class ShardCore;
 
 namespace longwave::sim {
 
-// Whoever sent a frame: a process, which may be gone when the answer comes, and the number of its
-// connection, likewise.
+// The sender of a frame: a process, and the number of its connection. Both may be dead when the
+// answer comes.
 struct Peer {
   Process* process = nullptr;
   uint64_t generation = 0;
   uint64_t connection = 0;
+
+  // Unique among the connections of the node.
+  uint64_t id() const { return (generation << 32) + connection; }
 };
 
-// Takes frames from shards: a worker.
+// Receives frames from shards: a worker.
 class FrameTaker {
  public:
   virtual ~FrameTaker() = default;
   virtual void TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& frame) = 0;
 };
 
-// The real ShardCore on simulated time, network and disk, with heartbeats as the server's. A rule
-// of its own: each answer leaves by the connection that carried a request which it names (its kind,
-// round and segment) and which had no answer yet.
+// The real ShardCore on simulated time, network and disk, with heartbeats like the server's.
+// SimShard checks that each answer leaves on the connection of a request of the same kind, round
+// and segment that had no answer yet.
 class SimShard final : public Process {
  public:
   SimShard(const Environment& env, SimCoordinator* coordinator, uint32_t shard);
   ~SimShard() override;
 
-  // A worker's frame that was sent to the shard when it listened at `port`. Runs in this process.
+  // A worker's frame for the shard when it listened at `port`. Runs in this process.
   void TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* taker, uint64_t port);
   uint64_t port() const { return port_; }
 
-  // Faults of its machine.
+  // Faults of the machine.
   void LosePower();
   void LoseFolder();
-  // A backup of its folder is taken, put in the place of the folder while the process is down, if
-  // the coordinator's record shows that it lacks something, and the folder is put back.
+  // CopyFolder takes a backup of the folder. PutCopyBack replaces the folder by it while the
+  // process is down, if the coordinator's record shows that the backup lacks records. PutNewestBack
+  // restores the newest.
   void CopyFolder();
   bool PutCopyBack();
   void PutNewestBack();
   bool has_older_folder() const { return newest_disk_ != nullptr; }
   SimFaults& disk_faults() { return disk_->faults; }
   const SimFileSystem& disk() const { return *disk_; }
-  // The next crash in a write is one of the power, not of the process.
+  // Whether the next crash during a write is a loss of power.
   void set_write_crash_is_power(bool power) { write_crash_is_power_ = power; }
 
   const DurableShard* durable() const;
-  // At the end of a run that is finished: what it has kept of the run's beginning is that.
+  // Called at the end of a finished run: checks the kept snapshot of the run's start.
   void CheckEnd();
-  // What it has come to, for whom a world that does not end is told.
+  // The shard's state, for messages about a world that does not end.
   std::string Describe() const;
 
-  // Called when a crash in the midst of a write has ended the process.
+  // Called when a crash during a write has ended the process.
   std::function<void()> on_write_crash;
 
  private:
@@ -126,19 +130,19 @@ class SimShard final : public Process {
   struct FolderCopy {
     std::unique_ptr<SimFileSystem> disk;
     uint64_t folder = 0;       // its random word
-    uint64_t log_records = 0;  // of its log
+    uint64_t log_records = 0;  // of the copy's log
   };
   std::optional<FolderCopy> copy_;
-  std::unique_ptr<SimFileSystem> newest_disk_;  // while an older one is in its place
+  std::unique_ptr<SimFileSystem> newest_disk_;  // set while an older one replaces it
   SimFileSystem::Stop next_stop_ = SimFileSystem::Stop::kProcess;
   bool write_crash_is_power_ = false;
-  uint64_t folder_run_ = 0;    // that its folder holds, at the start of the process
-  uint64_t folder_ = 0;        // its random word; 0: without a folder
-  bool folder_is_new_ = true;  // nothing of a run was ever in it
+  uint64_t folder_run_ = 0;    // run of the folder at the start of the process
+  uint64_t folder_ = 0;        // random word; 0: no folder
+  bool folder_is_new_ = true;  // the folder never had a run
   bool was_ever_restoring_ = false;
   uint64_t port_ = 0;
 
-  // Of the process.
+  // State of the process.
   uint64_t incarnation_ = 0;
   std::optional<HeartbeatSchedule> schedule_;
   std::optional<ShardRegistration> registration_;
@@ -147,10 +151,11 @@ class SimShard final : public Process {
   bool stopped_ = false;
   std::unique_ptr<ShardCore> core_;
   absl::flat_hash_map<PeerId, Connection> connections_;
-  absl::flat_hash_map<Request, uint32_t> requests_;  // that had no answer, how often each came
-  std::map<uint64_t, uint32_t> pushes_;              // by event, until its commit: their CRCs
-  std::map<uint64_t, uint32_t> poisons_;             // likewise, their kinds
-  FrameHeader last_merged_;                          // that left; of a canary
+  absl::flat_hash_map<uint32_t, uint64_t> newest_connections_;  // by node
+  absl::flat_hash_map<Request, uint32_t> requests_;  // without an answer, with their counts
+  std::map<uint64_t, uint32_t> pushes_;              // CRCs of pushes until their commit, by event
+  std::map<uint64_t, uint32_t> poisons_;             // likewise, kinds of poison
+  FrameHeader last_merged_;                          // the last one sent; for a canary
   bool commit_is_due_ = false;
   absl::Time wakes_at_ = absl::InfiniteFuture();
   bool had_trouble_ = false;

@@ -1,4 +1,4 @@
-// Its frames, and what is held against the rules.
+// SimShard's frames, and checks of the rules.
 #include <algorithm>
 #include <array>
 #include <cfloat>
@@ -20,7 +20,7 @@
 namespace longwave::sim {
 namespace {
 
-// On a shard's disk, beside log and snapshots: the catalog, and what was set aside as damaged.
+// On a shard's disk, beside log and snapshots: the catalog, and damaged files that were set aside.
 constexpr uint64_t kUnknownBytesMax = 8192;
 
 PeerId PeerIdOf(const Peer& peer) {
@@ -49,6 +49,9 @@ void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* t
     if (EndIfStopped()) return;
   }
   const PeerId peer = PeerIdOf(from);
+  uint64_t& newest = newest_connections_[from.process->node()];
+  if (from.id() < newest) env_.probes->Hit(Probe::kFrameOvertaken);
+  newest = std::max(newest, from.id());
   connections_.insert_or_assign(peer, Connection{from, taker});
   ++requests_[{peer, static_cast<uint32_t>(header.kind), header.round, header.segment}];
   const ShardCore::Taken taken = core_->Take({peer, {header, frame.payload}}, now());
@@ -63,9 +66,9 @@ void SimShard::TakeFrame(const WireFrame& frame, const Peer& from, FrameTaker* t
   CommitSoon();
 }
 
-// 0: of a weight that outweighs all others; 1: of values whose sum overflows; 2: of values beyond
-// all measure, where the shard has a measure: with an update of the segment there is one, however
-// few push.
+// 0: a weight that outweighs all others. 1: values whose sum overflows. 2: huge values, if the
+// shard has a usual norm to compare with: an update of the segment suffices, with any number of
+// senders.
 void SimShard::Poison(FrameHeader header, const WireFrame& frame) {
   const Aggregator* const aggregator = core_->shard().aggregator();
   if (core_->shard().store() == nullptr || aggregator == nullptr ||
@@ -131,7 +134,7 @@ void SimShard::WakeWhenDue() {
   const absl::Time due = core_->NextDue();
   if (due == absl::InfiniteFuture() || commit_is_due_) return;
   const absl::Time at = std::max(due, now());
-  if (at >= wakes_at_ && wakes_at_ > now()) return;  // it wakes before, and looks again
+  if (at >= wakes_at_ && wakes_at_ > now()) return;  // an earlier wake-up comes first
   wakes_at_ = at;
   After(at - now(), [this, at] {
     if (wakes_at_ == at) wakes_at_ = absl::InfiniteFuture();
@@ -145,7 +148,7 @@ void SimShard::SendDue() {
       now(), [this](const PeerId& peer, const SealedFrame& frame) { return Send(peer, frame); });
 }
 
-// As a router's socket takes a frame, or not.
+// Sends like a router's socket, which may refuse the frame.
 absl::Status SimShard::Send(const PeerId& id, const SealedFrame& sealed) {
   const auto& [peer, taker] = connections_.at(id);
   if (peer.process->generation() != peer.generation) {
@@ -159,12 +162,12 @@ absl::Status SimShard::Send(const PeerId& id, const SealedFrame& sealed) {
   const WireFrame frame = Wire(sealed);
   const FrameHeader header = Open(frame, env_.checker);
   if (header.kind == FrameKind::kAnswer) CheckIsRequested(id, header);
-  if (header.kind == FrameKind::kAsk && header.segment == kNoSegment)
-    env_.probes->Hit(Probe::kHelloAsked);
-  env_.network->Send(node(), *peer.process, frame.bytes(), Network::Kind::kDatagram,
+  if (header.kind == FrameKind::kRequest && header.segment == kNoSegment)
+    env_.probes->Hit(Probe::kHelloRequested);
+  env_.network->Send(node(), *peer.process, peer.id() + (generation() << 16), frame.bytes(),
                      [this, peer = peer, taker = taker, own = generation(), frame] {
-                       // A connection ends with either of its processes; what the shard's last one
-                       // had sent may come until the next one is there.
+                       // A connection ends with either process. Frames of the shard's last process
+                       // may arrive until the next one runs.
                        const bool is_open =
                            peer.process->generation() == peer.generation && generation() <= own + 1;
                        if (is_open) taker->TakeFrame(index_, peer.connection, frame);
@@ -172,7 +175,7 @@ absl::Status SimShard::Send(const PeerId& id, const SealedFrame& sealed) {
   return absl::OkStatus();
 }
 
-// What goes over the network: the frame, but for what a canary makes of it.
+// The frame as sent over the network, altered if a canary says so.
 WireFrame SimShard::Wire(const SealedFrame& sealed) {
   WireFrame frame{.header = {}, .payload = sealed.payload()};
   std::ranges::copy(sealed.head(), frame.header.begin());
@@ -185,7 +188,7 @@ WireFrame SimShard::Wire(const SealedFrame& sealed) {
   if (env_.settings->canary == Canary::kAlteredMerge && header.kind == FrameKind::kMerged &&
       std::exchange(last_merged_, header) == header) {
     std::vector<std::byte> altered(frame.payload.bytes().begin(), frame.payload.bytes().end());
-    // The last value's lowest byte: still finite, and in its place.
+    // The lowest byte of the last value: the result is finite and in place.
     altered[altered.size() - 4] ^= std::byte{1};
     return sim::Seal(header, Buffer(std::move(altered)));
   }
@@ -211,11 +214,11 @@ void SimShard::Check(const ShardEffect& effect) {
   } else if (const auto* snapshot = std::get_if<SendSnapshot>(&effect.what)) {
     env_.probes->Hit(Probe::kFetchBySnapshot);
     if (snapshot->header.round == 0) CheckStart(snapshot->header.segment, snapshot->payload);
-  } else if (const auto* ask = std::get_if<AskSnapshot>(&effect.what)) {
-    const uint32_t round = ask->header.round;
-    env_.probes->Hit(round == 0             ? Probe::kPositionAsked
-                     : round == kRoundNever ? Probe::kStartAsked
-                                            : Probe::kSnapshotAsked);
+  } else if (const auto* request = std::get_if<RequestSnapshot>(&effect.what)) {
+    const uint32_t round = request->header.round;
+    env_.probes->Hit(round == 0             ? Probe::kPositionRequested
+                     : round == kRoundNever ? Probe::kStartRequested
+                                            : Probe::kSnapshotRequested);
   } else {
     const auto& clipped = std::get<ContributionClipped>(effect.what);
     if (clipped.left_out && env_.checker->IsPoisoner(clipped.worker))
@@ -240,7 +243,7 @@ void SimShard::CheckEnd() {
     if (header.key.kind != SnapshotKind::kStart) continue;
     env_.probes->Hit(Probe::kStartKept);
     const auto content = snapshots.Read(header.key);
-    if (!content.ok()) continue;  // the disk is not what is tried here
+    if (!content.ok()) continue;  // the disk is not under test here
     const auto arrays = DecodeModelContent(*content, 1);
     const std::vector<float>& wanted = env_.checker->Theta(header.key.first_segment, 0);
     if (arrays.ok() && std::ranges::equal(arrays->front(), wanted)) continue;
@@ -273,8 +276,8 @@ void SimShard::CheckAnswer(uint64_t event, const AnswerPush& answer) {
       return env_.probes->Hit(Probe::kPushBusy);
     case Outcome::kNotMember:
       return env_.probes->Hit(Probe::kPushNotMember);
-    case Outcome::kGone:
-      return env_.probes->Hit(Probe::kPullGone);
+    case Outcome::kCompacted:
+      return env_.probes->Hit(Probe::kPullCompacted);
     default:
       return;
   }
@@ -291,7 +294,7 @@ void SimShard::CheckMerged(const SendMerged& merged) {
                        [&](uint32_t worker) { return LoggedCrc(merged.header, worker); });
 }
 
-// Of the push of a round that is closed, where more than one was made under its name.
+// The CRC of the worker's push in a closed round, if several pushes were made under its name.
 std::optional<uint32_t> SimShard::LoggedCrc(const FrameHeader& merged, uint32_t worker) {
   ShardStore* const store = core_->shard().store();
   if (store == nullptr) return std::nullopt;
@@ -338,7 +341,7 @@ void SimShard::Observe() {
                                        " bytes of open pushes, wanted ", open_bytes_max,
                                        " at most"));
   }
-  // Every byte on the disk is one that the shard knows of, but for its catalog and a temporary.
+  // Every byte on the disk is known to the shard, except for its catalog and a temporary file.
   if (trouble) return;
   const uint64_t used = disk_->used_bytes();
   const uint64_t known = state.log_bytes + state.snapshot_bytes;

@@ -1,4 +1,4 @@
-// Its life, and what it tells the coordinator.
+// SimWorker's life and control plane.
 #include "tests/sim/sim_worker.h"
 
 #include <algorithm>
@@ -119,7 +119,7 @@ bool SimWorker::ComeBackFromBackUp() {
   return true;
 }
 
-// As a person does who reads why it ended.
+// Sets the folder aside, as an operator does after reading the error.
 void SimWorker::SetFolderAside() {
   if (is_from_backup_) env_.probes->Hit(Probe::kOldFolderRefused);
   is_from_backup_ = false;
@@ -144,8 +144,8 @@ void SimWorker::ToldToEnd(absl::Duration away, bool leaves) {
   });
 }
 
-// Nobody waits for it if the coordinator hears it in time, which it does not where another call is
-// under way.
+// The run does not wait for the worker if the coordinator hears it in time. Another call in
+// progress prevents that.
 void SimWorker::End() {
   if (leaves_) {
     session_->Leave();
@@ -156,9 +156,10 @@ void SimWorker::End() {
 
 void SimWorker::Damage(uint64_t element) {
   if (!up() || core_ == nullptr || stage() != Stage::kComputing) return;
-  // The anchor is the pipeline's own; a cosmic ray asks nobody.
+  // The anchor is const for others, but not for a fault of memory.
   const size_t at = element % theta_.size();
-  // No two are hit alike: a majority that is wrong together nobody can tell from a right one.
+  // Each worker's damage differs: equal damage in a majority could not be told from a correct
+  // replica.
   const_cast<float*>(pipeline_->anchor())[at] += 3 + static_cast<float>(place_);
   damaged_.insert(static_cast<uint32_t>(at / kSegmentElements));
   env_.probes->Hit(Probe::kReplicaDamaged);
@@ -221,7 +222,7 @@ void SimWorker::Join() {
   CallCoordinator();
 }
 
-// Makes the call that is due, and comes back when the next one is.
+// Makes the due call, and schedules the next one.
 void SimWorker::CallCoordinator() {
   if (stopped_) return;
   const bool is_done = core_ != nullptr && stage() == Stage::kSealing;
@@ -269,9 +270,9 @@ void SimWorker::TakeAnswer() {
   if (up()) CallCoordinator();
 }
 
-// As whoever watches over it does.
+// Handles a refusal as a supervisor does.
 void SimWorker::EndRefused(const absl::Status& refusal) {
-  // Another process without a folder had the name, and is not counted as lost yet.
+  // Another process without a folder had the name, and its heartbeat timeout has not passed yet.
   if (!session_->is_registered() && absl::IsAlreadyExists(refusal)) return CrashAndReturn();
   if (coordinator_->is_over()) return;
   if (is_from_backup_ && absl::IsAborted(refusal)) return SetFolderAside();

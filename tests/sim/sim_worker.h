@@ -26,9 +26,8 @@
 
 namespace longwave::sim {
 
-// A worker's process: the real cores, pipeline, ledgers and checkpoints, and what of a process they
-// do without: calls, frames, steps that take time. Its signals are whole
-// numbers drawn from its stream.
+// A worker's process: the real cores, pipeline, ledgers and checkpoints, with simulated calls,
+// frames and steps. Signals are whole numbers drawn from the worker's stream.
 class SimWorker final : public Process, public FrameTaker {
  public:
   SimWorker(const Environment& env, const KernelOps* ops, SimCoordinator* coordinator,
@@ -39,26 +38,26 @@ class SimWorker final : public Process, public FrameTaker {
   // Faults.
   void Slow(double factor, absl::Time until);
   void LoseFolder();
-  // The worker ends once it is between two steps, leaving the run or not, and is started again
+  // The worker ends at the next moment between two steps, leaving the run or not, and is restarted
   // after `away`.
   void ToldToEnd(absl::Duration away, bool leaves);
   void BackUp();
-  // False: there is nothing to come back with, or it is down. It is to be started.
+  // False: there is no backup, or the worker is down. True: the caller starts the worker.
   bool ComeBackFromBackUp();
   void Damage(uint64_t element);
-  // Its connection to the shard dies without being seen: what is sent on it vanishes, from the
-  // shard, too, unless one_way, until it is made anew.
+  // The worker's connection to the shard dies unnoticed. Until it is replaced, the worker's frames
+  // on it are lost and, unless one_way, the shard's as well.
   void KillConnection(uint32_t shard, bool one_way);
 
   std::string Describe() const;
 
-  // At the end of a run that is finished: what it has done is right, and was not only said to be.
+  // Called at the end of a finished run: checks the replica itself.
   void CheckEnd() const;
 
-  // Rounds of the segment that are in its replica; nothing: it has none yet.
+  // Rounds of the segment in the replica; nothing: no replica yet.
   std::optional<uint32_t> rounds_of(uint32_t segment) const;
   bool catches_up() const { return core_ != nullptr && core_->takes_fetched(); }
-  // It trains, so that a shard that has lost a segment can have it from here.
+  // The worker trains, so a shard that has lost a segment can fetch it here.
   bool trains() const {
     return core_ != nullptr && !ends_ &&
            (stage() == Stage::kComputing || stage() == Stage::kSyncing);
@@ -79,13 +78,13 @@ class SimWorker final : public Process, public FrameTaker {
   void TakeAnswer();
   void EndRefused(const absl::Status& refusal);
   void SetFolderAside();
-  // As whoever watches over it starts it again.
+  // Crashes and restarts, as a supervisor does.
   void CrashAndReturn(absl::Duration away = absl::Seconds(1));
   void End();
   float start() const { return env_.settings->starts[place_]; }
   void ConnectShards();
 
-  // Its core.
+  // Core.
   void BeginWithShards();
   std::optional<WorkerFolder::Found> ReadCheckpoint();
   WorkerCoreOptions CoreOptions() const;
@@ -115,7 +114,7 @@ class SimWorker final : public Process, public FrameTaker {
   void Reconnect(uint32_t shard);
   void RenewLost();
   void SendDue();
-  void ServeAsks();
+  void ServeRequests();
   void SendFrame(const OutgoingFrame& frame);
 
   std::span<const float> AnchorOf(uint32_t segment) const;
@@ -128,30 +127,30 @@ class SimWorker final : public Process, public FrameTaker {
   const KernelOps* const ops_;
   SimCoordinator* const coordinator_;
   const std::vector<SimShard*> shards_;
-  const uint32_t place_;  // of this process in the world; its name tells it
+  const uint32_t place_;  // of this process in the world; its name is made of it
   Rng rng_;
   std::unique_ptr<SimFileSystem> disk_;
-  Account kept_account_;  // of the checkpoint on the disk
+  Account kept_account_;  // account of the checkpoint on the disk
   std::unique_ptr<SimFileSystem> backup_;
   Account backup_account_;
-  bool is_from_backup_ = false;  // its disk; a late push may put its refusal off
+  bool is_from_backup_ = false;  // of the disk; a late push may delay the refusal
   bool crashed_after_fill_ = false;
   double slowness_ = 1;
   absl::Time slow_until_ = absl::InfinitePast();
 
-  // Of the process.
+  // State of the process.
   uint64_t incarnation_ = 0;
   uint64_t identity_ = 0;
   std::unique_ptr<WorkerFolder> folder_;
   std::vector<float> theta_;
   std::unique_ptr<SyncPipeline> pipeline_;
   std::unique_ptr<WorkerLedger> ledger_;
-  std::unique_ptr<WorkerCore> core_;  // once it knows the run
+  std::unique_ptr<WorkerCore> core_;  // set once the run is known
   Account account_;
 
-  uint32_t worker_ = 0;  // its index
+  uint32_t worker_ = 0;  // index of the worker
   std::unique_ptr<SessionCore> session_;
-  absl::Time call_at_ = absl::InfiniteFuture();  // it looks for a call that is due
+  absl::Time call_at_ = absl::InfiniteFuture();  // next check for a due call
   uint64_t endpoints_seen_ = 0;
   std::vector<uint64_t> ports_;  // by shard
   struct Connection {
@@ -161,19 +160,19 @@ class SimWorker final : public Process, public FrameTaker {
   };
   std::vector<Connection> connections_;  // by shard
   bool stopped_ = false;
-  bool ends_ = false;  // it was told to
+  bool ends_ = false;  // as told by ToldToEnd
   bool leaves_ = false;
   absl::Duration away_;
 
-  bool computing_ = false;              // a step is under way
+  bool computing_ = false;              // a step is in progress
   std::set<uint32_t> kept_;             // segments whose pushes are in a checkpoint, and not posted
-  std::vector<UnsettledPush> resumed_;  // of its checkpoint, until they are posted again
+  std::vector<UnsettledPush> resumed_;  // pushes of the checkpoint until they are posted again
   uint32_t resumed_round_ = 0;
-  std::vector<float> signal_;  // that θ was moved by, since the last syncs
+  std::vector<float> signal_;  // the change of θ since the last syncs
   absl::Time wakes_at_ = absl::InfiniteFuture();
   std::set<uint32_t> damaged_;  // segments
   bool pumping_ = false;
-  // Of canaries: each segment's last update, and what was sent.
+  // For canaries: each segment's last update, and the frames sent.
   std::vector<Buffer> merged_before_;
   std::set<std::tuple<FrameKind, uint32_t, uint32_t>> sent_;
 };

@@ -1,4 +1,4 @@
-// What its core hears and wants, and what is held against the rules.
+// SimWorker's core: its inputs and effects, and checks of the rules.
 #include <algorithm>
 #include <utility>
 
@@ -9,9 +9,9 @@
 namespace longwave::sim {
 namespace {
 
-// A signal's largest number, in units.
+// A signal's largest absolute value, in units.
 constexpr uint64_t kSignalMax = 8;
-// Every contribution counts alike, so that means are whole numbers.
+// All contributions have the same weight, so that means are whole numbers.
 constexpr uint64_t kWeight = 1;
 
 }  // namespace
@@ -42,6 +42,7 @@ void SimWorker::BeginWithShards() {
     options.snapshot_bytes.push_back(4 * kSegmentElements);
   }
   options.connection_count = static_cast<uint32_t>(shards_.size());
+  options.connection_number = static_cast<uint32_t>(generation() << 16);
   ledger_ = std::make_unique<WorkerLedger>(options);
   core_ = std::make_unique<WorkerCore>(CoreOptions());
   core_->Hear(DirectiveNow());
@@ -78,7 +79,7 @@ Directive SimWorker::DirectiveNow() const {
   return directive;
 }
 
-// What has come in and concerns the core. False: nothing.
+// Passes received results to the core. False: there were none.
 bool SimWorker::Feed() {
   bool fed = false;
   for (Settled& settled : ledger_->TakeSettled()) {
@@ -86,15 +87,15 @@ bool SimWorker::Feed() {
       constexpr const char* kFates[] = {"accepted", "late", "unknown"};
       return absl::StrCat(name(), " settles round ", settled.round, ", segment ", settled.segment,
                           ": ", kFates[static_cast<int>(settled.fate)],
-                          settled.gone ? ", gone" : "");
+                          settled.compacted ? ", compacted" : "");
     });
     NoteSettled(settled.round, settled.segment, settled.fate);
-    if (settled.gone) env_.probes->Hit(Probe::kSettledGone);
+    if (settled.compacted) env_.probes->Hit(Probe::kSettledCompacted);
     core_->On(Disturbed(std::move(settled)));
     CheckCore();
     fed = true;
   }
-  // Whoever trains has no eye for what an earlier fetch still brings.
+  // A worker that trains ignores the results of an earlier fetch.
   while (core_->takes_fetched()) {
     std::optional<FetchEvent> event = ledger_->TakeFetched();
     if (!event.has_value()) break;
@@ -102,7 +103,7 @@ bool SimWorker::Feed() {
     CheckCore();
     fed = true;
   }
-  while (const std::optional<SnapshotAsk> ask = ledger_->TakeAsk()) core_->On(*ask);
+  while (const std::optional<SnapshotRequest> request = ledger_->TakeRequest()) core_->On(*request);
   return fed;
 }
 
@@ -110,7 +111,7 @@ void SimWorker::NoteSettled(uint32_t round, uint32_t segment, Fate fate) {
   env_.checker->Settled(worker_, &account_, round, segment, fate);
   if (fate == Fate::kLate) env_.probes->Hit(Probe::kSettledLate);
   if (fate != Fate::kUnknown || stage() != Stage::kResuming) return;
-  // The residual may tell of what others have already, and is dropped.
+  // The residual may contain accepted contributions, and is dropped.
   const auto begin = static_cast<std::ptrdiff_t>(size_t{segment} * kSegmentElements);
   std::fill_n(account_.owed.begin() + begin, kSegmentElements, 0.0);
 }
@@ -136,7 +137,7 @@ void SimWorker::TakeFetched(FetchEvent event) {
   if (!fetched->is_snapshot && fetched->round == (anew ? 0 : here)) {
     env_.probes->Hit(Probe::kFetchByLog);
     Buffer before = std::exchange(merged_before_[s], fetched->payload);
-    // The update before once more, instead of this one.
+    // Repeats the update before in place of this one.
     if (env_.settings->canary == Canary::kSkippedUpdate && !before.empty())
       fetched->payload = std::move(before);
   }
@@ -147,19 +148,19 @@ void SimWorker::TakeFetched(FetchEvent event) {
   CheckReplica();
 }
 
-// All that has come in, and all that is to go out.
+// Handles all inputs and outputs.
 void SimWorker::Pump() {
   if (core_ == nullptr || stopped_) return;
-  // What is done about one thing may call this again; the outermost does it all.
+  // Handlers may call Pump again; the outermost call does all the work.
   if (pumping_) return;
   pumping_ = true;
   do {
     Feed();
   } while (env_.checker->violation().empty() && Advance());
-  ServeAsks();
+  ServeRequests();
   if (!ledger_->failure().ok()) {
     pumping_ = false;
-    // So is a worker in whose place a poisoned push was accepted, which is not its own.
+    // A worker whose push was replaced by an accepted poisoned push also ends here.
     if (is_from_backup_ || env_.checker->IsPoisoner(worker_)) return SetFolderAside();
     Die(ledger_->failure(), "is refused");
   }
@@ -167,7 +168,7 @@ void SimWorker::Pump() {
   pumping_ = false;
 }
 
-// False: nothing is left to do for now.
+// False: no work is left for now.
 bool SimWorker::Advance() {
   core_->Hear(DirectiveNow());
   core_->HearOpenRound(ledger_->newest_open_round());
@@ -200,7 +201,7 @@ void SimWorker::OnStageChange(Stage before) {
   if (stage() == Stage::kHearing && falls_behind) env_.probes->Hit(Probe::kWorkerFellBehind);
   if (stage() == Stage::kResuming) {
     env_.probes->Hit(Probe::kPushesPostedAgain);
-    // A shard that stands before its round has never seen it.
+    // A shard whose open round is earlier has never seen the push.
     for (const UnsettledPush& push : std::exchange(resumed_, {})) {
       if (pipeline_->anchor_round(push.segment) < resumed_round_)
         NoteSettled(resumed_round_, push.segment, Fate::kLate);
@@ -226,7 +227,7 @@ absl::Status SimWorker::Do(KeepCheckpoint& keep) {
   }
   for (SegmentPush& push : keep.pushes) {
     push.weight = kWeight;
-    if (keep.is_last) continue;  // it was seen when it was posted
+    if (keep.is_last) continue;  // noted when it was posted
     NoteEncoded(push);
     kept_.insert(push.segment);
   }
@@ -299,7 +300,7 @@ void SimWorker::NoteEncoded(const SegmentPush& push) {
   env_.checker->Encoded(worker_, &account_, push.round, push.segment, signal, push.payload);
 }
 
-// A step, which takes time.
+// A step, which takes simulated time.
 void SimWorker::Compute() {
   computing_ = true;
   absl::Duration time = env_.settings->round_computation[place_] * (0.9 + 0.2 * rng_.Uniform());
@@ -344,7 +345,7 @@ void SimWorker::CheckReplica() {
 }
 
 void SimWorker::CheckEnd() const {
-  // One that had all rounds too late for the seal was compared with nobody.
+  // A member that had all rounds too late for the seal was not compared.
   if (!up() || core_ == nullptr || !session_->has_final()) return;
   for (uint32_t s = 0; s < env_.layout->segments().size(); ++s)
     env_.checker->HoldsReplica(worker_, s, pipeline_->anchor_round(s), AnchorOf(s));

@@ -1,4 +1,4 @@
-// Its frames.
+// SimWorker's frames.
 #include <algorithm>
 #include <utility>
 
@@ -25,10 +25,10 @@ void SimWorker::TakeFrame(uint32_t shard, uint64_t connection, const WireFrame& 
   Pump();
 }
 
-void SimWorker::ServeAsks() {
+void SimWorker::ServeRequests() {
   for (;;) {
-    auto answer =
-        core_->AnswerAsk([this](uint32_t segment) { return ledger_->HasSnapshotRoom(segment); });
+    auto answer = core_->AnswerRequest(
+        [this](uint32_t segment) { return ledger_->HasSnapshotRoom(segment); });
     if (!answer.ok()) return Die(answer.status(), "gives a segment away");
     if (!answer->has_value()) return;
     const absl::Status posted = ledger_->PostSnapshot((*answer)->segment, (*answer)->round,
@@ -80,10 +80,11 @@ void SimWorker::SendFrame(const OutgoingFrame& outgoing) {
   SimShard* const shard = shards_[outgoing.connection];
   const Connection& connection = connections_[outgoing.connection];
   if (!connection.is_heard) return env_.probes->Hit(Probe::kFrameLost);
-  env_.network->Send(
-      node(), *shard, frame.bytes(), Network::Kind::kDatagram,
-      [this, shard, frame, from = Peer{this, generation(), connection.number},
-       port = ports_[outgoing.connection]] { shard->TakeFrame(frame, from, this, port); });
+  const Peer from{this, generation(), connection.number};
+  env_.network->Send(node(), *shard, from.id(), frame.bytes(),
+                     [this, shard, frame, from, port = ports_[outgoing.connection]] {
+                       shard->TakeFrame(frame, from, this, port);
+                     });
 }
 
 }  // namespace longwave::sim

@@ -12,14 +12,14 @@
 
 namespace longwave::sim {
 
-// What has happened, as one hash: two runs of one seed must have the same. Told in words too, to
-// whoever wants to read along; the words are made only then.
+// A hash over all events, equal for two runs of one seed. A listener gets the events in words,
+// which are made only for it.
 class Trace {
  public:
   explicit Trace(const Scheduler* scheduler, std::function<void(const std::string&)> listener = {})
       : scheduler_(scheduler), listener_(std::move(listener)) {}
 
-  // kind: a number of what it is; words: what tells it from others of its kind.
+  // kind: a number for the kind of event; words: the values that distinguish events of one kind.
   void Add(uint64_t kind, std::initializer_list<uint64_t> words) {
     Mix(static_cast<uint64_t>(absl::ToUnixNanos(scheduler_->now())));
     Mix(kind);

@@ -19,13 +19,13 @@
 namespace longwave::sim {
 namespace {
 
-// How long a run may take once nothing goes wrong any more, beside its rounds: members that were
-// counted as lost come back, and a snapshot that a member did not send is asked of the next.
+// Time that a run may take after the last fault, beside its rounds: lost members come back, and a
+// shard repeats a snapshot request to another member.
 constexpr absl::Duration kCalmMin = absl::Seconds(400);
 constexpr absl::Duration kCalmOfARound = absl::Seconds(30);
-// Of simulated time, which must go on: more events than this in a second are a loop.
+// Limit of events in a simulated second; more are a loop.
 constexpr uint64_t kEventsASecondMax = 4000;
-// After the end of the run, until everyone was told.
+// Time after the run's end until all processes were told.
 constexpr absl::Duration kFarewell = absl::Seconds(30);
 
 class World {
@@ -132,7 +132,7 @@ class World {
     return workers_[node - 1 - settings_.shards].get();
   }
 
-  // Not before the run: what has never started has nothing to lose.
+  // Used for processes that have started before, since one that never started has nothing to lose.
   void StartLater(Process* process, absl::Duration after) {
     scheduler_.After(after, [process] { process->Start(); });
   }
@@ -204,7 +204,7 @@ class World {
         probes_.Hit(Probe::kClockJumped);
         return process->JumpClock(absl::Seconds(fault.amount));
       case FaultKind::kDiskFull:
-        // To some bytes above what it holds now.
+        // Leaves some bytes above the present content.
         disk_faults.capacity_bytes = disk.used_bytes() + 200;
         scheduler_.At(until, [this, shard] {
           (shard != nullptr ? shard->disk_faults() : coordinator_->disk_faults())
@@ -257,25 +257,26 @@ class World {
     StartLater(shard, absl::Seconds(1));
   }
   void PutNewestBack() {
-    if (!coordinator_->has_older_record()) return;
+    // A run that ended meanwhile needs no record any more.
+    if (!coordinator_->has_older_record() || coordinator_->is_over()) return;
     coordinator_->PutNewestBack();
     StartLater(coordinator_.get(), absl::Seconds(1));
   }
 
-  // What a shard's folder had, and the replicas have too, is lost only with the last of them: for
-  // each of its segments one worker that has all rounds that anybody has, and whom the coordinator
-  // counts as a member until the range is restored: a coordinator that is cut off takes everybody
-  // for lost. Nothing: there is not one for each; or the last round was told, with which they
-  // finish and give nothing away any more.
+  // Chooses the workers that keep the content of a shard's folder, which is lost only with the last
+  // of them. For each of its segments that is one worker with all rounds that any worker has, and
+  // which the coordinator counts as a member until the range is restored. A coordinator that is cut
+  // off counts all workers as lost. Nothing: some segment has no such worker, or the last round was
+  // sent, after which workers finish and send no replica.
   std::optional<std::vector<uint32_t>> HoldersOf(uint32_t shard) const {
     if (IsDisturbed(0)) return std::nullopt;
     std::vector<uint32_t> holders;
     for (uint32_t s = 0; s < settings_.segments; ++s) {
       if (layout_.segments()[s].shard != shard) continue;
-      // No replica is taken that lacks a round which the run has finished.
+      // A replica that lacks a finished round is not taken.
       uint32_t most = coordinator_->rounds_finished();
       for (const auto& worker : workers_) {
-        // One that joins may keep what it was told ahead.
+        // A joining worker may keep updates received ahead.
         const uint32_t joins = worker->catches_up() ? checker_.rounds_merged(s) : 0;
         most = std::max({most, joins, worker->rounds_of(s).value_or(0)});
       }
@@ -295,11 +296,27 @@ class World {
       return shard != nullptr && shard->trouble().empty() && !shard->is_restoring();
     });
     return std::ranges::any_of(holders_, [&](const auto& lost) {
-      return node == 0 || std::ranges::count(lost.second, node) > 0;
+      return node == 0 || std::ranges::count(lost.second, node) > 0 || IsAhead(node, lost.first);
     });
   }
-  // What may cost a member its place, or its replica. One that ends or stops itself costs the
-  // coordinator's members nothing.
+  // Whether the worker has a round of the shard that no holder has: its update was on its way as
+  // the folder was lost.
+  bool IsAhead(uint32_t node, uint32_t shard) const {
+    const auto rounds_of = [&](uint32_t at, uint32_t segment) {
+      return workers_[at - 1 - settings_.shards]->rounds_of(segment).value_or(0);
+    };
+    if (!settings_.IsWorker(node)) return false;
+    for (uint32_t s = 0; s < settings_.segments; ++s) {
+      if (layout_.segments()[s].shard != shard) continue;
+      if (std::ranges::all_of(holders_.at(shard), [&](uint32_t holder) {
+            return rounds_of(holder, s) < rounds_of(node, s);
+          }))
+        return true;
+    }
+    return false;
+  }
+  // Whether the fault may cost a member its place or its replica. A coordinator that ends or is
+  // stopped costs its members nothing.
   static bool EndsAHolder(const Fault& fault) {
     if (fault.kind == FaultKind::kCut || fault.kind == FaultKind::kClog) return true;
     return fault.target != 0 &&
@@ -315,7 +332,7 @@ class World {
     return disturbed != disturbed_until_.end() && disturbed->second >= scheduler_.now();
   }
 
-  // Nothing goes wrong any more.
+  // Ends all faults.
   void Calm() {
     network_.Heal();
     for (auto& shard : shards_) {
@@ -331,8 +348,8 @@ class World {
     }
   }
 
-  // A coordinator that goes on from an older record for a while may lead the run to where neither
-  // record can be gone on with: then nothing but its end is missing.
+  // A coordinator that goes on from an older record for a while may leave neither record usable.
+  // The run then lacks only its end.
   bool IsExcused() const {
     return coordinator_->had_older_record() && coordinator_->phase() != RunPhase::kFinished;
   }
@@ -391,8 +408,9 @@ class World {
   std::unique_ptr<SimCoordinator> coordinator_;
   std::vector<std::unique_ptr<SimShard>> shards_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
-  std::map<uint32_t, std::vector<uint32_t>> holders_;  // of what a shard has lost, by shard
-  std::map<uint32_t, absl::Time> disturbed_until_;     // by node: it may not be heard
+  // Holders of a shard's lost content, by shard.
+  std::map<uint32_t, std::vector<uint32_t>> holders_;
+  std::map<uint32_t, absl::Time> disturbed_until_;  // by node: it may be unreachable until then
   absl::Time begin_;
   absl::Time second_began_;
   uint64_t events_before_ = 0;

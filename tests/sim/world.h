@@ -10,7 +10,7 @@
 
 namespace longwave::sim {
 
-// How a world ended.
+// The result of a world.
 struct WorldResult {
   std::string violation;  // empty: none
   uint64_t trace_hash = 0;
@@ -18,16 +18,16 @@ struct WorldResult {
   uint64_t messages = 0;
   double seconds = 0;  // of simulated time
   uint64_t pushes_merged = 0;
-  uint64_t unknown_fates = 0;  // contributions of which nobody knew any more whether they counted
-  uint64_t pushes_lost = 0;    // accepted, and lost with the folder that held them
+  uint64_t unknown_fates = 0;  // contributions whose fate was unknown
+  uint64_t pushes_lost = 0;    // accepted, and lost with their folder
   uint32_t rounds = 0;
   Probes probes;
 };
 
-// A whole run in one thread: the real coordinator, shards, ledgers, pipelines and checkpoints on
-// simulated time, network and disks, with the faults that the seed draws. It ends with the run, at
-// the first violation, or when the run has not ended long after the last fault has.
-// listener: is told every step, in words; null: nobody is.
+// Simulates a whole run in one thread: the real coordinator, shards, ledgers, pipelines and
+// checkpoints on simulated time, network and disks, with the faults drawn from the seed. Ends with
+// the run, at the first violation, or if the run has not ended long after the last fault. listener:
+// gets every step in words; null: none.
 WorldResult RunWorld(const WorldSettings& settings,
                      const std::function<void(const std::string&)>& listener = nullptr);
 

@@ -1,4 +1,4 @@
-# For test scripts: claims, one line each, and their sum. Wants $work, a folder of the script's own.
+# For test scripts: claims, one line each, and their result. Wants $work, a folder of the script's own.
 # shellcheck shell=bash
 passed=0 failed=0
 
@@ -16,7 +16,7 @@ check() {
   fi
 }
 
-# The closing line; fails if a claim did.
+# The closing line; exits nonzero if a claim failed.
 sum_up() {
   echo "$passed passed, $failed failed"
   [ "$failed" = 0 ]

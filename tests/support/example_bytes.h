@@ -11,15 +11,15 @@
 
 namespace longwave {
 
-// Bytes as a page of proto/ shows them: two hexadecimal digits and a space each.
+// Bytes in the form of proto/'s pages: two hexadecimal digits and a space each.
 inline std::string Hex(std::span<const std::byte> bytes) {
   std::string text;
   for (std::byte b : bytes) absl::StrAppendFormat(&text, "%02x ", std::to_integer<int>(b));
   return text;
 }
 
-// The bytes of the page's code block after the line "<!-- example: NAME -->". A line of it is an
-// offset, a colon, bytes in hexadecimal, and what they are after a "|".
+// The bytes of the page's code block after the line "<!-- example: NAME -->". A line of the block
+// is an offset, a colon, bytes in hexadecimal, and an explanation after "|".
 inline std::string ExampleBytes(const std::string& page, const std::string& name) {
   std::ifstream file(page);
   std::string line;

@@ -12,16 +12,17 @@
 
 namespace longwave {
 
-// A TCP port of this machine's loopback, held: nobody else gets it, also not who connects to it, as
-// the kernel may choose a free one for that one's own end. Listened on if asked; else whoever
-// connects is refused, until a server of the test's listens on it, and again between two of those.
+// A reserved TCP port of this machine's loopback. No other process gets it, not even as the local
+// end of a connection, for which the kernel may choose any free port. If `listens` is false,
+// connections are refused until a server of the test listens on the port, and between two such
+// servers.
 class HeldPort {
  public:
   explicit HeldPort(bool listens) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int on = 1;  // as servers have it: two such sockets may have one port, if one listens
+    const int on = 1;  // as for servers: two such sockets may share a port if one of them listens
     EXPECT_EQ(setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     if (listens) {
@@ -35,8 +36,6 @@ class HeldPort {
   HeldPort& operator=(const HeldPort&) = delete;
   ~HeldPort() { close(fd_); }
   const std::string& address() const { return address_; }
-  // The next connection to it, which the caller closes.
-  int Accept() const { return accept(fd_, nullptr, nullptr); }
 
  private:
   const int fd_;

@@ -10,7 +10,7 @@
 
 namespace longwave {
 
-// A connection to "host:port"; -1: nobody listens.
+// A connection to "host:port"; -1: refused.
 inline int ConnectTo(const std::string& address) {
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
@@ -33,7 +33,7 @@ struct HttpAnswer {
   std::string head, body;
 };
 
-// What the server says until it closes the connection; status 0: nothing.
+// The server's answer until it closes the connection; status 0: no answer.
 inline HttpAnswer ReadAnswer(int fd) {
   std::string text;
   char buffer[1 << 16];
@@ -45,11 +45,11 @@ inline HttpAnswer ReadAnswer(int fd) {
   return {std::atoi(text.c_str() + text.find(' ')), text.substr(0, end), text.substr(end + 4)};
 }
 
-// What the server answers to these bytes.
+// The server's answer to these bytes.
 inline HttpAnswer SendRaw(const std::string& address, const std::string& bytes) {
   const int fd = ConnectTo(address);
   if (fd < 0) return {};
-  // Whether all of it went shows in the answer.
+  // The answer shows whether all of it was sent.
   static_cast<void>(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
   return ReadAnswer(fd);
 }

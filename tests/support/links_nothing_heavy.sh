@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails, naming it, if a program of those given links gRPC, ZeroMQ or LibTorch.
+# Fails, naming the program, if one of the given programs links gRPC, ZeroMQ or LibTorch.
 set -euo pipefail
 heavy='lib(grpc|zmq|torch|c10)'
 failed=0

@@ -22,12 +22,12 @@ class Lockstep {
       const Manifest& manifest, const LayoutOptions& layout_options, const SyncOptions& sync,
       AggregatorOptions aggregation, uint32_t workers, std::span<const float> start);
 
-  // One sync of all workers with weight 1 each, pushing in the order given (indices of workers).
+  // A sync of all workers with weight 1 each, pushing in the given order of worker indices.
   absl::Status Round(uint32_t round, double learning_rate, std::span<const uint32_t> order);
-  absl::Status Round(uint32_t round, double learning_rate);  // in order of their index
+  absl::Status Round(uint32_t round, double learning_rate);  // in order of worker indices
 
-  // A sync in its two halves, for what happens between them. Send: every worker's signal of the
-  // fragment is encoded, pushed and merged. Apply: the merged updates reach the workers.
+  // The two halves of a sync, for tests that act between them. Send encodes, pushes and merges
+  // every worker's signal of the fragment. Apply gives the merged updates to the workers.
   absl::Status Send(uint32_t round, uint32_t fragment, double learning_rate,
                     std::span<const uint32_t> order);
   absl::Status Send(uint32_t round, uint32_t fragment, double learning_rate);
@@ -39,7 +39,7 @@ class Lockstep {
   SyncPipeline& pipeline(uint32_t worker) { return *pipelines_[worker]; }
   Aggregator& aggregator() { return *aggregator_; }
   uint32_t workers() const { return static_cast<uint32_t>(pipelines_.size()); }
-  // What the last Send's merges brought, one a segment.
+  // The merged updates of the last Send, one a segment.
   const std::vector<SendMerged>& merged() const { return merged_; }
 
  private:

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <new>
 
-// Replaces operator new and delete of the program of which one source file includes this, which
-// says what is to be counted.
+// Replaces operator new and delete of a program, one source file of which includes this header and
+// defines the counting functions.
 void NoteAllocated(void* memory);
 void NoteReleased(void* memory);
 
@@ -24,7 +24,7 @@ void Release(void* memory) {
 
 }  // namespace
 
-// Not inlined: the compiler would find malloc and delete in one place and warn.
+// If inlined, the compiler would see malloc and delete in one place and warn.
 __attribute__((noinline)) void* operator new(size_t bytes) {
   return Allocated(std::malloc(bytes == 0 ? 1 : bytes));
 }

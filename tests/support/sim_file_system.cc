@@ -173,7 +173,7 @@ absl::Status SimFileSystem::Append(const std::string& path, Content& content, By
 void SimFileSystem::WriteSome(Content& content) {
   const size_t begin = content.dirty_from;
   const size_t dirty = content.seen.size() - begin;
-  // All of it often enough, so that what comes after a hole is seen whole.
+  // Often all of it, so that the bytes after a hole are read as well.
   const size_t length = begin + (rng_.Below(3) == 0 ? dirty : rng_.Below(dirty + 1));
   const bool holes = rng_.Below(2) == 0;
   content.on_disk.resize(std::max(begin, length));
@@ -216,7 +216,7 @@ absl::Status SimFileSystem::Settle(const std::string& path, uint64_t bytes) {
     return absl::OutOfRangeError(
         absl::StrCat(path, ": has ", content.seen.size(), " bytes, wanted at least ", bytes));
   }
-  // Stopped in its midst: not begun, only cut, or done.
+  // The crash comes before Settle begins, after the cut, or after Settle.
   const uint64_t progress = stops_now ? rng_.Below(3) : 2;
   if (progress >= 1) {
     content.seen.resize(bytes);
@@ -340,7 +340,7 @@ void SimFileSystem::Restart(Stop stop) {
   }
   unsynced_.clear();
   seen_ = on_disk_;
-  // A content may have two names now: both are the same file, written once.
+  // A content may have two names now. Both name the same file, which is written once.
   std::set<Content*> contents;
   for (const auto& [path, content] : seen_) {
     if (!contents.insert(content.get()).second) continue;

@@ -15,28 +15,28 @@
 
 namespace longwave {
 
-// What goes wrong on a simulated disk. Numbers count from the file system's beginning, from 0.
+// Faults of a simulated disk. Numbers count from the file system's creation, from 0.
 struct SimFaults {
-  // The operation (Create, Append, Sync, Settle, Rename, Remove, CreateFolder, SyncFolder: one
-  // each) in whose midst the machine stops. It may have done all, nothing or a part of its work;
-  // it and everything after it is Aborted until Restart.
+  // The operation (one Create, Append, Sync, Settle, Rename, Remove, CreateFolder or SyncFolder)
+  // during which the machine stops. The operation may have done all, none or part of its work. This
+  // operation and all later ones return Aborted until Restart.
   std::optional<uint64_t> crash_at;
-  std::optional<uint64_t> capacity_bytes;    // of all files together: what is more does not fit
+  std::optional<uint64_t> capacity_bytes;    // limit of all files together
   std::optional<uint64_t> failed_sync_at;    // the WritableFile::Sync that fails
-  std::optional<uint64_t> failed_append_at;  // the Append that fails, torn at any byte
-  // A disk that says it has what it has not: WritableFile::Sync does nothing. No shard can stand
-  // this; tests of tests use it.
+  std::optional<uint64_t> failed_append_at;  // the failing Append, torn at any byte
+  // WritableFile::Sync does nothing and reports success. No shard survives this; tests of tests use
+  // it.
   bool syncs_lie = false;
 };
 
-// A disk in memory that keeps only what a real one promises to keep. For each file there is what a
-// reader sees and what is on the disk; for each name likewise. At a loss of power
-//   a file      keeps what was synced. What was not is kept to a length drawn at random, and
-//               stretches of that (kSectorBytes) may be zeros: pages are written in any order
-//   a name      that was made, renamed or removed since its folder's last sync is or is not: either
-//               all changes up to a random one happened, or each on its own
-// After a failed sync the system holds all bytes for written: readers see them, later syncs
-// succeed, and yet some never reach the disk. All draws come from `seed`: the same calls, the same
+// A disk in memory that keeps only the bytes that a real one promises to keep. For each file and
+// for each name, the class has the readers' view and the state on the disk. After a power loss
+//   a file      has its synced bytes. Unsynced bytes are kept up to a random length, in which
+//               stretches of kSectorBytes may be zeros, since pages are written in any order
+//   a name      created, renamed or removed since the last sync of its folder may be kept or not:
+//               either all changes up to a random one have happened, or each one independently
+// After a failed sync the system believes that all bytes are written: readers see them, later syncs
+// succeed, and some never reach the disk. All draws come from `seed`: the same calls give the same
 // disk.
 class SimFileSystem final : public FileSystem {
  public:
@@ -53,18 +53,18 @@ class SimFileSystem final : public FileSystem {
   bool crashed() const { return crashed_; }
 
   enum class Stop {
-    kPower,    // the disk keeps what the rules above say
-    kProcess,  // kill -9: the system lives on and so does all that was written, synced or not
+    kPower,    // the disk keeps bytes by the rules above
+    kProcess,  // kill -9: the system survives, and with it all written bytes, synced or not
   };
-  // After a crash, or out of the blue: every file and lock that was open is closed for good, the
-  // disk is what it is after such a stop, crash_at is used up.
+  // Stops the machine or the process, also without a crash. All open files and locks become
+  // invalid, the disk is as after such a stop, and crash_at is used up.
   void Restart(Stop stop);
 
-  // A disk with the same files as readers see them, all of it synced: a backup. Its draws come from
-  // `seed`, and its faults are none.
+  // A backup: a disk with the same files in the readers' view, all synced. Draws come from `seed`,
+  // and the copy has no faults.
   std::unique_ptr<SimFileSystem> Copy(uint64_t seed) const;
 
-  // Changes one byte of a file where it lies, as a bad disk does.
+  // Changes one byte of a file in place, like a bad disk.
   void Corrupt(const std::string& path, uint64_t offset, std::byte mask);
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
@@ -83,10 +83,10 @@ class SimFileSystem final : public FileSystem {
   struct Content {
     std::vector<std::byte> seen;
     std::vector<std::byte> on_disk;
-    size_t dirty_from = 0;  // the system knows that seen[dirty_from …] is still to be written
+    size_t dirty_from = 0;  // seen[dirty_from …] is still to be written, as the system knows
   };
   using ContentPtr = std::shared_ptr<Content>;
-  // A change of names that is not synced yet: `to` gets the content, `from` loses it.
+  // An unsynced change of names: `to` gets the content, `from` loses it.
   struct NameChange {
     std::string from;
     std::string to;
@@ -97,13 +97,14 @@ class SimFileSystem final : public FileSystem {
   class Readable;
   class Held;
 
-  // Aborted if the machine is down; else counts the operation. `stops_now`: this is the one.
+  // Aborted if the machine is down. Otherwise counts the operation. `stops_now`: the machine stops
+  // here.
   absl::Status Begin(bool& stops_now);
   absl::Status CheckRunning() const;
   absl::Status Find(const std::string& path, ContentPtr& content) const;
   absl::Status Append(const std::string& path, Content& content, BytePieces pieces);
   absl::Status Sync(const std::string& path, Content& content);
-  void WriteSome(Content& content);  // some of what is dirty to the disk, with holes
+  void WriteSome(Content& content);  // writes some of the dirty bytes to the disk, with holes
   uint64_t UsedBytes() const;
   static void Apply(const NameChange& change, Names& names);
 
@@ -111,7 +112,7 @@ class SimFileSystem final : public FileSystem {
   uint64_t operations_ = 0;
   uint64_t appends_ = 0;
   uint64_t syncs_ = 0;
-  uint64_t generation_ = 0;  // of open files: those of another one are dead
+  uint64_t generation_ = 0;  // of open files: those of earlier generations are invalid
   bool crashed_ = false;
   Names seen_;
   Names on_disk_;

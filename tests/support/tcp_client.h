@@ -11,22 +11,18 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace longwave {
 
-// A connection without a word, to loopback: "127.0.0.1:port" or "tcp://127.0.0.1:port?key=…"; from
-// an address of this machine. −1: nobody listens.
-inline int ConnectTo(const std::string& address, const char* from = "127.0.0.1") {
+// A connection to loopback that sends nothing: "127.0.0.1:port" or "tcp://127.0.0.1:port?key=…".
+// −1: refused.
+inline int ConnectTo(const std::string& address) {
   const std::string plain = address.substr(0, address.find('?'));
   int port = 0;
   EXPECT_TRUE(absl::SimpleAtoi(plain.substr(plain.rfind(':') + 1), &port)) << address;
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in own{}, to{};
-  own.sin_family = AF_INET;
-  EXPECT_EQ(inet_pton(AF_INET, from, &own.sin_addr), 1);
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
+  sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(port));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -35,17 +31,7 @@ inline int ConnectTo(const std::string& address, const char* from = "127.0.0.1")
   return -1;
 }
 
-// The connection's own end.
-inline std::string AddressOf(int fd) {
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  char host[INET_ADDRSTRLEN] = "";
-  inet_ntop(AF_INET, &address.sin_addr, host, sizeof host);
-  return absl::StrCat(host, ":", ntohs(address.sin_port));
-}
-
-// Reads until the other side hangs up.
+// Reads until the peer closes the connection.
 inline bool HungUp(int fd, absl::Duration patience) {
   char bytes[4096];
   for (;;) {
@@ -55,7 +41,7 @@ inline bool HungUp(int fd, absl::Duration patience) {
   }
 }
 
-// What a client of ZeroMQ begins with (ZMTP 3.1), by its mechanism: "NULL", "CURVE".
+// The greeting of a ZeroMQ client (ZMTP 3.1), by its mechanism: "NULL", "CURVE".
 inline std::string ZmtpGreeting(const std::string& mechanism) {
   std::string greeting(64, '\0');
   greeting[0] = '\xff';
@@ -64,7 +50,7 @@ inline std::string ZmtpGreeting(const std::string& mechanism) {
   greeting[11] = 1;
   return greeting.replace(12, mechanism.size(), mechanism);
 }
-// A greeting and a HELLO whose box is no key's.
+// A greeting and a HELLO whose box no key has made.
 inline std::string ForgedHello() {
   return ZmtpGreeting("CURVE") + std::string("\x04\xc8\x05HELLO\x01\x00", 10) +
          std::string(192, '\x5a');

@@ -13,8 +13,8 @@
 
 namespace longwave {
 
-// As ReadTile, but the values of an integer codec stay integers: levels, all zero with a zero
-// scale. Returns the scale.
+// As ReadTile, with integer levels for an integer codec, all zero with a zero scale. Returns the
+// scale.
 inline float ReadTileLevels(const PayloadLayout& layout, uint32_t tile,
                             std::span<const std::byte> payload, uint64_t draw,
                             std::span<uint16_t> indices, std::span<int32_t> levels) {

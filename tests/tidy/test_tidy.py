@@ -1,4 +1,4 @@
-"""What holds of every source, as a test: lengths, guards, floors of includes, words, names of tests."""
+"""The rules for every source, as a test: lengths, guards, floors of includes, words, names of tests."""
 
 import pathlib
 import re
@@ -8,19 +8,23 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CODE = (".h", ".cc", ".cu", ".cuh")
+# Other sources with comments, by the ends of their names.
+SCRIPTS = (".proto", ".py", ".sh", ".yaml", ".yml", ".tpl", ".cmake", ".toml", ".service", ".sbatch", ".server", ".worker",
+           ".python", "CMakeLists.txt", "Makefile", ".ci/run")
 
-# Lines of a file. Those that are longer still: none may grow, and what fits leaves the list.
+# Limits of files' lengths. Longer files may not grow, and leave the list once they fit.
 PRODUCT_LINES_MAX, TEST_LINES_MAX = 400, 650
 LONGER = {
-    "common/rpc/from_proto.cc": 480,
     "common/security/certificates.cc": 450,
     "server/coordinator/coordinator.h": 440,
     "server/service/coordinator_service.cc": 530,
     "server/service/shard_service.cc": 470,
-    "worker/sync/exchange.cc": 450,
 }
 
-# What is no word of this project, and why.
+# A comment begins with a noun that names the actor, or with a verb, and with none of these words.
+NO_FIRST_WORDS = "What|Who|Whom|Whose|That|Those|This|These|It|Its|They|He|One"
+
+# Words that the project does not use, and why.
 WORDS = {
     r"FIXME|\bTODO\b|\bXXX\b": "an issue says it",
     r"\bgossip|\bturn(ed|s)? away\b": "say reject",
@@ -54,6 +58,20 @@ def folder_of(name, known):
     return "/".join(parts)
 
 
+def first_words(text, mark):
+    """The first lines of comments that begin with one of NO_FIRST_WORDS, as "line: text". Further lines of a comment
+    do not count."""
+    found, before = [], ""
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        begins = not re.match(rf"{mark}( |$)", before)
+        openers = [r"\{\{-? ?/\* ", '"""'] + [mark + " "] * begins
+        if re.match(rf"({'|'.join(openers)})({NO_FIRST_WORDS})\b", line):
+            found.append(f"{number}: {line}")
+        before = line
+    return found
+
+
 class Tidy(unittest.TestCase):
     def test_files_are_short(self):
         for name in tracked("*.h", "*.cc", "*.cu", "*.cuh", "*.py", "*.sh"):
@@ -67,7 +85,7 @@ class Tidy(unittest.TestCase):
 
     def test_guards_are_the_paths(self):
         for name in tracked("*.h", "*.cuh"):
-            # A header that is installed has the path under which programs include it.
+            # Programs include an installed header by its own path.
             path = re.sub(r"[^A-Z0-9]", "_", name.split("include/")[-1].upper())
             guard = ("" if path.startswith("LONGWAVE") else "LONGWAVE_") + path + "_"
             with self.subTest(name):
@@ -95,6 +113,22 @@ class Tidy(unittest.TestCase):
                 found = re.search(pattern, text_of(name))
                 with self.subTest(name):
                     self.assertIsNone(found, f"{found and found.group()}: {why}")
+
+    def test_comments_begin_with_their_subject(self):
+        for name in tracked(*("*" + ending for ending in (*CODE, *SCRIPTS))):
+            is_code = name.endswith((*CODE, ".proto"))
+            with self.subTest(name):
+                self.assertEqual(first_words(text_of(name), "//" if is_code else "#"), [])
+
+    def test_integration_tests_are_registered(self):
+        lists = text_of("tests/integration/CMakeLists.txt")
+        for name in tracked("tests/integration/test_*.py"):
+            file = pathlib.Path(name).stem
+            for class_, body in re.findall(r"(?ms)^class (\w+)(.*?)(?=^class |\Z)", text_of(name)):
+                listed = " ".join(re.findall(rf"longwave_integration_tests\({file} {class_}\s+([^)]*)\)", lists)).split()
+                for method in re.findall(r"(?m)^    def test_(\w+)", body):
+                    with self.subTest(f"{file}.{class_}.{method}"):
+                        self.assertIn(method, listed)
 
     def test_names_of_tests_are_claims(self):
         for name in tracked("tests/*_test.cc"):

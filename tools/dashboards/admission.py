@@ -1,10 +1,11 @@
-"""Admission: who has come in, who was rejected, and whose certificate runs out."""
+"""Admission: joins, rejects, and expiring certificates."""
 
 from panels import *
 
 
 def left(matcher):
-    return f'{process("longwave_certificate_expiry_timestamp_seconds", matcher)} - time()'
+    return (f'({process("longwave_certificate_expiry_timestamp_seconds", matcher)} - time()) / '
+            f'{process("longwave_certificate_lifetime_seconds", matcher)}')
 
 
 def dashboard():
@@ -49,12 +50,12 @@ def dashboard():
         row("Let in"),
         lines("Certificates issued", "To who joins and to who renews one, in each interval.",
               [target(increase(s("coordinator_certificates_issued_total")), "issued")], low=0, width=8),
-        lines("Certificates run out", "Time until each process's certificate runs out. They are renewed "
-              "when two thirds of their life have passed. Only with `security.mode` on.",
+        lines("Certificates run out", "What is left of the life of each process's certificate. They are renewed "
+              "when a third is left. Only with `security.mode` on.",
               [target(left('shard="", worker=""'), "coordinator"),
                target(left('shard!=""'), "shard {{shard}}"),
-               target(left('worker!=""'), "{{worker}}")], unit="s",
-              limits=(RED, (86400, YELLOW), (604800, GREEN)), low=0, width=8),
+               target(left('worker!=""'), "{{worker}}")], unit="percentunit",
+              limits=(RED, (0.2, YELLOW), (0.3, GREEN)), low=0, high=1, width=8),
         lines("Members", "Workers that take part in rounds, and those that the run waited for before its "
               "first round.",
               [target(s("coordinator_members_active"), "active"),

@@ -31,7 +31,7 @@ BYTES_MAX = 200_000
 
 
 def shrink(path):
-    """Few colours are enough for these, and make a file of a quarter."""
+    """A few colours suffice for these pictures, and quarter the file."""
     with Image.open(path) as picture:
         picture.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
     if path.stat().st_size > BYTES_MAX:
@@ -54,7 +54,7 @@ def main():
     folder = root / "runs" / RUN
     try:
         with metrics.Prometheus(root / "prometheus", folder / "prometheus-targets.json",
-                                INTERVAL_S) as prometheus:
+                                INTERVAL_S, metrics.RULES) as prometheus:
             metrics.wait_for(lambda: prometheus.now(f'longwave_coordinator_round{{run="{RUN}"}} > 0'),
                              "the first round", 900)
             began = time.time()

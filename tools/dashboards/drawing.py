@@ -1,5 +1,5 @@
-"""Draws a dashboard as Grafana lays it out, from what its queries return: for the documentation. Every kind of
-panel that ours use is drawn, each in the plainest way that shows what the panel shows."""
+"""Draws a dashboard in Grafana's layout, from its queries' results: for the documentation. Every kind of panel in use
+is drawn, each in the plainest way that shows its content."""
 
 import math
 import re
@@ -33,7 +33,7 @@ def _scaled(value, names, base):
 
 
 def formatted(value, unit, decimals=None):
-    """A value as Grafana writes it in that unit."""
+    """A value in Grafana's format for that unit."""
     if value is None or not math.isfinite(value):
         return "∞" if value is not None and math.isinf(value) else "no data"
     if unit == "percentunit":
@@ -104,13 +104,13 @@ class Drawing:
         pyplot.close(figure)
 
     def _events(self):
-        """What the annotations find: (name, colour, times)."""
+        """The annotations' events: (name, colour, times)."""
         found = []
-        for annotation in self.board["annotations"]["list"]:
+        for annotation in self.board["annotations"].get("list", []):
             expr = metrics.chosen(annotation["expr"], self.run, self.window_s)
             times = [at for _, series, _ in self.prometheus.over(expr, self.start, self.end, self.step)
                      for at in series]
-            # An event is seen for as long as the window: its beginning is what is drawn.
+            # The query holds for the whole window; only the event's beginning is drawn.
             begins = [at for at in sorted(set(times)) if at - self.step not in times]
             found.append((annotation["name"], COLORS[annotation["iconColor"]], begins))
         return found
@@ -232,7 +232,7 @@ class Drawing:
                         for _, labels, times, values in self.over(panel["targets"][0])),
                        key=lambda one: one[0])
         times = sorted({at for _, known in found for at in known})
-        # The buckets are cumulative; what lies in each is the difference to the one below.
+        # The buckets are cumulative; a cell is the difference to the bucket below.
         cells, below = [], {}
         for _, known in found:
             cells.append([max(0.0, known.get(at, 0) - below.get(at, 0)) for at in times])
@@ -268,8 +268,16 @@ class Drawing:
             figure.text(box[0] + 0.035 + place * 0.08, box[1] + 0.35 / rows, f"■ {result['text']}",
                         fontsize=6.5, color=COLORS[result["color"]])
 
+    def _alertlist(self, figure, box, rows, panel):
+        figure.text(box[0] + 0.007, box[1] + box[3] - 0.85 / rows, panel["title"], fontsize=8, fontweight="bold")
+        found = [labels for labels, _ in self.prometheus.now("ALERTS", self.end)]
+        for place, labels in enumerate(found or [None]):
+            text = f"{labels['alertname']}  {labels['alertstate']}  {labels['severity']}" if labels else "no alert"
+            figure.text(box[0] + 0.01, box[1] + box[3] - (2.0 + place * 1.0) / rows, text, fontsize=7.5,
+                        color=COLORS["red" if labels and labels["alertstate"] == "firing" else "orange" if labels else "text"])
+
     def _table(self, figure, box, rows, panel):
-        key = next(iter(re.findall(r"by \((\w+)\)", panel["targets"][0]["expr"])))
+        key = re.findall(r"by \((?:\w+, )*(\w+)\)", panel["targets"][-1]["expr"])[0]
         renamed = panel["transformations"][1]["options"]["renameByName"]
         units = {one["matcher"]["options"]: {item["id"]: item["value"] for item in one["properties"]}
                  for one in panel["fieldConfig"]["overrides"]}
@@ -289,10 +297,12 @@ class Drawing:
             for across, column in enumerate(columns, start=1):
                 options = units[column]
                 value = table[name].get(column) if name else None
+                named = value is not None and "mappings" in options and options["mappings"][0]["options"].get(str(int(value)))
                 color = (self._color(value, {"thresholds": options["thresholds"]})
                          if name and "thresholds" in options else "black" if name else "#3274d9")
                 figure.text(box[0] + 0.01 + across * wide, y,
-                            formatted(value, options["unit"]) if name else column, fontsize=7.5, color=color)
+                            named["text"] if named else formatted(value, options["unit"]) if name else column,
+                            fontsize=7.5, color=COLORS[named["color"]] if named else color)
 
 
 def _time(at):

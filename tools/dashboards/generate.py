@@ -1,4 +1,4 @@
-"""Writes helm/longwave/dashboards/*.json from the files beside this one.
+"""Writes helm/longwave-monitoring/dashboards/*.json from the files beside this one.
 
     tools/dashboards.sh generate           writes them
     tools/dashboards.sh generate --check   writes nothing; fails if they are not what would be written
@@ -12,6 +12,7 @@ import sys
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 import admission
+import fleet
 import learning
 import network
 import overview
@@ -19,13 +20,13 @@ import rounds
 import shards
 import workers
 
-FOLDER = pathlib.Path(__file__).parents[2] / "helm/longwave/dashboards"
+FOLDER = pathlib.Path(__file__).parents[2] / "helm/longwave-monitoring/dashboards"
 ALL = {module.__name__: module.dashboard
-       for module in (overview, rounds, network, shards, workers, learning, admission)}
+       for module in (fleet, overview, rounds, network, shards, workers, learning, admission)}
 
 
 def text(name):
-    """The dashboard as its file has it."""
+    """The dashboard in its file's format."""
     return json.dumps(ALL[name](), cls=JSONEncoder, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

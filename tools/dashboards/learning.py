@@ -1,4 +1,4 @@
-"""Learning health: whether what workers send, and what comes back of it, makes sense."""
+"""Learning health: whether the workers' contributions and the merged updates make sense."""
 
 from panels import *
 
@@ -11,7 +11,7 @@ def dashboard():
         lines("Training loss of each worker", "The mean over the steps of the round so far. Workers on the "
               "same kind of data should lie close together. A line that ends may be of a worker whose loss was "
               "no number any more: it ends at once, and is counted in "
-              "`longwave_coordinator_losses_not_finite_total`.",
+              "*Losses that were no number*.",
               [target(s("worker_train_loss"), "{{worker}}")], unit="none"),
         lines("Training and validation loss", "Of the whole run, round by round.",
               [target(s("coordinator_train_loss"), "training"),
@@ -56,4 +56,8 @@ def dashboard():
               [target(s("coordinator_replicas_unequal"), "unequal"),
                target(increase(s("coordinator_repairs_total")), "repairs")], unit="none",
               limits=(GREEN, (1, RED)), low=0, width=8),
+        lines("Losses that were no number", "Losses of workers that were infinite or not a number, in each interval. Each "
+              "is the end of the worker that had it.",
+              [target(increase(s("coordinator_losses_not_finite_total")), "{{loss}}")], limits=(GREEN, (1, RED)), low=0,
+              width=8),
     ], variables=(WORKER, SHARD))

@@ -1,5 +1,5 @@
-"""Dashboards and a Prometheus: the queries of a dashboard, and a Prometheus that scrapes a run to ask them.
-The standard library is all that this needs."""
+"""Dashboards and a Prometheus: the queries of a dashboard, and a Prometheus that scrapes a run to answer them. Needs
+only the standard library."""
 
 import contextlib
 import json
@@ -17,7 +17,8 @@ import urllib.parse
 import urllib.request
 
 ROOT = pathlib.Path(__file__).parents[2]
-DASHBOARDS = ROOT / "helm/longwave/dashboards"
+DASHBOARDS = ROOT / "helm/longwave-monitoring/dashboards"
+RULES = sorted((ROOT / "helm/longwave-monitoring/rules").glob("*.yaml"))
 DEADLINE_S = 120
 
 
@@ -28,43 +29,48 @@ def boards():
 
 
 def panels(board):
-    """The panels that ask something."""
-    return [panel for panel in board["panels"] if panel["type"] != "row"]
+    """The panels with queries."""
+    return [panel for panel in board["panels"] if panel["type"] not in ("row", "alertlist")]
 
 
 def queries(board):
-    """Every query of a dashboard: (whose, expression, the legend that its labels go into)."""
+    """Every query of a dashboard: (panel, expression, the legend with its labels)."""
     for panel in panels(board):
         for target in panel["targets"]:
             yield f"{panel['title']} ({target['refId']})", target["expr"], target.get("legendFormat", "")
-    for annotation in board["annotations"]["list"]:
+    for annotation in board["annotations"].get("list", []):
         yield f"annotation {annotation['name']}", annotation["expr"], annotation["titleFormat"]
 
 
 def variables(board):
-    """What the variables of a dashboard are filled with: (name, the series, their label)."""
+    """The queries of a dashboard's variables: (name, the series, their label)."""
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             series, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"]).groups()
             yield variable["name"], series, label
 
 
-def chosen(expr, run, window_s=10, range_s=60):
-    """The expression as Grafana sends it, with that run and all workers and shards chosen."""
-    values = {"run": run, "worker": ".+", "shard": ".+", "__rate_interval": f"{window_s}s",
+def chosen(expr, run, window_s=10, range_s=60, namespace=""):
+    """The expression as Grafana sends it, with that run and all workers and shards chosen; with several clusters and
+    namespaces, all of them."""
+    for name in ("cluster", "namespace"):
+        expr = expr.replace(f'=~"${name}"', '=~".*"')
+    values = {"cluster": "", "namespace": namespace, "run": run, "worker": ".+", "shard": ".+",
+              "__rate_interval": f"{window_s}s",
               "__interval": f"{window_s}s", "__range": f"{range_s:.0f}s"}
     expr = expr.replace("90s", f"{window_s}s")  # annotations: their own window
-    return re.sub(r"\$(\w+)", lambda match: values[match.group(1)], expr)
+    # A name that begins with a digit is a group of label_replace.
+    return re.sub(r"\$([a-z_]\w*)", lambda match: values[match.group(1)], expr)
 
 
 class Prometheus:
     """A Prometheus of our own on a free port of loopback."""
 
-    def __init__(self, folder, targets, interval_s=1, rules=()):
-        """`targets`: a file of file_sd targets, which may come later."""
+    def __init__(self, folder, targets, interval_s=1, rules=(), config=None):
+        """`targets`: a file of file_sd targets, which may come later. `config`: a whole configuration instead."""
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        config = {
+        config = config or {
             "global": {"scrape_interval": f"{interval_s}s", "evaluation_interval": f"{interval_s}s"},
             "rule_files": [str(path) for path in rules],
             "scrape_configs": [{
@@ -72,7 +78,7 @@ class Prometheus:
                 "file_sd_configs": [{"files": [str(targets)], "refresh_interval": "1s"}]}],
         }
         (self.folder / "prometheus.yml").write_text(json.dumps(config), encoding="utf-8")
-        # The port is free when it is asked for; whoever takes it in between makes us ask again.
+        # Another process may take the free port before Prometheus does; then the next port is tried.
         for _ in range(5):
             with contextlib.closing(socket.socket()) as probe:
                 probe.bind(("127.0.0.1", 0))
@@ -112,7 +118,7 @@ class Prometheus:
         self.close()
 
     def ask(self, path, **arguments):
-        """What its HTTP API answers; RuntimeError with its sentence where it refuses."""
+        """The HTTP API's answer; RuntimeError with its sentence on a refusal."""
         query = urllib.parse.urlencode(arguments)
         try:
             with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=60) as answer:
@@ -133,7 +139,7 @@ class Prometheus:
 
 
 def kill_worker(folder, name):
-    """Kills a worker of the run in `folder` as a crash would; says whether there was one."""
+    """Kills a worker of the run in `folder` as a crash would; returns whether there was one."""
     for command in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = command.read_bytes().decode().split("\0")
@@ -147,7 +153,7 @@ def kill_worker(folder, name):
 
 
 def wait_for(condition, what, deadline_s=DEADLINE_S):
-    """Asks until `condition()` is true, and returns it. Prometheus tells nobody when it has scraped."""
+    """Polls until `condition()` is true, and returns it. Prometheus does not announce its scrapes."""
     end = time.monotonic() + deadline_s
     pause = threading.Event()
     while not (found := condition()):
@@ -158,7 +164,7 @@ def wait_for(condition, what, deadline_s=DEADLINE_S):
 
 
 def missing_program():
-    """Why nothing can be asked here, or None."""
+    """Why there is no Prometheus to query here, or None."""
     if shutil.which("prometheus") is None:
         return "there is no Prometheus here: Debian's package `prometheus` has it"
     return None

@@ -1,4 +1,4 @@
-"""Network: what goes over the links, how much of it is overhead, and what is refused or queued."""
+"""Network: traffic on the links, its overhead, and refused or queued frames."""
 
 from panels import *
 

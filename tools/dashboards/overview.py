@@ -2,9 +2,6 @@
 
 from panels import *
 
-PHASES = ["waiting", "training", "finished", "failed", "stopped"]
-PHASE_NAMES = [("waiting", YELLOW), ("training", GREEN), ("finished", BLUE), ("failed", RED),
-               ("stopped", GREY)]
 PUSHED = 'direction="pushed"'
 
 
@@ -33,6 +30,8 @@ def dashboard():
         number("Replicas", "Whether all workers held the same parameters, bit for bit, after the last "
                "finished round.", target(s("coordinator_replicas_unequal")), unit="none",
                names=[("equal", GREEN), ("unequal", RED)], spark=False),
+        alert_list("Alerts", "Alerts of this run that fire, or will if it goes on so. Each leads to its runbook. Empty "
+                   "where Grafana is not told of Prometheus' alerts, which its data source can be.", RUN_CHOSEN, height=4),
         row("Does it learn?"),
         lines("Loss", "Training loss: the mean over the members of the last finished round. Validation "
               "loss: the last that was measured. Both should fall; validation loss that rises while "

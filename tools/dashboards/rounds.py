@@ -1,4 +1,4 @@
-"""Rounds and stragglers: how long rounds take, who is waited for, who comes and goes."""
+"""Rounds and stragglers: how long rounds take, and which members they wait for, gain and lose."""
 
 from panels import *
 
@@ -15,7 +15,7 @@ def dashboard():
                target(f'3600 * {rate(s("coordinator_rounds_finished_total"))}'), width=4, decimals=0),
         number("Since the last round", "Time since a round was finished; while the run trains, this should "
                "go back to 0 every round.", target(s("coordinator_progress_age_seconds")), unit="s",
-               limits=(GREEN, (120, YELLOW), (600, RED)), width=4),
+               width=4),
         number("Stragglers", "Active members that are more than one round behind the foremost.",
                target(s("coordinator_stragglers")), limits=(GREEN, (1, YELLOW)), width=4),
         number("Waits", "Whether the run waits for something beyond its rounds: a silent shard, a full "
@@ -57,16 +57,15 @@ def dashboard():
               low=0, width=8),
         grid("Workers", "Each worker now: who is behind, and by what. Time of a step is the mean over the "
              "last minutes, without syncs; time of a sync is what it kept the worker from computing.",
-             "worker", [
+             ["worker"], [
                  ("Round", total(s("worker_round"), "worker"), "none", None),
                  ("Behind", total(s("worker_rounds_behind"), "worker"), "none", (GREEN, (2, YELLOW))),
                  ("Step", mean(s("worker_step_seconds"), "worker"), "s", None),
                  ("Sync", mean(s("worker_sync_seconds"), "worker"), "s", None),
                  ("Compute share", total(s("worker_compute_ratio"), "worker"), "percentunit",
                   (RED, (0.5, YELLOW), (0.8, GREEN))),
-                 ("Coordinator silent", total(s("worker_coordinator_silence_seconds"), "worker"), "s",
-                  (GREEN, (15, RED))),
-             ]),
+                 ("Coordinator silent", total(s("worker_coordinator_silence_seconds"), "worker"), "s", None),
+             ], TO_WORKER),
         row("Who comes and goes"),
         lines("Joins and departures", "Workers that became members, and those that are none any more, in "
               "each interval.",
@@ -75,10 +74,10 @@ def dashboard():
                target(increase(s("coordinator_shard_restarts_total")), "a shard's new process")],
               stacked=True, low=0, width=8),
         lines("Age of the last heartbeat", "Time since members and shards were last heard: the greatest. "
-              "Who is silent for `cluster.heartbeat_timeout_s` counts as lost.",
+              "Who is silent for longer than the limit counts as lost.",
               [target(s("coordinator_heartbeat_age_seconds", 'stat="max"'), "workers"),
-               target(s("coordinator_shard_heartbeat_age_seconds", 'stat="max"'), "shards")], unit="s",
-              limits=(GREEN, (15, RED)), low=0, width=8),
+               target(s("coordinator_shard_heartbeat_age_seconds", 'stat="max"'), "shards"), lost_after()],
+              unit="s", low=0, width=8),
         lines("Epoch", "The epoch of the membership as the coordinator and the shards know it: it grows "
               "with every change, and they should agree within moments.",
               [target(s("coordinator_epoch"), "coordinator"),

@@ -17,9 +17,9 @@ from grafana_foundation_sdk.models import (common, dashboard, heatmap, prometheu
 
 plugins.register_default_plugins()
 
-# What Grafana's Prometheus data source puts into an annotation beside the schema's keys.
+# Keys of Grafana's Prometheus data source in an annotation beside the schema's.
 _BESIDE = {dashboard.AnnotationQuery: {"step": str, "titleFormat": str}}
-# The options and the field options of the kinds of panels that there are here.
+# The options and field options of the kinds of panels in use.
 _KINDS = {
     "stat": (stat.Options, None),
     "timeseries": (timeseries.Options, common.GraphFieldConfig),
@@ -27,6 +27,10 @@ _KINDS = {
     "state-timeline": (statetimeline.Options, statetimeline.FieldConfig),
     "table": (table.Options, common.TableFieldOptions),
 }
+# The options of a list of alerts, for which the SDK has no model.
+_ALERT_LIST = {"viewMode": str, "groupMode": str, "groupBy": list[str], "maxItems": int, "sortOrder": int,
+               "dashboardAlerts": bool, "alertName": str, "alertInstanceLabelFilter": str,
+               "stateFilter": dict[str, bool]}
 
 
 def _name(hint):
@@ -35,10 +39,10 @@ def _name(hint):
 
 @functools.cache
 def _keys(model):
-    """The JSON keys of a class of the SDK, with the attribute that each stands for."""
+    """The JSON keys of a class of the SDK, with the attribute of each."""
     read, written = inspect.getsource(model.from_json), inspect.getsource(model.to_json)
     return {**dict(re.findall(r'\n        if "(\w+)" in data:.*?args\["(\w+)"\]', read, re.DOTALL)),
-            # What tells a class from others of its kind is only written.
+            # The key that tells a class from others of its kind is only written.
             **dict(re.findall(r'"(\w+)": self\.(\w+)', written))}
 
 
@@ -130,7 +134,7 @@ class Checker:
             if choice is type(None) and value is not None:
                 continue
             attempt = Checker()
-            # A row is a panel of type `row`; told by its type, it gets its own findings.
+            # A row is a panel of type `row`; the type selects the class, so that a row gets its own findings.
             if inspect.isclass(choice) and choice in (dashboard.Panel, dashboard.RowPanel):
                 if (value.get("type") == "row") != (choice is dashboard.RowPanel):
                     continue
@@ -143,6 +147,13 @@ class Checker:
     def panel(self, value, where):
         self.model(value, dashboard.Panel, where)
         kind = value.get("type")
+        if kind == "alertlist":
+            for key, item in value.get("options", {}).items():
+                if key in _ALERT_LIST:
+                    self.value(item, _ALERT_LIST[key], f"{where}.options.{key}")
+                else:
+                    self.say(f"{where}.options.{key}", "a list of alerts has no such option")
+            return None
         if kind not in _KINDS:
             return self.say(where, f"got a panel of type {kind!r}, wanted one of {sorted(_KINDS)}")
         options, field_options = _KINDS[kind]
@@ -162,7 +173,7 @@ class Checker:
 
 
 def findings(board):
-    """What is wrong with a dashboard (its JSON, decoded); empty: nothing."""
+    """The defects of a dashboard (its JSON, decoded); empty: none."""
     checker = Checker()
     checker.value(board, dashboard.Dashboard, board.get("title", "dashboard"))
     return checker.findings

@@ -1,4 +1,4 @@
-"""Shards and durability: what they take, how they merge it, and what would survive a crash."""
+"""Shards and durability: accepted pushes, merges, and the state that would survive a crash."""
 
 from panels import *
 
@@ -55,8 +55,8 @@ def dashboard():
               "keeps growing says that `sync.down` lets too little through.",
               [target(s("shard_residual_norm"), "shard {{shard}}")], low=0, width=8),
         lines("Silence of the coordinator", "Time since the coordinator has answered each shard.",
-              [target(s("shard_coordinator_silence_seconds"), "shard {{shard}}")], unit="s",
-              limits=(GREEN, (15, RED)), low=0, width=8),
+              [target(s("shard_coordinator_silence_seconds"), "shard {{shard}}"), lost_after()], unit="s",
+              low=0, width=8),
         row("Durability"),
         lines("Log and snapshots", "Bytes of each shard's delta log and snapshots. The log falls when a "
               "snapshot of the parameters lets older rounds go.",

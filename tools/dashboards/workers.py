@@ -1,4 +1,4 @@
-"""Workers and GPUs: what each does with its time and its machine."""
+"""Workers and GPUs: the use of each one's time and machine."""
 
 from panels import *
 
@@ -9,7 +9,7 @@ MINE = 'worker=~"$worker"'
 
 
 def dashboard():
-    gpu_total = s("worker_gpu_memory_bytes", 'state="total"')
+    gpu = s("worker_gpu_memory_bytes")
     gpu_free = s("worker_gpu_memory_bytes", 'state="free"')
     return board("workers", "Workers and GPUs", "What each worker does with its time and its machine.", [
         row("What they do"),
@@ -30,6 +30,12 @@ def dashboard():
               [target(mean(s("worker_step_seconds"), "worker"), "{{worker}}")], unit="s", low=0, width=8),
         density("Time of inner steps", "How the steps of the workers that are shown were spread over "
                 "durations.", s("worker_step_seconds"), width=8),
+        lines("Model FLOPs utilisation", "Floating point operations of the model's forward and backward passes a second, by "
+              "those that each worker's processor can do (`metrics.peak_tflops`; without that key there is nothing here, "
+              "nor for a model of one's own). Syncs and all waiting count against it.",
+              [target(f'{total(rate(s("worker_model_flops_total")), "worker")} / '
+                      f'({total(s("worker_peak_flops"), "worker")})', "{{worker}}")],
+              unit="percentunit", low=0, width=8),
         lines("Encode and decode", "Share of the time of each worker that went to encoding what it sends "
               "and to decoding and applying what comes back.",
               [target(total(rate(s("worker_phase_seconds_total", 'phase=~"encode|decode"')), "worker"),
@@ -43,10 +49,10 @@ def dashboard():
               unit="percentunit", limits=(GREEN, (0.05, YELLOW)), low=0, width=8),
         row("Their machines"),
         lines("GPU memory", "Memory of each worker's GPU that is in use, by anybody. Workers on CPUs have "
-              "none.", [target(f"{gpu_total} - ignoring (state) {gpu_free}", "{{worker}}")],
+              "none.", [target(s("worker_gpu_memory_bytes", 'state="used"'), "{{worker}}")],
               unit="bytes", low=0, width=8),
         lines("GPU memory free", "Share of each worker's GPU memory that is free.",
-              [target(f"{gpu_free} / ignoring (state) {gpu_total}", "{{worker}}")],
+              [target(f"{total(gpu_free, 'worker')} / {total(gpu, 'worker')}", "{{worker}}")],
               unit="percentunit", limits=(RED, (0.03, YELLOW), (0.1, GREEN)),
               low=0, high=1, width=8),
         lines("CPU", "Processors that each worker's process keeps busy.",
@@ -71,9 +77,8 @@ def dashboard():
                target(increase(s("worker_repairs_total")), "{{worker}} repaired")], low=0, width=8),
         lines("Silence of the coordinator", "Time since the coordinator has answered each worker. It trains "
               "on meanwhile, but no round ends.",
-              [target(s("worker_coordinator_silence_seconds"), "{{worker}}")], unit="s",
-              limits=(GREEN, (15, RED)), low=0, width=8),
-        grid("Workers", "Each worker and its machine now.", "worker", [
+              [target(s("worker_coordinator_silence_seconds"), "{{worker}}"), lost_after()], unit="s", low=0, width=8),
+        grid("Workers", "Each worker and its machine now.", ["worker"], [
             ("Tokens since it started", total(s("worker_tokens_total"), "worker"), "short", None),
             ("Tokens a second", total(rate(s("worker_tokens_total")), "worker"), "short", None),
             ("Compute share", total(s("worker_compute_ratio"), "worker"), "percentunit",
@@ -83,5 +88,5 @@ def dashboard():
             ("Memory", total(process("process_resident_memory_bytes", MINE), "worker"), "bytes", None),
             ("Running for", f'time() - max by (worker) ({process("process_start_time_seconds", MINE)})',
              "dtdurations", None),
-        ]),
+        ], TO_WORKER),
     ], variables=(WORKER,))

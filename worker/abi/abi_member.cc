@@ -9,13 +9,14 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
+#include "common/config/run_metrics.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
 
 namespace longwave {
 namespace {
 
-// A checkpoint's blobs: the loop's by their names behind a prefix, and the step of the run.
+// A checkpoint's blobs are the loop's, with a prefix before their names, and the run's step.
 constexpr char kLoopPrefix[] = "u.";
 constexpr char kStepBlob[] = "step";
 
@@ -52,7 +53,7 @@ absl::StatusOr<std::unique_ptr<AbiMember>> AbiMember::Join(AbiOptions options,
   }));
   std::unique_ptr<AbiMember> made(new AbiMember(std::move(options), *std::move(config), manifest));
   AbiMember& member = *made;
-  member.metrics_.SetLabel("run", member.config_.run.name);
+  ShowRun(member.config_, &member.metrics_);
   member.metrics_.SetLabel("worker", member.options_.name);
   LONGWAVE_ASSIGN_OR_RETURN(
       member.metrics_server_,
@@ -98,7 +99,7 @@ absl::StatusOr<int> AbiMember::Begin(const lw_arrays& arrays) {
   trained_ = interruptible_.Run([&] { return place_->Join(start_).status(); });
   turn_ = trained_.ok() ? Turn::kBegun : Turn::kRefused;
   LONGWAVE_RETURN_IF_ERROR(trained_);
-  // From here on the coordinator knows of this worker, so that it is to hear of the end.
+  // From here on the coordinator knows this worker, and must hear of its end.
   absl::StatusOr<MemberParts> parts = absl::UnknownError("has not begun");
   const absl::Status begun = interruptible_.Run([&] {
     parts = place_->Begin({.theta = arrays.theta,
@@ -143,7 +144,7 @@ absl::StatusOr<int> AbiMember::After(const absl::StatusOr<bool>& trains) {
   if (skipped_ > 0) events |= LW_SKIPPED;
   if (*trains) return events | (member_->next_step_syncs() ? LW_SYNCS : 0);
   turn_ = Turn::kDone;
-  // What was trained while the last updates were under way is in none of them.
+  // Inner steps since the last signal are in no update.
   if (!SendsGradient(config_)) {
     const MemberParts& parts = member_->parts();
     trained_ = parts.pipeline->AdoptAnchor();
@@ -167,7 +168,7 @@ absl::Status AbiMember::Leave(const char* failure) {
     return absl::OkStatus();
   }
   if (turn_ == Turn::kClosed) return OutOfTurn("lw_leave", "once, before lw_finish");
-  // A call that was to end for the loop's failure was cancelled.
+  // A call that ended because of the loop's failure was cancelled.
   if (failure != nullptr && (trained_.ok() || absl::IsCancelled(trained_)))
     trained_ = absl::UnknownError(failure);
   if (turn_ != Turn::kDone && failure == nullptr) {
@@ -176,7 +177,7 @@ absl::Status AbiMember::Leave(const char* failure) {
   }
   turn_ = Turn::kClosed;
   const absl::Status ended = place_->End(trained_);
-  // What the caller has told itself is no news to it.
+  // The caller knows its own failure.
   return failure != nullptr ? absl::OkStatus() : ended;
 }
 
@@ -271,7 +272,7 @@ absl::Status lw_state::Add(const char* name, const void* bytes, size_t size) {
                                                    ", wanted at most ", kBlobsMax,
                                                    " blobs of different names"));
   }
-  // The bytes are the caller's until the checkpoint is written.
+  // The bytes stay the caller's until the checkpoint is written.
   blobs->push_back({full, longwave::Buffer({static_cast<const std::byte*>(bytes), size}, nullptr)});
   return absl::OkStatus();
 }

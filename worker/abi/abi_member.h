@@ -23,11 +23,11 @@
 #include "worker/member/stop_signal.h"
 #include "worker/member/training_loop.h"
 
-// What a save callback fills.
+// Filled by a save callback.
 struct lw_state {
   static constexpr size_t kBlobsMax = 60;
   static constexpr size_t kNameBytesMax = 60;
-  // InvalidArgument: the name, or one too many.
+  // InvalidArgument: a bad name, or one too many.
   absl::Status Add(const char* name, const void* bytes, size_t size);
 
   std::vector<longwave::NamedBlob>* blobs = nullptr;
@@ -35,15 +35,14 @@ struct lw_state {
 
 namespace longwave {
 
-// A lw_member: place, member and metrics of one worker, in the order in which the C interface's
-// calls come. longwave.h says what each does; out of turn they are InvalidArgument. Not thread-safe
-// but for Enter, Exit and Stop.
+// An lw_member: place, member and metrics of one worker. The functions are the calls of longwave.h,
+// and return InvalidArgument out of order. Enter, Exit and Stop are thread-safe.
 class AbiMember final : private TrainingLoop {
  public:
   static absl::StatusOr<std::unique_ptr<AbiMember>> Join(AbiOptions options,
                                                          const Manifest& manifest);
 
-  // Of lw_event.
+  // Return flags of lw_event.
   absl::StatusOr<int> Begin(const lw_arrays& arrays);
   absl::StatusOr<int> Step(double loss, uint64_t tokens);
   absl::Status Finish();
@@ -53,16 +52,16 @@ class AbiMember final : private TrainingLoop {
   lw_figures Figures() const;
   absl::StatusOr<uint64_t> Offset(size_t tensor) const;
   const std::string& configuration() const { return configuration_; }
-  // Of no bytes: none of that name. InvalidArgument: not between Begin and the first Step.
+  // Empty: no blob of that name. InvalidArgument: not between Begin and the first Step.
   absl::StatusOr<std::span<const std::byte>> Loaded(const std::string& name) const;
 
   void Stop() { stop_.Request(); }
-  // One call at a time. False: another one is under way.
+  // Admits one call at a time. False: another call is in progress.
   bool Enter() { return !is_busy_.exchange(true, std::memory_order_acquire); }
   void Exit() { is_busy_.store(false, std::memory_order_release); }
 
  private:
-  // The call that was made last. kRefused: Begin, in which the run did not take this worker in.
+  // The last call. kRefused: the run did not admit this worker in Begin.
   enum class Turn : uint8_t { kJoined, kRefused, kBegun, kTraining, kDone, kClosed };
 
   AbiMember(AbiOptions options, RunConfig config, const Manifest& manifest);
@@ -75,7 +74,7 @@ class AbiMember final : private TrainingLoop {
 
   absl::Status CheckArrays(const lw_arrays& arrays) const;
   absl::Status ReadStart(const lw_arrays& arrays, const KernelOps& ops, const Exec& exec);
-  // Of what Begin or StepDone of the member has returned.
+  // Handles the result of the member's Begin or StepDone.
   absl::StatusOr<int> After(const absl::StatusOr<bool>& trains);
 
   const AbiOptions options_;
@@ -85,15 +84,15 @@ class AbiMember final : private TrainingLoop {
   StopSignal stop_;
   Interruptible interruptible_;
   Metrics metrics_;
-  std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants them
+  std::unique_ptr<MetricsServer> metrics_server_;  // null: none are served
   std::unique_ptr<MemberPlace> place_;
-  std::vector<float> start_;              // the weights that this replica began with
+  std::vector<float> start_;              // first weights of this replica
   std::optional<TrainingMember> member_;  // from Begin on
   Turn turn_ = Turn::kJoined;
-  absl::Status trained_;  // how training has ended
+  absl::Status trained_;  // the result of training
   int64_t skipped_ = 0;
-  uint64_t saved_step_ = 0;        // at which the loaded blobs were saved
-  std::vector<NamedBlob> loaded_;  // until the first step
+  uint64_t saved_step_ = 0;        // the step at which the loaded blobs were saved
+  std::vector<NamedBlob> loaded_;  // cleared by the first step
   bool writes_weights_ = false;
   std::atomic<bool> is_busy_ = false;
 };

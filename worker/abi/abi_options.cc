@@ -22,8 +22,8 @@ namespace {
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }
 
-// Whether the folder trusts the authority that gave the token out: another run's credentials are of
-// no use.
+// Whether the folder trusts the authority of the token; otherwise the credentials are another
+// run's.
 bool TrustsAuthorityOf(const std::string& token, const std::string& folder) {
   const absl::StatusOr<Token> parsed = ParseToken(token);
   const absl::StatusOr<Credentials> credentials = ReadCredentials(folder);
@@ -34,7 +34,7 @@ bool TrustsAuthorityOf(const std::string& token, const std::string& folder) {
          });
 }
 
-// A token that was redeemed before is not needed any more.
+// Skips a token that was redeemed before.
 absl::Status Redeem(const AbiOptions& options, absl::Duration patience, const std::string& folder,
                     const StopSignal& stop) {
   const Identity identity = WorkerIdentity(options.name);

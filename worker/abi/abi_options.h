@@ -21,22 +21,22 @@ struct AbiOptions {
   std::string name;
   std::string token;
   std::string state_dir;
-  std::optional<std::string> metrics;  // not given: metrics.listen
+  std::optional<std::string> metrics;  // absent: metrics.listen
   Overrides settings;
   lw_callbacks callbacks{};
 };
-// InvalidArgument: says which is missing or does not fit.
+// InvalidArgument names the missing or wrong option.
 absl::StatusOr<AbiOptions> ReadOptions(const lw_options* options);
 
-// InvalidArgument: a null pointer, or as Validate has it.
+// InvalidArgument: a null pointer, or an error of Validate.
 absl::StatusOr<Manifest> ReadManifest(const lw_tensor* tensors, size_t count);
 
-// InvalidArgument: no lw_device. Unavailable: not in this library, or not in this machine.
+// InvalidArgument: no lw_device. Unavailable: the library or the machine lacks the device.
 absl::StatusOr<const KernelOps*> OpsOf(int device);
 
-// The run's configuration under the options' settings, as its coordinator tells it, once the token
-// was redeemed where there is one: its credentials then lie in state_dir/security. Errors: as
-// JoinRun and FetchRunConfig.
+// The run's configuration from its coordinator, overridden by the options' settings. Redeems the
+// token first, if there is one; the credentials are then in state_dir/security. Errors: as JoinRun
+// and FetchRunConfig.
 absl::StatusOr<RunConfig> FetchConfig(const AbiOptions& options, const StopSignal& stop);
 
 }  // namespace longwave

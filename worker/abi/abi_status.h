@@ -5,10 +5,10 @@
 
 namespace longwave {
 
-// Keeps the status as the calling thread's last one and returns its lw_status.
+// Stores the status as the calling thread's last one, and returns its lw_status.
 int Told(const absl::Status& status);
 
-// What lw_error returns on this thread.
+// The result of lw_error on this thread.
 const char* LastError();
 
 }  // namespace longwave

@@ -12,11 +12,11 @@
 
 namespace longwave {
 
-// Structs of the C interface begin with their size as the caller was compiled: an older caller's is
-// shorter, and what it lacks is zero here.
+// Structs of the C interface begin with their size in the caller's version. An older caller's
+// struct is shorter, and its missing members are zero here.
 
-// InvalidArgument: null, a size that no version has, or a newer caller's with members set that this
-// library does not know.
+// InvalidArgument: null, an impossible size, or a newer caller's struct with nonzero members that
+// this library does not know.
 template <typename T>
 absl::StatusOr<T> ReadStruct(const T* given, const char* what) {
   static_assert(std::is_trivially_copyable_v<T> && offsetof(T, size) == 0);
@@ -37,8 +37,8 @@ absl::StatusOr<T> ReadStruct(const T* given, const char* what) {
   return read;
 }
 
-// Fills what the caller has room for, the rest of a newer caller's struct with zeros; its size
-// stays.
+// Writes as much as the caller's struct holds, and zeros to the rest of a newer caller's. The
+// struct's size is unchanged.
 template <typename T>
 absl::Status WriteStruct(T value, T* to, const char* what) {
   if (to == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, ": got NULL"));

@@ -9,18 +9,18 @@
 
 namespace longwave {
 
-// Asks the caller, through its callback and on its own thread, whether a call that waits is to end:
-// a Python program, say, notices Ctrl-C nowhere else.
+// Calls the caller's `interrupted` callback, on the caller's thread, while a call waits. A Python
+// program notices Ctrl-C only there.
 class Interruptible {
  public:
   Interruptible(const lw_callbacks& callbacks, StopSignal* stop)
       : callbacks_(callbacks), stop_(stop) {}
 
-  // While waiting, as often as one likes: asks some twenty times a second, and sets the stop signal
-  // where the caller wants an end.
+  // Called repeatedly while waiting. Calls back about twenty times a second, and sets the stop
+  // signal if the caller wants the call to end.
   void Ask();
 
-  // Runs `work`, which looks at the stop signal, on a thread of its own, and asks meanwhile.
+  // Runs `work`, which checks the stop signal, on another thread, and calls back meanwhile.
   absl::Status Run(absl::FunctionRef<absl::Status()> work);
 
  private:

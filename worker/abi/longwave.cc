@@ -1,5 +1,5 @@
-// The functions of longwave.h: each checks its process, its member and its arguments, lets no
-// exception out, and keeps the error for lw_error.
+// The functions of longwave.h. Each checks its process, member and arguments, catches exceptions,
+// and keeps the error for lw_error.
 #include "longwave.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 using longwave::AbiMember;
 
-// The C name of an AbiMember.
+// The C name of AbiMember.
 struct lw_member {};
 
 namespace {
@@ -30,7 +30,7 @@ AbiMember* Of(const lw_member* member) {
   return reinterpret_cast<AbiMember*>(const_cast<lw_member*>(member));
 }
 
-// What `work` returns, which is not negative, or the lw_status of its failure.
+// The result of `work`, which is not negative, or the lw_status of its failure.
 int64_t Call(absl::FunctionRef<absl::StatusOr<int64_t>()> work) {
   const absl::Status forked = longwave::CheckNotForked();
   if (!forked.ok()) {
@@ -47,7 +47,7 @@ int64_t Call(absl::FunctionRef<absl::StatusOr<int64_t>()> work) {
   }
 }
 
-// The same of a member, which no other thread is calling for.
+// As Call, for a member without another call in progress.
 int64_t CallOf(const lw_member* member,
                absl::FunctionRef<absl::StatusOr<int64_t>(AbiMember&)> work) {
   return Call([&]() -> absl::StatusOr<int64_t> {

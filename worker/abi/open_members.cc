@@ -22,7 +22,7 @@ struct OpenMembers {
   std::set<AbiMember*> members;
 };
 
-// Never taken down, since it is used while the process is.
+// Never destroyed, since it is used until the process exits.
 OpenMembers& Open() {
   static auto* const open = new OpenMembers;
   return *open;
@@ -30,8 +30,7 @@ OpenMembers& Open() {
 
 std::atomic<pid_t> first_process = 0;
 
-// A call that is under way in another thread is told to end. A member whose call does not is never
-// deleted.
+// Tells a call in another thread to end. Leaks the member if the call does not end.
 void DeleteOnceIdle(AbiMember* member, absl::Time give_up) {
   bool is_mine = member->Enter();
   if (!is_mine) member->Stop();
@@ -74,7 +73,7 @@ void NoteProcess() {
 }
 
 void AddOpenMember(AbiMember* member) {
-  // Registered after the statics of all that is below, so called before they are destroyed.
+  // Registered after the statics of lower libraries, so called before their destruction.
   static const int registered = std::atexit(CloseAll);
   (void)registered;
   std::lock_guard lock(Open().mutex);

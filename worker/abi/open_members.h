@@ -7,22 +7,22 @@ namespace longwave {
 
 class AbiMember;
 
-// Which members this process has, and whether it is the process that made them: a forked child has
-// their memory, but none of their threads, and sockets that are its parent's. Thread-safe.
+// The members of this process, and whether the process itself made them: a forked child has their
+// memory, but not their threads, and their sockets belong to the parent. Thread-safe.
 //
-// When the process exits, members that are still open are closed before the libraries below them
-// are taken down, but for one that another thread is busy with for seconds.
+// At the exit of the process, open members are closed before the libraries below them are
+// destroyed, except a member that another thread keeps busy for seconds.
 
-// Before this process has its first member, or anything that a fork would break.
+// Called before the process makes its first member, or anything else that a fork would break.
 void NoteProcess();
 
-// FailedPrecondition, once this process was forked from one that had a member.
+// FailedPrecondition: this process was forked from one that had a member.
 absl::Status CheckNotForked();
 bool IsForked();
 
 void AddOpenMember(AbiMember* member);
-// Deletes an open member; nothing of one that is not. A call that another thread is in is told to
-// end, and a member whose call does not end within seconds stays in memory.
+// Deletes an open member; ignores others. A call in another thread is told to end, and a member
+// whose call does not end within seconds stays in memory.
 void CloseMember(AbiMember* member);
 
 }  // namespace longwave

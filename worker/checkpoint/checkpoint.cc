@@ -18,7 +18,7 @@
 namespace longwave {
 namespace {
 
-// Of releases that wrote the optimizer's arrays in places of their own: versions 1 and 2.
+// Versions 1 and 2 stored the optimizer's arrays outside of blobs.
 constexpr uint32_t kMagicBeforeBlobs = 0x3143574c;  // "LWC1"
 
 constexpr std::array<std::byte, kFileAlignment> kPadding = {};
@@ -159,7 +159,7 @@ std::vector<float> GetFloats(ByteReader& in, uint64_t count) {
   return values;
 }
 
-// Adds pieces one after the other, each from a multiple of kFileAlignment on.
+// Adds pieces, each aligned to kFileAlignment.
 class Pieces {
  public:
   explicit Pieces(EncodedCheckpoint* out) : out_(out) {}
@@ -290,7 +290,7 @@ CheckpointShape ShapeOf(const Layout& layout) {
 
 absl::StatusOr<CheckpointHead> DecodeCheckpointHead(std::span<const std::byte> bytes) {
   LONGWAVE_ASSIGN_OR_RETURN(const Header header, DecodeHeader(bytes));
-  // Between two rounds nothing of the next one was sent yet.
+  // Between two rounds the residual still has the next round's part.
   const bool is_between_rounds = header.push_count == 0 && header.fragment == 0;
   return CheckpointHead{.accounted_rounds = header.round + (is_between_rounds ? 0 : 1),
                         .file_bytes = kCheckpointHeaderBytes + header.body_bytes};
@@ -347,7 +347,7 @@ absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const Checkpoint
   if (const absl::Status blobs = CheckBlobs(checkpoint.blobs); in.ok() && !blobs.ok())
     return absl::DataLossError(blobs.message());
   checkpoint.momentum = GetFloats(in, header.coefficient_count);
-  // The file's bytes, for as long as a blob or payload is needed.
+  // Blobs and payloads keep the file's bytes alive.
   const auto owner = std::make_shared<const Buffer>(file);
   for (size_t i = 0; i < checkpoint.blobs.size(); ++i) {
     checkpoint.blobs[i].bytes = Buffer(in.GetBytes(blob_sizes[i]), owner);

@@ -14,56 +14,56 @@
 
 namespace longwave {
 
-// A push of which nobody knew yet what would become of it.
+// A push whose fate was unknown.
 struct UnsettledPush {
   uint32_t segment = 0;
   float norm = 0;
   uint64_t weight = 0;
   Buffer payload;
-  // Payloads are compared byte by byte.
+  // Compares payloads byte by byte.
   bool operator==(const UnsettledPush& other) const;
 };
 
-// A part of a checkpoint that only the loop that trains can read: an array of its optimizer, say.
+// A part of a checkpoint that only the training loop can read, for example an optimizer's array.
 struct NamedBlob {
   std::string name;
   Buffer bytes;
-  // Their bytes are compared.
+  // Compares the bytes.
   bool operator==(const NamedBlob& other) const;
 };
 
-// What a worker alone has, at a moment between two inner steps: everything else is a function of
-// the run's beginning and the merged updates. θ is not in it: inner steps that no signal told of
-// are lost with the process.
+// The state that only the worker has, at a moment between two inner steps. Everything else follows
+// from the run's beginning and the merged updates. θ is not included: inner steps since the last
+// signal are lost with the process.
 struct Checkpoint {
   uint64_t run = 0;
   uint64_t layout_hash = 0;
-  std::string name;  // the worker's
+  std::string name;  // of the worker
   uint32_t worker = 0;
-  // Of the sync that `pushes` are of; without any, of the one that comes next.
+  // The sync of `pushes`; if there are none, the next one.
   uint32_t round = 0;
   uint32_t fragment = 0;
   uint64_t step = 0;  // inner steps done
 
-  // So far, for reports.
+  // Totals for reports.
   uint64_t tokens = 0;
   double seconds_computing = 0;
   double seconds_syncing = 0;
   ByteCounts bytes;
 
-  std::vector<NamedBlob> blobs;  // as the loop saved them: see TrainingLoop::Save
+  std::vector<NamedBlob> blobs;  // from TrainingLoop::Save
 
-  // The residual, [coefficient_count], without what `pushes` took from it.
+  // The residual, [coefficient_count], without the part that `pushes` took.
   std::vector<float> momentum;
-  // Of it, by segment, before `pushes`: see SyncPipeline::Push.
+  // Rounds that the residual accounts for, by segment, before `pushes`: see SyncPipeline::Push.
   std::vector<uint32_t> accounted;
-  std::vector<UnsettledPush> pushes;  // in order of their segments
+  std::vector<UnsettledPush> pushes;  // ordered by segment
 
   bool operator==(const Checkpoint&) const = default;
 };
 
-// A file, little-endian. Each part after the header begins at a multiple of 8 bytes; what lies
-// between two parts is zero. Hashes are XXH3-64.
+// The file format, little-endian. Each part after the header begins at a multiple of 8 bytes, with
+// zeros between parts. Hashes are XXH3-64.
 //
 //   header, 152 bytes
 //       0  u32 magic   u16 version   u16 zero     72  u64 × 4: bytes pushed, pulled, and the
@@ -87,21 +87,21 @@ inline constexpr size_t kCheckpointHeaderBytes = 152;
 inline constexpr size_t kCheckpointNameBytesMax = 128;
 inline constexpr size_t kCheckpointBlobsMax = 64;
 inline constexpr size_t kCheckpointBlobNameBytesMax = 64;
-// Of a whole file: more than any machine's memory has.
+// Limit of a file's size, above any machine's memory.
 inline constexpr uint64_t kCheckpointFileBytesMax = uint64_t{1} << 42;
 
-// The bytes of a file, in pieces: those of the momentum, blobs and payloads are the checkpoint's
-// own, which outlives them.
+// A file's bytes in pieces. The bytes of momentum, blobs and payloads belong to the checkpoint,
+// which must outlive the pieces.
 struct EncodedCheckpoint {
   std::vector<std::byte> front;
   std::vector<std::span<const std::byte>> pieces;  // `front` first
-  uint64_t bytes = 0;                              // of all pieces
+  uint64_t bytes = 0;                              // sum over the pieces
 };
 // InvalidArgument: a name that is too long, pushes out of order or of no segment, too many blobs,
-// two of one name or one without. ResourceExhausted: more than kCheckpointFileBytesMax.
+// blobs with equal names or without a name. ResourceExhausted: more than kCheckpointFileBytesMax.
 absl::StatusOr<EncodedCheckpoint> EncodeCheckpoint(const Checkpoint& checkpoint);
 
-// What a file must fit; one that tells of another layout is none of ours.
+// The expected sizes; a file of another layout is of no use.
 struct CheckpointShape {
   uint64_t layout_hash = 0;
   uint64_t coefficient_count = 0;
@@ -109,20 +109,20 @@ struct CheckpointShape {
 };
 CheckpointShape ShapeOf(const Layout& layout);
 
-// What a file's header alone tells.
+// The content of a file's header.
 struct CheckpointHead {
-  // Rounds, from the first, of which the residual has nothing that was sent; 0: nothing ever was.
+  // Number of rounds, from the first on, whose sent parts are missing from the residual; 0: nothing
+  // was ever sent.
   uint32_t accounted_rounds = 0;
   uint64_t file_bytes = 0;  // of the whole file
 };
 // Errors as DecodeCheckpoint.
 absl::StatusOr<CheckpointHead> DecodeCheckpointHead(std::span<const std::byte> header);
 
-// Blobs and payloads share `file`. FailedPrecondition: of another version, and what is to be done
-// then. NotFound: another layout's. InvalidArgument: no checkpoint at all. DataLoss: a hash, or
-// whatever no writer writes. Nothing in a header is believed before its hash holds, and nothing is
-// allocated beyond what `shape` and the file's own bytes have. Canonical: encoding what was decoded
-// gives the same bytes.
+// Blobs and payloads share `file`. FailedPrecondition: another version; the message says what to
+// do. NotFound: another layout's. InvalidArgument: no checkpoint. DataLoss: a wrong hash, or values
+// that no writer writes. The header's hash is checked before its fields are used, and allocations
+// are bounded by `shape` and the file's size. Encoding a decoded checkpoint gives the same bytes.
 absl::StatusOr<Checkpoint> DecodeCheckpoint(const Buffer& file, const CheckpointShape& shape);
 
 }  // namespace longwave

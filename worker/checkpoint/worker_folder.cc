@@ -21,10 +21,10 @@ constexpr char kIdentity[] = "identity";
 constexpr char kProcesses[] = "processes";
 constexpr char kCheckpoint[] = "checkpoint";
 constexpr char kStale[] = "checkpoint.stale";
-// Sixteen hexadecimal digits and the end of the line.
+// Sixteen hexadecimal digits and a newline.
 constexpr size_t kWordBytes = 17;
 
-// The word in a file that `what` names; never 0.
+// The word in a file, never 0. what: names the file in errors.
 absl::StatusOr<uint64_t> ReadWord(FileSystem& files, const std::string& file, const char* what) {
   LONGWAVE_ASSIGN_OR_RETURN(const Buffer bytes, ReadWhole(files, file, kWordBytes));
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.size());
@@ -61,15 +61,16 @@ absl::StatusOr<CheckpointHead> ReadHead(FileSystem& files, const std::string& fi
   return head.ok() ? head : AtPath(file, head.status());
 }
 
-// Of the residual in a checkpoint. 0: there is none, or it is one that Read will not take, either.
-// FailedPrecondition: of another release.
+// Rounds that a checkpoint's residual accounts for. 0: no checkpoint, or one that Read will refuse,
+// too. FailedPrecondition: another release's.
 absl::StatusOr<uint64_t> AccountedRounds(FileSystem& files, const std::string& file) {
   const absl::StatusOr<CheckpointHead> head = ReadHead(files, file);
   if (absl::IsFailedPrecondition(head.status())) return head.status();
   return head.ok() ? head->accounted_rounds : 0;
 }
 
-// Durable before the coordinator hears of this process: a later one has a larger number.
+// Durable before the coordinator hears of this process, so that a later process has a larger
+// number.
 absl::StatusOr<uint64_t> CountProcess(FileSystem& files, const std::string& folder) {
   absl::StatusOr<uint64_t> before = ReadWord(files, JoinPath(folder, kProcesses), "a count");
   if (absl::IsNotFound(before.status())) before = 0;
@@ -108,7 +109,7 @@ absl::StatusOr<std::unique_ptr<WorkerFolder>> WorkerFolder::Open(FileSystem* fil
 
 absl::Status WorkerFolder::Write(const Checkpoint& checkpoint) {
   LONGWAVE_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, EncodeCheckpoint(checkpoint));
-  current_ = true;  // even what fails may have got there
+  current_ = true;  // a failed write may have got there, too
   return Publish(*files_, path_, kCheckpoint, encoded.pieces);
 }
 
@@ -128,7 +129,7 @@ absl::StatusOr<std::optional<WorkerFolder::Found>> WorkerFolder::Read(
   for (const bool stale : {false, true}) {
     const std::string file = JoinPath(path_, stale ? kStale : kCheckpoint);
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(*files_, file, shape);
-    if (absl::IsNotFound(checkpoint.status())) continue;  // or of another layout
+    if (absl::IsNotFound(checkpoint.status())) continue;  // absent, or of another layout
     if (absl::IsFailedPrecondition(checkpoint.status())) return checkpoint.status();
     if (!checkpoint.ok()) {
       damage.Update(checkpoint.status());

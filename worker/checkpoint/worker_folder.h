@@ -14,46 +14,47 @@
 
 namespace longwave {
 
-// A whole file, which is read once its header holds. Errors as DecodeCheckpoint, and the disk's;
-// ResourceExhausted: a file that is longer than its header says.
+// Reads a whole file after checking its header. Errors: as DecodeCheckpoint, and the disk's.
+// ResourceExhausted: the file is longer than its header says.
 absl::StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& file,
                                           const CheckpointShape& shape);
 
-// What a worker keeps on its disk, so that it can come back as itself:
-//   identity      a random word, drawn once; the coordinator knows the worker by it
-//   processes     how many processes have opened it: by this the coordinator knows the latest, in
-//                 whatever order it hears them
-//   checkpoint    the last one, while nothing was posted that is not in it
-//   checkpoint.stale  one after which more was posted: part of its residual has gone out since, so
-//                 that only its optimizer may be used
-// Each appears and is replaced as a whole. Not thread-safe.
+// A worker's files, with which a restarted process continues as the same worker:
+//   identity      a random word, drawn once, by which the coordinator identifies the worker
+//   processes     the number of processes that have opened the folder, by which the coordinator
+//                 identifies the latest process in whatever order their messages arrive
+//   checkpoint    the last one, as long as it contains every posted push
+//   checkpoint.stale  one followed by further posted pushes. Part of its residual was sent since,
+//                     so only its optimizer state may be used
+// Each file is created and replaced atomically. Not thread-safe.
 class WorkerFolder {
  public:
-  // Makes the folder if need be, and holds it until destroyed. Unavailable: another process does.
-  // DataLoss: an identity or count that is none. FailedPrecondition: a checkpoint of another
-  // release, and what is to be done. Others: the disk's. `files` outlives the folder.
+  // Creates the folder if need be, and locks it until destroyed. Unavailable: another process holds
+  // it. DataLoss: a malformed identity or count. FailedPrecondition: a checkpoint of another
+  // release; the message says what to do. Other errors are the disk's. `files` outlives the folder.
   static absl::StatusOr<std::unique_ptr<WorkerFolder>> Open(FileSystem* files, std::string path);
 
   const std::string& path() const { return path_; }
   uint64_t identity() const { return identity_; }
-  // Which of the processes that have opened the folder this one is, counted from 1, plus 2^32 times
-  // the rounds that the residual in `checkpoint` accounts for: 0 where there is none, since a
-  // process without one begins with nothing.
+  // The process's number among the processes that have opened the folder, counted from 1, plus
+  // 2^32 times the rounds that the residual in `checkpoint` accounts for (0 without a checkpoint,
+  // since such a process begins with a zero residual).
   uint64_t process() const { return process_; }
 
-  // Durable when it returns OK. After an error the last one, or this one, may be there: see Retire.
+  // Durable on return. After an error the earlier or this checkpoint may be on the disk: see
+  // Retire.
   absl::Status Write(const Checkpoint& checkpoint);
 
-  // To be called before anything is posted that is in no checkpoint: makes the current one stale,
-  // durably. Nothing where there is none.
+  // Called before posting a push that is in no checkpoint: makes the current checkpoint stale,
+  // durably. Does nothing without one.
   absl::Status Retire();
 
   struct Found {
     Checkpoint checkpoint;
     bool stale = false;
   };
-  // Nothing: there is none, or it is of another run, worker or layout. A file that is damaged or
-  // cannot be read is told in the log if an older one can do for it. DataLoss: nothing can.
+  // Nothing: there is no checkpoint, or it is of another run, worker or layout. A damaged or
+  // unreadable file is logged if an older one can replace it, and DataLoss otherwise.
   // FailedPrecondition: as for Open.
   absl::StatusOr<std::optional<Found>> Read(uint64_t run, const std::string& name, uint32_t worker,
                                             const CheckpointShape& shape);
@@ -73,7 +74,7 @@ class WorkerFolder {
   const std::unique_ptr<FileLock> lock_;
   const uint64_t identity_;
   const uint64_t process_;
-  bool current_;  // there may be a file `checkpoint`
+  bool current_;  // the file `checkpoint` may exist
 };
 
 }  // namespace longwave

@@ -7,8 +7,8 @@
 namespace longwave {
 namespace {
 
-// Of one heartbeat, so that a coordinator that was long away takes in what has come together:
-// reports, and the hashes in them.
+// Limits of one heartbeat, so that a coordinator can take in the reports of a long outage: reports,
+// and the hashes in them.
 constexpr size_t kReportsMax = 1024;
 constexpr size_t kHashesMax = 1 << 20;
 
@@ -33,7 +33,7 @@ WorkerHeartbeat SessionCore::NextHeartbeat() {
     if (hashes > kHashesMax && under_way_ > 0) break;
   }
   const auto end = unanswered_.begin() + static_cast<std::ptrdiff_t>(under_way_);
-  // The end is told after all rounds.
+  // The final report follows all rounds.
   const bool is_whole = end == unanswered_.end();
   sent_wish_ = is_whole || !final_.has_value() ? wish_ : 0;
   return {.worker = worker_,
@@ -43,7 +43,8 @@ WorkerHeartbeat SessionCore::NextHeartbeat() {
           .known_epoch = membership_.epoch,
           .failure = failure_,
           .final = is_whole ? final_ : std::nullopt,
-          .ready_round = ready_round_,
+          .ready_round =
+              ready_round_ == kRoundNever ? std::nullopt : std::optional<uint32_t>(ready_round_),
           .leaving = leaving_};
 }
 
@@ -66,7 +67,7 @@ HeartbeatSchedule::End SessionCore::TakeStatus(const absl::Status& status, absl:
         {true,
          absl::StrCat("has lost its place before the run began, and registers again: ", reason)});
   } else if (end == HeartbeatSchedule::End::kRefused && !ended_.has_value()) {
-    // The coordinator knows nothing of this worker, or wants none such.
+    // The coordinator does not know this worker, or does not accept such workers.
     const char* const call = was_registered ? " a heartbeat" : " a registration";
     ended_ = absl::Status(
         has_registered_ ? absl::StatusCode::kAborted : status.code(),
@@ -84,7 +85,7 @@ void SessionCore::Take(const absl::StatusOr<uint32_t>& worker, absl::Time now) {
 
 void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time now) {
   if (answer.ok()) {
-    // Reports are only ever added at the end while a heartbeat is under way.
+    // Calls during a heartbeat only append reports.
     unanswered_.erase(unanswered_.begin(),
                       unanswered_.begin() + static_cast<std::ptrdiff_t>(under_way_));
     told_ |= wish_ != 0 && sent_wish_ == wish_;
@@ -110,14 +111,14 @@ void SessionCore::Take(absl::StatusOr<WorkerHeartbeatReply> answer, absl::Time n
 
 void SessionCore::Report(RoundReport report) {
   unanswered_.push_back(std::move(report));
-  sealed_ = false;  // by what was reported before
+  sealed_ = false;  // true of the replica before
   if (std::exchange(final_, std::nullopt).has_value()) told_ = false;
   schedule_.Urge();
 }
 
 void SessionCore::SetReadyRound(uint32_t round) {
   if (std::exchange(ready_round_, round) == round) return;
-  // The first round of a member that waits for one depends on it.
+  // The coordinator needs this round to choose the first round of a waiting member.
   if (!TakesPart()) schedule_.Urge();
 }
 
@@ -128,7 +129,7 @@ void SessionCore::Finish(const FinalReport& report) {
 
 void SessionCore::Fail(const std::string& reason) {
   failure_ = reason;
-  final_.reset();  // a worker that fails has not finished
+  final_.reset();  // a failed worker has not finished
   state_.phase = WorkerPhase::kFailed;
   Tell();
 }
@@ -156,7 +157,7 @@ bool SessionCore::TakesPart() const {
 
 Directive SessionCore::directive() const {
   const Member* const self = Self();
-  // The report that was asked for may be on its way.
+  // The requested report may be on its way.
   const bool seals = std::ranges::any_of(
       unanswered_, [this](const RoundReport& report) { return report.round >= sealing_round_; });
   return {.epoch = membership_.epoch,

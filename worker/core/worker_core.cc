@@ -47,7 +47,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Advance(absl::Time now) {
   return Wish::kEnd;
 }
 
-// A replica with all rounds has nothing to keep: its residual goes nowhere any more.
+// A replica with all rounds needs no checkpoint: its residual is never sent.
 void WorkerCore::KeepLast() {
   if (stage_ == Stage::kSealing || !std::exchange(has_unkept_, false)) return;
   if (options_.checkpoint_every.value_or(0) == 0) return;
@@ -85,8 +85,6 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::AdvanceStage(absl::Time now) {
   return Seal();
 }
 
-// Rounds.
-
 void WorkerCore::GoTo(uint32_t round) {
   round_ = round;
   step_ = options_.plan.FirstStep(round);
@@ -113,7 +111,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Compute() {
     stage_ = Stage::kSyncing;
     return Wish::kGoOn;
   }
-  // Where the overlap goes on into the next round, what is told of this one is of its own steps.
+  // The overlap may continue into the next round. The report covers this round's own steps.
   round_end_ = {
       .round = round_, .step = step_, .train_loss = train_loss_, .tokens = counts_.tokens};
   std::vector<uint32_t> segments;
@@ -133,7 +131,7 @@ absl::Status WorkerCore::BeginEncoding(std::vector<uint32_t> segments) {
   LONGWAVE_RETURN_IF_ERROR(
       options_.pipeline->BeginFragment(round_, fragment_, LearningRate(round_, fragment_)));
   holds_ = fills_ || WritesCheckpoint();
-  // From here on the last checkpoint's residual would go out twice.
+  // From here on a restart from the last checkpoint would send its residual twice.
   if (!holds_ && options_.checkpoint_every.has_value()) {
     effects_.push_back(RetireCheckpoint{});
     has_unkept_ = true;
@@ -174,8 +172,8 @@ void WorkerCore::Await(SegmentPush push) {
 }
 
 absl::StatusOr<WorkerCore::Wish> WorkerCore::EndEncoding() {
-  // On a device the next segment was begun, which may not be among those that are filled: it is
-  // given up, since only a residual that nothing is half taken from can be kept.
+  // A device has begun the next segment, which may not be filled. AdoptAnchor drops that encoding,
+  // since a checkpoint needs a residual without a half-done encoding.
   if (fills_) LONGWAVE_RETURN_IF_ERROR(options_.pipeline->AdoptAnchor());
   if (holds_ && WritesCheckpoint()) {
     effects_.push_back(KeepCheckpoint{.round = round_, .fragment = fragment_, .pushes = held_});
@@ -218,17 +216,17 @@ absl::Status WorkerCore::TakeSettled(const Settled& settled) {
   if (stage_ == Stage::kResuming) {
     if (settled.fate == Fate::kLate)
       LONGWAVE_RETURN_IF_ERROR(pipeline.RestoreFrom(segment, push.round, push.payload));
-    // The residual may tell of what others have already.
+    // The residual may hold progress that is already in a merge.
     if (settled.fate == Fate::kUnknown) LONGWAVE_RETURN_IF_ERROR(pipeline.DropResidual(segment));
   } else if (settled.fate == Fate::kLate) {
     LONGWAVE_RETURN_IF_ERROR(pipeline.Restore(segment));
   }
-  if (settled.gone) {
+  if (settled.compacted) {
     ++missing_;
     return absl::OkStatus();
   }
   if (stage_ == Stage::kSyncing) return pipeline.Apply(segment, settled.merged);
-  // Or it was fetched already.
+  // A fetch may have brought the update already.
   if (pipeline.anchor_round(segment) != settled.round) return absl::OkStatus();
   return pipeline.CatchUp(segment, settled.round, LearningRate(settled.round, segment),
                           settled.merged);
@@ -286,10 +284,10 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Seal() {
     effects_.push_back(std::move(report));
     sealed_ = wanted;
     final_.reset();
-    directive_.sealing_round = 0;  // until something newer is heard
+    directive_.sealing_round = 0;  // until a newer answer
     return Wish::kGoOn;
   }
-  // The duty of writing the weights may come after the final report.
+  // The coordinator may assign the writing of the weights after the final report.
   const bool is_to_write = directive_.validates && final_.has_value() && !final_->writes_weights &&
                            directive_.final_answered;
   if (!directive_.sealed || (final_.has_value() && !is_to_write)) return Wish::kWait;

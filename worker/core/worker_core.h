@@ -30,29 +30,29 @@ struct WorkerCoreOptions {
   const Layout* layout = nullptr;
   SyncPipeline* pipeline = nullptr;
   SyncPlan plan;
-  std::vector<uint32_t> order;  // in which segments are encoded and sent (SendOrder)
-  // Whether the replica is a function of the merged updates (CanCatchUp of the configuration).
+  std::vector<uint32_t> order;  // the order of encoding and sending (SendOrder)
+  // The replica is a function of the merged updates (CanCatchUp of the configuration).
   bool can_catch_up = true;
-  // A checkpoint is written in every so many rounds, 0: in none; nothing: the worker has no folder.
+  // Rounds between checkpoints; 0: no checkpoints. nullopt: the worker has no folder.
   std::optional<uint32_t> checkpoint_every;
   // The inner schedule's learning rate at a step.
   std::function<double(uint64_t step)> learning_rate;
-  // What this replica began with, flat as the layout orders it, in host memory.
+  // The replica's first weights, flat as the layout orders them, in host memory.
   std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
-  // Makes a gradient signal nothing, before a round is filled; null: the signal is none.
+  // Zeroes a gradient signal before a round is filled; null: the signal is no gradient.
   std::function<absl::Status()> clear_gradient;
-  // How long the oldest open rounds may stand still until this worker fills them.
+  // A worker fills the oldest open rounds after no progress for so long.
   absl::Duration fill_patience = absl::Seconds(2);
 };
 
-// What the core wants done, in this order, each before the next: what fails ends the worker.
-struct RetireCheckpoint {};  // the last one is stale from now on
-// What this worker alone has is on its disk. Otherwise the last checkpoint is stale before anything
-// is posted; is_last: nothing is posted after it, so that the one before may stay.
+// Work for the driver, in this order, each done before the next. A failure ends the worker.
+struct RetireCheckpoint {};  // the last checkpoint is stale from now on
+// Writes this worker's own state to its disk. A failed write makes the last checkpoint stale before
+// any post. is_last: no post follows, so that the last checkpoint may stay then.
 struct KeepCheckpoint {
   uint32_t round = 0;  // see Checkpoint
   uint32_t fragment = 0;
-  std::vector<SegmentPush> pushes;  // in flight, or about to be
+  std::vector<SegmentPush> pushes;  // in flight, or to be posted next
   bool is_last = false;
 };
 struct FetchWish {  // see WorkerLedger::Fetch
@@ -60,7 +60,7 @@ struct FetchWish {  // see WorkerLedger::Fetch
   uint32_t from_round = 0;
   uint32_t until_round = kRoundNever;
 };
-struct FragmentApplied {};  // its update is in the replica: an inner optimizer that takes it steps
+struct FragmentApplied {};  // an inner optimizer that takes the update steps now
 struct TellFinal {
   bool writes_weights = false;
 };
@@ -68,63 +68,67 @@ struct TellFinal {
 using CoreEffect = std::variant<RetireCheckpoint, KeepCheckpoint, SegmentPush, FetchWish,
                                 FragmentApplied, RoundReport, TellFinal, CoreNotice>;
 
-// An answer to a SnapshotAsk.
+// An answer to a SnapshotRequest.
 struct SnapshotAnswer {
   uint32_t segment = 0;
   uint32_t round = 0;
   Buffer payload;
 };
 
-// A worker's life from when it knows the run until the run is over, pure: events and times go in,
-// effects come out. No socket, thread, clock, file or model inside; the arithmetic is the
-// pipeline's. Whoever drives it (TrainingMember, the simulator's worker) says what happened, calls
-// Advance and carries the effects out, again and again. Not thread-safe.
+// A worker's life from the run's beginning until its end, pure: events and times in, effects out.
+// No socket, thread, clock, file or model inside; the arithmetic is the pipeline's. The driver
+// (TrainingMember, the simulator's worker) reports events, calls Advance and carries out the
+// effects in a loop. Not thread-safe.
 //
-// Rounds: inner steps until a fragment's signal; its segments are encoded and posted; the steps
-// that overlap; the merged updates are applied. After the last fragment the round is reported.
-// A replica gets to the present without training where it joins late, comes back, was away for too
-// long, or differs: each segment is brought on by its merged updates, or by a snapshot and those
-// after it, whichever its shard says is cheaper. Once all segments stand at the same round and
-// first_round is not after it, the anchor becomes θ and training goes on there. Until then every
-// round that closes is taken in. A replica with all rounds is reported in sealing rounds, which are
-// compared and repaired like the rounds before, until all replicas are known to be equal. Where the
-// anchor becomes θ, what inner steps have brought since a fragment's last signal is lost. A process
-// that is told to end (Stop) ends between two inner steps: with a checkpoint of that moment, if the
-// last one lacks anything. What is in flight then is in it, as not settled. Runs whose replicas are
-// no function of the merged updates alone (update inner, local) can do none of this: there a worker
-// takes round after round as it comes.
+//   Round     Inner steps lead to a fragment's signal. The worker encodes and posts the fragment's
+//             segments, takes the overlapping steps and applies the merged updates. The worker
+//             reports the round after the last fragment.
+//   Catch-up  A replica catches up without training when it joins late, returns, was away for too
+//             long or differs. Each segment takes its merged updates, or a snapshot and the updates
+//             after it, whichever the shard finds cheaper. Once all segments stand at the same
+//             round, not before first_round, the anchor becomes θ and training resumes. The
+//             progress of inner steps since a fragment's last signal is lost there. Until then the
+//             replica takes in every round that closes.
+//   Sealing   A replica with all rounds is reported in sealing rounds, and compared and repaired as
+//             before, until all replicas are known to be equal.
+//   Stop      A process that is told to end does so between two inner steps. The process writes a
+//             checkpoint of that moment if the last one lacks anything; posts in flight are in it
+//             as not settled.
+//
+// Replicas that are not a function of the merged updates alone (update inner, local) have no
+// catch-up: their worker takes the rounds one by one.
 class WorkerCore {
  public:
   enum class Stage : uint8_t {
-    // Every segment is fetched up to its own present. Entered by who does not begin with round 0,
-    // finds itself behind between two rounds, or waits for an update that no shard keeps any more.
-    // A worker that began with other weights than the run waits for a snapshot of each segment.
-    // Ends once each segment was heard of.
+    // Every segment is fetched up to the present. Entered by a worker that does not begin with
+    // round 0, is behind between two rounds, or waits for a compacted update. A worker that began
+    // with weights other than the run's waits for a snapshot of each segment. Ends once the shards
+    // have answered for each segment.
     kHearing,
-    // The pushes of a checkpoint are posted again, so that the shards tell what became of them:
-    // accepted (once, however often they are posted) or late, and then they go back into the
-    // residual; where a shard does not know any more the segment's residual is dropped. Entered
-    // after hearing. Ends once all are settled.
+    // The worker posts a checkpoint's pushes again, so that the shards tell their fate. An accepted
+    // push counts once, however often it is posted. A late one returns to the residual. For an
+    // unknown one the segment's residual is dropped. Entered after kHearing. Ends once all are
+    // settled.
     kResuming,
-    // What closes is taken in until this worker may push. Entered after hearing and resuming.
+    // The replica takes in closing rounds until this worker may push. Entered after kHearing and
+    // kResuming.
     kFollowing,
-    // Segments close one by one, so that workers that died all at once leave some a round ahead of
-    // others. When nobody else closes the rounds behind, who may push to them does, with what its
-    // residual has and no inner step. Entered from following, and goes back there.
+    // Workers that die all at once may leave some segments a round ahead of others. When no other
+    // worker closes the rounds behind, a worker that may push to them does, with its residual and
+    // no inner step. Entered from kFollowing and returns there.
     kFilling,
-    // Inner steps: up to a fragment's signal, or, while it is in flight, up to its application.
+    // Inner steps up to a fragment's signal, or, with a fragment in flight, up to its application.
     kComputing,
-    // A fragment is encoded, segment by segment, in turn or for a round that is filled.
+    // A fragment is encoded segment by segment, in turn or to fill a round.
     kEncoding,
-    // The updates of all that was posted are waited for and applied.
+    // The worker waits for the updates of all posts and applies them.
     kSyncing,
-    // A round was reported, or the replica has caught up: is something to be repaired, is it
-    // behind?
+    // After a report or a catch-up the worker checks for a repair and for being behind.
     kBetweenRounds,
     // Segments that differ are fetched from the run's beginning.
     kRepairing,
-    // All rounds are there. The replica is reported in each sealing round that the coordinator
-    // asks for, and once it says that all are equal, the final report is told.
+    // The replica has all rounds. The worker reports it in each sealing round that the coordinator
+    // names, and sends the final report once all replicas are known to be equal.
     kSealing
   };
   static const char* Name(Stage stage);
@@ -133,75 +137,74 @@ class WorkerCore {
   WorkerCore(const WorkerCore&) = delete;
   WorkerCore& operator=(const WorkerCore&) = delete;
 
-  // Once, after the first Hear. is_new: no earlier process of this worker took part in the run.
-  // checkpoint: of the earlier process, unless it is stale. FailedPrecondition: it would have to
-  // catch up, and cannot.
+  // Called once, after the first Hear. is_new: no earlier process of this worker took part in the
+  // run. checkpoint: the earlier process's, unless stale. FailedPrecondition: the worker has to
+  // catch up and cannot.
   absl::Status Begin(bool is_new, std::optional<Checkpoint> checkpoint = std::nullopt);
 
   void Hear(Directive directive) { directive_ = std::move(directive); }
-  // The newest open round of any segment that the ledger has heard of.
+  // The newest open round of any segment that the ledger knows.
   void HearOpenRound(uint32_t round) { newest_open_round_ = round; }
-  // An inner step was taken, with so many tokens. Wanted: that Advance asked for it.
+  // An inner step with so many tokens was taken. Advance must have returned kTrain.
   void StepDone(uint64_t tokens, double loss);
-  // What WorkerLedger gives. A FetchEvent only while takes_fetched().
+  // Results of WorkerLedger. A FetchEvent only while takes_fetched().
   void On(Settled settled) { settled_.push_back(std::move(settled)); }
   absl::Status On(const FetchEvent& event);
-  void On(const SnapshotAsk& ask) { AddAsk(ask, asks_); }
+  void On(const SnapshotRequest& request) { AddRequest(request, requests_); }
 
-  // The process is to end: Advance gets no further than to the next inner step or wait, has what is
-  // to be kept among its effects, and gives kEnd. Wanted: no inner step is half taken.
+  // The process has to end. Advance continues to the next inner step or wait, adds a last
+  // checkpoint to its effects where needed, and returns kEnd. No inner step may be half taken.
   void Stop() { stops_ = true; }
 
   enum class Wish : uint8_t {
-    kGoOn,   // Advance is to be called again, once the effects are carried out
-    kTrain,  // an inner step, and then StepDone
-    kWait,   // for something that happens, or wakes_at()
-    kEnd,    // nothing: after Stop, once the effects are carried out
+    kGoOn,   // carry out the effects and call Advance again
+    kTrain,  // take an inner step and call StepDone
+    kWait,   // wait for an event or wakes_at()
+    kEnd,    // carry out the effects and end, after Stop
   };
-  // Errors: the pipeline's; FailedPrecondition, Cancelled as a shard or the caller has it.
+  // Errors: the pipeline's. FailedPrecondition, Cancelled: a shard's or the caller's.
   absl::StatusOr<Wish> Advance(absl::Time now);
   std::vector<CoreEffect> TakeEffects() { return std::exchange(effects_, {}); }
   absl::Time wakes_at() const { return wakes_at_; }
 
-  // A snapshot that a shard has asked for and that is to be sent now, if there is one: in the order
-  // of the asks, and none of a segment that has no room.
-  absl::StatusOr<std::optional<SnapshotAnswer>> AnswerAsk(
+  // A requested snapshot to send now, if there is one, in the order of the requests among the
+  // segments that have room.
+  absl::StatusOr<std::optional<SnapshotAnswer>> AnswerRequest(
       absl::FunctionRef<bool(uint32_t segment)> has_room);
 
-  // Whether a worker that would push to round `next` now had better catch up first: it has to, or
-  // some segment's round `next` was closed without it, or is in its anchor already.
+  // A worker about to push to round `next` should catch up first: the directive demands it, or some
+  // segment's round `next` closed without it or is already in its anchor.
   bool IsBehind(uint32_t next) const;
 
   Stage stage() const { return stage_; }
   bool takes_fetched() const {
     return stage_ == Stage::kHearing || stage_ == Stage::kFollowing || stage_ == Stage::kRepairing;
   }
-  // Posts are settled in this stage.
+  // True in stages that settle posts.
   bool takes_settled() const {
     return stage_ == Stage::kResuming || stage_ == Stage::kFilling || stage_ == Stage::kSyncing;
   }
   bool fills() const { return fills_; }
-  // Encoded or posted, and not settled.
+  // Segments that are encoded or posted and not settled.
   uint32_t awaited() const { return awaited_; }
-  // The first round that this worker could push to now, for SetReadyRound of the control plane.
+  // The first round that this worker could push to now, for ControlPlane::SetReadyRound.
   uint32_t ready_round() const { return ready_round_; }
-  uint32_t round() const { return round_; }          // that is trained or synced, or would be next
+  uint32_t round() const { return round_; }          // under way, or else the next
   uint32_t fragment() const { return fragment_; }    // likewise, of this round
-  uint64_t step() const { return step_; }            // inner steps of the run that are behind it
+  uint64_t step() const { return step_; }            // the run's inner steps before this point
   double train_loss() const { return train_loss_; }  // the mean over the round's steps so far
-  // What the segment has is of no use: it is being fetched from the run's beginning.
+  // The segment's contents are useless: it is being fetched from the run's beginning.
   bool IsFetchedAnew(uint32_t segment) const {
     return segments_[segment].state == SegmentState::kAnew;
   }
 
-  // Internal: a fault of this code, and which. Checked after every event by the simulator, and by
-  // Advance in builds without NDEBUG.
+  // Internal: a fault of this code. The simulator calls it after every event, and Advance in builds
+  // without NDEBUG.
   absl::Status CheckInvariants() const;
 
-  // Since it was made.
+  // Counts since construction.
   struct Counts {
-    // Contributions by what became of them, those of an earlier process that were settled here
-    // included.
+    // Contributions by fate, including those of an earlier process that were settled here.
     uint64_t accepted = 0;
     uint64_t late = 0;
     uint64_t unknown = 0;
@@ -211,25 +214,25 @@ class WorkerCore {
     uint64_t tokens = 0;
   };
   const Counts& counts() const { return counts_; }
-  // What earlier processes of this worker had trained with.
+  // Tokens of this worker's earlier processes.
   void CountTokensBefore(uint64_t tokens) { counts_.tokens = tokens; }
 
  private:
   enum class SegmentState : uint8_t {
-    // Nothing of it is outstanding.
+    // No fetch or post is outstanding.
     kCurrent,
-    // The updates from its anchor's round on are fetched. Ends with UpToDate, or with a post.
+    // The updates from its anchor's round on are being fetched. Ends with UpToDate, or with a post.
     kFetching,
-    // Fetched from the run's beginning, since what it has is of no use. Fetching once the first
-    // update or snapshot is loaded.
+    // The segment is fetched from the run's beginning because its contents are useless. Becomes
+    // kFetching once the first update or snapshot is loaded.
     kAnew,
-    // Its contribution is encoded, held back or posted. Current once that is settled.
+    // The contribution is encoded, held back or posted. Becomes kCurrent once settled.
     kPosted
   };
   struct Segment {
     SegmentState state = SegmentState::kCurrent;
     SegmentPush push;              // posted
-    uint32_t repaired_before = 0;  // repairs of rounds before this one are done
+    uint32_t repaired_before = 0;  // all repairs of earlier rounds are done
   };
 
   uint32_t SegmentCount() const { return static_cast<uint32_t>(segments_.size()); }
@@ -261,15 +264,15 @@ class WorkerCore {
   absl::Status CheckPossible() const;
   uint32_t LowestRound() const;
   uint32_t HighestAnchor() const;
-  // anew: what every segment has is of no use.
+  // anew: every segment's contents are useless.
   absl::StatusOr<Wish> CatchUp(bool anew = false);
-  // Of the segments that this stage waits for.
+  // True: all segments that this stage waits for are current.
   bool HeardAll() const;
   void Fetch(uint32_t segment, bool anew = false);
   absl::Status Take(const Fetched& fetched);
   absl::Status ReadInitial();
   absl::Status LoadInitial(uint32_t segment);
-  // From which round on a segment that is fetched anew has updates and no snapshot.
+  // The from_round of a fetch anew. kRoundNever: a snapshot has to come first.
   uint32_t AnewFrom() const { return directive_.other_start ? kRoundNever : 0; }
   absl::StatusOr<std::vector<std::vector<float>>> StartOf(uint32_t segment);
   absl::StatusOr<Wish> Heard(absl::Time now);
@@ -294,44 +297,44 @@ class WorkerCore {
   uint32_t round_ = 0;
   uint32_t fragment_ = 0;
   uint64_t step_ = 0;
-  std::optional<uint32_t> sealed_;  // the sealing round that was reported last
+  std::optional<uint32_t> sealed_;  // the last sealing round reported
   double loss_sum_ = 0;             // over the steps of the round that is trained
   double train_loss_ = 0;
   std::vector<uint64_t> tokens_before_;  // by fragment: at its last signal
   RoundReport round_end_;                // of the last signal
-  std::optional<TellFinal> final_;       // told since that
+  std::optional<TellFinal> final_;       // the last final report
 
-  // Of what is encoded and posted.
+  // State of encoding and posting.
   bool fills_ = false;
   bool in_flight_ = false;          // a fragment is posted, and training overlaps it
   std::deque<uint32_t> to_encode_;  // segments
-  bool holds_ = false;              // nothing is posted before all is encoded
+  bool holds_ = false;              // no post before all is encoded
   std::vector<SegmentPush> held_;
-  uint32_t awaited_ = 0;         // segments that are posted
+  uint32_t awaited_ = 0;         // posted segments
   std::deque<Settled> settled_;  // not taken yet
-  uint32_t missing_ = 0;         // segments whose update is kept by nobody any more
-  uint32_t late_ = 0;            // of what was posted together
-  uint32_t unknown_ = 0;         // likewise: nobody knows what became of them
+  uint32_t missing_ = 0;         // segments whose update is compacted
+  uint32_t late_ = 0;            // of one batch of posts
+  uint32_t unknown_ = 0;         // likewise: their fate is unknown
 
   bool stops_ = false;
-  bool has_unkept_ = false;  // something that only this worker has is in no checkpoint
+  bool has_unkept_ = false;  // own state has changed since the last checkpoint
 
-  // Of catching up.
+  // State of catching up.
   std::optional<Checkpoint> checkpoint_;
   std::vector<float> initial_;       // while it is needed
-  bool gave_start_ = false;          // of it, in this round
+  bool gave_start_ = false;          // gave a start from it in this round
   std::vector<uint32_t> repairing_;  // segments
-  bool refused_repair_ = false;      // was said
+  bool refused_repair_ = false;      // the refusal was logged
   bool has_news_ = false;
   absl::Time last_news_, last_asked_;
   uint32_t filled_ = 0;
-  std::deque<SnapshotAsk> asks_;  // of shards for snapshots, as they came
+  std::deque<SnapshotRequest> requests_;  // of shards, in order of arrival
   struct Taken {
     uint64_t updates = 0;
     uint64_t snapshots = 0;
     uint64_t bytes = 0;
   };
-  Taken taken_;  // of one catching up
+  Taken taken_;  // by one catch-up
 };
 
 }  // namespace longwave

@@ -1,4 +1,4 @@
-// How a replica gets to the present without training, and what it gives away of itself.
+// Catching up without training, and snapshots for shards.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -13,9 +13,9 @@
 namespace longwave {
 namespace {
 
-// Rounds that close are told unasked; asking makes up for what was lost on the way.
+// Shards announce closing rounds; a repeated fetch makes up for lost announcements.
 constexpr absl::Duration kNewsEvery = absl::Seconds(1);
-// While some segments have closed a round and others are about to.
+// The interval while some segments have closed a round and others are about to.
 constexpr absl::Duration kLaggardsEvery = absl::Milliseconds(200);
 
 }  // namespace
@@ -44,7 +44,7 @@ uint32_t WorkerCore::HighestAnchor() const {
 
 bool WorkerCore::IsBehind(uint32_t next) const {
   if (!options_.can_catch_up || next >= rounds()) return false;
-  // With fragments it is in order that the first of the next round close before the last of this.
+  // With fragments the first ones of the next round may close before the last of this one.
   const uint32_t ahead = options_.plan.fragment_count() > 1 ? 1 : 0;
   return newest_open_round_ > next + ahead || directive_.first_round > next ||
          LowestRound() != next || HighestAnchor() != next;
@@ -72,7 +72,7 @@ void WorkerCore::Fetch(uint32_t segment, bool anew) {
   SegmentState& state = segments_[segment].state;
   LONGWAVE_CHECK(state != SegmentState::kPosted && (anew || state != SegmentState::kAnew));
   const uint32_t until = stage_ == Stage::kRepairing ? round_ : kRoundNever;
-  if (state == SegmentState::kFetching && !anew) return;  // what is wanted comes
+  if (state == SegmentState::kFetching && !anew) return;  // a fetch is under way
   state = anew ? SegmentState::kAnew : SegmentState::kFetching;
   effects_.push_back(
       FetchWish{.segment = segment,
@@ -86,7 +86,7 @@ absl::Status WorkerCore::On(const FetchEvent& event) {
     return Take(*fetched);
   }
   if (const auto* end = std::get_if<UpToDate>(&event)) {
-    // Of one that is made anew it is the end of an earlier fetch.
+    // For a segment that is fetched anew the event ends an earlier fetch.
     SegmentState& state = segments_[end->segment].state;
     if (state == SegmentState::kFetching) state = SegmentState::kCurrent;
     return absl::OkStatus();
@@ -103,7 +103,7 @@ absl::Status WorkerCore::Take(const Fetched& fetched) {
   SegmentState& state = segments_[segment].state;
   const bool anew = state == SegmentState::kAnew;
   const uint32_t here = pipeline.anchor_round(segment);
-  // What was fetched for an earlier purpose, and came late.
+  // An earlier fetch may bring a known round late.
   const bool known = fetched.round < here || (fetched.is_snapshot && fetched.round == here);
   if (known && !anew) return absl::OkStatus();
   taken_.bytes += fetched.payload.size();
@@ -169,9 +169,11 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Resume() {
     if (pipeline.anchor_round(push.segment) >= checkpoint.round) {
       effects_.push_back(segments_[push.segment].push);
     } else {
-      // A shard that stands before its round has never seen it.
-      settled_.push_back(
-          {.round = checkpoint.round, .segment = push.segment, .fate = Fate::kLate, .gone = true});
+      // A shard that stands before the push's round has never had the push.
+      settled_.push_back({.round = checkpoint.round,
+                          .segment = push.segment,
+                          .fate = Fate::kLate,
+                          .compacted = true});
     }
   }
   return Wish::kGoOn;
@@ -222,7 +224,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::Follow(absl::Time now) {
     return Wish::kGoOn;
   }
   AskForNews(now, level, highest);
-  // What is not up to date is on its way, however long that takes.
+  // Fetches are under way, however long they take.
   if (level || !HeardAll() || first > lowest) return Wish::kWait;
   if (now - last_news_ < options_.fill_patience) {
     wakes_at_ = std::min(wakes_at_, last_news_ + options_.fill_patience);
@@ -248,8 +250,8 @@ void WorkerCore::AskForNews(absl::Time now, bool level, uint32_t highest) {
   }
 }
 
-// The first fragment from fragment_ on that has something to be filled: an ordinary contribution
-// whose signal is nothing.
+// Fills the first fragment from fragment_ on that has segments behind: an ordinary contribution
+// with a zero signal.
 absl::StatusOr<WorkerCore::Wish> WorkerCore::FillFragment(absl::Time now) {
   const uint32_t fragments = options_.plan.fragment_count();
   for (; fragment_ < fragments; ++fragment_) {
@@ -296,7 +298,7 @@ absl::StatusOr<bool> WorkerCore::BeginRepair() {
   taken_ = {};
   for (const uint32_t s : segments) {
     Fetch(s, /*anew=*/true);
-    // Of a sealing round, too, that was reported before this.
+    // A repair also covers sealing rounds reported before it.
     segments_[s].repaired_before = std::max(round_, sealed_.value_or(0) + 1);
   }
   repairing_ = std::move(segments);
@@ -312,7 +314,7 @@ absl::StatusOr<WorkerCore::Wish> WorkerCore::EndRepair() {
   return Wish::kGoOn;
 }
 
-// Once the run has gone on, they are made or read again.
+// After round 0 the first weights are made or read again.
 absl::StatusOr<std::vector<std::vector<float>>> WorkerCore::StartOf(uint32_t segment) {
   if (options_.pipeline->anchor_round(segment) == 0 && !IsFetchedAnew(segment))
     return options_.pipeline->ExportSegment(segment);
@@ -321,23 +323,23 @@ absl::StatusOr<std::vector<std::vector<float>>> WorkerCore::StartOf(uint32_t seg
   return StartState(*options_.layout, segment, initial_, options_.pipeline->segment_arrays());
 }
 
-absl::StatusOr<std::optional<SnapshotAnswer>> WorkerCore::AnswerAsk(
+absl::StatusOr<std::optional<SnapshotAnswer>> WorkerCore::AnswerRequest(
     absl::FunctionRef<bool(uint32_t segment)> has_room) {
-  for (auto ask = asks_.begin(); ask != asks_.end();) {
-    const auto [segment, round, or_later, of_start] = *ask;
+  for (auto request = requests_.begin(); request != requests_.end();) {
+    const auto [segment, round, or_later, of_start] = *request;
     const bool exists = segment < SegmentCount();
     const uint32_t here = exists && !of_start ? options_.pipeline->anchor_round(segment) : 0;
-    // Too late: the shard asks somebody else.
+    // The replica is too late for the request: the shard requests the snapshot from another member.
     if (!exists || (here > round && !or_later) || (of_start && directive_.other_start)) {
-      ask = asks_.erase(ask);
+      request = requests_.erase(request);
       continue;
     }
-    // One that is ahead of this replica waits for it; and each for its turn on the link.
+    // A request ahead of this replica waits, and each request waits for its turn on the link.
     if (here < round || (!of_start && IsFetchedAnew(segment)) || !has_room(segment)) {
-      ++ask;
+      ++request;
       continue;
     }
-    ask = asks_.erase(ask);
+    request = requests_.erase(request);
     absl::StatusOr<std::vector<std::vector<float>>> exported =
         of_start ? StartOf(segment) : options_.pipeline->ExportSegment(segment);
     if (of_start && !exported.ok()) {

@@ -1,4 +1,4 @@
-// What holds between any two events, whatever happened.
+// Conditions that hold between any two events.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +18,7 @@ absl::Status WorkerCore::CheckInvariants() const {
   if (ready_round_ != kRoundNever && ready_round_ > rounds())
     return broken("is ready for round ", ready_round_, " of ", rounds());
 
-  // What is encoded is posted before anything else happens, and settled before its stage ends.
+  // Encoded segments are posted before any other event, and settled before the stage ends.
   const bool encodes = stage_ == Stage::kEncoding;
   if (!encodes && (!to_encode_.empty() || !held_.empty()))
     return broken("has ", to_encode_.size(), " segments to encode, ", held_.size(), " held back");
@@ -41,7 +41,7 @@ absl::Status WorkerCore::CheckInvariants() const {
   }
   if (posted != awaited_) return broken("awaits ", awaited_, " pushes, of ", posted);
 
-  // A worker that trains is level: the round's applied fragments are one ahead of the others.
+  // A training worker is level: fragments applied in this round are one round ahead of the others.
   const bool trains =
       stage_ == Stage::kComputing || (encodes && !fills_) || stage_ == Stage::kSyncing;
   for (uint32_t s = 0; s < SegmentCount() && trains && options_.can_catch_up; ++s) {

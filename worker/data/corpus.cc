@@ -3,59 +3,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "worker/data/data_files.h"
+#include "worker/data/token_files.h"
 
 namespace longwave {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr char kHeaderRoot[] = "/usr/include/c++";
-
-// Keeps the streams of batches apart from others that are drawn from the same seed.
-constexpr uint64_t kBatchStream = 0x6261746368;  // "batch"
-
-absl::Status FileError(const std::string& path, const std::error_code& error) {
-  std::string text = absl::StrCat("data: ", path, ": ", error.message());
-  if (error == std::errc::no_such_file_or_directory) return absl::NotFoundError(text);
-  if (error == std::errc::permission_denied) return absl::PermissionDeniedError(text);
-  return absl::DataLossError(text);
-}
-
-// The folder of the newest compiler: 13 comes after 9.
-absl::StatusOr<std::string> NewestHeaders() {
-  std::error_code error;
-  std::string newest;
-  int newest_version = -1;
-  for (const fs::directory_entry& entry : fs::directory_iterator(kHeaderRoot, error)) {
-    int version = 0;
-    std::error_code ignored;
-    if (entry.is_directory(ignored) &&
-        absl::SimpleAtoi(entry.path().filename().string(), &version) && version > newest_version) {
-      newest_version = version;
-      newest = entry.path().string();
-    }
-  }
-  if (newest.empty()) {
-    return absl::NotFoundError(absl::StrCat("data: no compiler's headers under ", kHeaderRoot,
-                                            "; wanted a folder such as ", kHeaderRoot,
-                                            "/12, or data.path naming a file or folder"));
-  }
-  return newest;
-}
-
-// A file of the corpus, open for reading, after `size_before` bytes of others.
+// An opened file of the corpus.
 struct OpenFile {
   std::ifstream stream;
   uint64_t size = 0;
@@ -63,7 +27,7 @@ struct OpenFile {
 
 absl::StatusOr<OpenFile> Open(const std::string& path, uint64_t size_before) {
   std::error_code error;
-  OpenFile file{.size = fs::file_size(path, error)};
+  OpenFile file{.size = std::filesystem::file_size(path, error)};
   if (error) return FileError(path, error);
   if (file.size > kCorpusBytesMax || size_before > kCorpusBytesMax - file.size) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -89,63 +53,78 @@ absl::Status AppendFile(const std::string& path, std::string* text) {
   return absl::OkStatus();
 }
 
-// The bytes of the training part out of `size`, both parts being long enough.
-absl::StatusOr<size_t> TrainSize(uint64_t size, double validation_share, uint32_t context,
-                                 const std::string& source) {
-  if (size == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: ", source, " holds no bytes; wanted text"));
+TokenPiece PieceOf(std::string text, const std::string& path) {
+  const auto owner = std::make_shared<const std::string>(std::move(text));
+  return {.path = path,
+          .owner = owner,
+          .bytes = reinterpret_cast<const std::byte*>(owner->data()),
+          .count = owner->size()};
+}
+
+// The tokens of a path, by data.kind. If reads_text is false, text pieces have a size and no bytes.
+absl::StatusOr<std::vector<TokenPiece>> Pieces(const DataSection& data, const std::string& path,
+                                               bool reads_text) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> files, DataFiles(path));
+  std::vector<TokenPiece> pieces;
+  if (data.kind == "tokens") {
+    for (const std::string& file : files) {
+      LONGWAVE_ASSIGN_OR_RETURN(TokenPiece piece,
+                                MapTokens(file, data.token_type == "uint32" ? 4 : 2));
+      pieces.push_back(std::move(piece));
+    }
+    return pieces;
   }
-  if (!(validation_share >= 0 && validation_share < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("data.validation_share is ", validation_share,
-                                                   "; wanted 0 or more and below 1"));
+  std::string text;
+  uint64_t size = 0;
+  for (const std::string& file : files) {
+    if (reads_text) LONGWAVE_RETURN_IF_ERROR(AppendFile(file, &text));
+    if (reads_text) continue;
+    LONGWAVE_ASSIGN_OR_RETURN(const OpenFile open, Open(file, size));
+    size += open.size;
   }
-  const auto train_size =
-      static_cast<uint64_t>(std::floor(static_cast<double>(size) * (1 - validation_share)));
+  pieces.push_back(reads_text ? PieceOf(std::move(text), path)
+                              : TokenPiece{.path = path, .count = size});
+  return pieces;
+}
+
+uint64_t CountOf(const std::vector<TokenPiece>& pieces) {
+  uint64_t count = 0;
+  for (const TokenPiece& piece : pieces) count += piece.count;
+  return count;
+}
+
+const char* UnitOf(const DataSection& data) { return data.kind == "tokens" ? "tokens" : "bytes"; }
+
+// Number of training tokens. Checks that both parts are long enough. validation: number of tokens
+// in separate validation files.
+absl::StatusOr<uint64_t> TrainCount(uint64_t count, uint64_t validation, const DataSection& data,
+                                    uint32_t context) {
+  const char* const unit = UnitOf(data);
+  if (count == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("data: ", data.path, " holds no ", unit,
+                                                   "; wanted ",
+                                                   data.kind == "tokens" ? unit : "text"));
+  }
+  uint64_t train = count;
+  if (data.validation_path.empty()) {
+    if (!(data.validation_share >= 0 && data.validation_share < 1)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "data.validation_share is ", data.validation_share, "; wanted 0 or more and below 1"));
+    }
+    train =
+        static_cast<uint64_t>(std::floor(static_cast<double>(count) * (1 - data.validation_share)));
+    validation = count - train;
+  }
   const uint64_t wanted = uint64_t{context} + 1;
-  for (const auto& [part, part_size] : {std::pair<const char*, uint64_t>{"training", train_size},
-                                        {"validation", size - train_size}}) {
-    if (part_size < wanted) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data: ", source, " leaves ", part_size, " bytes to the ", part,
-                       " part; wanted at least ", wanted, " (model.context + 1)"));
-    }
+  for (const auto& [part, part_count] :
+       {std::pair<const char*, uint64_t>{"training", train}, {"validation", validation}}) {
+    if (part_count >= wanted) continue;
+    const bool own = part_count == validation && !data.validation_path.empty();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data: ", own ? data.validation_path : data.path, " leaves ", part_count, " ", unit,
+        " to the ", part, " part; wanted at least ", wanted, " (model.context + 1)"));
   }
-  return train_size;
-}
-
-// The regular files under `root`, in no order. Links to folders are not followed: they may form a
-// circle.
-absl::StatusOr<std::vector<std::string>> FilesUnder(const std::string& root) {
-  std::vector<std::string> files, folders = {root};
-  while (!folders.empty()) {
-    const std::string folder = std::move(folders.back());
-    folders.pop_back();
-    std::error_code error;
-    for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
-         it.increment(error)) {
-      std::error_code ignored;
-      // How Kubernetes mounts a ConfigMap: its files are links into a folder "..data" beside them.
-      if (absl::StartsWith(it->path().filename().string(), "..")) continue;
-      if (it->is_regular_file(ignored)) {
-        files.push_back(it->path().string());
-      } else if (fs::is_directory(it->symlink_status(ignored))) {
-        folders.push_back(it->path().string());
-      }
-    }
-    if (error) return FileError(folder, error);
-  }
-  return files;
-}
-
-// A window of `length` tokens and its targets starts at any of this many bytes.
-uint64_t StartCount(std::string_view part, uint32_t length) { return part.size() - length; }
-
-void AppendWindow(std::string_view part, uint64_t start, uint32_t length, Batch* batch) {
-  for (uint32_t i = 0; i < length; ++i) {
-    batch->tokens.push_back(static_cast<uint8_t>(part[start + i]));
-    batch->targets.push_back(static_cast<uint8_t>(part[start + i + 1]));
-  }
+  return train;
 }
 
 Batch EmptyBatch(uint32_t rows, uint32_t length) {
@@ -157,80 +136,111 @@ Batch EmptyBatch(uint32_t rows, uint32_t length) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> CorpusFiles(const std::string& path) {
-  std::string root = path;
-  if (path == kCompilerHeaders) {
-    LONGWAVE_ASSIGN_OR_RETURN(root, NewestHeaders());
+Corpus::Corpus(std::vector<TokenPiece> pieces, uint64_t train_count, uint32_t context,
+               uint32_t vocabulary)
+    : pieces_(std::move(pieces)),
+      train_count_(train_count),
+      context_(context),
+      vocabulary_(vocabulary) {
+  std::erase_if(pieces_, [](const TokenPiece& piece) { return piece.count == 0; });
+  for (TokenPiece& piece : pieces_) {
+    piece.begin = count_;
+    count_ += piece.count;
   }
-  static constexpr absl::string_view kWanted = "wanted a file, a folder or ";
-  if (root.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: got an empty path, ", kWanted, kCompilerHeaders));
-  }
-  std::error_code error;
-  const fs::file_status status = fs::status(root, error);
-  if (status.type() == fs::file_type::not_found) {
-    return absl::NotFoundError(
-        absl::StrCat("data: ", root, " does not exist; ", kWanted, kCompilerHeaders));
-  }
-  if (!fs::status_known(status)) return FileError(root, error);
-  if (fs::is_regular_file(status)) return std::vector<std::string>{root};
-  // A device or a pipe has no size, and reading it may never end.
-  if (!fs::is_directory(status)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data: ", root, " is not a file or folder of text; ", kWanted, kCompilerHeaders));
-  }
-  LONGWAVE_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesUnder(root));
-  std::sort(files.begin(), files.end());
-  return files;
 }
 
-absl::Status CheckCorpus(const DataSection& data, uint32_t context) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> files, CorpusFiles(data.path));
-  uint64_t size = 0;
-  for (const std::string& path : files) {
-    LONGWAVE_ASSIGN_OR_RETURN(const OpenFile file, Open(path, size));
-    size += file.size;
-  }
-  return TrainSize(size, data.validation_share, context, data.path).status();
+absl::StatusOr<Corpus> Corpus::FromPieces(std::vector<TokenPiece> train,
+                                          std::vector<TokenPiece> validation,
+                                          const DataSection& data, const ModelSection& model) {
+  LONGWAVE_ASSIGN_OR_RETURN(const uint64_t train_count,
+                            TrainCount(CountOf(train), CountOf(validation), data, model.context));
+  for (TokenPiece& piece : validation) train.push_back(std::move(piece));
+  return Corpus(std::move(train), train_count, model.context, model.vocabulary);
 }
 
-absl::StatusOr<Corpus> Corpus::Load(const DataSection& data, uint32_t context) {
-  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<std::string> files, CorpusFiles(data.path));
-  std::string text;
-  for (const std::string& file : files) LONGWAVE_RETURN_IF_ERROR(AppendFile(file, &text));
-  return FromText(std::move(text), data.validation_share, context, data.path);
+absl::StatusOr<Corpus> Corpus::Load(const DataSection& data, const ModelSection& model) {
+  LONGWAVE_ASSIGN_OR_RETURN(std::vector<TokenPiece> train, Pieces(data, data.path, true));
+  std::vector<TokenPiece> validation;
+  if (!data.validation_path.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(validation, Pieces(data, data.validation_path, true));
+  }
+  return FromPieces(std::move(train), std::move(validation), data, model);
+}
+
+absl::Status CheckCorpus(const DataSection& data, const ModelSection& model) {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<TokenPiece> train, Pieces(data, data.path, false));
+  std::vector<TokenPiece> validation;
+  if (!data.validation_path.empty()) {
+    LONGWAVE_ASSIGN_OR_RETURN(validation, Pieces(data, data.validation_path, false));
+  }
+  return TrainCount(CountOf(train), CountOf(validation), data, model.context).status();
 }
 
 absl::StatusOr<Corpus> Corpus::FromText(std::string text, double validation_share, uint32_t context,
                                         const std::string& source) {
-  LONGWAVE_ASSIGN_OR_RETURN(const size_t train_size,
-                            TrainSize(text.size(), validation_share, context, source));
-  return Corpus(std::move(text), train_size);
+  std::vector<TokenPiece> pieces = {PieceOf(std::move(text), source)};
+  return FromPieces(std::move(pieces), {},
+                    {.kind = "text", .path = source, .validation_share = validation_share},
+                    {.context = context});
 }
 
-Batch Corpus::TrainBatch(uint64_t seed, uint32_t worker, uint64_t step, uint32_t rows,
-                         uint32_t length) const {
-  LONGWAVE_CHECK(length < train().size());
+absl::StatusOr<std::vector<int64_t>> Corpus::Tokens(uint64_t begin, uint64_t count) const {
+  LONGWAVE_CHECK(begin <= count_ && count <= count_ - begin);
+  std::vector<int64_t> tokens;
+  tokens.reserve(count);
+  auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), begin,
+                                [](uint64_t at, const TokenPiece& p) { return at < p.begin; });
+  for (--piece; tokens.size() < count; ++piece) {
+    const uint64_t first = begin + tokens.size() - piece->begin;
+    const uint64_t end = std::min(piece->count, first + count - tokens.size());
+    for (uint64_t i = first; i < end; ++i) {
+      uint32_t token = 0;
+      std::memcpy(&token, piece->bytes + i * piece->width, piece->width);
+      if (token >= vocabulary_) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("data: ", piece->path, ": token ", i, " is ", token,
+                         ", wanted one below model.vocabulary (", vocabulary_, ")"));
+      }
+      tokens.push_back(token);
+    }
+  }
+  return tokens;
+}
+
+absl::Status Corpus::AppendWindow(uint64_t start, Batch* batch) const {
+  LONGWAVE_ASSIGN_OR_RETURN(const std::vector<int64_t> window,
+                            Tokens(start, uint64_t{context_} + 1));
+  batch->tokens.insert(batch->tokens.end(), window.begin(), window.end() - 1);
+  batch->targets.insert(batch->targets.end(), window.begin() + 1, window.end());
+  return absl::OkStatus();
+}
+
+// A window and its targets may begin at any token of a part except the last `context`.
+absl::StatusOr<Batch> Corpus::TrainBatch(uint64_t seed, uint32_t worker, uint64_t step,
+                                         uint32_t rows) const {
   Rng rng(Mix64(seed ^ kBatchStream) + worker, step);
-  Batch batch = EmptyBatch(rows, length);
+  Batch batch = EmptyBatch(rows, context_);
   for (uint32_t row = 0; row < rows; ++row) {
-    AppendWindow(train(), rng.Below(StartCount(train(), length)), length, &batch);
+    LONGWAVE_RETURN_IF_ERROR(AppendWindow(rng.Below(train_count_ - context_), &batch));
   }
   return batch;
 }
 
-Batch Corpus::ValidationBatch(uint32_t index, uint32_t count, uint32_t rows,
-                              uint32_t length) const {
-  LONGWAVE_CHECK(length < validation().size() && index < count);
-  const uint64_t starts = StartCount(validation(), length);
+absl::StatusOr<Batch> Corpus::ValidationBatch(uint32_t index, uint32_t count, uint32_t rows) const {
+  LONGWAVE_CHECK(index < count);
+  const uint64_t starts = count_ - train_count_ - context_;
   const uint64_t windows = uint64_t{count} * rows;
-  Batch batch = EmptyBatch(rows, length);
+  Batch batch = EmptyBatch(rows, context_);
   for (uint32_t row = 0; row < rows; ++row) {
     const uint64_t window = uint64_t{index} * rows + row;
-    AppendWindow(validation(), window * starts / windows, length, &batch);
+    LONGWAVE_RETURN_IF_ERROR(AppendWindow(train_count_ + window * starts / windows, &batch));
   }
   return batch;
+}
+
+std::string Corpus::Size() const {
+  const bool is_text = pieces_.front().width == 1;
+  return absl::StrCat(train_count_, is_text ? " bytes of text" : " tokens");
 }
 
 }  // namespace longwave

@@ -1,66 +1,70 @@
 #ifndef LONGWAVE_WORKER_DATA_CORPUS_H_
 #define LONGWAVE_WORKER_DATA_CORPUS_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/run_config.h"
-#include "worker/data/batch.h"
+#include "worker/data/dataset.h"
 
 namespace longwave {
 
-// A corpus is held in memory whole.
+// Limit for text and images, which are loaded into memory whole.
 inline constexpr uint64_t kCorpusBytesMax = uint64_t{1} << 30;
 
-// The value of data.path that stands for the C++ headers of this machine's own compiler.
-inline constexpr char kCompilerHeaders[] = "compiler-headers";
+// Contiguous tokens in memory: little-endian numbers of `width` bytes.
+struct TokenPiece {
+  std::string path;                   // for errors
+  std::shared_ptr<const void> owner;  // of the bytes
+  const std::byte* bytes = nullptr;
+  uint64_t count = 0;
+  uint32_t width = 1;
+  uint64_t begin = 0;  // the first token's index in the corpus
+};
 
-// Text as bytes, one token each: the first part is trained on, the rest is held out.
-class Corpus {
+// Tokens end to end, in windows of model.context. The first part is for training, the rest for
+// validation.
+class Corpus final : public Dataset {
  public:
-  // Reads data.path: a file; a folder, of which all regular files are read in the order of their
-  // paths; or kCompilerHeaders, the newest folder under /usr/include/c++. `context`: the longest
-  // sequence that batches will have.
-  // NotFound: nothing there. InvalidArgument: no bytes, or too few for a sequence in one of the
-  // parts. ResourceExhausted: more than kCorpusBytesMax. PermissionDenied, DataLoss: a file that
-  // can't be read.
-  static absl::StatusOr<Corpus> Load(const DataSection& data, uint32_t context);
+  // Loads text, whose bytes are the tokens, or maps files of tokens (token_files.h), by data.kind.
+  static absl::StatusOr<Corpus> Load(const DataSection& data, const ModelSection& model);
 
-  // As Load, of a text at hand; `source` names it in errors.
+  // Makes a corpus of `text`; errors name it `source`.
   static absl::StatusOr<Corpus> FromText(std::string text, double validation_share,
                                          uint32_t context, const std::string& source);
 
-  std::string_view train() const { return std::string_view(text_).substr(0, train_size_bytes_); }
-  std::string_view validation() const { return std::string_view(text_).substr(train_size_bytes_); }
+  absl::StatusOr<Batch> TrainBatch(uint64_t seed, uint32_t worker, uint64_t step,
+                                   uint32_t rows) const override;
+  absl::StatusOr<Batch> ValidationBatch(uint32_t index, uint32_t count,
+                                        uint32_t rows) const override;
+  std::string Size() const override;
 
-  // `rows` windows of the training part, drawn from the arguments alone: a step of a worker has the
-  // same batch whenever and wherever it is taken.
-  Batch TrainBatch(uint64_t seed, uint32_t worker, uint64_t step, uint32_t rows,
-                   uint32_t length) const;
-
-  // Batch `index` of `count`: windows spread evenly over the validation part, the same for
-  // everyone.
-  Batch ValidationBatch(uint32_t index, uint32_t count, uint32_t rows, uint32_t length) const;
+  uint64_t train_count() const { return train_count_; }
+  // Tokens `begin` to `begin` + `count` − 1 over both parts. InvalidArgument: a token is not below
+  // model.vocabulary; the message says where.
+  absl::StatusOr<std::vector<int64_t>> Tokens(uint64_t begin, uint64_t count) const;
 
  private:
-  Corpus(std::string text, size_t train_size_bytes)
-      : text_(std::move(text)), train_size_bytes_(train_size_bytes) {}
+  Corpus(std::vector<TokenPiece> pieces, uint64_t train_count, uint32_t context,
+         uint32_t vocabulary);
+  static absl::StatusOr<Corpus> FromPieces(std::vector<TokenPiece> train,
+                                           std::vector<TokenPiece> validation,
+                                           const DataSection& data, const ModelSection& model);
+  absl::Status AppendWindow(uint64_t start, Batch* batch) const;
 
-  std::string text_;
-  size_t train_size_bytes_;
+  std::vector<TokenPiece> pieces_;
+  uint64_t count_ = 0;
+  uint64_t train_count_;
+  uint32_t context_, vocabulary_;
 };
 
-// Whether Load would succeed, as far as names, sizes and permissions tell: nothing is read.
-absl::Status CheckCorpus(const DataSection& data, uint32_t context);
-
-// The files that data.path stands for, in reading order. InvalidArgument: an empty path, a device,
-// a pipe.
-absl::StatusOr<std::vector<std::string>> CorpusFiles(const std::string& path);
+// Predicts the result of Corpus::Load from names, sizes and permissions, without reading text.
+absl::Status CheckCorpus(const DataSection& data, const ModelSection& model);
 
 }  // namespace longwave
 

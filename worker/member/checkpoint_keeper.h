@@ -16,35 +16,35 @@
 
 namespace longwave {
 
-// Who keeps which checkpoints; all of it outlives the keeper.
+// The owner of checkpoints; its members outlive the keeper.
 struct CheckpointOwner {
-  WorkerFolder* folder = nullptr;  // null: nothing is kept
+  WorkerFolder* folder = nullptr;  // null: no checkpoints
   const Layout* layout = nullptr;
   uint64_t run = 0;
   std::string name;
   uint32_t worker = 0;
 };
 
-// A worker's checkpoints, from its side: what is in them. When, the core decides.
+// Reads and writes a worker's checkpoints. The core decides when.
 class CheckpointKeeper {
  public:
   explicit CheckpointKeeper(CheckpointOwner owner) : owner_(std::move(owner)) {}
 
   bool keeps() const { return owner_.folder != nullptr; }
-  // Checkpoints that were written, and that the disk did not take.
+  // Numbers of written checkpoints and of failed writes.
   uint64_t written() const { return written_; }
   uint64_t failed() const { return failed_; }
 
-  // The last checkpoint is stale from now on. An error: it could not be made so.
+  // Makes the last checkpoint stale. An error: it could not.
   absl::Status Retire() { return owner_.folder->Retire(); }
 
-  // Before what it has of pushes is posted. A disk that takes no checkpoint is told in the log, and
-  // the run goes on; an error: not even the last one could be made stale.
+  // Called before the pushes in it are posted. A failed write is logged, and the run goes on. An
+  // error: not even the last checkpoint could be made stale.
   absl::Status Keep(const KeepCheckpoint& keep, const WorkerState& state, SyncPipeline& pipeline,
                     TrainingLoop& loop);
 
-  // The last one, if there is one of this run. One that is damaged is told in the log.
-  // FailedPrecondition: another release's, see WorkerFolder::Read.
+  // The last checkpoint, if it is of this run. A damaged one is logged. FailedPrecondition: another
+  // release's, see WorkerFolder::Read.
   absl::StatusOr<std::optional<WorkerFolder::Found>> Last();
 
  private:
@@ -52,7 +52,7 @@ class CheckpointKeeper {
                      TrainingLoop& loop);
 
   const CheckpointOwner owner_;
-  bool failing_ = false;  // was said
+  bool failing_ = false;  // a failure was logged
   uint64_t written_ = 0;
   uint64_t failed_ = 0;
 };

@@ -13,29 +13,29 @@
 
 namespace longwave {
 
-// What a member needs of the control plane; Session is the real one.
+// A member's view of the control plane, implemented by Session.
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
   virtual Directive directive() const = 0;
   virtual bool stop_requested() const = 0;
-  // The run is over for this worker, so that it need not keep what only it has.
+  // The run is over for this worker, whose own state is no longer needed.
   virtual bool has_ended() const { return false; }
-  // Since the coordinator has answered; from any thread.
+  // Time since the coordinator's last answer. Thread-safe.
   virtual absl::Duration coordinator_silence() const { return absl::ZeroDuration(); }
   virtual void SetState(const WorkerState& state) = 0;
   virtual void Report(RoundReport report) = 0;
-  // The first round that this worker could push to now; kRoundNever while it can't. A member that
+  // The first round that this worker could push to now; kRoundNever if it cannot. A member that
   // catches up gets its first round once it is ready.
   virtual void SetReadyRound(uint32_t round) = 0;
-  // By shard index, if some shard has moved since the last call.
+  // Endpoints by shard index, if a shard's endpoint has changed since the last call.
   virtual std::optional<std::vector<std::string>> TakeNewEndpoints() = 0;
 
-  // Once the run is sealed: has the report told.
+  // Called once the run is sealed: sends the final report.
   virtual void Finish(const FinalReport& report) = 0;
   // True: the run is over for this worker. False: not within `patience`, or the report was answered
-  // and there may be something left to do. Cancelled: asked to stop. Unavailable: the report was
-  // never answered.
+  // and work may remain. Cancelled: a stop was requested. Unavailable: the report was never
+  // answered.
   virtual absl::StatusOr<bool> AwaitEnd(absl::Duration patience) = 0;
 };
 

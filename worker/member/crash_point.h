@@ -3,17 +3,17 @@
 
 namespace longwave {
 
-// Where a crash costs something else each time, for tests that kill a worker there.
+// The points of a sync at which a crash loses different state, for tests that kill a worker there.
 enum class CrashPoint {
   kEncoding,      // a fragment is about to be encoded
-  kEncoded,       // all its segments are encoded; nobody else has them
+  kEncoded,       // all its segments are encoded, and not posted
   kCheckpointed,  // a checkpoint is on the disk
   kPosted,        // a segment's push was given to the link
   kApplied,       // a fragment's merged update is in θ
 };
 
-// Where the environment's LONGWAVE_CRASH_AT is "POINT:N" (encoding, encoded, checkpointed, posted,
-// applied), the process kills itself (SIGKILL) as it passes that point for the Nth time.
+// If the environment's LONGWAVE_CRASH_AT is "POINT:N" (encoding, encoded, checkpointed, posted,
+// applied), the process kills itself (SIGKILL) when it passes that point for the Nth time.
 void PassCrashPoint(CrashPoint point);
 
 }  // namespace longwave

@@ -35,7 +35,8 @@ absl::Status KeepTrying(absl::Duration patience, const StopSignal& stop,
 
 absl::StatusOr<RunConfig> FetchRunConfig(const std::string& coordinator, const Overrides& overrides,
                                          const std::string& state_dir, const StopSignal& stop) {
-  // How the coordinator is reached is this worker's own business, whatever the run's file says.
+  // The worker's own settings determine how it reaches the coordinator, whatever the run's
+  // configuration says.
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig own, ParseConfig("{}", "the defaults", overrides));
   std::string credentials;
   if (IsSecured(own.security.mode, {coordinator})) {

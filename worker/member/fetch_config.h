@@ -13,16 +13,16 @@
 
 namespace longwave {
 
-// Calls `attempt` until it succeeds, fails with what does not pass (MayPass), or `patience` is
-// over. Returns what it returned last; Cancelled: `stop`. The first failure is logged.
+// Calls `attempt` until it succeeds, fails permanently (see MayPass), or `patience` ends. Returns
+// the last result. Cancelled: `stop`. The first failure is logged.
 absl::Status KeepTrying(absl::Duration patience, const StopSignal& stop,
                         absl::FunctionRef<absl::Status()> attempt);
 
-// The run's configuration as its coordinator tells it, under the overrides: for a worker that has
-// nothing but an address. While the coordinator does not answer, the worker asks again. state_dir:
-// the worker's folder, by which its credentials are found (CredentialsFolder) where the run is
-// secured. Unavailable: no answer within cluster.start_timeout_s of the overrides. Cancelled:
-// `stop`. Others: the coordinator's refusal; InvalidArgument: an override that does not fit.
+// The run's configuration from its coordinator, with the overrides applied, for a worker that knows
+// only the address. The worker retries while the coordinator does not answer. state_dir: the
+// worker's folder, with its credentials (CredentialsFolder) if the run is secured. Unavailable: no
+// answer within cluster.start_timeout_s of the overrides. Cancelled: `stop`. InvalidArgument: an
+// override that does not fit. Other errors: the coordinator's refusal.
 absl::StatusOr<RunConfig> FetchRunConfig(const std::string& coordinator, const Overrides& overrides,
                                          const std::string& state_dir, const StopSignal& stop);
 

@@ -20,7 +20,7 @@ namespace {
 using Stage = WorkerCore::Stage;
 using Phase = WorkerMetrics::Phase;
 
-// How long one wait lasts before the control plane is looked at again.
+// Length of one wait, between two checks of the control plane.
 constexpr absl::Duration kPatience = absl::Milliseconds(20);
 
 ByteCounts Sum(ByteCounts a, const ByteCounts& b) {
@@ -39,13 +39,14 @@ TrainingMember::TrainingMember(MemberParts parts)
             parts_.config->sync.overlap, parts_.config->run.steps),
       schedule_(parts_.config->train, parts_.config->run.steps),
       loop_(parts_.loop == nullptr ? no_loop_ : *parts_.loop),
-      metrics_(parts_.metrics, parts_.layout, parts_.config->run.seed, parts_.control),
+      metrics_(parts_.metrics, parts_.layout, *parts_.config, parts_.control),
       keeper_({.folder = parts_.folder,
                .layout = parts_.layout,
                .run = parts_.run,
                .name = parts_.name,
                .worker = parts_.worker}),
-      core_(CoreOptions()) {}
+      core_(CoreOptions()),
+      progress_(plan_.round_count(), parts_.config->run.steps) {}
 
 WorkerCoreOptions TrainingMember::CoreOptions() const {
   const RunConfig& config = *parts_.config;
@@ -70,6 +71,12 @@ WorkerCoreOptions TrainingMember::CoreOptions() const {
 }
 
 absl::StatusOr<bool> TrainingMember::Begin() {
+  const uint32_t fragments = parts_.pipeline->fragment_count();
+  if (parts_.config->sync.fragments > fragments) {
+    Log(LogLevel::kInfo,
+        absl::StrCat("sync.fragments: got ", parts_.config->sync.fragments, ", goes on with ",
+                     fragments, ": the model has no more segments"));
+  }
   Hear();
   LONGWAVE_ASSIGN_OR_RETURN(std::optional<WorkerFolder::Found> found, keeper_.Last());
   const bool is_new = !found.has_value();
@@ -118,7 +125,7 @@ absl::StatusOr<bool> TrainingMember::StepDone(uint64_t tokens, double loss) {
 
 absl::Status TrainingMember::CheckLoss(double loss) {
   if (std::isfinite(loss)) return absl::OkStatus();
-  // What the coordinator counts, which is there when this worker has gone.
+  // The coordinator counts such a loss, and remains after this worker has ended.
   state_.train_loss = loss;
   TellState();
   return absl::DataLossError(
@@ -129,6 +136,8 @@ absl::Status TrainingMember::CheckLoss(double loss) {
 
 absl::StatusOr<bool> TrainingMember::GoOn() {
   for (;;) {
+    // The end of the run also requests a stop, and may arrive between two waits for it.
+    if (core_.stage() == Stage::kSealing && parts_.control->has_ended()) return false;
     if (parts_.control->stop_requested()) return Stop();
     LONGWAVE_RETURN_IF_ERROR(Attend());
     const Stage stage = core_.stage();
@@ -142,7 +151,7 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     if (wish == WorkerCore::Wish::kWait) {
       LONGWAVE_ASSIGN_OR_RETURN(is_over, Wait());
     }
-    // An inner optimizer's step with the merged gradient is no part of the sync.
+    // An inner optimizer's step with the merged gradient does not belong to the sync.
     const double took =
         absl::ToDoubleSeconds(MonotonicNow() - began) - (state_.seconds_computing - computed);
     if (catches_up) {
@@ -159,6 +168,7 @@ absl::StatusOr<bool> TrainingMember::GoOn() {
     state_.step = core_.step();
     SetPhase(WorkerPhase::kTraining);
     computing_since_ = MonotonicNow();
+    progress_.StepBegins(state_.step, state_.tokens, computing_since_);
     return true;
   }
 }
@@ -174,7 +184,7 @@ absl::Status TrainingMember::Stop() {
   WorkerCore::Wish wish = WorkerCore::Wish::kGoOn;
   while (wish != WorkerCore::Wish::kEnd && !parts_.control->has_ended()) {
     const absl::StatusOr<WorkerCore::Wish> advanced = Advance();
-    // A validation was cut short, which is no reason to end without a checkpoint.
+    // A validation was cut short, which does not prevent a checkpoint.
     if (absl::IsCancelled(advanced.status())) continue;
     LONGWAVE_ASSIGN_OR_RETURN(wish, advanced);
   }
@@ -194,10 +204,11 @@ absl::Status TrainingMember::Attend() {
   if (const auto endpoints = parts_.control->TakeNewEndpoints()) {
     LONGWAVE_RETURN_IF_ERROR(parts_.exchange->SetEndpoints(*endpoints));
   }
-  while (const std::optional<SnapshotAsk> ask = parts_.exchange->NextAsk()) core_.On(*ask);
-  LONGWAVE_ASSIGN_OR_RETURN(std::optional<SnapshotAnswer> answer, core_.AnswerAsk([&](uint32_t s) {
-    return parts_.exchange->HasSnapshotRoom(s);
-  }));
+  while (const std::optional<SnapshotRequest> request = parts_.exchange->NextRequest())
+    core_.On(*request);
+  LONGWAVE_ASSIGN_OR_RETURN(
+      std::optional<SnapshotAnswer> answer,
+      core_.AnswerRequest([&](uint32_t s) { return parts_.exchange->HasSnapshotRoom(s); }));
   if (!answer.has_value()) return absl::OkStatus();
   return parts_.exchange->PostSnapshot(answer->segment, answer->round, std::move(answer->payload));
 }
@@ -283,7 +294,7 @@ absl::Status TrainingMember::Do(FragmentApplied&) {
 }
 
 absl::Status TrainingMember::Do(RoundReport& report) {
-  // A validation loss that is not finite is told before this worker ends over it.
+  // A validation loss that is not finite is reported before this worker ends because of it.
   absl::Status ended = loop_.EndRound(&report);
   if (!ended.ok() && !report.validation_loss.has_value()) return ended;
   if (report.round < rounds()) {
@@ -295,9 +306,9 @@ absl::Status TrainingMember::Do(RoundReport& report) {
   report.bytes = state_.bytes;
   report.seconds_computing = state_.seconds_computing;
   report.seconds_syncing = state_.seconds_syncing;
-  // The run may be over once the coordinator has the report: what it tells of this worker then is
-  // no older.
+  // The run may end as soon as the coordinator has the report, so the state goes first.
   TellState();
+  if (const auto line = progress_.RoundDone(report, MonotonicNow())) Log(LogLevel::kInfo, *line);
   parts_.control->Report(std::move(report));
   return ended;
 }

@@ -19,6 +19,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/member/checkpoint_keeper.h"
 #include "worker/member/control_plane.h"
+#include "worker/member/progress.h"
 #include "worker/member/schedule.h"
 #include "worker/member/training_loop.h"
 #include "worker/member/worker_metrics.h"
@@ -28,61 +29,59 @@
 
 namespace longwave {
 
-// What a member works with; all of it outlives the member. MemberPlace gives it.
+// A member's parts, made by MemberPlace; all of them outlive the member.
 struct MemberParts {
   const RunConfig* config = nullptr;
   const Layout* layout = nullptr;
   const KernelOps* ops = nullptr;  // of the parameters' device
   Exec exec;
-  float* gradient = nullptr;  // where the signal is one: [Layout::parameter_count()]
+  float* gradient = nullptr;  // if the signal is a gradient: [Layout::parameter_count()]
   SyncPipeline* pipeline = nullptr;
   Exchange* exchange = nullptr;
   ControlPlane* control = nullptr;
-  TrainingLoop* loop = nullptr;    // null: of the loop nothing is wanted but its steps
-  WorkerFolder* folder = nullptr;  // where checkpoints are kept; null: nowhere
+  TrainingLoop* loop = nullptr;    // null: a loop that only takes steps
+  WorkerFolder* folder = nullptr;  // of the checkpoints; null: none
   uint64_t run = 0;
-  std::string name;     // the worker's
-  uint32_t worker = 0;  // its index
+  std::string name;     // of the worker
+  uint32_t worker = 0;  // index of the worker
   // See WorkerCoreOptions.
   std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
-  Metrics* metrics = nullptr;  // of the process, of part kWorker; null: nobody looks at them
+  Metrics* metrics = nullptr;  // of the process, of part kWorker; null: none
 };
 
-// A worker of a run, driven by the caller's loop: the core with its exchange, control plane,
-// folder and metrics.
+// A worker of a run, driven by the caller's loop: the core with its exchange, control plane, folder
+// and metrics.
 //
 //   bool trains = Begin();
 //   while (trains) { an inner step, numbered step(); trains = StepDone(tokens, loss); }
 //
-// An inner step leaves its θ where the signal is the pseudo-gradient, and its gradient where the
-// signal is that.
-// In between θ may move and step() may skip rounds: a replica that is behind catches up. What it
-// computes depends on configuration, worker index, what the shards merge and which rounds it takes
-// part in, not on time. Not thread-safe.
+// An inner step updates θ if the signal is the pseudo-gradient, and leaves its gradient if the
+// signal is the gradient. Between steps a replica that is behind catches up: θ may change, and
+// step() may skip rounds. The results depend on configuration, worker index, the merged updates and
+// the rounds that this worker takes part in, not on time. Not thread-safe.
 class TrainingMember {
  public:
   explicit TrainingMember(MemberParts parts);
 
-  // True: an inner step is to be taken. False: the run is over, and final_report() was told.
-  // Cancelled: the control plane asked to stop; with a folder what only this worker has is in a
-  // checkpoint then, unless its run has ended. DataLoss: a loss or signal that is not a finite
-  // number. Others as the parts return them.
+  // True: the caller takes an inner step. False: the run is over, and final_report() was sent.
+  // Cancelled: a stop was requested. With a folder, the worker's own state is then in a checkpoint,
+  // unless its run has ended. DataLoss: a loss or signal is not finite. Other errors as the parts
+  // return them.
   absl::StatusOr<bool> Begin();
   absl::StatusOr<bool> StepDone(uint64_t tokens, double loss);
 
-  // The next StepDone reads θ or changes it: a signal is taken, or an update applied. Others leave
-  // it alone, unless the run ends.
+  // The next StepDone reads or changes θ: it takes a signal, or applies an update. Other calls of
+  // StepDone do neither, unless the run ends.
   bool next_step_syncs() const;
-  // Instead of an inner step, of a caller that goes: Cancelled, as where the control plane asks for
-  // it.
+  // Called instead of an inner step by a caller that leaves: Cancelled, as after a requested stop.
   absl::Status Stop();
 
-  // DataLoss, and told to the control plane: the loss is not a finite number.
+  // DataLoss if the loss is not finite; the control plane is told.
   absl::Status CheckLoss(double loss);
 
   uint64_t step() const { return core_.step(); }
-  // Of what came after the last step: θ is not what that step left; and the run's steps that this
-  // worker does not take, since it was behind.
+  // Changes after the last step: whether θ has changed, and the number of the run's steps that this
+  // worker skips because it was behind.
   bool has_moved() const { return has_moved_; }
   uint64_t skipped_steps() const { return skipped_steps_; }
   const WorkerState& stats() const { return state_; }
@@ -92,7 +91,7 @@ class TrainingMember {
   const MemberParts& parts() const { return parts_; }
   WorkerMetrics& metrics() { return metrics_; }
   void SetPhase(WorkerPhase phase);
-  // Its time counts as computing.
+  // Time added here counts as computing.
   double* seconds_computing() { return &state_.seconds_computing; }
   absl::Status Cancelled() const;
 
@@ -101,7 +100,7 @@ class TrainingMember {
   absl::StatusOr<WorkerCore::Wish> Advance();
   void Hear();
   absl::Status Attend();
-  // For something that comes in. True: the run is over.
+  // Waits for incoming frames or directives. True: the run is over.
   absl::StatusOr<bool> Wait();
   absl::Status CarryOut();
   absl::Status Do(RetireCheckpoint& retire);
@@ -128,12 +127,13 @@ class TrainingMember {
   CheckpointKeeper keeper_;
   WorkerCore core_;
   WorkerState state_;
-  ByteCounts bytes_before_;  // of this worker's processes before this one
+  Progress progress_;
+  ByteCounts bytes_before_;  // of this worker's earlier processes
   FinalReport final_;
   bool has_moved_ = false;
   uint64_t skipped_steps_ = 0;
   SyncSeconds seconds_;
-  double blocked_ = 0;  // of this fragment's sync: the time that it kept the loop waiting
+  double blocked_ = 0;  // seconds that this fragment's sync blocked the loop
   absl::Time computing_since_;
 };
 

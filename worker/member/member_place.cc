@@ -25,14 +25,14 @@
 namespace longwave {
 namespace {
 
-// Below the time in which a stopped worker must be gone; a call that takes longer is made again.
+// Below the time within which a stopped worker must exit. Calls that take longer are repeated.
 constexpr absl::Duration kCallDeadline = absl::Seconds(3);
-// How long a worker that cannot even start tries to tell the coordinator why.
+// How long a worker that cannot start tries to tell the coordinator why.
 constexpr absl::Duration kEarlyFailurePatience = absl::Seconds(1);
 
-// What a worker shows of itself where the run is secured; empty where it is not.
+// A worker's credentials if the run is secured, else empty.
 struct WorkerSecurity {
-  std::string credentials;  // their folder
+  std::string credentials;  // folder of the credentials
   CurveKeys keys;
 };
 
@@ -74,14 +74,15 @@ class MemberPlaceImpl final : public MemberPlace {
   const Layout& layout() const override { return layout_; }
 
   absl::StatusOr<uint32_t> Join(std::span<const float> start) override {
-    if (start.size() != layout_.parameter_count()) {
+    if (!start.empty() && start.size() != layout_.parameter_count()) {
       return absl::InvalidArgumentError(absl::StrCat("first weights: got ", start.size(),
                                                      " parameters, wanted the manifest's ",
                                                      layout_.parameter_count()));
     }
     SessionOptions options =
         SessionOptionsWith(absl::Seconds(options_.config.cluster.start_timeout_s));
-    options.start_hashes = StartHashes(layout_, start, StateArrays(options_.config));
+    if (!start.empty())
+      options.start_hashes = StartHashes(layout_, start, StateArrays(options_.config));
     LONGWAVE_ASSIGN_OR_RETURN(session_, Session::Join(client_.get(), std::move(options), stop_));
     return session_->worker();
   }
@@ -92,9 +93,10 @@ class MemberPlaceImpl final : public MemberPlace {
     if (session.ok()) (*session)->Fail(reason);
   }
 
-  bool RunIsOver() override {
+  std::optional<RunPhase> EndOfRun() override {
     const absl::StatusOr<RunStatus> run = client_->GetStatus(/*round_records_from=*/kRoundNever);
-    return run.ok() && run->phase != RunPhase::kWaiting && run->phase != RunPhase::kTraining;
+    if (!run.ok() || !IsOver(run->phase)) return std::nullopt;
+    return run->phase;
   }
 
   uint32_t members() const override { return session_ == nullptr ? 0 : session_->members(); }
@@ -129,7 +131,7 @@ class MemberPlaceImpl final : public MemberPlace {
                        .pipeline = pipeline_.get(),
                        .exchange = exchange_.get(),
                        .control = session_.get(),
-                       // A checkpoint is of use to a worker that can catch up from it alone.
+                       // Only a worker that can catch up can use a checkpoint.
                        .folder = CanCatchUp(config) ? folder_.get() : nullptr,
                        .run = start.run,
                        .name = options_.name,
@@ -144,8 +146,8 @@ class MemberPlaceImpl final : public MemberPlace {
       return trained;
     }
     if (const std::optional<absl::Status> ended = session_->ended()) return *ended;
-    // Not ended: the coordinator has gone home, or a signal asked for it; then nobody is to wait
-    // for this worker.
+    // The session has not ended: the coordinator has exited, or a signal requested the stop. In the
+    // second case the run must not wait for this worker.
     if (!trained.ok()) session_->Leave();
     return absl::OkStatus();
   }
@@ -169,11 +171,11 @@ class MemberPlaceImpl final : public MemberPlace {
   StopSignal* const stop_;
   const Layout layout_;
   const std::unique_ptr<FileSystem> files_;
-  const std::unique_ptr<WorkerFolder> folder_;  // null: without one
+  const std::unique_ptr<WorkerFolder> folder_;  // null: no folder
   const WorkerSecurity security_;
   const std::shared_ptr<CoordinatorClient> client_;
-  std::unique_ptr<CertificateKeeper> keeper_;   // null: nothing is secured
-  std::unique_ptr<Metrics::Refresher> expiry_;  // of its certificate; null: it has none
+  std::unique_ptr<CertificateKeeper> keeper_;   // null: no security
+  std::unique_ptr<Metrics::Refresher> expiry_;  // expiry of the certificate; null: none
   std::unique_ptr<Session> session_;
   std::unique_ptr<SyncPipeline> pipeline_;
   std::unique_ptr<Exchange> exchange_;

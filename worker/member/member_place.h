@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "common/config/run_config.h"
 #include "common/layout/manifest.h"
 #include "common/metrics/metrics.h"
+#include "common/wire/control.h"
 #include "kernels/ops.h"
 #include "worker/member/member.h"
 #include "worker/member/stop_signal.h"
@@ -22,63 +24,62 @@
 namespace longwave {
 
 struct MemberPlaceOptions {
-  RunConfig config;            // the run's; cluster.coordinator is where it joins
-  std::string name;            // one live worker each
-  std::string state_dir;       // where it keeps identity and checkpoints; empty: nowhere
+  RunConfig config;            // of the run; cluster.coordinator is the address to join at
+  std::string name;            // unique among live workers
+  std::string state_dir;       // folder of identity and checkpoints; empty: none
   Manifest manifest;           // of the parameters
-  Metrics* metrics = nullptr;  // of the process, of part kWorker; null: nobody looks at them
+  Metrics* metrics = nullptr;  // of the process, of part kWorker; null: none
 
-  // Of tests: what looks on, and what the configuration does not offer. Null: nothing.
+  // For tests: an observer of the exchange, and options that the configuration lacks. Null: none.
   std::function<std::unique_ptr<Exchange>(std::unique_ptr<Exchange>)> wrap_exchange;
   std::function<void(SyncOptions*)> adjust_sync;
 };
 
-// The caller's parameters, flat as Layout::Create orders the manifest, which outlive the place.
+// The caller's parameters, flat in Layout::Create's order of the manifest. They outlive the place.
 struct MemberArrays {
   float* theta = nullptr;          // [Layout::parameter_count()]
-  float* gradient = nullptr;       // likewise; null where the run's signal is the pseudo-gradient
-  const KernelOps* ops = nullptr;  // of their device
+  float* gradient = nullptr;       // likewise; null if the run's signal is the pseudo-gradient
+  const KernelOps* ops = nullptr;  // of the arrays' device
   Exec exec;
-  // What every replica of the run begins with, flat, in host memory.
+  // The first weights of every replica, flat, in host memory.
   std::function<absl::StatusOr<std::vector<float>>()> initial_weights;
 };
 
-// A worker's place in a run, from the address of its coordinator to the parts that a TrainingMember
-// works with: folder, credentials, registration and heartbeats, connections to the shards. Without
-// LibTorch, data or model. tests/unit/worker/member/linear_model_test.cc is a whole worker around
-// it.
+// A worker's place in a run: folder, credentials, registration and heartbeats, connections to the
+// shards. From a coordinator's address it makes the parts of a TrainingMember, without LibTorch,
+// data or model. tests/unit/worker/member/linear_model_test.cc is a complete worker around it.
 class MemberPlace {
  public:
-  // Opens folder and credentials; nobody hears of it. metrics and stop outlive the place; stop is
-  // set where the run's end asks for it. InvalidArgument: the manifest. FailedPrecondition: the
-  // credentials. Unavailable: another process has the folder.
+  // Opens folder and credentials, without contacting the run. metrics and stop outlive the place,
+  // and the run's end may set stop. InvalidArgument: the manifest. FailedPrecondition: the
+  // credentials. Unavailable: another process holds the folder.
   static absl::StatusOr<std::unique_ptr<MemberPlace>> Open(MemberPlaceOptions options,
                                                            StopSignal* stop);
   virtual ~MemberPlace() = default;
 
   virtual const Layout& layout() const = 0;
 
-  // Registers, again and again while nobody answers; returns the worker's index, which may change
-  // until Begin returns. start: the weights that this replica begins with, flat, in host
-  // memory. Cancelled: stop. Unavailable: no answer for cluster.start_timeout_s.
-  // Others: the coordinator's refusal.
+  // Registers, with retries while there is no answer. Returns the worker's index, which may change
+  // until Begin returns. start: this replica's first weights, flat, in host memory; empty: none, so
+  // that the worker fetches all weights. Cancelled: stop. Unavailable: no answer for
+  // cluster.start_timeout_s. Other errors: the coordinator's refusal.
   virtual absl::StatusOr<uint32_t> Join(std::span<const float> start) = 0;
-  // Instead of Join, of a worker that will not come: tells the coordinator, if that is there, so
-  // that the others need not wait.
+  // Called instead of Join by a worker that cannot join: tells the coordinator, if it answers, so
+  // that the run does not wait.
   virtual void FailToJoin(const std::string& reason) = 0;
-  // Whether a coordinator answers and says so.
-  virtual bool RunIsOver() = 0;
+  // How the run has ended, if the coordinator answers and says so.
+  virtual std::optional<RunPhase> EndOfRun() = 0;
 
-  // Of the run, this worker included; 0: the coordinator has not told yet.
+  // Members of the run, including this worker; 0: not known yet.
   virtual uint32_t members() const = 0;
 
-  // Waits for the run's beginning and connects to its shards. The parts lack a loop; they, and the
-  // arrays, are used until the place is gone.
+  // Waits for the run's beginning and connects to its shards. The parts lack a loop. Parts and
+  // arrays are used until the place is destroyed.
   virtual absl::StatusOr<MemberParts> Begin(const MemberArrays& arrays) = 0;
 
-  // Once training has ended so, and Join had succeeded: a failure is told, and a worker that was
-  // stopped before the run was over leaves. Returns how that looks from outside: the failure, OK,
-  // or the coordinator's reason (Aborted).
+  // Called after a successful Join, with the result of training: reports a failure, or leaves the
+  // run if the worker was stopped before its end. Returns the result for the caller: the failure,
+  // OK, or the coordinator's reason (Aborted).
   virtual absl::Status End(const absl::Status& trained) = 0;
 };
 

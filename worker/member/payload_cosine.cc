@@ -20,7 +20,7 @@ absl::StatusOr<PayloadLayout> ValidatedLayout(std::span<const uint32_t> tile_siz
   return layout;
 }
 
-// A tile's coefficients, those that were not sent as zeros.
+// A tile's coefficients, with zeros for those that were not sent.
 class DenseTile {
  public:
   std::span<const float> Read(const PayloadLayout& layout, uint32_t tile,

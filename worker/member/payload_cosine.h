@@ -10,19 +10,19 @@
 
 namespace longwave {
 
-// Of two payloads of one segment and round, as the coefficients that they stand for: those that a
-// payload does not send are zero. The transform is orthonormal, so that norms and cosine are those
-// of what they say about the parameters, too.
+// Square sums and product of two payloads of one segment and round, as coefficients; coefficients
+// that a payload does not send are zero. The transform is orthonormal, so norms and cosine are also
+// those of the parameters' changes.
 struct PayloadPair {
   double a_square_sum = 0;
   double b_square_sum = 0;
   double product = 0;
 
-  double cosine() const;  // 0 where one of them is nothing
+  double cosine() const;  // 0 if one payload is zero
 };
 
-// Both are validated here. InvalidArgument: one does not fit the segment. run_seed, round: what
-// random and stride selection draw from.
+// Validates both payloads. InvalidArgument: one does not fit the segment. run_seed, round: for
+// random and stride selection.
 absl::StatusOr<PayloadPair> ComparePayloads(const Layout& layout, uint32_t segment,
                                             uint64_t run_seed, uint32_t round,
                                             std::span<const std::byte> a,

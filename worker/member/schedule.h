@@ -8,8 +8,8 @@
 namespace longwave {
 
 // The learning rate of each inner step: a linear warm-up to the peak, then half a cosine down to
-// final_learning_rate_share of it, which step `steps` (one past the last) would have. Plain
-// arithmetic without the maths library, so that every machine computes the same number.
+// final_learning_rate_share of the peak, which step `steps` (one past the last) would have. Plain
+// arithmetic instead of the maths library gives the same number on every machine.
 class Schedule {
  public:
   Schedule(const TrainSection& train, uint64_t steps);
@@ -23,7 +23,8 @@ class Schedule {
   uint64_t steps_;
 };
 
-// Rounds between validations: as configured, or as many as give about twenty in a run of `rounds`.
+// Rounds between validations: the configured number, or one that gives about twenty in a run of
+// `rounds`.
 uint64_t ValidationInterval(uint32_t validate_every, uint64_t rounds);
 
 }  // namespace longwave

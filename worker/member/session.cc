@@ -14,15 +14,16 @@
 namespace longwave {
 namespace {
 
-// How often a wait looks at the stop signal, which a signal handler's thread may set at any time.
+// Interval of checks of the stop signal during a wait; a signal handler's thread may set it at any
+// time.
 constexpr std::chrono::milliseconds kPatience(50);
 constexpr absl::Duration kFailurePatience = absl::Seconds(3);
-// Whoever was told to end has little time for it.
+// A process that was told to end has little time to leave.
 constexpr absl::Duration kLeavePatience = absl::Milliseconds(500);
-// After a final report that was answered, a coordinator that is silent for this long has gone home.
+// After an answered final report, a coordinator without an answer for this long has exited.
 constexpr absl::Duration kFarewellPatience = absl::Seconds(3);
 
-// last: of the last call that failed.
+// last: status of the last failed call.
 absl::Status SilentFor(const SessionOptions& options, const char* wanted,
                        const absl::Status& last) {
   const bool answers = absl::IsUnauthenticated(last);

@@ -24,48 +24,48 @@ namespace longwave {
 
 struct SessionOptions {
   std::string name;
-  uint64_t identity = 0;    // of the worker's folder; 0: it has none
-  uint64_t process = 0;     // of that folder's; 0 likewise
-  std::string coordinator;  // its address, for sentences
+  uint64_t identity = 0;    // of the worker's folder; 0: no folder
+  uint64_t process = 0;     // number of the folder's process; 0 likewise
+  std::string coordinator;  // address, for messages
   Manifest manifest;
   uint64_t layout_hash = 0;
   std::string settings;                // BindingSettings of the configuration
-  std::vector<uint64_t> start_hashes;  // of its first weights (StartHashes); empty: it has none
-  std::string data_key;  // public key of its data connections; empty: they are not encrypted
+  std::vector<uint64_t> start_hashes;  // hashes of the first weights (StartHashes); empty: none
+  std::string data_key;                // public key of the data connections; empty: no encryption
   absl::Duration heartbeat_interval = absl::Milliseconds(250);
-  absl::Duration start_timeout = absl::Seconds(120);  // silence of the coordinator that is borne
+  absl::Duration start_timeout = absl::Seconds(120);  // limit of waits for the coordinator's answer
 };
 
-// A worker's membership of a run: SessionCore, driven by a thread of its own. During training the
-// coordinator may be away: reports wait until it answers. Thread-safe.
+// A worker's membership of a run: SessionCore, driven by a thread. During training the coordinator
+// may be unreachable: reports wait until it answers. Thread-safe.
 class Session final : public ControlPlane {
  public:
-  // Registers, again and again while nobody answers. `client` and `stop` outlive the session;
-  // `stop` is also set when the coordinator says so. Unavailable: no answer within start_timeout.
-  // Cancelled: `stop`. Others: the coordinator's refusal.
+  // Registers, with retries while there is no answer. `client` and `stop` outlive the session; the
+  // coordinator may set `stop`, too. Unavailable: no answer within start_timeout. Cancelled:
+  // `stop`. Other errors: the coordinator's refusal.
   static absl::StatusOr<std::unique_ptr<Session>> Join(CoordinatorClient* client,
                                                        SessionOptions options, StopSignal* stop);
   ~Session() override;
 
-  // Of the run, as the coordinator told last, this worker included; 0: not told yet.
+  // Members of the run by the coordinator's last answer, including this worker; 0: not known yet.
   uint32_t members() const;
-  // Its index. It may be another one until AwaitStart returns, after a lost place.
+  // Index of this worker. The index may change until AwaitStart returns, after a lost place.
   uint32_t worker() const;
 
   struct Start {
     uint64_t run = 0;
     std::vector<std::string> shard_endpoints;  // by shard index
   };
-  // Waits until this worker is a member and `shard_count` shards are there. Cancelled: the session
-  // has ended or `stop` was set. Unavailable: the coordinator was silent for start_timeout.
+  // Waits until this worker is a member and `shard_count` shards are known. Cancelled: the session
+  // has ended or `stop` was set. Unavailable: no answer from the coordinator for start_timeout.
   absl::StatusOr<Start> AwaitStart(uint32_t shard_count);
 
-  // Tells the coordinator (which knows the worker's name) why this worker ends early; waits a
-  // little for its answer, unless the run has ended already.
+  // Tells the coordinator (which knows the worker's name) why this worker ends early. Waits a
+  // little for the answer, unless the run has ended already.
   void Fail(const std::string& reason);
 
-  // Tells the coordinator that this worker leaves for good, so that nobody waits for it; waits a
-  // little for its answer. Nothing to be told once the run has ended or Finish was called.
+  // Tells the coordinator that this worker leaves for good, so that the run does not wait for it.
+  // Waits a little for the answer. Does nothing after the run's end or after Finish.
   void Leave();
 
   // See SessionCore.
@@ -80,7 +80,7 @@ class Session final : public ControlPlane {
   void SetReadyRound(uint32_t round) override;
   std::optional<std::vector<std::string>> TakeNewEndpoints() override;
   void Finish(const FinalReport& report) override;
-  // Once the report was answered, a coordinator that is gone has ended the run, too.
+  // After an answered report, a coordinator that no longer answers has ended the run.
   absl::StatusOr<bool> AwaitEnd(absl::Duration patience) override;
 
  private:
@@ -88,10 +88,10 @@ class Session final : public ControlPlane {
           StopSignal* stop);
 
   void CallUntilClosed();
-  // The call that is due, without the lock meanwhile, and what comes of it. False: none is due.
+  // Makes the due call, with the lock released, and handles its result. False: no call is due.
   bool Call(std::unique_lock<std::mutex>& lock);
   absl::Status AwaitRegistration();
-  // Waits until the last call of Finish, Fail or Leave was answered or the run has ended.
+  // Waits for the answer to the last Finish, Fail or Leave, or for the run's end.
   void AwaitTold(std::unique_lock<std::mutex>& lock, absl::Duration patience);
   absl::Duration Silence() const;
 
@@ -100,14 +100,15 @@ class Session final : public ControlPlane {
   StopSignal* const stop_;
 
   mutable std::mutex mutex_;
-  std::condition_variable wake_;     // the thread: something is to be told now
-  std::condition_variable changed_;  // everyone else: something was answered
+  std::condition_variable wake_;     // for the thread: a call is due
+  std::condition_variable changed_;  // for other threads: an answer has come
   SessionCore core_;
   uint32_t members_ = 0;
   bool closing_ = false;
-  std::vector<std::string> endpoints_;  // by shard index, as AwaitStart or TakeNewEndpoints gave
-  uint64_t endpoints_seen_ = 0;         // the core's endpoints_version
-  std::thread thread_;                  // last: it uses all of the above
+  // By shard index, as last returned by AwaitStart or TakeNewEndpoints.
+  std::vector<std::string> endpoints_;
+  uint64_t endpoints_seen_ = 0;  // the core's endpoints_version
+  std::thread thread_;           // last, since it uses all members above
 };
 
 }  // namespace longwave

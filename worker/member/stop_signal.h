@@ -5,8 +5,8 @@
 
 namespace longwave {
 
-// Asks the process to end: set once, by a signal or by the coordinator's instruction, and looked at
-// by everything that waits or runs long. Thread-safe.
+// Requests the end of the process. A signal or the coordinator's instruction sets it once, and all
+// waits and long computations check it. Thread-safe.
 class StopSignal {
  public:
   void Request() { requested_.store(true, std::memory_order_release); }

@@ -8,7 +8,7 @@
 
 namespace longwave {
 
-// The pipeline's knobs as the configuration sets them.
+// The pipeline's options from the configuration.
 SyncOptions SyncOptionsOf(const SyncSection& sync, uint64_t run_seed);
 
 }  // namespace longwave

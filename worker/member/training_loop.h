@@ -11,33 +11,34 @@
 
 namespace longwave {
 
-// What a member tells the loop that trains, and has of it. Called on the thread that calls the
-// member. Of a loop that overrides nothing nothing is wanted.
+// The member's calls to the training loop, made on the thread that calls the member. The defaults
+// suit a loop that only takes steps.
 class TrainingLoop {
  public:
   virtual ~TrainingLoop() = default;
-  // A fragment's merged update is in the replica. Under `update: inner` it is the merged gradient,
-  // and the inner optimizer takes its step.
+  // A fragment's merged update is in the replica. Under `update: inner` the update is the merged
+  // gradient, and the inner optimizer takes its step.
   virtual absl::Status FragmentApplied() { return absl::OkStatus(); }
-  // A round was reported, or a sealing round (from the run's number of rounds on); may add a
-  // validation loss. An error ends the worker once the report was
-  // told, if that has a validation loss, and before it otherwise.
+  // A round, or a sealing round (from the run's number of rounds on), is about to be reported. The
+  // loop may add a validation loss to the report. An error ends the worker, after the report was
+  // sent if it has a validation loss, and before otherwise.
   virtual absl::Status EndRound(RoundReport*) { return absl::OkStatus(); }
-  // The member waits for others: called some fifty times a second meanwhile.
+  // Called about fifty times a second while the member waits.
   virtual void Waiting() {}
-  // The run is sealed: all replicas are equal. writes_weights: they are this worker's to write, and
-  // to validate; its report says where they are.
+  // The run is sealed: all replicas are equal. writes_weights: this worker validates and writes the
+  // weights, and its report says where they are.
   virtual absl::StatusOr<FinalReport> Conclude(bool writes_weights) {
     FinalReport report;
     if (writes_weights) report.model_file = "not written: the worker's own loop has them";
     return report;
   }
-  // The loop's own part of a checkpoint, between two inner steps: what its optimizer knows, say.
-  // Adds at most kCheckpointBlobsMax blobs of different names; nobody else reads them. A blob's
-  // bytes may be the loop's, unchanged until the next call of the member.
+  // Adds the loop's part of a checkpoint, between two inner steps, for example its optimizer's
+  // state: at most kCheckpointBlobsMax blobs with different names, which only this loop reads. A
+  // blob may refer to the loop's own bytes, which must not change until the next call of the
+  // member.
   virtual absl::Status Save(std::vector<NamedBlob>*) { return absl::OkStatus(); }
-  // What Save gave in an earlier process, before the first step. InvalidArgument: blobs of another
-  // loop or model, and which were wanted.
+  // The blobs that Save gave in an earlier process, before the first step. InvalidArgument: blobs
+  // of another loop or model; the message says which were wanted.
   virtual absl::Status Load(std::span<const NamedBlob>) { return absl::OkStatus(); }
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/config/gpt_shape.h"
 #include "common/wire/payload.h"
 #include "common/wire/square_sum.h"
 #include "worker/member/payload_cosine.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr double kBytesOfAParameter = 4;
 
-// Σ v² over what the payload holds; nothing: it is none of the segment's.
+// Σ v² over the payload's values; nothing if the payload does not fit the segment.
 std::optional<double> SquareSumOf(const Layout& layout, uint32_t segment, const Buffer& payload) {
   const absl::StatusOr<PayloadFormat> format = DecodePayloadHead(payload.bytes());
   if (!format.ok()) return std::nullopt;
@@ -25,12 +26,13 @@ std::optional<double> SquareSumOf(const Layout& layout, uint32_t segment, const 
 
 }  // namespace
 
-WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, uint64_t run_seed,
+WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, const RunConfig& config,
                              const ControlPlane* host)
     : own_metrics_(metrics == nullptr ? std::make_unique<Metrics>(MetricPart::kWorker) : nullptr),
       metrics_(metrics == nullptr ? *own_metrics_ : *metrics),
       layout_(layout),
-      run_seed_(run_seed),
+      run_seed_(config.run.seed),
+      flops_per_token_(config.model.kind == "gpt" ? GptFlopsPerToken(config.model) : 0),
       host_(host),
       train_loss_(metrics_.gauge("longwave_worker_train_loss")),
       validation_loss_(metrics_.gauge("longwave_worker_validation_loss")),
@@ -62,6 +64,8 @@ WorkerMetrics::WorkerMetrics(Metrics* metrics, const Layout* layout, uint64_t ru
     seconds_.push_back(&metrics_.counter("longwave_worker_phase_seconds_total", {phase}));
   }
   metrics_.gauge("longwave_worker_parameters").Set(static_cast<double>(layout->parameter_count()));
+  if (config.metrics.peak_tflops > 0)
+    metrics_.gauge("longwave_worker_peak_flops").Set(config.metrics.peak_tflops * 1e12);
   refresher_ = metrics_.OnPage([this] { RefreshPage(); });
 }
 
@@ -85,7 +89,9 @@ void WorkerMetrics::Show(const WorkerState& state) {
   }
   round_.Set(state.round);
   train_loss_.Set(state.train_loss);
-  tokens_.Show(static_cast<double>(state.tokens - before_.tokens));
+  const double tokens = static_cast<double>(state.tokens - before_.tokens);
+  tokens_.Show(tokens);
+  metrics_.counter("longwave_worker_model_flops_total").Show(flops_per_token_ * tokens);
   const double seconds = state.seconds_computing + state.seconds_syncing;
   if (seconds > 0) compute_ratio_.Set(state.seconds_computing / seconds);
   const auto show = [&](const char* name, const char* direction, uint64_t ByteCounts::*bytes) {
@@ -116,8 +122,8 @@ void WorkerMetrics::ShowDevice(const KernelOps& ops) {
   if (!memory.ok()) return;
   metrics_.gauge("longwave_worker_gpu_memory_bytes", {"free"})
       .Set(static_cast<double>(memory->available_bytes));
-  metrics_.gauge("longwave_worker_gpu_memory_bytes", {"total"})
-      .Set(static_cast<double>(memory->total_bytes));
+  metrics_.gauge("longwave_worker_gpu_memory_bytes", {"used"})
+      .Set(static_cast<double>(memory->total_bytes - memory->available_bytes));
 }
 
 void WorkerMetrics::SyncBegins() {
@@ -144,7 +150,7 @@ void WorkerMetrics::ShowCore(const WorkerCore::Counts& counts) {
 }
 
 void WorkerMetrics::OnSettled(const Settled& settled) {
-  if (measures_ && !settled.gone) Measure(settled);
+  if (measures_ && !settled.compacted) Measure(settled);
 }
 
 void WorkerMetrics::Measure(const Settled& settled) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/config/run_config.h"
 #include "common/layout/layout.h"
 #include "common/metrics/metrics.h"
 #include "common/wire/buffer.h"
@@ -19,26 +20,26 @@
 
 namespace longwave {
 
-// Where the time of a worker's syncs goes.
+// Seconds of a worker's syncs by activity.
 struct SyncSeconds {
   double encoding = 0;
-  double sending = 0;  // handing contributions to the exchange
+  double sending = 0;  // passing contributions to the exchange
   double waiting = 0;  // for merged updates
   double decoding = 0;
 };
 
-// A worker's series, from what its trainer does. The trainer's thread calls it, the page's only
-// reads. What costs time beyond a few additions (norm and cosine of merged updates) is measured in
-// as many syncs as take kMeasuringShare of the time.
+// A worker's metrics. The trainer's thread updates them, and the page's only reads. Norm and cosine
+// of merged updates cost more than a few additions, so they are measured in as many syncs as take
+// kMeasuringShare of the time.
 class WorkerMetrics {
  public:
   static constexpr double kMeasuringShare = 0.002;
 
-  // metrics: null: nobody looks at them. All outlive this.
-  WorkerMetrics(Metrics* metrics, const Layout* layout, uint64_t run_seed,
+  // metrics: null: not served. All but config outlive this object.
+  WorkerMetrics(Metrics* metrics, const Layout* layout, const RunConfig& config,
                 const ControlPlane* host);
 
-  // Where time goes: the label `phase`. For PhaseTimer.
+  // The label `phase` of time, for PhaseTimer.
   enum class Phase : uint8_t {
     kData,
     kForwardBackward,
@@ -53,24 +54,24 @@ class WorkerMetrics {
   };
   Counter* seconds(Phase phase) { return seconds_[static_cast<size_t>(phase)]; }
 
-  // What was counted before this process: a counter is of a process, or its rate would have a leap
-  // where a worker comes back.
+  // Counts before this process, which its counters leave out: their rate would jump when a worker
+  // comes back.
   void ContinueFrom(const WorkerState& state);
   void Show(const WorkerState& state);
   void ShowLearningRate(double learning_rate) { learning_rate_.Set(learning_rate); }
   void ShowGradientNorm(double norm) { gradient_norm_.Set(norm); }
   void ShowValidationLoss(double loss) { validation_loss_.Set(loss); }
   void StepDone(absl::Duration took);
-  // newest_open: round of any segment that was heard of.
+  // newest_open: the newest known open round of any segment.
   void RoundDone(uint32_t round, uint32_t newest_open);
   void ShowDevice(const KernelOps& ops);
 
   void SyncBegins();
   // A contribution, before it is posted.
   void OnPush(const SegmentPush& push, const EncodeReport& report);
-  // What became of it.
+  // The fate of a contribution.
   void OnSettled(const Settled& settled);
-  // blocked: the time that it kept the trainer from computing.
+  // blocked: the time that the sync kept the trainer from computing.
   void SyncDone(const SyncSeconds& seconds, absl::Duration blocked);
 
   // Totals since the process began.
@@ -79,7 +80,7 @@ class WorkerMetrics {
   void ShowCheckpoints(uint64_t written, uint64_t failed);
 
  private:
-  // Of a segment's last sync.
+  // Figures of a segment's last sync.
   struct Segment {
     double signal_square_sum = 0;
     double momentum_square_sum = 0;
@@ -95,9 +96,10 @@ class WorkerMetrics {
   Metrics& metrics_;
   const Layout* const layout_;
   const uint64_t run_seed_;
+  const double flops_per_token_;  // 0: unknown
   const ControlPlane* const host_;
 
-  WorkerState before_;             // counted by earlier processes
+  WorkerState before_;             // counts of earlier processes
   std::vector<Counter*> seconds_;  // by Phase
   Gauge& train_loss_;
   Gauge& validation_loss_;
@@ -125,15 +127,15 @@ class WorkerMetrics {
 
   std::vector<Segment> segments_;
   const absl::Time began_;
-  absl::Duration measuring_;    // that it took so far
-  bool measures_ = false;       // this sync
+  absl::Duration measuring_;    // time spent measuring so far
+  bool measures_ = false;       // the current sync is measured
   bool has_updates_ = false;    // of all segments
-  uint32_t sampled_ = 0;        // the segment whose cosine is next
-  std::optional<Buffer> sent_;  // of that segment, in this sync
-  SyncSeconds taken_;           // by the last SyncDone
+  uint32_t sampled_ = 0;        // the segment whose cosine is measured next
+  std::optional<Buffer> sent_;  // payload of that segment in this sync
+  SyncSeconds taken_;           // as of the last SyncDone
 
   std::atomic<int64_t> checkpoint_at_ns_ = 0;      // of MonotonicNow; 0: none yet
-  std::unique_ptr<Metrics::Refresher> refresher_;  // last: reads the above
+  std::unique_ptr<Metrics::Refresher> refresher_;  // last, since it reads the members above
 };
 
 }  // namespace longwave

@@ -1,91 +1,125 @@
 #include "worker/models/adamw.h"
 
 #include <cmath>
-#include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
+namespace {
 
-AdamW::AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec, uint64_t parameter_count,
-             uint64_t decayed_count)
+uint64_t CountOf(const std::vector<ParameterRange>& ranges) {
+  uint64_t count = 0;
+  for (const ParameterRange& range : ranges) count += range.count;
+  return count;
+}
+
+// A step over the ranges. `args` has the scalars and the beginnings of the arrays. State arrays
+// hold range after range.
+absl::Status StepRanges(const KernelOps& ops, const Exec& exec,
+                        const std::vector<ParameterRange>& ranges, float keep,
+                        const AdamWArgs& args) {
+  uint64_t done = 0;
+  for (const ParameterRange& range : ranges) {
+    AdamWArgs part = args;
+    part.count = range.count;
+    part.gradient += range.begin;
+    part.theta += range.begin;
+    part.m += done;
+    part.v += done;
+    part.keep = range.decays ? keep : 1;
+    LONGWAVE_RETURN_IF_ERROR(ops.adamw(exec, part));
+    done += range.count;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+AdamW::AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec,
+             std::vector<ParameterRange> ranges)
     : options_(options),
       ops_(ops),
       exec_(exec),
-      parameter_count_(parameter_count),
-      decayed_count_(decayed_count) {
-  LONGWAVE_CHECK(decayed_count <= parameter_count);
-}
+      ranges_(std::move(ranges)),
+      count_(CountOf(ranges_)) {}
 
 absl::StatusOr<AdamW> AdamW::Create(const AdamWOptions& options, const KernelOps* ops, Exec exec,
-                                    uint64_t parameter_count, uint64_t decayed_count) {
-  AdamW optimizer(options, ops, exec, parameter_count, decayed_count);
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, parameter_count));
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer.v_, DeviceFloats::Create(ops, parameter_count));
+                                    std::vector<ParameterRange> ranges) {
+  AdamW optimizer(options, ops, exec, std::move(ranges));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, optimizer.count_));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.v_, DeviceFloats::Create(ops, optimizer.count_));
   return optimizer;
 }
 
 absl::Status AdamW::Step(const float* gradient, double learning_rate, float* theta) {
   powers_[0] *= options_.beta1;
   powers_[1] *= options_.beta2;
-  AdamWArgs args = {
-      .count = decayed_count_,
-      .gradient = gradient,
-      .m = m_.get(),
-      .v = v_.get(),
-      .theta = theta,
-      .beta1 = static_cast<float>(options_.beta1),
-      .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
-      .beta2 = static_cast<float>(options_.beta2),
-      .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-      .step_size = static_cast<float>(learning_rate / (1 - powers_[0])),
-      .root_scale = static_cast<float>(1 / std::sqrt(1 - powers_[1])),
-      .epsilon = static_cast<float>(options_.epsilon),
-      .keep = static_cast<float>(1 - learning_rate * options_.weight_decay),
-  };
-  LONGWAVE_RETURN_IF_ERROR(ops_->adamw(exec_, args));
-  args.count = parameter_count_ - decayed_count_;
-  args.gradient += decayed_count_;
-  args.m += decayed_count_;
-  args.v += decayed_count_;
-  args.theta += decayed_count_;
-  args.keep = 1;
-  return ops_->adamw(exec_, args);
+  return StepRanges(*ops_, exec_, ranges_,
+                    static_cast<float>(1 - learning_rate * options_.weight_decay),
+                    {.gradient = gradient,
+                     .m = m_.get(),
+                     .v = v_.get(),
+                     .theta = theta,
+                     .beta1 = static_cast<float>(options_.beta1),
+                     .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+                     .beta2 = static_cast<float>(options_.beta2),
+                     .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+                     .step_size = static_cast<float>(learning_rate / (1 - powers_[0])),
+                     .root_scale = static_cast<float>(1 / std::sqrt(1 - powers_[1])),
+                     .epsilon = static_cast<float>(options_.epsilon)});
 }
 
-absl::StatusOr<AdamW::State> AdamW::Export() const {
-  State state{.m = std::vector<float>(parameter_count_),
-              .v = std::vector<float>(parameter_count_),
-              .powers = powers_};
-  const size_t bytes = parameter_count_ * sizeof(float);
-  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, state.m.data(), m_.get(), bytes));
-  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, state.v.data(), v_.get(), bytes));
-  LONGWAVE_RETURN_IF_ERROR(ops_->wait(exec_));
-  return state;
+std::vector<StateArray> AdamW::State() {
+  return {{"adamw.m", m_.get(), count_ * sizeof(float)},
+          {"adamw.v", v_.get(), count_ * sizeof(float)},
+          {"adamw.powers", powers_.data(), sizeof(powers_)}};
 }
 
-absl::Status AdamW::Load(const StateBytes& state) {
-  const size_t bytes = parameter_count_ * sizeof(float);
-  if (state.m.size() != bytes || state.v.size() != bytes ||
-      state.powers.size() != sizeof(powers_)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer: got moments of ", state.m.size(), " and ", state.v.size(),
-                     " bytes and powers of ", state.powers.size(), ", wanted ", bytes,
-                     " for each moment of AdamW and ", sizeof(powers_), " for its powers"));
-  }
-  std::array<double, 2> powers;
-  std::memcpy(powers.data(), state.powers.data(), sizeof(powers));
-  for (const double power : powers) {
+absl::Status AdamW::CheckState() const {
+  for (const double power : powers_) {
     if (power >= 0 && power <= 1) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer: got a power of AdamW's beta of ", power, ", wanted 0 to 1"));
   }
-  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, m_.get(), state.m.data(), bytes));
-  LONGWAVE_RETURN_IF_ERROR(ops_->copy(exec_, v_.get(), state.v.data(), bytes));
-  powers_ = powers;
-  return ops_->wait(exec_);
+  return absl::OkStatus();
+}
+
+Sgd::Sgd(double momentum, double weight_decay, const KernelOps* ops, Exec exec,
+         std::vector<ParameterRange> ranges)
+    : momentum_(momentum),
+      weight_decay_(weight_decay),
+      ops_(ops),
+      exec_(exec),
+      ranges_(std::move(ranges)),
+      count_(CountOf(ranges_)) {}
+
+absl::StatusOr<Sgd> Sgd::Create(double momentum, double weight_decay, const KernelOps* ops,
+                                Exec exec, std::vector<ParameterRange> ranges) {
+  Sgd optimizer(momentum, weight_decay, ops, exec, std::move(ranges));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.m_, DeviceFloats::Create(ops, optimizer.count_));
+  LONGWAVE_ASSIGN_OR_RETURN(optimizer.zeros_, DeviceFloats::Create(ops, optimizer.count_));
+  return optimizer;
+}
+
+absl::Status Sgd::Step(const float* gradient, double learning_rate, float* theta) {
+  return StepRanges(*ops_, exec_, ranges_, static_cast<float>(1 - learning_rate * weight_decay_),
+                    {.gradient = gradient,
+                     .m = m_.get(),
+                     .v = zeros_.get(),
+                     .theta = theta,
+                     .beta1 = static_cast<float>(momentum_),
+                     .one_minus_beta1 = 1,
+                     .beta2 = 0,
+                     .one_minus_beta2 = 0,
+                     .step_size = static_cast<float>(learning_rate),
+                     .root_scale = 1,
+                     .epsilon = 1});
+}
+
+std::vector<StateArray> Sgd::State() {
+  return {{"sgd.momentum", m_.get(), count_ * sizeof(float)}};
 }
 
 absl::StatusOr<double> ClipToNorm(const KernelOps& ops, const Exec& exec, double norm_max,

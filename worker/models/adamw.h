@@ -2,15 +2,14 @@
 #define LONGWAVE_WORKER_MODELS_ADAMW_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/device_floats.h"
 #include "kernels/ops.h"
+#include "worker/models/inner_optimizer.h"
 
 namespace longwave {
 
@@ -21,50 +20,61 @@ struct AdamWOptions {
   double weight_decay = 0;
 };
 
-// The inner optimizer over a flat array in a backend's memory, in one pass: the arithmetic is that
-// of AdamWArgs, so that equal inputs give equal bits on every machine, GPU or not.
-// Source: Loshchilov & Hutter 2019 (arXiv 1711.05101).
-class AdamW {
+// AdamW over ranges of a flat array in a backend's memory, in one pass. The arithmetic is
+// AdamWArgs's, so equal inputs give equal bits on every machine, GPU or not. Source: Loshchilov &
+// Hutter 2019 (arXiv 1711.05101).
+class AdamW final : public InnerOptimizer {
  public:
-  // decayed_count: parameters at the array's front that weight decay shrinks (the layout puts the
-  // matrices there; vectors are left alone). ResourceExhausted: no memory for the moments. `ops`
-  // outlives the optimizer.
+  // Parameters outside of the ranges do not change. ResourceExhausted: no memory for the moments.
+  // `ops` outlives the optimizer.
   static absl::StatusOr<AdamW> Create(const AdamWOptions& options, const KernelOps* ops, Exec exec,
-                                      uint64_t parameter_count, uint64_t decayed_count);
+                                      std::vector<ParameterRange> ranges);
 
-  // Both [parameter_count], in the backend's memory. Enqueues and returns.
-  absl::Status Step(const float* gradient, double learning_rate, float* theta);
-
-  // All that its steps have made of it, in the host's memory.
-  struct State {
-    std::vector<float> m;  // [parameter_count]
-    std::vector<float> v;
-    std::array<double, 2> powers = {1, 1};  // β₁ᵗ and β₂ᵗ after t steps
-  };
-  absl::StatusOr<State> Export() const;
-  // The bytes of a State's parts, aligned in any way.
-  struct StateBytes {
-    std::span<const std::byte> m, v, powers;
-  };
-  // InvalidArgument: a state of another number of parameters, or powers that no steps have.
-  absl::Status Load(const StateBytes& state);
+  absl::Status Step(const float* gradient, double learning_rate, float* theta) override;
+  // adamw.m and adamw.v, f32 a parameter of the ranges, and adamw.powers, two f64.
+  std::vector<StateArray> State() override;
+  absl::Status CheckState() const override;
 
  private:
-  AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec, uint64_t parameter_count,
-        uint64_t decayed_count);
+  AdamW(const AdamWOptions& options, const KernelOps* ops, Exec exec,
+        std::vector<ParameterRange> ranges);
 
   AdamWOptions options_;
   const KernelOps* ops_;
   Exec exec_;
-  uint64_t parameter_count_;
-  uint64_t decayed_count_;
-  std::array<double, 2> powers_ = {1, 1};  // β₁ᵗ, β₂ᵗ
-  DeviceFloats m_;
+  std::vector<ParameterRange> ranges_;
+  uint64_t count_ = 0;
+  std::array<double, 2> powers_ = {1, 1};  // β₁ᵗ and β₂ᵗ after t steps
+  DeviceFloats m_;                         // range after range
   DeviceFloats v_;
 };
 
+// m ← μ·m + g;  θ ← θ·keep − lr·m, by AdamW's kernel with β₁ μ, β₂ 0, ε 1 and a second moment of
+// zeros. The cost of equal bits on every machine is an array of zeros.
+class Sgd final : public InnerOptimizer {
+ public:
+  static absl::StatusOr<Sgd> Create(double momentum, double weight_decay, const KernelOps* ops,
+                                    Exec exec, std::vector<ParameterRange> ranges);
+
+  absl::Status Step(const float* gradient, double learning_rate, float* theta) override;
+  // sgd.momentum, f32 a parameter of the ranges.
+  std::vector<StateArray> State() override;
+
+ private:
+  Sgd(double momentum, double weight_decay, const KernelOps* ops, Exec exec,
+      std::vector<ParameterRange> ranges);
+
+  double momentum_, weight_decay_;
+  const KernelOps* ops_;
+  Exec exec_;
+  std::vector<ParameterRange> ranges_;
+  uint64_t count_ = 0;
+  DeviceFloats m_;
+  DeviceFloats zeros_;
+};
+
 // Scales the gradient, [count] in the backend's memory, so that its L2 norm is at most norm_max (0:
-// leaves it). Returns the norm before; the same bits on every backend (SquareSumArgs).
+// no limit). Returns the norm before, with the same bits on every backend (SquareSumArgs).
 absl::StatusOr<double> ClipToNorm(const KernelOps& ops, const Exec& exec, double norm_max,
                                   float* gradient, uint64_t count);
 

@@ -16,19 +16,19 @@ namespace {
 
 constexpr char kTorchCuda[] = "libtorch_cuda.so";
 
-// The folder of the LibTorch that this process runs with.
+// The folder of the LibTorch in this process.
 absl::StatusOr<std::filesystem::path> TorchFolder() {
   Dl_info info = {};
-  // An object that LibTorch owns: the address of a function may be our own binary's stub for it.
+  // LibTorch owns this object. The address of a function may be a stub in our own binary.
   if (dladdr(&at::globalContext(), &info) == 0 || info.dli_fname == nullptr) {
     return absl::UnavailableError("the folder of LibTorch can't be told");
   }
   return std::filesystem::path(info.dli_fname).parent_path();
 }
 
-// Loading it registers LibTorch's CUDA parts with those of the CPU. It stays for good. Nothing may
-// ask LibTorch for CUDA before, not even at::hasCUDA(): the first question finds no CUDA parts, and
-// LibTorch keeps that answer for the rest of the process.
+// The library registers LibTorch's CUDA parts, and stays loaded. Earlier queries of LibTorch for
+// CUDA, even at::hasCUDA(), would find no CUDA parts, and LibTorch keeps that answer for the rest
+// of the process.
 absl::Status LoadTorchCuda() {
   LONGWAVE_ASSIGN_OR_RETURN(const std::filesystem::path folder, TorchFolder());
   const std::filesystem::path library = folder / kTorchCuda;
@@ -47,11 +47,11 @@ absl::Status LoadTorchCuda() {
 }
 
 absl::StatusOr<Device> OpenCuda() {
-  // Our kernels first: they need the driver alone, and their answer names what is missing.
+  // Our kernels come first: they need only the driver, and their error names the missing part.
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(BackendKind::kCuda));
   LONGWAVE_RETURN_IF_ERROR(LoadTorchCuda());
   try {
-    // One operation there and back: what does not work is known before the worker joins.
+    // An operation and its result show before the worker joins whether the device works.
     const at::Tensor one = at::ones({1}, at::TensorOptions(at::kCUDA));
     if (one.item<float>() != 1) return absl::UnavailableError("LibTorch computes 1 as not 1 there");
     const c10::impl::VirtualGuardImpl guard(at::kCUDA);

@@ -1,14 +1,14 @@
 #include "worker/models/gpt.h"
 
 #include <cmath>
-#include <limits>
 
 #include "common/config/gpt_shape.h"
+#include "worker/models/torch_compat.h"
 
 namespace longwave {
 namespace {
 
-// A block's tensors by their place in the manifest; see GptManifest.
+// A block's tensors in the manifest's order; see GptManifest.
 enum BlockTensor {
   kNorm1Scale,
   kNorm1Bias,
@@ -26,23 +26,14 @@ enum BlockTensor {
 
 constexpr double kNormEpsilon = 1e-5;
 
-// x: [batch · length, d]. Causal attention of all heads at once.
+// x: [rows · length, d]. Causal attention of all heads at once.
 at::Tensor Attention(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& x,
-                     const at::Tensor& mask) {
-  const int64_t length = mask.size(0), rows = x.size(0) / length;
-  const int64_t heads = model.heads, d = model.d_model, d_head = d / heads;
+                     int64_t length) {
+  const int64_t rows = x.size(0) / length, heads = model.heads, d = model.d_model;
   const at::Tensor qkv = at::addmm(p[kQkvBias], x, p[kQkvWeight])
-                             .view({rows, length, 3, heads, d_head})
-                             .permute({2, 0, 3, 1, 4})
-                             .contiguous()
-                             .view({3, rows * heads, length, d_head});
-  const double scale = 1 / std::sqrt(static_cast<double>(d_head));
-  const at::Tensor scores =
-      at::baddbmm(mask, qkv.select(0, 0), qkv.select(0, 1).transpose(1, 2), /*beta=*/1, scale);
-  const at::Tensor mixed = at::bmm(at::softmax(scores, -1, at::kFloat), qkv.select(0, 2))
-                               .view({rows, heads, length, d_head})
-                               .transpose(1, 2)
-                               .reshape({rows * length, d});
+                             .view({rows, length, 3, heads, d / heads})
+                             .permute({2, 0, 3, 1, 4});
+  const at::Tensor mixed = CausalAttention(qkv).transpose(1, 2).reshape({rows * length, d});
   return at::addmm(p[kAttentionOutBias], mixed, p[kAttentionOutWeight]);
 }
 
@@ -51,7 +42,7 @@ at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Te
   return at::layer_norm(x, {static_cast<int64_t>(model.d_model)}, scale, bias, kNormEpsilon);
 }
 
-// The block's second half: x and what its network makes of it.
+// The block's second half: x plus the network's output.
 at::Tensor AddNetwork(const ModelSection& model, std::span<const at::Tensor> p,
                       const at::Tensor& x) {
   const at::Tensor normed = Norm(model, p[kNorm2Scale], p[kNorm2Bias], x);
@@ -63,7 +54,7 @@ std::span<const at::Tensor> BlockOf(std::span<const at::Tensor> parameters, uint
   return parameters.subspan(kGptEmbeddingTensors + layer * kGptBlockTensors, kGptBlockTensors);
 }
 
-// x: [rows, d], after the last block. Logits, [rows, vocabulary].
+// Logits, [rows, vocabulary], from x: [rows, d], the last block's output.
 at::Tensor Logits(const ModelSection& model, std::span<const at::Tensor> parameters,
                   const at::Tensor& x) {
   const size_t last = parameters.size();
@@ -77,18 +68,14 @@ at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parame
   const int64_t d = model.d_model, rows = tokens.inputs.size(0), length = tokens.inputs.size(1);
   const at::Tensor& embedding = parameters[0];
   const at::Tensor& positions = parameters[1];
-  // 0 where a token may look, −∞ above the diagonal.
-  const at::Tensor mask =
-      at::full({length, length}, -std::numeric_limits<float>::infinity(), embedding.options())
-          .triu(1);
   at::Tensor x = (at::embedding(embedding, tokens.inputs) + positions.narrow(0, 0, length))
                      .view({rows * length, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
     const std::span<const at::Tensor> p = BlockOf(parameters, layer);
     const at::Tensor normed = Norm(model, p[kNorm1Scale], p[kNorm1Bias], x);
-    x = AddNetwork(model, p, x + Attention(model, p, normed, mask));
+    x = AddNetwork(model, p, x + Attention(model, p, normed, length));
   }
-  // In fp32 whatever the product was computed in, as is the softmax of the attention.
+  // In fp32 under any autocast, like the attention's softmax.
   return at::nll_loss(at::log_softmax(Logits(model, parameters, x), 1, at::kFloat),
                       tokens.targets.view({rows * length}));
 }

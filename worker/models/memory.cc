@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/gpt_shape.h"
+#include "common/config/model_shape.h"
 #include "common/wire/codec.h"
 #include "common/wire/payload.h"
 
@@ -14,11 +14,11 @@ namespace longwave {
 namespace {
 
 constexpr double kFloatBytes = 4;
-// Of a tile, in the layout and in the byte layouts of what goes up and what comes down.
+// Bytes of a tile in the layout and in the byte layouts of both directions.
 constexpr double kTableBytes = sizeof(Tile) + 2 * (sizeof(TileOffsets) + sizeof(uint32_t));
 
-// Coefficients over all tiles, at most. Only matrices cut by shape are padded noticeably, and never
-// by more than blocks of 64 × 64 would.
+// Upper bound of the coefficients over all tiles. Only matrices cut by shape are padded noticeably,
+// by at most what blocks of 64 × 64 need.
 double CoefficientCount(const Manifest& manifest, Tiling tiling) {
   const auto padded = [](double n) { return std::ceil(n / kLayoutBlockMax) * kLayoutBlockMax; };
   double count = 0;
@@ -33,14 +33,15 @@ double CoefficientCount(const Manifest& manifest, Tiling tiling) {
   return count;
 }
 
-// Values of a payload a coefficient. An update of everything may be as large as all coefficients.
+// Bytes of a payload's values a coefficient. An update of everything may be as large as all
+// coefficients.
 double PayloadBytesEach(const PayloadFormat& format, double tile_size) {
   const double share =
       format.selection == Selection::kAll ? 1 : std::min(1.0, format.k / tile_size);
   return share * ValueBits(format.codec) / 8;
 }
 
-// What is sent and what comes back may both wait for the other end as a whole.
+// Pushes and updates may both wait for the other end in full.
 double PayloadAndTableBytes(const RunConfig& config, const Manifest& manifest) {
   const SyncSection& sync = config.sync;
   const double coefficients = CoefficientCount(manifest, sync.tiling);
@@ -54,15 +55,17 @@ double PayloadAndTableBytes(const RunConfig& config, const Manifest& manifest) {
 
 }  // namespace
 
-MemoryNeed ReplicaMemory(const ModelSection& model, uint32_t batch) {
-  const double parameters = GptParameterCount(model);
-  return {parameters, 2 * kFloatBytes * parameters + GptActivationBytes(model, batch)};
+MemoryNeed ReplicaMemory(const ModelSection& model, const TrainSection& train) {
+  const uint32_t parts = std::max(1u, train.micro_batches);
+  const uint32_t rows = (train.batch + parts - 1) / parts;
+  const double parameters = ModelParameterCount(model);
+  return {parameters, 2 * kFloatBytes * parameters + ModelActivationBytes(model, rows)};
 }
 
 MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
   const SyncSection& sync = config.sync;
-  MemoryNeed need = ReplicaMemory(config.model, config.train.batch);
-  double floats_a_parameter = 2;  // AdamW's
+  MemoryNeed need = ReplicaMemory(config.model, config.train);
+  double floats_a_parameter = 2;  // AdamW's; other optimizers have at most as many
   if (sync.signal == SignalKind::kPseudoGradient) ++floats_a_parameter;
   if (sync.overlap > 0 && sync.blend > 0) ++floats_a_parameter;  // θ at the signal
   if (sync.update == UpdateRule::kNesterov) ++floats_a_parameter;
@@ -73,13 +76,13 @@ MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
 }
 
 MemoryNeed HostMemory(const RunConfig& config, const Manifest& manifest) {
-  const double parameters = GptParameterCount(config.model);
+  const double parameters = ModelParameterCount(config.model);
   return {parameters, kFloatBytes * parameters + PayloadAndTableBytes(config, manifest)};
 }
 
 double CheckpointBytes(const RunConfig& config, const Manifest& manifest) {
   return kFloatBytes *
-         (2 * GptParameterCount(config.model) + CoefficientCount(manifest, config.sync.tiling));
+         (2 * ModelParameterCount(config.model) + CoefficientCount(manifest, config.sync.tiling));
 }
 
 uint32_t WorkersHere(const RunConfig& config) {

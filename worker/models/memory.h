@@ -15,27 +15,27 @@ struct MemoryNeed {
   double bytes = 0;
 };
 
-// Of the replica alone: θ, its gradient and what a step's forward pass keeps.
-MemoryNeed ReplicaMemory(const ModelSection& model, uint32_t batch);
+// Memory of the replica alone: θ, its gradient and the activations of a step's forward pass.
+MemoryNeed ReplicaMemory(const ModelSection& model, const TrainSection& train);
 
-// Of a whole worker: the replica's, AdamW's two moments, the momentum (padded to whole tiles), the
-// anchor of a pseudo-gradient, what an overlap keeps beside it, Nesterov's velocity, a round's
-// payloads and the tables over tiles. Counted from the manifest: nothing of it, the table of tiles
-// included, need exist yet.
+// Memory of a whole worker: the replica's, the optimizer's two arrays, the momentum (padded to
+// whole tiles), the anchor of a pseudo-gradient, further arrays for an overlap, Nesterov's
+// velocity, a round's payloads and the tables over tiles. Computed from the manifest before any of
+// it, such as the table of tiles, exists.
 MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest);
 
-// How many of the run's workers share this machine and its GPU, as far as the configuration tells:
-// all of them when the coordinator is at a loopback address, else this one.
+// How many of the run's workers share this machine and its GPU: all if the coordinator's address is
+// a loopback one, else one.
 uint32_t WorkersHere(const RunConfig& config);
 
-// Of the host's memory, for a worker whose arrays are on a GPU: θ, when the weights are written,
-// the payloads and the tables over tiles.
+// Host memory of a worker with its arrays on a GPU: θ while the weights are written, the payloads
+// and the tables over tiles.
 MemoryNeed HostMemory(const RunConfig& config, const Manifest& manifest);
 
-// Of the host's memory, while a worker writes a checkpoint: AdamW's moments and the momentum.
+// Host memory while a worker writes a checkpoint: the optimizer's arrays and the momentum.
 double CheckpointBytes(const RunConfig& config, const Manifest& manifest);
 
-// Whose memory it is, in words.
+// Words for messages about a kind of memory.
 struct MemoryPlace {
   const char* memory;
   const char* owner;
@@ -43,9 +43,9 @@ struct MemoryPlace {
 inline constexpr MemoryPlace kMachineMemory = {"memory", "machine"};
 inline constexpr MemoryPlace kGpuMemory = {"GPU memory", "GPU"};
 
-// ResourceExhausted, saying what is wanted and what is there, if one worker's need is more than is
-// available, or that of all workers of the place more than it has: they start at the same time,
-// and each sees the same memory available.
+// ResourceExhausted, with the wanted and present sizes, if one worker needs more than is available,
+// or all workers of the place more than it has in total. Workers start at the same time, and each
+// sees the same memory available.
 absl::Status CheckMemory(const MemoryNeed& need, uint32_t workers_here, const MachineMemory& memory,
                          const MemoryPlace& place = kMachineMemory);
 

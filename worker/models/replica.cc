@@ -5,33 +5,36 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <exception>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/memory.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
-#include "common/config/gpt_shape.h"
+#include "common/config/model_shape.h"
 #include "common/layout/layout.h"
 #include "worker/models/gpt.h"
 #include "worker/models/memory.h"
+#include "worker/models/resnet.h"
 #include "worker/models/torch_compat.h"
 
 namespace longwave {
 namespace {
 
-constexpr char kGptKind[] = "gpt";
+constexpr char kResnetKind[] = "resnet";
 
-// Keeps the streams of the start apart from others that are drawn from the same seed.
+// Separates the streams of initial values from other streams of the same seed.
 constexpr uint64_t kInitStream = 0x696e6974;  // "init"
 
-// OpenBLAS keeps a pool of threads of its own, which LibTorch does not set. Looked up by name since
-// another BLAS may be in its place.
+// OpenBLAS has a thread pool of its own, which LibTorch does not set. Looked up by name, since
+// another BLAS may be linked.
 void SetBlasThreads(int threads) {
   using SetThreads = void (*)(int);
   if (auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) {
@@ -39,8 +42,9 @@ void SetBlasThreads(int threads) {
   }
 }
 
-// Subnormal numbers read and write as zero while one of these lives: activations that fade out
-// would slow a step down many times. Not for longer, since the sync's arithmetic is exact IEEE-754.
+// Subnormal numbers read and write as zero during the object's life, since activations that fade
+// out would slow a step down many times. The sync's arithmetic is exact IEEE-754, so the life is
+// one step.
 class FlushDenormals {
  public:
   FlushDenormals() { at::globalContext().setFlushDenormal(true); }
@@ -49,8 +53,8 @@ class FlushDenormals {
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 };
 
-// Normal enough: a sum of twelve uniform 16-bit numbers (Irwin–Hall) has deviation 65536 but for
-// 10⁻¹⁰, and integers make it exact, where log and cos differ between maths libraries.
+// An approximately normal number. A sum of twelve uniform 16-bit numbers (Irwin–Hall) has deviation
+// 65536 up to 10⁻¹⁰. Integers make the sum exact, while log and cos differ between maths libraries.
 float NormalLike(Rng& rng, double deviation) {
   int64_t sum = 0;
   for (int word = 0; word < 3; ++word) {
@@ -61,14 +65,8 @@ float NormalLike(Rng& rng, double deviation) {
   return static_cast<float>(static_cast<double>(sum - kMean) * 0x1p-16 * deviation);
 }
 
-absl::Status TensorLibraryError(const std::exception& error) {
-  // LibTorch appends a stack trace; the first line is the sentence.
-  const std::string text = error.what();
-  return absl::InternalError(absl::StrCat("model: LibTorch: ", text.substr(0, text.find('\n'))));
-}
-
-// Inside, matrix products and what else gains by it compute in bf16; parameters, gradients and
-// everything that sums up over a step stay in fp32.
+// During the object's life matrix products and other suitable operations compute in bf16.
+// Parameters, gradients and sums over a step stay in fp32.
 class Autocast {
  public:
   Autocast(bool enabled, at::DeviceType device) : enabled_(enabled), device_(device) {
@@ -87,12 +85,13 @@ class Autocast {
   const at::DeviceType device_;
 };
 
-class GptReplica final : public Replica {
+class TorchReplica final : public Replica {
  public:
-  GptReplica(const ModelSection& model, bool bf16, at::DeviceType device, Manifest manifest,
-             const Layout& layout, uint64_t seed)
+  TorchReplica(const ModelSection& model, const TrainSection& train, at::DeviceType device,
+               Manifest manifest, const Layout& layout, uint64_t seed)
       : model_(model),
-        bf16_(bf16),
+        bf16_(train.autocast == "bf16"),
+        micro_batches_(std::max(1u, train.micro_batches)),
         device_(device),
         manifest_(std::move(manifest)),
         theta_(Zeros(layout)),
@@ -101,9 +100,9 @@ class GptReplica final : public Replica {
       const TensorSpec& tensor = manifest_.tensors[i];
       const auto offset = static_cast<int64_t>(layout.flat_offset(i));
       at::Tensor parameter = View(theta_, offset, tensor);
-      parameter.copy_(Start(InitOf(model_, static_cast<int>(i)), seed, i, tensor));
+      parameter.copy_(Start(InitOf(i), seed, i, tensor));
       parameter.set_requires_grad(true);
-      // Backward adds into a gradient that is there already, so this view stays.
+      // The backward pass adds to an existing gradient, so this view stays.
       parameter.mutable_grad() = View(gradient_, offset, tensor);
       parameters_.push_back(std::move(parameter));
     }
@@ -117,25 +116,40 @@ class GptReplica final : public Replica {
   absl::StatusOr<double> ForwardBackward(const Batch& batch) override try {
     FlushDenormals flush;
     gradient_.zero_();
-    const at::Tensor loss = Forward(batch);
-    loss.backward();
-    return loss.item<float>();
+    const Examples examples = ToDevice(batch);
+    const int64_t part = (batch.rows + micro_batches_ - 1) / micro_batches_;
+    double sum = 0;
+    for (int64_t begin = 0; begin < batch.rows; begin += part) {
+      const int64_t rows = std::min(part, batch.rows - begin);
+      at::Tensor loss = Forward(
+          {examples.inputs.narrow(0, begin, rows), examples.targets.narrow(0, begin, rows)});
+      // A part's mean is weighted by its share. A whole batch is not multiplied by 1.
+      const double share = static_cast<double>(rows) / static_cast<double>(batch.rows);
+      if (rows < batch.rows) loss = loss * share;
+      loss.backward();
+      sum += loss.item<float>();
+    }
+    return sum;
   } catch (const std::exception& error) {
-    return TensorLibraryError(error);
+    return TorchError("model", error);
   }
 
   absl::StatusOr<double> Loss(const Batch& batch) override try {
     FlushDenormals flush;
     at::NoGradGuard no_gradient;
-    return Forward(batch).item<float>();
+    right_ = 0;
+    return Forward(ToDevice(batch)).item<float>();
   } catch (const std::exception& error) {
-    return TensorLibraryError(error);
+    return TorchError("model", error);
   }
 
+  uint64_t right() const override { return right_; }
+
   absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> tokens) override try {
+    if (is_resnet()) return Replica::NextLogits(tokens);
     FlushDenormals flush;
     at::NoGradGuard no_gradient;
-    // What is known of the same beginning, at the same θ, is not computed again.
+    // Tokens with a known beginning, at the same θ, are not computed again.
     const auto differs = std::ranges::mismatch(tokens, remembered_).in1;
     remembered_.resize(static_cast<size_t>(differs - tokens.begin()));
     if (remembered_.size() == tokens.size()) remembered_.pop_back();
@@ -148,7 +162,7 @@ class GptReplica final : public Replica {
     const float* const values = logits.data_ptr<float>();
     return std::vector<float>(values, values + logits.numel());
   } catch (const std::exception& error) {
-    return TensorLibraryError(error);
+    return TorchError("model", error);
   }
 
  private:
@@ -159,7 +173,7 @@ class GptReplica final : public Replica {
     return flat.zero_();
   }
 
-  // A tensor of its own over a part of a flat array: no view that autograd would have to follow.
+  // A tensor over a part of a flat array, but no view that autograd would track.
   at::Tensor View(const at::Tensor& flat, int64_t offset, const TensorSpec& tensor) const {
     return at::from_blob(flat.data_ptr<float>() + offset, tensor.shape, flat.options());
   }
@@ -175,49 +189,74 @@ class GptReplica final : public Replica {
     return start;
   }
 
-  at::Tensor Forward(const Batch& batch) {
-    const Autocast autocast(bf16_, device_);
-    return GptLoss(model_, parameters_,
-                   {ToDevice(batch, batch.tokens, &pinned_tokens_),
-                    ToDevice(batch, batch.targets, &pinned_targets_)});
+  bool is_resnet() const { return model_.kind == kResnetKind; }
+
+  // For a residual CNN: He's rule for convolutions, whose fan-in is all but the first dimension.
+  GptInit InitOf(size_t index) const {
+    if (!is_resnet()) return longwave::InitOf(model_, static_cast<int>(index));
+    const TensorSpec& tensor = manifest_.tensors[index];
+    const auto rows = static_cast<double>(tensor.shape[0]);
+    if (tensor.shape.size() == 4)
+      return {.deviation = std::sqrt(2 * rows / static_cast<double>(ElementCount(tensor)))};
+    if (tensor.shape.size() == 2) return {.deviation = 1 / std::sqrt(rows)};  // the head
+    return {.constant = absl::EndsWith(tensor.name, ".weight") ? 1.0f : 0.0f};
   }
 
-  // On a GPU by way of pinned memory, which is free again: the loss of the last batch was waited
-  // for.
-  at::Tensor ToDevice(const Batch& batch, const std::vector<int64_t>& tokens, at::Tensor* pinned) {
-    const std::array<int64_t, 2> shape = {batch.rows, batch.length};
-    // LibTorch takes mutable memory but only reads it.
-    const at::Tensor host =
-        at::from_blob(const_cast<int64_t*>(tokens.data()), shape, at::TensorOptions(at::kLong));
+  struct Examples {
+    at::Tensor inputs, targets;
+  };
+
+  at::Tensor Forward(const Examples& examples) {
+    const Autocast autocast(bf16_, device_);
+    if (!is_resnet()) return GptLoss(model_, parameters_, {examples.inputs, examples.targets});
+    const at::Tensor logits = ResnetLogits(*ResnetShapeOf(model_), parameters_, examples.inputs);
+    if (!at::GradMode::is_enabled())
+      right_ = logits.argmax(1).eq(examples.targets).sum().item<int64_t>();
+    return at::nll_loss(at::log_softmax(logits, 1, at::kFloat), examples.targets);
+  }
+
+  Examples ToDevice(const Batch& batch) {
+    if (!is_resnet()) {
+      const std::vector<int64_t> shape = {batch.rows, batch.length};
+      return {ToDevice(batch.tokens, shape, &pinned_inputs_),
+              ToDevice(batch.targets, shape, &pinned_targets_)};
+    }
+    const int64_t size = model_.image_size;
+    return {ToDevice(batch.pixels, {batch.rows, model_.channels, size, size}, &pinned_inputs_),
+            ToDevice(batch.targets, {batch.rows}, &pinned_targets_)};
+  }
+
+  // Copies to a GPU by way of pinned memory, which is free again since the last batch's loss was
+  // awaited.
+  template <typename Number>
+  at::Tensor ToDevice(const std::vector<Number>& values, const std::vector<int64_t>& shape,
+                      at::Tensor* pinned) {
+    const at::TensorOptions options(std::is_same_v<Number, float> ? at::kFloat : at::kLong);
+    // LibTorch wants mutable memory but only reads it.
+    const at::Tensor host = at::from_blob(const_cast<Number*>(values.data()), shape, options);
     if (device_ == at::kCPU) return host;
     if (!pinned->defined() || pinned->sizes() != at::IntArrayRef(shape)) {
-      *pinned = at::empty(shape, at::TensorOptions(at::kLong).pinned_memory(true));
+      *pinned = at::empty(shape, options.pinned_memory(true));
     }
     pinned->copy_(host);
-    return pinned->to(at::TensorOptions(at::kLong).device(device_), /*non_blocking=*/true);
+    return pinned->to(options.device(device_), /*non_blocking=*/true);
   }
 
   const ModelSection model_;
   const bool bf16_;
+  const int64_t micro_batches_;
   const at::DeviceType device_;
   const Manifest manifest_;
   const at::Tensor theta_;
   const at::Tensor gradient_;
   std::vector<at::Tensor> parameters_;  // parts of theta_, their gradients parts of gradient_
-  at::Tensor pinned_tokens_, pinned_targets_;
-  std::vector<int64_t> remembered_;  // NextLogits' tokens, whose keys and values memory_ has
+  at::Tensor pinned_inputs_, pinned_targets_;
+  uint64_t right_ = 0;
+  std::vector<int64_t> remembered_;  // NextLogits' tokens with keys and values in memory_
   GptMemory memory_;
 };
 
 }  // namespace
-
-absl::StatusOr<Manifest> ModelManifest(const ModelSection& model) {
-  if (model.kind != kGptKind) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.kind is \"", model.kind, "\"; wanted \"", kGptKind, "\""));
-  }
-  return GptManifest(model);
-}
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
@@ -225,21 +264,21 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& mod
   LONGWAVE_ASSIGN_OR_RETURN(Manifest manifest, ModelManifest(model));
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(device));
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory memory, ops->memory());
-  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, train.batch), 1, memory,
+  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, train), 1, memory,
                                        ops->on_device ? kGpuMemory : kMachineMemory));
-  // Where tensors lie in the flat array does not depend on how it is tiled.
+  // The place of tensors in the flat array does not depend on the tiling.
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptions{}));
   try {
     at::set_num_threads(threads);
     SetBlasThreads(threads);
     const at::DeviceType torch_device = device == BackendKind::kCuda ? at::kCUDA : at::kCPU;
-    return std::make_unique<GptReplica>(model, train.autocast == "bf16", torch_device,
-                                        std::move(manifest), layout, seed);
+    return std::make_unique<TorchReplica>(model, train, torch_device, std::move(manifest), layout,
+                                          seed);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("model: no memory for ", GptParameterCount(model), " parameters"));
+        absl::StrCat("model: no memory for ", ModelParameterCount(model), " parameters"));
   } catch (const std::exception& error) {
-    return TensorLibraryError(error);
+    return TorchError("model", error);
   }
 }
 

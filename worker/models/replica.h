@@ -14,19 +14,15 @@
 
 namespace longwave {
 
-// The tensors that the configured model trains, without building it. InvalidArgument: an unknown
-// kind, sizes that make no model.
-absl::StatusOr<Manifest> ModelManifest(const ModelSection& model);
-
-// A trained model on one device behind plain arrays: its parameters are views of one flat array and
-// its gradients of another, both in the layout's order (see Tile), so that optimizer and sync see
-// no model and the model sees neither. Not thread-safe.
+// A trained model on one device behind plain arrays. Parameters and gradients are views of two flat
+// arrays in the layout's order (see Tile), so optimizer and sync are independent of the model. Not
+// thread-safe.
 class Replica {
  public:
-  // Parameters are drawn from `seed` with our own generator: replicas of one seed start with the
-  // same bits, whatever machine, device or LibTorch they run on. threads: of this process's tensor
-  // operations. device: kCpu, or kCuda once OpenDevice has given it. InvalidArgument: as
-  // ModelManifest. ResourceExhausted: the model does not fit into the device's memory.
+  // Parameters are drawn from `seed` with our own generator, so replicas of one seed start with the
+  // same bits on any machine, device or LibTorch. threads: of this process's tensor operations.
+  // device: kCpu, or kCuda after OpenDevice has returned it. InvalidArgument: as ModelManifest.
+  // ResourceExhausted: the model does not fit into the device's memory.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
                                                          int threads,
@@ -35,20 +31,23 @@ class Replica {
 
   virtual const Manifest& manifest() const = 0;
   virtual uint64_t parameter_count() const = 0;
-  // In the device's memory, [parameter_count] each; written and read in LibTorch's current stream.
+  // Arrays of [parameter_count] in the device's memory, accessed in LibTorch's current stream.
   virtual float* theta() = 0;
   virtual float* gradient() = 0;
 
-  // Mean loss of the batch at θ, in nats a token; gradient() becomes its gradient. The loss may be
-  // NaN or infinite. Internal: the tensor library failed.
+  // Mean loss of the batch at θ, in nats a target. Sets gradient() to its gradient, in
+  // train.micro_batches parts that are summed in order. The loss may be NaN or infinite. Internal:
+  // the tensor library failed.
   virtual absl::StatusOr<double> ForwardBackward(const Batch& batch) = 0;
 
-  // As ForwardBackward, leaving gradient() as it is.
+  // As ForwardBackward, without changing gradient().
   virtual absl::StatusOr<double> Loss(const Batch& batch) = 0;
+  // Number of images of the last Loss whose target the model rated likeliest.
+  virtual uint64_t right() const { return 0; }
 
-  // What the model at θ says of the token after these, 1 to model.context of them: a logit for each
-  // of the vocabulary, in fp32. Of tokens that go on with those of the call before only the new
-  // ones are computed: θ must not have changed. Unimplemented: it is no model of text.
+  // The model's logits at θ for the token after `tokens` (1 to model.context of them): one for each
+  // of the vocabulary, in fp32. If the tokens extend those of the last call, only the new ones are
+  // computed, so θ must not change in between. Unimplemented: the model is not of text.
   virtual absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> /*tokens*/) {
     return absl::UnimplementedError("this model goes on with no text");
   }

@@ -1,16 +1,32 @@
 #ifndef LONGWAVE_WORKER_MODELS_TORCH_COMPAT_H_
 #define LONGWAVE_WORKER_MODELS_TORCH_COMPAT_H_
 
+#include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/Stream.h>
 #include <torch/csrc/api/include/torch/version.h>
 
-// The few places where the LibTorch of Debian (1.13, without CUDA) and later ones differ. Private
-// to worker/models.
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+// Common uses of LibTorch, and the places where Debian's (1.13, without CUDA) and later versions
+// differ. Private to worker/models.
 
 namespace longwave {
 
-// Whether operations on the device's tensors that gain by it compute in bf16.
+inline absl::Status TorchError(const char* whose, const std::exception& error) {
+  // LibTorch appends a stack trace after the first line.
+  const std::string text = error.what();
+  return absl::InternalError(absl::StrCat(whose, ": LibTorch: ", text.substr(0, text.find('\n'))));
+}
+
+// Makes suitable operations on the device's tensors compute in bf16.
 inline void SetAutocast(at::DeviceType device, bool enabled) {
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
   at::autocast::set_autocast_dtype(device, at::kBFloat16);
@@ -26,9 +42,29 @@ inline void SetAutocast(at::DeviceType device, bool enabled) {
 #endif
 }
 
-// The cudaStream_t of a stream, without a header or library of CUDA. A LibTorch from before
-// native_handle can only name the legacy default stream, which is null; there it is LibTorch's
-// current stream unless somebody changed that, and nobody here does.
+// Causal attention of qkv, [3, rows, heads, length, d_head]: [rows, heads, length, d_head].
+// LibTorch 2.0 and later have a fused kernel without scores of length × length in memory.
+inline at::Tensor CausalAttention(const at::Tensor& qkv) {
+#if TORCH_VERSION_MAJOR >= 2
+  return at::scaled_dot_product_attention(qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2),
+                                          /*attn_mask=*/{}, /*dropout_p=*/0, /*is_causal=*/true);
+#else
+  const int64_t rows = qkv.size(1), heads = qkv.size(2), length = qkv.size(3), d = qkv.size(4);
+  const at::Tensor flat = qkv.contiguous().view({3, rows * heads, length, d});
+  // 0 where a token may attend, −∞ above the diagonal.
+  const at::Tensor mask = at::full({length, length}, -std::numeric_limits<float>::infinity(),
+                                   qkv.options().dtype(at::kFloat))
+                              .triu(1);
+  const at::Tensor scores = at::baddbmm(mask, flat.select(0, 0), flat.select(0, 1).transpose(1, 2),
+                                        /*beta=*/1, 1 / std::sqrt(static_cast<double>(d)));
+  return at::bmm(at::softmax(scores, -1, at::kFloat), flat.select(0, 2))
+      .view({rows, heads, length, d});
+#endif
+}
+
+// The cudaStream_t of a stream, without CUDA's headers or libraries. A LibTorch before
+// native_handle can name only the legacy default stream, which is null. There the default is
+// LibTorch's current stream, since we never change it.
 template <typename Stream>
 void* NativeHandle(const Stream& stream) {
   if constexpr (requires { stream.native_handle(); }) {

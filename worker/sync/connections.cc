@@ -13,7 +13,10 @@ Connections::Connections(const LedgerOptions& options)
       idle_hello_every_(kIdleHellos * hello_every_),
       states_(options.connection_count),
       due_(options.connection_count) {
-  for (uint32_t c = 0; c < options.connection_count; ++c) Schedule(c);
+  for (uint32_t c = 0; c < options.connection_count; ++c) {
+    states_[c].number = options.connection_number;
+    Schedule(c);
+  }
 }
 
 absl::Time Connections::GreetingAt(const State& state) const {
@@ -38,34 +41,38 @@ Connections::News Connections::Take(uint32_t connection, const FrameHeader& head
                                     absl::Time now) {
   State& state = states_[connection];
   state.heard = now;
+  const uint32_t received = state.received++;
   const bool was_awaited = state.unanswered_since != absl::InfiniteFuture();
   if (header.kind == FrameKind::kAnswer && was_awaited) {
     state.unanswered_since = absl::InfiniteFuture();
     Schedule(connection);
   }
-  // It does not know this worker's limit yet: a new process at the other end.
-  if (header.kind == FrameKind::kAsk && header.segment == kNoSegment) {
+  // The request comes from a new process at the other end, which does not know this worker's limit.
+  if (header.kind == FrameKind::kRequest && header.segment == kNoSegment) {
     state.greeted = absl::InfinitePast();
     state.welcome = false;
     Schedule(connection);
-    return News::kNone;
+    return {};
   }
-  if (header.kind != FrameKind::kAnswer || header.segment != kNoSegment) {
-    state.spoke |= state.incarnation == 0;
-    return News::kNone;
+  if (header.kind != FrameKind::kAnswer || header.segment != kNoSegment) return {};
+  // The shard does not know this worker yet. The coordinator will tell it.
+  if (header.outcome != Outcome::kAccepted) return {};
+  News news{.another = state.incarnation != 0 && header.weight != state.incarnation};
+  const uint32_t missing_here = header.held - received;
+  // The shard may also have answered frames sent after the hello.
+  if (!state.welcome || missing_here != state.missing_here) {
+    news.lost_up_to = kAllFrames;
+  } else if (header.epoch != state.missing_there) {
+    news.lost_up_to = header.round;
   }
-  // Refused: the shard does not know this worker yet. It will be told by the coordinator.
-  if (header.outcome != Outcome::kAccepted) return News::kNone;
-  // What it had answered before may have been another one's word: the answer to a hello was lost.
-  const bool another =
-      header.weight != state.incarnation && (state.incarnation != 0 || state.spoke);
+  state.missing_here = missing_here;
+  state.missing_there = header.epoch;
   state.incarnation = header.weight;
-  state.spoke = false;
   state.welcome = true;
   Schedule(connection);
+  state.renewed = false;
   state.silent_connections = 0;
-  const bool renewed = std::exchange(state.renewed, false);
-  return another ? News::kAnother : renewed ? News::kResumed : News::kNone;
+  return news;
 }
 
 std::optional<Connections::Lost> Connections::TakeLost(
@@ -83,6 +90,9 @@ std::optional<Connections::Lost> Connections::TakeLost(
                     .is_first = !std::exchange(state.renewed, true)};
     if (state.greeted != absl::InfinitePast()) ++state.silent_connections;
     state.renewed_at = now;
+    ++state.number;
+    state.welcome = false;
+    state.sent = state.received = 0;
     state.greeted = absl::InfinitePast();
     state.held_until = absl::InfinitePast();
     state.refused_since = absl::InfiniteFuture();
@@ -101,8 +111,10 @@ void Connections::Hold(uint32_t connection, absl::Time then) {
 
 void Connections::Reconnected(uint32_t connection, absl::Time now) {
   State& state = states_[connection];
-  state = {
-      .heard = now, .expecting_since = state.expecting_since, .outstanding = state.outstanding};
+  state = {.heard = now,
+           .expecting_since = state.expecting_since,
+           .number = state.number + 1,
+           .outstanding = state.outstanding};
   Schedule(connection);
 }
 
@@ -110,7 +122,7 @@ std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
   while (due_.front_at() <= now) {
     const uint32_t connection = due_.front();
     const State& state = states_[connection];
-    // Held; or heard of since, which moves an idle connection's hello when it would be due.
+    // The connection is held, or a frame has moved an idle connection's next hello.
     if (const absl::Time then = std::max(state.held_until, GreetingAt(state)); then > now) {
       due_.Set(connection, then);
       continue;
@@ -118,6 +130,8 @@ std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
     return OutgoingFrame{.connection = connection,
                          .header = {.kind = FrameKind::kHello,
                                     .run = run_,
+                                    .epoch = state.number,
+                                    .round = state.sent,
                                     .worker = worker_,
                                     .segment = kNoSegment,
                                     .weight = download_bytes_per_s_},
@@ -126,8 +140,11 @@ std::optional<OutgoingFrame> Connections::Due(absl::Time now) {
   return std::nullopt;
 }
 
-void Connections::Sent(uint32_t connection, absl::Time now) {
+void Connections::Sent(uint32_t connection, FrameKind kind, absl::Time now) {
   State& state = states_[connection];
+  ++state.sent;
+  state.refused_since = absl::InfiniteFuture();
+  if (kind != FrameKind::kHello) return;
   state.greeted = now;
   state.unanswered_since = std::min(state.unanswered_since, now);
   Schedule(connection);

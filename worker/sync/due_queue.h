@@ -10,7 +10,7 @@
 
 namespace longwave {
 
-// When each of some things is due, each once. Equal times go in the order in which they were set.
+// Due times of `count` things, one each. Equal times go in the order of the calls of Set.
 class DueQueue {
  public:
   explicit DueQueue(size_t count) : tasks_(count) {
@@ -28,7 +28,7 @@ class DueQueue {
 
   absl::Time at(uint32_t index) const { return tasks_[index].at; }
   bool empty() const { return due_.empty(); }
-  // Of what comes first; none may be asked of an empty queue but the time.
+  // The first entry. front() requires a queue that is not empty.
   uint32_t front() const { return due_.begin()->index; }
   absl::Time front_at() const { return due_.empty() ? absl::InfiniteFuture() : due_.begin()->at; }
 

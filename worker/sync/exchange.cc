@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -22,9 +24,9 @@
 namespace longwave {
 namespace {
 
-// Fetched events that wait for the caller; the ledger keeps some more, and then asks for no others.
+// Fetched events that wait for the caller. The ledger keeps some more before it stops fetching.
 constexpr size_t kFetchedMax = 16;
-// How long a connection rests whose queue is full.
+// The pause of a connection with a full queue.
 constexpr absl::Duration kQueuePause = absl::Milliseconds(50);
 
 std::string Seconds(absl::Duration time) {
@@ -35,24 +37,10 @@ uint32_t SegmentOf(const FetchEvent& event) {
   return std::visit([](const auto& each) { return each.segment; }, event);
 }
 
-// What the caller tells the thread, in order.
-struct FetchWish {
-  uint32_t segment = 0;
-  uint32_t from_round = 0;
-  uint32_t until_round = 0;
-};
-struct SnapshotAnswer {
-  uint32_t segment = 0;
-  uint32_t round = 0;
-  Buffer payload;
-};
-struct NewConnections {
-  uint32_t first = 0;  // connection; the others follow
-  Dealers dealers;
-};
-using Command = std::variant<SegmentPush, FetchWish, SnapshotAnswer, NewConnections>;
+// Work that the caller hands to the thread.
+using Command = std::function<absl::Status(absl::Time now)>;
 
-// The thread owns sockets, ledger and bucket; the mutex guards what it shares with the caller.
+// The thread owns sockets, ledger and bucket; the mutex guards the state shared with the caller.
 class ZmqExchange final : public Exchange {
  public:
   ZmqExchange(const ExchangeOptions& options, const Layout& layout, Dealers dealers,
@@ -80,13 +68,13 @@ class ZmqExchange final : public Exchange {
   }
 
   absl::Status Post(SegmentPush push) override {
-    {
-      const std::lock_guard lock(mutex_);
-      LONGWAVE_RETURN_IF_ERROR(CheckSegment("push", push.segment));
-      ++posts_[push.segment];
-      commands_.push_back(std::move(push));
-    }
-    waiter_->Wake();
+    const std::lock_guard lock(mutex_);
+    LONGWAVE_RETURN_IF_ERROR(CheckSegment("push", push.segment));
+    ++posts_[push.segment];
+    Tell([this, push = std::move(push)](absl::Time now) mutable {
+      ++posts_done_[push.segment];
+      return ledger_.Post(std::move(push), now);
+    });
     return absl::OkStatus();
   }
 
@@ -104,13 +92,13 @@ class ZmqExchange final : public Exchange {
   }
 
   absl::Status Fetch(uint32_t segment, uint32_t from_round, uint32_t until_round) override {
-    {
-      const std::lock_guard lock(mutex_);
-      LONGWAVE_RETURN_IF_ERROR(CheckSegment("fetch", segment));
-      ++posts_[segment];
-      commands_.push_back(FetchWish{segment, from_round, until_round});
-    }
-    waiter_->Wake();
+    const std::lock_guard lock(mutex_);
+    LONGWAVE_RETURN_IF_ERROR(CheckSegment("fetch", segment));
+    ++posts_[segment];
+    Tell([=, this](absl::Time now) {
+      ++posts_done_[segment];
+      return ledger_.Fetch(segment, from_round, until_round, now);
+    });
     return absl::OkStatus();
   }
 
@@ -119,7 +107,7 @@ class ZmqExchange final : public Exchange {
     bool was_full = false;
     const auto is_something_there = [&] {
       was_full = was_full || fetched_.size() >= kFetchedMax;
-      // What a fetch had brought before a push or another fetch says nothing of that.
+      // A later push or fetch makes earlier fetched events useless.
       while (!fetched_.empty() &&
              fetched_.front().posts != posts_[SegmentOf(fetched_.front().event)]) {
         fetched_.pop_front();
@@ -145,12 +133,12 @@ class ZmqExchange final : public Exchange {
     return newest_open_round_;
   }
 
-  std::optional<SnapshotAsk> NextAsk() override {
+  std::optional<SnapshotRequest> NextRequest() override {
     const std::lock_guard lock(mutex_);
-    if (asks_.empty()) return std::nullopt;
-    const SnapshotAsk ask = asks_.front();
-    asks_.pop_front();
-    return ask;
+    if (requests_.empty()) return std::nullopt;
+    const SnapshotRequest request = requests_.front();
+    requests_.pop_front();
+    return request;
   }
 
   bool HasSnapshotRoom(uint32_t segment) const override {
@@ -165,38 +153,40 @@ class ZmqExchange final : public Exchange {
                                                      payload.size(), " bytes, wanted at most ",
                                                      kPayloadBytesMax));
     }
-    {
-      const std::lock_guard lock(mutex_);
-      LONGWAVE_RETURN_IF_ERROR(CheckSegment("snapshot", segment));
-      std::optional<uint32_t>& waits = waiting_snapshots_[ledger_.connection(segment)];
-      if (waits.value_or(segment) != segment) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("got a snapshot of segment ", segment, ", wanted that the one of segment ",
-                         *waits, " on its connection is sent before"));
-      }
-      waits = segment;
-      commands_.push_back(SnapshotAnswer{segment, round, std::move(payload)});
+    const std::lock_guard lock(mutex_);
+    LONGWAVE_RETURN_IF_ERROR(CheckSegment("snapshot", segment));
+    std::optional<uint32_t>& waits = waiting_snapshots_[ledger_.connection(segment)];
+    if (waits.value_or(segment) != segment) {
+      return absl::FailedPreconditionError(absl::StrCat("got a snapshot of segment ", segment,
+                                                        ", wanted that the one of segment ", *waits,
+                                                        " on its connection is sent before"));
     }
-    waiter_->Wake();
+    waits = segment;
+    Tell([this, segment, round, payload = std::move(payload)](absl::Time now) mutable {
+      return ledger_.PostSnapshot(segment, round, std::move(payload), now);
+    });
     return absl::OkStatus();
   }
 
   absl::Status SetEndpoints(const std::vector<std::string>& shard_endpoints) override {
-    {
-      const std::lock_guard lock(mutex_);
-      LONGWAVE_RETURN_IF_ERROR(CheckShardCount(shard_endpoints.size(), endpoints_.size()));
-      std::vector<Command> moved;
-      for (uint32_t shard = 0; shard < endpoints_.size(); ++shard) {
-        if (shard_endpoints[shard] == endpoints_[shard]) continue;
-        NewConnections connections{.first = shard * connections_, .dealers = {}};
-        LONGWAVE_RETURN_IF_ERROR(
-            ConnectShard(shard_endpoints[shard], connections_, keys_, &connections.dealers));
-        moved.push_back(std::move(connections));
-      }
-      endpoints_ = shard_endpoints;
-      for (Command& command : moved) commands_.push_back(std::move(command));
+    const std::lock_guard lock(mutex_);
+    LONGWAVE_RETURN_IF_ERROR(CheckShardCount(shard_endpoints.size(), endpoints_.size()));
+    auto moved = std::make_shared<std::map<uint32_t, Dealers>>();  // by first connection
+    for (uint32_t shard = 0; shard < endpoints_.size(); ++shard) {
+      if (shard_endpoints[shard] == endpoints_[shard]) continue;
+      LONGWAVE_RETURN_IF_ERROR(ConnectShard(shard_endpoints[shard], connections_, keys_,
+                                            &(*moved)[shard * connections_]));
     }
-    waiter_->Wake();
+    endpoints_ = shard_endpoints;
+    Tell([this, moved](absl::Time now) {
+      for (auto& [first, dealers] : *moved) {
+        for (uint32_t c = 0; c < dealers.size(); ++c) {
+          Replace(first + c, std::move(dealers[c]));
+          ledger_.Reconnected(first + c, now);
+        }
+      }
+      return absl::OkStatus();
+    });
     return absl::OkStatus();
   }
 
@@ -217,6 +207,12 @@ class ZmqExchange final : public Exchange {
         absl::StrCat("got a ", what, " of segment ", segment, " of ", posts_.size()));
   }
 
+  // Queues work for the thread, in order. The caller holds the mutex.
+  void Tell(Command command) {
+    commands_.push_back(std::move(command));
+    waiter_->Wake();
+  }
+
   void Serve() {
     for (;;) {
       const absl::Status served = ServeOnce();
@@ -227,31 +223,27 @@ class ZmqExchange final : public Exchange {
     }
   }
 
-  // What is the caller's to see; whether there is something to wait for.
+  // Publishes state to the caller. True: an event waits for the caller.
   bool Publish() {
     counts_ = retired_;
     for (const auto& dealer : dealers_) Add(dealer->counts(), &counts_);
     newest_open_round_ = ledger_.newest_open_round();
-    for (uint32_t c = 0; c < dealers_.size(); ++c) {
+    // A command under way may post a snapshot; the next call sees the result.
+    for (uint32_t c = 0; c < dealers_.size() && commands_.empty(); ++c) {
       waiting_snapshots_[c] = ledger_.waiting_snapshot(c);
-    }
-    for (const Command& command : commands_) {
-      const auto* answer = std::get_if<SnapshotAnswer>(&command);
-      if (answer != nullptr)
-        waiting_snapshots_[ledger_.connection(answer->segment)] = answer->segment;
     }
     for (Settled& settled : ledger_.TakeSettled()) settled_.push_back(std::move(settled));
     while (ledger_.has_fetched() && fetched_.size() < kFetchedMax) {
       FetchEvent event = *ledger_.TakeFetched();
       fetched_.push_back({.posts = posts_done_[SegmentOf(event)], .event = std::move(event)});
     }
-    while (const std::optional<SnapshotAsk> ask = ledger_.TakeAsk()) {
-      AddAsk(*ask, asks_);
+    while (const std::optional<SnapshotRequest> request = ledger_.TakeRequest()) {
+      AddRequest(*request, requests_);
     }
     return !settled_.empty() || !fetched_.empty();
   }
 
-  // Does what the caller wants, sends what is due, sleeps, takes what has come.
+  // Carries out commands, sends frames that are due, sleeps and takes incoming frames.
   absl::Status ServeOnce() {
     std::vector<Command> commands;
     bool fetched_full = false;
@@ -261,12 +253,12 @@ class ZmqExchange final : public Exchange {
       fetched_full = fetched_.size() >= kFetchedMax;
       if (closing_) return absl::OkStatus();
     }
-    for (Command& command : commands) LONGWAVE_RETURN_IF_ERROR(Do(std::move(command)));
+    for (Command& command : commands) LONGWAVE_RETURN_IF_ERROR(command(MonotonicNow()));
     LONGWAVE_RETURN_IF_ERROR(RenewLost());
     LONGWAVE_RETURN_IF_ERROR(SendDue());
     const absl::Time now = MonotonicNow();
     const absl::Duration wait = std::max(ledger_.DueAt() - now, upload_.WaitAt(now));
-    // What is there to be published comes before any sleep.
+    // Publishing comes before any sleep.
     const bool to_publish = ledger_.has_settled() || (ledger_.has_fetched() && !fetched_full);
     if (!to_publish) LONGWAVE_RETURN_IF_ERROR(waiter_->Wait(dealers_, wait));
     for (uint32_t c = 0; c < dealers_.size(); ++c) {
@@ -281,33 +273,12 @@ class ZmqExchange final : public Exchange {
     return absl::OkStatus();
   }
 
-  absl::Status Do(Command command) {
-    const absl::Time now = MonotonicNow();
-    if (auto* push = std::get_if<SegmentPush>(&command)) {
-      ++posts_done_[push->segment];
-      return ledger_.Post(std::move(*push), now);
-    }
-    if (const auto* wish = std::get_if<FetchWish>(&command)) {
-      ++posts_done_[wish->segment];
-      return ledger_.Fetch(wish->segment, wish->from_round, wish->until_round, now);
-    }
-    if (auto* answer = std::get_if<SnapshotAnswer>(&command)) {
-      return ledger_.PostSnapshot(answer->segment, answer->round, std::move(answer->payload), now);
-    }
-    auto& connections = std::get<NewConnections>(command);
-    for (uint32_t c = 0; c < connections.dealers.size(); ++c) {
-      Replace(connections.first + c, std::move(connections.dealers[c]));
-      ledger_.Reconnected(connections.first + c, now);
-    }
-    return absl::OkStatus();
-  }
-
   void Replace(uint32_t connection, std::unique_ptr<Dealer> by) {
     Add(dealers_[connection]->counts(), &retired_);
     dealers_[connection] = std::move(by);
   }
 
-  // Makes the connections anew that the ledger counts as lost.
+  // Replaces the connections that the ledger counts as lost.
   absl::Status RenewLost() {
     const absl::Time now = MonotonicNow();
     while (const std::optional<Connections::Lost> lost = ledger_.TakeLost(now)) {
@@ -353,7 +324,7 @@ class ZmqExchange final : public Exchange {
     }
   }
 
-  const std::unique_ptr<Waiter> waiter_;  // its Wake is anybody's
+  const std::unique_ptr<Waiter> waiter_;  // any thread may call Wake
   const uint32_t connections_;            // to each shard
 
   mutable std::mutex mutex_;
@@ -364,26 +335,26 @@ class ZmqExchange final : public Exchange {
   std::vector<Command> commands_;
   std::deque<Settled> settled_;
   struct Numbered {
-    uint64_t posts = 0;  // to the segment, with fetches, up to the one that brought it
+    uint64_t posts = 0;  // of the segment, at the event's fetch
     FetchEvent event;
   };
   std::deque<Numbered> fetched_;
-  std::deque<SnapshotAsk> asks_;  // at most one a segment
-  std::vector<uint64_t> posts_;   // by segment, and fetches: each ends the fetch before it
+  std::deque<SnapshotRequest> requests_;  // at most one a segment
+  std::vector<uint64_t> posts_;           // by segment; fetches too, which end the fetch before
   std::vector<std::optional<uint32_t>> waiting_snapshots_;  // by connection: the segment
   absl::Status failure_;
   uint32_t newest_open_round_ = 0;
   ByteCounts counts_;
   uint64_t renewals_ = 0;
 
-  // The thread's own.
+  // State of the thread alone.
   Dealers dealers_;                                 // shard by shard
-  ByteCounts retired_;                              // of connections that were replaced
+  ByteCounts retired_;                              // of replaced connections
   std::vector<std::optional<absl::Time>> lost_at_;  // by connection, until it has an answer
   WorkerLedger ledger_;
-  std::vector<uint64_t> posts_done_;  // by segment, likewise: that the ledger knows of
+  std::vector<uint64_t> posts_done_;  // posts_ as far as the ledger has them
   TokenBucket upload_;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: uses all of the above
 };
 
 absl::Status Unimplemented(absl::string_view what) {

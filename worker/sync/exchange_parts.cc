@@ -4,14 +4,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 
 namespace longwave {
 namespace {
 
-// What a worker may send at once after a pause, in time at its rate: enough not to notice how
-// coarsely a thread wakes. A frame leaves whole once nothing is owed, so that a router's queue gets
-// this and one frame at the speed of the link: little for compressed payloads, megabytes for dense
+// The burst after a pause, as time at the worker's rate: long enough to hide a thread's coarse
+// wake-ups. A frame leaves whole once the bucket owes nothing, so a router's queue gets the burst
+// and one frame at link speed. One frame is small for compressed payloads but megabytes for dense
 // ones (a segment of 4 MB in fp32). The rate is an average over frames.
 constexpr double kBurstSeconds = 0.05;
 
@@ -30,12 +31,14 @@ LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& lay
                        .worker = options.worker,
                        .connections = {},
                        .connection_count = shards * options.connections,
+                       // Seconds as numbers increase: connections are replaced seconds apart at the
+                       // earliest.
+                       .connection_number = static_cast<uint32_t>(absl::ToUnixSeconds(absl::Now())),
                        .workers = options.workers,
                        .download_bytes_per_s = BytesPerSecond(options.max_download_mbit / shards),
-                       .retry_after = options.retry_after,
                        .hello_every = options.hello_every,
                        .snapshot_bytes = {}};
-  // A fragment is synced by itself, and it, too, is to fill all connections.
+  // Each fragment alone should use all connections.
   const uint32_t fragments = FragmentCount(options.fragments, layout);
   for (uint32_t s = 0; s < layout.segments().size(); ++s) {
     const Segment& segment = layout.segments()[s];
@@ -55,7 +58,7 @@ absl::Status CheckShardCount(size_t endpoints, size_t shards) {
 absl::Status ConnectShard(const std::string& endpoint, uint32_t connections, const CurveKeys& keys,
                           Dealers* dealers) {
   for (uint32_t c = 0; c < connections; ++c) {
-    // What a shard that is away cannot get stays with the ledger, and is paced when it leaves.
+    // Frames for an absent shard stay in the ledger, which paces them when they leave.
     LONGWAVE_ASSIGN_OR_RETURN(
         std::unique_ptr<Dealer> dealer,
         Dealer::Connect(endpoint, {.only_while_connected = true, .keys = keys}));

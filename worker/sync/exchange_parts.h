@@ -16,7 +16,7 @@
 
 namespace longwave {
 
-// What the exchange over ZeroMQ is made of; private to this folder.
+// Parts of the exchange over ZeroMQ; private to this folder.
 
 using Dealers = std::vector<std::unique_ptr<Dealer>>;
 
@@ -25,14 +25,14 @@ TokenBucket BucketFor(double mbit);
 
 LedgerOptions LedgerOptionsFor(const ExchangeOptions& options, const Layout& layout);
 
-// InvalidArgument: not one endpoint for each shard.
+// InvalidArgument: the number of endpoints is not the number of shards.
 absl::Status CheckShardCount(size_t endpoints, size_t shards);
 
 // Appends one shard's connections.
 absl::Status ConnectShard(const std::string& endpoint, uint32_t connections, const CurveKeys& keys,
                           Dealers* dealers);
 
-// A connection's counts to a sum over several.
+// Adds a connection's counts to a sum over several connections.
 void Add(const LinkCounts& counts, ByteCounts* sum);
 
 }  // namespace longwave

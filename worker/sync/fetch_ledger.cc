@@ -9,23 +9,12 @@
 namespace longwave {
 namespace {
 
-// A sum of rounds that cannot overflow.
+// round + count, at most kRoundNever.
 uint32_t After(uint32_t round, uint32_t count) {
   return round < kRoundNever - count ? round + count : kRoundNever;
 }
 
-// A shard drops fetches without a word while its disk is in trouble and while it restores their
-// segment (DurableShard::OnFetch), so the pauses in which a worker waits to be heard stay short.
-// Kept out of it: the time that what is outstanding takes on a slow link.
-constexpr absl::Duration kRepeatMax = absl::Seconds(10);
-
-absl::Duration FetchSilence(const LedgerOptions& options, int repetitions, uint64_t bytes) {
-  const absl::Duration on_the_way = Silence(options, 0, bytes) - options.retry_after;
-  return on_the_way +
-         std::min(Silence(options, repetitions, 0), std::max(options.retry_after, kRepeatMax));
-}
-
-// An open round as an answer's weight has it.
+// The open round in an answer's weight.
 uint32_t OpenRound(uint64_t weight) {
   return static_cast<uint32_t>(std::min<uint64_t>(weight, kRoundNever - 1));
 }
@@ -47,7 +36,7 @@ absl::Status FetchLedger::Want(uint32_t segment, uint32_t from_round, uint32_t u
         absl::StrCat("got a fetch of segment ", segment, " of ", entries_.size()));
   }
   Entry& entry = entries_[segment];
-  // What was told ahead is of use to this fetch; what the one before has brought is not.
+  // Updates kept from earlier serve this fetch; the events of the fetch before do not.
   std::map<uint32_t, Buffer> kept = std::exchange(entry.kept, {});
   Stop(segment, now);
   kept.erase(kept.begin(), kept.lower_bound(from_round));
@@ -97,7 +86,7 @@ void FetchLedger::Stop(uint32_t segment, absl::Time now) {
   entry.kept.clear();
   entry.stage = Stage::kIdle;
   entry.next = 0;
-  // Whoever fetches the segment next is told what that fetch brings, and nothing of this one.
+  // Events of this fetch would mislead the segment's next fetch.
   std::erase_if(ready_, [segment](const FetchEvent& event) {
     return std::visit([](const auto& each) { return each.segment; }, event) == segment;
   });
@@ -108,13 +97,12 @@ void FetchLedger::Ask(uint32_t segment, absl::Time at) {
   Entry& entry = entries_[segment];
   entry.stage = Stage::kAsking;
   entry.fetch_sent = false;
-  entry.repetitions = 0;
   due_.Set(segment, at);
 }
 
 std::optional<uint32_t> FetchLedger::NextPull(const Entry& entry) const {
-  // The update of the open round comes by itself when it closes; it is asked for where it is
-  // wanted, in case it has closed since.
+  // A shard sends the open round's update when the round closes. The ledger pulls it where it is
+  // wanted, since the round may have closed already.
   const uint32_t known = entry.until == kRoundNever ? entry.open : After(entry.open, 1);
   const uint32_t end = std::min({known, entry.until, After(entry.next, kWindow)});
   uint32_t round = std::max(entry.asked, entry.next);
@@ -159,7 +147,7 @@ void FetchLedger::AskAgain(uint32_t segment, absl::Time at) {
   Entry& entry = entries_[segment];
   entry.fetch_sent = false;
   entry.asked = entry.next;
-  // Where nothing could be asked for, it is how far the shard has got that is not known.
+  // Without a round to pull, the shard's open round is unknown.
   if (!FrameFor(segment).has_value()) entry.stage = Stage::kAsking;
   due_.Set(segment, at);
 }
@@ -167,21 +155,13 @@ void FetchLedger::AskAgain(uint32_t segment, absl::Time at) {
 std::optional<OutgoingFrame> FetchLedger::Due(absl::Time now) {
   while (DueAt() <= now) {
     const uint32_t segment = due_.front();
-    const uint32_t connection = options_.connections[segment];
-    Entry& entry = entries_[segment];
-    if (const absl::Time then = connections_->held_until(connection); then > now) {
-      due_.Set(segment, then);
-      continue;
-    }
-    std::optional<OutgoingFrame> frame = FrameFor(segment);
-    if (frame.has_value()) return frame;
-    // All was asked for, and a silence has passed.
-    if (connections_->heard(connection) >= entry.sent_at) {
-      ++entry.repetitions;
-      AskAgain(segment, now);
-    } else {
+    const absl::Time ready_at = connections_->ready_at(options_.connections[segment]);
+    if (ready_at > now) {
+      due_.Set(segment, ready_at);
+    } else if (std::optional<OutgoingFrame> frame = FrameFor(segment); frame.has_value()) {
+      return frame;
+    } else {  // the delayed frames have come unasked
       due_.Set(segment, absl::InfiniteFuture());
-      entry.parked = true;
     }
   }
   return std::nullopt;
@@ -190,7 +170,6 @@ std::optional<OutgoingFrame> FetchLedger::Due(absl::Time now) {
 void FetchLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
   const uint32_t segment = frame.header.segment;
   Entry& entry = entries_[segment];
-  entry.sent_at = now;
   if (frame.header.kind == FrameKind::kFetch) {
     entry.fetch_sent = true;
   } else {
@@ -200,32 +179,20 @@ void FetchLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
 }
 
 void FetchLedger::ScheduleNext(uint32_t segment, absl::Time now) {
-  Entry& entry = entries_[segment];
-  entry.parked = false;
-  if (FrameFor(segment).has_value()) return due_.Set(segment, now);
-  const uint64_t bytes = OutstandingBytes(options_.connections[segment]);
-  due_.Set(segment, now + FetchSilence(options_, entry.repetitions, bytes));
+  due_.Set(segment, FrameFor(segment).has_value() ? now : absl::InfiniteFuture());
 }
 
 absl::Time FetchLedger::DueAt() const {
   return ready_.size() < kReadyMax ? due_.front_at() : absl::InfiniteFuture();
 }
 
-void FetchLedger::Heard(uint32_t connection, absl::Time now) {
-  for (const uint32_t segment : active_[connection]) {
-    if (std::exchange(entries_[segment].parked, false)) due_.Set(segment, now);
-  }
-}
-
 void FetchLedger::Again(uint32_t connection, absl::Time now) {
-  // What it has told ahead it may tell otherwise now: its range can have been restored as it was
-  // before that.
+  // A restored shard may make other updates of the same rounds than those kept.
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     if (options_.connections[segment] == connection) entries_[segment].kept.clear();
   }
-  for (const uint32_t segment : active_[connection]) entries_[segment].repetitions = 0;
   Resume(connection, now);
-  // A shard that has lost its folder waits to hear of each of its segments how far its members are.
+  // A shard that has lost its folder waits for its members' rounds in each of its segments.
   for (uint32_t segment = 0; segment < entries_.size(); ++segment) {
     const Entry& entry = entries_[segment];
     if (options_.connections[segment] != connection || entry.stage != Stage::kFollowing) continue;
@@ -234,10 +201,7 @@ void FetchLedger::Again(uint32_t connection, absl::Time now) {
 }
 
 void FetchLedger::Resume(uint32_t connection, absl::Time now) {
-  for (const uint32_t segment : active_[connection]) {
-    entries_[segment].parked = false;
-    AskAgain(segment, now);
-  }
+  for (const uint32_t segment : active_[connection]) AskAgain(segment, now);
 }
 
 std::optional<FetchEvent> FetchLedger::TakeReady() {
@@ -269,10 +233,8 @@ void FetchLedger::Deliver(uint32_t segment, absl::Time now) {
 }
 
 void FetchLedger::Progressed(uint32_t segment, absl::Time now) {
-  Entry& entry = entries_[segment];
-  entry.repetitions = 0;
   Deliver(segment, now);
-  if (IsActive(entry)) ScheduleNext(segment, now);
+  if (IsActive(entries_[segment])) ScheduleNext(segment, now);
 }
 
 bool FetchLedger::Take(const FrameHeader& header, const Buffer& payload, absl::Time now) {
@@ -308,11 +270,10 @@ bool FetchLedger::TakeAnswer(const FrameHeader& header, const Buffer& payload, a
       }
       Progressed(segment, now);
       return true;
-    case Outcome::kGone:
-      // To a pull alone; one of an earlier pull says nothing of the fetch that followed it.
+    case Outcome::kCompacted:
+      // Only pulls get this answer. A pull before the current fetch has no meaning for it.
       if (!of_pull) return true;
-      // At once the first time. A shard that says one thing and then the other is not asked in a
-      // tight circle.
+      // The first fetch follows at once. A backoff keeps a contradictory shard from a busy loop.
       Ask(segment,
           entry.refusals == 0 ? now : now + BusyBackoff(options_, segment, entry.refusals));
       ++entry.refusals;
@@ -343,7 +304,7 @@ bool FetchLedger::Refuse(uint32_t segment, std::string reason, absl::Time now) {
 bool FetchLedger::TakeMerged(const FrameHeader& header, const Buffer& payload, absl::Time now) {
   const uint32_t segment = header.segment;
   Entry& entry = entries_[segment];
-  // Beyond what is wanted it is for whoever contributes next.
+  // Later updates belong to the segment's next contribution.
   if (entry.stage == Stage::kIdle || header.round >= entry.until) return false;
   entry.merged_bytes = payload.size();
   if (header.round < entry.next) return true;  // a repetition
@@ -362,14 +323,14 @@ bool FetchLedger::TakeMerged(const FrameHeader& header, const Buffer& payload, a
 void FetchLedger::TakeSnapshot(const FrameHeader& header, const Buffer& payload, absl::Time now) {
   const uint32_t segment = header.segment;
   Entry& entry = entries_[segment];
-  // A second one, for a fetch that was repeated, or one of a fetch that was given up.
+  // The snapshot may be a second one of a repeated fetch, or one of an abandoned fetch.
   if (entry.stage != Stage::kAsking || !entry.fetch_sent) return;
   if (entry.next != kRoundNever && header.round <= entry.next) return;
   ready_.push_back(
       Fetched{.segment = segment, .round = header.round, .is_snapshot = true, .payload = payload});
   entry.next = header.round;
   entry.refusals = 0;
-  // What leads on from here?
+  // The shard chooses the way from the snapshot on.
   Ask(segment, now);
   Deliver(segment, now);
 }

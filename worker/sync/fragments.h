@@ -10,35 +10,35 @@
 
 namespace longwave {
 
-// When the fragments of a model (see FragmentCount) are synced, and what they hold.
+// The contents of a model's fragments (see FragmentCount) and the steps of their syncs.
 
 // The elements of a fragment's segments, each once (see SegmentElements).
 std::vector<ElementRange> FragmentElements(const Layout& layout, uint32_t fragment,
                                            uint32_t fragment_count);
 
-// When a fragment is synced, in inner steps of the run.
+// The steps of a fragment's sync, counted over the run.
 struct SyncPoint {
   uint32_t round = 0;
   uint32_t fragment = 0;
-  uint64_t steps = 0;        // that its signal covers: since the fragment's last one
+  uint64_t steps = 0;        // covered by its signal: since the fragment's last one
   uint64_t signal_step = 0;  // steps done when the signal is taken
   uint64_t apply_step = 0;   // steps done when the merged update is applied
   bool operator==(const SyncPoint&) const = default;
 };
 
 // The order of a run's syncs. Fragment f of round r is taken after step r·H + ⌈(f + 1)·H / F⌉ and
-// applied τ steps later; in the last round all are taken at the run's end, one after the other, so
-// that every step is in a signal. With τ < ⌈H / F⌉ every fragment is applied before the next one is
-// taken: one is in flight at a time.
+// applied τ steps later. In the last round all fragments are taken at the run's end, one by one, so
+// that every step is in a signal. With τ < ⌈H / F⌉ each fragment is applied before the next is
+// taken, so that one is in flight at a time.
 class SyncPlan {
  public:
-  // inner_steps H and fragment_count F ≤ H at least 1, overlap τ < ⌈H / F⌉.
+  // inner_steps: H ≥ 1. fragment_count: 1 ≤ F ≤ H. overlap: τ < ⌈H / F⌉.
   SyncPlan(uint32_t inner_steps, uint32_t fragment_count, uint32_t overlap, uint64_t steps);
 
   uint64_t round_count() const { return (steps_ + inner_steps_ - 1) / inner_steps_; }
   uint32_t fragment_count() const { return fragment_count_; }
   uint64_t inner_steps() const { return inner_steps_; }
-  // Steps that are done when the round begins; `steps` after the last round.
+  // Steps done when the round begins; `steps` after the last round.
   uint64_t FirstStep(uint32_t round) const { return std::min(round * inner_steps_, steps_); }
   SyncPoint At(uint32_t round, uint32_t fragment) const;
 

@@ -6,17 +6,12 @@
 
 namespace longwave {
 
-absl::Duration Silence(const LedgerOptions& options, int repetitions, uint64_t outstanding_bytes) {
-  return options.retry_after * (1 << std::min(repetitions, kSilenceDoublings)) +
-         absl::Seconds(static_cast<int64_t>(outstanding_bytes / kBytesPerSecondMin));
-}
-
-absl::Duration RoundSilence(const LedgerOptions& options, int repetitions,
-                            uint64_t outstanding_bytes) {
+absl::Duration TimeOnTheWay(const LedgerOptions& options, uint64_t outstanding_bytes) {
   const uint64_t others = (options.workers - 1) * outstanding_bytes;
   const absl::Duration shared =
       absl::Seconds(static_cast<int64_t>(others / kShardBytesPerSecondMin));
-  return Silence(options, repetitions, outstanding_bytes) + std::min(shared, kSharedLinkMax);
+  return absl::Seconds(static_cast<int64_t>(outstanding_bytes / kBytesPerSecondMin)) +
+         std::min(shared, kSharedLinkMax);
 }
 
 absl::Duration BusyBackoff(const LedgerOptions& options, uint32_t segment, int refusals) {

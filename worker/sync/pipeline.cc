@@ -15,7 +15,7 @@
 namespace longwave {
 namespace {
 
-// Of the scratch through which θ and the anchor change places.
+// Size of the scratch through which θ and the anchor are exchanged.
 constexpr uint64_t kSwapElements = uint64_t{1} << 20;
 
 absl::Status CheckOptions(const SyncOptions& options, const ReplicaView& replica) {
@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Create(const SyncOpt
   state->layout = layout;
   state->ops = ops;
   state->exec = exec;
-  // Of its encode slots, which pipelines on one stream do not share.
+  // The owner of encode slots, which pipelines on one stream do not share.
   state->exec.owner = state.get();
   state->replica = replica;
   const uint64_t parameters = layout->parameter_count();
@@ -90,7 +90,7 @@ absl::Status SyncPipeline::BeginFragment(uint32_t round, uint32_t fragment, doub
   State& state = *state_;
   LONGWAVE_CHECK(fragment < state.fragment_count());
   for (uint32_t s = 0; s < state.segments.size(); ++s) {
-    // Begun in a round that was given up before its turn: back into the residual.
+    // Encodings begun in an abandoned round return to the residual.
     if (state.segments[s].begun) LONGWAVE_RETURN_IF_ERROR(state.Drop(s));
   }
   state.round = round;
@@ -120,7 +120,7 @@ absl::Status SyncPipeline::State::Begin(uint32_t index) {
   const uint32_t slot = Slot(index);
   LONGWAVE_RETURN_IF_ERROR(Finish(slot));
   if (segment.payload != nullptr && segment.payload.use_count() == 1) {
-    // The count is read relaxed; what the socket's thread read before it let go comes first.
+    // use_count() is a relaxed read; the fence orders it after the socket thread's reads.
     std::atomic_thread_fence(std::memory_order_acquire);
   } else {
     segment.payload = std::make_shared<std::vector<std::byte>>(segment.up.bytes());
@@ -139,7 +139,7 @@ absl::Status SyncPipeline::State::Begin(uint32_t index) {
                            .report = &segment.report,
                            .slot = slot};
   segment.round = round;
-  segment.report = {.nonfinite_tile = 0};  // until it is finished, nothing that could be sent
+  segment.report = {.nonfinite_tile = 0};  // unfinished: cannot be sent
   LONGWAVE_RETURN_IF_ERROR(ops->encode(exec, args));
   under_way[slot] = segment.begun = true;
   return absl::OkStatus();
@@ -150,8 +150,8 @@ absl::StatusOr<SyncPipeline::Push> SyncPipeline::Encode(uint32_t index) {
   LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
   State::Segment& segment = state.segments[index];
   if (!segment.begun) LONGWAVE_RETURN_IF_ERROR(state.Begin(index));
-  // Where encoding goes on while the host does something else, the next segment's begins before
-  // this one's is waited for: one is computed while the other is copied and sent.
+  // On a device the next segment's encoding begins before the wait for this one, so that one is
+  // computed while the other is copied and sent.
   const uint32_t next = index + state.fragment_count();
   if (state.ops->on_device && next < state.segments.size() && !state.segments[next].begun &&
       !state.segments[next].taken) {
@@ -213,7 +213,7 @@ absl::Status SyncPipeline::Apply(uint32_t index, const Buffer& merged) {
   LONGWAVE_CHECK(index < state.segments.size() && index % state.fragment_count() == state.fragment);
   State::Segment& segment = state.segments[index];
   if (segment.applied) return absl::OkStatus();
-  // A snapshot may have led beyond the round: its update must not be in the anchor twice.
+  // A snapshot may have led beyond the round, whose update must not be applied twice.
   if (segment.anchor_round != state.round) {
     return absl::FailedPreconditionError(
         absl::StrCat("segment ", index, ": got the merged update of round ", state.round,

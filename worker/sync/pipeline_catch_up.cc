@@ -9,7 +9,7 @@
 #include "worker/sync/pipeline.h"
 #include "worker/sync/pipeline_state.h"
 
-// What a pipeline does out of the turn of rounds: catching up, snapshots, checkpoints.
+// The pipeline's part outside the order of rounds: catching up, snapshots, checkpoints.
 
 namespace longwave {
 
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<float>> SyncPipeline::ExportMomentum(
   LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, momentum.data(), state.momentum.get(),
                                            momentum.size() * sizeof(float)));
   LONGWAVE_RETURN_IF_ERROR(state.ops->wait(state.exec));
-  // Whose residual means something: to the next encoding, or to whoever gives the last one back.
+  // Segments whose residual matters to the next encoding, or to a return of the last one.
   std::vector<bool> keeps(state.segments.size(), state.options.beta != 0);
   for (const uint32_t s : unsettled) keeps[s] = true;
   for (uint32_t s = 0; s < state.segments.size(); ++s) {
@@ -168,7 +168,7 @@ absl::Status SyncPipeline::LoadMomentum(std::span<const float> momentum,
   }
   LONGWAVE_RETURN_IF_ERROR(state.ops->copy(state.exec, state.momentum.get(), momentum.data(),
                                            momentum.size() * sizeof(float)));
-  // Which of them were given back is in no checkpoint: those that were not are zeros in it.
+  // A checkpoint does not say which were returned: the residuals of the others are zeros in it.
   for (State::Segment& segment : state.segments) segment.given_back = true;
   for (const uint32_t segment : unsettled) {
     LONGWAVE_CHECK(segment < state.segments.size());
@@ -192,7 +192,7 @@ std::vector<uint32_t> SyncPipeline::Accounted() const {
 absl::Status SyncPipeline::RestoreFrom(uint32_t segment, uint32_t round, const Buffer& payload) {
   State& state = *state_;
   LONGWAVE_CHECK(segment < state.segments.size());
-  // With topk a worker may come back with another k and codec than what it had encoded with.
+  // With topk a worker may restart with another k and codec than the payload's.
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadFormat format, DecodePayloadHead(payload.bytes()));
   LONGWAVE_ASSIGN_OR_RETURN(const PayloadLayout form,
                             PayloadLayout::Create(format, state.layout->TileSizes(segment)));

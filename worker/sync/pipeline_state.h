@@ -21,34 +21,33 @@
 
 namespace longwave {
 
-// Private to SyncPipeline: what pipeline.cc (rounds) and pipeline_catch_up.cc (everything out of
-// turn) share.
+// Private to SyncPipeline: shared by pipeline.cc (rounds) and pipeline_catch_up.cc (all else).
 struct SyncPipeline::State {
   struct Segment {
     PayloadLayout up;
-    // Of its last merged update, whose format may change from round to round.
+    // Layout of the last merged update, whose format may change from round to round.
     std::optional<PayloadLayout> merged;
-    // Reused from round to round once the socket has let go of it.
+    // Reused each round once the socket has released it.
     std::shared_ptr<std::vector<std::byte>> payload;
     EncodeReport report;
     uint32_t round = 0;             // of the payload
-    bool begun = false;             // its encoding was, and how that went is not told yet
+    bool begun = false;             // encoding has begun, and the result is not read yet
     bool taken = false;             // the residual has lost what the payload holds
-    bool given_back = false;        // the residual has it again, or more: see Decay
-    bool applied = false;           // this round's merged update is in the anchor
-    uint32_t anchor_round = 0;      // first round that the anchor has not
+    bool given_back = false;        // the residual has all of it again; see Decay
+    bool applied = false;           // the round's merged update is in the anchor
+    uint32_t anchor_round = 0;      // first round not in the anchor
     uint32_t accounted = 0;         // see Push
-    uint32_t accounted_before = 0;  // the last Encode, or RestoreFrom
+    uint32_t accounted_before = 0;  // by the last Encode or RestoreFrom
 
-    // The round's contribution is in the residual again, which says nothing of the rounds before. A
-    // residual that had begun with nothing has nothing of what was contributed up to this round,
-    // and may not claim any more that it has nothing at all: it may be copied from now on.
+    // The round's contribution is in the residual again; earlier rounds are unchanged. A residual
+    // that began with zeros (0) has no contribution up to this round. The residual may be copied
+    // from now on, so 0 is no longer true of it.
     void GiveBackAccounted(uint32_t at_round) {
       accounted = accounted_before != 0 ? accounted_before : at_round + 1;
     }
   };
 
-  // What is under way writes into the segments' payloads.
+  // Encodings under way write into the segments' payloads.
   ~State() {
     for (uint32_t slot = 0; slot < kEncodeSlots; ++slot) static_cast<void>(Finish(slot));
   }
@@ -59,12 +58,12 @@ struct SyncPipeline::State {
   Exec exec;
   ReplicaView replica;
   DeviceFloats anchor_memory;  // for a pseudo-gradient; a gradient's anchor is the replica itself
-  DeviceFloats base;           // θᵢ at the last signals, where an overlap is to keep some of it
+  DeviceFloats base;           // θᵢ at the last signals, for an overlap with blend
   DeviceFloats swap;           // from the first SwapAnchor on
   DeviceFloats momentum;
   DeviceFloats velocity;
   std::vector<Segment> segments;
-  std::array<bool, kEncodeSlots> under_way = {};    // slots whose encoding was not waited for
+  std::array<bool, kEncodeSlots> under_way = {};    // slots with an encoding under way
   std::vector<std::vector<ElementRange>> elements;  // of each fragment
   uint32_t round = 0;
   uint32_t fragment = 0;
@@ -76,7 +75,7 @@ struct SyncPipeline::State {
   bool InPlace() const { return !options.pseudo_gradient; }
   bool InParts() const { return options.overlapped || fragment_count() > 1; }
   bool KeepsBase() const { return options.overlapped && options.blend > 0; }
-  // Neighbours in a fragment take different slots.
+  // Neighbours in a fragment use different slots.
   uint32_t Slot(uint32_t index) const { return index / fragment_count() % kEncodeSlots; }
 
   Signal MakeSignal() const {
@@ -91,30 +90,30 @@ struct SyncPipeline::State {
     return ops->finish(exec, slot);
   }
 
-  // What the segment's next encoding makes of m. With β = 0 it forgets what was left of the signal
-  // before, which a contribution that was given back must survive: then it is kept once, whole, as
-  // if the two rounds were one. With any other β it decays as whatever was not sent does.
+  // The factor of m in the segment's next encoding. β = 0 drops the rest of the last signal, but a
+  // returned contribution must survive: it is kept whole once, as if the two rounds were one. Under
+  // any other β it decays like every unsent part.
   float Decay(const Segment& segment) const {
     return options.beta == 0 && segment.given_back ? 1.0f : options.beta;
   }
   // Enqueues the segment's encoding.
   absl::Status Begin(uint32_t index);
-  // Takes back one that was begun and will not be sent.
+  // Reverts an encoding that was begun and will not be sent.
   absl::Status Drop(uint32_t index);
-  // What its last encoding took.
+  // Returns the contribution of the segment's last encoding to the residual.
   absl::Status Restore(uint32_t index);
   // θ ← anchor + blend·(θ − base) over the fragment's elements.
   absl::Status Blend();
 
-  // Applies the update of that round to the segment's anchor.
+  // Applies the update of round at_round to the segment's anchor.
   absl::Status Update(uint32_t index, uint32_t at_round, double at_learning_rate,
                       const Buffer& update);
-  // Puts back what `payload`, of that form, took from the residual in that round.
+  // Returns the contribution in `payload`, of layout `form` and round of_round, to the residual.
   absl::Status Restore(uint32_t index, uint32_t of_round, const PayloadLayout& form,
                        std::span<const std::byte> payload);
-  // FailedPrecondition where an anchor is more than a function of the updates.
+  // FailedPrecondition: the anchor is more than a function of the updates.
   absl::Status CheckCatchesUp() const;
-  // What the state of a segment's anchor is part of, each [parameter_count].
+  // The arrays that a segment's anchor is part of, each [parameter_count].
   std::vector<float*> SegmentArrays() const;
 
   float Eta(double at_learning_rate) const {

@@ -15,7 +15,7 @@
 
 namespace longwave {
 
-// One segment's part of one sync, on its way to its shard.
+// A segment's part of a sync on the way to its shard.
 struct SegmentPush {
   uint32_t epoch = 0;
   uint32_t round = 0;
@@ -23,103 +23,91 @@ struct SegmentPush {
   Buffer payload;
   float norm = 0;
   uint64_t weight = 0;  // tokens behind it
-  // An earlier process may have sent it: only its shard can say what became of it.
+  // True: an earlier process may have sent the push, and only the shard knows its fate.
   bool sent_before = false;
   uint32_t accounted = 0;  // see SyncPipeline::Push
 };
 
-// What became of a contribution.
+// The fate of a contribution.
 enum class Fate : uint8_t {
-  kAccepted,  // it is in the round's merge
-  kLate,      // the round was closed without it: it goes with a later one
-  kUnknown,   // the shard no longer knows: whoever puts it back may count it twice
+  kAccepted,  // in the round's merge
+  kLate,      // not in the round's merge; a later round takes it
+  kUnknown,   // unknown to the shard: a return to the residual may count it twice
 };
 
 struct Settled {
   uint32_t round = 0;
   uint32_t segment = 0;
-  Buffer merged;  // the round's update; empty when it is gone
+  Buffer merged;  // the round's update; empty when it is compacted
   Fate fate = Fate::kAccepted;
-  // No shard keeps the round's update any more: the segment must be fetched from `round` on.
-  bool gone = false;
-  // The segment's newest open round that was heard of: more than round + 1 means that this worker
-  // is behind.
+  // No shard keeps the round's update: the segment must be fetched from `round` on.
+  bool compacted = false;
+  // The segment's newest known open round. Above round + 1, this worker is behind.
   uint32_t open_round = 0;
 };
 
-// What becomes of a worker's contributions, pure: which frame is to be sent when, and what the
-// frames that come in mean. A part of WorkerLedger. No socket, thread or clock inside; times are
-// arguments.
+// A worker's contributions, pure: which frame is due when, and the meaning of incoming frames. A
+// part of WorkerLedger. No socket, thread or clock inside; times are arguments.
 //
 // A contribution:
-//   unsent    Entered by Post, and by the answers `busy` and `not a member` (yet, or any more). Its
-//             push is due at once, or after a backoff that doubles from kBusyBackoffMin to
-//             kBusyBackoffMax, without end.
-//   sent      Not answered yet. After a silence it is pushed again: a repetition changes nothing.
-//   accepted  The shard has it (`duplicate` means that too). Waits for the round's update, and
-//             pulls it after a silence.
-//   late      The shard has closed the round without it, and sends its update. Waits like accepted.
-//             So is one whose place another contribution of this worker has: that of an earlier
-//             process, whose residual is lost. The answer `duplicate` tells them by their payload's
-//             CRC. Where the residual is not lost (`accounted`), another process goes on from a
-//             copy of it: a failure.
-//   settled   Once its fate is known and the update is there, or is gone: see TakeSettled. Of a
-//             segment one contribution is open at a time.
-// A contribution that was never sent when its round's update comes is late. What became of any
-// other only an answer to it says: what was refused as busy may have reached the shard's disk, and
-// copies of a frame may be on their way for long. A shard that comes back as another incarnation
-// may have lost what it had accepted, or closed without it, so that this is pushed again, too.
+//   unsent    Entered by Post, and by the answers `busy` and `not a member`. The push is due at
+//             once, or after a backoff that doubles from kBusyBackoffMin to kBusyBackoffMax,
+//             without limit.
+//   sent      No answer yet.
+//   accepted  The shard has the contribution (`accepted` or `duplicate`). The ledger waits for the
+//             round's update.
+//   late      The shard has closed the round without the contribution and sends the update. The
+//             ledger waits as in accepted. Also late is a contribution whose place another one of
+//             this worker has, sent by an earlier process whose residual is lost. The answer
+//             `duplicate` tells the two apart by their payload's CRC. Where the residual is not
+//             lost (`accounted`), another process uses a copy of it: a failure.
+//   settled   The fate is known, and the update is there or compacted: see TakeSettled. Each
+//             segment has one open contribution at a time.
+// A contribution that was never sent before its round's update came is late. The fate of any other
+// follows only from an answer: a push rejected as busy may be on the shard's disk, and copies of a
+// frame may be under way for long. A shard that returns as another incarnation may have lost an
+// accepted contribution, or closed without it, so the ledger pushes that again too.
 //
-// A silence is counted by connection: as long as answers and updates for what is open come in on
-// it, what is missing may be on its way. (`busy`, `not a member`, the answer to a hello and rounds
-// to come say nothing of that.) It lasts retry_after and the time that what is outstanding on the
-// connection takes at kBytesPerSecondMin, there and back, and as much of every other worker's takes
-// on the shard's link (RoundSilence); slower links carry some frames twice.
-// Then all that waits on the connection is sent again, as soon as anything was heard since it was
-// sent last: to a peer that is away nothing is repeated but the hello, since what waits in queues
-// would all arrive. Each repetition for one contribution waits twice as long as the one before,
-// kSilenceDoublings times.
+// Each frame has one answer: the shard answers a push, and sends a round's update when the round
+// closes. So the ledger repeats only rejected pushes and, where a connection has lost something
+// (Resume), frames without an answer: the push, or a pull of the update.
 //
-// An update that comes before its round's contribution was posted is kept for it (a quorum was
-// ahead) for as long as its shard is the same process.
+// An update that arrives before its round's contribution is posted (a quorum was ahead) is kept for
+// it while the shard's process is the same.
 class PushLedger {
  public:
   // `connections` outlives this.
   PushLedger(LedgerOptions options, Connections* connections);
 
-  // FailedPrecondition: the segment's last contribution is not settled.
+  // FailedPrecondition: the segment has an open contribution.
   absl::Status Post(SegmentPush push, absl::Time now);
 
-  // Whether the segment has a contribution that is not settled.
+  // True: the segment has a contribution that is not settled.
   bool is_open(uint32_t segment) const;
-  // The first round of the segment that is not there, as far as contributions tell.
+  // The first round of the segment not there, by its contributions alone.
   uint32_t next_round(uint32_t segment) const;
 
-  // A verified frame of this run for a segment of the model.
+  // Takes a verified frame of this run for a segment of the model.
   void Take(const FrameHeader& header, const Buffer& payload, absl::Time now);
-  // Something came in on the connection: what waited for a sign of life may be repeated.
-  void Heard(uint32_t connection, absl::Time now);
-  // All that is outstanding on the connection is due now, as the shard may have lost what it had.
+  // Makes everything outstanding on the connection due now: the shard may have lost it.
   void Again(uint32_t connection, absl::Time now);
-  // All that waits there for an answer or an update is due now: both may be lost, and nothing else.
-  void Resume(uint32_t connection, absl::Time now);
-  // Of pushes and updates that are not settled.
-  uint64_t outstanding_bytes(uint32_t connection) const {
-    return states_[connection].outstanding_bytes;
-  }
+  // Makes frames without an answer due now, up to that frame number on the connection.
+  void Resume(uint32_t connection, uint32_t lost_up_to, absl::Time now);
+  // Bytes of pushes and updates that are not settled.
+  uint64_t OutstandingBytes(uint32_t connection) const;
 
-  // The frame to be sent next, if one is due: the same until it is Sent or its connection held.
+  // The next frame due, if any; the same until it is Sent or its connection held.
   std::optional<OutgoingFrame> Due(absl::Time now);
-  void Sent(const OutgoingFrame& frame, absl::Time now);
-  // When Due is to be asked next, if nothing comes in until then.
+  void Sent(const OutgoingFrame& frame);
+  // The time to call Due again if no frame comes before.
   absl::Time DueAt() const { return due_.front_at(); }
 
   bool has_settled() const { return !settled_.empty(); }
-  // Those that were settled since the last call, without open_round.
+  // The contributions settled since the last call, without open_round.
   std::vector<Settled> TakeSettled();
 
-  // FailedPrecondition, with the shard's sentence, once it rejected a push or a pull: nothing that
-  // is sent again would be taken.
+  // FailedPrecondition, with the shard's sentence, once the shard rejected a push or a pull. A
+  // repetition would be rejected too.
   const absl::Status& failure() const { return failure_; }
 
  private:
@@ -134,47 +122,36 @@ class PushLedger {
     SegmentPush push;
     std::optional<Buffer> merged;
     std::optional<Early> early;
-    bool sent = false;     // the push, ever
-    int repetitions = 0;   // for want of an answer or update
-    int refusals = 0;      // busy and not a member, one after the other
-    bool overdue = false;  // a silence was found on its connection while it waited
-    bool gone = false;     // it was settled without its round's update
-    absl::Time sent_at = absl::InfinitePast();
-    uint64_t outstanding_bytes = 0;  // its share of its connection's
-    uint64_t merged_bytes = 0;       // of its last update
-  };
-  struct Connection {
-    absl::Time told = absl::InfinitePast();  // by an answer or update for what is open
-    uint64_t outstanding_bytes = 0;          // of pushes and updates that are not settled
-    std::vector<uint32_t> parked;            // overdue segments that wait for a sign of life
+    bool sent = false;          // the push was sent at least once
+    int refusals = 0;           // busy and not a member, one after the other
+    bool compacted = false;     // settled without the round's update
+    uint32_t sent_as = 0;       // the number of its last frame on its connection; 0: none
+    uint64_t merged_bytes = 0;  // of its last update
   };
 
-  Connection& ConnectionOf(uint32_t segment) { return states_[options_.connections[segment]]; }
-  static bool IsOutstanding(const Entry& entry) {
-    return entry.stage != Stage::kSettled && entry.repetitions > 0;
-  }
-  // Whether no shard is known to have the push.
+  // True: no shard is known to have the push.
   static bool IsUntaken(const Entry& entry) {
     return entry.stage == Stage::kUnsent || entry.stage == Stage::kSent;
   }
+  // The contribution's next frame is due at that time.
   void Schedule(const Entry& entry, absl::Time at);
-  // After a silence on the connection: all that waits for its end.
-  void MarkOverdue(uint32_t connection, absl::Time now);
+  bool WaitsForTurn(const Entry& entry) const {
+    return due_.at(entry.push.segment) != absl::InfiniteFuture();
+  }
   OutgoingFrame FrameFor(const Entry& entry) const;
-  void TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
+  void TakeMerged(Entry& entry, const FrameHeader& header, const Buffer& payload);
   void TakeAnswer(Entry& entry, const FrameHeader& header, const Buffer& payload, absl::Time now);
   void Refused(Entry& entry, absl::Time now);
-  // header: of the answer that ends its being untaken.
-  void WaitForUpdate(Entry& entry, const FrameHeader& header, Stage stage, absl::Time now);
+  // header: the answer that ends IsUntaken.
+  void WaitForUpdate(Entry& entry, const FrameHeader& header, Stage stage);
   void SettleIfKnown(Entry& entry);
-  // The update is gone where it is not there.
+  // A missing update counts as compacted.
   void Settle(Entry& entry, Fate fate);
 
   const LedgerOptions options_;
   Connections* const connections_;
-  std::vector<Entry> entries_;      // by segment
-  std::vector<Connection> states_;  // by connection
-  DueQueue due_;                    // by segment
+  std::vector<Entry> entries_;  // by segment
+  DueQueue due_;                // by segment
   std::vector<Settled> settled_;
   absl::Status failure_;
 };

@@ -8,9 +8,9 @@
 
 namespace longwave {
 
-// In which order a worker encodes and sends its segments: one of each shard by turns, and each
-// worker begins with another shard. Segments in their own order are all of the first shard's at
-// first, from every worker at once: its link would carry everything while the others' are idle.
+// The order in which a worker encodes and sends its segments: one of each shard in turn, and each
+// worker begins with another shard. In plain order all workers would fill the first shard's link at
+// once while the others' links are idle.
 std::vector<uint32_t> SendOrder(const Layout& layout, uint32_t worker);
 
 }  // namespace longwave

@@ -14,65 +14,59 @@
 
 namespace longwave {
 
-// Snapshots on their way to the shards that have asked for them, pure: a part of WorkerLedger.
+// Requested snapshots on their way to the shards, pure. A part of WorkerLedger.
 //
-// A snapshot is hundreds of times a push, and nobody waits for it. What a socket has taken is
-// overtaken by nothing, and nobody here sees how much of it has left. So of each connection one
-// waits at most, and of all connections, which share this machine's link, one is under way: from
-// when it is sent until its shard's answer says that it has come, its connection is another one, or
-// so much time has passed as it may take on a slow link with as much again before it (a little
-// longer each time that this happens). To a shard that is not heard since no other is sent.
+// A snapshot is hundreds of times as large as a push, and no worker waits for it. Frames cannot
+// overtake one that a socket has taken, and the ledger cannot see how much of that has left. So at
+// most one snapshot waits for each connection. Over all connections, which share this machine's
+// link, at most one is under way: from its sending until the shard's answer, or until its
+// connection has lost something or ended.
 class SnapshotQueue {
  public:
   // `connections` outlives this.
-  SnapshotQueue(LedgerOptions options, const Connections* connections);
+  SnapshotQueue(LedgerOptions options, Connections* connections);
 
-  // Whether no other segment's waits on its connection. False: no such segment.
+  // True: no other segment's snapshot waits on its connection. False: also for no such segment.
   bool HasRoom(uint32_t segment) const;
-  // The segment of the one that waits there.
+  // The segment of the snapshot that waits there.
   std::optional<uint32_t> waiting(uint32_t connection) const;
-  // To be sent once. One of this segment that waits already is dropped. InvalidArgument: no such
-  // segment. FailedPrecondition: it has no room.
+  // Queues a snapshot to be sent once, in place of a waiting one of the segment. InvalidArgument:
+  // no such segment. FailedPrecondition: no room.
   absl::Status Post(uint32_t segment, uint32_t round, Buffer payload, absl::Time now);
 
-  // An answer of this run.
+  // Takes an answer of this run.
   void Take(const FrameHeader& answer, absl::Time now);
-  // What was sent on the connection may be lost.
-  void Again(uint32_t connection);
-  // Of the one that is under way there, for as long as it may take.
-  uint64_t OutstandingBytes(uint32_t connection, absl::Time now) const;
+  // Frames sent on the connection may be lost.
+  void Again(uint32_t connection, absl::Time now);
+  // Bytes of the snapshot that is under way there.
+  uint64_t OutstandingBytes(uint32_t connection) const;
 
-  // One that may be sent now, and has waited for as long, since it was posted and since the one
-  // before was under way: the same until it is Sent or its connection held.
+  // A snapshot that may be sent now and has waited for `patience`, both since its Post and since
+  // the last one was under way. The same until it is Sent or its connection held.
   std::optional<OutgoingFrame> Due(absl::Time now, absl::Duration patience) const;
   void Sent(const OutgoingFrame& frame, absl::Time now);
-  // When Due, without patience, is to be asked next, if nothing comes in until then.
+  // The time to call Due without patience if no frame comes before.
   absl::Time DueAt() const;
 
  private:
+  struct Waiting {
+    std::optional<OutgoingFrame> frame;
+    absl::Time since;
+  };
   struct UnderWay {
+    uint32_t connection = 0;
     uint32_t segment = 0;
     uint32_t round = 0;
-    absl::Time sent_at;
-    absl::Time until;
     uint64_t bytes = 0;
   };
-  struct Lane {  // of a connection
-    std::optional<OutgoingFrame> waiting;
-    absl::Time since;
-    std::optional<UnderWay> under_way;
-    int unanswered = 0;  // one after the other
-  };
 
-  // From when on nothing is under way, as far as is known; of the past: since when.
-  absl::Time FreeAt() const;
-  // From when on what waits on the connection may be sent.
-  absl::Time LaneDueAt(uint32_t connection, absl::Time free_at) const;
+  void End(absl::Time now);
 
   const LedgerOptions options_;
-  const Connections* const connections_;
-  std::vector<Lane> lanes_;                    // by connection
-  absl::Time came_at_ = absl::InfinitePast();  // the last one, as its shard has said
+  Connections* const connections_;
+  std::vector<Waiting> waiting_;                  // by connection
+  std::optional<UnderWay> under_way_;             // counts as outstanding on its connection
+  absl::Time free_since_ = absl::InfinitePast();  // nothing is under way
 };
 
 }  // namespace longwave

@@ -39,42 +39,40 @@ void WorkerLedger::Take(uint32_t connection, const FrameHeader& header, const Bu
                         absl::Time now) {
   if (header.run != options_.run) return;
   const Connections::News news = connections_.Take(connection, header, now);
-  pushes_.Heard(connection, now);
-  fetches_.Heard(connection, now);
-  if (news == Connections::News::kAnother) SendAgain(connection, now);
-  if (news == Connections::News::kResumed) {
-    pushes_.Resume(connection, now);
+  if (news.another) SendAgain(connection, now);
+  if (news.lost_up_to > 0) {
+    pushes_.Resume(connection, news.lost_up_to, now);
     fetches_.Resume(connection, now);
-    snapshots_.Again(connection);
+    snapshots_.Again(connection, now);
   }
-  if (header.segment >= open_rounds_.size()) return;
+  if (!connections_.is_welcome(connection) || header.segment >= open_rounds_.size()) return;
   NoteOpenRound(header);
-  if (header.kind == FrameKind::kAsk) return TakeAskFrame(header);
+  if (header.kind == FrameKind::kRequest) return TakeRequestFrame(header);
   if (header.kind == FrameKind::kAnswer) snapshots_.Take(header, now);
   if (!fetches_.Take(header, payload, now)) pushes_.Take(header, payload, now);
 }
 
-void AddAsk(const SnapshotAsk& ask, std::deque<SnapshotAsk>& waiting) {
-  if (std::ranges::find(waiting, ask) != waiting.end()) return;
-  std::erase_if(waiting, [&](const SnapshotAsk& old) {
-    return old.segment == ask.segment && old.of_start == ask.of_start;
+void AddRequest(const SnapshotRequest& request, std::deque<SnapshotRequest>& waiting) {
+  if (std::ranges::find(waiting, request) != waiting.end()) return;
+  std::erase_if(waiting, [&](const SnapshotRequest& old) {
+    return old.segment == request.segment && old.of_start == request.of_start;
   });
-  waiting.push_back(ask);
+  waiting.push_back(request);
 }
 
-void WorkerLedger::TakeAskFrame(const FrameHeader& header) {
+void WorkerLedger::TakeRequestFrame(const FrameHeader& header) {
   if (header.round == 0) {
     ForgetPosition(header.segment);
     positions_.push_back({.segment = header.segment, .epoch = header.epoch});
     return;
   }
   if (header.round == kRoundNever)
-    return AddAsk({.segment = header.segment, .of_start = true}, asks_);
-  // The round is open at a shard that wants something to keep. At one that restores the segment it
-  // is not: nothing else leads there.
-  AddAsk(
+    return AddRequest({.segment = header.segment, .of_start = true}, requests_);
+  // A shard that requests a snapshot to keep has the round open, and a later one is as good. A
+  // shard that restores the segment does not, and needs exactly this round.
+  AddRequest(
       {.segment = header.segment, .round = header.round, .or_later = header.weight >= header.round},
-      asks_);
+      requests_);
 }
 
 void WorkerLedger::NoteOpenRound(const FrameHeader& header) {
@@ -87,12 +85,13 @@ void WorkerLedger::NoteOpenRound(const FrameHeader& header) {
 }
 
 std::optional<Connections::Lost> WorkerLedger::TakeLost(absl::Time now) {
-  return connections_.TakeLost(now, [&](uint32_t connection) {
-    const uint64_t bytes = pushes_.outstanding_bytes(connection) +
-                           fetches_.OutstandingBytes(connection) +
-                           snapshots_.OutstandingBytes(connection, now);
-    return RoundSilence(options_, 0, bytes) - options_.retry_after;
+  const auto lost = connections_.TakeLost(now, [&](uint32_t connection) {
+    return TimeOnTheWay(options_, pushes_.OutstandingBytes(connection) +
+                                      fetches_.OutstandingBytes(connection) +
+                                      snapshots_.OutstandingBytes(connection));
   });
+  if (lost.has_value()) snapshots_.Again(lost->connection, now);
+  return lost;
 }
 
 void WorkerLedger::Reconnected(uint32_t connection, absl::Time now) {
@@ -103,7 +102,7 @@ void WorkerLedger::Reconnected(uint32_t connection, absl::Time now) {
 void WorkerLedger::SendAgain(uint32_t connection, absl::Time now) {
   pushes_.Again(connection, now);
   fetches_.Again(connection, now);
-  snapshots_.Again(connection);
+  snapshots_.Again(connection, now);
 }
 
 size_t WorkerLedger::ForgetPosition(uint32_t segment) {
@@ -127,7 +126,7 @@ OutgoingFrame WorkerLedger::PositionOf(const Position& position) const {
 std::optional<OutgoingFrame> WorkerLedger::PositionDue(absl::Time now) const {
   for (const Position& position : positions_) {
     const uint32_t connection = options_.connections[position.segment];
-    if (connections_.held_until(connection) <= now) return PositionOf(position);
+    if (connections_.ready_at(connection) <= now) return PositionOf(position);
   }
   return std::nullopt;
 }
@@ -143,18 +142,18 @@ std::optional<OutgoingFrame> WorkerLedger::Due(absl::Time now) {
 
 void WorkerLedger::Sent(const OutgoingFrame& frame, absl::Time now) {
   const uint32_t segment = frame.header.segment;
-  connections_.Took(frame.connection);
+  connections_.Sent(frame.connection, frame.header.kind, now);
   switch (frame.header.kind) {
     case FrameKind::kHello:
-      return connections_.Sent(frame.connection, now);
+      return;
     case FrameKind::kSnapshot:
       return snapshots_.Sent(frame, now);
     case FrameKind::kFetch:
       return fetches_.Sent(frame, now);
     default:
       if (frame.header.kind == FrameKind::kPull && ForgetPosition(segment) > 0) return;
-      // A segment with an open push is not fetched: a pull is of one or the other.
-      return pushes_.is_open(segment) ? pushes_.Sent(frame, now) : fetches_.Sent(frame, now);
+      // A segment with an open push has no fetch, so a pull belongs to one of them.
+      return pushes_.is_open(segment) ? pushes_.Sent(frame) : fetches_.Sent(frame, now);
   }
 }
 
@@ -166,7 +165,7 @@ absl::Time WorkerLedger::DueAt() const {
   absl::Time at =
       std::min({connections_.DueAt(), fetches_.DueAt(), pushes_.DueAt(), snapshots_.DueAt()});
   for (const Position& position : positions_) {
-    at = std::min(at, connections_.held_until(options_.connections[position.segment]));
+    at = std::min(at, connections_.ready_at(options_.connections[position.segment]));
   }
   return at;
 }
@@ -177,11 +176,11 @@ std::vector<Settled> WorkerLedger::TakeSettled() {
   return settled;
 }
 
-std::optional<SnapshotAsk> WorkerLedger::TakeAsk() {
-  if (asks_.empty()) return std::nullopt;
-  const SnapshotAsk ask = asks_.front();
-  asks_.pop_front();
-  return ask;
+std::optional<SnapshotRequest> WorkerLedger::TakeRequest() {
+  if (requests_.empty()) return std::nullopt;
+  const SnapshotRequest request = requests_.front();
+  requests_.pop_front();
+  return request;
 }
 
 }  // namespace longwave

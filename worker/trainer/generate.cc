@@ -17,7 +17,7 @@ size_t SampleFrom(std::span<const float> logits, const Sampling& sampling, Rng& 
   const size_t kept = sampling.top_k == 0 ? order.size() : sampling.top_k;
   order.resize(std::min(order.size(), kept));
   if (sampling.temperature == 0 || order.size() == 1) return order.front();
-  std::vector<double> upto;  // sums of what is proportional to the probabilities
+  std::vector<double> upto;  // cumulated sums, proportional to the probabilities
   double sum = 0;
   for (const size_t index : order) {
     const double below = double{logits[index]} - double{logits[order.front()]};

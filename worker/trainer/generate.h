@@ -13,7 +13,7 @@
 
 namespace longwave {
 
-// How the next byte is drawn: from the top_k most likely ones (0: from all), by their
+// The choice of the next byte: from the top_k most likely ones (0: from all), by their
 // probabilities at this temperature; 0: the most likely one.
 struct Sampling {
   double temperature = 0.8;
@@ -21,12 +21,12 @@ struct Sampling {
   uint64_t seed = 0;
 };
 
-// One of the indices of `logits`, which are not empty; of equal ones the smaller is preferred.
+// An index into `logits`, which are not empty; the smaller of equal ones.
 size_t SampleFrom(std::span<const float> logits, const Sampling& sampling, Rng& rng);
 
-// Goes on with `prompt`, which is not empty, for `length` bytes, each of which is passed on as soon
-// as it is known. The model sees all of `context` bytes, and then at least the last half of them:
-// when they are full, a half is forgotten. Cancelled: take returned false.
+// Continues `prompt`, which is not empty, by `length` bytes, and passes each to `take` at once. The
+// model sees up to `context` bytes. When these are full, the older half is dropped. Cancelled: take
+// returned false.
 absl::Status Generate(Replica& replica, uint32_t context, const std::string& prompt,
                       uint32_t length, const Sampling& sampling,
                       const std::function<bool(char)>& take);

@@ -7,18 +7,15 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/gpt_shape.h"
 
 namespace longwave {
 namespace {
 
-// What every model of ours has, by its name there. The layer's size is 4·n_embd where n_inner is
-// null; the gelu is the exact one; a byte-level model has no words of its own for beginning and
-// end.
+// Properties of all our models, by transformers' names. A null n_inner means 4·n_embd, and the gelu
+// is the exact one. Our models have no tokens for beginning or end.
 nlohmann::ordered_json OfAll() {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
-          {"vocab_size", kGptVocabulary},
           {"n_inner", nullptr},
           {"activation_function", "gelu"},
           {"layer_norm_epsilon", 1e-5},
@@ -34,11 +31,12 @@ nlohmann::ordered_json OfAll() {
           {"torch_dtype", "float32"}};
 }
 
-// Those on which it depends what the model computes.
-constexpr const char* kComputes[] = {"model_type", "vocab_size", "n_inner", "activation_function",
+// The properties that affect the model's results.
+constexpr const char* kComputes[] = {"model_type", "n_inner", "activation_function",
                                      "layer_norm_epsilon"};
 
 constexpr std::pair<const char*, uint32_t ModelSection::*> kSizes[] = {
+    {"vocab_size", &ModelSection::vocabulary},
     {"n_embd", &ModelSection::d_model},
     {"n_layer", &ModelSection::layers},
     {"n_head", &ModelSection::heads},

@@ -8,13 +8,13 @@
 
 namespace longwave {
 
-// The model as Hugging Face's transformers describe a GPT-2: with this as config.json beside
-// model.safetensors, GPT2LMHeadModel.from_pretrained takes a folder of ours.
-//   source: transformers' GPT2Config (4.57)
+// The model in the format of Hugging Face's transformers: with this text as config.json beside
+// model.safetensors, GPT2LMHeadModel.from_pretrained loads our folder. Source: transformers'
+// GPT2Config (4.57).
 std::string Gpt2Config(const ModelSection& model);
 
-// The model that the config.json of `folder` describes. NotFound and the like: the file.
-// InvalidArgument: it is not of a GPT-2 of bytes as ours are; says in what.
+// The model in the config.json of `folder`. File errors as NotFound. InvalidArgument: no GPT-2 of
+// our kind; the message says why.
 absl::StatusOr<ModelSection> ReadGpt2Config(const std::string& folder);
 
 }  // namespace longwave

@@ -35,7 +35,7 @@ absl::Status NewFile::Write(const void* data, size_t size) {
   return absl::OkStatus();
 }
 
-// The rename is durable once the folder that holds the name is.
+// The rename is durable after the sync of the folder.
 absl::Status NewFile::Complete() {
   if (::fsync(fd_) != 0) return Error("fsync");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return Error("rename");

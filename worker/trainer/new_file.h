@@ -8,9 +8,9 @@
 
 namespace longwave {
 
-// A file under construction, which appears under its name once it is complete and on the disk;
-// removed unless it was. Unavailable, PermissionDenied, NotFound: it can't be written; says which
-// and why.
+// A file under construction. Complete makes it appear under its name, durably; otherwise the
+// destructor removes it. Unavailable, PermissionDenied, NotFound: not writable; the message says
+// which file and why.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);

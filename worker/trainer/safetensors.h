@@ -13,11 +13,11 @@ namespace longwave {
 
 // Writes the model's tensors as a safetensors file: 8 bytes with the header's length,
 // little-endian; the header, JSON padded with spaces to 8 bytes; then the tensors in manifest
-// order, F32. The file appears under its name only when it is whole and on the disk.
+// order, F32. The file appears under its name once it is whole and durable.
 //   theta     [layout.parameter_count()], flat as the layout orders it
 //   metadata  kept under __metadata__
 // Source: the format's description at github.com/huggingface/safetensors.
-// Unavailable, PermissionDenied, NotFound: the file can't be written; says which and why.
+// Unavailable, PermissionDenied, NotFound: not writable; the message says which file and why.
 absl::Status WriteSafetensors(const std::string& path, const Manifest& manifest,
                               const Layout& layout, const float* theta,
                               const std::map<std::string, std::string>& metadata);

@@ -7,35 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/log/log.h"
+#include "worker/models/adamw.h"
 #include "worker/sync/stopwatch.h"
-#include "worker/trainer/adamw_blobs.h"
+#include "worker/trainer/optimizer_blobs.h"
 #include "worker/trainer/write_model.h"
 
 namespace longwave {
 namespace {
 
-// A final report that tells why this worker ends is waited for so long.
+// Limit of the wait for a final report that says why this worker ends.
 constexpr absl::Duration kFinalPatience = absl::Seconds(3);
-
-// The layout puts matrices first and vectors after them.
-uint64_t MatrixElements(const Manifest& manifest) {
-  uint64_t count = 0;
-  for (const TensorSpec& tensor : manifest.tensors) {
-    if (tensor.shape.size() >= 2) count += static_cast<uint64_t>(ElementCount(tensor));
-  }
-  return count;
-}
-
-AdamWOptions OptimizerOptions(const TrainSection& train) {
-  return {.beta1 = train.beta1,
-          .beta2 = train.beta2,
-          .epsilon = train.epsilon,
-          .weight_decay = train.weight_decay};
-}
-
-bool IsPseudoGradient(const RunConfig& config) {
-  return config.sync.signal == SignalKind::kPseudoGradient;
-}
 
 MemberParts WithLoop(MemberParts parts, TrainingLoop* loop) {
   parts.loop = loop;
@@ -53,15 +34,20 @@ Trainer::Trainer(TrainerParts parts)
       metrics_(member_.metrics()) {}
 
 absl::StatusOr<FinalReport> Trainer::Run() {
-  LONGWAVE_ASSIGN_OR_RETURN(optimizer_, AdamW::Create(OptimizerOptions(config_.train), &ops_, exec_,
-                                                      parts_.replica->parameter_count(),
-                                                      MatrixElements(parts_.replica->manifest())));
-  const uint32_t fragments = parts_.member.pipeline->fragment_count();
-  if (config_.sync.fragments > fragments) {
-    Log(LogLevel::kInfo,
-        absl::StrCat("sync.fragments: got ", config_.sync.fragments, ", goes on with ", fragments,
-                     ": the model has no more segments"));
-  }
+  absl::StatusOr<FinalReport> report = TrainToTheEnd();
+  const ControlPlane& control = *parts_.member.control;
+  // If the run goes on, a stopped worker leaves the weights to the others.
+  const bool run_goes_on = absl::IsCancelled(report.status()) && !control.has_ended();
+  if (report.ok() || run_goes_on || !control.directive().validates) return report;
+  const uint64_t steps = member_.step() / config_.sync.inner_steps * config_.sync.inner_steps;
+  const absl::StatusOr<std::string> written = WriteWeights(steps);
+  if (!written.ok())
+    Log(LogLevel::kError,
+        absl::StrCat("the weights are not written: ", written.status().message()));
+  return report;
+}
+
+absl::StatusOr<FinalReport> Trainer::TrainToTheEnd() {
   LONGWAVE_ASSIGN_OR_RETURN(bool trains, member_.Begin());
   while (trains) {
     LONGWAVE_ASSIGN_OR_RETURN(trains, Step());
@@ -74,8 +60,8 @@ absl::StatusOr<bool> Trainer::Step() {
   Batch batch;
   {
     const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kData));
-    batch = parts_.corpus->TrainBatch(config_.run.seed, parts_.member.worker, member_.step(),
-                                      config_.train.batch, config_.model.context);
+    LONGWAVE_ASSIGN_OR_RETURN(batch, parts_.data->TrainBatch(config_.run.seed, parts_.member.worker,
+                                                             member_.step(), config_.train.batch));
   }
   double loss = 0;
   {
@@ -84,14 +70,15 @@ absl::StatusOr<bool> Trainer::Step() {
   }
   LONGWAVE_RETURN_IF_ERROR(member_.CheckLoss(loss));
   if (config_.sync.update != UpdateRule::kInner) LONGWAVE_RETURN_IF_ERROR(ClipGradient());
-  if (IsPseudoGradient(config_)) LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate_));
+  if (config_.sync.signal == SignalKind::kPseudoGradient)
+    LONGWAVE_RETURN_IF_ERROR(InnerStep(learning_rate_));
   metrics_.ShowLearningRate(learning_rate_);
-  return member_.StepDone(batch.tokens.size(), loss);
+  return member_.StepDone(batch.targets.size(), loss);
 }
 
 absl::Status Trainer::FragmentApplied() {
   if (config_.sync.update != UpdateRule::kInner) return absl::OkStatus();
-  // The merged gradient stands where the own one stood: every replica takes the same step.
+  // The merged gradient has replaced the worker's own, so every replica takes the same step.
   Stopwatch stopwatch(member_.seconds_computing());
   LONGWAVE_RETURN_IF_ERROR(ClipGradient());
   return InnerStep(learning_rate_);
@@ -100,7 +87,8 @@ absl::Status Trainer::FragmentApplied() {
 absl::Status Trainer::EndRound(RoundReport* report) {
   metrics_.ShowDevice(ops_);
   if (report->round >= member_.rounds()) {
-    if (report->segment_hashes != validated_hashes_) validated_round_.reset();  // it was repaired
+    // The replica was repaired.
+    if (report->segment_hashes != validated_hashes_) validated_round_.reset();
     return absl::OkStatus();
   }
   const absl::Status validated = Validate(report->round);
@@ -112,11 +100,10 @@ absl::Status Trainer::EndRound(RoundReport* report) {
 }
 
 absl::Status Trainer::ClipGradient() {
-  // Without a bound nobody wants to know the norm.
-  if (config_.train.clip_norm == 0) return absl::OkStatus();
+  if (config_.train.clip_norm == 0) return absl::OkStatus();  // nothing uses the norm
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
   LONGWAVE_ASSIGN_OR_RETURN(
-      const double norm, ClipToNorm(*&ops_, exec_, config_.train.clip_norm,
+      const double norm, ClipToNorm(ops_, exec_, config_.train.clip_norm,
                                     parts_.replica->gradient(), parts_.replica->parameter_count()));
   metrics_.ShowGradientNorm(norm);
   return absl::OkStatus();
@@ -124,7 +111,7 @@ absl::Status Trainer::ClipGradient() {
 
 absl::Status Trainer::InnerStep(double learning_rate) {
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kOptimizer));
-  return optimizer_->Step(parts_.replica->gradient(), learning_rate, parts_.replica->theta());
+  return parts_.optimizer->Step(parts_.replica->gradient(), learning_rate, parts_.replica->theta());
 }
 
 absl::StatusOr<const float*> Trainer::HostAnchor(std::vector<float>* copy) {
@@ -142,7 +129,7 @@ absl::Status Trainer::Validate(uint32_t round) {
   if (!due || !parts_.member.control->directive().validates) return absl::OkStatus();
   member_.SetPhase(WorkerPhase::kValidating);
   const PhaseTimer timer(metrics_.seconds(WorkerMetrics::Phase::kValidate));
-  // What is validated is the anchor: where training has gone on from it, it takes θ's place.
+  // The anchor takes θ's place for the validation, where training has gone on from it.
   LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->SwapAnchor());
   const absl::StatusOr<double> validated = ValidationLoss();
   LONGWAVE_RETURN_IF_ERROR(parts_.member.pipeline->SwapAnchor());
@@ -158,12 +145,18 @@ absl::Status Trainer::Validate(uint32_t round) {
 absl::StatusOr<double> Trainer::ValidationLoss() {
   const uint32_t count = config_.run.validation_batches;
   double sum = 0;
+  uint64_t right = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (parts_.member.control->stop_requested()) return member_.Cancelled();
-    const Batch batch =
-        parts_.corpus->ValidationBatch(i, count, config_.train.batch, config_.model.context);
+    LONGWAVE_ASSIGN_OR_RETURN(const Batch batch,
+                              parts_.data->ValidationBatch(i, count, config_.train.batch));
     LONGWAVE_ASSIGN_OR_RETURN(const double loss, parts_.replica->Loss(batch));
     sum += loss;
+    right += parts_.replica->right();
+  }
+  if (config_.data.kind == "images") {
+    Log(LogLevel::kInfo,
+        absl::StrCat("validation accuracy ", 100.0 * right / count / config_.train.batch, " %"));
   }
   return sum / count;
 }
@@ -171,11 +164,11 @@ absl::StatusOr<double> Trainer::ValidationLoss() {
 absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
   FinalReport report;
   if (!writes_weights) return report;
-  // The duty may have come to this worker after its last round.
+  // The coordinator may have given this worker the duty to validate after its last round.
   const auto last_round = static_cast<uint32_t>(member_.rounds() - 1);
   if (validated_round_ != last_round) {
     const absl::Status validated = Validate(last_round);
-    // The round's report has gone: the final one tells of a loss that is not finite.
+    // The round's report was sent, so the final one tells of a loss that is not finite.
     if (!validated.ok() && validated_round_ == last_round) {
       parts_.member.control->Finish({.validation_loss = validation_loss_});
       parts_.member.control->AwaitEnd(kFinalPatience).IgnoreError();
@@ -183,19 +176,26 @@ absl::StatusOr<FinalReport> Trainer::Conclude(bool writes_weights) {
     LONGWAVE_RETURN_IF_ERROR(validated);
   }
   report.validation_loss = validation_loss_;
-  report.model_file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
-  std::vector<float> copy;
-  LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
-  LONGWAVE_RETURN_IF_ERROR(WriteModel(report.model_file, config_, parts_.replica->manifest(),
-                                      *parts_.member.layout, theta, config_.run.steps));
-  Log(LogLevel::kInfo, absl::StrCat("wrote ", report.model_file));
+  LONGWAVE_ASSIGN_OR_RETURN(report.model_file, WriteWeights(config_.run.steps));
   return report;
 }
 
-absl::Status Trainer::Save(std::vector<NamedBlob>* blobs) { return SaveAdamW(*optimizer_, blobs); }
+absl::StatusOr<std::string> Trainer::WriteWeights(uint64_t steps) {
+  std::string file = (std::filesystem::path(parts_.run_dir) / "model.safetensors").string();
+  std::vector<float> copy;
+  LONGWAVE_ASSIGN_OR_RETURN(const float* theta, HostAnchor(&copy));
+  LONGWAVE_RETURN_IF_ERROR(
+      WriteModel(file, config_, parts_.replica->manifest(), *parts_.member.layout, theta, steps));
+  Log(LogLevel::kInfo, absl::StrCat("wrote ", file, ", the model after step ", steps));
+  return file;
+}
+
+absl::Status Trainer::Save(std::vector<NamedBlob>* blobs) {
+  return SaveOptimizer(*parts_.optimizer, ops_, exec_, blobs);
+}
 
 absl::Status Trainer::Load(std::span<const NamedBlob> blobs) {
-  return LoadAdamW(blobs, &*optimizer_);
+  return LoadOptimizer(blobs, ops_, exec_, parts_.optimizer);
 }
 
 }  // namespace longwave

@@ -12,48 +12,53 @@
 #include "common/config/run_config.h"
 #include "common/wire/control.h"
 #include "kernels/ops.h"
-#include "worker/data/corpus.h"
+#include "worker/data/dataset.h"
 #include "worker/member/member.h"
 #include "worker/member/worker_metrics.h"
-#include "worker/models/adamw.h"
+#include "worker/models/inner_optimizer.h"
 #include "worker/models/replica.h"
 
 namespace longwave {
 
-// What a trainer works with; all of it outlives the trainer.
+// A trainer's parts, all of which outlive the trainer.
 struct TrainerParts {
-  const Corpus* corpus = nullptr;
+  const Dataset* data = nullptr;
   Replica* replica = nullptr;
+  InnerOptimizer* optimizer = nullptr;
   std::string run_dir;  // where the validating worker writes model.safetensors
-  MemberParts member;   // its loop is the trainer
+  MemberParts member;   // the trainer is its loop
 };
 
-// The built-in training loop: batches of the corpus, the replica's gradients, AdamW, validation,
-// and the weights at the end. When it syncs is the member's. Data and schedule follow the step,
-// which is that of the round everywhere.
+// The built-in training loop: batches of the data, the replica's gradients, inner steps,
+// validation, and the weights at the end. The member decides when to sync. Data and learning rate
+// depend on the step, which belongs to the same round on all workers.
 class Trainer final : private TrainingLoop {
  public:
   explicit Trainer(TrainerParts parts);
 
-  // All rounds that are left, the weights if they are this worker's to write, and whatever the
-  // control plane has to do after them until the run is over. Cancelled: it asked to stop.
-  // DataLoss: the loss or the signal is not a finite number. Others as the parts return them.
+  // Trains all remaining rounds, writes the weights if this worker has to, and serves the control
+  // plane until the run is over. If the run ends otherwise, the weights of that moment are written.
+  // Cancelled: a stop was requested. DataLoss: a loss or signal is not finite. Other errors as the
+  // parts return them.
   absl::StatusOr<FinalReport> Run();
 
  private:
   absl::Status FragmentApplied() override;
   absl::Status EndRound(RoundReport* report) override;
   absl::StatusOr<FinalReport> Conclude(bool writes_weights) override;
+  absl::StatusOr<FinalReport> TrainToTheEnd();
+  // Writes the anchor after so many inner steps. Returns the file.
+  absl::StatusOr<std::string> WriteWeights(uint64_t steps);
   absl::Status Save(std::vector<NamedBlob>* blobs) override;
   absl::Status Load(std::span<const NamedBlob> blobs) override;
 
-  // True: another one is to follow.
+  // True: another step follows.
   absl::StatusOr<bool> Step();
   absl::Status Validate(uint32_t round);
   absl::StatusOr<double> ValidationLoss();
   absl::Status ClipGradient();
   absl::Status InnerStep(double learning_rate);
-  // The anchor where the host can read it: itself, or `copy` filled from the device.
+  // The anchor in host memory: itself, or `copy` filled from the device.
   absl::StatusOr<const float*> HostAnchor(std::vector<float>* copy);
 
   const TrainerParts parts_;
@@ -62,7 +67,6 @@ class Trainer final : private TrainingLoop {
   const Exec exec_;
   TrainingMember member_;
   WorkerMetrics& metrics_;
-  std::optional<AdamW> optimizer_;         // from Run on
   double learning_rate_ = 0;               // of the last step
   std::optional<double> validation_loss_;  // of the last validation
   std::optional<uint32_t> validated_round_;

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
-// A header names tensors; none of ours has more than this of names.
+// Limit of the header, above the tensor names of any model.
 constexpr uint64_t kHeaderBytesMax = uint64_t{64} << 20;
 
 absl::Status Unfit(const std::string& path, absl::string_view why) {

@@ -11,8 +11,8 @@
 namespace longwave {
 
 // Reads a model's weights from a safetensors file (F32, as a worker writes them) into a flat array
-// as the layout orders it. NotFound and the like: the file. InvalidArgument: it is no such file, or
-// of another model; says which tensor.
+// in the layout's order. File errors as NotFound. InvalidArgument: another format or another model;
+// the message names the tensor.
 absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, const Manifest& manifest,
                                                const Layout& layout);
 

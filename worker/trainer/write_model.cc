@@ -20,12 +20,13 @@ absl::Status WriteModel(const std::string& path, const RunConfig& config, const 
     LONGWAVE_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
     LONGWAVE_RETURN_IF_ERROR(file.Complete());
   }
-  return WriteSafetensors(path, manifest, layout, theta,
-                          {{"format", "pt"},  // as torch's own tools name it, for those that ask
-                           {"longwave.preset", config.run.preset},
-                           {"longwave.model", config.model.kind},
-                           {"longwave.heads", absl::StrCat(config.model.heads)},
-                           {"longwave.steps", absl::StrCat(steps)}});
+  return WriteSafetensors(
+      path, manifest, layout, theta,
+      {{"format", "pt"},  // the name in torch's own tools, for readers that require it
+       {"longwave.preset", config.run.preset},
+       {"longwave.model", config.model.kind},
+       {"longwave.heads", absl::StrCat(config.model.heads)},
+       {"longwave.steps", absl::StrCat(steps)}});
 }
 
 }  // namespace longwave

@@ -11,9 +11,9 @@
 
 namespace longwave {
 
-// Writes the run's model after so many inner steps, as WriteSafetensors does. The file says of
-// itself which model it is of. Beside one that is called model.safetensors config.json describes
-// it (Gpt2Config), if the model is ours and not the workers': transformers ask for these two names.
+// Writes the run's model after so many inner steps by WriteSafetensors, with metadata about the
+// model. If the file is called model.safetensors and the model is built in, config.json beside it
+// describes it (Gpt2Config), since transformers want these two names.
 absl::Status WriteModel(const std::string& path, const RunConfig& config, const Manifest& manifest,
                         const Layout& layout, const float* theta, uint64_t steps);
 

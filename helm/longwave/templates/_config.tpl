@@ -1,4 +1,4 @@
-{{/* The run's configuration: what the values say, and what only the chart can know. */}}
+{{/* The run's configuration: the values, and settings that only the chart knows. */}}
 
 {{/* "on" or "off". YAML reads a bare on as true. */}}
 {{- define "longwave.securityMode" -}}
@@ -7,7 +7,7 @@
 {{- end -}}
 
 {{- define "longwave.config" -}}
-{{- /* Where a process listens and which authority it signs with, its command line says. */ -}}
+{{- /* The command line sets a process's listen address and its authority. */ -}}
 {{- $elsewhere := dict "metrics" (list "listen") "security" (list "authority") -}}
 {{- $given := .Values.config -}}
 {{- $managed := dict
@@ -29,12 +29,12 @@
 {{- $_ := set (get $own "run") "start" "member" }}
 {{- end }}
 {{- if ne .kind "None" }}
-{{- if or .data.existingClaim .data.configMap }}
+{{- if or .data.existingClaim .data.configMap .objectStore.text }}
 {{- $_ := set $own "data" (dict "path" .data.mountPath) }}
 {{- else if .command }}
-{{- /* It has data of its own. */ -}}
+{{- /* An external model has data of its own. */ -}}
 {{- else if not (dig "data" "path" "" $given) }}
-{{- fail "workers.data: wanted existingClaim or configMap, or config.data.path: the image has no text of its own" }}
+{{- fail "workers.data: wanted existingClaim or configMap, workers.objectStore.text or config.data.path: the image has no text of its own" }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -42,7 +42,7 @@
 {{- toYaml $config -}}
 {{- end -}}
 
-{{/* The number of shards is a property of the run: its model is cut by it. */}}
+{{/* The number of shards is a property of the run, since it cuts the model. */}}
 {{- define "longwave.checkShards" -}}
 {{- $name := printf "%s-shard" (include "longwave.fullname" .) -}}
 {{- $there := lookup "apps/v1" "StatefulSet" .Release.Namespace $name -}}

@@ -4,8 +4,8 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* At most 40 characters: "-coordinator-headless" and what a StatefulSet adds to its pods' labels still fit in 63. What a
-     JobSet adds does not: longwave.workerJobName cuts that name further. */}}
+{{/* At most 40 characters: "-coordinator-headless" and a StatefulSet's additions to its pods' labels still fit in 63. A
+     JobSet's additions do not: longwave.workerJobName cuts that name further. */}}
 {{- define "longwave.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- $full := printf "%s-%s" .Release.Name $name -}}
@@ -18,28 +18,27 @@
 {{- $full -}}
 {{- end -}}
 
-{{/* What selects the pods of a part: dict root, component. Never changes in the life of a release. */}}
+{{/* The selector of a part's pods: dict root, component. Never changes in the life of a release. */}}
 {{- define "longwave.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "longwave.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* One map of several, as YAML: each key once, as the last of them has it. */}}
+{{/* A map of several, as YAML; the last value of a key counts. */}}
 {{- define "longwave.together" -}}
 {{- $all := dict -}}
 {{- range . }}{{ range $key, $value := . }}{{ $_ := set $all $key $value }}{{ end }}{{ end -}}
 {{- with $all }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
-{{/* Labels by which the chart, Kubernetes or Helm finds objects, and what the chart replaces pods by, are nobody else's
-     to set. */}}
+{{/* Refuses labels by which the chart, Kubernetes or Helm finds objects, or replaces pods. */}}
 {{- define "longwave.checkMetadata" -}}
 {{- $labels := dict
       "keys" (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component"
         "app.kubernetes.io/managed-by" "helm.sh/chart" "longwave.scrape")
       "paths" (list "commonLabels" "coordinator.podLabels" "shards.podLabels" "workers.podLabels" "metrics.serviceMonitor.labels"
-        "metrics.podMonitor.labels" "metrics.prometheusRule.labels" "metrics.dashboards.labels")
+        "metrics.podMonitor.labels")
       "why" "objects are found by it" -}}
 {{- $annotations := dict
       "keys" (list "checksum/config")
@@ -84,7 +83,7 @@ annotations:
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
 {{- end -}}
 
-{{/* Without a registry a kubelet would ask Docker Hub, where nothing of ours is: dict root, image. */}}
+{{/* Without a registry a kubelet would pull from Docker Hub, which has none of our images: dict root, image. */}}
 {{- define "longwave.pullPolicy" -}}
 {{- $known := or .root.Values.images.registry (contains "/" .image.repository) -}}
 {{- .root.Values.images.pullPolicy | default (ternary "IfNotPresent" "Never" (not (empty $known))) -}}
@@ -118,18 +117,18 @@ annotations:
 {{- include "longwave.serviceHost" (dict "root" . "service" $service) -}}
 {{- end -}}
 
-{{/* What stands before the port where a pod listens on all of its addresses. */}}
+{{/* The host for listening on all addresses of a pod. */}}
 {{- define "longwave.anyHost" -}}
 {{- if eq .Values.ipFamily "IPv6" }}[::]{{ else }}0.0.0.0{{ end -}}
 {{- end -}}
 
-{{/* A host as it stands before a port: an IPv6 address in brackets. */}}
+{{/* A host before a port: an IPv6 address in brackets. */}}
 {{- define "longwave.hostBeforePort" -}}
 {{- if regexMatch "^[^\\[]*:.*:" . }}[{{ . }}]{{ else }}{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* Where workers reach the shards outside, in their order, separated by commas: a shard takes the one at its
-     index. */}}
+{{/* The shards' outside addresses for workers, in their order, separated by commas: a shard takes the one at its index.
+     */}}
 {{- define "longwave.externalAddresses" -}}
 {{- $external := .Values.shards.external -}}
 {{- $count := int .Values.shards.replicas -}}

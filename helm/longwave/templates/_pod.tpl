@@ -1,21 +1,20 @@
-{{/* What the pods of all parts have in common. */}}
+{{/* The common parts of all pods. */}}
 
-{{/* The restricted Pod Security Standard. */}}
+{{/* dict root. */}}
 {{- define "longwave.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile:
-  type: RuntimeDefault
+{{- toYaml .root.Values.podSecurityContext -}}
 {{- end -}}
 
 {{- define "longwave.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{- toYaml .root.Values.containerSecurityContext -}}
+{{- end -}}
+
+{{/* The part of a container's environment from Secrets and ConfigMaps: a part's values. */}}
+{{- define "longwave.envFrom" -}}
+{{- with .envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Labels and annotations of a part's pods: dict root, component, part (its values). */}}
@@ -32,7 +31,7 @@ annotations:
   {{- end }}
 {{- end -}}
 
-{{/* Who runs it, and where: dict root, component, part, and tolerations (a list in addition). */}}
+{{/* Account and placement of a pod: dict root, component, part, and tolerations (a list in addition). */}}
 {{- define "longwave.podSettings" -}}
 serviceAccountName: {{ include "longwave.serviceAccountName" .root }}
 automountServiceAccountToken: false
@@ -76,7 +75,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end -}}
 
-{{/* Probes over gRPC's health service, which needs no certificate: dict part, ready (the service that says so). */}}
+{{/* Probes over gRPC's health service, which needs no certificate: dict part, ready (the name of the service). */}}
 {{- define "longwave.grpcProbes" -}}
 {{- range $kind := list "startup" "liveness" "readiness" }}
 {{- $probe := get $.part.probes $kind }}
@@ -118,7 +117,7 @@ topologySpreadConstraints:
 {{- if eq (include "longwave.securityMode" .root) "on" }}
 - name: security
   mountPath: /etc/longwave/security
-  {{- /* A certificate that the pod has made is renewed by the process, in its place. */}}
+  {{- /* The process renews a certificate that the pod has made, in place. */}}
   readOnly: {{ ne .root.Values.security.source "chart" }}
 {{- end }}
 {{- with .part.extraVolumeMounts }}
@@ -126,7 +125,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end -}}
 
-{{/* Their volumes, the state's excepted: dict root, part, component. */}}
+{{/* The volumes of every process, except the state's: dict root, part, component. */}}
 {{- define "longwave.volumes" -}}
 - name: config
   configMap:

@@ -4,7 +4,7 @@
 {{- .Values.security.chart.existingAuthority | default (printf "%s-authority" (include "longwave.fullname" .)) -}}
 {{- end -}}
 
-{{/* The Secret with a part's certificate, where it doesn't make its own: dict root, component (coordinator, shard,
+{{/* The Secret with a part's certificate, unless the part makes its own: dict root, component (coordinator, shard,
      worker, operator). */}}
 {{- define "longwave.certificateSecret" -}}
 {{- $security := .root.Values.security -}}
@@ -18,8 +18,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret with the authority's key, by which the coordinator issues certificates to who joins with a token; empty
-     where that key isn't ours. */}}
+{{/* The Secret with the authority's key, by which the coordinator issues certificates to processes that join with a
+     token; empty if the chart does not have that key. */}}
 {{- define "longwave.signingSecret" -}}
 {{- if eq (include "longwave.securityMode" .) "on" -}}
 {{- with .Values.security -}}
@@ -32,7 +32,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The coordinator's name or address outside, as a certificate has it: of an IPv6 address the brackets belong to the port. */}}
+{{/* The coordinator's outside name or address in a certificate: the brackets of an IPv6 address belong to the port.
+     */}}
 {{- define "longwave.coordinatorOutside" -}}
 {{- .Values.coordinator.external.host | trimPrefix "[" | trimSuffix "]" -}}
 {{- end -}}
@@ -67,11 +68,15 @@
 {{- end }}
 {{- end -}}
 
-{{/* With the chart's authority a pod makes its own certificate before it starts, and only this container sees the
-     authority's key: dict root, component, part, image (the values of one image), role, dns (a list), env. */}}
+{{/* The init containers of a pod: the chart's certificate, the part's (`more`, a list), the values' additions. With the
+     chart's authority a pod makes its own certificate before it starts, and only this container sees the authority's
+     key: dict root, component, part, image (the values of one image), role, dns (a list), env. */}}
 {{- define "longwave.initContainers" -}}
-{{- if and (eq (include "longwave.securityMode" .root) "on") (eq .root.Values.security.source "chart") }}
+{{- $certificate := and (eq (include "longwave.securityMode" .root) "on") (eq .root.Values.security.source "chart") }}
+{{- $more := concat (.more | default list) (.part.initContainers | default list) }}
+{{- if or $certificate $more }}
 initContainers:
+  {{- if $certificate }}
   - name: certificate
     image: {{ include "longwave.image" (dict "root" .root "image" .image) }}
     imagePullPolicy: {{ include "longwave.pullPolicy" (dict "root" .root "image" .image) }}
@@ -98,5 +103,9 @@ initContainers:
         readOnly: true
       - name: security
         mountPath: /etc/longwave/security
+  {{- end }}
+  {{- with $more }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 {{- end -}}

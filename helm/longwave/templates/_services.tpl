@@ -1,5 +1,5 @@
-{{/* How a Service outside is reached: the values of an `external`. Behind a load balancer only nodes that have the pod are
-     asked; a node's port is asked of any node. */}}
+{{/* The type of an outside Service: the values of an `external`. A load balancer uses only nodes with the pod; a node's
+     port works on any node. */}}
 {{- define "longwave.external" -}}
 type: {{ .type }}
 externalTrafficPolicy: {{ .externalTrafficPolicy | default (ternary "Cluster" "Local" (eq .type "NodePort")) }}
@@ -14,7 +14,7 @@ loadBalancerSourceRanges:
 {{- end }}
 {{- end -}}
 
-{{/* dict root, component, part, and minAvailable for pods of a Job: Kubernetes can't count a Job's pods otherwise. */}}
+{{/* dict root, component, part, and minAvailable for pods of a Job, which Kubernetes cannot count otherwise. */}}
 {{- define "longwave.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -26,14 +26,14 @@ spec:
   {{- else }}
   maxUnavailable: {{ .part.podDisruptionBudget.maxUnavailable }}
   {{- end }}
-  # A pod that isn't ready may always be moved: it can't be waited for.
+  # A pod that is not ready may always be moved, since waiting for it has no end.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:
       {{- include "longwave.selectorLabels" . | nindent 6 }}
 {{- end -}}
 
-{{/* Of a StatefulSet: the values of its part. */}}
+{{/* The update strategy of a StatefulSet: the values of its part. */}}
 {{- define "longwave.updateStrategy" -}}
 updateStrategy:
   type: {{ .updateStrategy.type }}

@@ -39,8 +39,8 @@ const char* NameOf(UpdateKind update) {
   return "unknown";
 }
 
-// Bytes a parameter that an update reads and writes: θ; with Nesterov the velocity as well; the
-// inner optimizer's gradient is written only.
+// Bytes a parameter that an update reads and writes: θ; with Nesterov also the velocity; for the
+// inner optimizer the gradient, which is only written.
 uint64_t UpdateBytes(UpdateKind update) {
   if (update == UpdateKind::kNesterov) return 16;
   return update == UpdateKind::kInner ? 4 : 8;
@@ -138,7 +138,7 @@ absl::StatusOr<double> Group::Best(
   constexpr double kNever = std::numeric_limits<double>::infinity();
   for (std::vector<double>& best : roofline_best_) best.resize(pieces, kNever);
   std::vector<double> best(pieces, kNever);
-  LONGWAVE_RETURN_IF_ERROR(operation(0, segments));  // warm: what is done once has been done
+  LONGWAVE_RETURN_IF_ERROR(operation(0, segments));  // warm-up
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < patience_.repetitions_max; ++i) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;

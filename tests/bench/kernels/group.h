@@ -17,8 +17,8 @@
 
 namespace longwave::bench {
 
-// How long a row is measured. On a machine that others use as well, the best of many repetitions
-// is what the code can do; the mean says what the others did.
+// How long a row is measured. On a shared machine the best of many repetitions shows the code's
+// speed; the mean also shows the other processes.
 struct Patience {
   double seconds = 1;  // of the operation itself
   int repetitions_min = 3;
@@ -66,7 +66,7 @@ class Group {
   // Seconds of the best of the repetitions of operation(begin, end), which does these segments.
   absl::StatusOr<double> Best(const Layout& layout,
                               const std::function<absl::Status(uint32_t, uint32_t)>& operation);
-  // Runs it and takes the time, if it is the best, as that of piece `piece`.
+  // Runs the operation, and keeps its time for piece `piece` if it is the best.
   absl::Status Time(const std::function<absl::Status()>& operation, std::vector<double>& best,
                     size_t piece);
 

@@ -142,7 +142,7 @@ class Bench {
     if (Wants("cuda")) {
       const absl::StatusOr<const KernelOps*> ops = OpsFor(BackendKind::kCuda);
       if (ops.ok()) {
-        // What the CPU's rows say is not lost on a GPU with too little memory.
+        // The CPU's rows are kept if a GPU has too little memory.
         const absl::Status ran =
             RunGroup("cuda", **ops, CudaRoofline(), 1, Params(uint64_t{1} << 30), kSegmentTilesCuda,
                      /*whole=*/true);
@@ -185,7 +185,7 @@ class Bench {
                                         params, kSegmentTilesHost, /*whole=*/true));
     }
     for (const Isa isa : isas) {
-      if (isa == isas.back()) break;  // this one is "cpu"
+      if (isa == isas.back()) break;  // the last one is "cpu"
       LONGWAVE_RETURN_IF_ERROR(RunGroup(absl::StrCat("cpu-", std::string(Name(isa))),
                                         cpu::OpsOf(isa), HostRoofline(), 1, params,
                                         kSegmentTilesHost, /*whole=*/false));

@@ -12,7 +12,7 @@
 namespace longwave::bench {
 namespace {
 
-// Of these many parameters the results are compared bit for bit.
+// Results are compared bit for bit up to so many parameters.
 constexpr uint64_t kParamsHashed = uint64_t{1} << 24;
 
 int AllThreads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }

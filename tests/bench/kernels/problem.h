@@ -33,7 +33,7 @@ inline Transform TransformOf(Shape shape) {
 inline constexpr uint64_t kMatrixColumns = 768;
 inline constexpr uint64_t kParamsUnit = 64 * kMatrixColumns;  // whole tiles in every shape
 
-// One row of the table, but for who measures it.
+// The settings of a row of the table.
 struct Setting {
   Shape shape = Shape::kMatrix;
   uint16_t k = 64;
@@ -83,13 +83,13 @@ class Problem {
 
   // Empty payloads of the right sizes.
   absl::StatusOr<Payloads> MakePayloads(const Setting& setting) const;
-  // What a worker would have sent: to decode.
+  // A worker's payloads, for decoding.
   absl::StatusOr<const Payloads*> Encoded(const Setting& setting);
   // The array that a decode-update of Encoded(setting) has written (θ, or the gradient for kInner),
   // begun from theta() with velocities zero, after the generic CPU. Of a large model only the first
   // hashed_segments() are done.
   absl::StatusOr<std::vector<float>> UpdatedArray(const Setting& setting, UpdateKind update);
-  // Its hashes by segment.
+  // The array's hashes by segment.
   absl::StatusOr<const std::vector<uint64_t>*> Updated(const Setting& setting, UpdateKind update);
   uint32_t hashed_segments(Shape shape) const;
 

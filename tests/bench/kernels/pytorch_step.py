@@ -152,7 +152,7 @@ def measure(params, seconds, repetitions):
         exact = Step(transform, rows, torch.float64)
         m = momentum.clone()
         sent = step.encode(m, signal)
-        # What was sent and what is left are the momentum; the coefficients sent are the largest.
+        # The sent part and the rest add up to the momentum; the sent coefficients are the largest.
         whole = momentum.double() * BETA + signal.double()
         right = near(m.double() + exact.decoded(sent, torch.float64), whole)
         coefficients = exact.forward(whole)

@@ -8,7 +8,7 @@
 
 namespace longwave::bench {
 
-// What a backend's memory can do in the plainest code: the measure of everything else. Arrays are
+// The speed of a backend's memory in the plainest code, as the measure of the kernels. Arrays are
 // of n floats in the backend's memory and do not overlap. On CUDA these enqueue.
 struct Roofline {
   absl::Status (*copy)(const Exec&, float* to, const float* from, uint64_t n);       // to ← from

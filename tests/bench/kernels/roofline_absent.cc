@@ -4,7 +4,7 @@
 namespace longwave::bench {
 
 const Roofline& CudaRoofline() {
-  // OpsFor has said Unavailable before anyone could ask for this.
+  // OpsFor has returned Unavailable before any call of this.
   LONGWAVE_CHECK(!"a build without CUDA has no CUDA backend");
   return HostRoofline();
 }

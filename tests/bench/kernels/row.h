@@ -10,7 +10,7 @@
 
 namespace longwave::bench {
 
-// One line of kernels.csv. What the columns mean stands in docs/benchmarks.md, section Kernels.
+// A line of kernels.csv. docs/benchmarks.md, section Kernels, explains the columns.
 struct Row {
   std::string bench;    // copy, pass, read_write, encode…, decode_update…
   std::string backend;  // reference, cpu, cpu-generic, cpu-avx2, cuda, pytorch
@@ -20,7 +20,7 @@ struct Row {
   std::string transform = "none";  // none, dct (64 × 64 blocks), dct-run (runs of 4096)
   uint32_t bits = 0;
   double seconds = 0;          // the best of the repetitions
-  double bytes = 0;            // what has to move, by design
+  double bytes = 0;            // bytes that must move, by design
   double percent_of_copy = 0;  // of the row `copy` of the same backend and threads
   double times_reference = 0;
   bool ok = false;  // the result was checked and is right

@@ -26,7 +26,7 @@ CODEC_BITS = {1, 2, 4, 8, 16, 32}
 COUNTS = {8, 16, 32, 64, 128, 256}
 UPDATES = {"decode_update", "decode_update_sign", "decode_update_nesterov", "decode_update_inner"}
 
-# What the kernels are held to: encode and decode-update at k 64, DCT, 2 bit.
+# The kernels' bars: encode and decode-update at k 64, DCT, 2 bit.
 ENCODE_OVER_PYTORCH_MIN = 20.0
 ENCODE_OVER_PASS_MIN = 0.40
 DECODE_OVER_READ_WRITE_MIN = 0.40

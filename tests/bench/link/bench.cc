@@ -23,7 +23,7 @@
 #include "tests/bench/link/report.h"
 #include "tests/bench/link/run.h"
 #include "tests/bench/link/torch.h"
-#include "worker/data/corpus.h"
+#include "worker/data/data_files.h"
 
 namespace longwave {
 namespace {
@@ -69,7 +69,7 @@ class LinkBench {
     figures_.begun = absl::Now();
   }
 
-  // What was found before a failure is told all the same.
+  // Results found before a failure are reported all the same.
   absl::Status Run() {
     if (!options_.json_file.empty()) LONGWAVE_RETURN_IF_ERROR(CheckWritable(options_.json_file));
     const absl::Status status = Measure();
@@ -87,7 +87,7 @@ class LinkBench {
         network_,
         LinkNetwork::Create(LinkNodes(figures_.config),
                             {.mtu = figures_.mtu, .loss_probes = figures_.loss_probes}, folder_));
-    // From here on this process and what it starts without more ado are at the coordinator's place.
+    // From here on this process and its direct children are at the coordinator's place.
     LONGWAVE_RETURN_IF_ERROR(network_->NamespaceOf(LinkNetwork::kCoordinator).Enter());
     Say(Header());
     LONGWAVE_RETURN_IF_ERROR(RunPreset());
@@ -139,7 +139,7 @@ class LinkBench {
                                    .keep_state = figures_.keeps_state,
                                    .interrupt_fd = interrupt_fd_,
                                    .stop_when = std::move(stop_when)}));
-    // What it measures would be of a run that went wrong.
+    // The measurement would be of a run that went wrong.
     if (PromisesEqualReplicas(config) && !run.status.replicas_equal) {
       return absl::DataLossError(
           absl::StrCat(config.run.preset, ": replicas differ: ", run.status.inequality));
@@ -150,7 +150,7 @@ class LinkBench {
   absl::Status RunPreset() {
     std::vector<double> rates = options_.rates;
     std::sort(rates.begin(), rates.end(), std::greater<>());
-    // What only a first run has to bear is not to fall on the one that all others are held against.
+    // The extra work of a first run must not fall on the run that is the reference of the others.
     rates.insert(rates.empty() ? rates.begin() : rates.begin() + 1, 0);
     for (const double rate : rates) {
       LONGWAVE_ASSIGN_OR_RETURN(LinkRun run, Train(figures_.config, rate));

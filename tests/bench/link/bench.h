@@ -20,15 +20,15 @@ struct BenchLinkOptions {
   bool no_loss_probes = false;            // of TCP, on every node
   uint32_t rounds = 8;                    // of every run of the preset, the unshaped one too
   std::vector<std::string> baselines = {"torch-ddp", "ddp", "diloco"};
-  std::string torch_python;  // a Python that has torch; empty: torch-ddp is not measured
+  std::string torch_python;  // a Python with torch; empty: torch-ddp is not measured
   bool quick = false;        // a GPT of 1 M parameters instead of 10 M
   bool keep_state = false;   // of the runs of ours: as `longwave up` does
   std::string runs_dir = "runs";
-  std::string json_file;  // where the figures go as JSON; empty: nowhere
+  std::string json_file;  // file of the figures as JSON; empty: none
 };
 
-// Returns the process's exit status: 0 if everything that was asked for has run, whatever the
-// figures; 128 and the signal if one came.
+// Returns the process's exit status: 0 if everything requested has run, whatever the figures; 128
+// plus the signal's number after a signal.
 int RunBenchLink(const BenchLinkOptions& options);
 
 // The run that is measured, whole and checked. Its learning rate is constant after the warm-up, so

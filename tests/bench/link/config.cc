@@ -8,7 +8,7 @@
 #include "cli/preflight.h"
 #include "common/base/status_macros.h"
 #include "tests/bench/link/bench.h"
-#include "worker/data/corpus.h"
+#include "worker/data/data_files.h"
 
 namespace longwave {
 namespace {
@@ -30,19 +30,18 @@ absl::StatusOr<RunConfig> LinkBenchConfig(const BenchLinkOptions& options) {
   if (options.rounds == 0) {
     return absl::InvalidArgumentError("--rounds: got 0, wanted at least 1");
   }
-  // Of the model's snapshots a short run would have some or none, by its model's size.
+  // A short run would have some or no snapshots, depending on its model's size.
   Overrides overrides = {"run.workers=4", "model.context=64", "cluster.snapshot_rounds=1000000",
                          "train.final_learning_rate_share=1"};
   const auto& size = options.quick ? kQuick : kWhole;
   overrides.insert(overrides.end(), std::begin(size), std::end(size));
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   if (!options.data.empty()) overrides.push_back(absl::StrCat("data.path=", options.data));
-  // The least that a configuration may have; what the runs have follows from H.
+  // The configuration's minimum; the runs' numbers follow from H.
   overrides.push_back("run.steps=1000000");
   LONGWAVE_ASSIGN_OR_RETURN(RunConfig config, ParseConfig("{}", "bench_link", overrides));
   config.run.steps = uint64_t{options.rounds} * config.sync.inner_steps;
-  // What it takes and what it sends is of training alone: the end of a run is validated in any
-  // case.
+  // Times and bytes are of training alone, since every run validates at its end.
   config.run.validate_every = options.rounds;
   if (config.train.warmup_steps >= config.run.steps) {
     return absl::InvalidArgumentError(

@@ -37,8 +37,8 @@ LinkBar BytesBar(const LinkFigures& figures, bool up) {
               .wanted = absl::StrFormat("within 3 %% of %.4f B/parameter/round",
                                         PayloadBytesPerParameter(up ? sync.up : sync.down))};
   if (figures.runs.empty()) return bar;
-  // The worst worker of all runs, and what of its distance is packets' headers: acknowledgements of
-  // what comes the other way are packets too.
+  // The worst worker of all runs, and the part of its distance that is packets' headers:
+  // acknowledgements of the other direction are packets, too.
   double worst = 1, headers = 0;
   for (const LinkRun& run : figures.runs) {
     const double payload = static_cast<double>(run.status.parameters) * run.rounds() *

@@ -14,7 +14,7 @@
 
 namespace longwave {
 
-// What is worked out from runs over links. Nothing here measures.
+// Figures computed from runs over links. Nothing here measures.
 
 // Bytes a parameter, round and way by the payload's formula: tiles of 4096 coefficients, each with
 // its indices, its values and, if values are narrow, its scale. 0.0181 for k 64 and 1 bit.
@@ -30,8 +30,8 @@ double ComputeShare(const LinkRun& run);
 std::optional<double> LossAtEnd(const RunStatus& status);
 // The first round whose validation loss is at most `target`.
 const RoundRecord* FirstAtTarget(const RunStatus& status, double target);
-// What the first `rounds` rounds took, validation left out. Of a run that validates at its end
-// alone; nothing if it has fewer.
+// Seconds of the first `rounds` rounds without validation, for a run that validates only at its
+// end. Nothing if the run has fewer rounds.
 std::optional<double> SecondsOfRounds(const LinkRun& run, uint64_t rounds);
 
 // Measured bytes over those of the formula, for the worker that is farthest from it.
@@ -40,8 +40,8 @@ struct FormulaRatio {
 };
 FormulaRatio WorstRatio(const LinkRun& run, const SyncSection& sync, bool at_interface);
 
-// Another way to train the same model: what a step or round takes over a link, and how many an
-// unshaped run needs until the target.
+// Another way to train the same model: the time of a step or round over a link, and the number of
+// them that an unshaped run needs until the target.
 struct LinkBaseline {
   std::string name;  // "torch-ddp", "ddp", "diloco"
   std::string unit;  // "step", "round"
@@ -77,12 +77,12 @@ struct LinkFigures {
   absl::Time begun;
   std::vector<LinkRun> runs;  // of config's preset, all of the same length, in the order they ran
   std::optional<double> target_loss;
-  std::optional<uint64_t> rounds_to_target;  // that the preset needs; nothing: not reached
-  std::string failure;                       // what ended the measurement early; empty: nothing
+  std::optional<uint64_t> rounds_to_target;  // needed by the preset; nothing: not reached
+  std::string failure;                       // why the measurement ended early; empty: it did not
   std::vector<LinkBaseline> baselines;
 
   const LinkRun* RunAt(double mbit) const;
-  double SlowestRate() const;  // that the preset has run at
+  double SlowestRate() const;  // of the preset's runs
   // Our time to the target at this rate; nothing where it was not measured or not reached.
   std::optional<double> SecondsToTargetAt(double mbit) const;
 };

@@ -14,8 +14,8 @@
 namespace longwave {
 namespace {
 
-// A run of two workers and `rounds` rounds of ten seconds, with bytes as the formulae have them;
-// two seconds of validation follow, which are nobody's.
+// A run of two workers and `rounds` rounds of ten seconds, with bytes by the formulae. Two seconds
+// of validation follow, which belong to no round.
 LinkRun RunOf(double mbit, uint32_t rounds, double share) {
   LinkRun run{.preset = "longwave", .mbit = mbit};
   run.status.parameters = 1'000'000;

@@ -25,7 +25,7 @@ absl::Status Failure(absl::string_view what, int error) {
 
 absl::StatusOr<std::unique_ptr<NetNamespace>> NetNamespace::Create() {
   int fd = -1, error = 0;
-  // A thread that leaves for a new namespace and ends there takes nobody else along.
+  // A thread that enters a new namespace and ends there does not affect other threads.
   std::thread([&] {
     if (unshare(CLONE_NEWNET) != 0 ||
         (fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) < 0) {

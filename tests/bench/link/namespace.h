@@ -20,7 +20,7 @@ class NetNamespace {
   NetNamespace(const NetNamespace&) = delete;
   NetNamespace& operator=(const NetNamespace&) = delete;
 
-  // What other processes of root can open while this one lives: /proc/<pid>/fd/<n>.
+  // A path that other processes of root can open while this process lives: /proc/<pid>/fd/<n>.
   std::string path() const;
 
   // Moves the calling thread, and whatever it starts from now on, into the namespace.

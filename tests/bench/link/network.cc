@@ -22,9 +22,9 @@
 namespace longwave {
 namespace {
 
-// The bucket: what may pass at once. One packet, and its header.
+// The bucket's size: one packet, and its header.
 constexpr uint32_t kBucketBytes = LinkNetwork::kOffloadBytesMax + 1024;
-// The queue before the bucket: half a second of the link, as routers on slow links have it.
+// The queue before the bucket: half a second of the link, as in routers of slow links.
 constexpr double kQueueSeconds = 0.5;
 constexpr uint32_t kQueueBytesMin = 4 * kBucketBytes;
 
@@ -64,7 +64,7 @@ absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_vi
     if (!absl::ConsumePrefix(&line, name)) continue;
     const std::vector<absl::string_view> fields =
         absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    // Eight figures of what was received, bytes and packets first, then those of what was sent.
+    // Eight figures of received traffic, bytes and packets first, then those of sent traffic.
     constexpr size_t kSent = 8;
     InterfaceBytes bytes;
     if (fields.size() > kSent + 1 && absl::SimpleAtoi(fields[0], &bytes.received) &&
@@ -160,9 +160,9 @@ absl::Status LinkNetwork::Build(const std::vector<std::string>& names, const Set
 absl::Status LinkNetwork::AddNode(const std::string& name, uint32_t number,
                                   std::string* hub_script) {
   LONGWAVE_ASSIGN_OR_RETURN(std::unique_ptr<NetNamespace> space, NetNamespace::Create());
-  // Where the kernel has no such setting there is nothing to do.
+  // Kernels without this setting need nothing.
   LONGWAVE_RETURN_IF_ERROR(space->Do([] {
-    // Neighbours and groups of IPv6 would be announced on the data links from time to time.
+    // IPv6 would announce neighbours and groups on the data links from time to time.
     std::ofstream("/proc/sys/net/ipv6/conf/default/disable_ipv6") << 1;
     return absl::OkStatus();
   }));

@@ -14,7 +14,7 @@
 
 namespace longwave {
 
-// What passed an interface, as the kernel counts it: bytes with Ethernet, IP and TCP headers.
+// An interface's traffic by the kernel's counters: bytes with Ethernet, IP and TCP headers.
 struct InterfaceBytes {
   uint64_t sent = 0;
   uint64_t received = 0;
@@ -58,16 +58,16 @@ class LinkNetwork {
     uint32_t mtu = 9000;      // of the data links
     bool loss_probes = true;  // TCP's, at all nodes (the kernel's net.ipv4.tcp_early_retrans)
   };
-  // nodes: names; each gets both links. work_folder: for the commands' scripts and complaints.
+  // nodes: names; each gets both links. work_folder: for the commands' scripts and errors.
   // PermissionDenied: not root. Unavailable: ip, tc or nsenter is missing, or the kernel refused.
   static absl::StatusOr<std::unique_ptr<LinkNetwork>> Create(const std::vector<std::string>& nodes,
                                                              const Settings& settings,
                                                              const std::string& work_folder);
 
-  // Of every data link, both directions; 0: not shaped.
+  // Shapes every data link in both directions; 0: no shaping.
   absl::Status Shape(double mbit_per_second);
 
-  // What a command line is preceded by to run at `node`.
+  // The command line's prefix for running at `node`.
   std::vector<std::string> Prefix(std::string_view node) const;
   std::string Address(std::string_view node, std::string_view interface) const;
   const NetNamespace& NamespaceOf(std::string_view node) const;
@@ -106,7 +106,8 @@ absl::StatusOr<InterfaceBytes> ParseNetDev(std::string_view text, std::string_vi
 // RetransSegs of a /proc/net/snmp. NotFound: there is none.
 absl::StatusOr<uint64_t> ParseSegmentsSentAgain(std::string_view text);
 
-// A program of PATH or of the system's folders for administration; NotFound: how it can be had.
+// A program of PATH or of the system's administration folders. NotFound: the message says how to
+// install it.
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& package);
 
 }  // namespace longwave

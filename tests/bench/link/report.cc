@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "cli/text.h"
+#include "common/base/figures.h"
 
 namespace longwave {
 namespace {
@@ -23,7 +23,7 @@ Json OrNull(const std::optional<double>& value) {
   return value.has_value() ? Json(*value) : Json();
 }
 
-// Of a worker's share to that of the same worker in the unshaped run; nothing without one.
+// A worker's share relative to the same worker's in the unshaped run; nothing without one.
 std::optional<double> RelativeShare(const LinkRun& run, const LinkWorker& worker,
                                     const LinkRun* unshaped) {
   if (unshaped == nullptr) return std::nullopt;

@@ -8,13 +8,13 @@
 
 namespace longwave {
 
-// One run's lines, printed as soon as it has ended. unshaped: what its shares are held against.
+// A run's lines, printed at its end. unshaped: the reference of its shares.
 std::string DescribeRun(const LinkRun& run, const SyncSection& sync, const LinkRun* unshaped);
 std::string DescribeBaseline(const LinkBaseline& baseline);
 // The bars.
 std::string DescribeEnd(const LinkFigures& figures);
 
-// docs/benchmarks.md, "Links", says what each field means.
+// docs/benchmarks.md, "Links", explains the fields.
 std::string LinkJson(const LinkFigures& figures);
 
 }  // namespace longwave

@@ -14,7 +14,7 @@
 
 namespace longwave {
 
-// What one worker did in a training run, and what passed its interfaces meanwhile.
+// A worker's work in a training run, and its interfaces' traffic.
 struct LinkWorker {
   std::string name;
   double seconds_computing = 0;
@@ -25,7 +25,7 @@ struct LinkWorker {
   uint64_t segments_sent_again = 0;  // by TCP: lost, or not acknowledged as soon as it hoped
 };
 
-// One training run over the links as they are.
+// A training run over the links in their present state.
 struct LinkRun {
   std::string preset;
   double mbit = 0;  // 0: not shaped
@@ -34,9 +34,9 @@ struct LinkRun {
 
   // From the first step to the end of the last round, its validation included.
   double seconds() const { return status.records.empty() ? 0 : status.records.back().seconds; }
-  // Of a run that validates at its end alone: without that. Worked out from the workers' own
-  // clocks, as what the slowest of them computed, synced and waited; only hashing its state
-  // (milliseconds a round) is left out with the validation.
+  // Seconds without the validation, for a run that validates only at its end. Computed from the
+  // workers' clocks as the slowest worker's computing, syncing and waiting. The hashing of its
+  // state (milliseconds a round) is left out, too.
   double SecondsUnvalidated() const;
   double rounds() const { return static_cast<double>(status.records.size()); }
 };
@@ -49,14 +49,14 @@ struct LinkRunOptions {
   std::string runs_dir;
   double mbit = 0;
   // Every process keeps its state in the run's folder: workers write checkpoints before they push,
-  // shards a log of what they accept.
+  // shards a log of accepted pushes.
   bool keep_state = false;
   int interrupt_fd = -1;
   std::function<bool(const RunStatus&)> stop_when;  // may be empty: runs to its end
 };
 
 // Trains, with the calling thread in the coordinator's namespace. The coordinator runs there, every
-// shard and every worker in its own. Cancelled: an interrupt. Aborted: what went wrong.
+// shard and every worker in its own. Cancelled: an interrupt. Aborted: the reason.
 absl::StatusOr<LinkRun> RunOverLinks(const LinkRunOptions& options);
 
 // The names of a run's nodes in the network.

@@ -35,7 +35,7 @@ def why_not_here():
 SMALL = ["--quick", "--set", "model.layers=2", "--set", "train.batch=1", "--set", "sync.inner_steps=2",
          "--set", "train.warmup_steps=2", "--set", "run.validation_batches=1", "--set", "train.threads=1",
          "--set", "cluster.heartbeat_interval_s=0.1"]
-# One million parameters.
+# A million parameters.
 MILLION = [part if part != "model.layers=2" else "model.layers=5" for part in SMALL]
 
 
@@ -84,7 +84,7 @@ class Link(IntegrationTest):
                 self.assertLess(worker["compute_share"], 1)
                 self.assertGreater(worker["control_bytes_up"], 0)
                 self.assertGreater(worker["data_bytes_up"], worker["payload_bytes_up"])
-        # Links change when things arrive, never what is computed.
+        # Links affect times of arrival, never results.
         self.assertEqual(figures["runs"][0]["state_hash"], figures["runs"][1]["state_hash"])
         self.assertEqual(figures["rounds_to_target"], 6)
         for run in figures["runs"]:  # validated at their ends, which is no part of the time
@@ -109,7 +109,7 @@ class Link(IntegrationTest):
         self.assertIn(f"\n{bar['verdict']}: {bar['name']}: {bar['measured']}", output)
 
     def test_state_reaches_the_run(self):
-        # In some containers nobody may change the kernel's settings, of a namespace of its own neither.
+        # Some containers forbid changes of the kernel's settings, even in their own namespace.
         settable = os.access("/proc/sys/net/ipv4/tcp_early_retrans", os.W_OK)
         figures, _, _ = self.bench(*SMALL, "--set", "run.workers=2", "--rates", "400", "--rounds", "3",
                                    "--baselines", "none", "--state",

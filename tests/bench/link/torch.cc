@@ -20,7 +20,7 @@
 namespace longwave {
 namespace {
 
-// Of the store by which ranks find each other; the namespace is this run's alone.
+// Port of the store by which ranks find each other, in this run's own namespace.
 constexpr int kStorePort = 7099;
 constexpr int kLookMs = 200;
 constexpr char kScript[] = LONGWAVE_SOURCE_DIR "/tests/bench/link/ddp_baseline.py";

@@ -11,15 +11,15 @@
 
 namespace longwave {
 
-// What PyTorch's DistributedDataParallel over gloo (ddp_baseline.py) did with the same model and
-// links.
+// The results of PyTorch's DistributedDataParallel over gloo (ddp_baseline.py) with the same model
+// and links.
 struct TorchRun {
   std::vector<double> step_seconds;        // in order
   std::vector<InterfaceBytes> step_bytes;  // at rank 0's data link
   bool reached = false;                    // the target
   uint64_t steps = 0;                      // taken, or needed if it was reached
 
-  // Means over the steps but the first, in which the reducer finds its buckets; 0: there are none.
+  // Means over all steps but the first, in which the reducer finds its buckets; 0: no steps.
   double SecondsPerStep() const;
   double BytesUpPerStep() const;
   double BytesDownPerStep() const;
@@ -27,7 +27,7 @@ struct TorchRun {
 
 struct TorchRunOptions {
   const LinkNetwork* network = nullptr;
-  RunConfig config;  // of the run that it is compared with; workers are ranks
+  RunConfig config;  // the run to compare with; workers are ranks
   uint64_t parameters = 0;
   std::string python;  // a Python that has torch
   std::string folder;  // for logs
@@ -35,7 +35,7 @@ struct TorchRunOptions {
   uint64_t steps = 0;
   uint64_t validate_every = 0;  // steps; 0: never
   double target = 0;            // ends at this validation loss, if it validates
-  double timeout_s = 120;       // of a collective: a peer that is gone is an error then
+  double timeout_s = 120;       // of a collective; a dead peer then causes an error
   int interrupt_fd = -1;
 };
 
@@ -43,7 +43,7 @@ struct TorchRunOptions {
 // cannot be run or has no torch. Aborted: a rank failed, and its last words.
 absl::StatusOr<TorchRun> RunTorchDdp(const TorchRunOptions& options);
 
-// Takes in a line that the script has written. DataLoss: it is none of its lines.
+// Takes in a line of the script. DataLoss: a malformed line.
 absl::Status TakeTorchLine(const std::string& line, TorchRun* run);
 
 }  // namespace longwave

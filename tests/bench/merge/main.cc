@@ -1,11 +1,11 @@
-// What a shard's core costs: pushes of synthetic workers into an Aggregator of one segment of a
+// The cost of a shard's core: pushes of synthetic workers into an Aggregator of one segment of a
 // million parameters, on one thread, without sockets. Per setting and instruction set:
-//   Mcoef/s      coefficients that workers sent, per second of Step: validated, merged, encoded
-//   cyc/coef     cycles of this core per such coefficient
-//   validate     of these, those of the pushes that close nothing
+//   Mcoef/s      the workers' coefficients per second of Step: validated, merged, encoded
+//   cyc/coef     cycles of this core per coefficient
+//   validate     the part of these cycles in pushes that close nothing
 //   cyc/close    cycles per tile of the push that closes the segment
-//   x generic    the same figure over that of the plain instructions, in the same minute
-// Each result is held against the same rounds with the plain instructions, byte for byte.
+//   x generic    the figure relative to that of the plain instructions, in the same minute
+// Each result is compared with the same rounds with the plain instructions, byte for byte.
 
 #include <time.h>
 
@@ -38,7 +38,7 @@ struct Setting {
   PayloadFormat down;
 };
 
-// Processor time of this thread: what others do on the machine does not count.
+// Processor time of this thread, which excludes other processes.
 double Now() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -23,9 +23,10 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/rng.h"
+#include "common/config/config.h"
+#include "common/log/refusals.h"
 #include "common/metrics/metrics.h"
 #include "common/metrics/metrics_server.h"
-#include "common/security/refusals.h"
 #include "server/coordinator/coordinator.h"
 #include "server/service/coordinator_metrics.h"
 #include "tests/support/http_get.h"
@@ -53,7 +54,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A run in which everybody reports round after round. Every hundredth worker falls silent halfway.
+// A run in which all members report round after round. Every hundredth worker stops halfway.
 class ManyMembers {
  public:
   ManyMembers(uint32_t members, Metrics* metrics)
@@ -94,7 +95,7 @@ class ManyMembers {
   void Beat(uint32_t round) {
     now_ += absl::Seconds(10);
     Step(Tick{});
-    // Who knows the epoch is not sent the membership.
+    // The membership is sent only to members that do not know the epoch.
     const uint32_t epoch = core_.Status(series_.next_record(), now_).epoch;
     for (uint32_t s = 0; s < kShards; ++s) {
       const ShardHeartbeat heartbeat = {.shard = s,
@@ -176,9 +177,9 @@ bool BenchWorker(int pages, int steps) {
   const auto layout = Layout::Create({{{"w", {1024, 1024}}}}, LayoutOptions{});
   LONGWAVE_CHECK(layout.ok());
   const NoHost host;
-  WorkerMetrics series(&metrics, &*layout, 1, &host);
+  WorkerMetrics series(&metrics, &*layout, DefaultConfig(), &host);
   WorkerState state{.phase = WorkerPhase::kTraining};
-  // As the trainer does for each step.
+  // The metrics calls of a trainer's step.
   const double step = Seconds([&] {
                         for (int i = 0; i < steps; ++i) {
                           state.step += 1;

@@ -1,12 +1,12 @@
-// What encryption costs a connection of the data plane: frames of 1 MiB from a dealer to a router
-// over loopback, plain and with CURVE, side by side.
+// The cost of encryption for a connection of the data plane: frames of 1 MiB from a dealer to a
+// router over loopback, plain and with CURVE, side by side.
 //
 //   build/bin/bench_curve [frames]        CSV: mode, frames, bytes, seconds, Gbit/s, received,
 //   processor seconds
 //
-// Each received frame is verified (header and payload CRC) as a shard does it. A connection's bytes
-// are encrypted on one thread of ZeroMQ's at each end, so that this is what one connection can
-// carry where each end has a core to itself; with fewer the two share them.
+// Each received frame is verified (header and payload CRC) as at a shard. One ZeroMQ thread at each
+// end encrypts a connection's bytes, so the figure is one connection's limit if each end has a core
+// to itself. With fewer cores the two ends share them.
 #include "common/link/curve.h"
 
 #include <sys/resource.h>

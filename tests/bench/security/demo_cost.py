@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What security costs the demonstration: runs it with security.mode on and off in turns, and compares them in pairs.
+"""The cost of security in the demonstration: runs it with security.mode on and off in turns, and compares them in pairs.
 
     demo_cost.py [LONGWAVE] [--pairs 10] [--steps 120] [--set KEY=VALUE]…
 

@@ -16,7 +16,7 @@
 
 namespace longwave {
 
-// What the threads of a load share: which rounds are still to begin, and what everybody got.
+// State shared by the threads of a load: the rounds still to begin, and the received updates.
 // Thread-safe.
 class LoadBoard {
  public:
@@ -26,12 +26,12 @@ class LoadBoard {
   void Open(uint64_t rounds, absl::Time end);
   uint64_t first_round() const { return first_round_; }
 
-  // Whether a worker that is done with every round before `round` begins that one. All workers do
-  // the same rounds: what one has begun, the others do too.
+  // Whether a worker that has finished every round before `round` begins that one. All workers do
+  // the same rounds: a round begun by one is begun by all.
   bool MayBegin(uint64_t round);
 
-  // True if the first worker that got this merged update got the same bytes. It has this one's
-  // copy kept if it is the first.
+  // True if the first worker with this merged update got the same bytes. Keeps a copy of the first
+  // one's.
   bool Agrees(uint32_t round, uint32_t segment, uint32_t crc, std::span<const std::byte> payload);
   const std::vector<std::byte>& Kept(uint32_t round, uint32_t segment) const;
 

@@ -12,10 +12,10 @@
 
 namespace longwave {
 
-// Merges the same contributions again, by the merge itself and without a server, and holds the
-// result against what the load has got: `segment` in each of the rounds 0 … rounds − 1, of which
-// the later ones rest on the residual of the earlier. Returns the processor seconds that it took,
-// one thread in fast memory: what the merge alone costs. DataLoss: which round differs, and how.
+// Merges the same contributions again with the Merger and without a server, and compares the
+// results with the load's: `segment` in each of the rounds 0 … rounds − 1, where later rounds
+// depend on the residual of earlier ones. Returns the merge's processor seconds, on one thread in
+// fast memory. DataLoss: a round differs; the message says which and how.
 absl::StatusOr<double> CheckMerges(const RunConfig& config, const Layout& layout,
                                    const BenchPushes& pushes, const Load& load, uint32_t segment,
                                    uint32_t rounds);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::Duration kReadyTimeout = absl::Seconds(60);
 constexpr absl::Duration kStopTimeout = absl::Seconds(20);
-// Between looks at what a process has not said yet: its output wakes the wait, its end does too.
+// Interval of checks for a process's output, which wakes the wait, as does the process's end.
 constexpr int kLookMs = 100;
 constexpr absl::Duration kEndLook = absl::Milliseconds(20);
 constexpr uint64_t kIncarnation = 1;  // of synthetic workers, which never come again

@@ -21,14 +21,14 @@
 
 namespace longwave {
 
-// Starts a program and waits until it says "ready <value>"; its log is <folder>/<name>.log.
-// Aborted: it ended before; its own sentence. DeadlineExceeded: it did not say so in time.
+// Starts a program and waits for its line "ready <value>"; its log is <folder>/<name>.log. Aborted:
+// the program ended before, with its own sentence. DeadlineExceeded: no line in time.
 absl::StatusOr<std::unique_ptr<Process>> StartAndAwaitReady(const std::string& name,
                                                             std::vector<std::string> argv,
                                                             const std::string& folder,
                                                             std::string* ready_value);
 
-// What shards have counted at their sockets and in their merge.
+// The shards' counters of sockets and merges.
 struct ShardCounts {
   uint64_t pushes_accepted = 0;
   uint64_t segments_closed = 0;
@@ -50,8 +50,8 @@ struct BenchClusterOptions {
   bool keep_state = false;            // each shard has a folder under `folder`
 };
 
-// A coordinator and its shards, each a real process; and the control plane of synthetic workers:
-// they are registered and give signs of life as workers do. Their data plane is a Load.
+// A coordinator and its shards, each a real process, and the control plane of synthetic workers,
+// which register and send heartbeats. Their data plane is a Load.
 class BenchCluster {
  public:
   // Returns once every worker has been told that the run has begun. Not to be moved to a thread
@@ -68,11 +68,11 @@ class BenchCluster {
   std::vector<std::string> data_endpoints() const;                   // by shard
   const std::vector<std::unique_ptr<Process>>& shards() const { return shards_; }
 
-  // Of all shards together, so far.
+  // Sums over all shards so far.
   absl::StatusOr<ShardCounts> Counts() const;
 
-  // OK, or why a process has ended or the coordinator ended the run: more telling than what a
-  // load's silence says.
+  // OK, or why a process has ended or the coordinator ended the run, which says more than a load's
+  // timeout.
   absl::Status Health();
 
   // Ends all processes as `longwave up` would. Aborted: one did not end well.
@@ -102,7 +102,7 @@ class BenchCluster {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::string ended_;  // what the coordinator said when it told a worker to stop
+  std::string ended_;  // the coordinator's reason when it told a worker to stop
   std::thread beating_;
 };
 

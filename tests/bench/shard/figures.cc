@@ -10,14 +10,14 @@
 namespace longwave {
 namespace {
 
-// What the project asks of one shard on one processor (with the design's k 64 in 1 bit), and of
-// the bytes whatever the number of workers.
+// The project's bars for one shard on one processor (with k 64 in 1 bit), and for the bytes with
+// any number of workers.
 constexpr double kMergedPerSecondMin = 400e6;
 constexpr double kShareOfRawMin = 0.6;
 constexpr double kBytesUp = 0.0181;
 constexpr double kBytesDown = 0.063;
 constexpr double kBytesTolerance = 0.03;
-// "Does not grow": within what two runs of the same differ by.
+// "Does not grow": within the difference of two equal runs.
 constexpr double kCostGrowthMax = 1.1;
 
 double Over(double a, double b) { return b > 0 ? a / b : 0; }

@@ -13,7 +13,7 @@
 
 namespace longwave {
 
-// A load and what the other end, shards or raw routers, used for it.
+// A load, and the resources that the other end, shards or raw routers, used for it.
 struct ServedLoad {
   LoadFigures load;
   double processor_seconds = 0;  // of all shards or routers
@@ -22,7 +22,7 @@ struct ServedLoad {
   double PayloadPerProcessorSecond() const;  // of the other end
 };
 
-// What was measured with one number of workers.
+// The measurement for one number of workers.
 struct ShardFigures {
   uint32_t workers = 0;
   uint32_t segments = 0;
@@ -35,7 +35,7 @@ struct ShardFigures {
   // Sent coefficients a processor second of the merge without a server around it, in this process.
   double merge_alone_per_second = 0;
 
-  // Each empty, or what is wrong.
+  // Errors; empty: none.
   std::string wrong_merge;
   std::string wrong_bytes;
   std::string disagreement;
@@ -45,7 +45,7 @@ struct ShardFigures {
   }
   double MergedPerSecond() const;           // sent coefficients over all workers
   double MergedPerProcessorSecond() const;  // of the shards
-  double ProcessorSecondsPerPush() const;   // its merged frame included
+  double ProcessorSecondsPerPush() const;   // including its merged frame
   // Per parameter, worker and round: payloads alone, and as counted at the shards' sockets.
   double PayloadUp() const;
   double PayloadDown() const;
@@ -53,7 +53,7 @@ struct ShardFigures {
   double SocketDown() const;
 };
 
-// One demand of the project on these figures.
+// A bar of the project on these figures.
 struct Bar {
   std::string what;
   std::optional<double> value;  // not measured without it
@@ -69,7 +69,7 @@ struct Bar {
 
 std::vector<Bar> BarsOf(const BenchShardOptions& options, const std::vector<ShardFigures>& runs);
 
-// Of a sorted or unsorted list, by nearest rank; 0 of an empty one.
+// By nearest rank, of a list in any order; 0 for an empty one.
 double Percentile(std::vector<double> values, double percent);
 
 // For people.

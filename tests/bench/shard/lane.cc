@@ -23,7 +23,7 @@ constexpr int kEventsMax = 64;
 
 static_assert(kRawHeadBytes == kFrameHeaderBytes, "raw messages are as large as frames");
 
-// As common/link counts them (ZMTP 3.1).
+// Counts like common/link (ZMTP 3.1).
 uint64_t WireBytes(size_t part_bytes) { return part_bytes + (part_bytes <= 255 ? 2 : 9); }
 uint64_t FrameBytes(size_t payload_bytes) {
   return WireBytes(kFrameHeaderBytes) + (payload_bytes > 0 ? WireBytes(payload_bytes) : 0);
@@ -134,7 +134,7 @@ void LoadLane::Send(Socket& socket, std::span<const std::byte> head,
     socket.dealer.send(body, zmq::send_flags::none);
   }
   figures_.frame_bytes_sent += FrameBytes(payload.size());
-  // Sending takes in what ZeroMQ would have signalled: only looking tells what is there.
+  // Sending consumes ZeroMQ's pending signals, so the socket must be checked for input.
   MarkDirty(socket);
 }
 
@@ -245,7 +245,7 @@ absl::Status LoadLane::TakeAnswer(Socket& socket, const FrameHeader& header,
     case Outcome::kDuplicate:
     case Outcome::kLate:
     case Outcome::kRejected:
-    case Outcome::kGone:
+    case Outcome::kCompacted:
     case Outcome::kNotMember:
       break;
   }

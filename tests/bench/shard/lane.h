@@ -32,9 +32,9 @@ class LoadLane {
   void Greet();  // every shard by every worker, until all have answered
   void Run();    // a stretch of rounds, as the board has it
 
-  // Of the last stretch: all but the times.
+  // Of the last stretch, without the times.
   const LoadFigures& figures() const { return figures_; }
-  // Of one segment and round: what these workers saw.
+  // The workers' times of one segment and round.
   struct Times {
     Clock::time_point last_push = Clock::time_point::min();
     Clock::time_point first_merged = Clock::time_point::max();
@@ -62,11 +62,11 @@ class LoadLane {
   Socket& SocketOf(uint32_t worker, uint32_t shard) {
     return sockets_[size_t{worker} * options_.endpoints.size() + shard];
   }
-  void Begin(uint32_t worker);  // its next round, if there is to be one
+  void Begin(uint32_t worker);  // begins the worker's next round, if there is one
   void Push(uint32_t worker, uint32_t segment);
   void Send(Socket& socket, std::span<const std::byte> head, std::span<const std::byte> payload);
 
-  // Takes in what comes until done() or a failure.
+  // Receives frames until done() or a failure.
   template <typename Done>
   void Serve(const Done& done);
   void Wait();

@@ -34,7 +34,7 @@ struct LoadOptions {
   absl::Duration patience = absl::Seconds(60);  // without any frame for this long, Run gives up
 };
 
-// What came of one or more stretches of rounds.
+// The results of one or more stretches of rounds.
 struct LoadFigures {
   double seconds = 0;            // wall
   double generator_seconds = 0;  // of processors, this whole process
@@ -44,13 +44,13 @@ struct LoadFigures {
   uint64_t busy = 0;
   uint64_t refused = 0;        // late, duplicate or rejected
   uint64_t merged = 0;         // frames received
-  uint64_t disagreements = 0;  // merged frames that are not what another worker got
+  uint64_t disagreements = 0;  // merged frames that differ from another worker's
   uint64_t payload_sent = 0;   // bytes
   uint64_t payload_received = 0;
   uint64_t frame_bytes_sent = 0;  // headers and payloads with their ZMTP framing, as LinkCounts
   uint64_t frame_bytes_received = 0;
-  // Of each segment and round: from the last worker's push handed to ZeroMQ until the first worker
-  // has the merged update. What a push waits for others in the shard's queue is in it.
+  // For each segment and round, the time from the last worker's push (given to ZeroMQ) until the
+  // first worker has the merged update. A push's wait for others in the shard's queue is included.
   std::vector<double> close_seconds;
 
   void Add(const LoadFigures& other);

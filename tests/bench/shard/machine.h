@@ -11,13 +11,13 @@
 
 namespace longwave {
 
-// Where processes run, and what they have used.
+// Processors and resource use of processes.
 
 // Processors on which this thread may run, ascending.
 std::vector<int> AllowedProcessors();
 
-// Binds the calling thread, and whatever it starts from now on, to `processors` until the end of
-// the scope. An empty list leaves everything as it is.
+// Binds the calling thread, and its later children, to `processors` until the end of the scope. An
+// empty list has no effect.
 class ScopedProcessors {
  public:
   explicit ScopedProcessors(const std::vector<int>& processors);

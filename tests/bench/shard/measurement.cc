@@ -38,19 +38,21 @@ absl::StatusOr<ValueCodec> CodecOf(uint32_t bits) {
 absl::StatusOr<RunConfig> ConfigOf(const BenchShardOptions& options, uint32_t workers) {
   LONGWAVE_ASSIGN_OR_RETURN(const ValueCodec codec, CodecOf(options.bits));
   Overrides overrides = {
-      "run.preset=longwave", "model.kind=external", absl::StrCat("run.workers=", workers),
-      absl::StrCat("run.shards=", options.shards), absl::StrCat("sync.up.k=", options.k),
+      "run.preset=longwave_adamw", "sync.down.k=256", "model.kind=external",
+      absl::StrCat("run.workers=", workers), absl::StrCat("run.shards=", options.shards),
+      absl::StrCat("sync.up.k=", options.k),
       absl::StrCat("sync.up.codec=", std::string(Name(codec))),
       // More than any bench does, and signs of life that hundreds of workers in one process can
       // give on one processor.
       "run.steps=1000000000", "cluster.heartbeat_interval_s=2", "cluster.heartbeat_timeout_s=60",
-      // They have no parameters to give.
+      // The synthetic workers have no parameters to give.
       "cluster.snapshot_rounds=1000000"};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   return ParseConfig("{}", "bench", overrides);
 }
 
-// A folder that goes with this object, unless it is to be kept: a failure names the logs in it.
+// A folder that is deleted with this object, unless it is to be kept: a failure's message names the
+// logs in it.
 class Folder {
  public:
   static absl::StatusOr<Folder> Create(const std::string& kept) {
@@ -95,7 +97,7 @@ absl::StatusOr<double> ProcessorSecondsOf(const std::vector<std::unique_ptr<Proc
   return sum;
 }
 
-// One number of workers, from the start of the processes to their end.
+// The measurement for one number of workers, from the start of the processes to their end.
 class Measurement {
  public:
   Measurement(const BenchShardOptions& options, const ProcessorPlan& placement, std::string program,
@@ -199,7 +201,7 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // What the shards have counted must be what the load has.
+  // The shards' counters must equal the load's.
   static void CompareCounts(ShardFigures* figures) {
     const LoadFigures& load = figures->shard.load;
     const ShardCounts by_load{.pushes_accepted = load.accepted,

@@ -12,8 +12,7 @@
 
 namespace longwave {
 
-// One worker's contribution to one segment, as an encoder would have written it: sealed once, sent
-// every round.
+// A worker's contribution to one segment, in an encoder's form: sealed once, sent every round.
 struct BenchPush {
   std::vector<std::byte> payload;
   uint32_t crc = 0;
@@ -37,7 +36,7 @@ class BenchPushes {
   }
   const PayloadLayout& layout(uint32_t segment) const { return layouts_[segment]; }
 
-  // Of one worker and round.
+  // Sums for one worker and round.
   uint64_t payload_bytes() const;
   uint64_t coefficients() const;
   uint64_t coefficients(uint32_t segment) const;

@@ -22,7 +22,7 @@ struct RawHead {
 inline constexpr size_t kRawHeadBytes = 64;
 inline constexpr uint32_t kRawReplyBytesMax = 64u << 20;
 
-// Serves until the process is ended; ready(endpoint) once it listens. Internal: ZeroMQ failed.
+// Serves until the process ends. Calls ready(endpoint) once it listens. Internal: ZeroMQ failed.
 absl::Status ServeRawRouter(uint32_t peers, const std::function<void(const std::string&)>& ready);
 
 }  // namespace longwave

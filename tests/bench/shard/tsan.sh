@@ -2,7 +2,7 @@
 # A real shard, built with the thread sanitizer, under the bench with 64 workers: no report may come.
 #   tsan.sh BIN     BIN: the folder of a bench_shard and a longwave-server built with the preset tsan
 #   tsan.sh BIN BENCH    the same with another build's bench_shard as the generator (faster)
-# What is suppressed, and why, stands in tsan.supp beside this file.
+# tsan.supp in this folder has the suppressions, with reasons.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$1

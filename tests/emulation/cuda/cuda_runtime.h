@@ -28,7 +28,8 @@ template <typename... Wanted, typename... Given>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Wanted...),
                                Given&&... given) {
   const longwave::emulation::Inside inside;
-  // The arguments are taken now, as by a GPU: the kernel may run long after the caller's are gone.
+  // The arguments are copied now, like on a GPU: the kernel may run long after the caller's are
+  // destroyed.
   std::tuple<std::remove_cv_t<Wanted>...> arguments(std::forward<Given>(given)...);
   std::apply(
       [](const auto&... each) {

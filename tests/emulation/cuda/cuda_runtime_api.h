@@ -3,9 +3,9 @@
 
 #include <cstddef>
 
-// The emulation's own header of this name: what our host code uses of CUDA's runtime, with the
-// names, the numbers and the promises of CUDA's documentation. tests/emulation/runtime.h says how
-// it behaves.
+// The emulation's header of this name: the part of CUDA's runtime that our host code uses, with the
+// names, numbers and promises of CUDA's documentation. tests/emulation/runtime.h describes its
+// behaviour.
 
 enum cudaError_t {
   cudaSuccess = 0,

@@ -32,7 +32,7 @@ Records ReadLog(FileSystem& files, uint64_t* first_sequence = nullptr) {
   return records;
 }
 
-// As `longwave replay` audits a shard's folder.
+// Audits like `longwave replay` does for a shard's folder.
 ShardFindings Audit(FileSystem& files, const Records& records, bool from_the_start = true) {
   const Layout layout = FourSegments();
   const DurableShardOptions options = TestOptions();
@@ -200,7 +200,7 @@ TEST(ShardAudit, BeginsWithASnapshotWhereOldLogIsGone) {
   ShardOnDisk disk;  // small log files
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(1, kWorkers)}});
-  for (uint32_t round = 0; round < 20; ++round) disk.AnswerAsks(disk.PushAll(kWorkers, round));
+  for (uint32_t round = 0; round < 20; ++round) disk.AnswerRequests(disk.PushAll(kWorkers, round));
   uint64_t first_sequence = 0;
   const Records records = ReadLog(disk.files, &first_sequence);
   ASSERT_GT(first_sequence, 1u) << "nothing was dropped";

@@ -43,7 +43,7 @@ TEST_F(CgroupMemory, IsNothingWithoutALimit) {
   EXPECT_FALSE(ReadCgroupMemory("/nowhere", "/nowhere").has_value());
 }
 
-// As a container with a namespace of its own sees it. Pages of files are given back when needed.
+// The view of a container with its own namespace. The system frees pages of files when needed.
 TEST_F(CgroupMemory, IsWhatItsGroupLeaves) {
   Write("memory.max", "4000");
   Write("memory.current", "3000");

@@ -56,8 +56,8 @@ TEST_P(TerminationDeathTest, AfterItASignalIsItselfAgain) {
       testing::KilledBySignal(GetParam()), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, TerminationTest, testing::Values(SIGINT, SIGTERM));
-INSTANTIATE_TEST_SUITE_P(Signals, TerminationDeathTest, testing::Values(SIGINT, SIGTERM));
+INSTANTIATE_TEST_SUITE_P(Signals, TerminationTest, testing::Values(SIGINT, SIGTERM, SIGHUP));
+INSTANTIATE_TEST_SUITE_P(Signals, TerminationDeathTest, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
 }  // namespace
 }  // namespace longwave

@@ -9,7 +9,7 @@
 namespace longwave {
 namespace {
 
-// Of the result, in units in its last place; the reference rounds its argument and result too.
+// Tolerance in units of the result's last place; the reference also rounds its argument and result.
 constexpr double kUlpsMax = 3;
 
 double Ulps(double got, long double wanted) {

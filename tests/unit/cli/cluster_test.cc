@@ -61,7 +61,7 @@ class ClusterTest : public testing::Test {
     pid_t pid = 0;
     std::string arguments;
   };
-  // As the programs wrote it down, once there are `count` of them.
+  // The commands as the programs recorded them, once there are `count`.
   std::vector<Started> AwaitStarted(size_t count) {
     while (true) {
       std::ifstream file(root_ + "/started");
@@ -119,7 +119,7 @@ TEST_F(ClusterTest, StartsAgainWhatWasKilledWhereItListenedBefore) {
   EXPECT_EQ(cluster_->FirstEnded(), nullptr);
 }
 
-// What it is told it writes down where the others write their arguments, and prints.
+// The command records and prints its environment as the other programs do with their arguments.
 TEST_F(ClusterTest, TellsACommandByItsEnvironmentAndTellsItAgain) {
   config_.metrics.listen = "127.0.0.1:9464";
   Start(

@@ -36,7 +36,7 @@ TEST(DescribeExpulsion, NamesWhoElseJoinedWithItsTokensAndHowToExpelThem) {
             "  longwave expel hub:7070 --security 'my keys' -- '~'");
 }
 
-// As the last of those lines is typed.
+// Parses the command that the sentence proposes.
 TEST(DescribeExpulsion, ANameThatBeginsAsAnOptionDoesIsOneBehindTwoDashes) {
   CLI::App app;
   const SecurityCommands commands(&app);

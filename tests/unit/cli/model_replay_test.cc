@@ -48,7 +48,7 @@ class ModelReplayTest : public testing::Test {
     ASSERT_TRUE(applied.ok()) << applied;
   }
 
-  // One tile is one segment, and lies in one piece.
+  // A segment of one tile is contiguous.
   Buffer ModelOf(uint32_t segment) const {
     const uint64_t begin = uint64_t{segment} * kTileSizeMax;
     const uint64_t end = std::min<uint64_t>(begin + kTileSizeMax, initial_.size());
@@ -57,7 +57,7 @@ class ModelReplayTest : public testing::Test {
   }
   uint32_t segments() const { return static_cast<uint32_t>(cluster_->layout().segments().size()); }
 
-  // Of what is left of each segment's log and snapshots.
+  // Replays the remaining log and snapshots of each segment.
   absl::StatusOr<ModelReplay::Result> Replay(uint32_t log_from, std::vector<uint32_t> snapshots) {
     auto replay = ModelReplay::Create(&config_, &cluster_->layout(), initial_, 1);
     if (!replay.ok()) return replay.status();
@@ -104,7 +104,7 @@ TEST_F(ModelReplayTest, MakesTheReplicasAgainFromTheBeginning) {
 }
 
 TEST_F(ModelReplayTest, ALogWhoseBeginningWasDroppedLeadsOnFromASnapshot) {
-  // Log goes by whole files: what is left of it begins before the snapshot.
+  // The log is dropped by whole files, so the rest begins before the snapshot.
   const auto result = Replay(2, {3, 5});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->state_hash, CombineHashes(cluster_->pipeline(0).Hashes().value()));

@@ -1,4 +1,4 @@
-// A run of two workers and a shard with a folder, and what a replay of that folder says.
+// A run of two workers and a shard with a folder, and the replay of that folder.
 #include "cli/replay/run_replay.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,6 @@
 #include "common/config/gpt_shape.h"
 #include "common/wire/crc32c.h"
 #include "server/shard_state/durable_shard.h"
-#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
 #include "worker/member/schedule.h"
 #include "worker/member/sync_options.h"
@@ -29,11 +28,11 @@ constexpr uint32_t kWorkers = 2;
 constexpr uint32_t kRounds = 5;
 
 RunConfig Config(const std::string& preset) {
-  auto config =
-      ParseConfig("{}", "test.yaml",
-                  {"preset=" + preset, "run.steps=10", "run.shards=1", "run.workers=2",
-                   "train.warmup_steps=2", "sync.inner_steps=2", "model.d_model=8",
-                   "model.layers=1", "model.heads=1", "model.context=8", "cluster.state_rounds=2"});
+  auto config = ParseConfig(
+      "{}", "test.yaml",
+      {"preset=" + preset, "run.steps=12", "run.shards=1", "run.workers=2", "train.warmup_steps=2",
+       "sync.inner_steps=2", "sync.segment_tiles=1", "model.d_model=16", "model.layers=1",
+       "model.heads=1", "model.context=8", "cluster.state_rounds=2"});
   EXPECT_TRUE(config.ok()) << config.status();
   return *std::move(config);
 }
@@ -52,7 +51,7 @@ class RunReplayTest : public testing::Test {
   ~RunReplayTest() override { std::filesystem::remove_all(folder_); }
 
   void OpenShard() {
-    shard_.reset();  // its folder is one process's at a time
+    shard_.reset();  // one process at a time holds the folder
     const MergeOptions merge = MergeOptionsOf(config_);
     DurableShardOptions options;
     options.aggregator.run = kRun;
@@ -63,11 +62,7 @@ class RunReplayTest : public testing::Test {
     options.aggregator.clip = config_.sync.clip;
     options.state_rounds = config_.cluster.state_rounds;
     auto shard = DurableShard::Open(options, *layout_, [this] {
-      return ShardStore::Open(
-          files_.get(), folder_,
-          {.identity = {kRun, 0, layout_->hash()}, .make_catalog = [this](const auto& folder) {
-             return MakeFileCatalog(files_.get(), folder);
-           }});
+      return ShardStore::Open(files_.get(), folder_, {.identity = {kRun, 0, layout_->hash()}});
     });
     ASSERT_TRUE(shard.ok()) << shard.status();
     shard_ = *std::move(shard);
@@ -91,9 +86,9 @@ class RunReplayTest : public testing::Test {
     const Schedule schedule(config_.train, config_.run.steps);
     Rng rng(11);
     for (uint32_t round = 0; round < kRounds; ++round) {
-      if (round == 3) OpenShard();  // it was killed
+      if (round == 3) OpenShard();  // the shard was killed
       for (uint32_t i = 0; i < kWorkers; ++i) {
-        // One contribution is clipped, by what the shard that was killed had told.
+        // A contribution is clipped by an update of the killed process.
         const float size = i == 1 && round == 3 ? 10 : 0.01f;
         for (float& value : theta[i]) value += size * (static_cast<float>(rng.Uniform()) - 0.5f);
         EXPECT_TRUE(
@@ -112,6 +107,12 @@ class RunReplayTest : public testing::Test {
       recorded_.push_back({round, CombineHashes(pipelines[1]->Hashes().value())});
     }
     EXPECT_GT(shard_->state().pushes_clipped, 0u);
+    for (uint32_t i = 0; i < kWorkers && ends_within_round_; ++i) {
+      EXPECT_TRUE(
+          pipelines[i]->BeginFragment(kRounds, 0, schedule.LearningRate(2 * kRounds + 1)).ok());
+      Push(*pipelines[i], i, kRounds, 1);
+    }
+    shard_->Commit(now_);
     return CombineHashes(pipelines[1]->Hashes().value());
   }
 
@@ -139,6 +140,7 @@ class RunReplayTest : public testing::Test {
   std::string folder_;
   std::optional<Layout> layout_;
   std::vector<float> initial_;
+  bool ends_within_round_ = false;       // one segment alone has a round more
   std::vector<RecordedRound> recorded_;  // as the coordinator would have them
   const std::unique_ptr<FileSystem> files_ = MakePosixFileSystem();
   std::unique_ptr<DurableShard> shard_;
@@ -161,6 +163,19 @@ TEST_F(RunReplayTest, MakesTheRunsModelAgainWhileTheShardHasItsFolderOpen) {
   const ShardFindings& found = report->shards[0].findings;
   EXPECT_EQ(found.pushes, kRounds * kWorkers * layout_->segments().size());
   EXPECT_EQ(found.merges_recomputed, kRounds * layout_->segments().size());
+}
+
+TEST_F(RunReplayTest, OfARunThatEndedWithinARoundMakesTheLastWholeOne) {
+  ends_within_round_ = true;
+  const uint64_t hash = Train();
+  ASSERT_GT(layout_->segments().size(), 1u);
+  const auto report = Replay(initial_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->problems(), IsEmpty());
+  EXPECT_TRUE(report->ends_within_round);
+  EXPECT_EQ(report->rounds, kRounds);
+  EXPECT_EQ(report->state_hash, hash);
+  EXPECT_EQ(report->shards[0].findings.merges, kRounds * layout_->segments().size() + 1);
 }
 
 TEST_F(NesterovReplayTest, KeepsTheVelocityFromRoundToRound) {

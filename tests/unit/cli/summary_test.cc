@@ -9,6 +9,7 @@
 
 #include "cli/run_folder.h"
 #include "cli/status_feed.h"
+#include "cli/view.h"
 #include "common/base/utf8.h"
 
 namespace longwave {
@@ -46,7 +47,7 @@ RunStatus Status() {
 
 TEST(Summary, CountsRoundsWithoutARecordToo) {
   RunStatus status = Status();
-  status.records[1].round = 59;  // everybody skipped those between
+  status.records[1].round = 59;  // all members skipped the rounds between
   EXPECT_EQ(Summarize(Config(), status, RunOutcome::kFinished, "", 5).rounds, 60u);
   status.records.clear();
   EXPECT_EQ(Summarize(Config(), status, RunOutcome::kStopped, "", 5).rounds, 0u);
@@ -112,6 +113,18 @@ TEST(StepsDone, IsTheSlowestLiveWorkers) {
   EXPECT_EQ(StepsDone(status), 7u);
   status.members[0].state.phase = WorkerPhase::kLost;
   EXPECT_EQ(StepsDone(status), 20u);
+  status.members[0].state.phase = WorkerPhase::kExpelled;
+  EXPECT_EQ(StepsDone(status), 20u);
+}
+
+TEST(Summary, NamesWhoWasExpelled) {
+  RunStatus status = Status();
+  status.members[1].member.name = "worker-1";
+  status.members[1].state.phase = WorkerPhase::kExpelled;
+  const Summary summary = Summarize(Config(), status, RunOutcome::kFinished, "", 5);
+  EXPECT_EQ(summary.expelled, std::vector<std::string>{"worker-1"});
+  EXPECT_THAT(FormatSummaryJson(summary), testing::HasSubstr("\"worker-1\""));
+  EXPECT_THAT(FinalLines(summary, "runs/x"), testing::Contains("expelled         worker-1"));
 }
 
 TEST(MergeStatus, AddsTheNewRecordsOnce) {

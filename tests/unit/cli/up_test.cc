@@ -44,7 +44,7 @@ TEST_F(ResolveConfigTest, PutsTheCommandLineOverTheFile) {
   EXPECT_EQ(config->run.workers, 3u);
   EXPECT_EQ(config->run.name, "mine");
   EXPECT_EQ(config->data.path, folder_ + "/a text: #1");
-  // The children read what was resolved.
+  // The child processes read the resolved path.
   EXPECT_EQ(ParseConfig(FormatConfig(*config), "config.yaml")->data.path, config->data.path);
 }
 

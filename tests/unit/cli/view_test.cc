@@ -120,6 +120,8 @@ TEST(LiveLines, SayWhatWasMendedAndWhatTheTroubleIs) {
   EXPECT_THAT(text, HasSubstr("shard-0  silent"));
   EXPECT_THAT(text, HasSubstr("worker-0     lost"));
   EXPECT_THAT(text, HasSubstr("worker-1  joining"));
+  status.members[1].state.phase = WorkerPhase::kExpelled;
+  EXPECT_THAT(Joined(WorkerLines(status)), HasSubstr("worker-1  expelled"));
 }
 
 TEST(TroubleLines, SayNothingOfWhoIsAwaitedBeforeTheRunBegins) {
@@ -364,6 +366,9 @@ TEST(ClosingLine, SaysHowItEnded) {
             "longwave up: failed: worker-0: no.");
   EXPECT_EQ(ClosingLine(Summarize(Config(), status, RunOutcome::kStopped, "", 70), "runs/x"),
             "longwave up: stopped: 130 steps, 4 rounds, runs/x");
+  EXPECT_EQ(
+      ClosingLine(Summarize(Config(), status, RunOutcome::kParked, "", 70), "runs/x"),
+      "longwave up: parked: 130 steps, 4 rounds; it goes on with: longwave up --resume runs/x");
 }
 
 TEST(FinalLines, HaveTheTotals) {

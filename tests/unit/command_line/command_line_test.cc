@@ -15,7 +15,7 @@ struct Outcome {
   std::string errors;
 };
 
-// Of a program with a command that needs a file, and one with commands of its own.
+// Parses for a program with a command that needs a file, and one with commands of its own.
 Outcome Parse(std::vector<std::string> words) {
   CLI::App app("A program of this test", "prog");
   app.require_subcommand(1);

@@ -10,7 +10,7 @@
 namespace longwave {
 namespace {
 
-// One bad input and the whole sentence that it ends in.
+// A bad input and its whole error message.
 struct Case {
   std::string name;
   std::string text;
@@ -83,15 +83,17 @@ INSTANTIATE_TEST_SUITE_P(Values, BadConfig, testing::Values(
          "configs/x.yaml:1: sync.up.codec: got int3, wanted one of fp32, bf16, int8, int4, int2, sign"},
     Case{"DownSelection", "sync: {down: {selection: random}}", {},
          "configs/x.yaml:1: sync.down.selection: got random, wanted one of all, topk"},
-    Case{"ChoiceOfTwo", "model: {kind: rnn}", {}, "configs/x.yaml:1: model.kind: got rnn, wanted one of gpt, external"},
+    Case{"ChoiceOfTwo", "model: {kind: rnn}", {}, "configs/x.yaml:1: model.kind: got rnn, wanted one of gpt, resnet, external"},
     Case{"Flag", "sync: {follow_schedule: yes}", {},
          "configs/x.yaml:1: sync.follow_schedule: got yes, wanted true or false"},
     Case{"Preset", "run:\n  preset: adamw\n", {},
          "configs/x.yaml:2: run.preset: got adamw, "
-         "wanted one of longwave, longwave_dct, ddp, diloco, demo, flexdemo, decoupled, sparseloco"},
+         "wanted one of longwave, longwave_thin, longwave_adamw, ddp, diloco, demo, flexdemo, "
+         "decoupled, sparseloco"},
     Case{"PresetOverridden", "run: {preset: ddp}", {"preset=x"},
          "--set preset=x: run.preset: got x, "
-         "wanted one of longwave, longwave_dct, ddp, diloco, demo, flexdemo, decoupled, sparseloco"},
+         "wanted one of longwave, longwave_thin, longwave_adamw, ddp, diloco, demo, flexdemo, "
+         "decoupled, sparseloco"},
     Case{"NameWithASlash", "run: {name: ../up}", {},
          "configs/x.yaml:1: run.name: got ../up, "
          "wanted a folder name of letters, digits, '.', '_' and '-', or \"\""},
@@ -129,6 +131,14 @@ INSTANTIATE_TEST_SUITE_P(Overrides, BadConfig, testing::Values(
 INSTANTIATE_TEST_SUITE_P(Contradictions, BadConfig, testing::Values(
     Case{"Heads", "model:\n  heads: 5\n", {},
          "configs/x.yaml:2: model.d_model: got 96, wanted a multiple of model.heads (5)"},
+    Case{"VocabularyOfBytes", "model: {vocabulary: 200}", {},
+         "configs/x.yaml:1: model.vocabulary: got 200, wanted at least 256 with data.kind text, whose tokens are bytes"},
+    Case{"ImagesForAGpt", "data: {kind: images, path: x}", {},
+         "configs/x.yaml:1: data.kind: got images with model.kind gpt, wanted images for resnet, text or tokens for gpt"},
+    Case{"ResnetOfThree", "model: {kind: resnet}\ndata: {kind: images, path: x}", {},
+         "configs/x.yaml:1: model.layers: got 3, wanted 8 or 18 with model.kind resnet"},
+    Case{"TokensOfHeaders", "data: {kind: tokens}", {},
+         "configs/x.yaml:1: data.path: got compiler-headers, which are text, wanted a path with data.kind tokens"},
     Case{"Warmup", "run: {steps: 50}", {},
          "configs/x.yaml:1: train.warmup_steps: got 50, wanted fewer than run.steps (50)"},
     Case{"WarmupByOverride", "run: {steps: 500}", {"run.steps=10"},

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/config_keys.h"
+#include "common/config/gpt_shape.h"
 #include "common/config/presets.h"
 
 namespace longwave {
@@ -56,14 +57,15 @@ TEST(ConfigFiles, EachIsAPresetOrKnownNotToBe) {
     const bool is_preset = std::any_of(Presets().begin(), Presets().end(),
                                        [&](const Preset& preset) { return preset.file == name; });
     const bool is_other = name == "configs/demo.yaml" || name == "configs/compare.yaml" ||
-                          name == "configs/two-boxes.yaml";
+                          name == "configs/images.yaml" || name == "configs/two-boxes.yaml";
     EXPECT_NE(is_preset, is_other) << name << ": list it in common/config/CMakeLists.txt or here";
   }
 }
 
-TEST(Presets, AreTheDesignsMethodsAndTheDefaultUnderTheDct) {
-  EXPECT_THAT(PresetNames(), testing::ElementsAre("longwave", "longwave_dct", "ddp", "diloco",
-                                                  "demo", "flexdemo", "decoupled", "sparseloco"));
+TEST(Presets, AreTheDesignsMethodsAndTheDefaultThinnerAndForAdamW) {
+  EXPECT_THAT(PresetNames(),
+              testing::ElementsAre("longwave", "longwave_thin", "longwave_adamw", "ddp", "diloco",
+                                   "demo", "flexdemo", "decoupled", "sparseloco"));
 }
 
 TEST(Presets, AreCompiledInAsTheyStandInTheFiles) {
@@ -78,11 +80,12 @@ TEST(Presets, NameThemselves) {
   }
 }
 
-TEST(Presets, SetOnlyThePipelineTheLearningRateAndHowOftenAWorkerWritesItDown) {
+TEST(Presets, SetOnlyThePipelineTheInnerOptimizerAndHowOftenAWorkerWritesItDown) {
   const RunConfig defaults = DefaultConfig();
   for (const std::string& name : PresetNames()) {
     RunConfig config = Parsed("{}", {"preset=" + name});
     config.run.preset = defaults.run.preset;
+    config.train.optimizer = defaults.train.optimizer;
     config.train.learning_rate = defaults.train.learning_rate;
     config.sync = defaults.sync;
     config.cluster.checkpoint_rounds = defaults.cluster.checkpoint_rounds;
@@ -99,7 +102,7 @@ TEST(Presets, WriteNoCheckpointMoreOftenThanEveryTenSteps) {
   }
 }
 
-// Of the walk in README.md: whoever copies it edits three things, and the rest is there.
+// A user of README.md's walk edits three values, and the rest is complete.
 TEST(TwoBoxes, IsComplete) {
   const fs::path file = fs::path(LONGWAVE_SOURCE_DIR) / "configs/two-boxes.yaml";
   const auto config = LoadConfig(file.string());
@@ -214,7 +217,7 @@ TEST(FormatConfig, WritesEveryKey) {
   const std::string text = FormatConfig(DefaultConfig());
   const size_t sections = 8 + 2;  // and sync.up, sync.down
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), ConfigKeys().size() + sections);
-  EXPECT_THAT(text, testing::HasSubstr("\n  up:\n    selection: topk\n    k: 64\n"));
+  EXPECT_THAT(text, testing::HasSubstr("\n  up:\n    selection: topk\n    k: 116\n"));
 }
 
 TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
@@ -225,6 +228,8 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                                          "run.validate_every",
                                          "run.validation_batches",
                                          "data.path",
+                                         "data.validation_path",
+                                         "train.micro_batches",
                                          "train.threads",
                                          "train.device",
                                          "train.autocast",
@@ -239,7 +244,7 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
   }
 }
 
-// By these a shard bounds what a worker may do: its own and the coordinator's are the most.
+// A shard's limits of a worker: the worker's own values are at most the coordinator's.
 TEST(BindingSettings, LimitTheBatchOfAWorker) {
   EXPECT_THAT(SettingsAtMost(), testing::ElementsAre("train.batch"));
   RunConfig config = DefaultConfig();
@@ -275,6 +280,18 @@ TEST(BindingSettings, LeaveTheCodecToTheWorkerAndTheKWhereItNamesItsOwnIndices) 
     other.sync.up.k = 64;
     EXPECT_NE(BindingSettings(config), BindingSettings(other));
   }
+}
+
+TEST(ParseConfig, ASizeGivesWhatTheConfigurationDoesNot) {
+  const RunConfig small = Parsed("model: {size: gpt2-124m}");
+  EXPECT_EQ(GptParameterCount(small.model), 124'439'808);
+  EXPECT_EQ(GptParameterCount(Parsed("{}", {"model.size=gpt2-350m"}).model), 354'823'168);
+  // Settings beside the size win over it in any order, and the configuration reads back as written.
+  const RunConfig short_one = Parsed("model: {context: 256, size: gpt2-124m}", {"model.heads=6"});
+  EXPECT_EQ(short_one.model.context, 256u);
+  EXPECT_EQ(short_one.model.heads, 6u);
+  EXPECT_EQ(short_one.model.layers, 12u);
+  EXPECT_EQ(Parsed(FormatConfig(short_one)), short_one);
 }
 
 TEST(ContributionWeightMax, IsTheTokensOfTheLongestSync) {

@@ -22,6 +22,11 @@ TEST(GptShape, ParametersOfTheManifestAreThoseOfTheFormula) {
   EXPECT_EQ(GptParameterCount(kSmall), 30720 + 335520 + 192);
 }
 
+TEST(GptShape, OperationsAreThoseOfItsMatricesAndItsAttention) {
+  // 3 blocks of 12 · 96² weights and 256 · 96 of the head, 6 operations each; 3 · 12 · 96 · 64.
+  EXPECT_EQ(GptFlopsPerToken(kSmall), 6 * (331776 + 24576) + 221184);
+}
+
 TEST(GptShape, ManifestNamesTensorsAsGpt2Does) {
   const Manifest manifest = *GptManifest(kSmall);
   ASSERT_EQ(manifest.tensors.size(), 2u + 3 * 12 + 2);

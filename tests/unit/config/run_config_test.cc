@@ -52,7 +52,7 @@ TEST(WorkersMax, IsWhatIsConfiguredOrRoomForAsManyAgain) {
 TEST(LayoutOptionsFor, KeepsTheConfiguredSegmentsOfALargeModel) {
   const LayoutOptions options = LayoutOptionsFor(WithShards(2), OfTiles(1000));
   EXPECT_EQ(options,
-            (LayoutOptions{.tiling = Tiling::kFlat, .segment_tiles = 256, .shard_count = 2}));
+            (LayoutOptions{.tiling = Tiling::kModel, .segment_tiles = 256, .shard_count = 2}));
 }
 
 TEST(LayoutOptionsFor, DividesASmallModelEvenly) {

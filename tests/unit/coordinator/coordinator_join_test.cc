@@ -65,7 +65,7 @@ TEST_F(CoordinatorJoinTest, ANewNameIsRefusedWhereTheRunHasAllTheMembersThatItTa
   EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(1, 901))).worker, 1u);
   EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(2))).worker, 2u);
 
-  // Who is lost leaves room, and comes back to a run that is full.
+  // A lost worker frees a place, and may return to a full run.
   Pass(now_ + 60, {0, 2});
   EXPECT_EQ(Phase(1), WorkerPhase::kLost);
   EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(3))).worker, 3u);
@@ -82,7 +82,7 @@ TEST_F(CoordinatorJoinTest, AJoinerBeginsAfterTheNewestRoundOfAnyShard) {
   Step(ShardAt(0, 7, 2));
   Step(ShardAt(1, 9, 2));
   Step(Beat(1, {}, 2));
-  EXPECT_EQ(FirstRound(1), kRoundNever);  // it has not caught up yet
+  EXPECT_EQ(FirstRound(1), kRoundNever);  // not caught up yet
   const auto effects = Step(Ready(1, 101, 8, 2));
   EXPECT_EQ(FirstRound(1), 10u);
   EXPECT_THAT(Notices(effects), HasSubstr("takes part from round 10 on; epoch 3"));
@@ -112,7 +112,7 @@ TEST_F(CoordinatorJoinTest, AReadyRoundCountsOnceTheMemberKnowsThatItJoins) {
   Begin(Options(1, 1, 100));
   Step(Worker(1));
   ShardsAt(7);
-  Step(Ready(1, 101, 7, 1));  // it speaks of an earlier membership
+  Step(Ready(1, 101, 7, 1));  // stated for an earlier membership
   EXPECT_EQ(FirstRound(1), kRoundNever);
 }
 
@@ -120,7 +120,7 @@ TEST_F(CoordinatorJoinTest, NobodyWaitsForAJoiner) {
   Begin(Options(1, 1, 2));
   Step(Worker(1));
   EXPECT_EQ(All<RoundFinished>(Step(Beat(0, {Report(0)}))).size(), 1u);
-  // What it reports without a first round says nothing.
+  // A report without a first round has no effect.
   EXPECT_THAT(All<RoundFinished>(Step(Beat(1, {Report(1, {5, 5})}))), IsEmpty());
   EXPECT_EQ(Only<RoundFinished>(Step(Beat(0, {Report(1)}))).record.members, 1u);
   Seal({0});
@@ -151,7 +151,7 @@ TEST_F(CoordinatorJoinTest, AJoinerThatFailsDoesNotEndTheRun) {
   EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_EQ(Phase(1), WorkerPhase::kFailed);
-  // It is no member by being heard again, but may register again.
+  // A heartbeat does not make the worker a member again, but it may register.
   EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1))).reason,
             "worker 1 (worker-1) is no longer a member");
   EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(1, 5))).worker, 1u);
@@ -170,20 +170,20 @@ TEST_F(CoordinatorJoinTest, TheSameFolderTakesItsPlaceAgainAtOnce) {
   EXPECT_THAT(Notices(effects), HasSubstr("worker 1 (worker-1) joins again in another process"));
   EXPECT_EQ(FirstRound(1), kRoundNever);
   EXPECT_EQ(Status().epoch, 2u);
-  // The process before is sent away, whatever it asks.
+  // The earlier process is told to stop, by every call.
   EXPECT_THAT(Refusal(Step(Beat(1)), absl::StatusCode::kAborted),
               HasSubstr("another process has taken the place of worker 1 (worker-1)"));
   EXPECT_THAT(Refusal(Step(Worker(1)), absl::StatusCode::kAborted), HasSubstr("another process"));
-  // Nobody waits for it until it has caught up.
+  // The run does not wait for the worker until it has caught up.
   EXPECT_EQ(Only<RoundFinished>(Step(Beat(0, {Report(1)}))).record.members, 1u);
   ShardsAt(2);
   Step(Ready(1, 5, 2, 2));
   EXPECT_EQ(FirstRound(1), 3u);
-  EXPECT_EQ(Step(Returning(1, 5)).size(), 1u);  // its first answer was lost: nothing happens
+  EXPECT_EQ(Step(Returning(1, 5)).size(), 1u);  // the first answer was lost: no change
   EXPECT_EQ(FirstRound(1), 3u);
 }
 
-// A coordinator that was stopped for a while hears what both have sent meanwhile, in any order.
+// A coordinator that was stopped for a while hears both processes' messages in any order.
 TEST_F(CoordinatorJoinTest, OfAFoldersProcessesTheLaterHasThePlaceWhicheverIsHeardFirst) {
   Begin(Options(2, 1, 100));
   RegisterWorker second = Returning(1, 5);
@@ -191,13 +191,13 @@ TEST_F(CoordinatorJoinTest, OfAFoldersProcessesTheLaterHasThePlaceWhicheverIsHea
   RegisterWorker third = Returning(1, 6);
   third.process = 3;
   Step(third);
-  // A folder that was restored from a backup counts like this, too, and is told what to do.
+  // A folder restored from a backup counts its processes, too, and the answer says what to do.
   EXPECT_THAT(
       Refusal(Step(second), absl::StatusCode::kAborted),
       AllOf(HasSubstr("process 2 of its folder asks for its place, which process 3 has"),
             HasSubstr("restored from a backup, or copied, is to be set aside: start without "
                       "one")));
-  // One that goes on from the record knows it too.
+  // A coordinator made of the record knows the processes, too.
   coordinator_.emplace(Options(2, 1, 100), coordinator_->Export(absl::UnixEpoch()));
   Refusal(Step(second), absl::StatusCode::kAborted);
   WorkerHeartbeat heartbeat = Beat(1);
@@ -213,7 +213,7 @@ TEST_F(CoordinatorJoinTest, OfAFoldersProcessesTheLaterHasThePlaceWhicheverIsHea
   EXPECT_EQ(Only<WorkerRegistered>(Step(other)).worker, 1u);
 }
 
-// However often it was opened: what its residual holds has been sent since.
+// The rule holds however often the folder was opened: the residual's content has been sent since.
 TEST_F(CoordinatorJoinTest, AFolderFromBeforeTheLastRoundThatItsNameReportedIsRefused) {
   Begin(Options(2, 1, 100));
   const auto of_round = [](uint32_t round, uint64_t process, uint64_t incarnation) {
@@ -223,30 +223,30 @@ TEST_F(CoordinatorJoinTest, AFolderFromBeforeTheLastRoundThatItsNameReportedIsRe
   };
   Step(Beat(0, {Report(0), Report(1), Report(2)}));
   Step(Beat(1, {Report(0), Report(1), Report(2)}));
-  // The one that it is a copy of lives, and goes on.
+  // The original of the copied folder lives, and goes on.
   EXPECT_EQ(Refusal(Step(of_round(1, 7, 5)), absl::StatusCode::kAborted),
             "worker 1 (worker-1): the residual in its folder accounts for 2 rounds, wanted the 3 "
             "that it has taken part in; a folder that was restored from a backup, or copied, is to "
             "be set aside: start without one");
   Step(Beat(1, {Report(3)}));
-  // It is dead, and its last checkpoint is of the round that it reported last, or of the next one.
+  // The process is dead, and its last checkpoint is of its last reported round, or of the next one.
   EXPECT_EQ(Only<WorkerRegistered>(Step(of_round(3, 2, 6))).worker, 1u);
   Refusal(Step(of_round(2, 9, 7)), absl::StatusCode::kAborted);
   EXPECT_EQ(Only<WorkerRegistered>(Step(of_round(4, 3, 8))).worker, 1u);
   // A coordinator that goes on from the record knows it, too.
   coordinator_.emplace(Options(2, 1, 100), coordinator_->Export(absl::UnixEpoch()));
   Refusal(Step(of_round(2, 10, 9)), absl::StatusCode::kAborted);
-  // So it is with a folder of before the one that the name has now.
+  // A folder from before the name's present one is refused likewise.
   RegisterWorker other = of_round(2, 1, 10);
   other.identity = 999;
   Pass(31, {0});
   Refusal(Step(other), absl::StatusCode::kAborted);
-  // One without a residual has nothing that was sent.
+  // A folder without a residual contains nothing that was sent.
   other.process = 1;
   EXPECT_EQ(Only<WorkerRegistered>(Step(other)).worker, 1u);
 }
 
-// It has only caught up with the end, or ended: nothing of that was taken from its residual.
+// The worker has only caught up with the end, or ended, so its residual lost nothing in that round.
 TEST_F(CoordinatorJoinTest, ARoundThatItHadNoPartInIsNotAskedOfItsFolder) {
   Begin(Options(2, 1, 10));
   Step(Beat(1, {Report(0), Report(10)}));
@@ -330,7 +330,7 @@ TEST_F(CoordinatorJoinTest, AFinalReportIsOfTheProcessThatSentIt) {
   Step(SealBeat(0));
   Step(FinalBeat(0));
   Step(Returning(0, 5));
-  // The one that wrote the weights is gone, and the other one is to write them.
+  // The writer has left, and the other worker has to write the weights.
   ShardsAt(1);
   Seal({1});
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
@@ -353,7 +353,7 @@ TEST_F(CoordinatorJoinTest, ALostMemberThatIsHeardAgainJoinsWithoutRegistering) 
             "1 worker and 1 that joins");
   EXPECT_EQ(Phase(1), WorkerPhase::kJoining);
   Step(Beat(0, {Report(0)}, 3));
-  EXPECT_EQ(Status().records.at(0).members, 1u);  // its report of the time before counts no more
+  EXPECT_EQ(Status().records.at(0).members, 1u);  // the earlier report does not count
   ShardsAt(5);
   EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1, {}, 1))).membership->members[1].first_round,
             kRoundNever);
@@ -379,7 +379,7 @@ TEST_F(CoordinatorJoinTest, WhenNobodyElsePushesItBeginsWithTheRoundThatItIsRead
   Step(Ready(1, 6, 1, 3));
   EXPECT_EQ(FirstRound(1), 1u);
   ShardsAt(1);
-  Step(Ready(0, 5, 1, 4));  // nobody has reported since: both may begin with the open round
+  Step(Ready(0, 5, 1, 4));  // no report since, so both may begin with the open round
   EXPECT_EQ(FirstRound(0), 1u);
 }
 
@@ -389,7 +389,7 @@ TEST_F(CoordinatorJoinTest, AFirstRoundComesDownWhenThoseWhoPushedBeforeAreGone)
   Step(Returning(0, 5));
   ShardsAt(4);
   Step(Ready(0, 5, 4, 2));
-  ASSERT_EQ(FirstRound(0), 5u);  // round 4 is worker 1's, who waits for nobody
+  ASSERT_EQ(FirstRound(0), 5u);  // round 4 is worker 1's, which does not wait
   ShardsAt(4);
   WorkerHeartbeat heartbeat = Ready(0, 5, 4, 3);
   Step(heartbeat);
@@ -440,11 +440,12 @@ TEST_F(CoordinatorJoinTest, WhoLeavesIsNotWaitedForAMomentLonger) {
   last.leaving = true;
   const auto effects = Step(last);
   EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
-  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 1u);  // it waited for worker 1 alone
+  // The round waited for worker 1 alone.
+  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 1u);
   EXPECT_EQ(Only<Notice>(effects).text,
             "worker 1 (worker-1) leaves; epoch 2 goes on with 1 worker");
   EXPECT_EQ(Phase(1), WorkerPhase::kDone);
-  last.leaving = false;  // one that was long under way
+  last.leaving = false;  // a heartbeat that was long under way
   EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(last)).instruction, Instruction::kStop);
   EXPECT_EQ(Status().epoch, 2u);
   EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(1, 5))).worker, 1u);
@@ -496,8 +497,8 @@ TEST_F(CoordinatorJoinTest, AKeyIsOneMembersAloneAndShardsAloneSeeIt) {
   const auto refused = Only<Refused>(Step(thief));
   EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status.message()), ::testing::HasSubstr("its data key is that"));
-  Only<WorkerRegistered>(Step(owner));  // said again
-  // Also that of one who has gone.
+  Only<WorkerRegistered>(Step(owner));  // repeated
+  // The key of an expelled worker is refused, too.
   Step(WorkerExpelled{"worker-0"});
   Only<Refused>(Step(thief));
   thief.data_key = std::string(32, 't');
@@ -521,7 +522,7 @@ TEST_F(CoordinatorJoinTest, WhoJoinsWaitsForItsOwnEpochAlone) {
   Step(ShardBeat(1, 2, true));
   EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(1))).membership->epoch, 3u);
   EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(2))).membership);
-  // What is new of itself is shown to the shards first.
+  // The shards learn of a member's change first.
   Step(Ready(1, 101, 4, 3));
   ASSERT_EQ(FirstRound(1), 4u);
   EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1, {}, 3))).membership);

@@ -1,4 +1,4 @@
-// A coordinator as a record, and what goes on from one.
+// A coordinator as a record, and coordinators made of it.
 #include "server/coordinator/coordinator_record.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// --- answers as text, without what only clocks make ------------------------------------------
+// --- answers as text, without values of clocks ------------------------------------------------
 
 std::string WithoutSpans(const std::string& sentence) {
   static const std::regex span("[0-9.]+ s");
@@ -66,13 +66,13 @@ struct Printer {
     out << "shard reply " << static_cast<int>(e.instruction) << " " << WithoutSpans(e.reason) << " "
         << (e.manifest ? HashOf(*e.manifest) : 0);
     if (e.membership) Print(*e.membership);
-    for (const SnapshotVerdict& v : e.verdicts) {
+    for (const HashCheck& v : e.hash_checks) {
       out << " " << v.segment << "," << v.round << "," << v.equal;
     }
   }
 };
 
-// Without what is said of a wait, whose clock begins anew with another coordinator.
+// Leaves out statements about waits, which begin anew with another coordinator.
 std::string Text(const std::vector<CoordinatorEffect>& effects) {
   Printer printer;
   for (const CoordinatorEffect& effect : effects) {
@@ -87,7 +87,7 @@ std::string Text(const std::vector<CoordinatorEffect>& effects) {
 
 // --- the property ------------------------------------------------------------------------------
 
-// What is reported again with each heartbeat is not written for its own sake.
+// Leaves out values that each heartbeat repeats and that are not written for themselves.
 CoordinatorRecord WithoutWhatIsToldAgain(CoordinatorRecord record) {
   record.state.seconds = 0;
   for (WorkerRecord& worker : record.state.workers) {
@@ -102,8 +102,8 @@ CoordinatorRecord WithoutWhatIsToldAgain(CoordinatorRecord record) {
   return record;
 }
 
-// One coordinator that runs on, and one that is made anew, from the record of the one before, now
-// and then. Both see the same events.
+// Two coordinators that see the same events: one runs on, the other is made anew now and then from
+// its predecessor's record.
 class Twins {
  public:
   explicit Twins(uint64_t seed)
@@ -240,7 +240,7 @@ TEST_F(CoordinatorRecordTest, ChangesHoldWhatIsNewAndNotTheWholeRun) {
   const auto changes = coordinator_->Unsaved(absl::UnixEpoch());
   ASSERT_TRUE(changes);
   EXPECT_EQ(changes->rounds.size(), 1u);
-  EXPECT_TRUE(changes->reports.empty());  // it is in the finished round
+  EXPECT_TRUE(changes->reports.empty());  // the finished round has it
   EXPECT_FALSE(changes->manifest_changed);
   EXPECT_EQ(changes->state.workers.size(), 2u);
 }
@@ -254,7 +254,7 @@ TEST_F(CoordinatorRecordTest, SilenceCountsFromTheNewCoordinatorsFirstStep) {
   now_ = 1000;
   Step(Tick{});
   EXPECT_EQ(Status().epoch, 1u);
-  EXPECT_EQ(Status().seconds, 25);  // the time between is nobody's training
+  EXPECT_EQ(Status().seconds, 25);  // the time in between is no training
   Pass(1030, {0});
   EXPECT_EQ(Status().epoch, 1u);
   Pass(1031, {0});

@@ -1,4 +1,4 @@
-// Replicas that differ: who is told to repair what, until when, and what the end makes of it.
+// Differing replicas: repairs, their duration, and their effect on the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ class CoordinatorRepairTest : public CoordinatorTest {
   std::optional<Repair> RepairOf(uint32_t worker) {
     return Only<WorkerHeartbeatReply>(Step(Beat(worker))).repair;
   }
-  // All of them report the round; worker i with hashes[i].
+  // All workers report the round; worker i with hashes[i].
   std::vector<CoordinatorEffect> Round(uint32_t round,
                                        const std::vector<std::vector<uint64_t>>& hashes) {
     std::vector<CoordinatorEffect> effects;
@@ -48,16 +48,16 @@ TEST_F(CoordinatorRepairTest, ARepairStandsUntilALaterRoundsHashesAgree) {
   Begin(Options(3, 1));
   Round(0, {{1, 2}, {1, 3}, {1, 2}});
   EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
-  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));  // its answer may have been lost
+  EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));  // the answer may have been lost
   Round(1, {{1, 2}, {9, 3}, {1, 2}});
-  EXPECT_EQ(RepairOf(1), (Repair{1, {0, 1}}));  // the latest round tells what differs
+  EXPECT_EQ(RepairOf(1), (Repair{1, {0, 1}}));  // from the latest round
   EXPECT_EQ(Status().repairs, 1u);              // one repair, not two
   const auto effects = Round(2, {{4, 5}, {4, 5}, {4, 5}});
   EXPECT_EQ(RepairOf(1), std::nullopt);
   EXPECT_THAT(Notices(effects), HasSubstr("has the others' state again, after round 2"));
   EXPECT_TRUE(Status().replicas_equal);
   EXPECT_EQ(Status().inequality, "");
-  EXPECT_FALSE(Status().records[1].replicas_equal);  // what was, was
+  EXPECT_FALSE(Status().records[1].replicas_equal);  // history is unchanged
   Round(3, {{4, 5}, {4, 6}, {4, 5}});
   EXPECT_EQ(Status().repairs, 2u);
 }
@@ -122,7 +122,7 @@ TEST_F(SealingTest, WhatDiffersIsRepairedAndTheRunFinishes) {
   Begin(Options(3, 1, 1));
   Round(0, {{1, 2}, {1, 3}, {1, 2}});
   EXPECT_EQ(RepairOf(1), (Repair{0, {1}}));
-  // It had reported the sealing round before it heard of the repair.
+  // The worker had reported the sealing round before it heard of the repair.
   Round(1, {{1, 2}, {1, 3}, {1, 2}});
   EXPECT_EQ(RepairOf(1), (Repair{1, {1}}));
   WorkerHeartbeatReply reply = Only<WorkerHeartbeatReply>(Step(FinalBeat(0)));
@@ -203,17 +203,17 @@ TEST_F(CoordinatorRepairTest, ShardsGetAVerdictOnTheirSnapshotsOnceTheRoundIsFin
   Begin(Options(2, 1));
   ShardHeartbeat heartbeat = ShardBeat(0, 1, true);
   heartbeat.snapshots = {{0, 1, 1}, {1, 1, 9}, {0, 2, 4}};
-  EXPECT_TRUE(Only<ShardHeartbeatReply>(Step(heartbeat)).verdicts.empty());
+  EXPECT_TRUE(Only<ShardHeartbeatReply>(Step(heartbeat)).hash_checks.empty());
   Round(0, {{1, 2}, {1, 2}});
-  EXPECT_EQ(Only<ShardHeartbeatReply>(Step(heartbeat)).verdicts,
-            (std::vector<SnapshotVerdict>{{0, 1, true}, {1, 1, false}}));
+  EXPECT_EQ(Only<ShardHeartbeatReply>(Step(heartbeat)).hash_checks,
+            (std::vector<HashCheck>{{0, 1, true}, {1, 1, false}}));
 }
 
 // --- who ends without having been compared -------------------------------------------------------
 
 class LateEndTest : public CoordinatorRepairTest {
  protected:
-  // As the process `incarnation` says it.
+  // The heartbeat from the process `incarnation`.
   static WorkerHeartbeat As(uint64_t incarnation, WorkerHeartbeat heartbeat) {
     heartbeat.incarnation = incarnation;
     return heartbeat;
@@ -236,7 +236,7 @@ TEST_F(LateEndTest, ProcessesThatHaveTrainedNothingAreCompared) {
   RestartAtTheEnd();
   for (const uint32_t worker : {0, 1}) Step(As(5 + worker, SealBeat(worker, {7, 8})));
   EXPECT_EQ(Only<PhaseChanged>(Step(As(5, FinalBeat(0)))).phase, RunPhase::kFinished);
-  // In place of the last round, which nobody has reported.
+  // Replaces the record of the last round, which no member has reported.
   EXPECT_EQ(Status().records.back().round, 9u);
   EXPECT_EQ(Status().records.back().members, 0u);
   EXPECT_EQ(Status().records.back().train_loss, 2);

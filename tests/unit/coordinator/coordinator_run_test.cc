@@ -28,7 +28,8 @@ TEST_F(CoordinatorTest, ASilentWorkerIsLostAndTheNextEpochGoesOn) {
   EXPECT_EQ(Only<Notice>(effects).text,
             "worker 0 (worker-0) was not heard for 30.5 s, wanted a heartbeat within 30.0 s; epoch "
             "2 goes on with 1 worker");
-  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 1u);  // it waited for worker 0 alone
+  // The round waited for worker 0 alone.
+  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 1u);
   const RunStatus status = Status();
   EXPECT_EQ(status.epoch, 2u);
   EXPECT_EQ(status.members[0].state.phase, WorkerPhase::kLost);
@@ -50,7 +51,8 @@ TEST_F(CoordinatorTest, WhoeverFailsLeavesAndTheLastOnesSentenceEndsTheRun) {
             "worker 2 (worker-2) failed (1 of 3 have): the loss at step 3 is nan; epoch 2 goes on "
             "with 2 workers");
   EXPECT_EQ(Only<WorkerHeartbeatReply>(effects).instruction, Instruction::kStop);
-  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 2u);  // it waited for worker 2 alone
+  // The round waited for worker 2 alone.
+  EXPECT_EQ(Only<RoundFinished>(effects).record.members, 2u);
   EXPECT_EQ(Status().members[2].state.phase, WorkerPhase::kFailed);
   // Another process of that name may come.
   EXPECT_EQ(Only<WorkerRegistered>(Step(Returning(2, 5))).worker, 2u);
@@ -89,7 +91,7 @@ TEST_F(CoordinatorTest, AFailureAfterTheOthersAreDoneLeavesTheWeightsToThem) {
   EXPECT_EQ(Only<PhaseChanged>(Step(heartbeat)).phase, RunPhase::kFinished);
 }
 
-// Nobody is to wait for its pushes: a shard that restores would do so for ever.
+// A shard must not wait for pushes of this worker: a shard that restores would wait for ever.
 TEST_F(CoordinatorTest, ShardsSeeWhoIsDoneAsOneThatPushesNoMore) {
   Begin(Options(2, 1));
   ShardsKnow(1);
@@ -299,7 +301,7 @@ TEST_F(CoordinatorTest, AHungTrainerWithLiveHeartbeatsHoldsNothingUp) {
   }
   Step(Beat(2));
   EXPECT_EQ(Status().record_count, 1u);  // eight rounds behind
-  // What comes while it is silent says nothing of it yet: it may have the more to tell.
+  // Messages of others do not make the worker late, since it may have more to report.
   for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(9)}));
   EXPECT_EQ(Status().record_count, 1u);
   EXPECT_THAT(Notices(Step(Beat(2))),
@@ -307,7 +309,7 @@ TEST_F(CoordinatorTest, AHungTrainerWithLiveHeartbeatsHoldsNothingUp) {
   EXPECT_EQ(Status().record_count, 10u);
   EXPECT_EQ(Status().members[2].state.phase, WorkerPhase::kJoining);
   EXPECT_EQ(Status().records[9].members, 2u);
-  // It wakes up, and is waited for again.
+  // The worker resumes, and rounds wait for it again.
   Step(Beat(2, {Report(9)}));
   EXPECT_EQ(Status().members[2].state.phase, WorkerPhase::kTraining);
   for (const uint32_t worker : {0, 1}) Step(Beat(worker, {Report(10)}));
@@ -398,9 +400,12 @@ TEST_F(CoordinatorTest, StopsOnRequestInWaitingAndTraining) {
   EXPECT_EQ(worker.instruction, Instruction::kStop);
   EXPECT_EQ(worker.reason, "Ctrl-C");
   EXPECT_EQ(worker.phase, RunPhase::kStopped);
+  EXPECT_TRUE(worker.validates);  // so that it writes the weights of now
   EXPECT_EQ(Only<ShardHeartbeatReply>(Step(ShardBeat(0))).reason, "Ctrl-C");
-  // Even somebody unknown is told.
-  EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(Beat(9))).instruction, Instruction::kStop);
+  // An unknown worker is told, too.
+  const auto stranger = Only<WorkerHeartbeatReply>(Step(Beat(9)));
+  EXPECT_EQ(stranger.instruction, Instruction::kStop);
+  EXPECT_FALSE(stranger.validates);
   EXPECT_EQ(Only<ShardHeartbeatReply>(Step(ShardBeat(9))).instruction, Instruction::kStop);
 }
 

@@ -1,4 +1,4 @@
-// The weights that a run begins with: whose they are, and what becomes of workers with others.
+// The weights that a run begins with, and workers with others.
 
 #include <gmock/gmock.h>
 
@@ -107,7 +107,7 @@ TEST_F(CoordinatorStartTest, AnotherThatBringsTheStartKeepsIt) {
   now_ = 20;
   Step(Beat(1));
   now_ = 31;
-  Step(Tick{});  // the first is silent for too long
+  Step(Tick{});  // the first one exceeds the heartbeat timeout
   Step(With(2, {51, 53}));
   EXPECT_TRUE(IsOther(0));
   EXPECT_THAT(Record().start_hashes, ElementsAre(51, 52));
@@ -134,8 +134,7 @@ TEST_F(CoordinatorStartTest, SnapshotsOfRoundZeroAreJudgedByTheStart) {
   ShardHeartbeat heartbeat = ShardBeat(0);
   heartbeat.snapshots = {{0, 0, 51}, {1, 0, 51}};
   const auto reply = Only<ShardHeartbeatReply>(Step(heartbeat));
-  EXPECT_THAT(reply.verdicts,
-              ElementsAre(SnapshotVerdict{0, 0, true}, SnapshotVerdict{1, 0, false}));
+  EXPECT_THAT(reply.hash_checks, ElementsAre(HashCheck{0, 0, true}, HashCheck{1, 0, false}));
 }
 
 TEST_F(CoordinatorStartTest, ANextProcessOfTheCoordinatorKnowsTheStart) {

@@ -44,7 +44,7 @@ TEST_F(CoordinatorTest, ARepeatedRegistrationGetsItsAnswerAgain) {
   EXPECT_EQ(Only<ShardRegistration>(Step(Shard(0))).run, run);
   Step(Worker(1));
   ASSERT_EQ(coordinator_->phase(), RunPhase::kTraining);
-  EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(1))).worker, 1u);  // its first answer was lost
+  EXPECT_EQ(Only<WorkerRegistered>(Step(Worker(1))).worker, 1u);  // the first answer was lost
   EXPECT_EQ(Only<ShardRegistration>(Step(Shard(0))).run, run);
   EXPECT_EQ(Status().epoch, 1u);
 }

@@ -141,7 +141,8 @@ class CoordinatorTest : public testing::Test {
       for (const uint32_t worker : workers) Step(Beat(worker));
       if (shards) {
         for (const ShardStatus& shard : Status().shards) {
-          Step(ShardBeat(shard.shard.shard, 0, true));  // is told the epoch that it knows then
+          // The answer has the epoch that the shard knows then.
+          Step(ShardBeat(shard.shard.shard, 0, true));
           ShardHeartbeat heartbeat = ShardBeat(shard.shard.shard, Status().epoch, true);
           heartbeat.state = shard.state;
           take(Step(heartbeat));

@@ -1,4 +1,4 @@
-// What a run waits for: shards that come back, a run without members, its own pauses.
+// The waits of a run: for shards that come back, for members, and the coordinator's own pauses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST_F(CoordinatorTroubleTest, AShardWithoutItsFolderWaitsForTheOneBeforeToBeSil
   EXPECT_EQ(Only<ShardRegistration>(effects),
             (ShardRegistration{.run = Run(), .restore = true, .told_epoch = 1}));
   EXPECT_THAT(Notices(effects), HasSubstr("without its folder: it restores its range"));
-  // The answer was lost: it is the same again.
+  // The answer was lost: the repeated one is equal.
   EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, 0))),
             (ShardRegistration{.run = Run(), .restore = true, .told_epoch = 1}));
   // The folder of before, on a machine that comes back late, takes nothing from a live one.
@@ -77,7 +77,7 @@ TEST_F(CoordinatorTroubleTest, AShardWithoutItsFolderWaitsForTheOneBeforeToBeSil
             (ShardRegistration{.run = Run(), .told_epoch = 1}));
 }
 
-// Rounds may have been closed since the last heartbeat: the members are asked.
+// Rounds may have been closed since the last heartbeat, so the shard asks the members.
 TEST_F(CoordinatorTroubleTest, AlsoBeforeAnyProgressIsKnownItIsToldToRestore) {
   Begin(Options(1, 1));
   now_ = 3;
@@ -98,12 +98,12 @@ TEST_F(CoordinatorTroubleTest, AFolderWhoseRangeWasMadeAgainElsewhereIsRefused) 
   first.folder = 0xa;
   Step(first);
   Step(Worker(0));
-  // The machine is gone; another makes the range again.
+  // The machine is lost, and another one makes the range again.
   now_ = 3;
   RegisterShard second = Back(0, 5, 0);
   second.folder = 0xb;
   EXPECT_TRUE(Only<ShardRegistration>(Step(second)).restore);
-  // That one is silent for a moment when the first is there again.
+  // The second shard is in a pause when the first one is there again.
   now_ = 6;
   RegisterShard late = Back(0, 6, Run());
   late.folder = 0xa;
@@ -124,7 +124,7 @@ TEST_F(CoordinatorTroubleTest, AFolderOfAnotherRunIsRefused) {
   Refusal(Step(Back(0, 5, 0xabc)), absl::StatusCode::kFailedPrecondition);
 }
 
-// --- silent shards -----------------------------------------------------------------------------
+// --- shards without heartbeats ------------------------------------------------------------------
 
 TEST_F(CoordinatorTroubleTest, ARunWaitsForASilentShardThatComesBackInTime) {
   Begin(Options(1, 2));
@@ -194,7 +194,7 @@ TEST_F(CoordinatorTroubleTest, WhomAShardComplainsOfIsToldAndNotWaitedFor) {
   EXPECT_EQ(Status().shards[0].complaint, "");
 }
 
-// Its process ends, and may be followed by one that goes on: on a larger machine, say.
+// The shard's process ends, and one that works may follow, for example on a larger machine.
 TEST_F(CoordinatorTroubleTest, AShardThatFailsIsWaitedForAsOneThatIsSilent) {
   Begin(Options(1, 1));
   ShardHeartbeat heartbeat = ShardBeat(0, 1, true);
@@ -222,7 +222,7 @@ TEST_F(CoordinatorTroubleTest, ARegistrationIsToldWhatTheFolderMustHave) {
   Begin(Options(1, 1));
   ShardHeartbeat heartbeat = ShardAt(0, 2, 0);
   heartbeat.state.log_records = 70;
-  Step(heartbeat);                  // and is told epoch 1
+  Step(heartbeat);                  // the answer has epoch 1
   heartbeat.state.log_records = 0;  // of a process that has not opened its folder yet
   Step(heartbeat);
   Step(Beat(0, {Report(0), Report(1)}));
@@ -230,7 +230,7 @@ TEST_F(CoordinatorTroubleTest, ARegistrationIsToldWhatTheFolderMustHave) {
   const ShardRegistration wanted{
       .run = Run(), .restore = false, .rounds = 2, .log_records = 70, .told_epoch = 1};
   EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, Run()))), wanted);
-  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, Run()))), wanted);  // its answer was lost
+  EXPECT_EQ(Only<ShardRegistration>(Step(Back(0, 5, Run()))), wanted);  // the answer was lost
   // Without its folder it begins another log.
   now_ = 6;
   const auto anew = Only<ShardRegistration>(Step(Back(0, 6, 0)));
@@ -263,7 +263,7 @@ class OlderRecordTest : public CoordinatorTroubleTest {
     EXPECT_THAT(Refusal(Step(event), absl::StatusCode::kUnavailable),
                 HasSubstr("the coordinator's folder is from an older time"));
   }
-  // Nothing is answered, nothing changes, and who goes on from the record does the same.
+  // Every event is refused without effect, also by a coordinator made of the record.
   void ExpectAllRefused() {
     for (const uint32_t i : {0, 1}) {
       ExpectRefused(ShardBeat(i, 2, true));
@@ -306,7 +306,7 @@ TEST_F(OlderRecordTest, AnEpochOfTheSameNumberIsNotTheSame) {
   ExpectAllRefused();
 }
 
-// What this coordinator has told it since says nothing of what its folder had before.
+// Epochs that this coordinator has sent since do not hide those that the folder had before.
 TEST_F(OlderRecordTest, AShardThatFindsALaterEpochInItsFolderShowsIt) {
   GoOnFrom(first_);
   Step(Worker(7));
@@ -356,7 +356,7 @@ TEST_F(OlderRecordTest, ARecordOfTheNewestEpochIsGoneOnWith) {
   EXPECT_EQ(Status().trouble, "");
 }
 
-// --- nobody left -------------------------------------------------------------------------------
+// --- no members ---------------------------------------------------------------------------------
 
 TEST_F(CoordinatorTroubleTest, ARunWithoutMembersWaitsForOneToComeBack) {
   Begin(Options(2, 1));
@@ -394,11 +394,12 @@ TEST_F(CoordinatorTroubleTest, WhatWasReportedByThoseWhoAreGoneFinishesWithWhoCo
 TEST_F(CoordinatorTroubleTest, ItsOwnPauseIsNotTheOthersSilence) {
   Begin(Options(2, 1));
   Pass(5, {0, 1});
-  now_ = 100;  // it was frozen, and is thawed before it hears anybody
+  now_ = 100;  // the coordinator was frozen, and hears no worker before this
   EXPECT_THAT(Step(Tick{}), IsEmpty());
   EXPECT_EQ(Status().epoch, 1u);
   Pass(131, {0});
-  EXPECT_EQ(Status().members[1].state.phase, WorkerPhase::kLost);  // silence goes on from there
+  // The timeout counts on from there.
+  EXPECT_EQ(Status().members[1].state.phase, WorkerPhase::kLost);
 }
 
 }  // namespace

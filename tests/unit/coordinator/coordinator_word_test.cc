@@ -1,5 +1,5 @@
-// A member's word counts for its own part: what one of them says cannot end the run for the others,
-// nor hold it up.
+// A member's reports decide about that member alone, and neither end the run for others nor hold it
+// up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST_F(CoordinatorWordTest, ARoundThatIsReportedBeforeTheShardSaysSoIsFinishedTh
   Seal({0});
   EXPECT_EQ(Notices(Step(FinalBeat(0))), "");
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
-  EXPECT_THAT(All<RoundFinished>(Step(ShardAt(0, 1))), IsEmpty());  // one of two
+  EXPECT_THAT(All<RoundFinished>(Step(ShardAt(0, 1))), IsEmpty());  // one of two shards
   const auto effects = Step(ShardAt(1, 1));
   EXPECT_EQ(Only<RoundFinished>(effects).record.round, 0u);
   EXPECT_EQ(Only<PhaseChanged>(effects).phase, RunPhase::kFinished);
@@ -69,7 +69,7 @@ TEST_F(CoordinatorWordTest, WhatIsReportedFarAheadOfTheShardsIsToComeAgain) {
   now_ = 31;
   Step(ShardAt(0, 2000));
   Step(Tick{});
-  EXPECT_NE(Status().members[0].state.phase, WorkerPhase::kLost);  // who asks again lives
+  EXPECT_NE(Status().members[0].state.phase, WorkerPhase::kLost);  // a retrying worker is alive
   Step(Beat(0, {Report(2000)}));
 }
 
@@ -116,7 +116,7 @@ TEST_F(CoordinatorWordTest, OneThatDiffersInASealingRoundAndRepairsNothingIsLeft
   for (const uint32_t worker : {0, 1, 3}) Step(SealBeat(worker));
   EXPECT_EQ(Only<WorkerHeartbeatReply>(Step(SealBeat(2, {1, 3}))).repair, (Repair{1, {1}}));
   for (const uint32_t worker : {0, 1, 3}) Step(SealBeat(worker, {1, 2}, 1));
-  // It lives, and says what it likes.
+  // The worker lives, and reports arbitrary hashes.
   EXPECT_THAT(All<PhaseChanged>(Pass(32, {0, 1, 2, 3})), IsEmpty());
   EXPECT_THAT(Status().trouble, HasSubstr("worker 2 (worker-2) is to repair its own"));
   EXPECT_THAT(All<PhaseChanged>(Pass(300, {0, 1, 2, 3})), IsEmpty());
@@ -140,7 +140,7 @@ TEST_F(CoordinatorWordTest, OneThatReportsAWrongHashAgainIsLeftOutAtOnce) {
   EXPECT_THAT(Notices(effects),
               HasSubstr("worker 0 (worker-0) has another state after the last round than the "
                         "majority, and has not repaired it; epoch"));
-  // The weights that it names are nobody's.
+  // The weights that the worker names do not count.
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_EQ(Status().model_file, "");
   const auto reply = Only<WorkerHeartbeatReply>(Step(Beat(1)));
@@ -207,7 +207,7 @@ TEST_F(CoordinatorWordTest, TheDutyToWriteTheWeightsPassesOnFromOneThatDoesNot) 
   WorkerHeartbeat idle = FinalBeat(0);
   idle.final->model_file.clear();
   Step(idle);
-  Step(Writes(2));  // whose duty it is not
+  Step(Writes(2));  // a worker without the duty
   EXPECT_EQ(coordinator_->phase(), RunPhase::kTraining);
   EXPECT_EQ(Status().model_file, "");
   EXPECT_FALSE(Only<WorkerHeartbeatReply>(Step(Beat(1))).validates);
@@ -219,7 +219,7 @@ TEST_F(CoordinatorWordTest, TheDutyToWriteTheWeightsPassesOnFromOneThatDoesNot) 
   EXPECT_EQ(Only<PhaseChanged>(Step(Writes(1))).phase, RunPhase::kFinished);
 }
 
-// Large weights, or a validation before them: what it names counts when it comes.
+// Large weights, or a validation before them, take long: the named file counts when it comes.
 TEST_F(CoordinatorWordTest, OneThatTakesLongToWriteIsNotPassedOver) {
   Begin(Options(2, 1, 1));
   OthersReport(0, 2, 2);

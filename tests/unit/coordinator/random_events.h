@@ -12,8 +12,8 @@
 
 namespace longwave {
 
-// Draws the events of a run in which everything goes wrong now and then. It looks at the run's
-// status so that what it draws is likely to mean something; what it draws is only chance's.
+// Draws the events of a run with all kinds of faults. The draws take the run's status into account,
+// so that events are likely to have an effect.
 class RandomEvents {
  public:
   static constexpr uint32_t kNames = 5;
@@ -36,7 +36,7 @@ class RandomEvents {
   // Multiples of a quarter: sums of them have no rounding.
   double Seconds() { return static_cast<double>(rng_.Below(Chance(0.02) ? 160 : 6)) / 4; }
 
-  // Of the shards alone is known what they know.
+  // Only the shards' epochs are tracked.
   void Told(uint32_t shard, uint32_t epoch) { told_[shard] = epoch; }
 
   CoordinatorEvent Next(const RunStatus& status, uint64_t run) {
@@ -129,7 +129,7 @@ class RandomEvents {
   void Report(const MemberStatus& member, Process& process, WorkerHeartbeat* heartbeat) {
     const uint32_t rounds = static_cast<uint32_t>(RunOptions().rounds);
     process.next_round = std::max(process.next_round, member.member.first_round);
-    if (Chance(0.05)) ++process.next_round;  // it skips one
+    if (Chance(0.05)) ++process.next_round;  // skips a round
     // From then on sealing rounds.
     if (process.next_round >= rounds && Chance(0.3)) {
       heartbeat->final = FinalReport{.model_file = "model.safetensors"};

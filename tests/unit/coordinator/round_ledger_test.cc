@@ -25,7 +25,7 @@ void Add(RoundLedger& ledger, const Member& member, const std::vector<RoundRepor
   ledger.Add(member, reports);
 }
 
-// All of whose rounds are closed.
+// A ledger with all rounds closed.
 RoundLedger ClosedRounds(uint32_t count, uint64_t segments = 1) {
   RoundLedger ledger(count);
   ledger.SetSegmentCount(segments);
@@ -67,12 +67,13 @@ TEST(RoundLedger, WhoHasCaughtUpWithTheEndIsComparedInASealingRound) {
   RoundLedger ledger = ClosedRounds(3);
   const std::vector<Member> members = {{0, "a", 0}, {1, "b", 3}, {2, "c", kRoundNever}};
   Add(ledger, members[0], {Report(0, {1}), Report(2, {2})});
-  // The last round waits for nobody who could not train it.
+  // The last round does not wait for members that could not train it.
   ASSERT_EQ(ledger.Finish(members, 0, 1).size(), 2u);
   EXPECT_EQ(ledger.sealing_round(), 3u);
   Add(ledger, members[0], {Report(3, {2})});
   EXPECT_TRUE(
-      ledger.Finish(members, 0, 1).empty());  // for whoever has all rounds, and not who joins
+      // The sealing round is for members with all rounds, not for joining ones.
+      ledger.Finish(members, 0, 1).empty());
   EXPECT_FALSE(ledger.HasReportedEnd(1));
   Add(ledger, members[1], {Report(1, {9}), Report(3, {3})});
   EXPECT_TRUE(ledger.HasReportedEnd(1));
@@ -97,7 +98,7 @@ TEST(RoundLedger, IsSealedByARoundThatAllHaveReportedWithEqualReplicas) {
   EXPECT_TRUE(ledger.IsSealed(two, true));
   EXPECT_FALSE(ledger.IsSealed({}, true));
   EXPECT_FALSE(ledger.IsSealed(three, true));  // the third one's replica was not compared
-  Add(ledger, three[2], {Report(1, {1})});     // that is over
+  Add(ledger, three[2], {Report(1, {1})});     // a report of a finished round
   EXPECT_FALSE(ledger.IsSealed(three, true));
   for (const Member& member : two) Add(ledger, member, {Report(2, {1})});
   Add(ledger, three[2], {Report(2, {2})});
@@ -121,7 +122,7 @@ TEST(RoundLedger, AnotherProcessReportsTheSealingRoundItself) {
   EXPECT_FALSE(outcomes[0].record.replicas_equal);
 }
 
-// So it is after a record from an older time.
+// A record from an older time leads to this state.
 TEST(RoundLedger, ALaterSealingRoundIsTakenForTheOneThatIsOpen) {
   RoundLedger ledger = ClosedRounds(1);
   const std::vector<Member> one = {kThree[0]};
@@ -244,7 +245,7 @@ TEST(RoundLedger, JudgesSnapshotsByTheMajorityAfterTheRoundBefore) {
   EXPECT_EQ(ledger.Judge({0, 1, 2}), false);
   EXPECT_EQ(ledger.Judge({1, 1, 5}), false);  // no majority: nothing is proved
   EXPECT_EQ(ledger.Judge({2, 1, 1}), false);  // no such segment
-  EXPECT_EQ(ledger.Judge({0, 0, 1}), false);  // nobody reports the beginning
+  EXPECT_EQ(ledger.Judge({0, 0, 1}), false);  // no report is of the beginning
   EXPECT_EQ(ledger.Judge({0, 2, 1}), std::nullopt);
   for (uint32_t round = 1; round <= kRoundsWithHashes; ++round) {
     for (const Member& member : two) Add(ledger, member, {Report(round, {1, 5})});
@@ -254,7 +255,7 @@ TEST(RoundLedger, JudgesSnapshotsByTheMajorityAfterTheRoundBefore) {
   EXPECT_EQ(ledger.Judge({0, 2, 1}), true);
 }
 
-// Whoever gave the snapshot away would confirm it, damaged or not.
+// The member that sent the snapshot would confirm it, damaged or not.
 TEST(RoundLedger, ARoundThatOneOfSeveralReportsConfirmsNoSnapshot) {
   RoundLedger ledger = ClosedRounds(9);
   const std::vector<Member> two = {kThree[0], kThree[1]};
@@ -290,7 +291,7 @@ TEST(RoundLedger, WhoReportsARoundHasSkippedTheOnesBefore) {
   ASSERT_EQ(outcomes.size(), 2u);
   EXPECT_EQ(outcomes[0].record.members, 1u);
   EXPECT_EQ(outcomes[1].record.members, 2u);
-  // What it has skipped it cannot report any more.
+  // The member cannot report a skipped round any more.
   EXPECT_FALSE(ledger.Add(two[1], std::vector<RoundReport>{Report(1, {9})}));
 }
 
@@ -325,7 +326,7 @@ TEST(RoundLedger, AProcessThatCountsOnFromItsFolderIsNotCountedTwice) {
   Add(ledger, one[0], {Report(0, {1}, 100)});
   ledger.Finish(one, 0, 1);
   ledger.Restart(0);
-  // Its checkpoint is older than the last that was heard, by 20 tokens.
+  // The checkpoint is older than the last report, by 20 tokens.
   EXPECT_TRUE(ledger.BeginCount(0, {.tokens = 90}, {.tokens = 110}));
   EXPECT_FALSE(ledger.BeginCount(0, {.tokens = 90}, {.tokens = 110}));
   Add(ledger, one[0], {Report(1, {1}, 150)});

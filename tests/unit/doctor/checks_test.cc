@@ -1,4 +1,4 @@
-// The doctor's verdicts, from readings that were never measured.
+// The doctor's findings, from made-up readings.
 #include "cli/doctor/checks.h"
 
 #include <string>
@@ -44,7 +44,7 @@ CoordinatorReading GoodCoordinator() {
           .shards = {GoodShard()}};
 }
 
-// Whatever is not well has a remedy, and says what was found.
+// Every finding that is not well has a remedy, and says what was found.
 void ExpectSays(const Finding& finding, Finding::Verdict verdict, const std::string& what) {
   EXPECT_EQ(finding.verdict, verdict) << finding.what;
   EXPECT_THAT(finding.what, HasSubstr(what));

@@ -1,4 +1,4 @@
-// The doctor against real servers on loopback, whose handlers say what a run would.
+// The doctor against real servers on loopback, with the answers of a run.
 #include <unistd.h>
 
 #include <filesystem>
@@ -88,7 +88,7 @@ class DoctorLinks : public ::testing::Test {
     ASSERT_TRUE(reading.status.ok()) << reading.status;
     ASSERT_TRUE(reading.control.round_trip.ok()) << reading.control.round_trip.status();
     ASSERT_TRUE(reading.clock.ok()) << reading.clock.status();
-    // It is one clock.
+    // Both ends have one clock.
     EXPECT_LE(absl::AbsDuration(reading.clock->ahead), reading.clock->precision);
     ASSERT_TRUE(reading.speed.ok()) << reading.speed.status();
     EXPECT_GT(reading.speed->up_bytes_per_second, 0);

@@ -1,5 +1,5 @@
-// The adapters that measure, on what this machine has for certain: its loopback, its disk, and a
-// program in the worker's place.
+// The measuring adapters, on parts that every machine has: loopback, a disk, and a program in the
+// worker's place.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -55,7 +55,7 @@ TEST_F(DoctorFolder, AWorkerThatDoesNotStartIsQuoted) {
 }
 
 TEST_F(DoctorFolder, AMissingLibraryIsNamedWhereverTheProgramLies) {
-  // In the loader's words, and with a path that alone is longer than what is quoted.
+  // The message is the loader's, and the path is longer than the quoted part.
   const std::string folder = path_ + "/" + std::string(100, 'p');
   WriteWorker(
       "echo \"$0: error while loading shared libraries: libc10.so.1.13: cannot open shared object "

@@ -98,8 +98,8 @@ TEST(CpuBackend, AllocatesNothingInSteadyState) {
   }
 }
 
-// Each encoding and decoding thread has room for a few tiles of its own; what a call needs beside
-// the arrays of its arguments stays within one segment on a machine of some cores.
+// Each thread that encodes or decodes has space for a few tiles. A call's further memory, beside
+// the arrays of its arguments, stays within one segment on a machine with a few cores.
 TEST(CpuBackend, NeedsAtMostASegmentBesideMomentumAndPayload) {
   Worker worker({{"a", {2048, 1024}}}, {}, Selection::kTopK);
   ASSERT_GT(worker.layout.segments().size(), 1u);

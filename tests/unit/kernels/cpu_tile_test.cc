@@ -62,7 +62,7 @@ std::vector<uint32_t> Bits(const float* values, size_t n) {
 class CpuTile : public testing::TestWithParam<Isa> {
  protected:
   const TileMath& math() const { return TileMathOf(GetParam()); }
-  // As momentum_, where select_top_k wants them: to zeros.
+  // Like momentum_, added to zeros, as select_top_k wants it.
   TileSums Take(const std::vector<float>& values) {
     const auto n = static_cast<uint32_t>(values.size());
     momentum_.assign(n, 0.0f);
@@ -149,7 +149,7 @@ TEST_P(CpuTile, SumsSquaresThatFp32CouldNotHold) {
   }
 }
 
-// One segment's encoding: three tiles by themselves, of which the last is padded.
+// The encoding of a segment: three separate tiles, the last of which is padded.
 struct Encoding {
   explicit Encoding(uint16_t k)
       : form(*PayloadLayout::Create({Selection::kTopK, ValueCodec::kInt2, k}, layout.TileSizes(0))),
@@ -212,7 +212,7 @@ TEST_P(CpuTile, EncodesTheSameBitsWhateverItsThreadEncodedBefore) {
   }
 }
 
-// It is found out when it has been written to.
+// The fault shows only after the tile was written.
 TEST_P(CpuTile, PutsBackTheMomentumOfATileThatIsNotFinite) {
   constexpr size_t kTile = 4096;
   const float huge = std::numeric_limits<float>::max();
@@ -224,7 +224,7 @@ TEST_P(CpuTile, PutsBackTheMomentumOfATileThatIsNotFinite) {
       encoding.momentum = Inputs(static_cast<uint32_t>(encoding.momentum.size()))[0].values;
       const std::vector<float> before = encoding.momentum;
       std::vector<float> signal = Inputs(static_cast<uint32_t>(n))[10].values;
-      // In the second tile; where it is finite, the transform or the sum is not.
+      // The value is in the second tile; if it is finite, the transform or the sum is not.
       for (size_t i = 0; i < 64; ++i) signal[3 * 180 + 64 + i] = bad;
       encoding.momentum[kTile + 9] = huge;
       encoding.Run(GetParam(), transform, signal);

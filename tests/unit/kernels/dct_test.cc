@@ -32,9 +32,9 @@ double Norm(const std::vector<float>& x) {
   return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
 }
 
-// Of one direction along one axis, relative to the input's norm: each stage is orthogonal and adds
-// at most its own rounding (of coefficient, product and sum), and what is odd of n is one dense
-// stage.
+// Tolerance of one direction along one axis, relative to the input's norm. Each stage is orthogonal
+// and adds at most its own rounding (of coefficient, product and sum). The odd factor of n is one
+// dense stage.
 double Tolerance(uint32_t n) {
   const uint32_t odd = n >> std::countr_zero(n);
   return 0x1p-24 * (4.0 + 4.0 * std::log2(n) + std::sqrt(odd));
@@ -202,7 +202,7 @@ TEST(DctPlan, CoefficientsAreTheSameBitsOnEveryMachine) {
   EXPECT_EQ(hash_of(4096), 2553354149775090103u);
 }
 
-// One thread's arithmetic.
+// The arithmetic of one thread.
 struct Scalar {
   using V = float;
   static V Add(V a, V b) { return a + b; }

@@ -12,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "common/link/link.h"
+#include "common/log/refusals.h"
 #include "tests/support/tcp_client.h"
 
 namespace longwave {
@@ -30,7 +31,7 @@ FrameHeader From(uint32_t worker) {
 class CurveTest : public ::testing::Test {
  protected:
   CurveTest() {
-    auto router = Router::Bind("tcp://127.0.0.1:0", {.keys = server_});
+    auto router = Router::Bind("tcp://127.0.0.1:0", {.keys = server_, .refusals = &refusals_});
     EXPECT_TRUE(router.ok()) << router.status();
     router_ = *std::move(router);
     router_->SetAdmitted({{1, member_.public_key}});
@@ -43,8 +44,8 @@ class CurveTest : public ::testing::Test {
     return *std::move(dealer);
   }
 
-  // A connection by TCP alone, of which the doorkeeper has heard: ZeroMQ greets it after that was
-  // told, and whoever binds a router has all heard that was told before.
+  // Opens a plain TCP connection, of which the admission thread has heard. ZeroMQ greets the
+  // connection after telling the thread, and binding a router has processed all earlier notices.
   int Connect() {
     const int fd = ConnectTo(router_->endpoint());
     char greeting[10];
@@ -54,7 +55,7 @@ class CurveTest : public ::testing::Test {
   }
   void Settle() { EXPECT_TRUE(Router::Bind("tcp://127.0.0.1:0", {.keys = server_}).ok()); }
 
-  // Takes what comes until `is_so`; frames that verify are failures.
+  // Receives until `is_so`; frames that verify are failures.
   template <typename IsSo>
   void ExpectNothingUntil(const IsSo& is_so) {
     const absl::Time deadline = absl::Now() + kWait;
@@ -66,8 +67,13 @@ class CurveTest : public ::testing::Test {
     EXPECT_TRUE(is_so()) << "nothing of it was counted";
   }
 
+  uint64_t Handshakes() const {
+    return refusals_.of(Refusal::kDataHandshake) + refusals_.of(Refusal::kDataClosed);
+  }
+
   const CurveKeys server_ = *MakeCurveKeys();
   const CurveKeys member_ = *MakeCurveKeys();
+  Refusals refusals_;  // outlives the router
   std::unique_ptr<Router> router_;
   std::string endpoint_;
 };
@@ -81,21 +87,22 @@ TEST_F(CurveTest, AMembersFramesComeAndAreAnswered) {
   ASSERT_TRUE(router_->Send((*received)->peer, From(1), Buffer()).ok());
   const auto answer = dealer->Receive(kWait);
   EXPECT_TRUE(answer.ok() && answer->has_value());
-  EXPECT_EQ(router_->door().keys, 0u);
+  EXPECT_EQ(refusals_.of(Refusal::kDataKey), 0u);
 }
 
 TEST_F(CurveTest, AStrangersKeyOpensNothing) {
+  ::testing::internal::CaptureStderr();
   const auto dealer = Dial(*MakeCurveKeys());
   ASSERT_TRUE(dealer->Send(From(1), Buffer()).ok());
-  ExpectNothingUntil([&] { return router_->door().keys > 0; });
-  EXPECT_THAT(router_->door().last_key, HasSubstr("no member's, from 127.0.0.1"));
+  ExpectNothingUntil([&] { return refusals_.of(Refusal::kDataKey) > 0; });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("no member's, from 127.0.0.1"));
 }
 
 TEST_F(CurveTest, AMemberWhoseKeyComesLaterGetsIn) {
   const CurveKeys late = *MakeCurveKeys();
   const auto dealer = Dial(late);
   ASSERT_TRUE(dealer->Send(From(2), Buffer()).ok());
-  ExpectNothingUntil([&] { return router_->door().keys > 0; });
+  ExpectNothingUntil([&] { return refusals_.of(Refusal::kDataKey) > 0; });
   router_->SetAdmitted({{1, member_.public_key}, {2, late.public_key}});
   const auto received = router_->Receive(kWait);
   EXPECT_TRUE(received.ok() && received->has_value()) << "it did not come again";
@@ -107,14 +114,8 @@ TEST_F(CurveTest, APlainClientIsTurnedAwayAndCounted) {
   EXPECT_EQ(write(fd, greeting.data(), greeting.size()), ssize_t(greeting.size()));
   EXPECT_TRUE(HungUp(fd, kWait));
   Settle();
-  EXPECT_EQ(router_->door().handshakes, 1u);
-  EXPECT_EQ(router_->door().closed, 0u);
-  EXPECT_THAT(router_->door().last_handshake, HasSubstr("a plain client, from " + AddressOf(fd)));
-  const std::vector<Knock> knocks = router_->TakeKnocks();
-  ASSERT_EQ(knocks.size(), 1u);
-  EXPECT_EQ(knocks.front().counted, &DoorCounts::handshakes);
-  EXPECT_EQ(knocks.front().peer, "127.0.0.1");
-  EXPECT_TRUE(router_->TakeKnocks().empty());
+  EXPECT_EQ(refusals_.of(Refusal::kDataHandshake), 1u);
+  EXPECT_EQ(refusals_.of(Refusal::kDataClosed), 0u);
   close(fd);
 }
 
@@ -123,16 +124,15 @@ TEST_F(CurveTest, APlainDealerIsTurnedAwayAndCounted) {
   const auto dealer = Dealer::Connect(router_->endpoint());
   ASSERT_TRUE(dealer.ok());
   ASSERT_TRUE((*dealer)->Send(From(1), Buffer()).ok());
-  ExpectNothingUntil([&] { return router_->door().handshakes + router_->door().closed > 0; });
+  ExpectNothingUntil([&] { return Handshakes() > 0; });
   EXPECT_EQ((*dealer)->counts().received, 0u);
 }
 
-// For what it counts depends on the clock (doorkeeper_test.cc).
 TEST_F(CurveTest, WhoSaysNothingIsLetGoAndCounted) {
   const int silent = Connect();
   EXPECT_TRUE(HungUp(silent, kWait));
   Settle();
-  EXPECT_EQ(router_->door().handshakes + router_->door().closed, 1u);
+  EXPECT_EQ(Handshakes(), 1u);
   close(silent);
 }
 
@@ -140,7 +140,8 @@ TEST_F(CurveTest, AFrameThatNamesAnotherWorkerIsRefused) {
   const auto dealer = Dial(member_);
   ASSERT_TRUE(dealer->Send(From(2), Buffer()).ok());
   ExpectNothingUntil([&] { return router_->counts().frames_of_others > 0; });
-  EXPECT_EQ(router_->last_refusal(), router_->last_refusal_of_others());
+  EXPECT_EQ(refusals_.of(Refusal::kDataWorker), 1u);
+  EXPECT_EQ(refusals_.of(Refusal::kDataFrame), 0u);
   EXPECT_THAT(router_->last_refusal(),
               HasSubstr("names worker 2 came by a connection of worker 1"));
   EXPECT_EQ(router_->counts().frames_refused, 1u);
@@ -162,13 +163,14 @@ TEST_F(CurveTest, AKeyThatIsTakenOutIsWorthNothingOnAnOpenConnection) {
 
 TEST_F(CurveTest, TwoRoutersOfAProcessHaveDoorsOfTheirOwn) {
   const CurveKeys other_server = *MakeCurveKeys(), other_member = *MakeCurveKeys();
-  auto other = Router::Bind("tcp://127.0.0.1:0", {.keys = other_server});
+  Refusals others;
+  auto other = Router::Bind("tcp://127.0.0.1:0", {.keys = other_server, .refusals = &others});
   ASSERT_TRUE(other.ok());
   (*other)->SetAdmitted({{1, other_member.public_key}});
-  const auto dealer = Dial(other_member);  // at the first one's door
+  const auto dealer = Dial(other_member);  // at the first one's port
   ASSERT_TRUE(dealer->Send(From(1), Buffer()).ok());
-  ExpectNothingUntil([&] { return router_->door().keys > 0; });
-  EXPECT_EQ((*other)->door().keys, 0u);
+  ExpectNothingUntil([&] { return refusals_.of(Refusal::kDataKey) > 0; });
+  EXPECT_EQ(others.of(Refusal::kDataKey), 0u);
 }
 
 TEST(CurveKeysTest, BothSidesHaveThemOrNone) {

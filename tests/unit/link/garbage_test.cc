@@ -1,4 +1,4 @@
-// What strangers may send to a shard's port: refused and counted, while good frames pass.
+// Garbage sent to a shard's port is refused and counted, while good frames pass.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -66,7 +66,7 @@ class GarbageTest : public ::testing::Test {
     }
   }
 
-  // A good frame on the same connection arrives, and it is the first thing that does.
+  // A good frame on the same connection arrives, and is the first frame that does.
   void ExpectGoodFramePasses() {
     const Buffer payload = BufferOf("good");
     FrameHeader header = HeaderFor(payload);

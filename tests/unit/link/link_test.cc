@@ -184,7 +184,7 @@ TEST_F(LinkTest, BothEndsCountTheSameByKind) {
 }
 
 TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
-  // Held, so that nobody is given it while the router is away.
+  // The port is held, so that no other process gets it while the router is away.
   const HeldPort port(false);
   const std::string endpoint = absl::StrCat("tcp://", port.address());
   auto router = Router::Bind(endpoint);
@@ -202,7 +202,7 @@ TEST(LinkOptions, OnlyWhileConnectedNothingIsTakenThatCannotLeave) {
   EXPECT_TRUE((*router)->Receive(kWait)->has_value());
   router->reset();
   send_until(absl::StatusCode::kUnavailable);
-  // What went while the end was not noticed yet is lost; from here on nothing is taken.
+  // Frames sent before the end was noticed are lost. From here on the dealer takes none.
   const uint64_t sent = (*dealer)->counts().sent;
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(absl::IsUnavailable((*dealer)->Send(Push(0, 0), RandomPayload(10, 1))));
@@ -345,7 +345,7 @@ TEST_F(LinkTest, SendingToAnUnknownPeerIsNotFound) {
 }
 
 TEST_F(LinkTest, FullSendQueueIsUnavailable) {
-  // A port that is taken but not listened on: nobody ever answers there, whatever runs beside.
+  // A port that is taken but not listened on never answers, whatever else runs.
   const int taken = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {
       .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};

@@ -1,4 +1,4 @@
-// What a router has the system do about connections on which nothing comes any more.
+// Socket options of a router for connections without traffic.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@ int OptionOf(int fd, int level, int name) {
   return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
 }
 
-// This process's end of a connection at the local port; −1: there is none.
+// The process's own end of a connection at the local port; −1: none.
 int AcceptedAt(uint16_t port) {
   for (int fd = 0; fd < kDescriptorsMax; ++fd) {
     sockaddr_in own{}, peer{};

@@ -1,5 +1,4 @@
-// That the bytes that a link counts are those that cross its TCP connection, which the kernel
-// counts too.
+// The bytes that a link counts are those of its TCP connection, which the kernel counts, too.
 
 #include <arpa/inet.h>
 #include <linux/tcp.h>
@@ -31,7 +30,7 @@ uint16_t PortOf(int fd, decltype(&getsockname) name) {
   return ntohs(address.sin6_port);  // in the same place in both families
 }
 
-// This process's ends of the one connection at a local port. −1: there is none.
+// The process's own ends of the connection at a local port; −1: none.
 struct Ends {
   int accepted = -1;
   int connected = -1;

@@ -1,5 +1,4 @@
-// Who may take part in a coordinator's run, with its files: keys and names, and one authority in
-// the place of another.
+// Admission to a coordinator's run, with its files: keys, names, and the exchange of an authority.
 #include "server/service/admission.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kHour = absl::Hours(1);
 
-// A machine that joins: its key, and what its certificate says.
+// A machine that joins, with its key and its certificate's content.
 struct Machine {
   std::string request;
   CertificateInfo certificate;
@@ -95,7 +94,7 @@ class AdmissionTest : public ::testing::Test {
   std::string book_file() const { return folder_.path() + "/admission"; }
 
   RunConfig config_;
-  absl::Duration later_;  // than it is
+  absl::Duration later_;  // offset of the simulated clock
   TemporaryFolder folder_;
   std::unique_ptr<Admission> admission_;
 };
@@ -160,7 +159,7 @@ TEST_F(AdmissionTest, ShardsHearWhoseNamesAre) {
   EXPECT_EQ(shard.Admit(after.certificate)->reason, Refusal::kWrongName);
 }
 
-// One that was stolen ends with its time.
+// A stolen certificate must end with its time.
 TEST_F(AdmissionTest, AnOperatorsCertificateIsNotRenewedByACall) {
   Open();
   const auto authority = LoadAuthority(folder());
@@ -218,7 +217,7 @@ TEST_F(AdmissionTest, NamesThatNoTokenHasGivenAreWhoseTheCertificateSays) {
     Certify(**authority, {identity}, &own);
     EXPECT_FALSE(admission_->Admit(own.certificate).has_value());
   }
-  // Of several names those are renewed that are still its own.
+  // Of several names, those that still belong to the key are renewed.
   ASSERT_TRUE(Join(CreateToken("worker/a"), WorkerIdentity("a"), &joined).ok());
   EXPECT_EQ(MustRefuse(other), Refusal::kWrongName);
   EXPECT_FALSE(admission_->Admit(one.certificate).has_value());
@@ -227,7 +226,7 @@ TEST_F(AdmissionTest, NamesThatNoTokenHasGivenAreWhoseTheCertificateSays) {
   EXPECT_THAT(ReadCertificate(*renewed)->identities, ElementsAre(WorkerIdentity("b")));
 }
 
-// Its holder could be any of them, and would come back as another.
+// The holder could be any of the named workers, and would come back as another.
 TEST_F(AdmissionTest, ACertificateOfSeveralIsRefusedWholeOnceOneIsExpelledAndThatIsSaidBefore) {
   Open();
   const auto authority = LoadAuthority(folder());
@@ -253,7 +252,7 @@ TEST_F(AdmissionTest, ACertificateOfSeveralIsRefusedWholeOnceOneIsExpelledAndTha
   EXPECT_FALSE(admission_->Admit(shared.certificate).has_value());
 }
 
-// What is shown of many does not put by what was shown of several workers.
+// Presented certificates of one worker do not displace those of several workers.
 TEST_F(AdmissionTest, CertificatesOfOneWorkerDoNotHaveSharedOnesForgotten) {
   Open();
   uint32_t made = 0;
@@ -350,7 +349,8 @@ TEST_F(AdmissionTest, OneAuthorityTakesThePlaceOfAnotherWithoutARestart) {
   EXPECT_EQ(answer->authority, both);
   EXPECT_TRUE(
       (*Trust::Create((*before)->certificate()))->Verify(answer->certificate, absl::Now()).ok());
-  // Its key is exchanged: that of the new one signs from then on, also what the old one had signed.
+  // The new key replaces the file: it signs from then on, also renewals of the old one's
+  // certificates.
   Write("ca.key", (*after)->key());
   Await([&] { return signs(**after); });
   Write("ca.crt", (*after)->certificate());
@@ -381,7 +381,7 @@ TEST_F(AdmissionTest, AnAuthorityThatIsTrustedNoMoreSignsNothing) {
   EXPECT_EQ(Join(token, WorkerIdentity("w"), &worker).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(admission_->GetAuthority().status().code(), absl::StatusCode::kFailedPrecondition);
-  // Once it is there everything goes on.
+  // With the key back, all calls work again.
   Write("ca.key", (*after)->key());
   Await([&] { return admission_->GetAuthority().ok(); });
 }

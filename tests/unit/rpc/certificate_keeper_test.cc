@@ -29,7 +29,7 @@ class CertificateKeeperTest : public ::testing::Test {
     EXPECT_TRUE(made.ok()) << made.status();
     return *std::move(made);
   }
-  // Lets a keeper renew once, with what `answer` gives for its request.
+  // Lets a keeper renew once, with `answer` as the reply to its request.
   void RenewBy(const std::function<std::string(const std::string&)>& answer) const {
     std::promise<void> asked;
     bool first = true;  // the keeper's thread's
@@ -66,7 +66,7 @@ TEST_F(CertificateKeeperTest, RenewsWhatIsDueWithTheSameKey) {
   EXPECT_EQ(Read().key, before.key);
 }
 
-// As one that a coordinator has issued while its clock was ahead.
+// A coordinator issues such a certificate while its clock is ahead.
 TEST_F(CertificateKeeperTest, RenewsACertificateThatIsNotValidYet) {
   const auto early = MakeCredentials(*authority_, {WorkerIdentity("w")}, {},
                                      {absl::Now() + absl::Hours(3), absl::Hours(4)});
@@ -77,7 +77,7 @@ TEST_F(CertificateKeeperTest, RenewsACertificateThatIsNotValidYet) {
 }
 
 TEST_F(CertificateKeeperTest, KeepsAGoodCertificateRatherThanOneThatNobodyTrusts) {
-  // As where the coordinator goes on signing with a key that ca.crt has no certificate of any more.
+  // The coordinator signs with a key whose certificate ca.crt no longer has.
   const Credentials before = Due(*authority_);
   ASSERT_TRUE(WriteCredentials(folder_.path(), before).ok());
   const auto retired = NewAuthority();

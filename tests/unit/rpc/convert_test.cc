@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "common/wire/frame.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -16,6 +17,8 @@ using ::google::protobuf::Message;
 using ::google::protobuf::Reflection;
 using ::testing::HasSubstr;
 
+constexpr int kTextBytesMax = 1 << 16, kSegmentsMax = 1 << 20;  // where limits.proto names no other
+constexpr int kMembersMax = 1 << 16, kRoundsMax = 1 << 14, kTensorRankMax = 16;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Sets every field of a message, each to a value of its own; repeated ones get two elements. So a
@@ -173,8 +176,8 @@ TEST(FromProto, RefusesDurationsThatAreNone) {
 
 TEST(FromProto, RefusesUnknownEnums) {
   auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
-  heartbeat.mutable_state()->set_phase(static_cast<v1::WorkerPhase>(9));
-  ExpectRefused(heartbeat, "phase: got 9, wanted 1 to 6");
+  heartbeat.mutable_state()->set_phase(static_cast<v1::WorkerPhase>(10));
+  ExpectRefused(heartbeat, "phase: got 10, wanted 1 to 6");
   heartbeat.mutable_state()->clear_phase();
   ExpectRefused(heartbeat, "phase: got 0");
   auto reply = Filled<v1::ShardHeartbeatResponse>();
@@ -185,17 +188,22 @@ TEST(FromProto, RefusesUnknownEnums) {
   ExpectRefused(status, "phase: got -1");
 }
 
-TEST(FromProto, OnlyTheCoordinatorSaysThatAWorkerIsLostOrJoins) {
+TEST(FromProto, OnlyTheCoordinatorSaysThatAWorkerIsLostJoinsOrWasExpelled) {
   auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
   heartbeat.mutable_state()->set_phase(v1::WORKER_PHASE_LOST);
   ExpectRefused(heartbeat, "phase: got 7, wanted 1 to 6");
   heartbeat.mutable_state()->set_phase(v1::WORKER_PHASE_JOINING);
   ExpectRefused(heartbeat, "phase: got 8, wanted 1 to 6");
+  heartbeat.mutable_state()->set_phase(v1::WORKER_PHASE_EXPELLED);
+  ExpectRefused(heartbeat, "phase: got 9, wanted 1 to 6");
   auto status = Filled<v1::GetStatusResponse>();
-  status.mutable_members(0)->mutable_state()->set_phase(v1::WORKER_PHASE_LOST);
-  const auto value = FromProto(status);
-  ASSERT_TRUE(value.ok()) << value.status();
-  EXPECT_EQ(value->members[0].state.phase, WorkerPhase::kLost);
+  for (const WorkerPhase phase :
+       {WorkerPhase::kLost, WorkerPhase::kJoining, WorkerPhase::kExpelled}) {
+    status.mutable_members(0)->mutable_state()->set_phase(static_cast<v1::WorkerPhase>(phase));
+    const auto value = FromProto(status);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(value->members[0].state.phase, phase);
+  }
 }
 
 TEST(FromProto, AWorkerThatNamesNoReadyRoundHasNone) {
@@ -203,8 +211,31 @@ TEST(FromProto, AWorkerThatNamesNoReadyRoundHasNone) {
   heartbeat.set_ready_round(0);
   EXPECT_EQ(FromProto(heartbeat)->ready_round, 0u);
   heartbeat.clear_ready_round();
-  EXPECT_EQ(FromProto(heartbeat)->ready_round, kRoundNever);
+  EXPECT_EQ(FromProto(heartbeat)->ready_round, std::nullopt);
   EXPECT_FALSE(ToProto(WorkerHeartbeat{}).has_ready_round());
+}
+
+// Traffic is converted by numbers, the other records by names.
+TEST(ToProto, CountsEachKindOfFrameUnderItsName) {
+  ShardReport report;
+  report.traffic.sent[FrameKind::kHello].frames = 1;
+  report.traffic.sent[FrameKind::kPush].frames = 2;
+  report.traffic.sent[FrameKind::kAnswer].frames = 3;
+  report.traffic.sent[FrameKind::kMerged].frames = 4;
+  report.traffic.sent[FrameKind::kPull].frames = 5;
+  report.traffic.sent[FrameKind::kFetch].frames = 6;
+  report.traffic.sent[FrameKind::kSnapshot].frames = 7;
+  report.traffic.sent[FrameKind::kRequest].frames = 8;
+  const v1::GetShardStatusResponse message = ToProto(report);
+  const v1::TrafficByKind& sent = message.traffic().sent();
+  EXPECT_EQ(sent.hello().frames(), 1u);
+  EXPECT_EQ(sent.push().frames(), 2u);
+  EXPECT_EQ(sent.answer().frames(), 3u);
+  EXPECT_EQ(sent.merged().frames(), 4u);
+  EXPECT_EQ(sent.pull().frames(), 5u);
+  EXPECT_EQ(sent.fetch().frames(), 6u);
+  EXPECT_EQ(sent.snapshot().frames(), 7u);
+  EXPECT_EQ(sent.request().frames(), 8u);
 }
 
 TEST(ToProto, ClipsAndMendsSentences) {
@@ -212,7 +243,7 @@ TEST(ToProto, ClipsAndMendsSentences) {
   heartbeat.failure = "a path \xff" + std::string(1 << 20, 'x');
   heartbeat.final = FinalReport{.model_file = "runs/\xff/model"};
   const v1::WorkerHeartbeatRequest message = ToProto(heartbeat);
-  EXPECT_EQ(message.failure().size(), static_cast<size_t>(kSentenceBytesMax));
+  EXPECT_EQ(message.failure().size(), static_cast<size_t>(v1::SENTENCE));
   EXPECT_THAT(message.failure(), ::testing::StartsWith("a path ?xx"));
   EXPECT_EQ(message.final().model_file(), "runs/?/model");
   v1::WorkerHeartbeatRequest received;
@@ -236,12 +267,12 @@ TEST(FromProto, RefusesNamesAndAddressesThatATerminalWouldObey) {
 }
 
 TEST(FromProto, RefusesSentencesThatFillALog) {
-  const std::string much(kSentenceBytesMax + 1, 'x');
+  const std::string much(v1::SENTENCE + 1, 'x');
   auto heartbeat = Filled<v1::WorkerHeartbeatRequest>();
   heartbeat.set_failure(much);
   ExpectRefused(heartbeat, "failure: got 2049 bytes, wanted at most 2048");
   heartbeat = Filled<v1::WorkerHeartbeatRequest>();
-  heartbeat.mutable_final()->set_model_file(std::string(kPathBytesMax + 1, 'x'));
+  heartbeat.mutable_final()->set_model_file(std::string(v1::PATH + 1, 'x'));
   ExpectRefused(heartbeat, "model_file: got 4097 bytes, wanted at most 4096");
   auto shard = Filled<v1::ShardHeartbeatRequest>();
   shard.set_trouble(much);
@@ -275,7 +306,7 @@ TEST(FromProto, RefusesMoreThanTheLimits) {
 
   auto manifest = Filled<v1::Manifest>();
   for (int i = 0; i < kTensorRankMax; ++i) manifest.mutable_tensors(0)->add_shape(1);
-  ExpectRefused(manifest, "dimensions: got 18, wanted at most 16");
+  ExpectRefused(manifest, "shape: got 18, wanted at most 16");
 }
 
 TEST(FromProto, RefusesAManifestThatIsNotWhatItsHashSays) {

@@ -44,7 +44,14 @@ class CoordinatorServiceTest : public ::testing::Test {
     config_.run.shards = 1;
     config_.sync.inner_steps = 1;
     config_.run.steps = 5;
-    config_.model = {.kind = "gpt", .d_model = 8, .layers = 1, .heads = 1, .context = 8};
+    config_.model = {.kind = "gpt",
+                     .d_model = 8,
+                     .layers = 1,
+                     .heads = 1,
+                     .context = 8,
+                     .channels = 3,
+                     .image_size = 32,
+                     .classes = 10};
   }
 
   absl::StatusOr<std::unique_ptr<CoordinatorService>> TryStart() {
@@ -53,7 +60,7 @@ class CoordinatorServiceTest : public ::testing::Test {
                                       .run_dir = run_dir(),
                                       .state_dir = state_dir()});
   }
-  // As after a crash: the one before is gone without a word.
+  // Restarts as after a crash, in which the earlier process ended without notice.
   void Start() {
     service_.reset();
     auto service = TryStart();
@@ -85,7 +92,7 @@ class CoordinatorServiceTest : public ::testing::Test {
     ASSERT_TRUE(client_->Register(Worker()).ok());
     ASSERT_TRUE(KnowEpoch(1).ok());
   }
-  // The shard is told the epoch, and says that it knows it.
+  // The shard receives the epoch, and confirms it.
   absl::Status KnowEpoch(uint32_t epoch) {
     ShardHeartbeat heartbeat{.shard = 0,
                              .incarnation = 2,
@@ -138,7 +145,7 @@ TEST_F(CoordinatorServiceTest, StartedAgainItGoesOnWithTheRun) {
   EXPECT_EQ(status.epoch, 1u);
   EXPECT_EQ(status.record_count, 1u);
   EXPECT_EQ(status.members.at(0).member.name, "w");
-  // Nobody needs to register again; who does gets the same answer.
+  // Members need not register again, and a repeated registration has the same answer.
   ASSERT_TRUE(KnowEpoch(1).ok());
   const auto reply = Report(1);
   ASSERT_TRUE(reply.ok()) << reply.status();
@@ -308,7 +315,7 @@ TEST_F(CoordinatorServiceTest, WhoSharesAnExpelledWorkersCertificateIsNobodyElse
   EXPECT_EQ(as_another.code(), absl::StatusCode::kPermissionDenied) << as_another;
 }
 
-// gRPC by itself has all of a request in memory before anybody is asked whether to take it.
+// gRPC itself reads a whole request into memory before it calls the service.
 TEST_F(CoordinatorServiceTest, AStrangerIsRefusedBeforeAnythingOfItsRequestHasCome) {
   config_.security.mode = "on";
   Start();
@@ -337,7 +344,7 @@ TEST_F(CoordinatorServiceTest, AStrangerIsRefusedBeforeAnythingOfItsRequestHasCo
   }
 }
 
-// The first to register would otherwise say what everybody else has to bring.
+// Otherwise the first worker would determine the model for all others.
 TEST_F(CoordinatorServiceTest, TheModelIsTheConfigurations) {
   Start();
   RegisterWorker other = Worker();
@@ -403,7 +410,7 @@ TEST_F(CoordinatorServiceTest, AWorkerThatIsExpelledWhileItRegistersIsNoMember) 
   constexpr int kTimes = 24;
   config_.security.mode = "on";
   config_.run.workers = kTimes + 2;
-  // A manifest that takes its time to read, between the door and the place.
+  // A manifest that takes long to read, between admission and registration.
   config_.model.layers = (kManifestTensorsMax - 4) / kGptBlockTensors;
   Start();
   const std::string security = state_dir() + "/security", own = folder_.path() + "/workers";

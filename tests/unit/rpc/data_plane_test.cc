@@ -10,7 +10,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/shard_data_plane.h"
-#include "server/store/file_catalog.h"
 #include "tests/support/sim_file_system.h"
 #include "tests/unit/rpc/shard_worker.h"
 
@@ -79,9 +78,6 @@ class DataPlaneTest : public ::testing::Test {
   OpenStore Folder() {
     ShardStoreOptions options;
     options.identity = {kRun, 0, layout_.hash()};
-    options.make_catalog = [this](const std::string& folder) {
-      return MakeFileCatalog(&files_, folder);
-    };
     return [this, options] { return ShardStore::Open(&files_, "state", options); };
   }
 
@@ -107,12 +103,13 @@ class DataPlaneTest : public ::testing::Test {
     EXPECT_EQ(frame.header.round, round);
   }
 
-  // The merged update, and then the ask for a snapshot: the first time, with snapshot_rounds_ 1.
+  // The merged update, and then the request for a snapshot: the first time, with
+  // snapshot_rounds_ 1.
   static void ExpectAsked(Dealer& at, uint32_t segment, uint32_t round) {
     ExpectMerged(at, segment, round);
-    const Frame ask = MustReceive(at);
-    EXPECT_EQ(ask.header.kind, FrameKind::kAsk);
-    EXPECT_EQ(ask.header.round, round + 1);
+    const Frame request = MustReceive(at);
+    EXPECT_EQ(request.header.kind, FrameKind::kRequest);
+    EXPECT_EQ(request.header.round, round + 1);
   }
 
   const RunConfig config_;
@@ -130,7 +127,7 @@ class DataPlaneTest : public ::testing::Test {
 TEST_F(DataPlaneTest, FramesThatComeBeforeTheMembershipWait) {
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kHello, kRun, 0), Buffer()).ok());
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
-  // Nothing can be answered yet; what was sent has time to arrive, or arrives later: both are well.
+  // There is no answer yet. The frames may arrive now or later.
   EXPECT_FALSE(dealer_->Receive(absl::Milliseconds(20))->has_value());
   BeginUngreeted({{0, "a", 0}});
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
@@ -170,6 +167,7 @@ TEST_F(DataPlaneTest, AnswersFollowAWorkerToItsNewConnection) {
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   dealer_ = NewDealer();
+  Hello(*dealer_, 0, 0);
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPull, kRun, 0), Buffer()).ok());
   EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kMerged);
 }
@@ -193,18 +191,22 @@ TEST_F(DataPlaneTest, TheAnswerToAHelloSaysNothingThatAnswersDoNot) {
   Begin({{3, "a", 0}});
   FrameHeader hello = Header(FrameKind::kHello, kRun, 3);
   hello.segment = 0xffffffff;
+  hello.round = 3;  // of which Begin's hello has come
   hello.weight = 1'000'000;
   hello.norm = 2;
   ASSERT_TRUE(dealer_->Send(hello, Buffer()).ok());
   FrameHeader wanted = Header(FrameKind::kAnswer, kRun, 3);
   wanted.outcome = Outcome::kAccepted;
   wanted.segment = 0xffffffff;
-  wanted.contributions = static_cast<uint32_t>(FrameKind::kHello);  // what it answers
+  wanted.round = 3;
+  wanted.epoch = 2;
+  wanted.held = 1;
+  wanted.contributions = static_cast<uint32_t>(FrameKind::kHello);  // the frame's kind
   wanted.weight = kIncarnation;  // a worker learns by it that the shard began anew
   EXPECT_EQ(MustReceive(*dealer_).header, wanted);
 }
 
-// Who sends what is of no use, a stranger perhaps, does not fill the disk.
+// Useless frames, perhaps a stranger's, do not fill the disk with log lines.
 TEST_F(DataPlaneTest, RejectionsAreLoggedAtDoublingNumbers) {
   Begin({{0, "a", 0}});
   ::testing::internal::CaptureStderr();
@@ -222,14 +224,14 @@ TEST_F(DataPlaneTest, RejectionsAreLoggedAtDoublingNumbers) {
   EXPECT_THAT(log, ::testing::HasSubstr("rejected pull of worker 0, round 0, segment 9: wanted"));
 }
 
-// As after a restart of the shard, of which the worker knows nothing yet.
+// The worker does not know yet that the shard was restarted.
 TEST_F(DataPlaneTest, WhoHasSaidNoHelloIsAskedForOneAndItsUpdatesWaitForIt) {
   BeginUngreeted({{0, "a", 0}, {1, "b", 0}});
   const auto other = NewDealer();
   Hello(*other, 1, 0);
   const FrameHeader push = Header(FrameKind::kPush, kRun, 0);
   ASSERT_TRUE(dealer_->Send(push, ZeroPayload(config_, layout_)).ok());
-  FrameHeader wanted = Header(FrameKind::kAsk, kRun, 0);
+  FrameHeader wanted = Header(FrameKind::kRequest, kRun, 0);
   wanted.segment = kNoSegment;
   EXPECT_EQ(MustReceive(*dealer_).header, wanted);
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted) << "answers do not wait";
@@ -238,20 +240,20 @@ TEST_F(DataPlaneTest, WhoHasSaidNoHelloIsAskedForOneAndItsUpdatesWaitForIt) {
   Push(*other, 1, 0);
   ExpectMerged(*other, 0);
   EXPECT_EQ(plane_->status().workers.at(0).frames_waiting, 1u);
-  Push(*dealer_, 0, 1);  // is asked for nothing more
+  Push(*dealer_, 0, 1);  // no further request for a hello
 }
 
 TEST_F(DataPlaneTest, WhoSaysNoHelloThoughAskedGetsItsUpdatesAllTheSame) {
   BeginUngreeted({{0, "a", 0}});
   const absl::Time begin = MonotonicNow();
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPush, kRun, 0), ZeroPayload(config_, layout_)).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAsk);
+  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kRequest);
   EXPECT_EQ(MustReceive(*dealer_).header.outcome, Outcome::kAccepted);
   ExpectMerged(*dealer_, 0);
   EXPECT_GE(MonotonicNow() - begin, ShardCore::kHelloPatience);
-  // It is asked again, and served at once.
+  // The shard asks for a hello again, and serves the request at once.
   ASSERT_TRUE(dealer_->Send(Header(FrameKind::kPull, kRun, 0), Buffer()).ok());
-  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kAsk);
+  EXPECT_EQ(MustReceive(*dealer_).header.kind, FrameKind::kRequest);
   ExpectMerged(*dealer_, 0);
 }
 
@@ -293,7 +295,7 @@ TEST_F(DataPlaneTest, APushToASegmentOfNobodyIsRejectedWhereItCameFrom) {
   }
 }
 
-// At a byte a second the answer to the hello alone takes a minute to pay: what follows has to wait
+// At a byte a second the answer to the hello alone takes a minute to pay for. Later frames wait
 // until the limit is lifted, whatever the speed of this machine.
 TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
   Begin({{0, "a", 0}, {1, "b", 0}});
@@ -301,7 +303,7 @@ TEST_F(DataPlaneTest, ARateHoldsBackMergedUpdatesOfItsWorkerAlone) {
   Hello(*dealer_, 0, 1);
   Hello(*other, 1, 0);
   for (uint32_t segment = 0; segment < 4; ++segment) {
-    Push(*dealer_, 0, segment);  // its answer does not wait
+    Push(*dealer_, 0, segment);  // the answer does not wait
     Push(*other, 1, segment);
     ExpectMerged(*other, segment);
   }
@@ -348,7 +350,7 @@ TEST_F(DataPlaneTest, TheNewestRoundOfASegmentWaitsAlone) {
   ExpectMerged(*dealer_, 1, 2);
 }
 
-// Its answers and updates fill the kernel's buffers and the queue; what does not fit waits for it.
+// The answers and updates fill the kernel's buffers and the queue; the rest waits.
 TEST_F(DataPlaneTest, AWorkerThatDoesNotReadGetsTheNewestOfEachSegmentOnceItDoes) {
   constexpr uint32_t kRounds = 400;
   Begin({{0, "a", 0}});
@@ -379,7 +381,7 @@ TEST_F(DataPlaneTest, AWorkerThatLeavesTakesItsQueueAlong) {
   plane_->SetMembership({.epoch = 2, .members = {{1, "b", 0}}});
   ASSERT_EQ(plane_->status().workers.size(), 1u);
   EXPECT_EQ(plane_->status().workers.at(0).worker, 1u);
-  // It comes back without a limit until its hello names one.
+  // The worker comes back without a limit until its hello states one.
   plane_->SetMembership({.epoch = 3, .members = {{0, "a", 0}, {1, "b", 0}}});
   const WorkerLinkReport back = plane_->status().workers.at(0);
   EXPECT_EQ(back, (WorkerLinkReport{.worker = 0}));
@@ -439,7 +441,7 @@ TEST_F(DataPlaneTest, IsAskedBeforeItServesAndAfterwards) {
   EXPECT_GT(plane_->last_frame(), absl::InfinitePast());
 }
 
-// What a worker pulls to catch up with waits each on its own, unlike what closes send.
+// Updates that a worker pulls to catch up wait separately, unlike updates of closes.
 TEST_F(DataPlaneTest, PulledRoundsDoNotTakeEachOthersPlace) {
   Begin({{0, "a", 0}, {1, "b", kRoundNever}}, Folder());
   for (uint32_t round = 0; round < 3; ++round) {
@@ -453,8 +455,15 @@ TEST_F(DataPlaneTest, PulledRoundsDoNotTakeEachOthersPlace) {
   for (pull.round = 0; pull.round < 3; ++pull.round) {
     ASSERT_TRUE(joining->Send(pull, Buffer()).ok());
   }
-  Hello(*joining, 1, 0);
-  for (uint32_t round = 0; round < 3; ++round) ExpectMerged(*joining, 1, round);
+  ASSERT_TRUE(joining->Send(Header(FrameKind::kHello, kRun, 1), Buffer()).ok());
+  uint32_t merged = 0;
+  for (int i = 0; i < 4; ++i) {  // among them the answer to the hello, in any place
+    const FrameHeader header = MustReceive(*joining).header;
+    if (header.kind == FrameKind::kAnswer) continue;
+    EXPECT_EQ(header.kind, FrameKind::kMerged);
+    EXPECT_EQ(header.round, merged++);
+  }
+  EXPECT_EQ(merged, 3u);
 }
 
 TEST_F(DataPlaneTest, WithAFolderAllIsDurableThatIsAnswered) {
@@ -496,7 +505,7 @@ TEST_F(DataPlaneTest, AsksForSnapshotsShowsThemAndServesThem) {
   const std::vector<SnapshotHash> hashes = plane_->Report(1).snapshots;
   ASSERT_EQ(hashes.size(), 1u);
   EXPECT_EQ(hashes[0].round, 1u);
-  plane_->SetVerdicts({{1, 1, true}});
+  plane_->SetHashChecks({{1, 1, true}});
   EXPECT_TRUE(plane_->Report(1).snapshots.empty());
   ASSERT_TRUE(dealer_->Send(fetch, Buffer()).ok());
   const Frame sent = MustReceive(*dealer_);

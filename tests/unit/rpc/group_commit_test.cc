@@ -97,7 +97,7 @@ class GroupCommitTest : public CoordinatorTest {
            });
   }
 
-  // Also while it is written: what is unfinished is cut.
+  // The record on the disk, also during a write: an unfinished part is cut.
   CoordinatorRecord OnDisk() {
     const auto bytes = ReadWhole(*posix_, folder_.path() + "/coordinator.lwlog", 1 << 30);
     EXPECT_TRUE(bytes.ok()) << bytes.status();
@@ -128,7 +128,7 @@ TEST_F(GroupCommitTest, OneWriteIsForAllThatCameWhileTheLastOneWasWritten) {
     });
   }
   {
-    // All of them have been decided while the first one's write is under way.
+    // The core decides all of them during the first one's write.
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(
         stepped_.wait_for(lock, std::chrono::minutes(1), [&] { return steps_ == kWorkers; }))
@@ -151,7 +151,7 @@ TEST_F(GroupCommitTest, WhatChangesNothingWritesNothing) {
 TEST_F(GroupCommitTest, WhatCouldNotBeWrittenIsWrittenWithTheNext) {
   files_.Fail(true);
   EXPECT_EQ(StepAndCommit(Beat(0, {Report(0)})).message(), "the disk is full");
-  // Nor may anybody hear of it who adds nothing to it.
+  // A commit that adds nothing must not be answered either.
   EXPECT_FALSE(StepAndCommit(Beat(0, {Report(0)})).ok());
   for (uint32_t worker = 1; worker + 1 < kWorkers; ++worker) {
     EXPECT_FALSE(StepAndCommit(Beat(worker, {Report(0)})).ok());
@@ -160,7 +160,7 @@ TEST_F(GroupCommitTest, WhatCouldNotBeWrittenIsWrittenWithTheNext) {
   EXPECT_TRUE(StepAndCommit(Beat(0)).ok());
   EXPECT_EQ(OnDisk().reports.size(), kWorkers - 1);
 
-  // A report that failed is over when the round that it is of is finished before the next write.
+  // The failed report is obsolete if its round finishes before the next write.
   files_.Fail(true);
   EXPECT_FALSE(StepAndCommit(Beat(0, {Report(1)})).ok());
   EXPECT_FALSE(StepAndCommit(Beat(kWorkers - 1, {Report(0)})).ok());

@@ -1,4 +1,4 @@
-// Who joins a run, and whom he takes for its coordinator.
+// Workers that join a run, and their check of the coordinator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/log/refusals.h"
 #include "common/rpc/join.h"
 #include "common/rpc/rpc_server.h"
 #include "common/security/credentials.h"
-#include "common/security/refusals.h"
 #include "common/security/token.h"
 #include "tests/unit/store/temporary_folder.h"
 
@@ -25,12 +25,12 @@ std::unique_ptr<Authority> NewAuthority(const std::string& label) {
   return *std::move(authority);
 }
 
-// Answers who joins, and nobody else; what it shows and hands out is the test's.
+// Answers a joining worker only. The test sets the certificates that it shows and hands out.
 class FakeCoordinator final : public CoordinatorHandler {
  public:
-  std::string shown;                   // to whom asks for the authority
+  std::string shown;                   // the answer to GetAuthority
   std::string handed_out;              // with the certificate
-  const Authority* signing = nullptr;  // that certificate
+  const Authority* signing = nullptr;  // signs the certificate
   std::atomic<int> joins = 0;
 
   absl::StatusOr<std::string> GetAuthority() override { return shown; }
@@ -101,7 +101,7 @@ TEST_F(JoinRunTest, TheTokenIsNotShownToWhomeverStandsBehindTheRunsAuthority) {
 TEST_F(JoinRunTest, NobodyIsTrustedForStandingBehindTheRunsAuthority) {
   Serve(*own_);
   coordinator_.shown = own_->certificate() + other_->certificate();
-  coordinator_.handed_out = "";  // so that what was shown is all that there is
+  coordinator_.handed_out = "";  // so only `shown` remains
   coordinator_.signing = own_.get();
   const absl::Status status = Join();
   ASSERT_TRUE(status.ok()) << status;

@@ -13,8 +13,8 @@
 
 namespace longwave {
 
-// Calls `method` with the bytes `request`; null: the head of the call alone, and its request never
-// comes. What is answered within `deadline`, and its bytes.
+// Calls `method` with the bytes `request`. Null: sends only the head of the call, and the request
+// never comes. Returns the answer within `deadline`, and its bytes.
 inline grpc::Status TryRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                            const grpc::ByteBuffer* request, grpc::ByteBuffer* received,
                            std::chrono::seconds deadline, grpc::ClientContext* context) {
@@ -70,7 +70,7 @@ inline std::string CallRaw(const std::string& address, const std::string& method
   return CallRaw(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()), method, request);
 }
 
-// What a probe of `service` hears from the health service there: 1 serving, 2 not; 0 no answer.
+// The answer of the health service to a probe of `service`: 1 serving, 2 not; 0 no answer.
 inline int ProbeHealth(const std::string& address, const std::string& service) {
   // HealthCheckRequest{service = 1}, HealthCheckResponse{status = 1}.
   const std::string request =

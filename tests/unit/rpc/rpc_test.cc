@@ -167,7 +167,7 @@ TEST_F(CoordinatorRpc, AnErrorKeepsItsCodeAndSentence) {
 }
 
 TEST_F(CoordinatorRpc, ABrokenCallIsNobodysDecision) {
-  // What gRPC itself says of a call whose connection broke.
+  // gRPC's own errors for a call whose connection broke.
   for (const absl::Status& error : {absl::CancelledError(""), absl::UnknownError("Stream removed"),
                                     absl::InternalError("Received RST_STREAM with error code 2")}) {
     handler_.error = error;

@@ -1,4 +1,4 @@
-// What a stranger with gRPC's own tools meets: health and reflection, beside the service.
+// The services that a stranger with gRPC's tools finds: health and reflection.
 #include <memory>
 #include <string>
 

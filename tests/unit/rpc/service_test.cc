@@ -97,7 +97,7 @@ class ServiceTest : public ::testing::Test {
     ready.get_future().wait();
   }
 
-  // As a signal ends it.
+  // Ends the shard like a signal.
   void StopShard() {
     stop_.request_stop();
     EXPECT_TRUE(shard_running_.get().ok());

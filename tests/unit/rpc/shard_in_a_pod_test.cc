@@ -60,7 +60,7 @@ class ShardInAPod : public ::testing::Test {
     ASSERT_TRUE(shard.ok()) << shard.status();
     shard_ = *std::move(shard);
   }
-  // Returns once the shard says that it is ready.
+  // Returns once the shard is ready.
   void RunUntilReady() {
     std::promise<void> ready;
     running_ = std::async(std::launch::async, [this, &ready] {

@@ -52,7 +52,7 @@ TEST(BytesForShard, AreAPartOfTheMachineAndNoMoreThanAreAvailable) {
   EXPECT_EQ(BytesForShard(ConfigOf(2, "10.0.0.7"), kMachine), 18'000'000'000u);
 }
 
-// Whatever the number of shards, pushes and both directions' queues fit into what is available.
+// For any number of shards, pushes and both directions' queues fit into the available memory.
 TEST(QueuesWithin, AllShardsOfAMachineFit) {
   for (const uint32_t shards : {1u, 2u, 8u}) {
     const RunConfig config = ConfigOf(shards, "127.0.0.1");

@@ -16,7 +16,7 @@
 
 namespace longwave {
 
-// What tests of a shard need to be one of its workers: a run of one small matrix, and its frames.
+// A worker's part in tests of a shard: a run of one small matrix, and its frames.
 
 constexpr absl::Duration kWait = absl::Seconds(60);
 constexpr uint64_t kRun = 0x1234;
@@ -41,7 +41,7 @@ inline Layout LayoutOf(const RunConfig& config, const Manifest& manifest = OneMa
   return *std::move(layout);
 }
 
-// A segment's worth of zeros in the form that `config` asks for.
+// Zeros for a segment in the configured form.
 inline Buffer ZeroPayload(const RunConfig& config, const Layout& layout, uint32_t segment = 0) {
   const auto form = PayloadLayout::Create(config.sync.up, layout.TileSizes(segment));
   EXPECT_TRUE(form.ok()) << form.status();

@@ -183,7 +183,8 @@ TEST_F(CredentialsFolderTest, GetsAnAuthorityOnce) {
 }
 
 TEST_F(CredentialsFolderTest, WithAnAuthoritysKeyAloneGetsItsCertificate) {
-  // A process ended between the two; or somebody gave the key alone, which must not be lost.
+  // A process ended between the two writes, or an operator gave the key alone, which must not be
+  // lost.
   const auto before = NewAuthority();
   ASSERT_TRUE(MakeSecretFolder(folder_).ok());
   ASSERT_TRUE(WriteTextFile(folder_ + "/ca.key", before->key(), Secrecy::kSecret).ok());

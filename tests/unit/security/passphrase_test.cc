@@ -1,4 +1,4 @@
-// PEM that is encrypted, by strangers: OpenSSL left to itself asks for the passphrase, and waits.
+// Encrypted PEM from strangers: by default OpenSSL asks for the passphrase, and waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -45,13 +45,12 @@ std::string EncryptedCertificate() {
   return Encrypted(reinterpret_cast<i2d_of_void*>(i2d_X509), PEM_STRING_X509, certificate.get());
 }
 
-// What `read` says where the passphrase is there for whoever asks for it: in a process without a
-// terminal, with it on standard input.
+// The result of `read` in a process without a terminal, with the passphrase on standard input.
 template <typename Read>
 int WhereItIsThereToBeAskedFor(const Read& read) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);  // who asks a terminal nonetheless waits for ever
+    alarm(20);  // a read of a terminal would wait for ever
     setsid();
     int input[2];
     if (pipe(input) != 0) _exit(9);
@@ -68,7 +67,7 @@ int WhereItIsThereToBeAskedFor(const Read& read) {
 constexpr int kRead = 1 << 8, kRefused = 0;
 
 TEST(Passphrase, IsAskedForByOpenSslLeftToItself) {
-  // That the others can fail.
+  // Shows that the other tests can fail.
   const std::string request = EncryptedRequest();
   ASSERT_THAT(request, HasSubstr("Proc-Type: 4,ENCRYPTED"));
   EXPECT_EQ(WhereItIsThereToBeAskedFor([&] {

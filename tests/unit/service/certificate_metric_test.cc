@@ -16,6 +16,7 @@ TEST(ShowCertificateExpiry, IsThatOfTheFileThatStandsThere) {
   std::filesystem::remove_all(folder);
   Metrics metrics(MetricPart::kWorker);
   const Gauge& expiry = metrics.gauge("longwave_certificate_expiry_timestamp_seconds");
+  const Gauge& lifetime = metrics.gauge("longwave_certificate_lifetime_seconds");
   const auto refresher = ShowCertificateExpiry(&metrics, folder);
   metrics.Page();
   EXPECT_FALSE(expiry.is_set());  // no file yet
@@ -30,6 +31,9 @@ TEST(ShowCertificateExpiry, IsThatOfTheFileThatStandsThere) {
     ASSERT_TRUE(WriteCredentials(folder, *credentials).ok());
     metrics.Page();
     EXPECT_EQ(expiry.value(), static_cast<double>(absl::ToUnixSeconds(now + life)));
+    // The certificate begins somewhat before its creation, for clocks that are behind.
+    EXPECT_GE(lifetime.value(), absl::ToDoubleSeconds(life));
+    EXPECT_LE(lifetime.value(), absl::ToDoubleSeconds(2 * life));
   }
   std::filesystem::remove_all(folder);
 }

@@ -165,7 +165,8 @@ TEST_F(CoordinatorMetricsTest, SumsAndSpreadsItsMembers) {
   EXPECT_EQ(Value("longwave_coordinator_stragglers"), 1);
   EXPECT_EQ(Value("longwave_coordinator_worker_rounds_behind", {"max"}), 4);
   EXPECT_EQ(Value("longwave_coordinator_worker_rounds_behind", {"min"}), 0);
-  EXPECT_EQ(Value("longwave_coordinator_heartbeat_age_seconds", {"max"}), 4);  // who joins, too
+  // Joining workers count, too.
+  EXPECT_EQ(Value("longwave_coordinator_heartbeat_age_seconds", {"max"}), 4);
   EXPECT_EQ(Value("longwave_coordinator_worker_train_loss", {"max"}), 3);
   EXPECT_EQ(Value("longwave_coordinator_tokens_total"), 50);
   EXPECT_EQ(Value("longwave_coordinator_bytes_total", {"pulled"}), 10);
@@ -192,7 +193,7 @@ TEST_F(CoordinatorMetricsTest, CountsWhoJoinsAndWhoGoesAndWhy) {
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 2);
 }
 
-// The answer to a registration was lost, and the process asks again.
+// The answer to a registration was lost, and the process repeats the call.
 TEST_F(CoordinatorMetricsTest, AProcessThatRegistersTwiceJoinsOnce) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   series_.Registered(Process(1), 0);
@@ -200,12 +201,12 @@ TEST_F(CoordinatorMetricsTest, AProcessThatRegistersTwiceJoinsOnce) {
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"new"}), 1);
   EXPECT_EQ(Value("longwave_coordinator_joins_total", {"returned"}), 0);
   EXPECT_EQ(Value("longwave_coordinator_departures_total", {"replaced"}), 0);
-  // Nor is what is known of it forgotten.
+  // The known figures of the worker stay.
   series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(0));
   series_.Registered(Process(1), 0);
   series_.Heard({.worker = 0, .state = {.train_loss = nan}}, At(1));
   EXPECT_EQ(Value("longwave_coordinator_losses_not_finite_total", {"training"}), 1);
-  // Lost and registered again, it has returned; it has taken nobody's place.
+  // Registered again after a heartbeat timeout, the worker has returned and replaced no other.
   AddMember(0, 0, WorkerPhase::kLost);
   series_.Take(status_);
   series_.Registered(Process(1), 0);
@@ -231,7 +232,7 @@ TEST_F(CoordinatorMetricsTest, CountsEachLossThatIsNotFiniteOnce) {
   series_.Heard({.worker = 3, .rounds = {{.validation_loss = 2}}, .final = FinalReport()}, At(3));
   EXPECT_EQ(counted("training"), 1);
   EXPECT_EQ(counted("validation"), 2);
-  // Its next process is another.
+  // The next process counts separately.
   series_.Registered(Process(2), 0);
   series_.Heard({.worker = 0, .state = {.train_loss = HUGE_VAL}}, At(4));
   EXPECT_EQ(counted("training"), 2);

@@ -23,7 +23,7 @@ TEST(MeasuredFiles, CountWhatIsWrittenAndSynced) {
   EXPECT_EQ(metrics.counter("longwave_shard_disk_written_bytes_total").value(), 100);
   EXPECT_EQ(metrics.histogram("longwave_shard_sync_seconds").Read().counts.back(), 1u);
   EXPECT_EQ(metrics.counter("longwave_shard_disk_failures_total").value(), 0);
-  EXPECT_FALSE(files->Create("/d/f").ok());  // it is there: no failure of the disk
+  EXPECT_FALSE(files->Create("/d/f").ok());  // the file exists, which is no failure of the disk
   EXPECT_EQ(metrics.counter("longwave_shard_disk_failures_total").value(), 0);
 }
 

@@ -48,7 +48,7 @@ TEST(NamesKnown, RefusesACertificateOfANameThatIsAnotherKeys) {
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->reason, Refusal::kWrongName);
   EXPECT_FALSE(names.Admit(after).has_value());
-  // Who was expelled and may join again is nobody until it has.
+  // A readmitted name belongs to no key until it has joined again.
   EXPECT_TRUE(names.Admit(Naming({WorkerIdentity("b")})).has_value());
   EXPECT_TRUE(names.Admit(Naming({ShardIdentity(1)})).has_value());
   EXPECT_FALSE(names.Admit(Naming({WorkerIdentity("c")})).has_value()) << "no token has given it";

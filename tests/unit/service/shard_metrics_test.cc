@@ -50,7 +50,7 @@ TEST_F(ShardMetricsTest, CountsPushesByTheirAnswer) {
   AnswerPush rejected = Answer(Outcome::kRejected, 10, 0);
   rejected.rejection = Rejection::kNorm;
   series_.Answered(rejected, At(0));
-  AnswerPush of_a_pull = Answer(Outcome::kGone, 10, 0);
+  AnswerPush of_a_pull = Answer(Outcome::kCompacted, 10, 0);
   of_a_pull.header.contributions = static_cast<uint32_t>(FrameKind::kPull);
   series_.Answered(of_a_pull, At(0));
   EXPECT_EQ(Counted("longwave_shard_pushes_total", {"accepted"}), 1);

@@ -7,7 +7,8 @@
 
 #include "tests/unit/shard/aggregator_life.h"
 
-// What no log and no snapshot of this shard has is refused, with a sentence that says what differs.
+// Records and snapshots that this shard cannot have made are refused, with a sentence about the
+// difference.
 
 namespace longwave {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What a log must not have.
+// Records that a log must not have.
 class AggregatorForgery : public testing::Test {
  protected:
   AggregatorForgery() : life_(Options(), 3) {
@@ -52,7 +53,7 @@ class AggregatorForgery : public testing::Test {
 TEST_F(AggregatorForgery, IsNoneIfNothingIsChanged) {
   const absl::Status replayed = Replayed([](MergedRecord&) {});
   EXPECT_TRUE(replayed.ok()) << replayed;
-  // Who closed it under which membership does not matter.
+  // The epoch at the close does not matter.
   EXPECT_TRUE(Replayed([](MergedRecord& record) { record.header.epoch += 7; }).ok());
 }
 
@@ -191,8 +192,8 @@ TEST_F(AggregatorRestore, OpensARoundWithoutAPast) {
   ASSERT_TRUE(aggregator_->Restore(2, fresh).ok());
   EXPECT_EQ(aggregator_->ResidualSquareSum(), 0);
   EXPECT_THAT(Step(TimePassed{}), IsEmpty());
-  Only(Step(Push(0, 39, 2)), Outcome::kGone);
-  Only(Step(Pull(0, 39, 2)), Outcome::kGone);
+  Only(Step(Push(0, 39, 2)), Outcome::kCompacted);
+  Only(Step(Pull(0, 39, 2)), Outcome::kCompacted);
   EXPECT_EQ(Merged(Step(Push(0, 40, 2)))->header.round, 40u);
   EXPECT_EQ(aggregator_->state().newest_round, 41u);
   EXPECT_EQ(aggregator_->Export(2).residual.size(), kTileSize);
@@ -209,7 +210,7 @@ TEST_F(AggregatorRestore, NamesThePayloadAsHeldThatTheSnapshotHas) {
   const auto effects = Step(Push(0, 0, 2, 1));
   const FrameHeader& answer = std::get<AnswerPush>(effects.at(0)).header;
   EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
-  EXPECT_EQ(answer.held_crc, Push(0, 0, 2, 1).header.payload_crc);  // not that of round 1
+  EXPECT_EQ(answer.held, Push(0, 0, 2, 1).header.payload_crc);  // not that of round 1
 }
 
 TEST_F(AggregatorRestore, ForgetsWhatWasOpen) {

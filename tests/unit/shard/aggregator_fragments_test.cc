@@ -46,7 +46,7 @@ class FragmentedRun {
     EXPECT_EQ(payload_.size(), kPushBytes);
   }
 
-  // Until every worker has all rounds. False: nobody's push is taken any more.
+  // Runs until every worker has all rounds. False: no push is taken any more.
   bool Run() {
     while (!IsDone()) {
       std::vector<std::pair<uint32_t, uint32_t>> pushes;  // all that is to be pushed now

@@ -59,8 +59,8 @@ inline void ExpectEqual(const Aggregator& got, const Aggregator& wanted) {
   EXPECT_EQ(got.membership(), wanted.membership());
 }
 
-// A shard's life: members that push in any order, leave and come back, on a clock that runs; and
-// what it wrote down meanwhile.
+// A shard's life on a running clock: members push in any order, leave and come back. Keeps the
+// shard's records.
 class Life {
  public:
   Life(const AggregatorOptions& options, uint64_t seed) : options_(options), rng_(seed) {

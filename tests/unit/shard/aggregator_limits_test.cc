@@ -12,7 +12,7 @@
 #include "server/shard/tile_threads.h"
 #include "tests/unit/shard/aggregator_testing.h"
 
-// The bound on memory (busy) and what one contribution can do (sync.clip).
+// The bound on memory (busy) and on the effect of one contribution (sync.clip).
 
 namespace longwave {
 namespace {
@@ -51,7 +51,7 @@ TEST_F(AggregatorLimits, TakesPushesToTheOldestOpenSegmentAndSoMakesRoom) {
   // Segment 2 is the oldest: of the same round, and lower.
   Only(Step(Push(0, 0, 2)), Outcome::kAccepted);
   EXPECT_TRUE(Merged(Step(Push(1, 0, 2))));
-  // Now it is segment 3, of the lower round.
+  // The oldest segment is now segment 3, of the lower round.
   Only(Step(Push(0, 1, 2)), Outcome::kBusy);
   EXPECT_TRUE(Merged(Step(Push(1, 0, 3))));
   Only(Step(Push(0, 1, 2)), Outcome::kAccepted);
@@ -104,7 +104,7 @@ TEST_F(AggregatorLimits, ClipsToAMultipleOfTheMedianNorm) {
   EXPECT_EQ(aggregator_->state().pushes_clipped, 1u);
 }
 
-// Of the first round nothing is known but these two; of the next one, what came of the first.
+// For the first round only these two norms are known; for the next one, the norm of its update.
 TEST_F(AggregatorLimits, ClipsOneOfTwoByTheUpdateOfTheRoundBefore) {
   AggregatorOptions options = DenseOptions();
   options.clip = 2;
@@ -121,7 +121,7 @@ TEST_F(AggregatorLimits, ClipsOneOfTwoByTheUpdateOfTheRoundBefore) {
   EXPECT_EQ(aggregator_->state().pushes_clipped, 1u);
 }
 
-// What one member sends can neither overflow the merge nor outweigh the others.
+// A single member's contributions can neither overflow the merge nor outweigh the others.
 TEST_F(AggregatorLimits, LeavesOutWhatIsBeyondAllMeasureAndNamesWhoSentIt) {
   AggregatorOptions options = DenseOptions();
   options.clip = 2;
@@ -147,7 +147,8 @@ TEST_F(AggregatorLimits, LeavesOutWhatIsBeyondAllMeasureAndNamesWhoSentIt) {
             "merge: over a thousand times what sync.clip lets in");
 }
 
-// Whatever one of three sends, round after round, what is told is near to what the others send.
+// For any contributions of one member in three, round after round, the updates stay near the
+// others'.
 TEST_F(AggregatorLimits, EveryUpdateIsSaneWhateverOneOfThreeSends) {
   AggregatorOptions options = DenseOptions();
   options.clip = 10;

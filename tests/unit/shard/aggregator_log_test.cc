@@ -8,7 +8,7 @@
 #include "server/store/snapshot_format.h"
 #include "tests/unit/shard/aggregator_testing.h"
 
-// What an aggregator with a log wants to be kept, and what it leaves to the log.
+// Records that an aggregator with a log wants to be kept, and requests that it leaves to the log.
 
 namespace longwave {
 namespace {
@@ -165,16 +165,16 @@ TEST_F(AggregatorLog, AsksTheLogForRoundsBeforeTheLastClosedOne) {
        {AggregatorEvent(Push(1, 0, 2)), AggregatorEvent(Pull(1, 0, 2))}) {
     const auto effects = Step(event);
     ASSERT_EQ(effects.size(), 1u);
-    const auto* ask = std::get_if<AskLog>(&effects[0]);
-    ASSERT_NE(ask, nullptr);
-    EXPECT_EQ(ask->header.worker, 1u);
-    EXPECT_EQ(ask->header.round, 0u);
-    EXPECT_EQ(ask->header.segment, 2u);
+    const auto* request = std::get_if<AskLog>(&effects[0]);
+    ASSERT_NE(request, nullptr);
+    EXPECT_EQ(request->header.worker, 1u);
+    EXPECT_EQ(request->header.round, 0u);
+    EXPECT_EQ(request->header.segment, 2u);
   }
   EXPECT_EQ(Merged(Step(Pull(1, 1, 2)))->header.round, 1u);  // the last one it has itself
   EXPECT_THAT(Step(Pull(1, 2, 2)), IsEmpty());
 
-  // Whoever has looked it up makes the answer, and it is counted.
+  // The reader of the log makes the answer, which counts the push.
   EXPECT_EQ(aggregator_->state().pushes_duplicate, 0u);
   const FrameHeader asked = Push(1, 0, 2).header;
   const FrameHeader answer = aggregator_->AnswerTo(asked, Outcome::kDuplicate);
@@ -182,7 +182,7 @@ TEST_F(AggregatorLog, AsksTheLogForRoundsBeforeTheLastClosedOne) {
   EXPECT_EQ(answer.round, 0u);
   EXPECT_EQ(answer.weight, 2u);
   EXPECT_EQ(aggregator_->state().pushes_duplicate, 1u);
-  aggregator_->AnswerTo(Pull(1, 0, 2).header, Outcome::kGone);
+  aggregator_->AnswerTo(Pull(1, 0, 2).header, Outcome::kCompacted);
   EXPECT_EQ(aggregator_->state().pushes_late, 0u);
 }
 
@@ -190,8 +190,8 @@ TEST_F(AggregatorLog, WithoutALogTheyAreGone) {
   Start(DenseOptions(), Members(1, {0}));
   Step(Push(0, 0, 2));
   Step(Push(0, 1, 2));
-  Only(Step(Push(0, 0, 2)), Outcome::kGone);
-  Only(Step(Pull(0, 0, 2)), Outcome::kGone);
+  Only(Step(Push(0, 0, 2)), Outcome::kCompacted);
+  Only(Step(Pull(0, 0, 2)), Outcome::kCompacted);
 }
 
 }  // namespace

@@ -167,9 +167,9 @@ TEST_F(AggregatorQuorum, WhoMissesTwoClosesIsNotWaitedFor) {
   EXPECT_THAT(WaitingFor(), ElementsAre(0));
   EXPECT_TRUE(Merged(Step(Push(0, 2, 2))));
   EXPECT_EQ(aggregator_->state().closed_by_quorum, 2u);
-  // It is still a member: updates go to it.
+  // The worker is still a member and gets updates.
   EXPECT_THAT(Merged(Step(Push(0, 3, 2)))->workers, ElementsAre(0, 1));
-  // Other segments know nothing of that.
+  // Other segments are not affected.
   Step(Push(0, 0, 3));
   EXPECT_EQ(aggregator_->open_round(3), 0u);
 }
@@ -184,7 +184,7 @@ TEST_F(AggregatorQuorum, AnyPushEndsThat) {
     }
     EXPECT_THAT(WaitingFor(), ElementsAre(0, 1));
     EXPECT_THAT(Step(Pull(2, 2, 2)), IsEmpty());
-    EXPECT_THAT(WaitingFor(), ElementsAre(0, 1));  // who only pulls is behind
+    EXPECT_THAT(WaitingFor(), ElementsAre(0, 1));  // a worker that only pulls is behind
     Step(Push(2, round, 2));
     Step(Push(0, 2, 2));
     if (round == 1) {
@@ -204,7 +204,7 @@ TEST_F(AggregatorQuorum, APushOfAnOlderRoundEndsItToo) {
     Step(Push(0, round, 2));
     CloseByTime();
   }
-  Only(Step(Push(1, 0, 2)), Outcome::kGone);
+  Only(Step(Push(1, 0, 2)), Outcome::kCompacted);
   EXPECT_THAT(WaitingFor(), ElementsAre(0, 1));
 }
 
@@ -234,7 +234,7 @@ TEST_F(AggregatorQuorum, WhoIsGivenUpAndNoLongerDueIsNotCountedForOthers) {
   EXPECT_TRUE(Merged(Step(Push(1, 2, 2))));
 }
 
-// One worker needs two seconds longer than the other, where one is what it is given at first.
+// A worker needs two seconds longer than the other, and the grace begins with one.
 TEST_F(AggregatorQuorum, TheGraceGrowsUntilWhoIsAlwaysALittleLateIsInTime) {
   Start(Half(), Members(1, {0, 1}));
   for (uint32_t round = 0; round < 3; ++round) {

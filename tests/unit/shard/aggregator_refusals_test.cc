@@ -33,7 +33,7 @@ TEST_F(AggregatorTest, RejectsSegmentsOfOthers) {
   }
 }
 
-// A membership may be on its way: who is told so comes again.
+// A membership may be under way, so the worker retries.
 TEST_F(AggregatorTest, TellsWhoIsNotAMember) {
   Start(DenseOptions(), Members(1, {0}));
   EXPECT_EQ(Only(Step(Push(9, 0, 2)), Outcome::kNotMember), "");
@@ -44,7 +44,7 @@ TEST_F(AggregatorTest, TellsWhoIsNotAMember) {
   Only(Step(Push(9, 0, 2)), Outcome::kAccepted);
 }
 
-// What is in it was sent with the later ones, and would be merged twice.
+// The residual's content was sent with later pushes, and would be merged twice.
 TEST_F(AggregatorTest, RejectsAPushOfAResidualFromBeforeItsWorkersLastPush) {
   Start(DenseOptions(), Members(1, {0}));
   const auto push = [this](uint32_t round, uint32_t accounted) {
@@ -59,9 +59,9 @@ TEST_F(AggregatorTest, RejectsAPushOfAResidualFromBeforeItsWorkersLastPush) {
             "least 2, as a push of the round before is merged: the worker's folder is a copy of an "
             "older time, which is to be set aside");
   EXPECT_TRUE(Merged(Step(push(2, 2))));
-  // One that begins with nothing has nothing that was sent.
+  // An empty residual contains nothing that was sent.
   EXPECT_TRUE(Merged(Step(push(3, 0))));
-  // Nor is it asked for rounds that it was away from.
+  // Rounds in which the worker was away need not be accounted for.
   Step(MembershipChanged{Members(2, {1})});
   EXPECT_TRUE(Merged(Step(Push(1, 4, 2))));
   Step(MembershipChanged{Members(3, {0})});
@@ -238,15 +238,15 @@ TEST(AggregatorCreate, RefusesWhatDoesNotFitIntoMemory) {
   options.open_bytes_max = 500'000;
   EXPECT_FALSE(fits(26'500'000));
   EXPECT_TRUE(fits(27'500'000));
-  // What is held beside.
+  // Memory that the process holds beside the aggregator.
   options.snapshot_bytes = 3'000'000;
   EXPECT_FALSE(fits(29'500'000));
   EXPECT_TRUE(fits(30'500'000));
   options.queue_bytes = 5'000'000;
   EXPECT_FALSE(fits(34'500'000));
   EXPECT_TRUE(fits(35'500'000));
-  EXPECT_TRUE(fits(0));  // not asked
-  // A limit that nobody has asked for makes room for all of that.
+  EXPECT_TRUE(fits(0));  // no check
+  // A default limit leaves space for all of that.
   options.available_bytes = 35'100'000;
   options.open_bytes_max = 30'000'000;
   ASSERT_FALSE(Aggregator::Create(options, *layout).ok());
@@ -262,7 +262,7 @@ TEST(AggregatorCreate, RefusesWhatDoesNotFitIntoMemory) {
 TEST(AggregatorCreate, WantsMemoryForTheLastMergedRound) {
   auto layout = Layout::Create({{{"w", {6400, 640}}}}, {});
   ASSERT_TRUE(layout.ok());
-  // What is wanted with these forms, pushes not counted.
+  // The memory need in these forms, without pushes.
   const auto wanted = [&](const PayloadFormat& up, const PayloadFormat& down) {
     AggregatorOptions options = DenseOptions();
     options.shard = 0;
@@ -281,9 +281,9 @@ TEST(AggregatorCreate, WantsMemoryForTheLastMergedRound) {
   constexpr double kNear = 100'000;  // tables
   const PayloadFormat topk{Selection::kTopK, ValueCodec::kFp32, 64};
   const PayloadFormat random{Selection::kRandom, ValueCodec::kFp32, 64};
-  // As diloco and ddp have it: 4 bytes a coefficient and no E.
+  // diloco and ddp: 4 bytes a coefficient and no E.
   EXPECT_NEAR(wanted(kAllFp32, kAllFp32), 4 * kCoefficients, kNear);
-  // What many workers have chosen may be all there is.
+  // The union of many workers' choices may be everything.
   EXPECT_NEAR(wanted(topk, kAllFp32), 4 * kCoefficients, kNear);
   EXPECT_NEAR(wanted(random, kAllFp32), 4 * kCoefficients / 64, kNear);
   // E, and the k that goes down.

@@ -41,7 +41,7 @@ TEST(AggregatorReplay, OfAWholeHistoryGivesTheSameShardToTheBit) {
       ExpectEqual(again, life.aggregator());
       EXPECT_EQ(again.NextDue(), absl::InfinitePast());
       EXPECT_EQ(again.state().pushes_accepted, 0u);  // counts are those of a process
-      // They go on alike: both would close the same, and answer the same.
+      // Both behave alike: they close and answer the same.
       const auto same = [&](const AggregatorEvent& event) {
         const auto a = life.Do(event);
         const auto b = again.Step(event, life.now());
@@ -56,7 +56,7 @@ TEST(AggregatorReplay, OfAWholeHistoryGivesTheSameShardToTheBit) {
           }
         }
       };
-      if (options.quorum < 1) continue;  // what time it was is not in the log
+      if (options.quorum < 1) continue;  // the log has no times
       for (int i = 0; i < 100; ++i) same(life.SomePush());
       ExpectEqual(again, life.aggregator());
     }
@@ -100,7 +100,7 @@ TEST(AggregatorReplay, FromSnapshotsOnGivesTheSameShard) {
     std::map<uint32_t, SegmentSnapshot> snapshots;
     for (int i = 0; i < 30; ++i) {
       life.Run(10);
-      // At any moment: what is open then is in the log before it, hence all of it is replayed.
+      // At any moment: the log before it has the open pushes, so all of it is replayed.
       const uint32_t segment = 2 + static_cast<uint32_t>(i % 2);
       if (i < 25) snapshots[segment] = life.aggregator().Export(segment);
     }
@@ -111,7 +111,7 @@ TEST(AggregatorReplay, FromSnapshotsOnGivesTheSameShard) {
     }
     ReplayAll(life.log(), again);
     ExpectEqual(again, life.aggregator());
-    // Once more is nothing new, but for what is open.
+    // A second replay adds nothing, except for open pushes.
     for (const LogRecord& record : life.log()) {
       const auto* merged = std::get_if<MergedRecord>(&record);
       if (merged != nullptr) {

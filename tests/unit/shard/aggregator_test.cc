@@ -65,7 +65,7 @@ TEST_F(AggregatorTest, AnswersARepeatedPushOfTheOpenRoundAsDuplicate) {
   Only(Step(first), Outcome::kAccepted);
   const auto effects = Step(Push(0, 0, 2, 100));
   Only(effects, Outcome::kDuplicate);
-  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.held_crc, first.header.payload_crc);
+  EXPECT_EQ(std::get<AnswerPush>(effects[0]).header.held, first.header.payload_crc);
   const auto merged = Merged(Step(Push(1, 0, 2, 1)));
   ASSERT_TRUE(merged);
   EXPECT_THAT(DecodeDense(merged->payload.bytes(), layout_, 2),
@@ -80,7 +80,7 @@ TEST_F(AggregatorTest, AnswersARepeatedPushOfTheClosedRoundWithTheMergedUpdate) 
   ASSERT_EQ(effects.size(), 2u);
   const FrameHeader& answer = std::get<AnswerPush>(effects[0]).header;
   EXPECT_EQ(answer.outcome, Outcome::kDuplicate);
-  EXPECT_EQ(answer.held_crc, Push(0, 0, 2).header.payload_crc);
+  EXPECT_EQ(answer.held, Push(0, 0, 2).header.payload_crc);
   const auto again = Merged(effects);
   ASSERT_TRUE(again);
   EXPECT_THAT(again->workers, ElementsAre(0));
@@ -105,7 +105,7 @@ TEST_F(AggregatorTest, WhatIsOlderThanTheLastClosedRoundIsGone) {
   Start(DenseOptions(), Members(1, {0}));
   Step(Push(0, 0, 2));
   Step(Push(0, 1, 2));
-  Only(Step(Push(0, 0, 2)), Outcome::kGone);
+  Only(Step(Push(0, 0, 2)), Outcome::kCompacted);
 }
 
 TEST_F(AggregatorTest, TakesAnyCodecAndKOfTopk) {
@@ -172,7 +172,7 @@ TEST_F(AggregatorTest, APullIsAnsweredByTheRoundItAsksFor) {
   ASSERT_TRUE(Merged(again));
   EXPECT_THAT(Merged(again)->workers, ElementsAre(1));
   EXPECT_EQ(Merged(again)->header.round, 1u);
-  Only(Step(Pull(1, 0, 2)), Outcome::kGone);
+  Only(Step(Pull(1, 0, 2)), Outcome::kCompacted);
   EXPECT_EQ(Only(Step(Pull(1, 3, 2)), Outcome::kRejected),
             "pull of worker 1, round 3, segment 2: wanted round 2 or before");
   EXPECT_EQ(Only(Step(Pull(8, 1, 2)), Outcome::kNotMember), "");
@@ -239,7 +239,7 @@ TEST_F(AggregatorTest, APushBeforeTheFirstRoundIsStillThatOfItsRound) {
   Only(Step(Push(0, 0, 3)), Outcome::kAccepted);
   Step(Push(1, 0, 3));
   Step(Push(2, 0, 3));
-  // Worker 0 was lost and is back, to take part later: what it had pushed counts as pushed.
+  // Worker 0 was lost and is back, to take part later. Its earlier push counts.
   Membership membership = Members(2, {1, 2});
   membership.members.insert(membership.members.begin(), {0, "w0", 5});
   Step(MembershipChanged{membership});
@@ -279,7 +279,7 @@ TEST_F(AggregatorTest, CountsWhatBecameOfPushes) {
   const ShardState state = aggregator_->state();
   EXPECT_EQ(state.pushes_accepted, 2u);
   EXPECT_EQ(state.pushes_duplicate, 1u);
-  EXPECT_EQ(state.pushes_late, 0u);  // round 0 is gone
+  EXPECT_EQ(state.pushes_late, 0u);  // round 0 is compacted
   EXPECT_EQ(state.pushes_rejected, 1u);
 }
 

@@ -70,7 +70,7 @@ class AggregatorTest : public testing::Test {
     return Buffer(EncodeDense(up_, layout_, segment, dense));
   }
 
-  // As the link hands it over, with length and CRC of its payload.
+  // The push as the link delivers it, with length and CRC of its payload.
   static PushArrived Framed(FrameHeader header, Buffer payload) {
     header.payload_bytes = static_cast<uint32_t>(payload.size());
     header.payload_crc = Crc32c(payload.bytes());

@@ -26,7 +26,7 @@ TEST(Grace, IsTheMedianAndFourDeviations) {
   // Median 5 of 1 4 5 6 9; deviations 4 1 0 1 4 with median 1.
   EXPECT_EQ(grace.current(), Seconds(9));
   grace.Add(Seconds(20));
-  // Of an even number the lower ones: median 5 of 1 4 5 6 9 20; 4 1 0 1 4 15: 1.
+  // The lower medians: 5 of 1 4 5 6 9 20, and 1 of the distances 4 1 0 1 4 15.
   EXPECT_EQ(grace.current(), Seconds(9));
 }
 

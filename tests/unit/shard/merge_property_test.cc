@@ -12,8 +12,8 @@
 #include "tests/unit/shard/reference_merge.h"
 #include "tests/unit/shard/shard_testing.h"
 
-// The merge against its plain reference: the same bytes and the same residual whatever the order,
-// the threads, the machine's instructions, and the mix of what came in.
+// The merge against its plain reference: the bytes and the residual are equal for any order, number
+// of threads, instruction set, and mix of payloads.
 
 namespace longwave {
 namespace {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr PayloadFormat kAllFp32{Selection::kAll, ValueCodec::kFp32, 0};
 
-// What one worker sent: owns what a Contribution points to.
+// A worker's push, which owns the memory behind a Contribution.
 struct Sent {
   uint64_t weight;
   PayloadLayout layout;
@@ -210,8 +210,8 @@ TEST(Merge, SumsThreeHundredWeightedIntegersExactly) {
 
 TEST(Merge, CancelsExactlyWhateverTheScales) {
   const Layout layout = SmallLayout(2);
-  // In floats, ((1e30 + 1) − 1e30) would be 0 or 1 by the order; here what lies 2^-61 below the
-  // largest value of the tile is lost in every order.
+  // In floats, ((1e30 + 1) − 1e30) would be 0 or 1 depending on the order. The merge loses values
+  // below 2^-61 of the largest value of the tile in every order.
   std::vector<Sent> all = {Send(layout, kAllFp32, 1, {1e30f, 3}),
                            Send(layout, kAllFp32, 1, {1e-30f, 4}),
                            Send(layout, kAllFp32, 1, {-1e30f, -7})};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -12,7 +13,7 @@ namespace {
 const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
 constexpr size_t kPayloadBytes = 10'000;
 constexpr uint64_t kFrameBytes = FrameWireBytes(kPayloadBytes, Encryption::kNone);
-// A frame lasts a tenth of a second, which is also what a bucket saves up.
+// A frame takes a tenth of a second, which is also a bucket's burst.
 constexpr uint64_t kRate = 10 * kFrameBytes;
 
 SealedFrame Merged(uint32_t round, uint32_t segment) {
@@ -23,7 +24,7 @@ SealedFrame Merged(uint32_t round, uint32_t segment) {
   return Seal(header, Buffer(std::vector<std::byte>(kPayloadBytes))).value();
 }
 
-// As who sends does it: what may go is sent, and charged.
+// Sends like a caller: an admitted frame is sent and charged.
 bool Send(Pacer& pacer, uint32_t worker, const SealedFrame& frame, absl::Time now) {
   if (!pacer.Admit(worker, frame, now)) return false;
   pacer.Charge(worker, frame.wire_bytes(Encryption::kNone), now);
@@ -35,7 +36,7 @@ bool SendNext(Pacer& pacer, absl::Time now) {
   return due.has_value();
 }
 
-// What comes out until nothing waits, when, to whom.
+// A frame from the pacer: its time and receiver.
 struct Sent {
   absl::Duration at;
   uint32_t worker;
@@ -92,7 +93,7 @@ TEST(Pacer, WhatIsLateIsMadeUpForByTheBurst) {
   Pacer pacer;
   pacer.SetRate(1, kRate);
   for (uint32_t i = 0; i < 10; ++i) Send(pacer, 1, Merged(0, i), kStart);
-  // Nobody looked for 50 ms: the next one is on time again.
+  // After 50 ms without a call the next frame is on time again.
   ASSERT_TRUE(SendNext(pacer, kStart + absl::Milliseconds(150)));
   EXPECT_EQ(pacer.NextDue(), kStart + absl::Milliseconds(200));
 }
@@ -128,6 +129,9 @@ TEST(Pacer, ANewerRoundTakesThePlaceOfAnOlderOne) {
   EXPECT_FALSE(Send(pacer, 1, Merged(3, 6), kStart)) << "asked for twice, sent once";
   EXPECT_EQ(pacer.WaitingFor(1).frames, 2u);
   EXPECT_EQ(pacer.WaitingFor(1).bytes, 2 * kFrameBytes);
+  using Dropped = std::pair<uint32_t, uint32_t>;
+  EXPECT_EQ(pacer.TakeDropped(), (std::vector{Dropped(1, 5), Dropped(1, 6)})) << "3/5 and 2/6";
+  EXPECT_TRUE(pacer.TakeDropped().empty());
   EXPECT_EQ(Drain(pacer), (std::vector<Sent>{{absl::Milliseconds(100), 1, 4, 5},
                                              {absl::Milliseconds(200), 1, 3, 6}}));
 }
@@ -263,18 +267,19 @@ TEST(Pacer, NotMoreThanAskedMaxWaits) {
   pacer.SetRate(3, kRate);
   while (Send(pacer, 3, Merged(9, 2), kStart)) {  // the last one waits
   }
-  for (uint32_t round = 0; round < 2 * Pacer::kAskedMax; ++round) {
+  for (uint32_t round = 0; round < 2 * Pacer::kRequestsMax; ++round) {
     EXPECT_FALSE(pacer.Admit(3, Merged(round, 1), kStart, Pacer::Cause::kAsked));
   }
   EXPECT_FALSE(pacer.Admit(3, Merged(500, 1), kStart));
-  EXPECT_EQ(pacer.WaitingFor(3).frames, Pacer::kAskedMax + 2);
+  EXPECT_EQ(pacer.TakeDropped().size(), Pacer::kRequestsMax);
+  EXPECT_EQ(pacer.WaitingFor(3).frames, Pacer::kRequestsMax + 2);
   ASSERT_TRUE(SendNext(pacer, pacer.NextDue()));
-  // One that could not be sent comes back with its cause, and there is room for another then.
+  // A frame that could not be sent comes back with its cause, and leaves space for another one.
   const auto due = pacer.Pop(pacer.NextDue());
   ASSERT_TRUE(due.has_value());
   EXPECT_EQ(due->cause, Pacer::Cause::kAsked);
   pacer.PutBack(3, due->frame, kStart, due->cause);
-  EXPECT_EQ(pacer.WaitingFor(3).frames, Pacer::kAskedMax + 1);
+  EXPECT_EQ(pacer.WaitingFor(3).frames, Pacer::kRequestsMax + 1);
 }
 
 TEST(Pacer, NothingGoesBeforeARateIsNamedOrTheWaitForOneIsOver) {
@@ -287,7 +292,7 @@ TEST(Pacer, NothingGoesBeforeARateIsNamedOrTheWaitForOneIsOver) {
   }
   EXPECT_TRUE(Send(pacer, 4, Merged(0, 0), kStart)) << "of whom nothing is awaited";
   pacer.SetRate(1, 0);
-  pacer.SetRate(2, kRate / 2);  // its bucket saves half a frame, and owes the other half
+  pacer.SetRate(2, kRate / 2);  // the bucket saves half a frame, and owes the other half
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(SendNext(pacer, kStart));
   EXPECT_FALSE(SendNext(pacer, kStart));
   EXPECT_EQ(pacer.WaitingFor(1).frames, 0u);

@@ -14,13 +14,13 @@
 
 namespace longwave {
 
-// The steps of merge.h as they stand there, one after the other: what the merge is held against.
+// The steps of merge.h one after the other, as the reference of the merge.
 
 inline float ReferenceSaturate(double value) {
   return static_cast<float>(std::clamp(value, -double{kMergedMax}, double{kMergedMax})) + 0.0f;
 }
 
-// What one contribution holds of one tile: levels times a scale, or values with a scale of 1.
+// A contribution's part of one tile: levels times a scale, or values with a scale of 1.
 struct ReferenceTile {
   std::vector<uint16_t> indices;
   std::vector<double> levels;

@@ -14,7 +14,7 @@
 
 namespace longwave {
 
-// One vector cut into `segments` segments of `tiles` tiles of `tile_size` coefficients, at most 64.
+// A vector cut into `segments` segments of `tiles` tiles of `tile_size` coefficients, at most 64.
 inline Layout SmallLayout(uint32_t tile_size, uint32_t tiles = 1, uint32_t segments = 1,
                           uint32_t shards = 1) {
   const Manifest manifest{{{"v", {int64_t{tile_size} * tiles * segments}}}};

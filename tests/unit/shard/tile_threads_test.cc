@@ -27,7 +27,7 @@ TEST(TileThreads, DoesEveryTileOnceWhateverTheirNumber) {
 
 TEST(TileThreads, GivesASlotToOneCallAtATime) {
   TileThreads runner(4);
-  std::vector<int> unguarded(4, 0);  // a race on these is what the thread sanitizer would report
+  std::vector<int> unguarded(4, 0);  // the thread sanitizer would report a race on these
   for (int run = 0; run < 200; ++run) {
     runner.Run(64, [&](uint32_t begin, uint32_t end, uint32_t slot) {
       unguarded[slot] += static_cast<int>(end - begin);

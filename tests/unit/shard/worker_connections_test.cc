@@ -29,6 +29,29 @@ TEST(WorkerConnections, ASegmentGoesWhereItsLastFrameCameFrom) {
   EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("b")));
 }
 
+TEST(WorkerConnections, ASegmentStaysWithTheConnectionOfTheLargestNumber) {
+  WorkerConnections connections(4);
+  connections.Hear("new", std::nullopt, 8);
+  connections.Hear("old", std::nullopt, 7);
+  connections.Hear("old", 0);
+  EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("old"))) << "there was none";
+  connections.Hear("new", 0);
+  connections.Hear("old", 0);
+  connections.Hear("of an earlier process of the shard", 0);
+  EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("new")));
+}
+
+TEST(WorkerConnections, CountsTheFramesOfEach) {
+  WorkerConnections connections(4);
+  EXPECT_EQ(connections.Hear("a", 0).taken, 1u);
+  EXPECT_EQ(connections.Hear("b", 0).taken, 1u);
+  EXPECT_EQ(connections.Hear("a", std::nullopt).taken, 2u);
+  ++connections.CountsOf("a")->sent;
+  EXPECT_EQ(connections.CountsOf("a")->sent, 1u);
+  EXPECT_EQ(connections.CountsOf("b")->sent, 0u);
+  EXPECT_EQ(connections.CountsOf("c"), nullptr);
+}
+
 TEST(WorkerConnections, OtherSegmentsGoByTheConnectionHeardLast) {
   WorkerConnections connections(4);
   connections.Hear("a", 0);
@@ -66,7 +89,7 @@ TEST(WorkerConnections, OneTooManyTakesThePlaceOfTheOneNotHeardForLongest) {
   EXPECT_EQ(connections.size(), WorkerConnections::kConnectionsMax);
   EXPECT_THAT(connections.RouteOf(0), Pointee(std::string("peer 0")));
   EXPECT_THAT(connections.RouteOf(1), Pointee(std::string("peer 1")));
-  connections.Remove("peer 2");  // it has given way
+  connections.Remove("peer 2");  // already replaced
   EXPECT_EQ(connections.size(), WorkerConnections::kConnectionsMax);
   connections.Remove("peer 3");
   EXPECT_EQ(connections.size(), WorkerConnections::kConnectionsMax - 1);

@@ -26,7 +26,7 @@ std::unique_ptr<ShardOnDisk> After(uint32_t rounds) {
 void ExpectTrouble(ShardOnDisk& disk, const std::string& why) {
   EXPECT_THAT(disk.shard().trouble(), HasSubstr(why));
   const auto effects = disk.Do({TestPush(0, 4, 2), TestPull(0, 0, 2), TestFetch(0, 0, 2)});
-  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy));
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kBusy, Outcome::kBusy, Outcome::kBusy));
   EXPECT_THAT(AllOf<SendMerged>(effects), IsEmpty());
 }
 
@@ -72,7 +72,7 @@ TEST(BadFolder, OneThatLacksARecordThatWasDurableIsFromAnOlderTime) {
   EXPECT_TRUE(newest->Open().ok());
 }
 
-// Where what was heard of its log says nothing: the coordinator was away, or was started again.
+// The reported length of the log is unknown: the coordinator was away, or was restarted.
 TEST(BadFolder, OneThatLacksAFinishedRoundIsFromAnOlderTime) {
   const auto older = After(4);
   older->options.rounds = 5;
@@ -117,7 +117,7 @@ TEST(BadFolder, AnEpochThatWasNeverToldIsTheCoordinatorsOlderTime) {
   EXPECT_FALSE(disk->shard().knows_untold_epoch());
 }
 
-// Of segments that are still to be restored the folder has nothing, whatever the run has finished.
+// The folder has nothing of segments that are still to be restored, whatever rounds are finished.
 TEST(BadFolder, ARestoreThatWasInterruptedIsNoOlderTime) {
   ShardOnDisk disk;
   disk.options.restore = true;

@@ -1,5 +1,5 @@
-// The machine or the process stops at every operation of a run; what was told stays true, and the
-// run ends with the bits of one that was never disturbed.
+// The machine or the process stops at every operation of a run. Every answer stays true, and the
+// run ends with the bits of an undisturbed one.
 #include <map>
 #include <tuple>
 
@@ -16,8 +16,8 @@ constexpr uint32_t kSegments[] = {2, 3};
 
 using Place = std::pair<uint32_t, uint32_t>;  // segment, round
 
-// Three workers that push each round of each segment once they have the update of the one before,
-// repeat what is not answered, and remember all that they were told.
+// Three workers push each round of each segment once they have the previous update, repeat
+// unanswered pushes, and remember all answers.
 class Training {
  public:
   explicit Training(uint64_t seed) : disk_(seed), rng_(seed) {}
@@ -25,7 +25,7 @@ class Training {
   SimFileSystem& files() { return disk_.files; }
   ShardOnDisk& disk() { return disk_; }
 
-  // Until all rounds are closed and known to all. `restart`: what a stop of the machine is.
+  // Runs until all rounds are closed and known to all. `restart`: the kind of stop.
   void Finish(SimFileSystem::Stop restart) {
     for (int wakes = 0; !IsFinished() || !disk_.is_open(); ++wakes) {
       ASSERT_LT(wakes, 10'000) << "the run does not end";
@@ -36,7 +36,7 @@ class Training {
           continue;
         }
         ASSERT_TRUE(opened.ok()) << opened;
-        // The coordinator tells it again; what the shard has may be older.
+        // The coordinator repeats the membership, since the shard's may be older.
         disk_.shard().Step(MembershipChanged{Members(1, {0, 1, 2})}, disk_.now);
       }
       Wake();
@@ -57,7 +57,7 @@ class Training {
       const auto effects = disk_.Do({TestPull(0, place.second, place.first)});
       const auto sent = AllOf<SendMerged>(effects);
       if (sent.empty()) {  // dropped with the log: snapshots cover it
-        EXPECT_THAT(Outcomes(effects), ::testing::ElementsAre(Outcome::kGone));
+        EXPECT_THAT(Outcomes(effects), ::testing::ElementsAre(Outcome::kCompacted));
         continue;
       }
       EXPECT_EQ(BytesOf(sent[0].payload), payload);
@@ -95,7 +95,7 @@ class Training {
     for (const ShardEffect& effect : effects) Take(effect);
     disk_.shard().Tend(disk_.now);
     if (disk_.files.crashed()) return;
-    disk_.AnswerAsks(effects);
+    disk_.AnswerRequests(effects);
   }
 
   void Take(const ShardEffect& effect) {

@@ -1,4 +1,4 @@
-// What a shard makes durable, when, and what it tells of it.
+// A shard's durable state: its content, its times, and the answers that depend on it.
 #include "server/shard_state/durable_shard.h"
 
 #include "gmock/gmock.h"
@@ -29,7 +29,7 @@ TEST(DurableShard, NothingIsToldBeforeTheCommit) {
 
 TEST(DurableShard, EffectsNameTheEventTheyFollowFrom) {
   ShardOnDisk disk;
-  disk.options.snapshot_rounds = 100;  // none is asked for here
+  disk.options.snapshot_rounds = 100;  // no snapshot requests in this test
   ASSERT_TRUE(disk.Open().ok());
   disk.shard().Step(MembershipChanged{Members(1, {0, 1})}, disk.now);
   const uint64_t first = disk.shard().Step(TestPush(0, 0, 2), disk.now);
@@ -102,8 +102,8 @@ TEST(DurableShard, OlderRoundsAreAnsweredFromTheLog) {
   EXPECT_EQ(disk.shard().state().pushes_duplicate, 1u);
   EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.weight, 5u) << "the open round";
   // By this a process whose predecessor made another push of round 1 knows that.
-  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.held_crc, 0u);
-  EXPECT_EQ(AllOf<AnswerPush>(late)[1].header.held_crc, TestPush(1, 1, 2).header.payload_crc);
+  EXPECT_EQ(AllOf<AnswerPush>(late)[0].header.held, 0u);
+  EXPECT_EQ(AllOf<AnswerPush>(late)[1].header.held, TestPush(1, 1, 2).header.payload_crc);
 }
 
 TEST(DurableShard, WithoutAFolderOlderRoundsAreGone) {
@@ -117,7 +117,7 @@ TEST(DurableShard, WithoutAFolderOlderRoundsAreGone) {
   (*shard)->Step(TestPush(0, 0, 2), now);
   (*shard)->Step(TestPull(0, 2, 2), now);
   const auto effects = (*shard)->Commit(now);
-  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kGone, Outcome::kGone));
+  EXPECT_THAT(Outcomes(effects), ElementsAre(Outcome::kCompacted, Outcome::kCompacted));
   EXPECT_EQ(AllOf<SendMerged>(effects).size(), 1u);
   EXPECT_EQ((*shard)->NextDue(), absl::InfiniteFuture());
   EXPECT_THAT((*shard)->UnconfirmedSnapshots(), IsEmpty());
@@ -129,7 +129,7 @@ TEST(DurableShard, TheLogIsDroppedOnceTwoSnapshotsOfAllCoverIt) {
   disk.Do({MembershipChanged{Members(1, {0, 1})}});
   uint64_t largest = 0;
   for (uint32_t round = 0; round < 60; ++round) {
-    disk.AnswerAsks(disk.PushAll({0, 1}, round));
+    disk.AnswerRequests(disk.PushAll({0, 1}, round));
     largest = std::max(largest, disk.shard().state().log_bytes);
     const auto states = disk.shard().store()->snapshots().ReplayFromMin(SnapshotKind::kState);
     const auto models = disk.shard().store()->snapshots().ReplayFromMin(SnapshotKind::kModel);
@@ -151,8 +151,8 @@ TEST(DurableShard, TheLogIsDroppedOnceTwoSnapshotsOfAllCoverIt) {
     EXPECT_LE(first.value(), std::min(states.value(), models.value()));
   }
   EXPECT_LT(largest, 12'000u) << "the log does not grow with the rounds";
-  EXPECT_THAT(Outcomes(disk.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kGone));
-  // What was dropped took the membership's record along, which was written again.
+  EXPECT_THAT(Outcomes(disk.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kCompacted));
+  // The dropped files had the membership's record, which was written again.
   disk.files.Restart(SimFileSystem::Stop::kPower);
   ASSERT_TRUE(disk.Open().ok());
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 60, 2)})), ElementsAre(Outcome::kAccepted));
@@ -162,7 +162,7 @@ TEST(DurableShard, WithoutModelSnapshotsTheLogIsKept) {
   ShardOnDisk disk;
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(1, {0})}});
-  for (uint32_t round = 0; round < 30; ++round) disk.PushAll({0}, round);  // nobody answers
+  for (uint32_t round = 0; round < 30; ++round) disk.PushAll({0}, round);  // no member answers
   EXPECT_EQ(AllOf<SendMerged>(disk.Do({TestPull(0, 0, 2)})).size(), 1u);
 }
 
@@ -173,18 +173,18 @@ TEST(DurableShard, WhereNobodyCanCatchUpTheShardsOwnStateDecides) {
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(1, {0})}});
   for (uint32_t round = 0; round < 30; ++round) {
-    EXPECT_THAT(AllOf<AskSnapshot>(disk.PushAll({0}, round)), IsEmpty());
+    EXPECT_THAT(AllOf<RequestSnapshot>(disk.PushAll({0}, round)), IsEmpty());
   }
-  EXPECT_THAT(Outcomes(disk.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kGone));
-  // Whether it is in that merge nobody knows any more.
-  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kGone));
+  EXPECT_THAT(Outcomes(disk.Do({TestPull(0, 0, 2)})), ElementsAre(Outcome::kCompacted));
+  // Whether the push is in that merge is no longer known.
+  EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kCompacted));
 }
 
 TEST(DurableShard, ADamagedStateSnapshotFallsBackOnTheOneBefore) {
   ShardOnDisk disk;
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(1, {0, 1})}});
-  for (uint32_t round = 0; round < 20; ++round) disk.AnswerAsks(disk.PushAll({0, 1}, round));
+  for (uint32_t round = 0; round < 20; ++round) disk.AnswerRequests(disk.PushAll({0, 1}, round));
   const SegmentSnapshot before = disk.shard().aggregator()->Export(2);
   const auto latest = disk.shard().store()->snapshots().Latest(SnapshotKind::kState, 2);
   ASSERT_TRUE(latest.has_value());
@@ -199,7 +199,7 @@ TEST(DurableShard, WithoutAnyUsableStateItSaysSoInsteadOfBeginningAnew) {
   ShardOnDisk disk;
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(1, {0, 1})}});
-  for (uint32_t round = 0; round < 20; ++round) disk.AnswerAsks(disk.PushAll({0, 1}, round));
+  for (uint32_t round = 0; round < 20; ++round) disk.AnswerRequests(disk.PushAll({0, 1}, round));
   const auto snapshots = disk.shard().store()->snapshots().All();
   disk.Close();
   for (const SnapshotHeader& each : snapshots) {
@@ -251,7 +251,7 @@ TEST(DurableShard, LowersALimitOfPushesThatNobodyAskedFor) {
     ASSERT_TRUE(disk.Open().ok());
     EXPECT_EQ(disk.shard().open_bytes_max(), 1'000'000'000u);
   }
-  // What all pushes of two segments want, and a little less than that.
+  // The memory that all pushes of two segments need, and a little less.
   uint64_t low = 1, high = 1'000'000'000;
   while (low < high) {
     options.aggregator.available_bytes = (low + high) / 2;

@@ -1,4 +1,4 @@
-// A disk that is full, or fails: nothing is told that is not true, and the shard goes on.
+// A disk that is full, or fails: every answer stays true, and the shard goes on.
 #include "gmock/gmock.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 
@@ -29,9 +29,9 @@ TEST_F(FailedDisk, AFullOneMakesPushesBusyAndSaysWhy) {
   EXPECT_THAT(AllOf<SendMerged>(effects), IsEmpty());
   EXPECT_EQ(AllOf<AnswerPush>(effects)[0].header.weight, 0u) << "no round that may be forgotten";
   EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full"));
-  // As long as it lasts; pulls and fetches are asked again.
+  // The trouble lasts as long as the fault; pulls and fetches are answered, too.
   const auto more = disk_.Do({TestPush(0, 0, 3), TestPull(0, 0, 2), TestFetch(0, 0, 2)});
-  EXPECT_THAT(Outcomes(more), ElementsAre(Outcome::kBusy));
+  EXPECT_THAT(Outcomes(more), ElementsAre(Outcome::kBusy, Outcome::kBusy, Outcome::kBusy));
   EXPECT_EQ(disk_.shard().state().pushes_busy, 2u);
   EXPECT_EQ(disk_.shard().state().pushes_accepted, 1u);
 }
@@ -45,7 +45,7 @@ TEST_F(FailedDisk, GoesOnWithAllThatWasAcceptedOnceThereIsRoom) {
   AfterReopening();
   EXPECT_EQ(disk_.shard().trouble(), "");
   EXPECT_EQ(disk_.shard().state().pushes_accepted, 1u);
-  // Whether the second push reached the disk is open; sent again it is merged once.
+  // The second push may have reached the disk. Sent again it is merged once.
   const auto effects = disk_.Do({TestPush(0, 0, 2), TestPush(1, 0, 2)});
   EXPECT_EQ(Outcomes(effects)[0], Outcome::kDuplicate);
   const auto merged = AllOf<SendMerged>(effects);
@@ -121,7 +121,7 @@ TEST_F(FailedDisk, AFailedSyncIsACrash) {
   EXPECT_EQ(AllOf<SendMerged>(pulled)[0].header.contributions, 2u);
 }
 
-// Its disk is no longer mounted: taken as a new folder the run would begin again at round 0.
+// The disk is no longer mounted. Taken as a new folder, the run would begin again at round 0.
 TEST_F(FailedDisk, AFolderThatComesBackEmptyIsNotTheOneThatWasThere) {
   disk_.files.faults.failed_sync_at = disk_.files.syncs();
   disk_.Do({TestPush(1, 0, 2)});
@@ -147,7 +147,7 @@ TEST_F(FailedDisk, ASnapshotThatDoesNotFitHoldsNothingUp) {
   for (uint32_t round = 3; round < 60 && disk_.shard().trouble().empty(); ++round) {
     disk_.PushAll({0, 1}, round);
   }
-  // The log is what fills up at last, with a clear error, and nothing that was told is lost.
+  // The log fills up last, with a clear error, and every accepted push stays.
   EXPECT_THAT(disk_.shard().trouble(), HasSubstr("the disk is full"));
   const uint64_t accepted = disk_.shard().state().pushes_accepted;
   disk_.files.faults.capacity_bytes.reset();

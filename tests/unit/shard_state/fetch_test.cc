@@ -28,12 +28,13 @@ TEST_F(Fetch, TheSegmentsOfTheRunTakeTurnsThroughTheSnapshotRounds) {
   std::vector<std::string> asked;
   for (uint32_t round = 0; round < 24; ++round) {
     const auto effects = Close(round);
-    for (const AskSnapshot& ask : AllOf<AskSnapshot>(effects)) {
-      EXPECT_EQ(ask.header.kind, FrameKind::kAsk);
-      asked.push_back(std::to_string(ask.header.segment) + " before " +
-                      std::to_string(ask.header.round) + " of " + std::to_string(ask.worker));
+    for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
+      EXPECT_EQ(request.header.kind, FrameKind::kRequest);
+      asked.push_back(std::to_string(request.header.segment) + " before " +
+                      std::to_string(request.header.round) + " of " +
+                      std::to_string(request.worker));
     }
-    disk_.AnswerAsks(effects);
+    disk_.AnswerRequests(effects);
   }
   // Segments 2 and 3 of four, at 2/4 and 3/4 of eight rounds; of (segment + round / 8) mod 2.
   EXPECT_THAT(asked, ElementsAre("2 before 4 of 0", "3 before 6 of 1", "2 before 12 of 1",
@@ -42,33 +43,33 @@ TEST_F(Fetch, TheSegmentsOfTheRunTakeTurnsThroughTheSnapshotRounds) {
 
 TEST_F(Fetch, WhoeverDoesNotAnswerIsFollowedByTheNextMember) {
   Start(2);
-  auto asks = AllOf<AskSnapshot>(Close(0));
-  ASSERT_THAT(asks, SizeIs(2));
-  EXPECT_EQ(asks[0].worker, 0u);
-  EXPECT_EQ(asks[1].worker, 1u);
-  const absl::Duration patience = disk_.shard().AskPatience(2);
+  auto requests = AllOf<RequestSnapshot>(Close(0));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].worker, 0u);
+  EXPECT_EQ(requests[1].worker, 1u);
+  const absl::Duration patience = disk_.shard().RequestPatience(2);
   EXPECT_EQ(disk_.shard().NextDue(), disk_.now + patience);
   disk_.now += patience - absl::Nanoseconds(1);
-  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty());
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty());
   disk_.now += absl::Nanoseconds(1);
-  asks = AllOf<AskSnapshot>(disk_.Do({}));
-  ASSERT_THAT(asks, SizeIs(2));
-  EXPECT_EQ(asks[0].worker, 1u);
-  EXPECT_EQ(asks[1].worker, 0u);
+  requests = AllOf<RequestSnapshot>(disk_.Do({}));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[1].worker, 0u);
 }
 
 TEST_F(Fetch, WhoeverIsGoneIsFollowedByTheNextMemberAtOnce) {
   Start(8);
   for (uint32_t round = 0; round < 3; ++round) Close(round);
-  ASSERT_THAT(AllOf<AskSnapshot>(Close(3)), SizeIs(1));  // of worker 0
-  const auto asks = AllOf<AskSnapshot>(disk_.Do({MembershipChanged{Members(2, {1, 2})}}));
-  ASSERT_THAT(asks, SizeIs(1));
-  EXPECT_EQ(asks[0].header.segment, 2u);
-  EXPECT_NE(asks[0].worker, 0u);
+  ASSERT_THAT(AllOf<RequestSnapshot>(Close(3)), SizeIs(1));  // of worker 0
+  const auto requests = AllOf<RequestSnapshot>(disk_.Do({MembershipChanged{Members(2, {1, 2})}}));
+  ASSERT_THAT(requests, SizeIs(1));
+  EXPECT_EQ(requests[0].header.segment, 2u);
+  EXPECT_NE(requests[0].worker, 0u);
 }
 
-// Each shard asks a worker for one at a time, and pushes have half of its link.
-TEST(AskPatience, IsWhatASnapshotTakesOnASlowLink) {
+// Each shard has one snapshot request at a worker, and pushes have half of the worker's link.
+TEST(RequestPatience, IsWhatASnapshotTakesOnASlowLink) {
   DurableShardOptions options = TestOptions();
   options.aggregator.shard = 0;
   const auto patience = [&](uint32_t shards) {
@@ -78,7 +79,7 @@ TEST(AskPatience, IsWhatASnapshotTakesOnASlowLink) {
     EXPECT_TRUE(layout.ok()) << layout.status();
     const auto shard = DurableShard::Open(options, *std::move(layout), nullptr);
     EXPECT_TRUE(shard.ok()) << shard.status();
-    return (*shard)->AskPatience(0) - DurableShard::kAskPatience;
+    return (*shard)->RequestPatience(0) - DurableShard::kRequestPatience;
   };
   EXPECT_EQ(patience(1), absl::Seconds(67));
   EXPECT_EQ(patience(3), absl::Seconds(201));
@@ -91,7 +92,7 @@ TEST_F(Fetch, ASnapshotIsAnsweredWhateverItIsGoodFor) {
   Close(0);
   SnapshotArrived stranger = TestSnapshot(1, 1, 2);
   stranger.header.run = kRun + 1;
-  // Nobody has asked for it; of no segment of this shard; of no run of this shard.
+  // No snapshot request; another shard's segment; another run.
   const auto effects = disk_.Do({TestSnapshot(1, 1, 2), TestSnapshot(1, 1, 1), stranger});
   ASSERT_THAT(Outcomes(effects), ElementsAre(Outcome::kAccepted));
   const FrameHeader answer = AllOf<AnswerPush>(effects)[0].header;
@@ -102,30 +103,31 @@ TEST_F(Fetch, ASnapshotIsAnsweredWhateverItIsGoodFor) {
   EXPECT_EQ(disk_.shard().state().pushes_accepted, 4u) << "no push";
 }
 
-// Of the round that was asked for first no member can tell any more.
+// No member has the round of the first request any more.
 TEST_F(Fetch, WhoeverIsAskedLaterIsAskedForTheRoundThatIsOpenThen) {
   Start(4);
   for (uint32_t round = 0; round < 6; ++round) Close(round);
-  disk_.now += disk_.shard().AskPatience(2);
-  const auto asks = AllOf<AskSnapshot>(disk_.Do({}));
-  ASSERT_THAT(asks, SizeIs(2));
-  EXPECT_EQ(asks[0].header.round, 6u);
+  disk_.now += disk_.shard().RequestPatience(2);
+  const auto requests = AllOf<RequestSnapshot>(disk_.Do({}));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].header.round, 6u);
 }
 
-// Rounds may be shorter than an ask's way. Its frame says that a later round will do.
+// Rounds may be shorter than a request's way. Its frame says that a later round will do.
 TEST_F(Fetch, OfWhoeverWasAskedTooLateItTakesALaterRound) {
   Start(4);
   Close(0);
-  const auto asks = AllOf<AskSnapshot>(Close(1));
-  ASSERT_THAT(asks, SizeIs(1));
-  const FrameHeader& ask = asks[0].header;
-  EXPECT_EQ(ask.round, 2u);
-  EXPECT_EQ(ask.weight, 2u);
+  const auto requests = AllOf<RequestSnapshot>(Close(1));
+  ASSERT_THAT(requests, SizeIs(1));
+  const FrameHeader& request = requests[0].header;
+  EXPECT_EQ(request.round, 2u);
+  EXPECT_EQ(request.weight, 2u);
   for (uint32_t round = 2; round < 4; ++round) Close(round);
-  disk_.Do({TestSnapshot(asks[0].worker, 4, ask.segment)});
-  disk_.Do({VerdictsArrived{{{ask.segment, 4, true}}}});
+  disk_.Do({TestSnapshot(requests[0].worker, 4, request.segment)});
+  disk_.Do({HashChecksArrived{{{request.segment, 4, true}}}});
   disk_.Do({});
-  const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, ask.segment);
+  const auto kept =
+      disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, request.segment);
   ASSERT_TRUE(kept.has_value());
   EXPECT_EQ(kept->key.round, 4u);
 }
@@ -134,20 +136,36 @@ TEST_F(Fetch, AStartThatFindsNoRecentSnapshotAsksForOne) {
   Start(4);
   Close(0);
   ASSERT_TRUE(disk_.Open().ok());
-  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty()) << "none was due yet";
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty()) << "none was due yet";
   for (uint32_t round = 1; round < 5; ++round) Close(round);
-  ASSERT_TRUE(disk_.Open().ok());  // before anybody has answered
-  const auto asks = disk_.Do({});
-  ASSERT_THAT(AllOf<AskSnapshot>(asks), SizeIs(2));
-  EXPECT_EQ(AllOf<AskSnapshot>(asks)[0].header.round, 5u);
-  disk_.AnswerAsks(asks);
+  ASSERT_TRUE(disk_.Open().ok());  // before any member has answered
+  const auto requests = disk_.Do({});
+  ASSERT_THAT(AllOf<RequestSnapshot>(requests), SizeIs(2));
+  EXPECT_EQ(AllOf<RequestSnapshot>(requests)[0].header.round, 5u);
+  disk_.AnswerRequests(requests);
   ASSERT_TRUE(disk_.Open().ok());
-  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty());
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty());
   Close(5);  // before round 6 segment 2 is due again, and segment 3 is not
   ASSERT_TRUE(disk_.Open().ok());
-  const auto due = AllOf<AskSnapshot>(disk_.Do({}));
+  const auto due = AllOf<RequestSnapshot>(disk_.Do({}));
   ASSERT_THAT(due, SizeIs(1));
   EXPECT_EQ(due[0].header.segment, 2u);
+}
+
+// The first request of a shard's new process was lost, since no member had said hello yet, and was
+// not repeated for a minute.
+TEST_F(Fetch, AStartRequestsASnapshotOnceAMemberHasSaidHello) {
+  Start(2);
+  Close(0);
+  Close(1);
+  disk_.members_say_hello = false;
+  ASSERT_TRUE(disk_.Open().ok());
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty()) << "no member would get it";
+  disk_.shard().Greeted(1);
+  EXPECT_LE(disk_.shard().NextDue(), disk_.now);
+  const auto requests = AllOf<RequestSnapshot>(disk_.Do({}));
+  ASSERT_THAT(requests, SizeIs(1)) << "a member sends one at a time";
+  EXPECT_EQ(requests[0].worker, 1u);
 }
 
 TEST_F(Fetch, OfSnapshotsThatAreConfirmedTogetherEachTendWritesOne) {
@@ -158,7 +176,7 @@ TEST_F(Fetch, OfSnapshotsThatAreConfirmedTogetherEachTendWritesOne) {
   const auto is_kept = [&](uint32_t segment) {
     return disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, segment).has_value();
   };
-  disk_.Do({VerdictsArrived{{{2, 2, true}, {3, 2, true}}}});
+  disk_.Do({HashChecksArrived{{{2, 2, true}, {3, 2, true}}}});
   EXPECT_TRUE(is_kept(2));
   EXPECT_FALSE(is_kept(3));
   EXPECT_EQ(disk_.shard().NextDue(), absl::InfinitePast());
@@ -169,16 +187,16 @@ TEST_F(Fetch, OfSnapshotsThatAreConfirmedTogetherEachTendWritesOne) {
 
 TEST_F(Fetch, ASnapshotCountsOnceItIsConfirmed) {
   Start(2);
-  ASSERT_THAT(AllOf<AskSnapshot>(Close(0)), SizeIs(2));
+  ASSERT_THAT(AllOf<RequestSnapshot>(Close(0)), SizeIs(2));
   Close(1);
   disk_.Do({TestSnapshot(0, 2, 2)});
   const Layout layout = FourSegments();
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(),
               ElementsAre(SnapshotHash{2, 2, SegmentHash(layout, 2, TestParameters(2, 2))}));
   EXPECT_FALSE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
-  disk_.Do({VerdictsArrived{{{2, 1, true}}}});  // of another round: nothing
+  disk_.Do({HashChecksArrived{{{2, 1, true}}}});  // of another round: nothing
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), SizeIs(1));
-  disk_.Do({VerdictsArrived{{{2, 2, true}}}});
+  disk_.Do({HashChecksArrived{{{2, 2, true}}}});
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
   ASSERT_TRUE(kept.has_value());
@@ -189,11 +207,11 @@ TEST_F(Fetch, ASnapshotThatDiffersIsForgottenAndTheNextMemberAsked) {
   Start(8);
   for (uint32_t round = 0; round < 4; ++round) Close(round);
   disk_.Do({TestSnapshot(0, 4, 2)});
-  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({VerdictsArrived{{{2, 4, false}}}})), IsEmpty());
-  const auto asks = AllOf<AskSnapshot>(Close(4));
-  ASSERT_THAT(asks, SizeIs(1));
-  EXPECT_EQ(asks[0].worker, 1u);
-  EXPECT_EQ(asks[0].header.round, 5u);
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({HashChecksArrived{{{2, 4, false}}}})), IsEmpty());
+  const auto requests = AllOf<RequestSnapshot>(Close(4));
+  ASSERT_THAT(requests, SizeIs(1));
+  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.round, 5u);
   EXPECT_FALSE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
 }
 
@@ -202,15 +220,16 @@ TEST_F(Fetch, WhereNoneIsConfirmedFewAreAskedFor) {
   Start(64);
   std::vector<uint32_t> rounds;
   for (uint32_t round = 0; round < 32 + 64; ++round) {
-    for (auto effects = Close(round); !AllOf<AskSnapshot>(effects).empty();) {
-      const AskSnapshot ask = AllOf<AskSnapshot>(effects)[0];
-      if (ask.header.segment == 2) rounds.push_back(ask.header.round);
+    for (auto effects = Close(round); !AllOf<RequestSnapshot>(effects).empty();) {
+      const RequestSnapshot request = AllOf<RequestSnapshot>(effects)[0];
+      if (request.header.segment == 2) rounds.push_back(request.header.round);
       ASSERT_LT(rounds.size(), 50u) << "again and again";
-      disk_.Do({TestSnapshot(ask.worker, ask.header.round, ask.header.segment)});
-      effects = disk_.Do({VerdictsArrived{{{ask.header.segment, ask.header.round, false}}}});
+      disk_.Do({TestSnapshot(request.worker, request.header.round, request.header.segment)});
+      effects =
+          disk_.Do({HashChecksArrived{{{request.header.segment, request.header.round, false}}}});
     }
   }
-  // From 32 on, 1, 2, 4, … rounds later; and when it is due anew.
+  // From 32 on, 1, 2, 4, … rounds later, and then when the next one is due.
   EXPECT_THAT(rounds, ElementsAre(32u, 33u, 35u, 39u, 47u, 63u, 95u, 96u));
 }
 
@@ -219,17 +238,17 @@ TEST_F(Fetch, WithoutAVerdictASnapshotIsForgottenAfterAWhile) {
   Close(0);
   Close(1);
   disk_.Do({TestSnapshot(0, 2, 2), TestSnapshot(1, 2, 3)});
-  EXPECT_EQ(disk_.shard().NextDue(), disk_.now + DurableShard::kVerdictPatience);
+  EXPECT_EQ(disk_.shard().NextDue(), disk_.now + DurableShard::kHashCheckPatience);
   disk_.now = disk_.shard().NextDue();
-  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({})), IsEmpty());
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({})), IsEmpty());
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
-  EXPECT_THAT(AllOf<AskSnapshot>(Close(2)), SizeIs(2));
+  EXPECT_THAT(AllOf<RequestSnapshot>(Close(2)), SizeIs(2));
 }
 
 TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
   Start(4);
   Close(0);
-  disk_.Do({TestSnapshot(0, 1, 2)});  // nobody has asked
+  disk_.Do({TestSnapshot(0, 1, 2)});  // without a snapshot request
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   Close(1);
   SnapshotArrived cut = TestSnapshot(0, 2, 2);
@@ -237,7 +256,7 @@ TEST_F(Fetch, SnapshotsThatAreOfNoUseAreRefused) {
       Buffer(std::vector<std::byte>(cut.payload.bytes().begin(), cut.payload.bytes().end() - 1));
   disk_.Do({TestSnapshot(1, 3, 2)});  // of a round that is not open yet
   disk_.Do({TestSnapshot(7, 2, 2)});  // no member
-  EXPECT_THAT(AllOf<AskSnapshot>(disk_.Do({cut})), IsEmpty());
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk_.Do({cut})), IsEmpty());
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   EXPECT_THAT(disk_.shard().TakeNotices(),
               ::testing::Contains(HasSubstr("its round is 3, wanted 1 to 2")));
@@ -247,7 +266,7 @@ TEST_F(Fetch, OfTheTwoWaysTheCheaperIsTaken) {
   Start(10);
   for (uint32_t round = 0; round < 29; ++round) {
     const auto effects = Close(round);
-    disk_.AnswerAsks(effects);
+    disk_.AnswerRequests(effects);
   }
   const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
   ASSERT_TRUE(kept.has_value());
@@ -277,7 +296,7 @@ TEST_F(Fetch, OfTheTwoWaysTheCheaperIsTaken) {
 
 TEST_F(Fetch, ADamagedSnapshotGivesWayToTheOneBefore) {
   Start(4);
-  for (uint32_t round = 0; round < 40; ++round) disk_.AnswerAsks(Close(round));
+  for (uint32_t round = 0; round < 40; ++round) disk_.AnswerRequests(Close(round));
   const auto kept = disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2);
   ASSERT_EQ(kept->key.round, 38u);
   disk_.files.Corrupt("state/snap/" + SnapshotName(kept->key), 95, std::byte{4});
@@ -323,10 +342,10 @@ TEST_F(Fetch, ModelsWithTwoArraysKeepBoth) {
   const std::vector<std::vector<float>> both = {theta, velocity};
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(),
               ElementsAre(SnapshotHash{2, 1, SegmentStateHash(FourSegments(), 2, both)}));
-  disk_.Do({VerdictsArrived{{{2, 1, true}}}});
+  disk_.Do({HashChecksArrived{{{2, 1, true}}}});
   for (uint32_t round = 1; round < 30; ++round) Close(round);
   const auto sent = AllOf<SendSnapshot>(disk_.Do({TestFetch(1, 0, 2)}));
-  // One update may be cheaper than both arrays; then there is nothing to see here.
+  // A single update may be smaller than both arrays; the test then has nothing to check.
   ASSERT_TRUE(disk_.shard().store()->snapshots().Latest(SnapshotKind::kModel, 2).has_value());
   if (sent.empty()) return;
   const auto decoded = DecodeSnapshotPayload(sent[0].payload.bytes(), 2, kTileSize);

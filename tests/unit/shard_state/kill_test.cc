@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "gmock/gmock.h"
-#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 #include "tests/unit/store/temporary_folder.h"
@@ -20,14 +19,13 @@ absl::StatusOr<std::unique_ptr<DurableShard>> OpenOnMachine(FileSystem* files,
   ShardStoreOptions options;
   options.identity = {kRun, 1, layout.hash()};
   options.log.file_bytes_max = 4096;
-  options.make_catalog = [files](const std::string& path) { return MakeFileCatalog(files, path); };
   DurableShardOptions shard = TestOptions();
-  shard.can_catch_up = false;  // nobody answers asks here
+  shard.can_catch_up = false;  // no member answers requests in this test
   return DurableShard::Open(shard, layout,
                             [=] { return ShardStore::Open(files, folder, options); });
 }
 
-// What the child tells its parent once it may be told: a round of a segment is closed.
+// A message of the child to its parent, once it is durable: a round of a segment is closed.
 struct Told {
   uint32_t segment = 0;
   uint32_t round = 0;
@@ -69,7 +67,7 @@ TEST(KilledShard, HasAllThatItTold) {
       RunChild(folder.path(), ends[1]);
     }
     close(ends[1]);
-    // Another moment each time: after so many updates, wherever it is then.
+    // Each kill comes at another moment, after so many updates.
     std::vector<uint32_t> closed(4, 0);
     Told told;
     for (uint32_t i = 0; i < 5 + 7 * kills; ++i) {

@@ -1,4 +1,4 @@
-// How long a shard that restores its segments waits for a member that it has asked for some.
+// How long a shard that restores its segments waits for a member's answers to its requests.
 #include <string>
 #include <utility>
 
@@ -37,10 +37,11 @@ class RestorePatience : public ::testing::Test {
   // "segment of worker"
   std::vector<std::string> Asked() {
     std::vector<std::string> asked;
-    for (const AskSnapshot& ask : AllOf<AskSnapshot>(shard_->Commit(now_))) {
-      EXPECT_EQ(ask.header.round, 21u);
-      EXPECT_LT(ask.header.weight, 21u) << "of a later round it would be of no use";
-      asked.push_back(std::to_string(ask.header.segment) + " of " + std::to_string(ask.worker));
+    for (const RequestSnapshot& request : AllOf<RequestSnapshot>(shard_->Commit(now_))) {
+      EXPECT_EQ(request.header.round, 21u);
+      EXPECT_LT(request.header.weight, 21u) << "of a later round it would be of no use";
+      asked.push_back(std::to_string(request.header.segment) + " of " +
+                      std::to_string(request.worker));
     }
     return asked;
   }
@@ -80,7 +81,7 @@ TEST_F(RestorePatience, ShrinksAgainWithWhatCame) {
 TEST_F(RestorePatience, OfAMemberThatIsGoneThereIsNone) {
   shard_->Step(MembershipChanged{Members(5, {1})}, now_);
   EXPECT_THAT(Asked(), ElementsAre("0 of 1", "2 of 1"));
-  // Behind what it was asked for before: 1 and 3, and then 0.
+  // After the earlier requests, for 1 and 3, and then 0.
   now_ = start_ + ReplicaRestore::kPatience + absl::Seconds(67);
   EXPECT_THAT(Asked(), ElementsAre("1 of 1"));
 }

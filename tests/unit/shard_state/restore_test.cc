@@ -1,4 +1,4 @@
-// A shard that has lost its folder takes what it should have from the members' replicas.
+// A shard that has lost its folder takes its state from the members' replicas.
 #include "gmock/gmock.h"
 #include "server/shard_state/replica_restore.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
@@ -28,7 +28,7 @@ TEST(ReplicaRestore, TakesTheLargestRoundOnceAllAreHeard) {
   EXPECT_FALSE(restore.Due(live, kNow).has_value()) << "asked once";
 }
 
-// Where it chose without the one that is ahead, that one's next push would be of no open round.
+// If it chose without the member that is ahead, that member's next push would be of no open round.
 TEST(ReplicaRestore, WaitsForEachThatTakesPartHoweverLong) {
   ReplicaRestore restore;
   restore.Heard(0, 7);
@@ -40,8 +40,8 @@ TEST(ReplicaRestore, WaitsForEachThatTakesPartHoweverLong) {
   EXPECT_EQ(restore.choice()->round, 8u);
 }
 
-// Everybody was lost with the coordinator's link, say, and a new one is the first to come: that the
-// others have what the run has finished is no reason to begin anew without them.
+// All members were lost, for example with the coordinator's link, and a new one comes first. The
+// others have the finished rounds, so the shard must not begin anew without them.
 TEST(ReplicaRestore, WaitsForSomebodyWhoHasWhatTheRunHasFinished) {
   ReplicaRestore restore(/*turn=*/0, /*at_least=*/8);
   restore.Heard(0, 0);
@@ -72,7 +72,7 @@ TEST(ReplicaRestore, GoesOnWithoutWhoIsNoMemberAnyMore) {
   restore.Heard(0, 7);
   EXPECT_FALSE(restore.Due({0, 1}, kNow).has_value());
   EXPECT_EQ(restore.Due({0}, kNow)->round, 7u);
-  // Nor is one asked that has gone since it was heard.
+  // A member that has left since it was heard gets no request.
   restore.Heard(1, 8);
   EXPECT_EQ(restore.Due({0, 1}, kNow)->worker, 1u);
   restore.KeepOnly({0});
@@ -126,14 +126,20 @@ DurableShardOptions RestoringOptions() {
   return options;
 }
 
+// Checks for `count` answers `busy`, and no other effects.
+void ExpectBusy(const std::vector<ShardEffect>& effects, size_t count) {
+  EXPECT_THAT(effects, SizeIs(count));
+  EXPECT_EQ(Outcomes(effects), std::vector(count, Outcome::kBusy));
+}
+
 // Both segments, from workers that wait for rounds 20 and 21.
 void Restore(ShardOnDisk& disk) {
   disk.Do({MembershipChanged{Members(4, {0, 1})}});
-  EXPECT_THAT(disk.Do({TestPull(0, 20, 2), TestPull(0, 20, 3)}), IsEmpty());
-  const auto asks = AllOf<AskSnapshot>(disk.Do({TestPull(1, 21, 2), TestPull(1, 21, 3)}));
-  ASSERT_THAT(asks, SizeIs(2));
-  EXPECT_EQ(asks[0].worker, 1u);
-  EXPECT_EQ(asks[0].header.round, 21u);
+  ExpectBusy(disk.Do({TestPull(0, 20, 2), TestPull(0, 20, 3)}), 2);
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(1, 21, 2), TestPull(1, 21, 3)}));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.round, 21u);
   disk.Do({TestSnapshot(1, 21, 2), TestSnapshot(1, 21, 3)});
   EXPECT_FALSE(disk.shard().is_restoring());
 }
@@ -146,9 +152,9 @@ TEST(DurableShardRestore, OpensTheRoundThatTheMembersWaitFor) {
   EXPECT_THAT(disk.shard().TakeNotices(),
               ::testing::Contains(HasSubstr("segment 2 is restored: round 21 is open")));
   EXPECT_EQ(disk.shard().state().open_round, 21u);
-  // Who is behind gets the snapshot.
+  // A worker that is behind gets the snapshot.
   const auto fetched = disk.Do({TestPull(0, 20, 2), TestFetch(0, 20, 2)});
-  EXPECT_THAT(Outcomes(fetched), ElementsAre(Outcome::kGone));
+  EXPECT_THAT(Outcomes(fetched), ElementsAre(Outcome::kCompacted));
   const auto sent = AllOf<SendSnapshot>(fetched);
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].header.round, 21u);
@@ -192,8 +198,9 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
           }
           const auto effects = disk.Do(events);
           events.clear();
-          for (const AskSnapshot& ask : AllOf<AskSnapshot>(effects)) {
-            events.push_back(TestSnapshot(ask.worker, ask.header.round, ask.header.segment));
+          for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
+            events.push_back(
+                TestSnapshot(request.worker, request.header.round, request.header.segment));
           }
           disk.Do(events);
         }
@@ -202,8 +209,7 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
       if (!disk.files.crashed()) break;
       disk.Close();
       disk.files.Restart(SimFileSystem::Stop::kPower);
-      auto catalog = MakeFileCatalog(&disk.files, "state");
-      const auto owner = OwnerOfFolder(disk.files, "state", *catalog);
+      const auto owner = OwnerOfFolder(disk.files, "state");
       ASSERT_TRUE(owner.ok()) << owner.status();
       disk.options.restore = owner->run == 0;  // as the coordinator decides
     }
@@ -218,20 +224,20 @@ TEST(DurableShardRestore, GoesOnWhereItWasInterrupted) {
   }
 }
 
-// After a cut all members have been lost and join again: they fetch, and push nothing. Where they
-// stand they say when they are asked.
+// After a cut all members have been lost and join again. They fetch, and push nothing. They state
+// their rounds when the shard requests them.
 TEST(DurableShardRestore, MembersThatAllJoinAgainAreAskedWhereTheyStand) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1}, kRoundNever)}});
-  EXPECT_THAT(disk.Do({TestFetch(0, 6, 2), TestFetch(1, 0, 2)}), IsEmpty());
+  ExpectBusy(disk.Do({TestFetch(0, 6, 2), TestFetch(1, 0, 2)}), 2);
   disk.now = disk.shard().NextDue();
-  EXPECT_THAT(AllOf<AskSnapshot>(disk.Do({})), SizeIs(4)) << "two members, two segments";
-  EXPECT_THAT(disk.Do({TestPull(0, 6, 2)}), IsEmpty());
-  const auto asks = AllOf<AskSnapshot>(disk.Do({TestPull(1, 0, 2)}));
-  ASSERT_THAT(asks, SizeIs(1));
-  EXPECT_EQ(asks[0].worker, 0u);
-  EXPECT_EQ(asks[0].header.round, 6u);
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk.Do({})), SizeIs(4)) << "two members, two segments";
+  ExpectBusy(disk.Do({TestPull(0, 6, 2)}), 1);
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(1, 0, 2)}));
+  ASSERT_THAT(requests, SizeIs(1));
+  EXPECT_EQ(requests[0].worker, 0u);
+  EXPECT_EQ(requests[0].header.round, 6u);
   disk.Do({TestSnapshot(0, 6, 2)});
   EXPECT_THAT(AllOf<SendSnapshot>(disk.Do({TestFetch(1, 0, 2)})), SizeIs(1));
 }
@@ -251,17 +257,17 @@ TEST(DurableShardRestore, JoinersAloneBeginNothingAnewBeforeTheOthersCanBeHeard)
   disk.Do(
       {MembershipChanged{Members(5, {0, 5}, kRoundNever)}, TestPull(0, 6, 2), TestPull(5, 0, 2)});
   disk.now = decides_at;
-  const auto asks = AllOf<AskSnapshot>(disk.Do({}));
-  ASSERT_FALSE(asks.empty());
-  EXPECT_EQ(asks[0].worker, 0u);
-  EXPECT_EQ(asks[0].header.round, 6u);
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  ASSERT_FALSE(requests.empty());
+  EXPECT_EQ(requests[0].worker, 0u);
+  EXPECT_EQ(requests[0].header.round, 6u);
   EXPECT_GT(disk.shard().NextDue(), disk.now);
-  // Nobody but joiners has come for segment 3: it is theirs to begin anew.
+  // Only joining members have come for segment 3, so they begin it anew.
   disk.Do({TestPull(0, 0, 3), TestPull(5, 0, 3)});
   EXPECT_EQ(disk.shard().restoring_count(), 1u);
 }
 
-// One of those who come again is soon ready where nobody has begun, however far behind it is.
+// If no member has begun, a returning one is soon ready, however far behind it is.
 TEST(DurableShardRestore, TheFirstToTakePartAgainDoesNotDecideWithoutTheOthers) {
   DurableShardOptions options = RestoringOptions();
   options.join_patience = absl::Seconds(30);
@@ -275,10 +281,29 @@ TEST(DurableShardRestore, TheFirstToTakePartAgainDoesNotDecideWithoutTheOthers) 
   EXPECT_EQ(disk.shard().restoring_count(), 2u);
   disk.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(0, 1, 2), TestPull(0, 1, 3)});
   disk.now = decides_at;
-  const auto asks = AllOf<AskSnapshot>(disk.Do({}));
-  ASSERT_THAT(asks, SizeIs(2));
-  EXPECT_EQ(asks[0].worker, 0u);
-  EXPECT_EQ(asks[0].header.round, 1u);
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].worker, 0u);
+  EXPECT_EQ(requests[0].header.round, 1u);
+}
+
+// The one that is ahead is lost, and comes again a second later.
+TEST(DurableShardRestore, WhoWasLostAMomentAgoIsWaitedFor) {
+  DurableShardOptions options = RestoringOptions();
+  options.join_patience = absl::Seconds(30);
+  ShardOnDisk disk(1, options);
+  ASSERT_TRUE(disk.Open().ok());
+  disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(1, 21, 2)});
+  disk.Do({MembershipChanged{Members(5, {0})}, TestPull(0, 20, 2), TestPull(0, 20, 3)});
+  EXPECT_TRUE(AllOf<RequestSnapshot>(disk.Do({})).empty());
+  const absl::Time decides_at = disk.now + absl::Seconds(30);
+  EXPECT_LE(disk.shard().NextDue(), decides_at);
+  disk.Do({MembershipChanged{Members(6, {0, 1})}, TestPull(1, 21, 2), TestPull(1, 20, 3)});
+  disk.now = decides_at;
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.round, 21u);
 }
 
 TEST(DurableShardRestore, WhoTakesPartDecidesAtOnce) {
@@ -309,12 +334,12 @@ TEST(DurableShardRestore, WithoutAFolderItGoesTheSameWay) {
     shard.Step(TestPull(0, 20, segment), kNow);
     shard.Step(TestPull(1, 21, segment), kNow);
   }
-  EXPECT_THAT(AllOf<AskSnapshot>(shard.Commit(kNow)), SizeIs(2));
+  EXPECT_THAT(AllOf<RequestSnapshot>(shard.Commit(kNow)), SizeIs(2));
   shard.Step(TestSnapshot(1, 21, 2), kNow);
   shard.Step(TestSnapshot(1, 21, 3), kNow);
   shard.Step(TestFetch(0, 20, 2), kNow);
   EXPECT_THAT(AllOf<SendSnapshot>(shard.Commit(kNow)), SizeIs(1));
-  // One round later the snapshot and the last update lead there; two later nothing does.
+  // A round later the snapshot and the last update suffice; two rounds later nothing does.
   for (uint32_t round = 21; round < 23; ++round) {
     shard.Step(TestPush(0, round, 2), kNow);
     shard.Step(TestPush(1, round, 2), kNow);
@@ -328,17 +353,17 @@ TEST(DurableShardRestore, ASnapshotOfNoUseLetsItAskTheNext) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1})}});
-  const auto asks = AllOf<AskSnapshot>(disk.Do({TestPull(0, 21, 2), TestPull(1, 21, 2)}));
-  ASSERT_THAT(asks, SizeIs(1));
-  SnapshotArrived bad = TestSnapshot(asks[0].worker, 21, 2);
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(0, 21, 2), TestPull(1, 21, 2)}));
+  ASSERT_THAT(requests, SizeIs(1));
+  SnapshotArrived bad = TestSnapshot(requests[0].worker, 21, 2);
   bad.payload = Buffer(std::vector<std::byte>(30));
-  const auto again = AllOf<AskSnapshot>(disk.Do({bad}));
+  const auto again = AllOf<RequestSnapshot>(disk.Do({bad}));
   ASSERT_THAT(again, SizeIs(1));
-  EXPECT_NE(again[0].worker, asks[0].worker);
-  disk.Do({TestSnapshot(asks[0].worker, 20, 2)});  // of no round that was asked for
+  EXPECT_NE(again[0].worker, requests[0].worker);
+  disk.Do({TestSnapshot(requests[0].worker, 20, 2)});  // of another round than the request's
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kBusy));
-  // Of the round it is taken from whoever has it: the first one's comes late.
-  disk.Do({TestSnapshot(asks[0].worker, 21, 2)});
+  // A snapshot of the round counts from any member: the first one's comes late.
+  disk.Do({TestSnapshot(requests[0].worker, 21, 2)});
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 21, 2)})), ElementsAre(Outcome::kAccepted));
 }
 
@@ -347,13 +372,13 @@ TEST(DurableShardRestore, OneThatIsAheadIsWaitedForAndNotRejected) {
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2)});
   disk.now += absl::Hours(1);
-  for (const AskSnapshot& ask : AllOf<AskSnapshot>(disk.Do({TestPull(0, 20, 2)}))) {
-    EXPECT_EQ(ask.header.round, 0u) << "asked for its state";
+  for (const RequestSnapshot& request : AllOf<RequestSnapshot>(disk.Do({TestPull(0, 20, 2)}))) {
+    EXPECT_EQ(request.header.round, 0u) << "asked for its state";
   }
   EXPECT_THAT(Outcomes(disk.Do({TestPush(1, 21, 2)})), ElementsAre(Outcome::kBusy));
   const auto effects = disk.Do({TestPull(1, 21, 2)});
-  ASSERT_THAT(AllOf<AskSnapshot>(effects), SizeIs(1));
-  EXPECT_EQ(AllOf<AskSnapshot>(effects)[0].header.round, 21u);
+  ASSERT_THAT(AllOf<RequestSnapshot>(effects), SizeIs(1));
+  EXPECT_EQ(AllOf<RequestSnapshot>(effects)[0].header.round, 21u);
 }
 
 // Each waits for a segment that waits for the other one, and neither says anything of its own.
@@ -363,14 +388,14 @@ TEST(DurableShardRestore, AsksWhereTheyStandWhoSayNothingOfASegment) {
   disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2), TestPull(1, 20, 3)});
   EXPECT_EQ(disk.shard().NextDue(), disk.now + ReplicaRestore::kHearEvery);
   disk.now = disk.shard().NextDue();
-  const auto asks = AllOf<AskSnapshot>(disk.Do({}));
-  ASSERT_THAT(asks, SizeIs(2));
-  EXPECT_EQ(asks[0].worker, 1u);
-  EXPECT_EQ(asks[0].header.segment, 2u);
-  EXPECT_EQ(asks[0].header.round, 0u);
-  EXPECT_EQ(asks[1].worker, 0u);
-  EXPECT_EQ(asks[1].header.segment, 3u);
-  const auto states = AllOf<AskSnapshot>(disk.Do({TestPull(1, 21, 2), TestPull(0, 21, 3)}));
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].worker, 1u);
+  EXPECT_EQ(requests[0].header.segment, 2u);
+  EXPECT_EQ(requests[0].header.round, 0u);
+  EXPECT_EQ(requests[1].worker, 0u);
+  EXPECT_EQ(requests[1].header.segment, 3u);
+  const auto states = AllOf<RequestSnapshot>(disk.Do({TestPull(1, 21, 2), TestPull(0, 21, 3)}));
   ASSERT_THAT(states, SizeIs(2));
   EXPECT_EQ(states[0].worker, 1u);
   EXPECT_EQ(states[0].header.round, 21u);
@@ -386,29 +411,29 @@ TEST(DurableShardRestore, APushSaysNothingOfWhereItsSenderStands) {
   disk.Do({MembershipChanged{Members(4, {0})}});
   EXPECT_THAT(Outcomes(disk.Do({TestPush(0, 0, 2)})), ElementsAre(Outcome::kBusy));
   EXPECT_TRUE(disk.shard().is_restoring());
-  const auto asks = AllOf<AskSnapshot>(disk.Do({TestPull(0, 1, 2)}));
-  ASSERT_THAT(asks, SizeIs(1));
-  EXPECT_EQ(asks[0].header.round, 1u);
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({TestPull(0, 1, 2)}));
+  ASSERT_THAT(requests, SizeIs(1));
+  EXPECT_EQ(requests[0].header.round, 1u);
 }
 
-// So can a copy of a pull or fetch. What answers an ask of this process is of an epoch that began
-// with it (found by the simulator).
+// A copy of a pull or fetch can do so as well. Answers to a request of this process are of an epoch
+// that began with it (found by the simulator).
 TEST(DurableShardRestore, AQuestionFromBeforeItsTimeSaysNothingEither) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
   PullArrived old_pull = TestPull(0, 0, 2);
   FetchArrived old_fetch = TestFetch(0, 0, 2);
   old_pull.header.epoch = 3;
-  EXPECT_THAT(disk.Do({MembershipChanged{Members(4, {0})}, old_pull, old_fetch}), IsEmpty());
+  ExpectBusy(disk.Do({MembershipChanged{Members(4, {0})}, old_pull, old_fetch}), 2);
   EXPECT_EQ(disk.shard().restoring_count(), 2u);
   disk.now += ReplicaRestore::kHearEvery;
-  const auto asks = AllOf<AskSnapshot>(disk.Do({}));
-  ASSERT_THAT(asks, SizeIs(2)) << "it was not heard of either segment";
-  EXPECT_EQ(asks[0].header.round, 0u);
-  EXPECT_EQ(asks[0].header.epoch, 4u);
+  const auto requests = AllOf<RequestSnapshot>(disk.Do({}));
+  ASSERT_THAT(requests, SizeIs(2)) << "it was not heard of either segment";
+  EXPECT_EQ(requests[0].header.round, 0u);
+  EXPECT_EQ(requests[0].header.epoch, 4u);
   PullArrived position = TestPull(0, 1, 2);
-  position.header.epoch = asks[0].header.epoch;
-  const auto states = AllOf<AskSnapshot>(disk.Do({position}));
+  position.header.epoch = requests[0].header.epoch;
+  const auto states = AllOf<RequestSnapshot>(disk.Do({position}));
   ASSERT_THAT(states, SizeIs(1));
   EXPECT_EQ(states[0].header.round, 1u);
 }
@@ -417,7 +442,7 @@ TEST(DurableShardRestore, WhoIsLostMeanwhileIsWaitedForNoMore) {
   ShardOnDisk disk(1, RestoringOptions());
   ASSERT_TRUE(disk.Open().ok());
   disk.Do({MembershipChanged{Members(4, {0, 1})}, TestPull(0, 20, 2)});
-  EXPECT_THAT(AllOf<AskSnapshot>(disk.Do({MembershipChanged{Members(5, {0})}})), SizeIs(1));
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk.Do({MembershipChanged{Members(5, {0})}})), SizeIs(1));
 }
 
 TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
@@ -430,7 +455,7 @@ TEST(DurableShardRestore, WhereNobodyCanCatchUpTheRoundAloneIsTaken) {
   for (uint32_t segment = 2; segment < 4; ++segment) {
     for (const uint32_t worker : {0u, 1u}) events.push_back(TestPull(worker, 21, segment));
   }
-  EXPECT_THAT(AllOf<AskSnapshot>(disk.Do(events)), IsEmpty());
+  EXPECT_THAT(AllOf<RequestSnapshot>(disk.Do(events)), IsEmpty());
   EXPECT_FALSE(disk.shard().is_restoring());
   EXPECT_EQ(disk.shard().state().open_round, 21u);
 }

@@ -1,4 +1,4 @@
-// Who is answered on which connection, when, and what is held back; the connections are this test.
+// Answers, their connections and times, and held-back frames. The test plays the connections.
 #include "server/shard_state/shard_core.h"
 
 #include <memory>
@@ -32,13 +32,17 @@ class ShardCoreTest : public ::testing::Test {
     const PushArrived push = TestPush(worker, round, segment);
     Take(peer, push.header, push.payload);
   }
-  void Hello(const PeerId& peer, uint32_t worker, uint64_t bytes_per_s = 0) {
-    FrameHeader hello = TestHeader(FrameKind::kHello, worker, 0, kNoSegment);
+  // sent: frames before it. number: of the connection.
+  void Hello(const PeerId& peer, uint32_t worker, uint64_t bytes_per_s = 0, uint32_t sent = 0,
+             uint32_t number = 0) {
+    FrameHeader hello = TestHeader(FrameKind::kHello, worker, sent, kNoSegment);
+    hello.epoch = number;
     hello.weight = bytes_per_s;
     Take(peer, hello);
-    Send();
+    CommitAndSend();
   }
-  // What goes out now: "PEER KIND", with the segment of an update; of `stuck_` and `gone_` nothing.
+  // The frames due now: "PEER KIND", with the segment of an update; without those of `stuck_` and
+  // `gone_`.
   std::vector<std::string> Send() {
     std::vector<std::string> sent;
     core_->SendDue(now_, [&](const PeerId& peer, const SealedFrame& frame) {
@@ -78,21 +82,70 @@ TEST_F(ShardCoreTest, AnAnswerGoesByTheConnectionOfItsRequestAfterTheCommit) {
   EXPECT_THAT(CommitAndSend(), IsEmpty());
 }
 
-TEST_F(ShardCoreTest, AHelloIsAnsweredBeforeTheCommit) {
-  SetMembers({3});
+TEST_F(ShardCoreTest, AHelloIsAnsweredAfterWhatCameBeforeIt) {
+  SetMembers({3, 4});
+  Push("a", 3, 0, 2);
   FrameHeader hello = TestHeader(FrameKind::kHello, 3, 0, kNoSegment);
+  hello.round = 1;
   hello.weight = 1'000'000;
   hello.norm = 2;
   EXPECT_FALSE(Take("a", hello).is_strangers);
-  EXPECT_THAT(Send(), ElementsAre("a answer"));
+  EXPECT_THAT(Send(), ElementsAre("a request"));
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a answer", "a answer"));
   EXPECT_EQ(sent_.back(), (FrameHeader{.kind = FrameKind::kAnswer,
                                        .outcome = Outcome::kAccepted,
                                        .run = kRun,
-                                       .epoch = 1,
+                                       .round = 1,
                                        .worker = 3,
                                        .segment = kNoSegment,
                                        .weight = kIncarnation,
-                                       .contributions = uint32_t{1}}));
+                                       .contributions = uint32_t{1},
+                                       .held = 2}));
+}
+
+// The worker believes nothing that comes before the answer to its hello.
+TEST_F(ShardCoreTest, AHelloIsAnsweredBeforeUpdates) {
+  SetMembers({0});
+  Push("a", 0, 0, 2);
+  Take("a", TestHeader(FrameKind::kHello, 0, 1, kNoSegment));
+  Take("a", TestHeader(FrameKind::kPull, 0, 0, 2));
+  EXPECT_THAT(CommitAndSend(),
+              ElementsAre("a request", "a answer", "a answer", "a merged 2", "a merged 2"));
+  EXPECT_EQ(sent_[2].segment, kNoSegment);
+}
+
+TEST_F(ShardCoreTest, AnAnswerToAHelloSaysWhatIsMissing) {
+  SetMembers({0, 1});
+  Hello("a", 0);
+  EXPECT_EQ(sent_.back().epoch, 0u);
+  EXPECT_EQ(sent_.back().held, 0u);
+  Push("a", 0, 0, 2);
+  Hello("a", 0, 0, /*sent=*/5);
+  EXPECT_EQ(sent_.back().epoch, 3u) << "of five, the first hello and the push have come";
+  EXPECT_EQ(sent_.back().held, 2u);
+  Hello("b", 0);
+  EXPECT_EQ(sent_.back().epoch, 0u) << "another connection";
+  EXPECT_EQ(sent_.back().held, 0u);
+  stuck_ = {"a"};
+  Push("a", 0, 0, 3);
+  EXPECT_THAT(CommitAndSend(), IsEmpty());
+  stuck_ = {};
+  Hello("a", 0, 0, 7);
+  EXPECT_EQ(sent_.back().epoch, 3u);
+  EXPECT_EQ(sent_.back().held, 4u) << "with the answer that was dropped";
+}
+
+// A late frame on the replaced connection must not move the segment's updates there.
+TEST_F(ShardCoreTest, AnUpdateGoesByTheConnectionWithTheLargerNumber) {
+  SetMembers({0, 1});
+  Hello("a", 0, 0, 0, /*number=*/1);
+  Hello("b", 0, 0, 0, /*number=*/2);
+  Hello("c", 1);
+  Push("b", 0, 0, 2);
+  Push("a", 0, 0, 2);
+  EXPECT_THAT(CommitAndSend(), ElementsAre("b answer", "a answer"));
+  Push("c", 1, 0, 2);
+  EXPECT_THAT(CommitAndSend(), ElementsAre("c answer", "b merged 2", "c merged 2"));
 }
 
 TEST_F(ShardCoreTest, AStrangerIsAnsweredAndBringsNobodyAConnection) {
@@ -103,7 +156,7 @@ TEST_F(ShardCoreTest, AStrangerIsAnsweredAndBringsNobodyAConnection) {
   hello.run = kRun;
   hello.worker = 7;
   EXPECT_TRUE(Take("a", hello).is_strangers);
-  EXPECT_THAT(Send(), ElementsAre("a answer", "a answer"));
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a answer", "a answer"));
   for (const FrameHeader& answer : sent_) EXPECT_EQ(answer.outcome, Outcome::kRejected);
   EXPECT_THAT(core_->links(), SizeIs(1));
   EXPECT_EQ(core_->links()[0].connections, 0u);
@@ -113,7 +166,7 @@ TEST_F(ShardCoreTest, AStrangerIsAnsweredAndBringsNobodyAConnection) {
 TEST_F(ShardCoreTest, AWorkerWithoutAHelloIsAskedForOneAndItsUpdatesWaitForIt) {
   SetMembers({0});
   Push("a", 0, 0, 2);
-  EXPECT_THAT(Send(), ElementsAre("a ask")) << "at once";
+  EXPECT_THAT(Send(), ElementsAre("a request")) << "at once";
   EXPECT_THAT(CommitAndSend(), ElementsAre("a answer")) << "answers do not wait";
   Push("a", 0, 0, 3);
   EXPECT_THAT(Send(), IsEmpty()) << "it is asked once in kHelloPatience";
@@ -131,7 +184,7 @@ TEST_F(ShardCoreTest, AWorkerThatSaysNoHelloIsServedAfterAWhileAndAskedAgain) {
   now_ += ShardCore::kHelloPatience;
   EXPECT_THAT(Send(), ElementsAre("a merged 2"));
   Take("a", TestHeader(FrameKind::kPull, 0, 0, 2));
-  EXPECT_THAT(CommitAndSend(), ElementsAre("a ask", "a merged 2"));
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a request", "a merged 2"));
 }
 
 TEST_F(ShardCoreTest, AnUpdateGoesByTheConnectionOfItsSegment) {
@@ -230,7 +283,7 @@ TEST_F(ShardCoreTest, FramesThatOnlyShardsSendAreDroppedAndNamedAtDoublingNumber
   for (int i = 0; i < 9; ++i) {
     EXPECT_TRUE(Take("a", TestHeader(FrameKind::kMerged, 0, 0, 2)).is_of_shards);
   }
-  EXPECT_THAT(CommitAndSend(), ElementsAre("a ask"));
+  EXPECT_THAT(CommitAndSend(), ElementsAre("a request"));
   EXPECT_THAT(core_->TakeNotices(), SizeIs(4));
 }
 

@@ -16,7 +16,6 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/snapshot_payload.h"
 #include "server/shard_state/durable_shard.h"
-#include "server/store/file_catalog.h"
 #include "tests/support/sim_file_system.h"
 #include "tests/unit/shard/shard_testing.h"
 
@@ -29,7 +28,7 @@ inline constexpr uint32_t kFirstSegment = 2;
 // Four segments of one tile; shard 1 of two owns segments 2 and 3.
 inline Layout FourSegments() { return SmallLayout(kTileSize, 1, 4, 2); }
 
-// All in fp32 up, the largest two of eight down: the rest stays in E.
+// All in fp32 up, the largest two of eight down; the rest stays in E.
 inline DurableShardOptions TestOptions() {
   DurableShardOptions options;
   options.aggregator.run = kRun;
@@ -54,7 +53,7 @@ inline FrameHeader TestHeader(FrameKind kind, uint32_t worker, uint32_t round, u
   FrameHeader header;
   header.kind = kind;
   header.run = kRun;
-  // Of no time before the shard's; what a worker asks to catch up is of no epoch.
+  // The epoch is no earlier than the shard's. A fetch has no epoch.
   header.epoch = kind == FrameKind::kFetch ? 0 : 100;
   header.worker = worker;
   header.round = round;
@@ -63,7 +62,7 @@ inline FrameHeader TestHeader(FrameKind kind, uint32_t worker, uint32_t round, u
   return header;
 }
 
-// What a worker contributes: other numbers in every round, segment and place.
+// A worker's contribution: different numbers for every round, segment and place.
 inline PushArrived TestPush(uint32_t worker, uint32_t round, uint32_t segment) {
   std::vector<float> dense(kTileSize);
   for (uint32_t i = 0; i < kTileSize; ++i) {
@@ -141,13 +140,12 @@ class ShardOnDisk {
     store.identity = {kRun, 1, layout.hash()};
     store.log.file_bytes_max = log_file_bytes_;
     store.log.salt = 0x5a5a5a5a;
-    store.make_catalog = [this](const std::string& folder) {
-      return MakeFileCatalog(&files, folder);
-    };
     auto shard = DurableShard::Open(
         options, layout, [this, store] { return ShardStore::Open(&files, folder, store); });
     if (!shard.ok()) return shard.status();
     shard_ = *std::move(shard);
+    if (members_say_hello)
+      for (uint32_t worker = 0; worker < 10; ++worker) shard_->Greeted(worker);
     return absl::OkStatus();
   }
   void Close() { shard_.reset(); }
@@ -161,9 +159,14 @@ class ShardOnDisk {
   DurableShard& shard() { return *shard_; }
   bool is_open() const { return shard_ != nullptr; }
 
-  // One wake of the data plane.
+  // Handles events as one wake-up of the data plane.
   std::vector<ShardEffect> Do(const std::vector<ShardEvent>& events) {
-    for (const ShardEvent& event : events) shard_->Step(event, now);
+    for (const ShardEvent& event : events) {
+      shard_->Step(event, now);
+      const auto* const change = std::get_if<MembershipChanged>(&event);
+      if (change == nullptr || !members_say_hello) continue;
+      for (const Member& member : change->membership.members) shard_->Greeted(member.worker);
+    }
     std::vector<ShardEffect> effects = shard_->Commit(now);
     shard_->Tend(now);
     return effects;
@@ -178,18 +181,18 @@ class ShardOnDisk {
     }
     return Do(events);
   }
-  // Answers what was asked for as an honest member does, and the verdicts as the coordinator.
-  void AnswerAsks(const std::vector<ShardEffect>& effects) {
+  // Answers requests like an honest member, and hash checks like the coordinator.
+  void AnswerRequests(const std::vector<ShardEffect>& effects) {
     std::vector<ShardEvent> events;
-    for (const AskSnapshot& ask : AllOf<AskSnapshot>(effects)) {
-      events.push_back(TestSnapshot(ask.worker, ask.header.round, ask.header.segment));
+    for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
+      events.push_back(TestSnapshot(request.worker, request.header.round, request.header.segment));
     }
     Do(events);
-    VerdictsArrived verdicts;
+    HashChecksArrived hash_checks;
     for (const SnapshotHash& hash : shard_->UnconfirmedSnapshots()) {
-      verdicts.verdicts.push_back({hash.segment, hash.round, true});
+      hash_checks.hash_checks.push_back({hash.segment, hash.round, true});
     }
-    if (!verdicts.verdicts.empty()) Do({verdicts});
+    if (!hash_checks.hash_checks.empty()) Do({hash_checks});
     while (shard_->NextDue() == absl::InfinitePast()) Do({});  // a snapshot each
   }
 
@@ -197,6 +200,7 @@ class ShardOnDisk {
   std::string folder = "state";
   DurableShardOptions options;
   absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  bool members_say_hello = true;  // to each process of the shard, at once
 
  private:
   const uint64_t log_file_bytes_;

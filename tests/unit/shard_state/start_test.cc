@@ -1,5 +1,5 @@
-// The first weights of a run of run.start member: asked of a member that has it, kept for good, and
-// told to whoever has nothing.
+// The first weights of a run with run.start member: requested from a member that has them, kept for
+// good, and sent to workers without weights.
 #include "gmock/gmock.h"
 #include "tests/unit/shard_state/shard_state_testing.h"
 
@@ -16,6 +16,7 @@ class Start : public ::testing::Test {
  protected:
   void SetUp() override {
     disk_.options.keeps_start = true;
+    disk_.members_say_hello = false;
     disk_.options.snapshot_rounds = 100;
     ASSERT_TRUE(disk_.Open().ok());
   }
@@ -28,23 +29,24 @@ class Start : public ::testing::Test {
   // Both have said hello.
   std::vector<ShardEffect> Begin(const Membership& membership) {
     auto effects = disk_.Do({MembershipChanged{membership}});
-    EXPECT_THAT(StartAsks(effects), IsEmpty()) << "nobody would hear it";
+    EXPECT_THAT(StartRequests(effects), IsEmpty()) << "nobody would hear it";
     for (const uint32_t worker : {0u, 1u}) disk_.shard().Greeted(worker);
     EXPECT_LE(disk_.shard().NextDue(), disk_.now);
     return disk_.Do({});
   }
-  // What is asked of the start: "segment of worker".
-  static std::vector<std::string> StartAsks(const std::vector<ShardEffect>& effects) {
+  // The snapshot requests for the start: "segment of worker".
+  static std::vector<std::string> StartRequests(const std::vector<ShardEffect>& effects) {
     std::vector<std::string> asked;
-    for (const AskSnapshot& ask : AllOf<AskSnapshot>(effects)) {
-      if (ask.header.round != kRoundNever) continue;
-      asked.push_back(std::to_string(ask.header.segment) + " of " + std::to_string(ask.worker));
+    for (const RequestSnapshot& request : AllOf<RequestSnapshot>(effects)) {
+      if (request.header.round != kRoundNever) continue;
+      asked.push_back(std::to_string(request.header.segment) + " of " +
+                      std::to_string(request.worker));
     }
     return asked;
   }
   void Give(uint32_t segment) {
     disk_.Do({TestSnapshot(0, 0, segment)});
-    disk_.Do({VerdictsArrived{{{segment, 0, true}}}});
+    disk_.Do({HashChecksArrived{{{segment, 0, true}}}});
     disk_.Do({});
   }
   std::vector<ShardEffect> FetchAll(uint32_t segment) {
@@ -58,35 +60,35 @@ class Start : public ::testing::Test {
 };
 
 TEST_F(Start, IsAskedOfMembersThatBeganWithIt) {
-  auto asks = Begin(OneOfTwo());
-  EXPECT_THAT(StartAsks(asks), ElementsAre("2 of 0"));
+  auto requests = Begin(OneOfTwo());
+  EXPECT_THAT(StartRequests(requests), ElementsAre("2 of 0"));
   disk_.Do({TestSnapshot(0, 0, 2)});
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), SizeIs(1));
   EXPECT_FALSE(IsKept(2));
-  asks = disk_.Do({VerdictsArrived{{{2, 0, true}}}});
+  requests = disk_.Do({HashChecksArrived{{{2, 0, true}}}});
   EXPECT_TRUE(IsKept(2));
   Give(3);
   EXPECT_TRUE(IsKept(3));
-  EXPECT_THAT(StartAsks(disk_.PushAll({0, 1}, 0)), IsEmpty());
+  EXPECT_THAT(StartRequests(disk_.PushAll({0, 1}, 0)), IsEmpty());
 }
 
 TEST_F(Start, ThatTheCoordinatorDoesNotConfirmIsAskedForAgain) {
   Begin(OneOfTwo());
-  // Of a member one is asked for at a time.
-  EXPECT_THAT(StartAsks(disk_.Do({TestSnapshot(0, 0, 2)})), ElementsAre("3 of 0"));
-  EXPECT_THAT(StartAsks(disk_.Do({VerdictsArrived{{{2, 0, false}}}})), IsEmpty());
+  // A member gets one request at a time.
+  EXPECT_THAT(StartRequests(disk_.Do({TestSnapshot(0, 0, 2)})), ElementsAre("3 of 0"));
+  EXPECT_THAT(StartRequests(disk_.Do({HashChecksArrived{{{2, 0, false}}}})), IsEmpty());
   EXPECT_FALSE(IsKept(2));
   Give(3);
-  EXPECT_THAT(StartAsks(disk_.PushAll({0, 1}, 0)), Contains("2 of 0"));
+  EXPECT_THAT(StartRequests(disk_.PushAll({0, 1}, 0)), Contains("2 of 0"));
 }
 
 TEST_F(Start, IsAskedForWhenTheRunHasLongGoneOn) {
   disk_.Do({MembershipChanged{Members(1, {1})}});  // of another process of worker 1
   for (uint32_t round = 0; round < 5; ++round) disk_.PushAll({1}, round);
-  disk_.options.restore = true;  // its folder is lost
+  disk_.options.restore = true;  // the folder is lost
   disk_.folder = "other";
   ASSERT_TRUE(disk_.Open().ok());
-  EXPECT_THAT(StartAsks(Begin(OneOfTwo(2))), ElementsAre("2 of 0"));
+  EXPECT_THAT(StartRequests(Begin(OneOfTwo(2))), ElementsAre("2 of 0"));
 }
 
 TEST_F(Start, IsKeptOverARestartAndWhileOldLogGoes) {
@@ -95,12 +97,12 @@ TEST_F(Start, IsKeptOverARestartAndWhileOldLogGoes) {
   Begin(OneOfTwo());
   Give(2);
   Give(3);
-  for (uint32_t round = 0; round < 60; ++round) disk_.AnswerAsks(disk_.PushAll({0, 1}, round));
+  for (uint32_t round = 0; round < 60; ++round) disk_.AnswerRequests(disk_.PushAll({0, 1}, round));
   ASSERT_TRUE(disk_.Open().ok());
   EXPECT_GT(disk_.shard().store()->log().recovery().first_sequence, 1u) << "old log has gone";
   EXPECT_TRUE(IsKept(2));
   EXPECT_TRUE(IsKept(3));
-  EXPECT_THAT(StartAsks(Begin(OneOfTwo(2))), IsEmpty());
+  EXPECT_THAT(StartRequests(Begin(OneOfTwo(2))), IsEmpty());
   // The way from there is no longer in the log: a worker that has nothing gets a model.
   const auto sent = AllOf<SendSnapshot>(FetchAll(2));
   ASSERT_THAT(sent, SizeIs(1));
@@ -131,20 +133,20 @@ TEST_F(Start, ThatIsDamagedIsAskedForAgain) {
                       std::byte{4});
   EXPECT_THAT(Outcomes(FetchAll(2)), ElementsAre(Outcome::kBusy));
   EXPECT_THAT(disk_.shard().TakeNotices(), Contains(HasSubstr("hash")));
-  EXPECT_THAT(StartAsks(disk_.Do({})), ElementsAre("2 of 0"));
+  EXPECT_THAT(StartRequests(disk_.Do({})), ElementsAre("2 of 0"));
 }
 
 TEST_F(Start, ThatNobodyHasIsSaidToBeLost) {
   Membership others = Members(1, {1});
   others.members[0].other_start = true;
-  EXPECT_THAT(AllOf<AskSnapshot>(Begin(others)), IsEmpty());
+  EXPECT_THAT(AllOf<RequestSnapshot>(Begin(others)), IsEmpty());
   EXPECT_THAT(disk_.shard().TakeNotices(), Contains(HasSubstr("no member has it now")));
 }
 
 TEST_F(Start, IsNothingThatASeedsRunKeeps) {
   disk_.options.keeps_start = false;
   ASSERT_TRUE(disk_.Open().ok());
-  EXPECT_THAT(AllOf<AskSnapshot>(Begin(OneOfTwo())), IsEmpty());
+  EXPECT_THAT(AllOf<RequestSnapshot>(Begin(OneOfTwo())), IsEmpty());
   disk_.Do({TestSnapshot(0, 0, 2)});
   EXPECT_THAT(disk_.shard().UnconfirmedSnapshots(), IsEmpty());
   const auto effects = FetchAll(2);

@@ -5,7 +5,6 @@
 
 #include <array>
 
-#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
 #include "tests/unit/store/store_testing.h"
 #include "tests/unit/store/temporary_folder.h"
@@ -20,8 +19,7 @@ class CatalogTest : public testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<Catalog>> Open(const StoreIdentity& identity,
                                                 const std::string& settings, uint64_t folder = 0) {
-    return Catalog::Open("shard-3", MakeFileCatalog(posix_.get(), folder_.path()), identity,
-                         settings, folder);
+    return Catalog::Open(posix_.get(), folder_.path(), identity, settings, folder);
   }
 
   TemporaryFolder folder_;
@@ -59,17 +57,18 @@ TEST_F(CatalogTest, RefusesAnotherRunShardLayoutAndSettings) {
   };
   StoreIdentity other = TestIdentity();
   other.run = 0xf1;
-  EXPECT_EQ(refusal(other, ""),
-            "shard-3: belongs to another run: got 0123456789abcdef, wanted 00000000000000f1");
+  EXPECT_EQ(
+      refusal(other, ""),
+      folder_.path() + ": belongs to another run: got 0123456789abcdef, wanted 00000000000000f1");
   other = TestIdentity();
   other.shard = 7;
-  EXPECT_EQ(refusal(other, ""), "shard-3: belongs to another shard: got 3, wanted 7");
+  EXPECT_EQ(refusal(other, ""), folder_.path() + ": belongs to another shard: got 3, wanted 7");
   other = TestIdentity();
   other.layout_hash = 0;
   EXPECT_THAT(refusal(other, ""), HasSubstr("got hash feedfacecafebeef, wanted 0000000000000000"));
-  EXPECT_EQ(
-      refusal(TestIdentity(), "run:\n  seed: 2\n"),
-      "shard-3: belongs to a run with other settings: got \"  seed: 1\", wanted \"  seed: 2\"");
+  EXPECT_EQ(refusal(TestIdentity(), "run:\n  seed: 2\n"),
+            folder_.path() +
+                ": belongs to a run with other settings: got \"  seed: 1\", wanted \"  seed: 2\"");
   EXPECT_EQ(Open(TestIdentity(), "")->get()->contents().incarnation, 2u) << "refusals do not count";
 }
 
@@ -101,8 +100,7 @@ TEST_F(CatalogTest, RefusesAnotherSchemaAndOtherFiles) {
 
 TEST_F(CatalogTest, AFolderThatIsNotThereIsAnErrorThatNamesIt) {
   const absl::Status status =
-      Catalog::Open("d", MakeFileCatalog(posix_.get(), "/nowhere/at/all"), TestIdentity(), "")
-          .status();
+      Catalog::Open(posix_.get(), "/nowhere/at/all", TestIdentity(), "").status();
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(status.message(), HasSubstr("/nowhere/at/all/shard.catalog"));
 }
@@ -119,15 +117,15 @@ TEST_F(CatalogTest, AFolderOfAnOlderVersionIsRefusedWithWhatToDo) {
                 "version, or set the folder aside to begin anew");
 }
 
-TEST(FileCatalog, EveryFlippedBitIsSeen) {
+TEST(Catalog, EveryFlippedBitIsSeen) {
   SimFileSystem files(1);
   ASSERT_TRUE(files.CreateFolder("d").ok());
-  ASSERT_TRUE(Catalog::Open("d", MakeFileCatalog(&files, "d"), TestIdentity(), "x: 1").ok());
+  ASSERT_TRUE(Catalog::Open(&files, "d", TestIdentity(), "x: 1").ok());
   const size_t size = ReadWhole(files, "d/shard.catalog", 1 << 20)->size();
   for (size_t bit = 0; bit < 8 * size; ++bit) {
     const std::byte mask = std::byte{1} << (bit % 8);
     files.Corrupt("d/shard.catalog", bit / 8, mask);
-    EXPECT_FALSE(Catalog::Open("d", MakeFileCatalog(&files, "d"), TestIdentity(), "").ok()) << bit;
+    EXPECT_FALSE(Catalog::Open(&files, "d", TestIdentity(), "").ok()) << bit;
     files.Corrupt("d/shard.catalog", bit / 8, mask);
   }
 }

@@ -109,7 +109,7 @@ class CoordinatorStoreTest : public testing::Test {
   absl::Status Write(const CoordinatorChanges& changes, bool is_whole = false) {
     return store_->Write({.is_whole = is_whole, .changes = changes});
   }
-  // What the next process has.
+  // The record that the next process reads.
   CoordinatorRecord Reopened() {
     Open();
     std::optional<CoordinatorRecord> record = store_->TakeRecord();
@@ -153,8 +153,8 @@ TEST_F(CoordinatorStoreTest, ForgetsTheManifestWhenTheCoordinatorDoes) {
   EXPECT_EQ(Reopened().manifest, std::nullopt);
 }
 
-// Whatever the disk does, an opened folder has what was told, or what was decided after it and
-// nobody heard of; and a coordinator made of it goes on.
+// For any fault of the disk, an opened folder has all answered decisions, and perhaps later ones
+// that were not answered. A coordinator made of it goes on.
 TEST_F(CoordinatorStoreTest, TheWritesOfARunAmountToItsRecord) {
   uint64_t cut = 0, failed = 0, whole = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
@@ -164,7 +164,7 @@ TEST_F(CoordinatorStoreTest, TheWritesOfARunAmountToItsRecord) {
     Rng rng(seed);
     const CoordinatorOptions options = RandomEvents::RunOptions();
     std::optional<Coordinator> coordinator(options);
-    std::vector<CoordinatorRecord> decided(1);  // the first is what was told last
+    std::vector<CoordinatorRecord> decided(1);  // the first is the last answered one
     absl::Time now = absl::UnixEpoch();
     for (int step = 0; step < 300; ++step) {
       now += absl::Seconds(events.Seconds());
@@ -245,7 +245,7 @@ TEST_F(CoordinatorStoreTest, RefusesAShardsLogAndOtherFiles) {
             "state/coordinator.lwlog: log header: magic: got 78787878, wanted 314c574c");
 }
 
-// A published file is there whole or not at all: nothing of it is taken for unfinished.
+// A published file is whole or absent, so no part of it counts as unfinished.
 TEST_F(CoordinatorStoreTest, EveryFlippedBitOfAPublishedFileIsSeen) {
   ASSERT_TRUE(Write(SomeChanges(), true).ok());
   const size_t size = Bytes().size();
@@ -315,7 +315,7 @@ TEST_F(CoordinatorStoreTest, AfterAnErrorTheWholeIsWritten) {
   EXPECT_TRUE(Reopened() == coordinator.Export(now));
 }
 
-// What a write costs does not grow with the run.
+// The cost of a write does not grow with the run.
 TEST_F(CoordinatorStoreTest, AWriteIsAsLargeAsWhatIsNew) {
   CoordinatorChanges changes = SomeChanges();
   changes.reports.clear();

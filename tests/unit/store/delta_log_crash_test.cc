@@ -1,5 +1,5 @@
-// The machine stops in the midst of every operation of a workload; what comes back is a prefix that
-// holds all that was synced.
+// The machine stops during every operation of a workload. The log that comes back is a prefix with
+// all synced records.
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ struct Outcome {
   bool more_than_synced = false;
 };
 
-// One life: open, append, drop some, append more, until the stop if there is one. `synced`: records
-// whose sync has returned.
+// A process's life: open, append, drop some, append more, until the stop if there is one. `synced`:
+// records whose sync has returned.
 void Live(LogOnDisk& disk, uint32_t* synced, uint64_t* dropped_before) {
   if (!disk.Open().ok()) return;
   absl::Status status;
@@ -77,7 +77,8 @@ Outcome CrashEverywhere(uint64_t seed, SimFileSystem::Stop stop) {
     ExpectPrefixWithAllThatWasSynced(disk, synced, dropped_before, where, &outcome);
     if (testing::Test::HasFatalFailure()) return outcome;
 
-    // What a start has reported it keeps, through whatever comes, and the log goes on from there.
+    // A start keeps all records that it has reported, through any later fault, and the log goes on
+    // from there.
     const auto reported = disk.Records().value();
     const uint64_t next = disk.log().next_sequence();
     disk.Close();

@@ -87,8 +87,7 @@ TEST(DeltaLogDamage, EveryTruncationOfTheLastFileIsCutAndOfOthersRefused) {
     for (size_t length = 0; length < size; ++length) {
       Written written;
       ASSERT_TRUE(written.files.Settle(written.Path(file), length).ok());
-      // A file that lost its whole end cannot know it; what it must not do is to show other
-      // records.
+      // A file that lost its whole end cannot show the loss, but must not show other records.
       const bool opens = OpensWithPrefix(written, 0);
       const bool may_open = file + 1 == files && length >= kLogFileHeaderBytes;
       ASSERT_EQ(opens, may_open) << "file " << file << ", length " << length;

@@ -47,7 +47,8 @@ TEST(DeltaLogFaults, ADiskFullAtAnyByteStopsTheLogAndLosesNothing) {
     ASSERT_THAT(status.message(), HasSubstr("disk/")) << where;
     ASSERT_THAT(status.message(), HasSubstr("wanted ")) << where;
     if (disk.is_open()) {
-      // Not even what would fit now: the file may end in the middle of a record.
+      // Even a record that would fit now is refused, since the file may end in the middle of a
+      // record.
       files.faults.capacity_bytes = 1 << 20;
       ASSERT_TRUE(absl::IsResourceExhausted(disk.log().Append(TestRecord(0)).status())) << where;
       ASSERT_TRUE(absl::IsResourceExhausted(disk.log().Sync())) << where;
@@ -77,7 +78,7 @@ TEST(DeltaLogFaults, AFullDiskCanStillBeOpenedReadAndDroppedFrom) {
   ASSERT_FALSE(disk.log().Append(TestRecord(kRecords)).ok() && disk.log().Sync().ok());
   ASSERT_TRUE(disk.OpenLog().ok()) << "cutting and settling need no room";
   ExpectPrefix(disk, kRecords, "full");
-  // The catalog is what needs some to note it.
+  // The catalog needs space to note the drop.
   files.faults.capacity_bytes = *files.faults.capacity_bytes + 1024;
   ASSERT_TRUE(disk.log().Drop(15).ok());
   EXPECT_GT(files.FreeBytes("disk").value(), 1024u);
@@ -109,7 +110,7 @@ TEST(DeltaLogFaults, AFailedSyncIsNeverTriedAgain) {
         ASSERT_EQ(disk.log().Sync(), status) << where;
       }
       if (seed % 2 == 0) {
-        // The power goes: the bytes that the system had given up are gone with it.
+        // After a loss of power the bytes that the system had dropped are lost.
         disk.Close();
         files.Restart(SimFileSystem::Stop::kPower);
         ASSERT_TRUE(disk.Open().ok()) << where;

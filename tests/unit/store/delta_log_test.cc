@@ -149,8 +149,7 @@ TEST(DeltaLog, DropRemovesWholeFilesOfOldRecordsAlone) {
   const auto expected = ExpectedRecords(40);
   EXPECT_TRUE(std::equal(records.begin(), records.end(),
                          expected.begin() + static_cast<ptrdiff_t>(first - 1), expected.end()));
-  // Of the merged updates (every fourth record), those in dropped files are gone from the index
-  // too.
+  // The index loses the merged updates (every fourth record) of dropped files, too.
   for (uint32_t i = 1; i < 40; i += 4) {
     EXPECT_EQ(disk.log().ReadMerged(2, i).ok(), i + 1 >= first) << i;
   }
@@ -181,11 +180,11 @@ TEST(DeltaLog, RefusesAnotherRunShardOrLayout) {
   LogOnDisk disk(&files);
   ASSERT_TRUE(disk.Open().ok());
   disk.Close();
-  // As if the catalog had been lost and a new one made: the files themselves say whose they are.
+  // With a lost catalog, for which a new one was made, the files themselves show their owner.
   ASSERT_TRUE(files.Remove("disk/shard.catalog").ok());
   const auto open_as = [&](const StoreIdentity& identity) {
     ASSERT_TRUE(files.CreateFolder("other").ok());
-    auto catalog = Catalog::Open("other", MakeFileCatalog(&files, "other"), identity, "");
+    auto catalog = Catalog::Open(&files, "other", identity, "");
     ASSERT_TRUE(catalog.ok());
     const auto log = DeltaLog::Open(&files, "disk/log", identity, {}, catalog->get());
     EXPECT_TRUE(absl::IsFailedPrecondition(log.status()));

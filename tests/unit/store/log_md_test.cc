@@ -27,7 +27,7 @@ struct Shard {
 
   Shard() {
     LONGWAVE_CHECK(files.CreateFolder("d").ok());
-    catalog = Catalog::Open("d", MakeFileCatalog(&files, "d"), TestIdentity(), "").value();
+    catalog = Catalog::Open(&files, "d", TestIdentity(), "").value();
   }
 };
 

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "server/store/file_catalog.h"
 #include "server/store/posix_file_system.h"
 #include "server/store/shard_store.h"
 #include "tests/unit/store/store_testing.h"
@@ -21,14 +20,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ShardStoreOptions TestOptions(FileSystem* files) {
+ShardStoreOptions TestOptions() {
   ShardStoreOptions options;
   options.identity = TestIdentity();
   options.settings = "run:\n  seed: 1\n";
   options.log.file_bytes_max = 16 << 10;
-  options.make_catalog = [files](const std::string& folder) {
-    return MakeFileCatalog(files, folder);
-  };
   return options;
 }
 
@@ -85,7 +81,7 @@ TEST(PosixFileSystem, StateIsForItsOwnerAlone) {
   TemporaryFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   const std::string state = folder.path() + "/deep/state";
-  ASSERT_TRUE(ShardStore::Open(files.get(), state, TestOptions(files.get())).ok());
+  ASSERT_TRUE(ShardStore::Open(files.get(), state, TestOptions()).ok());
   ASSERT_TRUE(files->Create(state + "/file").ok());
   int seen = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
@@ -122,30 +118,30 @@ TEST(PosixFileSystem, AFullDiskIsNamedWithBytesWantedAndFree) {
 TEST(PosixStore, AFolderBelongsToOneProcess) {
   TemporaryFolder folder;
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  auto store = ShardStore::Open(files.get(), folder.path(), TestOptions(files.get()));
+  auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
   ASSERT_TRUE(store.ok()) << store.status();
   const pid_t child = fork();
   if (child == 0) {
     const absl::Status status =
-        ShardStore::Open(files.get(), folder.path(), TestOptions(files.get())).status();
+        ShardStore::Open(files.get(), folder.path(), TestOptions()).status();
     _exit(absl::IsUnavailable(status) ? 0 : 1);
   }
   int result = -1;
   ASSERT_EQ(waitpid(child, &result, 0), child);
   EXPECT_EQ(result, 0) << "another process opened the folder, or failed for another reason";
-  EXPECT_TRUE(absl::IsUnavailable(
-      ShardStore::Open(files.get(), folder.path(), TestOptions(files.get())).status()));
+  EXPECT_TRUE(
+      absl::IsUnavailable(ShardStore::Open(files.get(), folder.path(), TestOptions()).status()));
   store->reset();
-  store = ShardStore::Open(files.get(), folder.path(), TestOptions(files.get()));
+  store = ShardStore::Open(files.get(), folder.path(), TestOptions());
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*store)->incarnation(), 2u) << "refused openings do not count";
 }
 
-// Appends records from the log's end on until it is killed; writes how many are durable to `report`
-// after each sync.
+// Appends records from the log's end on until it is killed. Writes the number of durable ones to
+// `report` after each sync.
 [[noreturn]] void AppendForever(const std::string& folder, int report) {
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
-  auto store = ShardStore::Open(files.get(), folder, TestOptions(files.get()));
+  auto store = ShardStore::Open(files.get(), folder, TestOptions());
   if (!store.ok()) _exit(1);
   DeltaLog& log = (*store)->log();
   for (uint32_t group = 1;; group = 1 + group % 5) {
@@ -172,8 +168,8 @@ TEST(PosixStore, AKilledProcessLosesNoRecordWhoseSyncHasReturned) {
       AppendForever(folder.path(), ends[1]);
     }
     close(ends[1]);
-    // Let it report a few times, then kill it wherever it is; what it had reported meanwhile
-    // counts.
+    // The process reports a few times and is killed at any moment. Reports that come meanwhile
+    // count.
     uint64_t durable = 0;
     const uint64_t reports = 3 + rng.Below(30);
     for (uint64_t i = 0; i < reports; ++i) {
@@ -188,7 +184,7 @@ TEST(PosixStore, AKilledProcessLosesNoRecordWhoseSyncHasReturned) {
     close(ends[0]);
     EXPECT_GT(durable, before);
 
-    auto store = ShardStore::Open(files.get(), folder.path(), TestOptions(files.get()));
+    auto store = ShardStore::Open(files.get(), folder.path(), TestOptions());
     ASSERT_TRUE(store.ok()) << store.status();
     uint64_t count = 0;
     ASSERT_TRUE((*store)

@@ -11,36 +11,32 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ShardStoreOptions TestOptions(SimFileSystem* files) {
+ShardStoreOptions TestOptions() {
   ShardStoreOptions options;
   options.identity = TestIdentity();
   options.settings = "run:\n  seed: 1\n";
   options.log.file_bytes_max = 1024;
-  options.make_catalog = [files](const std::string& folder) {
-    return MakeFileCatalog(files, folder);
-  };
   return options;
 }
 
 TEST(ShardStore, OneOpensAtATime) {
   SimFileSystem files(1);
-  auto store = ShardStore::Open(&files, "state/shard-3", TestOptions(&files));
+  auto store = ShardStore::Open(&files, "state/shard-3", TestOptions());
   ASSERT_TRUE(store.ok()) << store.status();
-  const absl::Status status =
-      ShardStore::Open(&files, "state/shard-3", TestOptions(&files)).status();
+  const absl::Status status = ShardStore::Open(&files, "state/shard-3", TestOptions()).status();
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_THAT(status.message(), HasSubstr("state/shard-3/lock"));
   store->reset();
-  store = ShardStore::Open(&files, "state/shard-3", TestOptions(&files));
+  store = ShardStore::Open(&files, "state/shard-3", TestOptions());
   ASSERT_TRUE(store.ok());
   EXPECT_EQ((*store)->incarnation(), 2u);
 }
 
 TEST(ShardStore, RefusesAnotherRunBeforeItTouchesAFile) {
   SimFileSystem files(1);
-  ASSERT_TRUE(ShardStore::Open(&files, "state", TestOptions(&files)).ok());
+  ASSERT_TRUE(ShardStore::Open(&files, "state", TestOptions()).ok());
   const uint64_t before = files.operations();
-  ShardStoreOptions other = TestOptions(&files);
+  ShardStoreOptions other = TestOptions();
   other.identity.run = 99;
   const absl::Status status = ShardStore::Open(&files, "state", other).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
@@ -57,7 +53,7 @@ TEST(ShardStore, SnapshotAndLogTogetherReachEverySyncedRoundAfterAStopAnywhere) 
     SimFileSystem files(at);
     uint32_t synced_rounds = 0;
     const auto live = [&]() -> absl::Status {
-      auto opened = ShardStore::Open(&files, "state", TestOptions(&files));
+      auto opened = ShardStore::Open(&files, "state", TestOptions());
       if (!opened.ok()) return opened.status();
       ShardStore& store = **opened;
       for (uint32_t round = 0; round < 24; ++round) {
@@ -66,7 +62,7 @@ TEST(ShardStore, SnapshotAndLogTogetherReachEverySyncedRoundAfterAStopAnywhere) 
           const auto pushed = store.log().Append(TestPush(round, worker, 0, 60));
           if (!pushed.ok()) return pushed.status();
         }
-        // A snapshot while the round is open: its pushes are what the log must still have.
+        // A snapshot while the round is open: the log must still have its pushes.
         if (round % 4 == 3) {
           std::vector<SegmentSnapshot> state(1);
           state[0].open_round = round;
@@ -92,7 +88,7 @@ TEST(ShardStore, SnapshotAndLogTogetherReachEverySyncedRoundAfterAStopAnywhere) 
       break;
     }
     files.Restart(at % 4 == 0 ? SimFileSystem::Stop::kProcess : SimFileSystem::Stop::kPower);
-    auto opened = ShardStore::Open(&files, "state", TestOptions(&files));
+    auto opened = ShardStore::Open(&files, "state", TestOptions());
     ASSERT_TRUE(opened.ok()) << at << ": " << opened.status();
     ShardStore& store = **opened;
     EXPECT_TRUE(store.snapshots().damaged().empty());

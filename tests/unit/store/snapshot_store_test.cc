@@ -48,7 +48,7 @@ struct Snapshots {
     store.reset();
     catalog.reset();
     if (absl::Status status = files.CreateFolder("d"); !status.ok()) return status;
-    auto opened = Catalog::Open("d", MakeFileCatalog(&files, "d"), TestIdentity(), "");
+    auto opened = Catalog::Open(&files, "d", TestIdentity(), "");
     if (!opened.ok()) return opened.status();
     catalog = *std::move(opened);
     auto snapshots = SnapshotStore::Open(&files, "d/snap", identity, catalog.get());

@@ -14,7 +14,6 @@
 #include "common/wire/crc32c.h"
 #include "server/store/catalog.h"
 #include "server/store/delta_log.h"
-#include "server/store/file_catalog.h"
 #include "server/store/log_record.h"
 #include "tests/support/sim_file_system.h"
 
@@ -69,7 +68,7 @@ inline MembershipRecord TestMembership(uint32_t epoch) {
   return record;
 }
 
-// One of every kind in turn, told apart by its number.
+// Records of all kinds in turn, distinguished by their numbers.
 inline LogRecord TestRecord(uint32_t number) {
   switch (number % 4) {
     case 0:
@@ -103,12 +102,12 @@ class LogOnDisk {
   absl::Status Open() {
     Close();
     if (absl::Status status = files_->CreateFolder("disk"); !status.ok()) return status;
-    auto catalog = Catalog::Open("disk", MakeFileCatalog(files_, "disk"), TestIdentity(), "");
+    auto catalog = Catalog::Open(files_, "disk", TestIdentity(), "");
     if (!catalog.ok()) return catalog.status();
     catalog_ = *std::move(catalog);
     return OpenLog();
   }
-  // As after a failure: the same process, the same catalog.
+  // Reopens as after a failure: the same process, the same catalog.
   absl::Status OpenLog() {
     log_.reset();
     DeltaLogOptions options;
@@ -127,7 +126,7 @@ class LogOnDisk {
   DeltaLog& log() { return *log_; }
   bool is_open() const { return log_ != nullptr; }
 
-  // What the log holds, from its first record on: checks that they are in order without a gap.
+  // The log's records from the first one on. Checks that they are in order without a gap.
   absl::StatusOr<std::vector<std::vector<std::byte>>> Records() {
     std::vector<std::vector<std::byte>> records;
     uint64_t next = log_->recovery().first_sequence;

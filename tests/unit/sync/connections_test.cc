@@ -12,34 +12,44 @@ class ConnectionsTest : public ::testing::Test {
   // Sends the hello that is due, if there is one.
   bool Greets() {
     const auto hello = connections_.Due(now_);
-    if (hello.has_value()) connections_.Sent(hello->connection, now_);
-    return hello.has_value();
+    if (!hello.has_value()) return false;
+    hello_ = hello->header;
+    connections_.Sent(hello->connection, FrameKind::kHello, now_);
+    return true;
   }
   Connections::News Hear(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
     return connections_.Take(0,
                              {.kind = FrameKind::kAnswer,
                               .outcome = outcome,
                               .run = 5,
+                              .epoch = missing_,
+                              .round = hello_.round,
                               .segment = kNoSegment,
-                              .weight = incarnation},
+                              .weight = incarnation,
+                              .held = sent_++},
                              now_);
   }
   // True: of another incarnation.
   bool Answer(uint64_t incarnation, Outcome outcome = Outcome::kAccepted) {
-    return Hear(incarnation, outcome) == Connections::News::kAnother;
+    return Hear(incarnation, outcome).another;
   }
   void HearMerged() {
+    ++sent_;
     connections_.Take(0, {.kind = FrameKind::kMerged, .run = 5, .segment = 2}, now_);
   }
   std::optional<Connections::Lost> TakeLost(absl::Duration on_the_way = absl::ZeroDuration()) {
     return connections_.TakeLost(now_, [&](uint32_t) { return on_the_way; });
   }
 
+  FrameHeader hello_;     // the last one
+  uint32_t missing_ = 0;  // frames that the shard lacks
+  uint32_t sent_ = 0;     // by the shard
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
   Connections connections_{{.run = 5,
                             .worker = 6,
                             .connections = {},
                             .connection_count = 1,
+                            .connection_number = 70,
                             .download_bytes_per_s = 4000,
                             .snapshot_bytes = {}}};
 };
@@ -47,8 +57,12 @@ class ConnectionsTest : public ::testing::Test {
 TEST_F(ConnectionsTest, HelloSaysWhoAndHowMuchMayBeSentThere) {
   const auto hello = connections_.Due(now_);
   ASSERT_TRUE(hello.has_value());
-  const FrameHeader wanted{
-      .kind = FrameKind::kHello, .run = 5, .worker = 6, .segment = kNoSegment, .weight = 4000};
+  const FrameHeader wanted{.kind = FrameKind::kHello,
+                           .run = 5,
+                           .epoch = 70,
+                           .worker = 6,
+                           .segment = kNoSegment,
+                           .weight = 4000};
   EXPECT_EQ(hello->header, wanted);
 }
 
@@ -66,8 +80,8 @@ TEST_F(ConnectionsTest, HelloIsSaidUntilItIsWelcome) {
   EXPECT_EQ(connections_.DueAt(), now_ + Connections::kIdleHellos * kEvery);
 }
 
-// A shard that lost its folder waited for ever for who had nothing to ask it for, and could not be
-// asked either (found by the simulator).
+// A shard that had lost its folder waited for ever for a worker without requests, which the shard
+// could not reach either (found by the simulator).
 TEST_F(ConnectionsTest, HelloIsSaidNowAndThenWhileNothingIsOutstanding) {
   EXPECT_TRUE(Greets());
   Answer(1);
@@ -102,7 +116,7 @@ TEST_F(ConnectionsTest, HelloIsSaidForAsLongAsSomethingIsOutstanding) {
   now_ += kEvery;
   connections_.Expect(0, now_);
   connections_.Expect(0, now_);
-  EXPECT_FALSE(Greets());  // it may be answered in no time
+  EXPECT_FALSE(Greets());  // the answer may come at once
   for (int i = 0; i < 5; ++i) {
     now_ += kEvery;
     EXPECT_TRUE(Greets());
@@ -117,7 +131,7 @@ TEST_F(ConnectionsTest, HelloIsSaidForAsLongAsSomethingIsOutstanding) {
   EXPECT_FALSE(Greets());
 }
 
-// ZeroMQ does not connect again after a protocol error: whoever waits for it waits for ever.
+// ZeroMQ does not reconnect after a protocol error, so a wait would never end.
 TEST_F(ConnectionsTest, AConnectionWithoutAnAnswerIsLostOnceAPeriod) {
   EXPECT_TRUE(Greets());
   Answer(1);
@@ -142,8 +156,9 @@ TEST_F(ConnectionsTest, AConnectionWithoutAnAnswerIsLostOnceAPeriod) {
     now_ += absl::Milliseconds(1);
     patiences += next;
   }
-  EXPECT_EQ(Hear(1), Connections::News::kResumed);
-  EXPECT_EQ(Hear(1), Connections::News::kNone);
+  EXPECT_EQ(hello_.epoch, 76u) << "each has a number of its own";
+  EXPECT_EQ(Hear(1).lost_up_to, Connections::kAllFrames);
+  EXPECT_EQ(Hear(1).lost_up_to, 0u);
   EXPECT_FALSE(TakeLost().has_value());
   now_ += kEvery;
   EXPECT_TRUE(Greets());
@@ -152,7 +167,7 @@ TEST_F(ConnectionsTest, AConnectionWithoutAnAnswerIsLostOnceAPeriod) {
   EXPECT_TRUE(Answer(2)) << "another incarnation is more than a resumed one";
 }
 
-// What the worker sends can be lost where what the others have made of the round still comes.
+// The worker's frames may be lost while updates with the others' pushes still arrive.
 TEST_F(ConnectionsTest, UpdatesAreNoAnswer) {
   EXPECT_TRUE(Greets());
   Answer(1);
@@ -166,7 +181,7 @@ TEST_F(ConnectionsTest, UpdatesAreNoAnswer) {
   EXPECT_TRUE(TakeLost().has_value());
 }
 
-// Before it is needed again.
+// The loss is noticed before the connection is needed again.
 TEST_F(ConnectionsTest, AnIdleConnectionIsFoundLostAfterItsHello) {
   EXPECT_TRUE(Greets());
   Answer(1);
@@ -179,8 +194,8 @@ TEST_F(ConnectionsTest, AnIdleConnectionIsFoundLostAfterItsHello) {
   EXPECT_TRUE(TakeLost().has_value());
 }
 
-// The socket of a connection that ZeroMQ has given up takes nothing, not even a hello.
-// Nothing of it is anywhere, so that a new one costs nobody anything.
+// The socket of a connection that ZeroMQ has given up takes nothing, not even a hello. No frame is
+// left in it, so a new connection costs nothing.
 TEST_F(ConnectionsTest, AConnectionThatTakesNothingIsLostAgainAndAgain) {
   for (int lost = 0; lost < 5; ++lost) {
     connections_.Hold(0, now_);
@@ -199,7 +214,7 @@ TEST_F(ConnectionsTest, AConnectionThatTakesSomethingHasTimeForWhatIsOnItsWay) {
   for (int i = 0; i < 10; ++i) {
     connections_.Hold(0, now_);
     now_ += kEvery;
-    connections_.Took(0);
+    connections_.Sent(0, FrameKind::kPush, now_);
     EXPECT_FALSE(TakeLost(absl::Hours(1)).has_value());
   }
   EXPECT_TRUE(TakeLost().has_value());
@@ -209,11 +224,37 @@ TEST_F(ConnectionsTest, AnAnswerOfAnyKindKeepsAConnection) {
   EXPECT_TRUE(Greets());
   for (int i = 0; i < 10; ++i) {
     now_ += kEvery;
+    ++sent_;
     connections_.Take(
         0, {.kind = FrameKind::kAnswer, .outcome = Outcome::kBusy, .run = 5, .segment = 2}, now_);
     EXPECT_FALSE(TakeLost().has_value());
     EXPECT_TRUE(Greets()) << "it was not welcome yet";
   }
+}
+
+// Both ends count frames: a frame that one has sent and the other has not got is missing from then
+// on.
+TEST_F(ConnectionsTest, AChangeOfWhatIsMissingIsALoss) {
+  EXPECT_EQ(connections_.ready_at(0), absl::InfiniteFuture());
+  EXPECT_TRUE(Greets());
+  EXPECT_EQ(Hear(1).lost_up_to, Connections::kAllFrames) << "it was not welcome";
+  EXPECT_LE(connections_.ready_at(0), now_);
+  for (int i = 0; i < 3; ++i) connections_.Sent(0, FrameKind::kPush, now_);
+  EXPECT_EQ(connections_.sent(0), 4u);
+  HearMerged();
+  now_ += Connections::kIdleHellos * kEvery;
+  EXPECT_TRUE(Greets());
+  EXPECT_EQ(hello_.round, 4u);
+  EXPECT_EQ(Hear(1).lost_up_to, 0u);
+  ++missing_;
+  EXPECT_EQ(Hear(1).lost_up_to, 4u) << "there, of what was sent before the hello";
+  EXPECT_EQ(Hear(1).lost_up_to, 0u) << "it is known";
+  ++sent_;
+  EXPECT_EQ(Hear(1).lost_up_to, Connections::kAllFrames) << "here";
+  EXPECT_EQ(Hear(1).lost_up_to, 0u);
+  missing_ = 7;  // ZeroMQ has connected anew, and the shard counts from there
+  sent_ = 0;
+  EXPECT_GT(Hear(1).lost_up_to, 0u);
 }
 
 TEST_F(ConnectionsTest, TellsOneIncarnationFromAnother) {
@@ -238,11 +279,14 @@ TEST_F(ConnectionsTest, AHeldConnectionIsNotGreeted) {
 TEST_F(ConnectionsTest, HelloIsSaidAtOnceToAShardThatAsksForIt) {
   EXPECT_TRUE(Greets());
   Answer(1);
-  const FrameHeader ask = {.kind = FrameKind::kAsk, .run = 5, .worker = 6, .segment = kNoSegment};
+  const FrameHeader request = {
+      .kind = FrameKind::kRequest, .run = 5, .worker = 6, .segment = kNoSegment};
   for (const bool outstanding : {false, true}) {
     if (outstanding) connections_.Expect(0, now_);
     EXPECT_FALSE(Greets());
-    EXPECT_EQ(connections_.Take(0, ask, now_), Connections::News::kNone);
+    ++sent_;
+    connections_.Take(0, request, now_);
+    EXPECT_FALSE(connections_.is_welcome(0));
     EXPECT_TRUE(Greets());
     EXPECT_FALSE(Greets());
     EXPECT_EQ(Answer(outstanding ? 2 : 1), outstanding) << "another incarnation is told as ever";

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/log/refusals.h"
 #include "tests/support/held_port.h"
 #include "tests/unit/sync/ledger_fixture.h"
 #include "tests/unit/sync/scripted_shard.h"
@@ -18,7 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What the exchange does but carry contributions: catching up, snapshots, shards that move.
+// The exchange's work beside contributions: catching up, snapshots, shards that move.
 class ExchangeCatchUpTest : public ::testing::Test {
  protected:
   ExchangeCatchUpTest()
@@ -30,7 +31,7 @@ class ExchangeCatchUpTest : public ::testing::Test {
     shard_ = std::make_unique<ScriptedShard>(script);
     options.run = 99;
     options.shard_endpoints = {shard_->endpoint()};
-    options.retry_after = options.hello_every = retry_after_;
+    options.hello_every = hello_every_;
     exchange_ = Exchange::Connect(options, layout_).value();
   }
 
@@ -59,9 +60,9 @@ class ExchangeCatchUpTest : public ::testing::Test {
       if (event->has_value()) return Say(**event);
     }
   }
-  SnapshotAsk NextAsk() {
+  SnapshotRequest NextRequest() {
     for (;;) {
-      if (const auto ask = exchange_->NextAsk(); ask.has_value()) return *ask;
+      if (const auto request = exchange_->NextRequest(); request.has_value()) return *request;
       EXPECT_TRUE(exchange_->NextFetched(absl::Milliseconds(1)).ok());
     }
   }
@@ -69,8 +70,8 @@ class ExchangeCatchUpTest : public ::testing::Test {
   const Layout layout_;
   std::unique_ptr<ScriptedShard> shard_;
   std::unique_ptr<Exchange> exchange_;
-  // Nothing is repeated, however long this machine takes, but where a test wants it.
-  absl::Duration retry_after_ = absl::Hours(1);
+  // No other hello, however long this machine takes, but where a test wants it.
+  absl::Duration hello_every_ = absl::Hours(1);
 };
 
 TEST_F(ExchangeCatchUpTest, FetchesEverySegmentsLogInOrder) {
@@ -145,7 +146,7 @@ TEST_F(ExchangeCatchUpTest, AFetchOfASegmentThatContributesEndsTheExchange) {
 
 TEST_F(ExchangeCatchUpTest, APushEndsAFetchWithAllThatItHadBrought) {
   Start({.open = 5});
-  Fetch(1, 5);  // its end is not taken
+  Fetch(1, 5);  // the caller does not take the fetch's end
   for (const uint32_t other : {0u, 2u}) {
     Post(other, 5);
     NextSettled();
@@ -160,7 +161,7 @@ TEST_F(ExchangeCatchUpTest, APushEndsAFetchWithAllThatItHadBrought) {
   EXPECT_EQ(NextFetched(), first);
 }
 
-// A caller that takes nothing: what is there is bounded, and nothing is lost.
+// A caller that takes nothing: the stored events are bounded, and none is lost.
 TEST_F(ExchangeCatchUpTest, AsksForAsMuchAsIsTaken) {
   constexpr uint32_t kOpen = 500;
   Start({.open = kOpen});
@@ -191,24 +192,24 @@ TEST_F(ExchangeCatchUpTest, FollowsAShardToItsNewPort) {
   EXPECT_EQ(NextFetched(), "up to 4/2");
   EXPECT_THAT((std::vector{NextSettled(), NextSettled()}),
               ::testing::UnorderedElementsAre("4/0 accepted 4", "4/1 accepted 4"));
-  EXPECT_GE(exchange_->counts().pushed, before.pushed);  // what went to the old port counts
+  EXPECT_GE(exchange_->counts().pushed, before.pushed);  // bytes sent to the old port count
   EXPECT_GT(exchange_->counts().payload_pushed, before.payload_pushed);
 }
 
 // ZeroMQ connects again where a connection breaks, but not where the other end speaks another
 // protocol: a server that has the port while the shard is started again.
 TEST_F(ExchangeCatchUpTest, ComesBackFromAForeignServerOnAShardsPort) {
-  retry_after_ = absl::Milliseconds(200);
-  auto foreign = Router::Bind("tcp://127.0.0.1:0", {.keys = *MakeCurveKeys()}).value();
+  hello_every_ = absl::Milliseconds(200);
+  Refusals refusals;
+  auto foreign =
+      Router::Bind("tcp://127.0.0.1:0", {.keys = *MakeCurveKeys(), .refusals = &refusals}).value();
   const std::string endpoint = foreign->endpoint();
-  exchange_ = Exchange::Connect({.run = 99,
-                                 .shard_endpoints = {endpoint},
-                                 .retry_after = retry_after_,
-                                 .hello_every = retry_after_},
-                                layout_)
+  exchange_ = Exchange::Connect(
+                  {.run = 99, .shard_endpoints = {endpoint}, .hello_every = hello_every_}, layout_)
                   .value();
   Post(0, 4);
-  while (foreign->door().handshakes + foreign->door().closed == 0) std::this_thread::yield();
+  while (refusals.of(Refusal::kDataHandshake) + refusals.of(Refusal::kDataClosed) == 0)
+    std::this_thread::yield();
   foreign.reset();
   shard_ = std::make_unique<ScriptedShard>(ScriptedShard::Script{.open = 4}, endpoint);
   EXPECT_EQ(NextSettled(), "4/0 accepted 4");
@@ -217,7 +218,7 @@ TEST_F(ExchangeCatchUpTest, ComesBackFromAForeignServerOnAShardsPort) {
 
 // The same port, another process: an answer to a hello tells.
 TEST_F(ExchangeCatchUpTest, SendsEverythingToAShardThatWasStartedAgain) {
-  retry_after_ = absl::Milliseconds(200);
+  hello_every_ = absl::Milliseconds(200);
   Start({.open = 4, .answers = false});
   Post(0, 4);
   Fetch(1, 2);
@@ -237,10 +238,10 @@ TEST_F(ExchangeCatchUpTest, SendsEverythingToAShardThatWasStartedAgain) {
 
 TEST_F(ExchangeCatchUpTest, AnswersAsksWithSnapshotsUnderTheUploadLimit) {
   constexpr size_t kBytes = 200'000;
-  Start({.open = 7, .asks = true}, {.max_upload_mbit = 8});
+  Start({.open = 7, .requests = true}, {.max_upload_mbit = 8});
   const absl::Time begin = MonotonicNow();
   for (uint32_t s = 0; s < 2; ++s) {
-    EXPECT_EQ(NextAsk(), (SnapshotAsk{.segment = s, .round = 7}));
+    EXPECT_EQ(NextRequest(), (SnapshotRequest{.segment = s, .round = 7}));
     while (!exchange_->HasSnapshotRoom(s)) {
       EXPECT_TRUE(exchange_->NextFetched(absl::Milliseconds(1)).ok());
     }
@@ -278,7 +279,7 @@ TEST_F(ExchangeCatchUpTest, RefusesWhatDoesNotFit) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(exchange_->SetEndpoints({}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(exchange_->SetEndpoints({"nowhere"}).code(), absl::StatusCode::kInvalidArgument);
-  // Nothing has changed.
+  // The endpoints are unchanged.
   Post(0, 0);
   EXPECT_EQ(NextSettled(), "0/0 accepted 0");
 }

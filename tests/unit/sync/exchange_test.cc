@@ -33,7 +33,7 @@ Manifest SmallModel() { return {.tensors = {{"w", {128, 128}}, {"b", {128}}}}; }
 // A shard as small as can be: the real aggregator behind a real socket, and faults on request.
 class TestShard {
  public:
-  // history: what the aggregator has seen before the worker under test comes.
+  // history: the aggregator's events before the worker under test comes.
   TestShard(const AggregatorOptions& options, const Layout& layout,
             std::span<const AggregatorEvent> history)
       : router_(Router::Bind("tcp://127.0.0.1:0").value()),
@@ -56,7 +56,7 @@ class TestShard {
   // The next `count` pushes are answered `busy`.
   void BeBusy(int count) { busy_ = count; }
 
-  // Waits until `done` says so, of what has come in so far.
+  // Waits until `done` accepts the frames received so far.
   struct Seen {
     std::vector<FrameHeader> hellos;
     std::map<uint32_t, PeerId> peers;  // by segment
@@ -79,10 +79,16 @@ class TestShard {
       const PeerFrame& arrived = **received;
       const FrameHeader& header = arrived.frame.header;
       See(arrived);
-      if (header.kind == FrameKind::kHello) {
-        Answer(arrived.peer, header, Outcome::kAccepted);
-      } else if (lose_incoming_ > 0) {
+      if (header.kind != FrameKind::kHello && lose_incoming_ > 0) {
         --lose_incoming_;
+        continue;
+      }
+      const uint32_t taken = taken_[arrived.peer]++;
+      if (header.kind == FrameKind::kHello) {
+        FrameHeader welcome = header;
+        welcome.epoch = header.round - taken;
+        welcome.held = sent_[arrived.peer];
+        Answer(arrived.peer, welcome, Outcome::kAccepted);
       } else if (header.kind == FrameKind::kPush && busy_ > 0) {
         --busy_;
         Answer(arrived.peer, header, Outcome::kBusy);
@@ -111,7 +117,11 @@ class TestShard {
   void Answer(const PeerId& peer, FrameHeader header, Outcome outcome) {
     header.kind = FrameKind::kAnswer;
     header.outcome = outcome;
-    EXPECT_TRUE(router_->Send(peer, header, Buffer()).ok());
+    Send(peer, header, Buffer());
+  }
+  void Send(const PeerId& peer, const FrameHeader& header, Buffer payload) {
+    ++sent_[peer];
+    EXPECT_TRUE(router_->Send(peer, header, std::move(payload)).ok());
   }
 
   void Do(const AggregatorEffect& effect) {
@@ -119,18 +129,18 @@ class TestShard {
       const auto* text = reinterpret_cast<const std::byte*>(answer->reason.data());
       std::vector<std::byte> reason(text, text + answer->reason.size());
       const PeerId& peer = routes_[{answer->header.worker, answer->header.segment}];
-      EXPECT_TRUE(router_->Send(peer, answer->header, Buffer(std::move(reason))).ok());
-      return;
+      return Send(peer, answer->header, Buffer(std::move(reason)));
     }
     const auto* merged = std::get_if<SendMerged>(&effect);
     if (merged == nullptr) return;
     for (const uint32_t worker : merged->workers) {
+      const PeerId& peer = routes_[{worker, merged->header.segment}];
       if (lose_merged_ > 0) {
         --lose_merged_;
+        ++sent_[peer];
         continue;
       }
-      const PeerId& peer = routes_[{worker, merged->header.segment}];
-      EXPECT_TRUE(router_->Send(peer, merged->header, merged->payload).ok());
+      Send(peer, merged->header, merged->payload);
     }
   }
 
@@ -138,6 +148,8 @@ class TestShard {
   Aggregator aggregator_;
   std::string endpoint_;
   std::map<std::pair<uint32_t, uint32_t>, PeerId> routes_;  // by worker and segment
+  std::map<PeerId, uint32_t> taken_;
+  std::map<PeerId, uint32_t> sent_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Seen seen_;
@@ -221,7 +233,7 @@ class ExchangeTest : public ::testing::Test {
   std::unique_ptr<Syncing> Connect(ExchangeOptions options = {}) {
     options.run = kRun;
     options.shard_endpoints = {shard_->endpoint()};
-    options.retry_after = options.hello_every = retry_after_;
+    options.hello_every = hello_every_;
     return std::make_unique<Syncing>(options, pipeline_.get(), *layout_);
   }
 
@@ -243,8 +255,8 @@ class ExchangeTest : public ::testing::Test {
   std::vector<float> theta_;
   std::unique_ptr<SyncPipeline> pipeline_;
   std::unique_ptr<TestShard> shard_;
-  // Nothing is repeated, however long this machine takes, but where a test loses something.
-  absl::Duration retry_after_ = absl::Hours(1);
+  // No other hello, however long this machine takes, but where a test loses something.
+  absl::Duration hello_every_ = absl::Hours(1);
 };
 
 TEST_F(ExchangeTest, BringsTheReplicaToTheMergedState) {
@@ -275,21 +287,21 @@ TEST_F(ExchangeTest, CountsEveryByteOfItsFrames) {
 }
 
 TEST_F(ExchangeTest, PushesAgainWhatWasLost) {
-  retry_after_ = absl::Milliseconds(200);
+  hello_every_ = absl::Milliseconds(200);
   auto syncing = Connect();
   shard_->LoseIncoming(2);
   EXPECT_TRUE(Sync(*syncing, 0).ok());
 }
 
 TEST_F(ExchangeTest, AsksAgainForAMergedUpdateThatWasLost) {
-  retry_after_ = absl::Milliseconds(200);
+  hello_every_ = absl::Milliseconds(200);
   auto syncing = Connect();
   shard_->LoseMerged(1);
   EXPECT_TRUE(Sync(*syncing, 0).ok());
 }
 
-// Worker 1 alone was a member when round 0 closed: worker 0's push is late. Its signal stays in the
-// residual, and the round's update is asked for.
+// Worker 1 alone was a member when round 0 closed, so worker 0's push is late. Its signal stays in
+// the residual, and the worker requests the round's update.
 TEST_F(ExchangeTest, KeepsTheSignalOfALatePushAndTakesTheUpdate) {
   std::vector<float> other(theta_.size(), 0.5f);
   const auto pipeline =
@@ -346,7 +358,7 @@ TEST_F(ExchangeTest, PushesAgainWhereTheShardWasBusy) {
   EXPECT_EQ(shard_->seen().pushes, static_cast<int>(segment_count()) + 2);
 }
 
-// With the caller away, everything is sent and settled; then it is all there.
+// While the caller is away, everything is sent and settled. Afterwards it takes all results.
 TEST_F(ExchangeTest, SendsAndReceivesWhileTheCallerComputes) {
   auto syncing = Connect();
   Drift();
@@ -385,7 +397,7 @@ TEST_F(ExchangeTest, OpensEveryConnectionAndSpreadsTheSegments) {
   EXPECT_EQ(seen.peers.at(0), seen.peers.at(2));
 }
 
-// What is over the burst and the frame that may start in debt takes its time at the rate.
+// Bytes beyond the burst, and beyond the frame that may start in debt, take their time at the rate.
 TEST_F(ExchangeTest, KeepsToItsUploadLimit) {
   SetUpload({});
   auto syncing = Connect({.max_upload_mbit = 8});

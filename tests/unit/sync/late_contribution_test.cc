@@ -1,5 +1,4 @@
-// What becomes of contributions that were late: nothing of them is lost, whatever the method keeps
-// of a residual otherwise.
+// Late contributions: nothing of them is lost, whatever the method keeps of a residual otherwise.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +25,7 @@ Layout MakeLayout() {
       .value();
 }
 
-// What some inner steps learnt, as small whole numbers, which fp32 adds without rounding.
+// The result of some inner steps as small whole numbers, which fp32 adds without rounding.
 std::vector<float> Signal(uint64_t seed) {
   Rng rng(seed);
   std::vector<float> signal(kElements);
@@ -34,7 +33,7 @@ std::vector<float> Signal(uint64_t seed) {
   return signal;
 }
 
-// One life of a worker.
+// A process's life of a worker.
 class Worker {
  public:
   Worker(const SyncOptions& options, const Layout& layout)
@@ -70,7 +69,7 @@ class Worker {
   std::unique_ptr<SyncPipeline> pipeline_;
 };
 
-// What payloads hold, as the residual that they would be put back into.
+// The payloads' content in the form of the residual that takes it back.
 std::vector<float> Sum(const SyncOptions& options, const Layout& layout, uint32_t round,
                        const std::vector<Buffer>& payloads) {
   Worker books(options, layout);
@@ -88,7 +87,7 @@ std::vector<float> Plus(std::vector<float> a, const std::vector<float>& b, float
 struct Method {
   const char* name;
   SyncOptions sync;
-  float tolerance;  // of a residual, which the rounding of what was sent leaves
+  float tolerance;  // of a residual, for the rounding of sent values
 };
 
 std::vector<Method> Forgetful() {
@@ -109,8 +108,8 @@ void ExpectNear(const std::vector<float>& got, const std::vector<float>& wanted,
   }
 }
 
-// A shard rejects the push of a residual that lacks what it has accepted since, which it knows by
-// this number: see SyncPipeline::Push.
+// A shard rejects the push of a residual that lacks a contribution accepted since. The shard knows
+// that from this number: see SyncPipeline::Push.
 TEST(LateContribution, LeavesTheRoundsThatTheResidualAccountsFor) {
   const SyncOptions options = {.up = {Selection::kAll, ValueCodec::kFp32, 0}};
   const Layout layout = MakeLayout();
@@ -124,7 +123,7 @@ TEST(LateContribution, LeavesTheRoundsThatTheResidualAccountsFor) {
   worker.GiveBackAll();
   EXPECT_THAT(worker.pipeline().Accounted(), Each(1u));
 
-  // Likewise what an earlier process had encoded of round 3.
+  // The same for the payloads that an earlier process had encoded of round 3.
   const auto segments = static_cast<uint32_t>(layout.segments().size());
   const std::vector<Buffer> payloads = worker.Encode(3, 0, Signal(3));
   std::vector<uint32_t> all(segments);
@@ -143,8 +142,8 @@ TEST(LateContribution, LeavesTheRoundsThatTheResidualAccountsFor) {
   }
 }
 
-// β = 0 forgets what was left of a signal, and never what was late: it goes with the next push, and
-// with the one after it if that is late as well.
+// β = 0 forgets the rest of a signal, but never a late contribution. The next push takes that
+// along, and the one after it if the next one is late as well.
 TEST(LateContribution, GoesWholeWithTheNextPushWhereTheResidualIsForgotten) {
   const Layout layout = MakeLayout();
   for (const Method& method : Forgetful()) {
@@ -163,13 +162,13 @@ TEST(LateContribution, GoesWholeWithTheNextPushWhereTheResidualIsForgotten) {
         method.sync.alpha == 1) {
       EXPECT_EQ(merged, learnt);
     }
-    // That one was not late: of it nothing is kept any more.
+    // The push was not late, so nothing of it is kept.
     merged = Sum(method.sync, layout, 3, worker.Encode(3, 0, Signal(3)));
     ExpectNear(Plus(merged, worker.momentum()), Signal(3), method.tolerance);
   }
 }
 
-// With any other β it is as if it had not been chosen.
+// With any other β a late contribution is treated like the unchosen rest.
 TEST(LateContribution, DecaysAsTheRestOfTheResidual) {
   const Layout layout = MakeLayout();
   for (Method method : Forgetful()) {
@@ -183,8 +182,8 @@ TEST(LateContribution, DecaysAsTheRestOfTheResidual) {
   }
 }
 
-// A checkpoint of one fragment, with a contribution of the other one given back before it: whoever
-// goes on from it encodes the same bytes.
+// A checkpoint of one fragment, after a contribution of the other one was given back: a process
+// that goes on from it encodes the same bytes.
 TEST(LateContribution, SurvivesACheckpoint) {
   const Layout layout = MakeLayout();
   for (Method method : Forgetful()) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -30,13 +31,13 @@ inline std::string Say(const OutgoingFrame& frame) {
          std::to_string(frame.header.segment);
 }
 
-// "0/1 accepted down", "3/1 late gone".
+// "0/1 accepted down", "3/1 late compacted".
 inline std::string Say(const Settled& one) {
   const char* fate = one.fate == Fate::kAccepted ? "accepted"
                      : one.fate == Fate::kLate   ? "late"
                                                  : "unknown";
   return std::to_string(one.round) + "/" + std::to_string(one.segment) + " " + fate + " " +
-         (one.gone ? "gone" : Text(one.merged));
+         (one.compacted ? "compacted" : Text(one.merged));
 }
 
 // "5/1 down", "snapshot 7/1 state", "up to 9/1", "refused 0/1: why".
@@ -57,21 +58,17 @@ inline std::string Say(const FetchEvent& event) {
 // shards have answered the first hello.
 class LedgerTest : public ::testing::Test {
  protected:
-  // workers: of the run.
-  explicit LedgerTest(uint32_t workers = 1)
+  LedgerTest()
       : ledger_({.run = kRun,
                  .worker = kWorker,
                  .connections = {0, 1, 0},
                  .connection_count = 2,
-                 .workers = workers,
                  .download_bytes_per_s = 4000,
-                 .retry_after = kRetryAfter,
                  .hello_every = kHelloEvery,
                  .snapshot_bytes = {}}) {}
 
   static constexpr uint64_t kRun = 7;
   static constexpr uint32_t kWorker = 3;
-  static constexpr absl::Duration kRetryAfter = absl::Seconds(10);
   static constexpr absl::Duration kHelloEvery = absl::Seconds(2);
   static constexpr uint64_t kIncarnation = 77;
 
@@ -80,23 +77,24 @@ class LedgerTest : public ::testing::Test {
     AnswerHellos();
   }
 
-  // Everything that is due now is sent; what it was.
+  // Sends everything that is due now, and returns it.
   std::vector<std::string> SendAll() {
     std::vector<std::string> sent;
     while (const auto frame = ledger_.Due(now_)) {
       sent.push_back(Say(*frame));
-      ledger_.Sent(*frame, now_);
+      Sent(*frame);
       if (sent.size() > 100) break;
     }
     return sent;
   }
-  // Time passes, with all that falls due, and all hellos answered; what was sent but the hellos.
+  // Lets time pass, with everything due in it and answers to all hellos. Returns the frames sent,
+  // without hellos.
   std::vector<std::string> PassAlive(absl::Duration time) {
     std::vector<std::string> sent;
     const absl::Time end = now_ + time;
     for (int turn = 0; turn < 10'000; ++turn) {
       while (const auto frame = ledger_.Due(now_)) {
-        ledger_.Sent(*frame, now_);
+        Sent(*frame);
         if (frame->header.kind == FrameKind::kHello) {
           AnswerHello(frame->connection, kIncarnation);
         } else {
@@ -109,6 +107,22 @@ class LedgerTest : public ::testing::Test {
     return sent;
   }
   void Pass(absl::Duration time) { now_ += time; }
+  void Sent(const OutgoingFrame& frame) {
+    if (frame.header.kind == FrameKind::kHello)
+      shards_[frame.connection].hello = frame.header.round;
+    ledger_.Sent(frame, now_);
+  }
+  // Loses so many of the frames that were sent on the connection.
+  void LoseThere(uint32_t connection) { ++shards_[connection].missing; }
+  // The shard has sent a frame that does not arrive.
+  void LoseHere(uint32_t connection) { ++shards_[connection].sent; }
+  // The shard's next frame.
+  void Deliver(uint32_t connection, const FrameHeader& header, const Buffer& payload = Buffer()) {
+    ledger_.Take(connection, header, payload, now_);
+    ++shards_[connection].sent;
+  }
+  // Lets time pass until the next hello, answers it, and returns the frames sent then.
+  std::vector<std::string> PassHello() { return PassAlive(kHelloEvery); }
 
   absl::Status TryPost(uint32_t round, uint32_t segment) {
     return ledger_.Post({.epoch = 5,
@@ -139,18 +153,20 @@ class LedgerTest : public ::testing::Test {
     header.segment = segment;
     header.weight = weight;
     // Shards say of which push: of the one that Post has made.
-    if (outcome == Outcome::kDuplicate) header.held_crc = duplicate_crc_;
-    ledger_.Take(segment % 2, header, Bytes(payload), now_);
+    if (outcome == Outcome::kDuplicate) header.held = duplicate_crc_;
+    Deliver(segment % 2, header, Bytes(payload));
   }
   void AnswerHello(uint32_t connection, uint64_t incarnation,
                    Outcome outcome = Outcome::kAccepted) {
-    ledger_.Take(connection,
-                 {.kind = FrameKind::kAnswer,
-                  .outcome = outcome,
-                  .run = kRun,
-                  .segment = kNoSegment,
-                  .weight = incarnation},
-                 Buffer(), now_);
+    const Shard& shard = shards_[connection];
+    Deliver(connection, {.kind = FrameKind::kAnswer,
+                         .outcome = outcome,
+                         .run = kRun,
+                         .epoch = shard.missing,
+                         .round = shard.hello,
+                         .segment = kNoSegment,
+                         .weight = incarnation,
+                         .held = shard.sent});
   }
   void AnswerHellos() {
     for (const uint32_t connection : {0, 1}) AnswerHello(connection, kIncarnation);
@@ -158,16 +174,14 @@ class LedgerTest : public ::testing::Test {
   void Answer(uint32_t round, uint32_t segment, Outcome outcome, uint64_t open_round = 0) {
     Take(FrameKind::kAnswer, round, segment, outcome, "", open_round);
   }
-  // It has come.
+  // The snapshot has arrived.
   void AnswerSnapshot(uint32_t round, uint32_t segment) {
-    ledger_.Take(segment % 2,
-                 {.kind = FrameKind::kAnswer,
-                  .outcome = Outcome::kAccepted,
-                  .run = kRun,
-                  .round = round,
-                  .segment = segment,
-                  .contributions = static_cast<uint32_t>(FrameKind::kSnapshot)},
-                 Buffer(), now_);
+    Deliver(segment % 2, {.kind = FrameKind::kAnswer,
+                          .outcome = Outcome::kAccepted,
+                          .run = kRun,
+                          .round = round,
+                          .segment = segment,
+                          .contributions = static_cast<uint32_t>(FrameKind::kSnapshot)});
   }
   void Merged(uint32_t round, uint32_t segment, const std::string& payload = "down") {
     Take(FrameKind::kMerged, round, segment, Outcome::kNone, payload);
@@ -184,6 +198,12 @@ class LedgerTest : public ::testing::Test {
     return events;
   }
 
+  struct Shard {
+    uint32_t hello = 0;    // frames that were sent before the last one
+    uint32_t missing = 0;  // of these
+    uint32_t sent = 0;
+  };
+  std::array<Shard, 2> shards_;  // by connection
   uint32_t duplicate_crc_ = Crc32c(Bytes("up").bytes());
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(5);
   WorkerLedger ledger_;

@@ -42,7 +42,7 @@ std::vector<float> Noise(size_t count, uint64_t seed, double scale) {
 
 const KernelOps* Ops(BackendKind kind) { return *OpsFor(kind); }
 
-// One worker's dense arrays on its device, and what works on them.
+// A worker's dense arrays on its device, and the parts that work on them.
 class Worker {
  public:
   Worker(BackendKind kind, const SyncOptions& sync, const Layout* layout)
@@ -51,7 +51,8 @@ class Worker {
         coefficient_count_(layout->coefficient_count()),
         theta_(*DeviceFloats::Create(ops_, count_)),
         gradient_(*DeviceFloats::Create(ops_, count_)),
-        optimizer_(*AdamW::Create({.beta2 = 0.99, .weight_decay = 0.1}, ops_, {}, count_, 999)) {
+        optimizer_(*AdamW::Create({.beta2 = 0.99, .weight_decay = 0.1}, ops_, {},
+                                  {{0, 999, true}, {999, count_ - 999}})) {
     Write(theta_, Noise(count_, 1, 0.1));
     pipeline_ = *SyncPipeline::Create(sync, layout, ops_, {}, {theta_.get(), gradient_.get()});
   }
@@ -60,7 +61,7 @@ class Worker {
   std::vector<float> theta() const { return Read(theta_.get(), count_); }
   std::vector<float> momentum() const { return Read(pipeline_->momentum(), coefficient_count_); }
 
-  // What H inner steps, or one, might do; of a wide range, so that ties and roundings happen.
+  // A change as by H inner steps, or one. The range is wide, so that ties and roundings happen.
   void Train(uint64_t seed) {
     std::vector<float> theta = this->theta();
     const std::vector<float> noise = Noise(count_, seed, 0.01);
@@ -207,7 +208,7 @@ std::string Name(const Case& setting) {
          std::to_string(static_cast<int>(setting.tiling));
 }
 
-// What goes down where topk goes up: the shard's own choice.
+// The format of updates for topk pushes is the shard's own choice.
 PayloadFormat DownOf(const PayloadFormat& up) {
   return up.selection == Selection::kTopK ? PayloadFormat{Selection::kTopK, ValueCodec::kInt2, 128}
                                           : PayloadFormat{Selection::kAll, up.codec, 0};

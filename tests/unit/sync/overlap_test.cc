@@ -70,7 +70,7 @@ class Training {
   }
 
   Lockstep& cluster() { return *cluster_; }
-  // Mean over the workers of what their steps have added to each element.
+  // Mean over the workers of the change that their steps have made to each element.
   const std::vector<double>& progress() const { return progress_; }
   const std::vector<float>& start() const { return start_; }
 

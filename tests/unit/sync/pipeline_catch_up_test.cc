@@ -90,7 +90,7 @@ std::vector<Method> Methods() {
   return methods;
 }
 
-// A cluster with its log, and somebody who was not there.
+// A cluster with its log, and a worker that was away.
 class CatchingUp {
  public:
   explicit CatchingUp(const Method& method) : method_(method), theta_(Start()), gradient_(theta_) {
@@ -239,7 +239,7 @@ Method Nesterov() {
   return {};
 }
 
-// A fragment under way whose updates nobody keeps any more: some segments have theirs.
+// A fragment in progress whose updates are compacted; some segments have theirs.
 TEST(PipelineCatchUp, EndsARoundOfWhichSomethingIsMissing) {
   CatchingUp one(Nesterov());
   one.Round();
@@ -254,7 +254,7 @@ TEST(PipelineCatchUp, EndsARoundOfWhichSomethingIsMissing) {
   ASSERT_TRUE(pipeline.AdoptAnchor().ok());
   one.ExpectAsTheOthers();
   EXPECT_TRUE(std::equal(one.theta().begin(), one.theta().end(), one.cluster().theta(0).begin()));
-  // What the round took from the residual may still be given back.
+  // The part that the round took from the residual can still be given back.
   EXPECT_TRUE(pipeline.Restore(0).ok());
 }
 
@@ -350,7 +350,7 @@ TEST(PipelineCatchUp, RefusesUpdatesOfWhichTheLogIsNotAll) {
   }
 }
 
-// Encodes a round's contribution, which nobody merges.
+// Encodes a round's contribution that no shard merges.
 std::vector<SyncPipeline::Push> EncodeAll(CatchingUp& one, uint32_t round, uint64_t seed) {
   const auto noise = Noise(one.theta().size(), seed, 0.01);
   for (size_t e = 0; e < noise.size(); ++e) one.theta()[e] += noise[e];

@@ -50,7 +50,7 @@ std::unique_ptr<Lockstep> Make(const SyncOptions& sync, AggregatorOptions aggreg
   return *std::move(cluster);
 }
 
-// What H inner steps might do to a replica.
+// A change as by H inner steps of a replica.
 void Drift(Lockstep& cluster, uint32_t round) {
   for (uint32_t i = 0; i < cluster.workers(); ++i) {
     const auto noise = Noise(cluster.theta(i).size(), 1000 * round + i, 0.01);
@@ -131,8 +131,8 @@ TEST(SyncPipeline, TakesNesterovsOuterStep) {
   }
 }
 
-// β = 1 and sgd 1 with everything merged sent down: what the workers produced is what was applied
-// and what the residuals hold, over any number of rounds.
+// β = 1 and sgd 1 with everything merged sent down: over any number of rounds, the workers' signals
+// equal the applied updates plus the residuals.
 TEST(SyncPipeline, LosesNothingOfTheSignal) {
   SyncOptions sync = DefaultPreset();
   sync.beta = 1.0f;

@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What becomes of a contribution, on a link that loses nothing.
+// The fate of a contribution, on a link without losses.
 class PushLedgerTest : public LedgerTest {};
 
 TEST_F(PushLedgerTest, PushesInTheOrderPostedAndSettlesInTheOrderAnswered) {
@@ -57,7 +57,7 @@ TEST_F(PushLedgerTest, ADuplicateOfAnotherPushIsLate) {
   EXPECT_THAT(Settle(), ElementsAre("0/0 late down"));
 }
 
-// Its residual is not lost: another process goes on from a copy of the folder, and both have it.
+// The residual is not lost: another process goes on from a copy of the folder, and both have it.
 TEST_F(PushLedgerTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
   ++duplicate_crc_;
   ASSERT_TRUE(
@@ -71,11 +71,13 @@ TEST_F(PushLedgerTest, ADuplicateOfAnotherPushEndsWhoseResidualIsThere) {
                 "copy of its folder"));
 }
 
-TEST_F(PushLedgerTest, PullsAnUpdateThatDoesNotCome) {
+TEST_F(PushLedgerTest, PullsAnUpdateThatIsMissing) {
   Post(0, 1);
   SendAll();
   Answer(0, 1, Outcome::kAccepted);
-  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("pull 0/1"));
+  EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
+  LoseHere(1);
+  EXPECT_THAT(PassHello(), ElementsAre("pull 0/1"));
   Merged(0, 1);
   EXPECT_THAT(Settle(), ElementsAre("0/1 accepted down"));
 }
@@ -91,7 +93,8 @@ TEST_F(PushLedgerTest, ALatePushWaitsForTheUpdateAndIsNotAccepted) {
   Post(1, 1);
   SendAll();
   Answer(1, 1, Outcome::kLate);
-  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("pull 1/1"));
+  LoseHere(1);
+  EXPECT_THAT(PassHello(), ElementsAre("pull 1/1"));
 }
 
 TEST_F(PushLedgerTest, AnUpdateBeforeTheAnswerWaitsForIt) {
@@ -108,18 +111,18 @@ TEST_F(PushLedgerTest, AnUpdateBeforeTheAnswerWaitsForIt) {
   }
 }
 
-// The answer was lost with a connection: a repetition brings it.
 TEST_F(PushLedgerTest, AnUpdateWithoutAnAnswerPushesAgainToLearnItsFate) {
   Post(0, 0);
   SendAll();
+  LoseHere(0);
   Merged(0, 0);
-  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("push 0/0"));
+  EXPECT_THAT(PassHello(), ElementsAre("push 0/0"));
   Answer(0, 0, Outcome::kDuplicate, 1);
   Merged(0, 0, "again");
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }
 
-// The shard has lost its folder, and nobody it asked had the round: it happens again (found by the
+// The shard has lost its folder, and no member had the round, so it happens again (found by the
 // simulator, seed 877).
 TEST_F(PushLedgerTest, AnUpdateOfARoundThatIsOpenAgainIsForgotten) {
   for (const Outcome outcome : {Outcome::kAccepted, Outcome::kDuplicate}) {
@@ -179,7 +182,7 @@ TEST_F(PushLedgerTest, RepetitionsAfterTheEndChangeNothing) {
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
   for (const Outcome outcome :
        {Outcome::kAccepted, Outcome::kDuplicate, Outcome::kLate, Outcome::kBusy, Outcome::kRejected,
-        Outcome::kGone, Outcome::kNotMember}) {
+        Outcome::kCompacted, Outcome::kNotMember}) {
     Answer(0, 0, outcome);
   }
   Merged(0, 0);
@@ -207,9 +210,12 @@ TEST_F(PushLedgerTest, AnUpdateThatIsGoneSettlesWithTheFateThatIsKnown) {
   SendAll();
   Answer(3, 0, Outcome::kAccepted);
   Answer(3, 1, Outcome::kLate);
-  PassAlive(kRetryAfter);  // pulls of both; the third is pushed again
-  for (const uint32_t segment : {0, 1, 2}) Answer(3, segment, Outcome::kGone, 40);
-  EXPECT_THAT(Settle(), ElementsAre("3/0 accepted gone", "3/1 late gone", "3/2 unknown gone"));
+  LoseHere(0);
+  LoseHere(1);
+  EXPECT_THAT(PassHello(), ::testing::UnorderedElementsAre("pull 3/0", "pull 3/1", "push 3/2"));
+  for (const uint32_t segment : {0, 1, 2}) Answer(3, segment, Outcome::kCompacted, 40);
+  EXPECT_THAT(Settle(),
+              ElementsAre("3/0 accepted compacted", "3/1 late compacted", "3/2 unknown compacted"));
   Post(40, 0);  // and the next one goes its way
   EXPECT_THAT(SendAll(), ElementsAre("push 40/0"));
 }
@@ -243,7 +249,7 @@ TEST_F(PushLedgerTest, IgnoresOtherRunsAndSegmentsOfNoModel) {
   SendAll();
   const FrameHeader header{
       .kind = FrameKind::kAnswer, .outcome = Outcome::kRejected, .run = kRun + 1, .round = 0};
-  ledger_.Take(0, header, Buffer(), now_);
+  Deliver(0, header);
   Answer(0, 77, Outcome::kRejected);
   Merged(0, 77);
   EXPECT_TRUE(ledger_.failure().ok());

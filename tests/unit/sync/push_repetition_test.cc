@@ -4,13 +4,10 @@
 namespace longwave {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::Contains;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 // When a contribution is sent again.
 class PushRepetitionTest : public LedgerTest {
@@ -35,26 +32,65 @@ class PushRepetitionTest : public LedgerTest {
   }
 };
 
-TEST_F(PushRepetitionTest, PushesAgainAfterASilenceAndEachTimeLater) {
+TEST_F(PushRepetitionTest, NothingIsRepeatedThatWasNotLost) {
   Post(0, 0);
-  SendAll();
-  EXPECT_THAT(PassAlive(kRetryAfter - absl::Milliseconds(1)), IsEmpty());
-  EXPECT_THAT(PassAlive(absl::Milliseconds(1)), ElementsAre("push 0/0"));
-  EXPECT_THAT(PassAlive(2 * kRetryAfter - absl::Milliseconds(1)), IsEmpty());
-  EXPECT_THAT(PassAlive(absl::Milliseconds(1)), ElementsAre("push 0/0"));
-  EXPECT_THAT(PassAlive(4 * kRetryAfter - absl::Milliseconds(1)), IsEmpty());
-  EXPECT_THAT(PassAlive(absl::Milliseconds(1)), ElementsAre("push 0/0"));
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
+  EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
 }
 
-// What is sent to one that is away waits in queues, and would all arrive at its return.
-TEST_F(PushRepetitionTest, SaysNothingButHelloToAPeerThatIsAway) {
-  Pass(absl::Seconds(1));
+TEST_F(PushRepetitionTest, WhatWasLostOnTheWayThereOrBackIsSentAgainOnce) {
+  for (const bool there : {true, false}) {
+    const uint32_t round = there ? 0 : 1;
+    const std::string which = std::to_string(round) + "/0";
+    Post(round, 0);
+    SendAll();
+    there ? LoseThere(0) : LoseHere(0);
+    EXPECT_THAT(PassHello(), ElementsAre("push " + which));
+    EXPECT_THAT(PassAlive(absl::Hours(1)), IsEmpty());
+    Answer(round, 0, Outcome::kAccepted);
+    LoseHere(0);
+    EXPECT_THAT(PassHello(), ElementsAre("pull " + which));
+    Merged(round, 0);
+    EXPECT_THAT(Settle(), ElementsAre(which + " accepted down"));
+  }
+}
+
+// The push is on its way, and its answer, too.
+TEST_F(PushRepetitionTest, WhatWasSentAfterTheHelloIsNotSentAgain) {
   Post(0, 0);
   SendAll();
-  for (int i = 0; i < 50; ++i) {
+  Pass(kHelloEvery);
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
+  Post(0, 2);
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/2"));
+  LoseThere(0);
+  AnswerHello(0, kIncarnation);
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
+}
+
+// The answer to a hello did not arrive: the next answer states the same.
+TEST_F(PushRepetitionTest, ALostHelloHidesNoLoss) {
+  Post(0, 0);
+  SendAll();
+  LoseThere(0);
+  for (int i = 0; i < 2; ++i) {
     Pass(kHelloEvery);
-    EXPECT_THAT(SendAll(), AllOf(Contains("hello 0"), Each(StartsWith("hello")))) << i;
+    EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
   }
+  LoseHere(0);
+  AnswerHello(0, kIncarnation);
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
+}
+
+TEST_F(PushRepetitionTest, NothingButHelloIsSaidOnAConnectionThatIsNotWelcome) {
+  ledger_.Reconnected(0, now_);
+  Post(0, 0);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THAT(SendAll(), ElementsAre("hello 0")) << i;
+    Pass(kHelloEvery);
+  }
+  AnswerHello(0, kIncarnation, Outcome::kRejected);
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
   AnswerHello(0, kIncarnation);
   EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
 }
@@ -67,16 +103,16 @@ TEST_F(PushRepetitionTest, AnotherIncarnationIsSentAllThatIsOutstandingAtOnce) {
   EXPECT_THAT(SendAll(), ElementsAre("hello 0", "hello 1"));
   AnswerHello(0, kIncarnation + 1);
   AnswerHello(1, kIncarnation);
-  // It may have lost what its predecessor had accepted.
+  // The incarnation may have lost pushes that its predecessor accepted.
   EXPECT_THAT(SendAll(), ElementsAre("push 0/0", "push 0/2"));
-  // It is known now.
+  // The incarnation is known now.
   Pass(kHelloEvery);
   EXPECT_THAT(SendAll(), ElementsAre("hello 0", "hello 1"));
   AnswerHello(0, kIncarnation + 1);
   EXPECT_THAT(SendAll(), IsEmpty());
 }
 
-// The copy had waited for the shard that lost its folder: what it answers comes before its hello.
+// The copy had waited for the shard that lost its folder, whose answer comes before its hello.
 TEST_F(PushRepetitionTest, AnotherIncarnationIsSentWhatItRefusedACopyOf) {
   Post(0, 0);
   SendAll();
@@ -89,7 +125,7 @@ TEST_F(PushRepetitionTest, AnotherIncarnationIsSentWhatItRefusedACopyOf) {
   EXPECT_THAT(sent, Not(Contains("pull 0/0")));
 }
 
-// It may open the round again, and wait for nobody else.
+// The shard may open the round again, and wait for this worker alone.
 TEST_F(PushRepetitionTest, AnotherIncarnationIsSentWhatWasLate) {
   Post(0, 0);
   SendAll();
@@ -101,18 +137,17 @@ TEST_F(PushRepetitionTest, AnotherIncarnationIsSentWhatWasLate) {
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }
 
-// The first answer to a hello need not be of the process that answered the push.
-TEST_F(PushRepetitionTest, WhatWasAnsweredBeforeTheFirstHelloIsSentAgain) {
-  ledger_.Reconnected(0, now_);
-  EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
+// An earlier message may be the earlier process's.
+TEST_F(PushRepetitionTest, WhatComesBeforeTheAnswerToTheHelloCountsForNothing) {
   Post(0, 0);
   SendAll();
+  ledger_.Reconnected(0, now_);
   Answer(0, 0, Outcome::kAccepted);
+  Merged(0, 0);
+  EXPECT_THAT(Settle(), IsEmpty());
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
   AnswerHello(0, kIncarnation);
   EXPECT_THAT(SendAll(), ElementsAre("push 0/0"));
-  Answer(0, 0, Outcome::kDuplicate);
-  AnswerHello(0, kIncarnation);
-  EXPECT_THAT(SendAll(), IsEmpty());
 }
 
 TEST_F(PushRepetitionTest, ANewConnectionIsOpenedAndSentAllThatIsOutstanding) {
@@ -120,109 +155,10 @@ TEST_F(PushRepetitionTest, ANewConnectionIsOpenedAndSentAllThatIsOutstanding) {
   SendAll();
   ledger_.Held(OutgoingFrame{.connection = 0, .header = {}, .payload = {}}, now_ + absl::Hours(1));
   ledger_.Reconnected(0, now_);
-  EXPECT_THAT(SendAll(), ElementsAre("hello 0", "push 0/0", "push 0/2"));
-  // Whoever answers there is the first that is known.
+  EXPECT_THAT(SendAll(), ElementsAre("hello 0"));
+  // Any incarnation that answers there is the first known one.
   AnswerHello(0, kIncarnation + 1);
-  EXPECT_THAT(SendAll(), IsEmpty());
-}
-
-TEST_F(PushRepetitionTest, NothingIsRepeatedWhileAnswersComeInOnItsConnection) {
-  Post(0, 0);
-  Post(0, 2);
-  SendAll();
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_THAT(PassAlive(kRetryAfter * 0.9), Not(Contains("push 0/0"))) << i;
-    Answer(0, 2, Outcome::kAccepted);
-  }
-  EXPECT_THAT(PassAlive(kRetryAfter), Contains("push 0/0"));
-}
-
-// The quorum goes on without this worker: updates of rounds to come say nothing of its push.
-TEST_F(PushRepetitionTest, RoundsThatGoOnDoNotSilenceALostPush) {
-  Post(0, 0);
-  SendAll();
-  std::vector<std::string> sent;
-  for (uint32_t round = 1; round < 30 && sent.empty(); ++round) {
-    Merged(round, 0);
-    Merged(round, 2);
-    sent = PassAlive(absl::Seconds(1));
-  }
-  EXPECT_THAT(sent, ElementsAre("push 0/0"));
-}
-
-// The push of segment 0 is lost. A shard whose memory is full refuses segment 2 for as long as just
-// that one is missing.
-TEST_F(PushRepetitionTest, AShardThatStaysBusyGetsTheOldestPushAgain) {
-  Post(0, 0);
-  Post(0, 2);
-  SendAll();
-  bool pushed_again = false;
-  for (int turn = 0; turn < 100 && !pushed_again; ++turn) {
-    Answer(0, 2, Outcome::kBusy);
-    for (const std::string& sent : PassAlive(absl::Seconds(1))) pushed_again |= sent == "push 0/0";
-  }
-  EXPECT_TRUE(pushed_again);
-}
-
-TEST_F(PushRepetitionTest, AllThatWaitsIsSentAgainAfterASilence) {
-  Post(0, 0);
-  Post(0, 2);
-  SendAll();
-  EXPECT_THAT(PassAlive(kRetryAfter - absl::Milliseconds(1)), IsEmpty());
-  Pass(absl::Milliseconds(1));
-  // A link that takes one frame at a time: the answer to the first ends the silence for no other.
-  auto frame = ledger_.Due(now_);
-  while (frame.has_value() && Say(*frame) == "hello 0") {
-    ledger_.Sent(*frame, now_);
-    frame = ledger_.Due(now_);
-  }
-  ASSERT_TRUE(frame.has_value());
-  ASSERT_EQ(Say(*frame), "push 0/0");
-  ledger_.Sent(*frame, now_);
-  Pass(absl::Milliseconds(100));
-  Answer(0, 0, Outcome::kDuplicate);
-  EXPECT_THAT(SendAll(), ElementsAre("push 0/2"));
-}
-
-TEST_F(PushRepetitionTest, ALargePushIsGivenTheTimeOfASlowLink) {
-  const auto bytes = static_cast<size_t>(4 * kBytesPerSecondMin);
-  const SegmentPush push{.payload = Bytes(std::string(bytes, 'x')), .norm = 2, .weight = 9};
-  ASSERT_TRUE(ledger_.Post(push, now_).ok());
-  SendAll();
-  // Four seconds up, and as much down.
-  EXPECT_THAT(PassAlive(kRetryAfter + absl::Seconds(7)), IsEmpty());
-  EXPECT_THAT(PassAlive(absl::Seconds(1)), ElementsAre("push 0/0"));
-}
-
-// Eleven workers, on the links of the same shards.
-class SharedLinkTest : public LedgerTest {
- protected:
-  SharedLinkTest() : LedgerTest(11) {}
-  // Until when nothing is repeated, of a push of so many bytes whose update is as large.
-  absl::Duration PauseAfter(uint64_t bytes) {
-    const SegmentPush push{.payload = Bytes(std::string(bytes, 'x')), .norm = 2, .weight = 9};
-    EXPECT_TRUE(ledger_.Post(push, now_).ok());
-    SendAll();
-    const absl::Time sent = now_;
-    std::vector<std::string> again;
-    while (again.empty() && now_ < sent + absl::Minutes(10)) {
-      again = PassAlive(absl::Seconds(1));
-    }
-    EXPECT_THAT(again, ElementsAre("push 0/0"));
-    return now_ - sent;
-  }
-};
-
-// Of a shard's link the others' updates take ten times as long as the own one.
-TEST_F(SharedLinkTest, APushIsGivenTheTimeThatTheOthersTake) {
-  const uint64_t bytes =
-      kShardBytesPerSecondMin / 5;  // 2 s there and 2 s back, of this worker's link
-  EXPECT_EQ(PauseAfter(bytes), kRetryAfter + absl::Seconds(4) + absl::Seconds(4));
-}
-
-TEST_F(SharedLinkTest, ALostPushIsNotWaitedForForEver) {
-  const uint64_t bytes = 4 * kShardBytesPerSecondMin;
-  EXPECT_EQ(PauseAfter(bytes), kRetryAfter + absl::Seconds(80) + kSharedLinkMax);
+  EXPECT_THAT(SendAll(), ElementsAre("push 0/0", "push 0/2"));
 }
 
 TEST_F(PushRepetitionTest, ABusyShardGetsThePushAgainAfterABackoffThatGrows) {
@@ -256,7 +192,7 @@ TEST_F(PushRepetitionTest, ARoundThatClosesOverARefusalIsAskedWhatItTook) {
   }
 }
 
-// What an earlier process of this worker sent may be in the merge.
+// A push of an earlier process of this worker may be in the merge.
 TEST_F(PushRepetitionTest, AnUpdateThatWasAheadOfAPushSentBeforeSettlesNothing) {
   Merged(0, 0);
   const absl::Status posted = ledger_.Post({.epoch = 5,
@@ -274,29 +210,34 @@ TEST_F(PushRepetitionTest, AnUpdateThatWasAheadOfAPushSentBeforeSettlesNothing) 
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }
 
-TEST_F(PushRepetitionTest, APullOfOneThatIsNoMemberAnyMoreIsSentAgain) {
-  Post(0, 0);
-  SendAll();
-  Answer(0, 0, Outcome::kAccepted);
-  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("pull 0/0"));
-  Answer(0, 0, Outcome::kNotMember);
-  EXPECT_THAT(PassAlive(kBusyBackoffMax), ElementsAre("pull 0/0"));
-  Merged(0, 0);
-  EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
+TEST_F(PushRepetitionTest, APullThatIsRefusedIsSentAgain) {
+  for (const Outcome outcome : {Outcome::kNotMember, Outcome::kBusy}) {
+    const uint32_t round = outcome == Outcome::kNotMember ? 0 : 1;
+    const std::string which = std::to_string(round) + "/0";
+    Post(round, 0);
+    SendAll();
+    Answer(round, 0, Outcome::kAccepted);
+    LoseHere(0);
+    EXPECT_THAT(PassHello(), ElementsAre("pull " + which));
+    Answer(round, 0, outcome);
+    EXPECT_THAT(PassAlive(kBusyBackoffMax), ElementsAre("pull " + which));
+    Merged(round, 0);
+    EXPECT_THAT(Settle(), ElementsAre(which + " accepted down"));
+  }
 }
 
 // Pushed twice, refused once: the other copy may have been taken.
 TEST_F(PushRepetitionTest, AFateIsUnknownWhileACopyIsUnanswered) {
   Post(0, 0);
   SendAll();
-  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("push 0/0"));
+  LoseHere(0);
+  EXPECT_THAT(PassHello(), ElementsAre("push 0/0"));
   Answer(0, 0, Outcome::kBusy);
   Merged(0, 0);
   EXPECT_THAT(Settle(), IsEmpty());
   // Overtaken by the update: that of a round which is open could be another one's.
   Answer(0, 0, Outcome::kAccepted);
   EXPECT_THAT(Settle(), IsEmpty());
-  EXPECT_THAT(PassAlive(kRetryAfter), ElementsAre("pull 0/0"));
   Merged(0, 0);
   EXPECT_THAT(Settle(), ElementsAre("0/0 accepted down"));
 }

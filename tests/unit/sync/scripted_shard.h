@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,9 +18,9 @@
 
 namespace longwave {
 
-// A shard behind a real socket that closes nothing by itself: every segment's open round is `open`,
-// pushes of rounds before it are late, those of it accepted and closed at once, and the log has
-// what is before, from `kept_from` on. A round's update is its number as text.
+// A shard behind a real socket that closes nothing by itself. Every segment's open round is `open`.
+// Pushes of earlier rounds are late, pushes of the open one are accepted and closed at once. The
+// log has the rounds before, from `kept_from` on. A round's update is its number as text.
 class ScriptedShard {
  public:
   struct Script {
@@ -28,7 +29,7 @@ class ScriptedShard {
     uint32_t kept_from = 0;  // a fetch from before is answered with the state before this round
     bool answers = true;     // but the hello
     std::string refusal;     // of fetches
-    bool asks = false;       // for a snapshot of segments 0 and 1, at each hello
+    bool requests = false;   // for a snapshot of segments 0 and 1, at each hello
   };
 
   explicit ScriptedShard(Script script, const std::string& endpoint = "tcp://127.0.0.1:0")
@@ -61,7 +62,7 @@ class ScriptedShard {
   }
 
  private:
-  // A port whose socket was closed is free a moment later, unless somebody else has taken it.
+  // The port of a closed socket becomes free a moment later, unless another process has taken it.
   static std::unique_ptr<Router> Bind(const std::string& endpoint) {
     for (const absl::Time begin = MonotonicNow();;) {
       absl::StatusOr<std::unique_ptr<Router>> router = Router::Bind(endpoint);
@@ -85,10 +86,14 @@ class ScriptedShard {
   }
 
   void Take(const PeerId& peer, const FrameHeader& header) {
+    const uint32_t taken = counts_[peer].taken++;
     if (header.kind == FrameKind::kHello) {
-      Answer(peer, header, Outcome::kAccepted, script_.incarnation);
-      for (uint32_t s = 0; script_.asks && s < 2; ++s) {
-        Send(peer, {.kind = FrameKind::kAsk, .run = header.run, .round = 7, .segment = s}, "");
+      FrameHeader answer = header;
+      answer.epoch = header.round - taken;
+      answer.held = counts_[peer].sent;
+      Answer(peer, answer, Outcome::kAccepted, script_.incarnation);
+      for (uint32_t s = 0; script_.requests && s < 2; ++s) {
+        Send(peer, {.kind = FrameKind::kRequest, .run = header.run, .round = 7, .segment = s}, "");
       }
       return;
     }
@@ -137,6 +142,7 @@ class ScriptedShard {
   }
   void Send(const PeerId& peer, const FrameHeader& header, const std::string& text) {
     const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+    ++counts_[peer].sent;
     EXPECT_TRUE(
         router_->Send(peer, header, Buffer(std::vector<std::byte>(bytes, bytes + text.size())))
             .ok());
@@ -148,6 +154,11 @@ class ScriptedShard {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Seen seen_;
+  struct Counts {
+    uint32_t taken = 0;
+    uint32_t sent = 0;
+  };
+  std::map<PeerId, Counts> counts_;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

@@ -8,7 +8,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// What the parts have to do with each other.
+// The interplay of the ledger's parts.
 class WorkerLedgerTest : public LedgerTest {};
 
 TEST_F(WorkerLedgerTest, RequestsGoBeforePushesAndSnapshotsLast) {
@@ -54,43 +54,44 @@ TEST_F(WorkerLedgerTest, AHeldConnectionHoldsItsSnapshotsAlone) {
 }
 
 TEST_F(WorkerLedgerTest, TellsTheLatestAskOfEachSegment) {
-  EXPECT_FALSE(ledger_.TakeAsk().has_value());
-  Take(FrameKind::kAsk, 4, 0);
-  Take(FrameKind::kAsk, 4, 1);
-  Take(FrameKind::kAsk, 5, 0);
-  Take(FrameKind::kAsk, 5, 9);  // of no model
-  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 1, .round = 4}));
-  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 0, .round = 5}));
-  EXPECT_FALSE(ledger_.has_ask());
+  EXPECT_FALSE(ledger_.TakeRequest().has_value());
+  Take(FrameKind::kRequest, 4, 0);
+  Take(FrameKind::kRequest, 4, 1);
+  Take(FrameKind::kRequest, 5, 0);
+  Take(FrameKind::kRequest, 5, 9);  // of no model
+  EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 1, .round = 4}));
+  EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 5}));
+  EXPECT_FALSE(ledger_.has_request());
 }
 
 TEST_F(WorkerLedgerTest, AnAskThatIsRepeatedKeepsItsPlace) {
-  for (const uint32_t segment : {1u, 0u, 1u}) Take(FrameKind::kAsk, 4, segment);
-  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 1, .round = 4}));
-  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 0, .round = 4}));
-  EXPECT_FALSE(ledger_.has_ask());
+  for (const uint32_t segment : {1u, 0u, 1u}) Take(FrameKind::kRequest, 4, segment);
+  EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 1, .round = 4}));
+  EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 4}));
+  EXPECT_FALSE(ledger_.has_request());
 }
 
 TEST_F(WorkerLedgerTest, AnAskForTheStartLeavesAnotherOfItsSegmentAlone) {
-  Take(FrameKind::kAsk, 4, 0);
-  Take(FrameKind::kAsk, kRoundNever, 0);
-  Take(FrameKind::kAsk, kRoundNever, 0);
-  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 0, .round = 4}));
-  EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 0, .of_start = true}));
-  EXPECT_FALSE(ledger_.has_ask());
+  Take(FrameKind::kRequest, 4, 0);
+  Take(FrameKind::kRequest, kRoundNever, 0);
+  Take(FrameKind::kRequest, kRoundNever, 0);
+  EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .round = 4}));
+  EXPECT_EQ(ledger_.TakeRequest(), (SnapshotRequest{.segment = 0, .of_start = true}));
+  EXPECT_FALSE(ledger_.has_request());
 }
 
 // A shard that has the round open wants something to keep; one that restores has not.
 TEST_F(WorkerLedgerTest, ALaterRoundWillDoWhereTheShardHasOpenedTheOneThatItAsksFor) {
   for (const uint32_t open : {0u, 3u, 4u, 5u}) {
-    const FrameHeader ask{
-        .kind = FrameKind::kAsk, .run = kRun, .round = 4, .segment = 1, .weight = open};
-    ledger_.Take(0, ask, Buffer(), now_);
-    EXPECT_EQ(ledger_.TakeAsk(), (SnapshotAsk{.segment = 1, .round = 4, .or_later = open >= 4}));
+    const FrameHeader request{
+        .kind = FrameKind::kRequest, .run = kRun, .round = 4, .segment = 1, .weight = open};
+    Deliver(0, request);
+    EXPECT_EQ(ledger_.TakeRequest(),
+              (SnapshotRequest{.segment = 1, .round = 4, .or_later = open >= 4}));
   }
 }
 
-// What waits in the queue of a shard that is busy would come as often as it was sent.
+// Frames that wait in the queue of a busy shard would arrive as often as they were sent.
 TEST_F(WorkerLedgerTest, ARenewedConnectionCarriesHellosUntilOneIsAnswered) {
   Post(4, 0);
   Post(4, 2);
@@ -105,7 +106,7 @@ TEST_F(WorkerLedgerTest, ARenewedConnectionCarriesHellosUntilOneIsAnswered) {
   EXPECT_EQ(ledger_.TakeLost(now_)->connection, 1u);
   EXPECT_FALSE(ledger_.TakeLost(now_).has_value());
   EXPECT_THAT(SendAll(), ElementsAre("hello 0", "hello 1"));
-  // Nothing but what had no answer, or no update, is asked for again.
+  // Only frames without an answer or an update are repeated.
   AnswerHello(0, kIncarnation);
   EXPECT_THAT(SendAll(), ElementsAre("push 4/0", "pull 4/2"));
   AnswerHello(1, kIncarnation);
@@ -139,7 +140,7 @@ TEST_F(WorkerLedgerTest, WhatIsOnItsWayPutsTheEndOfPatienceOff) {
   EXPECT_TRUE(ledger_.TakeLost(now_).has_value());
 }
 
-// By a pull of the round that is next, of whatever segment, and once for each ask.
+// By a pull of the round that is next, of whatever segment, and once for each request.
 TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
   Post(4, 0);
   Post(4, 1);
@@ -148,20 +149,20 @@ TEST_F(WorkerLedgerTest, TellsAShardThatAsksWhereItStands) {
   Answer(4, 0, Outcome::kAccepted, 4);
   Merged(4, 0);
   EXPECT_THAT(Settle(), ElementsAre("4/0 accepted down"));
-  for (const uint32_t segment : {0u, 1u, 2u}) Take(FrameKind::kAsk, 0, segment);
-  Take(FrameKind::kAsk, 0, 0);  // again before it was told
-  EXPECT_FALSE(ledger_.has_ask()) << "it wants no state";
+  for (const uint32_t segment : {0u, 1u, 2u}) Take(FrameKind::kRequest, 0, segment);
+  Take(FrameKind::kRequest, 0, 0);  // again before it was told
+  EXPECT_FALSE(ledger_.has_request()) << "it wants no state";
   EXPECT_EQ(ledger_.DueAt(), absl::InfinitePast());
   EXPECT_THAT(SendAll(), ElementsAre("pull 4/1", "pull 3/2", "pull 5/0"));
   EXPECT_THAT(SendAll(), IsEmpty());
-  Take(FrameKind::kAsk, 0, 0);
+  Take(FrameKind::kRequest, 0, 0);
   EXPECT_THAT(SendAll(), ElementsAre("pull 5/0"));
 }
 
 // Pulls that waited in queues for the shard's process before are of earlier ones.
 TEST_F(WorkerLedgerTest, WhereItStandsIsOfTheAsksEpoch) {
-  const FrameHeader ask{.kind = FrameKind::kAsk, .run = kRun, .epoch = 9, .segment = 0};
-  ledger_.Take(0, ask, Buffer(), now_);
+  const FrameHeader request{.kind = FrameKind::kRequest, .run = kRun, .epoch = 9, .segment = 0};
+  Deliver(0, request);
   const auto frame = ledger_.Due(now_);
   ASSERT_TRUE(frame.has_value());
   EXPECT_EQ(Say(*frame), "pull 0/0");
@@ -171,13 +172,13 @@ TEST_F(WorkerLedgerTest, WhereItStandsIsOfTheAsksEpoch) {
 TEST_F(WorkerLedgerTest, AContributionThatWasSettledWithoutItsUpdateStandsAtItsRound) {
   Post(4, 0);
   SendAll();
-  Answer(4, 0, Outcome::kGone, 9);
-  EXPECT_THAT(Settle(), ElementsAre("4/0 unknown gone"));
-  Take(FrameKind::kAsk, 0, 0);
+  Answer(4, 0, Outcome::kCompacted, 9);
+  EXPECT_THAT(Settle(), ElementsAre("4/0 unknown compacted"));
+  Take(FrameKind::kRequest, 0, 0);
   EXPECT_THAT(SendAll(), ElementsAre("pull 4/0"));
 }
 
-// What an earlier fetch had brought and nobody took is not there.
+// Results of an earlier fetch that the caller did not take are dropped.
 TEST_F(WorkerLedgerTest, AContributionSaysWhereItsSegmentStandsWhateverWasFetched) {
   Fetch(0, 2);
   SendAll();
@@ -187,7 +188,7 @@ TEST_F(WorkerLedgerTest, AContributionSaysWhereItsSegmentStandsWhateverWasFetche
   Merged(3, 0);
   Post(2, 0);
   SendAll();
-  Take(FrameKind::kAsk, 0, 0);
+  Take(FrameKind::kRequest, 0, 0);
   EXPECT_THAT(SendAll(), ElementsAre("pull 2/0"));
 }
 
@@ -204,8 +205,8 @@ TEST_F(WorkerLedgerTest, SegmentsAreFetchedWhileOthersContribute) {
   EXPECT_THAT(Settle(), ElementsAre("4/0 accepted down"));
 }
 
-// Both are of round 4: the shard's word on the one is none on the other (found by the simulator,
-// seed 571: a round that everybody waited for, and nobody pushed again).
+// Both are of round 4, but an answer to the one does not answer the other (found by the simulator,
+// seed 571: all workers waited for a round, and none pushed again).
 TEST_F(WorkerLedgerTest, AnAnswerToAFetchIsNoneToAPushOfThatRound) {
   Fetch(0, 4);
   SendAll();
@@ -217,20 +218,20 @@ TEST_F(WorkerLedgerTest, AnAnswerToAFetchIsNoneToAPushOfThatRound) {
                      .round = 4,
                      .weight = 4,
                      .contributions = static_cast<uint32_t>(FrameKind::kFetch)};
-  ledger_.Take(0, answer, Buffer(), now_);
+  Deliver(0, answer);
   Merged(4, 0);
   EXPECT_THAT(Settle(), ::testing::IsEmpty());
   answer.contributions = static_cast<uint32_t>(FrameKind::kPush);
   answer.weight = 5;  // the round is closed
-  ledger_.Take(0, answer, Buffer(), now_);
+  Deliver(0, answer);
   EXPECT_THAT(Settle(), ::testing::ElementsAre("4/0 accepted down"));
 }
 
 TEST_F(WorkerLedgerTest, GoneLeadsToAFetchFromThatRoundOn) {
   Post(4, 0);
   SendAll();
-  Answer(4, 0, Outcome::kGone, 90);
-  EXPECT_THAT(Settle(), ElementsAre("4/0 unknown gone"));
+  Answer(4, 0, Outcome::kCompacted, 90);
+  EXPECT_THAT(Settle(), ElementsAre("4/0 unknown compacted"));
   Fetch(0, 4);
   EXPECT_THAT(SendAll(), ElementsAre("fetch 4/0"));
   Take(FrameKind::kSnapshot, 88, 0, Outcome::kNone, "state");
@@ -252,7 +253,7 @@ TEST_F(WorkerLedgerTest, KnowsTheNewestOpenRoundOfWhateverIsSaid) {
   Answer(1, 0, Outcome::kLate, 7);
   EXPECT_EQ(ledger_.newest_open_round(), 7u);
   Answer(1, 0, Outcome::kLate, 6);
-  AnswerHello(0, kIncarnation);  // its weight is no round
+  AnswerHello(0, kIncarnation);  // the answer's weight is not a round
   EXPECT_EQ(ledger_.newest_open_round(), 7u);
 }
 

@@ -33,6 +33,8 @@ TEST(ControlNames, AreThoseOfTheLogs) {
   EXPECT_EQ(Name(WorkerPhase::kDone), "done");
   EXPECT_EQ(Name(WorkerPhase::kFailed), "failed");
   EXPECT_EQ(Name(WorkerPhase::kLost), "lost");
+  EXPECT_EQ(Name(WorkerPhase::kJoining), "joining");
+  EXPECT_EQ(Name(WorkerPhase::kExpelled), "expelled");
 }
 
 TEST(CodecNames, AreThoseOfTheConfiguration) {

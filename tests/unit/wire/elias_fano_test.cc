@@ -103,7 +103,7 @@ TEST(EliasFanoDecodeAll, ReadsOneBlockAfterTheOtherAndSeesAWrongOne) {
       std::vector<uint16_t> decoded(wanted.size());
       ASSERT_TRUE(EliasFanoDecodeAll(n, k, starts, decoded.data())) << n << " " << k;
       ASSERT_EQ(decoded, wanted) << n << " " << k;
-      blocks[3][0] ^= std::byte{1};  // one high bit more or less
+      blocks[3][0] ^= std::byte{1};  // adds or removes a high bit
       EXPECT_FALSE(EliasFanoDecodeAll(n, k, starts, decoded.data())) << n << " " << k;
     }
   }
@@ -162,7 +162,7 @@ TEST(EliasFanoDecode, RejectsNonZeroPadding) {
 }
 
 TEST(EliasFanoDecode, AcceptsOnlyWhatTheEncoderWrites) {
-  // Every 24-bit block of (64, 4) that decodes is what encoding its indices gives.
+  // Every 24-bit block of (64, 4) that decodes equals the encoding of its indices.
   std::vector<uint16_t> out(4);
   int valid = 0;
   for (uint32_t word = 0; word < (1u << 24); word += 5) {

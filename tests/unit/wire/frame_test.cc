@@ -39,7 +39,7 @@ HeaderBytes Encode(const FrameHeader& header) {
   return bytes;
 }
 
-// What the bytes would be if whoever wrote them had meant them: the CRC made right again.
+// Decodes changed bytes with a correct CRC, as from a writer that meant them.
 absl::Status DecodeWith(size_t at, std::vector<std::byte> change) {
   HeaderBytes bytes = Encode(Sample());
   std::copy(change.begin(), change.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
@@ -82,7 +82,7 @@ TEST(FrameDecode, GivesBackEveryHeader) {
     header.payload_bytes = static_cast<uint32_t>(rng.Below(kPayloadBytesMax + 1));
     header.payload_crc = static_cast<uint32_t>(rng.Next());
     if (header.kind == FrameKind::kAnswer && header.outcome == Outcome::kDuplicate) {
-      header.held_crc = static_cast<uint32_t>(rng.Next());
+      header.held = static_cast<uint32_t>(rng.Next());
     }
     const auto decoded = DecodeFrameHeader(Encode(header));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -107,7 +107,7 @@ TEST(FrameDecode, RejectsEveryFlippedBit) {
     HeaderBytes bytes = Encode(Sample());
     bytes[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
     const absl::Status status = DecodeFrameHeader(bytes).status();
-    // Magic and version say which format it is, hence where its CRC would be.
+    // Magic and version determine the format, hence the place of its CRC.
     EXPECT_EQ(status.code(),
               bit < 8 * 6 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kDataLoss)
         << bit;
@@ -135,8 +135,19 @@ TEST(FrameDecode, RejectsAnUnknownOutcome) {
 
 TEST(FrameDecode, RejectsAHeldCrcInWhatIsNoDuplicate) {
   for (size_t at = 56; at < 60; ++at) {
-    EXPECT_THAT(std::string(DecodeWith(at, Bytes({1})).message()), HasSubstr("held CRC"));
+    EXPECT_THAT(std::string(DecodeWith(at, Bytes({1})).message()), HasSubstr("held: got"));
   }
+}
+
+TEST(FrameCodec, AnAnswerToAHelloCountsFrames) {
+  FrameHeader header;
+  header.kind = FrameKind::kAnswer;
+  header.outcome = Outcome::kAccepted;
+  header.segment = kNoSegment;
+  header.held = 7;
+  const auto decoded = DecodeFrameHeader(Encode(header));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, header);
 }
 
 TEST(FrameDecode, RejectsANormThatIsNotFinite) {
@@ -180,14 +191,14 @@ TEST(FrameNames, AreThoseOfTheLogs) {
   EXPECT_EQ(Name(FrameKind::kPull), "pull");
   EXPECT_EQ(Name(FrameKind::kFetch), "fetch");
   EXPECT_EQ(Name(FrameKind::kSnapshot), "snapshot");
-  EXPECT_EQ(Name(FrameKind::kAsk), "ask");
+  EXPECT_EQ(Name(FrameKind::kRequest), "request");
   EXPECT_EQ(Name(Outcome::kNone), "none");
   EXPECT_EQ(Name(Outcome::kAccepted), "accepted");
   EXPECT_EQ(Name(Outcome::kDuplicate), "duplicate");
   EXPECT_EQ(Name(Outcome::kLate), "late");
   EXPECT_EQ(Name(Outcome::kRejected), "rejected");
   EXPECT_EQ(Name(Outcome::kBusy), "busy");
-  EXPECT_EQ(Name(Outcome::kGone), "gone");
+  EXPECT_EQ(Name(Outcome::kCompacted), "compacted");
   EXPECT_EQ(Name(Outcome::kNotMember), "not a member");
 }
 

@@ -89,7 +89,7 @@ TEST(PayloadFormat, IgnoresKWhereAllAreSent) {
   EXPECT_EQ(*DecodePayloadHead(bytes), a);
 }
 
-// A valid payload with every kind of gap and padding, and what changing it gives.
+// A valid payload with every kind of gap and padding, and changes of it.
 class PayloadErrors : public testing::Test {
  protected:
   // Scales at 16, 18; zeros to 24; indices of (10, 3) at 24 and 26, 11 bits each; zeros to 32;

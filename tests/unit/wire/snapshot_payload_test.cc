@@ -32,7 +32,7 @@ std::vector<std::vector<float>> SomeArrays(size_t count, size_t elements) {
   return arrays;
 }
 
-// In place of what is behind the head.
+// Replaces the bytes after the head.
 std::vector<std::byte> WithFrame(std::vector<std::byte> payload, std::span<const std::byte> frame) {
   payload.resize(kSnapshotPayloadHeadBytes);
   payload.insert(payload.end(), frame.begin(), frame.end());
@@ -87,14 +87,14 @@ TEST(SnapshotPayload, RefusesAnotherHead) {
   ExpectRefused(other, 2, 10, kInvalidArgument, "magic: got ");
   ExpectRefused(good, 1, 10, kInvalidArgument, "got 2 arrays of 10 elements, wanted 1 of 10");
   ExpectRefused(good, 2, 11, kInvalidArgument, "got 2 arrays of 10 elements, wanted 2 of 11");
-  // One array of twenty has as many bytes, and is something else.
+  // An array of twenty has as many bytes, and is a different content.
   ExpectRefused(good, 1, 20, kInvalidArgument, "got 2 arrays of 10");
 }
 
 TEST(SnapshotPayload, RefusesAHeadThatPromisesMoreThanItsFrame) {
   std::vector<std::byte> payload = Encode(SomeArrays(1, 10));
   StoreLe<uint64_t>(uint64_t{1} << 40, payload.data() + 8);
-  // Before four terabytes are asked for.
+  // The error comes before the decoder requests four terabytes.
   ExpectRefused(payload, 1, uint64_t{1} << 40, absl::StatusCode::kDataLoss, "another length");
 }
 
@@ -135,7 +135,7 @@ TEST(SnapshotPayload, RefusesEveryFlippedByte) {
     std::vector<std::byte> flipped = good;
     flipped[at] ^= std::byte{0x55};
     const auto decoded = DecodeSnapshotPayload(flipped, 2, 50);
-    // Some bits of a zstd frame say nothing; what is read is what was written all the same.
+    // Some bits of a zstd frame have no effect; the decoded content is unchanged.
     if (decoded.ok()) {
       EXPECT_EQ(*decoded, arrays) << at;
     }

@@ -13,7 +13,7 @@
 namespace longwave {
 namespace {
 
-// Selection × codec × k: what goes in comes out, tile for tile, whatever the tiles' sizes.
+// Selection × codec × k: decoding gives the encoded values, tile for tile, for tiles of any size.
 class TileRoundTrip : public testing::TestWithParam<std::tuple<Selection, ValueCodec, uint16_t>> {};
 
 INSTANTIATE_TEST_SUITE_P(EveryFormat, TileRoundTrip,

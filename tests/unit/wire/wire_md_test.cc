@@ -72,7 +72,7 @@ TEST(WireMd, ShowsASnapshotThatTheDecoderReads) {
   const auto arrays = DecodeSnapshotPayload(shown, 2, 1);
   ASSERT_TRUE(arrays.ok()) << arrays.status();
   EXPECT_EQ(*arrays, (std::vector<std::vector<float>>{{1.0f}, {-0.5f}}));
-  // The zstd frame behind it is its encoder's affair.
+  // The zstd frame after the head depends on the encoder.
   const std::vector<std::span<const float>> again(arrays->begin(), arrays->end());
   const Buffer encoded = EncodeSnapshotPayload(again);
   EXPECT_EQ(Hex(std::span<const std::byte>(shown).first(kSnapshotPayloadHeadBytes)),

@@ -34,7 +34,7 @@ inline std::vector<float> RandomValues(size_t count, float scale, Rng& rng) {
   return values;
 }
 
-// A payload with what a receiver must read from it.
+// A payload with the values that a receiver must read from it.
 struct BuiltPayload {
   std::vector<std::byte> bytes;
   std::vector<std::vector<uint16_t>> indices;

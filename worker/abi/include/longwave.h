@@ -1,20 +1,20 @@
 /* Longwave's worker for any training loop: the C interface of liblongwave.so.
  *
- *   lw_join     folder, credentials, the run's configuration: how the parameters lie
- *   lw_begin    registers, waits for the others, brings the parameters to the run's present
- *   lw_step     after each inner step; syncs when the run's method has it
- *   lw_finish   once lw_step has said LW_OVER (or lw_leave, before)
- *   lw_close
+ *   lw_join     opens folder and credentials, fetches the configuration, lays out the parameters
+ *   lw_begin    registers, waits for the run's start, sets the parameters to the run's present
+ *   lw_step     after each inner step; syncs where the run's method wants it
+ *   lw_finish   after lw_step has returned LW_OVER; lw_leave before
+ *   lw_close    frees the member
  *
- * tests/abi/linear_model.c is a whole worker.
+ * tests/abi/linear_model.c is a complete worker.
  *
- * Parameters are one flat array of fp32, which the caller owns: tensor i begins at element
- * lw_offset(member, i), row by row. Between two lw_step calls the caller alone changes the array.
+ * Parameters are one flat array of fp32, which the caller owns. Tensor i begins at element
+ * lw_offset(member, i), row-major. Between two lw_step calls only the caller changes the array.
  *
- * A call that fails returns one of lw_status, which are negative, and lw_error says why in one
- * sentence. One thread at a time calls for one member; lw_stop, lw_abi and lw_error may be called
- * from any. In a process that was forked from one that had joined a run every call fails with
- * LW_FORKED and touches nothing.
+ * A call that fails returns an lw_status, which is negative, and lw_error gives the reason in one
+ * sentence. One thread at a time may call for one member; any thread may call lw_stop, lw_abi and
+ * lw_error. In a process forked from one that had joined a run every call fails with LW_FORKED and
+ * has no effect.
  */
 #ifndef LONGWAVE_H_
 #define LONGWAVE_H_
@@ -28,8 +28,8 @@ extern "C" {
 
 #define LW_API __attribute__((visibility("default")))
 
-/* Grows with every change after which a program must be compiled anew. Structs whose first member
- * is their size may grow at their end without one. */
+/* Incremented by every change that requires recompiling programs. Structs whose first member is
+ * their size may grow at the end without one. */
 #define LW_ABI 1
 LW_API uint32_t lw_abi(void);        /* the library's LW_ABI */
 LW_API const char* lw_version(void); /* "0.1.0" */
@@ -37,9 +37,9 @@ LW_API const char* lw_version(void); /* "0.1.0" */
 enum lw_status {
   LW_OK = 0,
   LW_INVALID = -1,     /* an argument, a setting, or a call out of turn */
-  LW_REFUSED = -2,     /* by the coordinator: another model, another version, no right to join */
-  LW_UNAVAILABLE = -3, /* nobody answers; what is asked for is not there */
-  LW_STOPPED = -4,     /* lw_stop or an interrupt asked for it; the run may go on */
+  LW_REFUSED = -2,     /* by the coordinator: other model, other version, no right to join */
+  LW_UNAVAILABLE = -3, /* no answer, or an absent device or file */
+  LW_STOPPED = -4,     /* by lw_stop or an interrupt; the run may go on */
   LW_ENDED = -5,       /* the run failed, or goes on without this worker */
   LW_DATA = -6,        /* a loss or a parameter that is not finite; a damaged file */
   LW_MEMORY = -7,
@@ -47,8 +47,8 @@ enum lw_status {
   LW_INTERNAL = -9
 };
 
-/* Of the calling thread's last call that failed; "" before one has. Until that thread's next call.
- */
+/* The error of the calling thread's last failed call; "" before the first. Valid until the thread's
+ * next call. */
 LW_API const char* lw_error(void);
 
 /* Lines on standard error below this level are dropped. */
@@ -58,131 +58,131 @@ LW_API int lw_set_log_level(int level);
 typedef struct lw_member lw_member;
 typedef struct lw_state lw_state;
 
-/* Called on the thread that calls lw_begin, lw_step or lw_leave, meanwhile. Any may be NULL. */
+/* Callbacks run inside lw_begin, lw_step and lw_leave on the caller's thread. Any may be NULL. */
 typedef struct lw_callbacks {
   size_t size; /* sizeof(lw_callbacks) */
   void* context;
-  /* A checkpoint is written: what the loop wants back after a crash goes in by lw_save. Nonzero: it
-   * failed; none is written then, and a line in the log says so. */
+  /* Called for a checkpoint: the loop adds its state by lw_save, to restore it after a crash.
+   * Nonzero: failed; the library then writes no checkpoint and logs a line. */
   int (*save)(void* context, lw_state* state);
-  /* Where lw_run says `takes_gradient`: the merged gradient stands in `gradient`, and the inner
-   * optimizer takes its step with it, on `theta`. Nonzero: it failed, and so does the call. */
+  /* Called if lw_run has `takes_gradient`: `gradient` holds the merged gradient, and the inner
+   * optimizer takes its step with it, on `theta`. Nonzero: failed, and the call fails. */
   int (*gradient_ready)(void* context);
-  /* Some twenty times a second while a call waits. Nonzero: the call is to end (LW_STOPPED). */
+  /* Called about twenty times a second while a call waits. Nonzero ends the call (LW_STOPPED). */
   int (*interrupted)(void* context);
 } lw_callbacks;
 
-/* Strings are UTF-8, copied, and NULL where nothing is to be said. */
+/* Strings are UTF-8 and are copied; NULL if absent. */
 typedef struct lw_options {
   size_t size;                 /* sizeof(lw_options) */
   const char* coordinator;     /* "host:port" */
-  const char* name;            /* of this worker, one live worker each */
-  const char* token;           /* of `longwave token create`, redeemed into state_dir/security */
-  const char* state_dir;       /* identity, credentials and checkpoints; NULL: nowhere */
+  const char* name;            /* this worker's; unique among live workers */
+  const char* token;           /* from `longwave token create`, redeemed into state_dir/security */
+  const char* state_dir;       /* identity, credentials and checkpoints; NULL: none */
   const char* metrics;         /* "host:port" of /metrics instead of metrics.listen; "": none */
-  const char* const* settings; /* of this worker alone, "key=value" */
+  const char* const* settings; /* "key=value", for this worker only */
   size_t setting_count;
   const lw_callbacks* callbacks;
 } lw_options;
 
-/* A trained tensor, in the order in which every worker of the run has them. */
+/* A trained tensor. All workers of the run list the tensors in the same order. */
 typedef struct lw_tensor {
   const char* name;
   const int64_t* shape;
   size_t dimensions;
 } lw_tensor;
 
-/* Opens the folder, redeems the token, asks the coordinator for the run's configuration (for as
- * long as cluster.start_timeout_s) and lays the tensors out. The run does not hear of this worker
- * yet. */
+/* Opens the folder, redeems the token, fetches the run's configuration from the coordinator (within
+ * cluster.start_timeout_s) and lays out the tensors. The worker does not register yet. */
 LW_API int lw_join(const lw_options* options, const lw_tensor* tensors, size_t tensor_count,
                    lw_member** member);
 
-/* The run, as its coordinator told it. */
+/* The run, by the coordinator's configuration. */
 typedef struct lw_run {
   size_t size;         /* sizeof(lw_run), set by the caller */
   uint64_t parameters; /* elements of the flat arrays */
   uint64_t steps;      /* inner steps of the run */
   uint64_t rounds;
-  uint64_t inner_steps; /* H: of a round */
-  uint64_t tokens_max;  /* of a step: train.batch × model.context */
-  int sends_gradient; /* the signal is each step's gradient; 0: what the inner steps did to theta */
-  int takes_gradient; /* the inner optimizer steps with the merged one: see gradient_ready */
+  uint64_t inner_steps; /* H, in a round */
+  uint64_t tokens_max;  /* in a step: train.batch × model.context */
+  int sends_gradient;   /* signal: each step's gradient; 0: the change of theta by inner steps */
+  int takes_gradient;   /* the inner optimizer takes the merged gradient: see gradient_ready */
 } lw_run;
 LW_API int lw_describe(const lw_member* member, lw_run* run);
-/* The whole configuration, as YAML. NULL: lw_error. Lives as long as the member. */
+/* The whole configuration as YAML, valid until lw_close. NULL: failed, see lw_error. */
 LW_API const char* lw_configuration(const lw_member* member);
-/* The element of the flat arrays at which the tensor begins. Negative: lw_status. */
+/* Index of the tensor's first element in the flat arrays. Negative: lw_status. */
 LW_API int64_t lw_offset(const lw_member* member, size_t tensor);
 
 enum lw_device { LW_CPU = 0, LW_CUDA = 1 };
-/* Whether arrays may lie there. LW_UNAVAILABLE: this library, or this machine, lacks it. */
+/* Whether the arrays may be on the device. LW_UNAVAILABLE: library or machine lacks the device. */
 LW_API int lw_can_use(int device);
 
-/* Flat arrays, which outlive lw_close. */
+/* Flat arrays, which must stay valid until after lw_close. */
 typedef struct lw_arrays {
   size_t size;     /* sizeof(lw_arrays) */
-  float* theta;    /* [parameters]: the first weights; the run's own from lw_begin on */
-  float* gradient; /* [parameters]; NULL unless lw_run says `sends_gradient` */
-  int device;      /* lw_device: whose memory they are */
+  float* theta;    /* [parameters]: the first weights, from lw_begin on the run's */
+  float* gradient; /* [parameters]; NULL unless lw_run has `sends_gradient` */
+  int device;      /* lw_device of the arrays' memory */
   void* stream;    /* cudaStream_t on which the caller computes */
 } lw_arrays;
 
-/* What lw_begin and lw_step return, where they don't fail: any of these together. */
+/* Flags that lw_begin and lw_step return on success. */
 enum lw_event {
-  LW_MOVED = 1,   /* theta is not what the step left: a merged update, or the run's present */
-  LW_SKIPPED = 2, /* the run has gone on without this worker: lw_stats says by how many steps */
-  LW_SYNCS = 4,   /* the next lw_step reads or changes theta; others leave it alone */
-  LW_OVER = 8     /* no step is to follow: the run is over, and theta is its last state */
+  LW_MOVED = 1,   /* theta has changed since the step: a merged update, or the run's present */
+  LW_SKIPPED = 2, /* the run has gone on without this worker: lw_stats has the skipped steps */
+  LW_SYNCS = 4,   /* the next lw_step reads or changes theta; without it, it does not */
+  LW_OVER = 8     /* no further step: the run is over, and theta is its last state */
 };
 
-/* Registers and waits until the run begins. A worker that comes late, or back, is brought to the
- * run's present, and skips the steps before it. LW_UNAVAILABLE (LW_CUDA): this library has no
- * CUDA. */
+/* Registers and waits until the run begins. A worker that comes late, or back, catches up to the
+ * run's present and skips the steps before. LW_UNAVAILABLE (LW_CUDA): this library has no CUDA. */
 LW_API int lw_begin(lw_member* member, const lw_arrays* arrays);
 
-/* An inner step was taken, and left theta (or gradient) so. loss: a finite number; the mean of a
- * round's is the worker's. tokens: the step's weight in the merge, 1 … tokens_max; 0: tokens_max.
- */
+/* Called after an inner step, which has updated theta (or gradient). loss: finite; the worker
+ * reports the mean over a round. tokens: the step's weight in the merge, 1 … tokens_max; 0:
+ * tokens_max. */
 LW_API int lw_step(lw_member* member, double loss, uint64_t tokens);
 
-/* In `save`: adds a blob, whose bytes stay as they are until the call that saves returns. At most
- * 60 of different names of 1 … 60 bytes. */
+/* Adds a blob to a checkpoint, inside `save`. The bytes must not change until the call that runs
+ * `save` returns. At most 60 blobs, with different names of 1 … 60 bytes. */
 LW_API int lw_save(lw_state* state, const char* name, const void* bytes, size_t size);
-/* After lw_begin, until the first lw_step: what an earlier process of this worker saved last.
- * bytes: NULL if that has no blob of the name. */
+/* The blob that an earlier process of this worker saved last, between lw_begin and the first
+ * lw_step. bytes: NULL if there is no blob of the name. */
 LW_API int lw_load(const lw_member* member, const char* name, const void** bytes, size_t* size);
 
 typedef struct lw_figures {
   size_t size;           /* sizeof(lw_figures), set by the caller */
-  uint64_t step;         /* of the run: the next one */
-  uint64_t round;        /* that the next step belongs to */
-  int64_t skipped_steps; /* by the last lw_begin or lw_step; negative after an lw_begin that goes
-                          * back to before what this worker saved, whose steps it takes again */
+  uint64_t step;         /* the run's next step */
+  uint64_t round;        /* the next step's round */
+  int64_t skipped_steps; /* by the last lw_begin or lw_step; negative if lw_begin goes back
+                          * behind this worker's saved step and repeats steps */
   uint64_t tokens;
   uint64_t bytes_pushed;
   uint64_t bytes_pulled;
-  uint32_t worker;  /* its index */
+  uint32_t worker;  /* index of this worker */
   uint32_t members; /* of the run, this one included */
   double seconds_computing;
-  double seconds_syncing; /* that syncs kept this loop waiting */
+  double seconds_syncing; /* in which syncs kept the loop waiting */
   double learning_rate;   /* of the next step, by train.* of the configuration */
-  int writes_weights;     /* the run's last weights are this worker's to write */
+  int writes_weights;     /* this worker writes the run's last weights */
 } lw_figures;
 LW_API int lw_stats(const lw_member* member, lw_figures* figures);
 
-/* The call that is under way, or the next one, ends with LW_STOPPED. With a state_dir what only
- * this worker has is in a checkpoint then. Safe in a signal handler. */
+/* Makes the current or the next call end with LW_STOPPED. With a state_dir the worker's own state
+ * is then in a checkpoint. Safe in a signal handler. */
 LW_API void lw_stop(lw_member* member);
 
-/* After LW_OVER. LW_ENDED: the coordinator's reason, if the run did not end well. */
+/* Ends the membership after LW_OVER. LW_ENDED: the run did not end well; the error has the
+ * coordinator's reason. */
 LW_API int lw_finish(lw_member* member);
-/* Before: nobody is to wait for this worker. failure: why, told to the coordinator as a failure;
- * NULL: it leaves in peace, with a checkpoint, and may come back. */
+/* Ends the membership before LW_OVER, so that the run does not wait for this worker. failure: the
+ * reason, reported to the coordinator as a failure. NULL: the worker writes a checkpoint, leaves,
+ * and may come back. */
 LW_API int lw_leave(lw_member* member, const char* failure);
 
-/* Frees the member. One that neither finished nor left is as if its process had died; so is one
- * that is left open when the process exits. NULL: nothing. */
+/* Frees the member. If the member has neither finished nor left, or stays open when the process
+ * exits, the run sees a worker that has crashed. NULL has no effect. */
 LW_API void lw_close(lw_member* member);
 
 #ifdef __cplusplus

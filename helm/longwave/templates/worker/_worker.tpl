@@ -1,7 +1,7 @@
 {{/* A worker's pod, the same for a StatefulSet and for Jobs: dict root. */}}
 
 
-{{/* Names: a StatefulSet's pod is called what it is called; a Job's has a random end, and is called by its index. */}}
+{{/* Names: a StatefulSet's pod uses its own name; a Job's pod, whose name ends at random, uses its index. */}}
 {{- define "longwave.workerEnv" -}}
 {{- if eq .Values.workers.kind "StatefulSet" }}
 - name: WORKER_NAME
@@ -18,7 +18,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* What a command of the user's is told; see cli/worker_command.h. */}}
+{{/* The environment of a user's command; see cli/worker_command.h. */}}
 {{- define "longwave.workerCommandEnv" -}}
 {{- if .Values.workers.command -}}
 {{- $security := ternary "/etc/longwave/security" "off" (eq (include "longwave.securityMode" .) "on") -}}
@@ -37,6 +37,9 @@
 
 {{- define "longwave.workerResources" -}}
 {{- $resources := deepCopy .resources -}}
+{{- if gt (int .gpu.count) 1 }}
+{{- fail (printf "workers.gpu.count: got %d, wanted 1: a worker computes on one GPU; raise workers.replicas for more" (int .gpu.count)) }}
+{{- end -}}
 {{- if .gpu.enabled -}}
 {{- $gpu := dict .gpu.resource (int .gpu.count) -}}
 {{- $resources = merge (dict "limits" $gpu "requests" (deepCopy $gpu)) $resources -}}
@@ -48,7 +51,7 @@
 {{- define "longwave.workerPod" -}}
 {{- $part := .root.Values.workers }}
 {{- $image := include "longwave.image" (dict "root" .root "image" .root.Values.images.worker) }}
-{{- /* An image of the user's need not have the command longwave, which makes the certificate. */}}
+{{- /* An image of the user's may lack the command longwave, which makes the certificate. */}}
 {{- $own := ternary .root.Values.images.server .root.Values.images.worker (not (empty $part.command)) }}
 {{- $tolerations := list }}
 {{- if and $part.gpu.enabled $part.gpu.toleration }}
@@ -66,7 +69,7 @@ spec:
   runtimeClassName: {{ $part.gpu.runtimeClassName }}
   {{- end }}
   {{- include "longwave.podSettings" $context | nindent 2 }}
-  {{- include "longwave.initContainers" (merge (dict "image" $own "role" "worker/$(WORKER_NAME)" "dns" list "env" $env) $context) | nindent 2 }}
+  {{- include "longwave.initContainers" (merge (dict "image" $own "role" "worker/$(WORKER_NAME)" "dns" list "env" $env "more" (include "longwave.objectStoreContainers" $context | fromYamlArray)) $context) | nindent 2 }}
   containers:
     - name: worker
       image: {{ $image }}
@@ -105,6 +108,9 @@ spec:
       {{- end }}
       env:
         {{- toYaml (concat $env (include "longwave.workerCommandEnv" .root | fromYamlArray) $part.extraEnv) | nindent 8 }}
+      {{- with include "longwave.envFrom" $part }}
+      {{- . | nindent 6 }}
+      {{- end }}
       ports:
         - {name: metrics, containerPort: 9464}
       {{- include "longwave.httpProbes" $context | nindent 6 }}
@@ -114,15 +120,26 @@ spec:
         {{- include "longwave.containerSecurityContext" $context | nindent 8 }}
       volumeMounts:
         {{- include "longwave.volumeMounts" $context | nindent 8 }}
-        {{- if or $part.data.existingClaim $part.data.configMap }}
+        {{- if or $part.data.existingClaim $part.data.configMap $part.objectStore.text }}
         - name: data
           mountPath: {{ $part.data.mountPath }}
           readOnly: true
         {{- end }}
   volumes:
     {{- include "longwave.volumes" $context | nindent 4 }}
-    {{- if and $part.data.existingClaim $part.data.configMap }}
-    {{- fail "workers.data: got existingClaim and configMap, wanted one of them" }}
+    {{- $texts := list }}
+    {{- if $part.data.existingClaim }}{{ $texts = append $texts "existingClaim" }}{{ end }}
+    {{- if $part.data.configMap }}{{ $texts = append $texts "configMap" }}{{ end }}
+    {{- if $part.objectStore.text }}{{ $texts = append $texts "objectStore.text" }}{{ end }}
+    {{- if gt (len $texts) 1 }}
+    {{- fail (printf "workers.data: got %s, wanted one of them" (join " and " $texts)) }}
+    {{- end }}
+    {{- with $part.objectStore }}
+    {{- if .text }}
+    - name: data
+      emptyDir:
+        sizeLimit: {{ .textSize }}
+    {{- end }}
     {{- end }}
     {{- with $part.data.existingClaim }}
     - name: data
@@ -153,11 +170,12 @@ spec:
     {{- end }}
 {{- end -}}
 
-{{/* A Job's pods can't be changed, its number of them can; of a JobSet nothing can: another template is another Job. */}}
+{{/* A Job permits changes of its number of pods, but not of the pods; a JobSet permits none: another template is
+     another Job. */}}
 {{- define "longwave.workerJobName" -}}
 {{- $fixed := list (include "longwave.workerPod" (dict "root" . "restartPolicy" "Never")) .Values.workers.job -}}
 {{- if eq .Values.workers.kind "JobSet" }}{{ $fixed = append $fixed .Values.workers.replicas }}{{ end -}}
-{{- /* A JobSet's pods are called NAME-worker-0-9999-abcde, in at most 63 characters. */ -}}
+{{- /* A JobSet's pods have names NAME-worker-0-9999-abcde, of at most 63 characters. */ -}}
 {{- $fullname := include "longwave.fullname" . -}}
 {{- if eq .Values.workers.kind "JobSet" }}{{ $fullname = $fullname | trunc 27 | trimSuffix "-" }}{{ end -}}
 {{- printf "%s-worker-%s" $fullname (toJson $fixed | sha256sum | trunc 8) -}}
@@ -169,7 +187,7 @@ completionMode: Indexed
 completions: {{ $part.replicas }}
 parallelism: {{ $part.replicas }}
 backoffLimitPerIndex: {{ $part.job.backoffLimitPerIndex }}
-# One that fails for good doesn't end the others.
+# A worker that fails for good does not end the others.
 maxFailedIndexes: {{ $part.replicas }}
 {{- with $part.job.ttlSecondsAfterFinished }}
 ttlSecondsAfterFinished: {{ . }}
@@ -179,8 +197,8 @@ activeDeadlineSeconds: {{ . }}
 {{- end }}
 podFailurePolicy:
   rules:
-    # A worker that was told to leave, by a drained node or for a pod of higher priority, ended with a failure (status 143)
-    # that is not its own: another pod takes its index.
+    # A worker that was told to leave, by a drained node or for a pod of higher priority, ended with status 143, which
+    # is no failure of its own: another pod takes its index.
     - action: Ignore
       onPodConditions:
         - type: DisruptionTarget

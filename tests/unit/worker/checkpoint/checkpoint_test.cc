@@ -56,7 +56,7 @@ TEST(Checkpoint, ItsHeaderTellsWhatItIsOf) {
   };
   EXPECT_EQ(head_of(checkpoint).file_bytes, FileOf(checkpoint).size());
   EXPECT_EQ(head_of(checkpoint).accounted_rounds, 13u);
-  // Between two fragments what it has sent of the round is not in the residual.
+  // Between two fragments the sent part of the round is not in the residual.
   checkpoint.pushes.clear();
   EXPECT_EQ(head_of(checkpoint).accounted_rounds, 13u);
   checkpoint.fragment = 0;

@@ -98,7 +98,7 @@ TEST(WorkerFolder, SaysHowManyRoundsItsResidualAccountsFor) {
   }
   EXPECT_EQ(Open(files)->process(), (uint64_t{42} << 32) + 2);
   ASSERT_TRUE(Open(files)->Retire().ok());
-  EXPECT_EQ(Open(files)->process(), 4u);  // nothing of it is used any more
+  EXPECT_EQ(Open(files)->process(), 4u);  // the content is no longer used
 }
 
 TEST(WorkerFolder, CountsItsProcesses) {

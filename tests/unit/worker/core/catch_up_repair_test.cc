@@ -1,4 +1,4 @@
-// What a trainer does for its replica and the shards while it takes part: repairs, snapshots.
+// A worker's services for its replica and the shards while it takes part: repairs, snapshots.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,12 +29,12 @@ TEST_F(CatchUpTest, ASegmentThatDiffersIsMadeAgainFromTheRunsBeginning) {
   ExpectAt(4);
   EXPECT_THAT(shards_->fetches, ElementsAre(FakeShards::FetchCall{2, 0, 4}));
   EXPECT_EQ(initial_made_, 1);
-  // What is said again of the time before is done.
+  // A repeated directive for the earlier round was already carried out.
   ASSERT_TRUE(catch_up.RepairIfTold().ok());
   EXPECT_EQ(shards_->fetches.size(), 1u);
 }
 
-// What differs after a round that was under way while others were repaired is not among these.
+// A round in progress while others were repaired has differences of its own.
 TEST_F(CatchUpTest, ARepairOfOneSegmentIsNoneOfAnother) {
   CloseRounds(4);
   ASSERT_EQ(*Join(), 4u);
@@ -94,7 +94,7 @@ TEST_F(CatchUpTest, ARepairTakesASnapshotWhereThereIsOne) {
   EXPECT_EQ(initial_made_, 0);
 }
 
-// What an earlier fetch still brings, its end included, is not taken for the repair.
+// Results of an earlier fetch, including its end, do not count for the repair.
 TEST_F(CatchUpTest, ARepairLastsUntilItsSegmentsAreLoaded) {
   CloseRounds(3);
   ASSERT_EQ(*Join(), 3u);
@@ -154,7 +154,7 @@ TEST_F(CatchUpTest, GivesWhatTheRunBeganWithAtAnyTime) {
   const auto wanted = *peer_->pipeline->ExportSegment(1);
   CatchUp catch_up(DefaultParts());
   ASSERT_TRUE(catch_up.BeginRun().ok());
-  const SnapshotAsk of_start{.segment = 1, .of_start = true};
+  const SnapshotRequest of_start{.segment = 1, .of_start = true};
   shards_->asks = {of_start};
   ASSERT_TRUE(catch_up.Attend().ok());
   ASSERT_EQ(shards_->given.size(), 1u);
@@ -165,7 +165,7 @@ TEST_F(CatchUpTest, GivesWhatTheRunBeganWithAtAnyTime) {
   shards_->asks = {of_start};
   ASSERT_TRUE(catch_up.Attend().ok());
   ASSERT_EQ(shards_->given.size(), 2u);
-  EXPECT_EQ(shards_->given[1].first, (SnapshotAsk{1, 0}));
+  EXPECT_EQ(shards_->given[1].first, (SnapshotRequest{1, 0}));
   EXPECT_EQ(Given(1), wanted);
   EXPECT_EQ(initial_made_, 1);
   // A worker that did not begin with it cannot.
@@ -182,23 +182,23 @@ TEST_F(CatchUpTest, GivesSnapshotsOfTheRoundThatItIsAt) {
   CloseRounds(2);
   CatchUp catch_up(DefaultParts());
   ASSERT_EQ(*catch_up.Join(), 2u);
-  // Of segment 0 it is asked too late, for segment 2 too early.
+  // The request for segment 0 is too late, for segment 2 too early.
   shards_->asks = {{0, 1}, {1, 2}, {2, 3}};
   const auto wanted = *peer_->pipeline->ExportSegment(1);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
   ASSERT_EQ(shards_->given.size(), 1u);
-  EXPECT_EQ(shards_->given[0].first, (SnapshotAsk{1, 2}));
+  EXPECT_EQ(shards_->given[0].first, (SnapshotRequest{1, 2}));
   EXPECT_EQ(Given(0), wanted);
   CloseRounds(1);
   ASSERT_EQ(*catch_up.Join(), 3u);
   ASSERT_TRUE(catch_up.Attend().ok());
   ASSERT_EQ(shards_->given.size(), 2u);
-  EXPECT_EQ(shards_->given[1].first, (SnapshotAsk{2, 3}));
+  EXPECT_EQ(shards_->given[1].first, (SnapshotRequest{2, 3}));
   EXPECT_EQ(Given(1), *peer_->pipeline->ExportSegment(2));
 }
 
-// Whoever served the lowest segment first would, where others were asked for the same, send what
-// they send.
+// If each worker served the lowest segment first, workers with equal requests would send equal
+// snapshots.
 TEST_F(CatchUpTest, GivesSnapshotsInTheOrderInWhichTheyWereAskedFor) {
   CloseRounds(2);
   CatchUp catch_up(DefaultParts());
@@ -208,7 +208,7 @@ TEST_F(CatchUpTest, GivesSnapshotsInTheOrderInWhichTheyWereAskedFor) {
   shards_->asks = {{0, 2}};  // again
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
   std::vector<uint32_t> segments;
-  for (const auto& [ask, payload] : shards_->given) segments.push_back(ask.segment);
+  for (const auto& [request, payload] : shards_->given) segments.push_back(request.segment);
   EXPECT_THAT(segments, ElementsAre(2, 0, 1));
 }
 
@@ -219,7 +219,7 @@ TEST_F(CatchUpTest, GivesWhatItHasWhereALaterRoundWillDo) {
   shards_->asks = {{0, 1, /*or_later=*/true}, {2, 3, /*or_later=*/true}};
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(catch_up.Attend().ok());
   ASSERT_EQ(shards_->given.size(), 1u);
-  EXPECT_EQ(shards_->given[0].first, (SnapshotAsk{0, 2}));
+  EXPECT_EQ(shards_->given[0].first, (SnapshotRequest{0, 2}));
   EXPECT_EQ(Given(0), *peer_->pipeline->ExportSegment(0));
 }
 
@@ -232,7 +232,7 @@ TEST_F(CatchUpTest, AnswersNoAskForASegmentThatIsNotThere) {
   EXPECT_TRUE(shards_->given.empty());
 }
 
-// What waits to be sent is memory, and older with every round.
+// Snapshots that wait to be sent take memory, and age with every round.
 TEST_F(CatchUpTest, MakesNoSnapshotWhileAnotherWaitsToBeSent) {
   CloseRounds(2);
   CatchUp catch_up(DefaultParts());
@@ -245,7 +245,7 @@ TEST_F(CatchUpTest, MakesNoSnapshotWhileAnotherWaitsToBeSent) {
   shards_->has_snapshot_room = true;
   ASSERT_TRUE(catch_up.Attend().ok());
   ASSERT_EQ(shards_->given.size(), 1u);
-  EXPECT_EQ(shards_->given[0].first, (SnapshotAsk{1, 2}));
+  EXPECT_EQ(shards_->given[0].first, (SnapshotRequest{1, 2}));
 }
 
 }  // namespace

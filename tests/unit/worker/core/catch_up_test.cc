@@ -87,7 +87,7 @@ TEST_F(CatchUpTest, WaitsForTheSegmentsThatAreAboutToClose) {
   EXPECT_TRUE(shards_->posts.empty());
 }
 
-// Its replica is compared like those that have trained the last round.
+// The replica is compared like those of workers that have trained the last round.
 TEST_F(CatchUpTest, ARunThatIsOverNeedsNoFirstRoundAndHearsOfItsReplica) {
   CloseRounds(3);
   host_.first_round_ = kRoundNever;
@@ -106,7 +106,7 @@ TEST_F(CatchUpTest, KnowsWhenItIsBehind) {
   parts.rounds = 2;
   CatchUp catch_up(parts);
   EXPECT_FALSE(catch_up.IsBehind(0));
-  EXPECT_TRUE(catch_up.IsBehind(1));  // its anchor is
+  EXPECT_TRUE(catch_up.IsBehind(1));  // the anchor is
   host_.first_round_ = kRoundNever;
   EXPECT_TRUE(catch_up.IsBehind(0));
   EXPECT_FALSE(catch_up.IsBehind(2));  // after the last round there is nothing to catch up with
@@ -180,7 +180,7 @@ TEST_F(CatchUpTest, WhatWasLateGoesBackIntoTheResidualAndWhatIsForgottenIsDroppe
       settled.merged = shards_->logs[1][0];
     } else {
       settled.fate = Fate::kUnknown;
-      settled.gone = true;
+      settled.compacted = true;
     }
     return settled;
   };
@@ -198,7 +198,7 @@ TEST_F(CatchUpTest, WhatWasLateGoesBackIntoTheResidualAndWhatIsForgottenIsDroppe
   EXPECT_EQ(catch_up.counts().unknown, segments() - 2);
 }
 
-// β = 0 keeps nothing of a residual, except of what was late.
+// β = 0 keeps nothing of a residual except late contributions.
 TEST_F(CatchUpTest, WhatWasLateGoesWithTheNextPushThoughTheResidualIsForgotten) {
   options_.beta = 0;
   Make();
@@ -215,7 +215,7 @@ TEST_F(CatchUpTest, WhatWasLateGoesWithTheNextPushThoughTheResidualIsForgotten) 
   SyncPipeline& pipeline = *worker_->pipeline;
   ASSERT_TRUE(pipeline.BeginFragment(2, 0, LearningRate(2)).ok());
   for (uint32_t s = 0; s < segments(); ++s) {
-    // With nothing learnt since, it is the same contribution once more.
+    // Without further training the contribution is the same once more.
     const SyncPipeline::Push push = pipeline.Encode(s).value();
     EXPECT_EQ(push.norm, s == 1 ? checkpoint.pushes[1].norm : 0.0f) << "segment " << s;
     EXPECT_EQ(push.accounted, 1u) << "segment " << s;  // for the checkpoint's round, late or not
@@ -262,7 +262,8 @@ TEST_F(CatchUpTest, AnOpenRoundIsClosedByThePushThatIsPostedAgain) {
   ASSERT_EQ(*Join(), 2u);
   const Checkpoint checkpoint = Crash(2);
   shards_->posts.clear();
-  // The shard of segment 0 had it, and closed the round; nobody else is there to close the others.
+  // The shard of segment 0 had the push, and closed the round. No other worker can close the
+  // others.
   shards_->logs[0].push_back(checkpoint.pushes[0].payload);
   host_.first_round_ = kRoundNever;
   host_.on_ready = [&](uint32_t ready) {
@@ -322,7 +323,7 @@ TEST_F(CatchUpTest, WhatWasKeptOfAFillIsResumed) {
   EXPECT_EQ(before_fill_[0].round, 1u);
   const std::vector<float> momentum = worker_->momentum();
   const std::vector<uint64_t> hashes = worker_->hashes();
-  EXPECT_NE(momentum, before_fill_[0].momentum);  // what was late is in it again
+  EXPECT_NE(momentum, before_fill_[0].momentum);  // the late contribution is in it again
   EXPECT_EQ(catch_up.counts().late, 2u);          // of the crash, and of the fill
   EXPECT_EQ(catch_up.counts().accepted, segments() + before_fill_[0].pushes.size() - 2);
 

@@ -37,7 +37,7 @@ struct Worker {
   std::unique_ptr<SyncPipeline> pipeline;
 };
 
-// A peer that trains alone fills the shards' log; its hashes are what whoever catches up must have.
+// A peer that trains alone fills the shards' log. A worker that has caught up must have its hashes.
 class CatchUpTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -112,7 +112,8 @@ class CatchUpTest : public testing::Test {
       const absl::Status begun = core_.Begin(/*is_new=*/false, checkpoint);
       return begun.ok() ? Run() : begun;
     }
-    // Before the round at which it stands, once it has caught up; later calls: before the next.
+    // The first call, after catching up, is for the present round; each later call is for the next
+    // one.
     absl::Status RepairIfTold() {
       if (core_.stage() == WorkerCore::Stage::kComputing) {
         core_.StepDone(1, 0);
@@ -130,15 +131,16 @@ class CatchUpTest : public testing::Test {
       test_.shards_->fetches.clear();
       test_.host_.repair_ = repair;
     }
-    // With round 0, as who is there from the beginning.
+    // Begins with round 0, like a founding worker.
     absl::Status BeginRun() {
       Hear();
       const absl::Status begun = core_.Begin(/*is_new=*/true);
       return begun.ok() ? Run().status() : begun;
     }
     absl::Status Attend() {
-      while (const auto ask = test_.shards_->NextAsk()) core_.On(*ask);
-      auto answer = core_.AnswerAsk([&](uint32_t s) { return test_.shards_->HasSnapshotRoom(s); });
+      while (const auto request = test_.shards_->NextRequest()) core_.On(*request);
+      auto answer =
+          core_.AnswerRequest([&](uint32_t s) { return test_.shards_->HasSnapshotRoom(s); });
       if (!answer.ok() || !answer->has_value()) return answer.status();
       return test_.shards_->PostSnapshot((*answer)->segment, (*answer)->round, (*answer)->payload);
     }
@@ -252,7 +254,7 @@ class CatchUpTest : public testing::Test {
     CatchUp catch_up(DefaultParts());
     return catch_up.Join();
   }
-  // As a file has them.
+  // Copies as a checkpoint's file has them.
   static std::vector<UnsettledPush> Copies(std::span<const SegmentPush> pushes) {
     std::vector<UnsettledPush> copies;
     for (const SegmentPush& push : pushes) {
@@ -264,8 +266,8 @@ class CatchUpTest : public testing::Test {
     }
     return copies;
   }
-  // Encodes what the worker would push to `round`, with some progress in θ, as a process that died
-  // after having written it down.
+  // Encodes the worker's push to `round`, after some change of θ, and returns the checkpoint of a
+  // process that died after writing it.
   Checkpoint Crash(uint32_t round) {
     SyncPipeline& pipeline = *worker_->pipeline;
     for (size_t i = 0; i < worker_->theta.size(); ++i) {
@@ -284,7 +286,7 @@ class CatchUpTest : public testing::Test {
     worker_ = std::make_unique<Worker>(options_, layout_, start_);
     return checkpoint;
   }
-  // What the checkpoint's process had in its residual before it encoded, of one segment.
+  // The residual of one segment in the checkpoint's process before it encoded.
   std::vector<float> MomentumBefore(const Checkpoint& checkpoint, uint32_t segment) {
     Worker other(options_, layout_, start_);
     EXPECT_TRUE(other.pipeline->LoadMomentum(checkpoint.momentum).ok());
@@ -300,9 +302,9 @@ class CatchUpTest : public testing::Test {
   }
 
   std::vector<std::vector<float>> Given(size_t index) const {
-    const auto& [ask, payload] = shards_->given[index];
-    const auto arrays =
-        DecodeSnapshotPayload(payload.bytes(), 1, worker_->pipeline->segment_elements(ask.segment));
+    const auto& [request, payload] = shards_->given[index];
+    const auto arrays = DecodeSnapshotPayload(payload.bytes(), 1,
+                                              worker_->pipeline->segment_elements(request.segment));
     EXPECT_TRUE(arrays.ok()) << arrays.status();
     return arrays.ok() ? *arrays : std::vector<std::vector<float>>();
   }

@@ -22,7 +22,7 @@ using Wish = WorkerCore::Wish;
 
 class WorkerCoreTest : public ::testing::Test {
  protected:
-  // One life of a worker's process: two segments, one inner step a round.
+  // A process of a worker: two segments, one inner step a round.
   struct Process {
     Process(const Layout& layout, std::optional<uint32_t> checkpoint_every)
         : theta(layout.parameter_count(), 0.5f),
@@ -42,7 +42,7 @@ class WorkerCoreTest : public ::testing::Test {
       EXPECT_TRUE(core.Begin(/*is_new=*/true).ok());
     }
 
-    // Until it wants something of others; what it wanted is in effects.
+    // Runs until the core waits; its requests are in effects.
     Wish Advance() {
       Wish wish = Wish::kGoOn;
       while (wish == Wish::kGoOn) {
@@ -57,7 +57,7 @@ class WorkerCoreTest : public ::testing::Test {
       }
       return wish;
     }
-    // A step that moves θ, and what comes of it.
+    // A step that moves θ, and the following core events.
     Wish Step() {
       EXPECT_EQ(Advance(), Wish::kTrain);
       Rng rng(3);
@@ -65,14 +65,14 @@ class WorkerCoreTest : public ::testing::Test {
       core.StepDone(512, 2);
       return Advance();
     }
-    // Of what was posted: its own payload is the merged update.
+    // Settles a posted push: its own payload is the merged update.
     void Settle(size_t post, Fate fate, bool gone = false) {
       const SegmentPush& push = posts[post];
       core.On(Settled{.round = push.round,
                       .segment = push.segment,
                       .merged = gone ? Buffer() : push.payload,
                       .fate = fate,
-                      .gone = gone});
+                      .compacted = gone});
     }
     template <typename Effect>
     int64_t Count() const {
@@ -133,7 +133,7 @@ TEST_F(WorkerCoreTest, WhoIsToldToEndKeepsWhatTheLastCheckpointLacks) {
   worker->Step();
   for (size_t s = 0; s < 2; ++s) worker->Settle(s, Fate::kAccepted);
   EXPECT_EQ(worker->Advance(), Wish::kTrain);
-  // Round 1 makes the last one stale; of what is in flight one push was settled.
+  // Round 1 makes the last checkpoint stale. One of the pushes in flight was settled.
   worker->Step();
   worker->effects.clear();
   worker->Settle(2, Fate::kLate);
@@ -237,7 +237,7 @@ TEST_F(WorkerCoreTest, AContributionOfUnknownFateIsNotPutBack) {
   EXPECT_EQ(worker->momentum(), taken);
 }
 
-// The coordinator's repair of a round, and what it says after the last.
+// The coordinator's repair of a round, and its directives after the last one.
 TEST_F(WorkerCoreTest, TheFinalReportIsToldAgainWhereADutyComesAfterIt) {
   auto worker = Begin();
   for (int round = 0; round < 10; ++round) {
@@ -267,14 +267,14 @@ TEST_F(WorkerCoreTest, TheFinalReportIsToldAgainWhereADutyComesAfterIt) {
   EXPECT_EQ(worker->Advance(), Wish::kWait);
   ASSERT_EQ(worker->Count<TellFinal>(), 2);
   EXPECT_TRUE(std::get<TellFinal>(worker->effects.back()).writes_weights);
-  // Where somebody else comes back, all are compared anew, and the end is told anew.
+  // If another worker comes back, all are compared anew, and the final report is sent anew.
   directive.sealing_round = 11;
   directive.sealed = directive.final_answered = false;
   worker->core.Hear(directive);
   EXPECT_EQ(worker->Advance(), Wish::kWait);
   EXPECT_EQ(worker->Count<RoundReport>(), 12);
   EXPECT_EQ(std::get<RoundReport>(worker->effects.back()).round, 11u);
-  // A coordinator with an older record may ask for the same one again.
+  // A coordinator with an older record may repeat a sealing round.
   EXPECT_EQ(worker->Advance(), Wish::kWait);
   EXPECT_EQ(worker->Count<RoundReport>(), 12);
   worker->core.Hear(directive);

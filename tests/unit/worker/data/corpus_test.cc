@@ -10,6 +10,9 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "worker/data/data_files.h"
 
 namespace longwave {
 namespace {
@@ -45,10 +48,15 @@ Corpus MakeCorpus(size_t size = 1000, double share = 0.1, uint32_t context = 8) 
   return *Corpus::FromText(Alphabet(size), share, context, "text");
 }
 
+std::string TextOf(const Corpus& corpus, uint64_t begin, uint64_t count) {
+  const std::vector<int64_t> tokens = *corpus.Tokens(begin, count);
+  return {tokens.begin(), tokens.end()};
+}
+
 TEST(Corpus, SplitsByBytes) {
   const Corpus corpus = MakeCorpus(1000, 0.1);
-  EXPECT_EQ(corpus.train().size(), 900u);
-  EXPECT_EQ(corpus.validation(), Alphabet(1000).substr(900));
+  EXPECT_EQ(corpus.train_count(), 900u);
+  EXPECT_EQ(TextOf(corpus, 900, 100), Alphabet(1000).substr(900));
 }
 
 TEST(Corpus, ReadsAFolderInTheOrderOfPaths) {
@@ -57,23 +65,24 @@ TEST(Corpus, ReadsAFolderInTheOrderOfPaths) {
   folder.Write("a/z.txt", "first ");
   folder.Write("c/a/x.txt", "third ");
   folder.Write("c/b", "fourth");
-  const auto corpus = Corpus::Load({.path = folder.path(), .validation_share = 0.2}, 1);
+  const auto corpus = Corpus::Load({.kind = "text", .path = folder.path(), .validation_share = 0.2},
+                                   {.context = 1});
   ASSERT_TRUE(corpus.ok()) << corpus.status();
-  EXPECT_EQ(std::string(corpus->train()) + std::string(corpus->validation()),
-            "first second third fourth");
+  EXPECT_EQ(TextOf(*corpus, 0, 25), "first second third fourth");
 }
 
 TEST(Corpus, ReadsOneFileAsItIs) {
   TemporaryFolder folder;
   const std::string bytes("\0\xff\r\n text", 9);
   folder.Write("file", bytes);
-  const auto corpus = Corpus::Load({.path = folder.path() + "/file", .validation_share = 0.25}, 1);
+  const auto corpus = Corpus::Load(
+      {.kind = "text", .path = folder.path() + "/file", .validation_share = 0.25}, {.context = 1});
   ASSERT_TRUE(corpus.ok()) << corpus.status();
-  EXPECT_EQ(std::string(corpus->train()) + std::string(corpus->validation()), bytes);
+  EXPECT_EQ(TextOf(*corpus, 0, bytes.size()), bytes);
 }
 
 TEST(Corpus, FindsTheCompilersHeaders) {
-  const auto files = CorpusFiles(kCompilerHeaders);
+  const auto files = DataFiles(kCompilerHeaders);
   if (!fs::exists("/usr/include/c++")) GTEST_SKIP() << "no libstdc++ headers on this machine";
   ASSERT_TRUE(files.ok()) << files.status();
   std::set<std::string> folders;
@@ -87,7 +96,8 @@ TEST(Corpus, FindsTheCompilersHeaders) {
 }
 
 TEST(Corpus, NamesAPathThatIsMissing) {
-  const auto corpus = Corpus::Load({.path = "/no/such/text", .validation_share = 0.1}, 8);
+  const auto corpus = Corpus::Load(
+      {.kind = "text", .path = "/no/such/text", .validation_share = 0.1}, {.context = 8});
   EXPECT_EQ(corpus.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(corpus.status().message()), HasSubstr("/no/such/text"));
 }
@@ -97,12 +107,12 @@ TEST(Corpus, NamesAPathThatHoldsNoText) {
   const std::string pipe = folder.path() + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& path : {std::string("/dev/null"), std::string("/dev/zero"), pipe}) {
-    EXPECT_EQ(CorpusFiles(path).status(),
+    EXPECT_EQ(DataFiles(path).status(),
               absl::InvalidArgumentError("data: " + path +
-                                         " is not a file or folder of text; wanted a file, a "
+                                         " is not a file or folder; wanted a file, a "
                                          "folder or compiler-headers"));
   }
-  EXPECT_EQ(CorpusFiles("").status().message(),
+  EXPECT_EQ(DataFiles("").status().message(),
             "data: got an empty path, wanted a file, a folder or compiler-headers");
 }
 
@@ -112,8 +122,8 @@ TEST(Corpus, NamesTheFolderThatCannotBeRead) {
   folder.Write("closed/text", "text");
   const std::string closed = folder.path() + "/closed";
   ASSERT_EQ(chmod(closed.c_str(), 0), 0);
-  const absl::Status folder_status = CorpusFiles(folder.path()).status();
-  const absl::Status file_status = CorpusFiles(closed + "/text").status();
+  const absl::Status folder_status = DataFiles(folder.path()).status();
+  const absl::Status file_status = DataFiles(closed + "/text").status();
   ASSERT_EQ(chmod(closed.c_str(), 0700), 0);
   EXPECT_EQ(folder_status, absl::PermissionDeniedError("data: " + closed + ": Permission denied"));
   EXPECT_EQ(file_status,
@@ -125,7 +135,7 @@ TEST(Corpus, IsFollowedThroughLinksToFilesButNotToFolders) {
   folder.Write("a/text", "text");
   fs::create_directory_symlink(folder.path(), folder.path() + "/a/circle");
   fs::create_symlink(folder.path() + "/a/text", folder.path() + "/link");
-  EXPECT_THAT(*CorpusFiles(folder.path()),
+  EXPECT_THAT(*DataFiles(folder.path()),
               ::testing::ElementsAre(folder.path() + "/a/text", folder.path() + "/link"));
 }
 
@@ -134,7 +144,7 @@ TEST(Corpus, ReadsAMountedConfigMapOnce) {
   folder.Write("..2026_11_21/text", "text");
   fs::create_directory_symlink("..2026_11_21", folder.path() + "/..data");
   fs::create_symlink("..data/text", folder.path() + "/text");
-  EXPECT_THAT(*CorpusFiles(folder.path()), ::testing::ElementsAre(folder.path() + "/text"));
+  EXPECT_THAT(*DataFiles(folder.path()), ::testing::ElementsAre(folder.path() + "/text"));
 }
 
 TEST(CheckCorpus, AgreesWithLoad) {
@@ -143,15 +153,17 @@ TEST(CheckCorpus, AgreesWithLoad) {
   folder.Write("b", Alphabet(40));
   for (const auto& [path, context] :
        {std::pair<std::string, uint32_t>{folder.path(), 9}, {folder.path(), 10}, {"/none", 1}}) {
-    const DataSection data{.path = path, .validation_share = 0.1};
-    EXPECT_EQ(CheckCorpus(data, context), Corpus::Load(data, context).status());
+    const DataSection data{.kind = "text", .path = path, .validation_share = 0.1};
+    EXPECT_EQ(CheckCorpus(data, {.context = context}),
+              Corpus::Load(data, {.context = context}).status());
   }
 }
 
 TEST(Corpus, RefusesAFolderWithoutBytes) {
   TemporaryFolder folder;
   folder.Write("empty", "");
-  const auto corpus = Corpus::Load({.path = folder.path(), .validation_share = 0.1}, 8);
+  const auto corpus = Corpus::Load({.kind = "text", .path = folder.path(), .validation_share = 0.1},
+                                   {.context = 8});
   EXPECT_EQ(corpus.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(corpus.status().message()), HasSubstr("holds no bytes"));
 }
@@ -167,17 +179,16 @@ TEST(Corpus, RefusesPartsTooShortForASequence) {
 
 TEST(Corpus, TrainBatchesDependOnTheirArgumentsAlone) {
   const Corpus corpus = MakeCorpus();
-  const Batch batch = corpus.TrainBatch(1, 2, 3, 4, 8);
-  EXPECT_EQ(batch, MakeCorpus().TrainBatch(1, 2, 3, 4, 8));
-  EXPECT_NE(batch, corpus.TrainBatch(2, 2, 3, 4, 8));
-  EXPECT_NE(batch, corpus.TrainBatch(1, 3, 3, 4, 8));
-  EXPECT_NE(batch, corpus.TrainBatch(1, 2, 4, 4, 8));
+  const Batch batch = *corpus.TrainBatch(1, 2, 3, 4);
+  EXPECT_EQ(batch, *MakeCorpus().TrainBatch(1, 2, 3, 4));
+  EXPECT_NE(batch, *corpus.TrainBatch(2, 2, 3, 4));
+  EXPECT_NE(batch, *corpus.TrainBatch(1, 3, 3, 4));
+  EXPECT_NE(batch, *corpus.TrainBatch(1, 2, 4, 4));
 }
 
 TEST(Corpus, TargetsAreTheTokensOnePlaceLater) {
   const Corpus corpus = MakeCorpus();
-  for (const Batch& batch :
-       {corpus.TrainBatch(7, 0, 0, 3, 8), corpus.ValidationBatch(1, 2, 3, 8)}) {
+  for (const Batch& batch : {*corpus.TrainBatch(7, 0, 0, 3), *corpus.ValidationBatch(1, 2, 3)}) {
     ASSERT_EQ(batch.tokens.size(), 24u);
     ASSERT_EQ(batch.targets.size(), 24u);
     for (size_t i = 0; i < batch.tokens.size(); ++i) {
@@ -191,7 +202,7 @@ TEST(Corpus, TrainBatchesReachBothEndsOfTheTrainingPart) {
   const Corpus corpus = *Corpus::FromText(Alphabet(20), 0.5, 8, "text");
   std::set<int64_t> first;
   for (uint64_t step = 0; step < 64; ++step) {
-    first.insert(corpus.TrainBatch(1, 0, step, 1, 8).tokens[0]);
+    first.insert(corpus.TrainBatch(1, 0, step, 1)->tokens[0]);
   }
   EXPECT_EQ(first, (std::set<int64_t>{'a', 'b'}));
 }
@@ -199,10 +210,10 @@ TEST(Corpus, TrainBatchesReachBothEndsOfTheTrainingPart) {
 TEST(Corpus, ValidationBatchesSpreadOverTheValidationPart) {
   const Corpus corpus =
       *Corpus::FromText(std::string(100, 'x') + Alphabet(26), 26.0 / 126, 5, "text");
-  ASSERT_EQ(corpus.validation(), Alphabet(26));
+  ASSERT_EQ(TextOf(corpus, 100, 26), Alphabet(26));
   std::string starts;
   for (uint32_t i = 0; i < 3; ++i) {
-    const Batch batch = corpus.ValidationBatch(i, 3, 2, 5);
+    const Batch batch = *corpus.ValidationBatch(i, 3, 2);
     starts.push_back(static_cast<char>(batch.tokens[0]));
     starts.push_back(static_cast<char>(batch.tokens[5]));
   }

@@ -36,7 +36,7 @@ class RecordingHost final : public ControlPlane {
     if (on_state) on_state(state);
   }
   void Report(RoundReport report) override {
-    // One of a sealing round has no loss.
+    // A report of a sealing round has no loss.
     if (report.train_loss == 0) sealing_round_ = 0;
     reports.push_back(std::move(report));
     if (on_report) on_report(reports.back());
@@ -66,7 +66,7 @@ class RecordingHost final : public ControlPlane {
   bool other_start_ = false;
   std::optional<std::vector<std::string>> new_endpoints;
   std::optional<Repair> repair_;
-  uint32_t sealing_round_ = 1;  // is asked for: the first one, where 1 is below it
+  uint32_t sealing_round_ = 1;  // the requested sealing round: the first one if 1 is below it
   bool sealed_ = true;
   std::function<void(const WorkerState&)> on_state;
   std::function<void(const RoundReport&)> on_report;
@@ -78,8 +78,8 @@ class RecordingHost final : public ControlPlane {
   std::vector<uint32_t> ready_rounds;  // without repetitions
 };
 
-// Shards that keep everything: the log of each segment, perhaps a snapshot, and what becomes of
-// pushes. All of it is the test's to set.
+// Shards that keep everything: the log of each segment, perhaps a snapshot, and the fates of
+// pushes. The test sets all of it.
 class FakeShards final : public Exchange {
  public:
   explicit FakeShards(uint32_t segments) : logs(segments) {}
@@ -145,15 +145,15 @@ class FakeShards final : public Exchange {
     return std::max(newest, rumoured_round);
   }
 
-  std::optional<SnapshotAsk> NextAsk() override {
+  std::optional<SnapshotRequest> NextRequest() override {
     if (asks.empty()) return std::nullopt;
-    const SnapshotAsk ask = asks.front();
+    const SnapshotRequest request = asks.front();
     asks.pop_front();
-    return ask;
+    return request;
   }
   bool HasSnapshotRoom(uint32_t) const override { return has_snapshot_room; }
   absl::Status PostSnapshot(uint32_t segment, uint32_t round, Buffer payload) override {
-    given.push_back({SnapshotAsk{segment, round}, std::move(payload)});
+    given.push_back({SnapshotRequest{segment, round}, std::move(payload)});
     return absl::OkStatus();
   }
   absl::Status SetEndpoints(const std::vector<std::string>& shard_endpoints) override {
@@ -173,15 +173,15 @@ class FakeShards final : public Exchange {
   std::map<uint32_t, Snapshot> snapshots;
   std::string refusal;  // of fetches
   uint32_t rumoured_round = 0;
-  // What becomes of a push, and its merged update; nothing: not known yet. By default: accepted
-  // alone if its round is open, accepted if closed.
+  // The fate of a push, and its merged update; nothing: unknown yet. By default: accepted alone if
+  // its round is open, accepted if closed.
   std::function<std::optional<Settled>(const SegmentPush&)> on_settle;
-  std::function<void()> on_wait;  // nothing is there
+  std::function<void()> on_wait;  // called when there is no event
   std::function<void()> on_post;
 
-  std::deque<SnapshotAsk> asks;
+  std::deque<SnapshotRequest> asks;
   bool has_snapshot_room = true;
-  std::vector<std::pair<SnapshotAsk, Buffer>> given;
+  std::vector<std::pair<SnapshotRequest, Buffer>> given;
   std::vector<std::string> endpoints;
   std::vector<SegmentPush> posts;
   std::vector<SegmentPush> pending;

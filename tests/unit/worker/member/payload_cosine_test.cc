@@ -59,7 +59,7 @@ TEST(ComparePayloads, AreParallelToThemselvesWhateverTheScale) {
 
 TEST(ComparePayloads, WhatOneDoesNotSendIsZero) {
   const Layout layout = MakeLayout();
-  // Of ten coefficients that matter one sends five: the cosine is the root of a half.
+  // The second payload sends five of ten nonzero coefficients, so the cosine is the root of a half.
   const auto all = Encode(layout, kDense, [](uint32_t i) { return i < 10 ? 1.0f : 0.0f; });
   const auto some = Encode(layout, {Selection::kTopK, ValueCodec::kFp32, 5},
                            [](uint32_t i) { return i < 5 ? 1.0f : 0.0f; });

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Far beyond what anything here takes; a wait that meets it has failed.
+// Far above the duration of any step here; a wait that reaches it has failed.
 constexpr std::chrono::seconds kDeadline(60);
 
 std::vector<uint32_t> RoundsOf(const WorkerHeartbeat& heartbeat) {
@@ -31,12 +31,12 @@ std::vector<uint32_t> RoundsOf(const WorkerHeartbeat& heartbeat) {
   return rounds;
 }
 
-// What the tests ask of a heartbeat, in a line.
+// The parts of a heartbeat that the tests check, in a line.
 std::string Describe(const WorkerHeartbeat& heartbeat) {
   const auto& rounds = heartbeat.rounds;
   std::string line =
       absl::StrCat("epoch ", heartbeat.known_epoch, ", step ", heartbeat.state.step, ", ready ",
-                   heartbeat.ready_round, ", ", rounds.size(), " rounds");
+                   heartbeat.ready_round.value_or(kRoundNever), ", ", rounds.size(), " rounds");
   if (!rounds.empty())
     absl::StrAppend(&line, " (", rounds.front().round, " to ", rounds.back().round, ")");
   if (!heartbeat.failure.empty()) absl::StrAppend(&line, ", failure ", heartbeat.failure);
@@ -74,8 +74,8 @@ class FakeCoordinator final : public CoordinatorClient {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
   }
-  // The first heartbeat from now on, or before, that is as wanted. An empty one and a failure with
-  // what came last if none comes.
+  // The first heartbeat that is as wanted, past or future. Fails with an empty one and the last
+  // heartbeat's text if none comes.
   WorkerHeartbeat AwaitHeartbeat(const std::function<bool(const WorkerHeartbeat&)>& wanted) {
     std::unique_lock lock(mutex_);
     const auto give_up = std::chrono::steady_clock::now() + kDeadline;
@@ -167,7 +167,7 @@ TEST_F(SessionTest, GivesUpOnASilentCoordinatorWithAClearSentence) {
               HasSubstr("the coordinator at host:1 did not answer for 5ms"));
 }
 
-// As a coordinator answers whose clock is wrong for a moment.
+// A coordinator whose clock is wrong for a moment answers so.
 TEST_F(SessionTest, ACertificateThatIsNotAcceptedForNowEndsNothing) {
   int calls = 0;
   const absl::Status expired = absl::UnauthenticatedError("the certificate has expired");
@@ -227,7 +227,7 @@ TEST_F(SessionTest, KeepsReportsUntilTheyAreAnswered) {
   session->Report({.round = 0});
   session->Report({.round = 1});
   coordinator_.AwaitHeartbeat([](const WorkerHeartbeat& h) { return h.rounds.size() == 2; });
-  session->Report({.round = 2});  // while nobody answers: else the two may have been taken by now
+  session->Report({.round = 2});  // without an answer: otherwise the two may have been taken by now
   const auto all = coordinator_.AwaitHeartbeat([](const auto& h) { return h.rounds.size() == 3; });
   EXPECT_THAT(RoundsOf(all), ElementsAre(0, 1, 2));
   coordinator_.SetAnswer([](const WorkerHeartbeat&) { return WorkerHeartbeatReply{}; });
@@ -285,7 +285,7 @@ TEST_F(SessionTest, AFinalReportThatWasAnsweredLeavesTimeForWhatIsLeftToDo) {
   EXPECT_FALSE(session->directive().final_answered && !session->directive().repair.has_value());
   while (!session->directive().final_answered)
     EXPECT_EQ(session->AwaitEnd(absl::Milliseconds(1)).value(), false);
-  // What the answer says is what counts, not what was said before.
+  // The answer's directive counts, not an earlier one.
   EXPECT_EQ(session->directive().repair, (Repair{.round = 9, .segments = {1}}));
   session->Finish({.model_file = "m"});
   while (!session->AwaitEnd(absl::Seconds(1)).value()) continue;
@@ -342,7 +342,7 @@ TEST_F(SessionTest, ALongBacklogIsToldInPartsAndTheEndWithTheLast) {
   coordinator_.SetAnswer(
       [&](const WorkerHeartbeat& heartbeat) -> absl::StatusOr<WorkerHeartbeatReply> {
         if (std::exchange(first, false)) {
-          // Under way until the backlog is whole, so that no heartbeat has a part of what is to be.
+          // The call lasts until the backlog is complete, so no heartbeat has only a part of it.
           first_seen.set_value();
           go_on.get_future().wait();
           return absl::UnavailableError("away");
@@ -413,9 +413,9 @@ TEST_F(SessionTest, AwaitsAMembershipThatItIsIn) {
 TEST_F(SessionTest, TellsAtOnceThatItIsReadyAndGetsItsFirstRound) {
   coordinator_.SetAnswer([](const WorkerHeartbeat& heartbeat) {
     WorkerHeartbeatReply reply = Started();
-    reply.membership->epoch = heartbeat.ready_round == kRoundNever ? 1 : 2;
+    reply.membership->epoch = heartbeat.ready_round.has_value() ? 2 : 1;
     reply.membership->members[0].first_round =
-        heartbeat.ready_round == kRoundNever ? kRoundNever : heartbeat.ready_round + 1;
+        heartbeat.ready_round.has_value() ? *heartbeat.ready_round + 1 : kRoundNever;
     return reply;
   });
   const auto session = Join(absl::Hours(1));
@@ -480,7 +480,7 @@ TEST_F(SessionTest, ARefusedHeartbeatEndsTheRun) {
 }
 
 TEST_F(SessionTest, WhoLosesItsPlaceBeforeTheRunBeginsRegistersAgain) {
-  // Its index is another's by the second time.
+  // The index belongs to another worker at the second registration.
   int calls = 0;
   coordinator_.on_register = [&]() -> absl::StatusOr<uint32_t> {
     if (++calls == 2) return absl::UnavailableError("nobody there");

@@ -51,7 +51,7 @@ TEST(SyncOptions, ScalesAGradientUnlessTheInnerOptimizerWantsIt) {
   EXPECT_FALSE(SyncOptionsOf(sync, 0).scale_by_learning_rate);
 }
 
-// What the configuration is held against, and what the plan of syncs makes of it.
+// The configuration's limit equals the longest sync of the plan.
 TEST(ContributionStepsMax, IsThatOfTheLongestSync) {
   for (const uint32_t inner_steps : {1, 2, 7, 10}) {
     for (const uint32_t fragments : {1, 2, 3, 7}) {

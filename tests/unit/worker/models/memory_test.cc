@@ -60,7 +60,7 @@ TEST(CheckpointBytes, AreThreeArrays) {
 }
 
 TEST(HostMemory, IsWhatStaysOnTheHostBesideAGpu) {
-  // θ once, when it is written; payloads and tables.
+  // θ once, while it is written; payloads and tables.
   const RunConfig config = Config();
   const MemoryNeed need = HostMemory(config, GptManifest(config.model).value());
   EXPECT_NEAR(need.bytes / 4 / need.parameter_count, 1, 0.05);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/rng.h"
+#include "common/config/model_shape.h"
 #include "common/layout/layout.h"
 #include "worker/data/corpus.h"
 #include "worker/models/adamw.h"
@@ -32,7 +34,7 @@ Corpus MakeCorpus() {
   return *Corpus::FromText(text, 0.2, kTiny.context, "text");
 }
 
-Batch MakeBatch(uint64_t step = 0) { return MakeCorpus().TrainBatch(1, 0, step, 4, kTiny.context); }
+Batch MakeBatch(uint64_t step = 0) { return *MakeCorpus().TrainBatch(1, 0, step, 4); }
 
 std::span<float> Theta(Replica& replica) { return {replica.theta(), replica.parameter_count()}; }
 std::span<float> Gradient(Replica& replica) {
@@ -42,7 +44,7 @@ std::span<float> Gradient(Replica& replica) {
 const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
 
 AdamW MakeOptimizer(const Replica& replica, const AdamWOptions& options = {}) {
-  return *AdamW::Create(options, &Cpu(), {}, replica.parameter_count(), 0);
+  return *AdamW::Create(options, &Cpu(), {}, {{0, replica.parameter_count()}});
 }
 
 void Step(AdamW& optimizer, Replica& replica, double learning_rate) {
@@ -63,7 +65,7 @@ TEST(Replica, ForwardBackwardAndLossAgree) {
   EXPECT_EQ(*replica->Loss(MakeBatch()), *replica->ForwardBackward(MakeBatch()));
 }
 
-// The mean over a row's places of what the model says of each next token.
+// The mean over a row's places of the model's predictions of each next token.
 TEST(Replica, NextLogitsAndLossAgree) {
   const auto replica = MakeReplica();
   AdamW optimizer = MakeOptimizer(*replica);
@@ -185,8 +187,8 @@ TEST(Replica, WeightsStartWithGpt2sDeviations) {
   EXPECT_EQ(deviation("h.0.attn.c_attn.bias"), 0);
 }
 
-// The losses of all but the last place, as a sequence one shorter has them, are the same when more
-// text follows: were a prediction to see what comes after it, the sums would differ.
+// The losses of all but the last place equal those of a sequence one token shorter. If a prediction
+// saw later text, the sums would differ.
 TEST(Replica, LooksAtNoLaterToken) {
   const auto replica = MakeReplica();
   // Weights twenty times larger than the start's, so that attention moves predictions visibly.
@@ -222,7 +224,7 @@ TEST(Replica, LearnsASmallTextByHeart) {
   }
   EXPECT_LT(loss, 0.7);
   const Corpus corpus = MakeCorpus();
-  EXPECT_LT(*replica->Loss(corpus.ValidationBatch(0, 1, 4, kTiny.context)), 0.7);
+  EXPECT_LT(*replica->Loss(*corpus.ValidationBatch(0, 1, 4)), 0.7);
 }
 
 // The bits that replicas of one seed start from, on every machine and device: a change breaks runs
@@ -299,7 +301,7 @@ TEST(Replica, RefusesAnUnknownKind) {
   model.kind = "rnn";
   const absl::Status status = Replica::Create(model, kTrain, 1, 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(std::string(status.message()), "model.kind is \"rnn\"; wanted \"gpt\"");
+  EXPECT_EQ(std::string(status.message()), "model.kind is \"rnn\"; wanted \"gpt\" or \"resnet\"");
 }
 
 TEST(Replica, ATokenOutsideTheVocabularyIsAnErrorNotACrash) {
@@ -308,6 +310,70 @@ TEST(Replica, ATokenOutsideTheVocabularyIsAnErrorNotACrash) {
   const absl::Status status = MakeReplica()->Loss(batch).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(std::string(status.message()).find('\n'), std::string::npos);
+}
+
+TEST(Replica, MicroBatchesAddUpToTheBatch) {
+  TrainSection train = kTrain;
+  for (const uint32_t parts : {2u, 3u, 9u}) {  // of four rows: 2 and 2, 2 and 2, each alone
+    train.micro_batches = parts;
+    const auto whole = MakeReplica();
+    const auto replica = *Replica::Create(kTiny, train, 1, 1);
+    EXPECT_NEAR(*replica->ForwardBackward(MakeBatch()), *whole->ForwardBackward(MakeBatch()), 1e-5);
+    for (size_t i = 0; i < whole->parameter_count(); ++i)
+      ASSERT_NEAR(Gradient(*replica)[i], Gradient(*whole)[i], 1e-5) << parts << " " << i;
+  }
+}
+
+const ModelSection kResnet = {
+    .kind = "resnet", .layers = 8, .channels = 1, .image_size = 8, .classes = 3};
+
+// In class c the c-th third of the rows is bright.
+Batch Stripes(uint64_t seed) {
+  Batch batch{.rows = 12};
+  Rng rng(seed);
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    const auto label = static_cast<int64_t>(rng.Below(3));
+    batch.targets.push_back(label);
+    for (int64_t y = 0; y < 8; ++y)
+      for (int64_t x = 0; x < 8; ++x)
+        batch.pixels.push_back((y * 3 / 8 == label ? 1.0f : -1.0f) +
+                               0.2f * static_cast<float>(rng.Uniform()));
+  }
+  return batch;
+}
+
+TEST(Resnet, GradientIsThatOfTheLoss) {
+  const auto replica = MakeReplica(1, kResnet);
+  const Batch batch = Stripes(1);
+  ASSERT_TRUE(replica->ForwardBackward(batch).ok());
+  const std::vector<float> gradient(Gradient(*replica).begin(), Gradient(*replica).end());
+  // Along itself the loss grows by the square of the gradient's norm.
+  double square_sum = 0;
+  for (const float value : gradient) square_sum += double{value} * value;
+  const double step = 1e-3 / std::sqrt(square_sum);
+  const auto move = [&](double by) {
+    for (size_t i = 0; i < gradient.size(); ++i)
+      Theta(*replica)[i] += static_cast<float>(by * gradient[i]);
+  };
+  move(step);
+  const double above = *replica->Loss(batch);
+  move(-2 * step);
+  const double below = *replica->Loss(batch);
+  EXPECT_NEAR((above - below) / (2 * step), square_sum, 0.05 * square_sum);
+}
+
+TEST(Resnet, LearnsStripesAndCountsWhatItHasRight) {
+  const auto replica = MakeReplica(1, kResnet);
+  EXPECT_EQ(replica->parameter_count(), ModelParameterCount(kResnet));
+  AdamW optimizer = MakeOptimizer(*replica);
+  for (uint64_t step = 0; step < 60; ++step) {
+    ASSERT_TRUE(replica->ForwardBackward(Stripes(step)).ok());
+    Step(optimizer, *replica, 0.003);
+  }
+  EXPECT_LT(*replica->Loss(Stripes(1000)), 0.3);
+  EXPECT_EQ(replica->right(), 12u);
+  EXPECT_EQ(replica->NextLogits(std::vector<int64_t>{1}).status().code(),
+            absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace longwave {
 namespace {
 
-// A model of three tokens: after token t comes (t + 1) mod 3, or, with a third of that likelihood,
-// any other. It remembers what it was shown.
+// A model of three tokens: token t is followed by (t + 1) mod 3 or, with a third of that
+// likelihood, any other. It records its inputs.
 class RingReplica final : public Replica {
  public:
   const Manifest& manifest() const override { return manifest_; }

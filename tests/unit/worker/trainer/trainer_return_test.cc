@@ -20,7 +20,9 @@
 #include "kernels/ops.h"
 #include "tests/support/sim_file_system.h"
 #include "tests/unit/worker/member/member_testing.h"
+#include "worker/data/corpus.h"
 #include "worker/member/sync_options.h"
+#include "worker/models/adamw.h"
 #include "worker/trainer/trainer.h"
 
 namespace longwave {
@@ -58,7 +60,7 @@ class SquareReplica final : public Replica {
   std::vector<float> gradient_ = std::vector<float>(8 * 16 + 24);
 };
 
-// One process's life of a worker.
+// A process's life of a worker.
 struct Life {
   SquareReplica replica;
   RecordingHost host;
@@ -109,9 +111,12 @@ class TrainerReturnTest : public testing::Test {
                              {life.replica.theta(), life.replica.gradient()});
     ASSERT_TRUE(pipeline.ok()) << pipeline.status();
     pipeline_ = pipeline->get();
+    AdamW optimizer = *AdamW::Create({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, &Cpu(), {},
+                                     {{0, life.replica.parameter_count()}});
     Trainer trainer(
-        {.corpus = &corpus_,
+        {.data = &corpus_,
          .replica = &life.replica,
+         .optimizer = &optimizer,
          .run_dir = run_dir_,
          .member = {.config = &config_,
                     .layout = &layout_,
@@ -136,7 +141,7 @@ class TrainerReturnTest : public testing::Test {
   std::vector<Batch> BatchesOf(uint64_t from_step) const {
     std::vector<Batch> batches;
     for (uint64_t step = from_step; step < config_.run.steps; ++step) {
-      batches.push_back(corpus_.TrainBatch(5, 2, step, 3, 4));
+      batches.push_back(*corpus_.TrainBatch(5, 2, step, 3));
     }
     return batches;
   }
@@ -175,8 +180,8 @@ TEST_F(TrainerReturnTest, KeepingCheckpointsChangesNoBit) {
   EXPECT_EQ(with.momentum, without.momentum);
 }
 
-// Every second round writes one. In the others the residual that each post meets lacks what was
-// encoded so far, not what the whole round takes from it.
+// Every second round writes a checkpoint. In the others the residual at each post lacks the
+// segments encoded so far, not those of the whole round.
 TEST_F(TrainerReturnTest, PushesWaitForACheckpointAloneWhereOneIsWritten) {
   config_.cluster.checkpoint_rounds = 2;
   std::map<uint32_t, std::set<std::vector<float>>> residuals;  // at the posts of each round
@@ -223,7 +228,7 @@ TEST_F(TrainerReturnTest, AJoinerAfterTheLastRoundTakesTheRunsWeights) {
   ASSERT_TRUE(joiner.end.ok()) << joiner.end;
   EXPECT_EQ(joiner.hashes, other.hashes);
   EXPECT_TRUE(joiner.replica.batches.empty());
-  // Nothing is left to train: what it ends with is compared all the same.
+  // No training is left, but the final replica is compared.
   ASSERT_THAT(joiner.rounds(), ElementsAre(5));
   EXPECT_EQ(joiner.host.reports[0].segment_hashes, other.host.reports.back().segment_hashes);
 }
@@ -270,7 +275,7 @@ TEST_F(TrainerReturnTest, WhoWasAwayLeavesOutWhatTheOthersHaveClosed) {
   EXPECT_EQ(sleeper.host.reports[0].segment_hashes, other.host.reports[0].segment_hashes);
 }
 
-// A difference that its replica has is found by nobody else, and it may have to write the weights.
+// No other worker finds a difference of its replica, and it may have to write the weights.
 TEST_F(TrainerReturnTest, WhoHasCaughtUpWithTheEndReportsItsHashes) {
   Life other, sleeper;
   Live(other);
@@ -298,7 +303,7 @@ TEST_F(TrainerReturnTest, AnUpdateThatIsGoneIsMadeUpFor) {
     auto& log = shards_.logs[push.segment];
     if (push.round == 0 && push.segment == 1) {
       return Settled{
-          .round = 0, .segment = 1, .fate = Fate::kUnknown, .gone = true, .open_round = 3};
+          .round = 0, .segment = 1, .fate = Fate::kUnknown, .compacted = true, .open_round = 3};
     }
     if (push.round == log.size()) log.push_back(push.payload);
     return Settled{.round = push.round, .segment = push.segment, .merged = log[push.round]};
@@ -334,8 +339,8 @@ TEST_F(TrainerReturnTest, UnderInnerNobodyJoinsLate) {
 
 class TrainerCrashTest : public TrainerReturnTest {
  protected:
-  // Ends the life in the sync of `round`: after its pushes are out, and perhaps merged, but before
-  // it has heard of it. told: it is told to end, and not killed.
+  // Ends the life in the sync of `round`, after its pushes are sent and perhaps merged, and before
+  // the worker learns so. told: the worker is told to end instead of killed.
   void CrashIn(uint32_t round, bool merged, bool told = false) {
     Life life;
     shards_.on_settle = [&, round](const SegmentPush& push) -> std::optional<Settled> {
@@ -352,7 +357,7 @@ class TrainerCrashTest : public TrainerReturnTest {
     ASSERT_TRUE(absl::IsCancelled(life.end)) << life.end;
     shards_.on_settle = nullptr;
     for (const SegmentPush& push : shards_.pending) {
-      // The bytes, as they went over the wire: the dead process's memory is gone.
+      // Copies the bytes as sent, since the dead process's memory is lost.
       const auto bytes = push.payload.bytes();
       if (merged) {
         shards_.logs[push.segment].push_back(
@@ -401,7 +406,8 @@ TEST_F(TrainerCrashTest, CountsWhatBecameOfEveryContribution) {
   };
   Live(back, true);
   ASSERT_TRUE(back.end.ok()) << back.end;
-  // Those of the round of the crash, which it hears of while it resumes, and of the two after it.
+  // The updates of the round of the crash, which the worker learns of while it resumes, and of the
+  // two rounds after it.
   const auto segments = static_cast<double>(layout_.segments().size());
   EXPECT_EQ(back.metrics.counter("longwave_worker_pushes_total", {"late"}).value(), 2);
   EXPECT_EQ(back.metrics.counter("longwave_worker_pushes_total", {"accepted"}).value(),
@@ -450,11 +456,12 @@ TEST_F(TrainerCrashTest, AStaleCheckpointGivesTheOptimizerAlone) {
   Live(back, true);
   ASSERT_TRUE(back.end.ok()) << back.end;
   EXPECT_THAT(back.rounds(), ElementsAre(4, 5));
-  // Nothing of round 2 was posted again.
+  // Pushes of round 2 were not repeated.
   for (size_t i = shards_.posts.size() - layout_.segments().size(); i-- > 0;) {
     EXPECT_LE(shards_.posts[i].round, 3u);
   }
-  EXPECT_EQ(back.host.reports.back().tokens, (3u * 4 + 2) * 12);  // those of round 3 are forgotten
+  // Round 3's own steps are forgotten.
+  EXPECT_EQ(back.host.reports.back().tokens, (3u * 4 + 2) * 12);
 }
 
 TEST_F(TrainerCrashTest, WhoIsToldToEndKeepsWhatIsInFlight) {
@@ -500,7 +507,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerA
       std::memcpy(powers.data(), kept.blobs[2].bytes.bytes().data(), sizeof(powers));
       EXPECT_NEAR(powers[0], std::pow(0.9, 10), 1e-12);
     }
-    // Its round is still open: the steps of which no signal told are taken again.
+    // The round is still open, so steps since the last signal are taken again.
     Life back;
     Live(back, true);
     ASSERT_TRUE(back.end.ok()) << back.end;
@@ -510,7 +517,7 @@ TEST_F(TrainerCrashTest, WhoIsToldToEndBetweenTwoStepsComesBackWithItsOptimizerA
     EXPECT_EQ(shards_.posts.front().accounted, 0u);
     const auto after = std::ranges::find(shards_.posts, 2u, &SegmentPush::round);
     ASSERT_NE(after, shards_.posts.end());
-    EXPECT_EQ(after->accounted, 2u);  // it has not begun with nothing
+    EXPECT_EQ(after->accounted, 2u);  // the process has not begun with an empty residual
     disk_ = SimFileSystem(1);
     KeepRounds(0);
   }
@@ -571,9 +578,9 @@ TEST_F(TrainerCrashTest, AnotherOptimizersBlobsAreRefused) {
   }
   Life back;
   Live(back, true);
-  EXPECT_EQ(back.end, absl::InvalidArgumentError(
-                          "checkpoint: got the blob muon.momentum, wanted those of AdamW: adamw.m, "
-                          "adamw.v and adamw.powers"));
+  EXPECT_EQ(back.end.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(back.end.message()), HasSubstr("got the optimizer's adamw.m of "));
+  EXPECT_THAT(std::string(back.end.message()), HasSubstr("muon.momentum of "));
 }
 
 TEST_F(TrainerCrashTest, AnotherRunsCheckpointIsLeftAlone) {

@@ -14,7 +14,10 @@
 #include "common/base/status_macros.h"
 #include "kernels/ops.h"
 #include "tests/unit/worker/member/member_testing.h"
+#include "worker/data/corpus.h"
 #include "worker/member/sync_options.h"
+#include "worker/models/adamw.h"
+#include "worker/trainer/weights_file.h"
 
 namespace longwave {
 namespace {
@@ -58,10 +61,11 @@ class QuadraticReplica final : public Replica {
 const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
 
 AdamW MakeOptimizer() {
-  return *AdamW::Create({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, &Cpu(), {}, 8, 6);
+  return *AdamW::Create({.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8}, &Cpu(), {},
+                        {{0, 6, true}, {6, 2}});
 }
 
-// A cluster of one: what is posted comes back as the merged update.
+// A cluster of one: a posted push comes back as the merged update.
 class LoopbackExchange final : public Exchange {
  public:
   absl::Status Post(SegmentPush push) override {
@@ -122,8 +126,10 @@ class TrainerTest : public testing::Test {
     auto pipeline = SyncPipeline::Create(SyncOptionsOf(config_.sync, config_.run.seed), &layout_,
                                          *ops, {}, {replica_.theta(), replica_.gradient()});
     if (!pipeline.ok()) return pipeline.status();
-    Trainer trainer({.corpus = &corpus_,
+    AdamW optimizer = MakeOptimizer();
+    Trainer trainer({.data = &corpus_,
                      .replica = &replica_,
+                     .optimizer = &optimizer,
                      .run_dir = run_dir_,
                      .member = {.config = &config_,
                                 .layout = &layout_,
@@ -226,7 +232,7 @@ TEST_F(TrainerTest, OthersDoNeither) {
   EXPECT_TRUE(std::filesystem::is_empty(run_dir_));
 }
 
-// The writer was lost after the last round: who is told of the duty then does it all the same.
+// The writer was lost after the last round. The worker that gets the duty then fulfils it.
 TEST_F(TrainerTest, WritesTheWeightsWhenTheDutyComesAfterItsFinalReport) {
   host_.validates_ = false;
   host_.on_finish = [&] {
@@ -255,7 +261,7 @@ TEST_F(TrainerTest, ValidatesAtTheIntervalAndAtTheEnd) {
 TEST_F(TrainerTest, BatchesAreThisWorkersOfThisStep) {
   ASSERT_TRUE(Run().ok());
   for (uint64_t step = 0; step < 10; ++step) {
-    EXPECT_EQ(replica_.batches[step], corpus_.TrainBatch(5, 2, step, 3, 4)) << step;
+    EXPECT_EQ(replica_.batches[step], *corpus_.TrainBatch(5, 2, step, 3)) << step;
   }
 }
 
@@ -269,7 +275,7 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteEndsTheRunWithItsStep) {
     EXPECT_EQ(report.status().code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(report.status().message()), HasSubstr(text));
     EXPECT_EQ(replica_.batches.size(), 6u);
-    // The coordinator, which counts such losses, is told of it.
+    // The coordinator, which counts such losses, learns of it.
     ASSERT_FALSE(host_.states.empty());
     EXPECT_FALSE(std::isfinite(host_.states.back().train_loss));
   }
@@ -314,7 +320,7 @@ TEST_F(TrainerTest, AStopEndsTheWaitForAnUpdate) {
   EXPECT_EQ(replica_.batches.size(), 4u);
 }
 
-// What a lone worker learns after `steps`.
+// The result of a lone worker after `steps`.
 QuadraticReplica Alone(int steps) {
   QuadraticReplica alone;
   AdamW optimizer = MakeOptimizer();
@@ -323,6 +329,32 @@ QuadraticReplica Alone(int steps) {
     EXPECT_TRUE(optimizer.Step(alone.gradient(), 0.1, alone.theta()).ok());
   }
   return alone;
+}
+
+TEST_F(TrainerTest, OfARunThatIsStoppedTheWeightsAfterItsLastUpdateAreWritten) {
+  host_.on_state = [this](const WorkerState& state) {
+    host_.stop = host_.ended |= state.step == 6;
+  };
+  EXPECT_TRUE(absl::IsCancelled(Run().status()));
+  const auto weights = ReadWeights(run_dir_ + "/model.safetensors", replica_.manifest(), layout_);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  QuadraticReplica alone = Alone(4);
+  for (size_t i = 0; i < weights->size(); ++i) EXPECT_NEAR((*weights)[i], alone.theta()[i], 1e-6);
+}
+
+TEST_F(TrainerTest, AWorkerThatGoesLeavesTheWeightsOfARunThatGoesOnToOthers) {
+  host_.on_state = [this](const WorkerState& state) { host_.stop |= state.step == 6; };
+  EXPECT_TRUE(absl::IsCancelled(Run().status()));
+  EXPECT_TRUE(std::filesystem::is_empty(run_dir_));
+}
+
+TEST_F(TrainerTest, WhoDoesNotValidateWritesNoWeightsOfARunThatIsStopped) {
+  host_.validates_ = false;
+  host_.on_state = [this](const WorkerState& state) {
+    host_.stop = host_.ended |= state.step == 6;
+  };
+  EXPECT_TRUE(absl::IsCancelled(Run().status()));
+  EXPECT_TRUE(std::filesystem::is_empty(run_dir_));
 }
 
 class TrainerOverlapTest : public TrainerTest {
@@ -342,7 +374,7 @@ TEST_F(TrainerOverlapTest, StepsGoOnBetweenASignalAndItsUpdate) {
   EXPECT_THAT(applied_at_, ElementsAre(6, 10, 10));
   EXPECT_THAT(exchange_.posts,
               ElementsAre(PostOf(0, 4 * 12), PostOf(1, 4 * 12), PostOf(2, 2 * 12)));
-  // Nothing was lost or counted twice.
+  // No contribution was lost or counted twice.
   QuadraticReplica alone = Alone(10);
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(replica_.theta()[i], alone.theta()[i], 1e-5);
 }

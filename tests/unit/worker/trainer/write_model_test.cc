@@ -60,7 +60,7 @@ TEST_F(WriteModelTest, DescribesWhatTransformersAskForByName) {
   EXPECT_EQ(json["n_positions"], 4);
 }
 
-// Whose config.json may be somebody's: a file of another name goes anywhere.
+// The folder's config.json may be a user's, so a weights file of another name gets none.
 TEST_F(WriteModelTest, WritesNothingBesideAFileOfAnotherName) {
   Write("start.safetensors");
   EXPECT_FALSE(fs::exists(folder_ / "config.json"));
@@ -69,7 +69,7 @@ TEST_F(WriteModelTest, WritesNothingBesideAFileOfAnotherName) {
 }
 
 TEST_F(WriteModelTest, OtherModelsAreRefusedByWhatTheyCompute) {
-  EXPECT_THAT(Refusal("vocab_size", 50257), HasSubstr("vocab_size: got 50257, wanted 256"));
+  EXPECT_THAT(Refusal("vocab_size", -1), HasSubstr("vocab_size: got -1, wanted a whole number"));
   EXPECT_THAT(Refusal("activation_function", "gelu_new"),
               HasSubstr("activation_function: got \"gelu_new\", wanted \"gelu\""));
   EXPECT_THAT(Refusal("n_embd", -1), HasSubstr("n_embd: got -1, wanted a whole number"));

@@ -1,0 +1,19 @@
+#ifndef LONGWAVE_CLI_JSON_TEXT_H_
+#define LONGWAVE_CLI_JSON_TEXT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace longwave {
+
+// JSON in ASCII: a sentence may quote invalid UTF-8 or terminal controls, which are escaped.
+// Numbers that are not finite, which JSON lacks, are null.
+inline std::string JsonText(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/true,
+                   nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_JSON_TEXT_H_

@@ -1,0 +1,29 @@
+#ifndef LONGWAVE_CLI_LOGS_H_
+#define LONGWAVE_CLI_LOGS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace longwave {
+
+struct LogsOptions {
+  std::string run;  // its folder, or its name in runs_dir
+  std::string runs_dir = "runs";
+  std::vector<std::string> processes;  // "worker-0"; empty: all
+  bool follow = false;
+};
+
+// `longwave logs`: prints the logs of a run of `longwave up`, ordered by time. Returns the exit
+// status.
+int RunLogs(const LogsOptions& options);
+
+// Merges processes' lines by their times; a line without a time follows the line before it of its
+// process. Each line gets its process's name. logs: each process's name, and whole lines of its
+// log.
+std::vector<std::string> MergeLogs(
+    const std::vector<std::pair<std::string, std::vector<std::string>>>& logs);
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_CLI_LOGS_H_

@@ -1,0 +1,42 @@
+#include "cli/stop.h"
+
+#include <cstdio>
+#include <limits>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/print.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/coordinator_client.h"
+
+namespace longwave {
+namespace {
+
+absl::Status Stop(const std::string& address, const std::string& security) {
+  const std::unique_ptr<CoordinatorClient> client =
+      CoordinatorClient::Connect(address, absl::Seconds(5), security);
+  LONGWAVE_ASSIGN_OR_RETURN(const RunStatus run,
+                            client->GetStatus(std::numeric_limits<uint64_t>::max()));
+  if (IsOver(run.phase)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run is over already (", std::string(Name(run.phase)), ")"));
+  }
+  return client->StopRun("stopped by an operator");
+}
+
+}  // namespace
+
+int RunStop(const std::string& address, const std::string& security) {
+  const absl::Status stopped = Stop(address, security);
+  if (!stopped.ok()) {
+    PrintLine(stderr, absl::StrCat("longwave stop: failed: ", stopped.message()));
+    return 1;
+  }
+  PrintLine(stdout,
+            "stopped; the worker that validates writes the weights of now into its run folder");
+  return 0;
+}
+
+}  // namespace longwave

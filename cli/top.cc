@@ -1,0 +1,64 @@
+#include "cli/top.h"
+
+#include <poll.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "cli/display.h"
+#include "cli/interrupts.h"
+#include "cli/status_feed.h"
+#include "cli/view.h"
+#include "common/base/print.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/coordinator_client.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::Duration kSilenceNoted = absl::Seconds(3);
+
+absl::StatusOr<RunPhase> Watch(const TopOptions& options) {
+  LONGWAVE_ASSIGN_OR_RETURN(const Interrupts interrupts, Interrupts::Block());
+  StatusFeed feed;
+  feed.Connect(options.address, options.security);
+  const std::unique_ptr<CoordinatorClient> patient =
+      CoordinatorClient::Connect(options.address, absl::Seconds(5), options.security);
+  LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, GetConfig(*patient));
+  const std::unique_ptr<Display> display = Display::Create(options.plain);
+  pollfd interrupted = {interrupts.fd(), POLLIN, 0};
+  do {
+    feed.Refresh();
+    const bool is_silent = feed.silence() > kSilenceNoted;
+    display->Update({.config = &config,
+                     .status = &feed.status(),
+                     .coordinator_address = options.address,
+                     .elapsed_s = feed.status().seconds,
+                     .note = is_silent ? "the coordinator does not answer" : ""});
+  } while (!feed.has_all() &&
+           poll(&interrupted, 1, absl::ToInt64Milliseconds(StatusFeed::kInterval)) <= 0 &&
+           feed.silence() <= StatusFeed::kSilenceMax);
+  if (feed.silence() > StatusFeed::kSilenceMax) {
+    return absl::UnavailableError(absl::StrCat(
+        "the coordinator has not answered for ", absl::FormatDuration(StatusFeed::kSilenceMax),
+        "; the run was ", std::string(Name(feed.status().phase)), " then"));
+  }
+  return feed.status().phase;
+}
+
+}  // namespace
+
+int RunTop(const TopOptions& options) {
+  const absl::StatusOr<RunPhase> phase = Watch(options);
+  if (!phase.ok()) {
+    PrintLine(stderr, absl::StrCat("longwave top: failed: ", phase.status().message()));
+    return 1;
+  }
+  PrintLine(stdout, absl::StrCat("longwave top: the run is ", std::string(Name(*phase))));
+  return *phase == RunPhase::kFailed ? 1 : 0;
+}
+
+}  // namespace longwave

@@ -1,0 +1,123 @@
+#include "cli/weights.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "cli/initial_weights.h"
+#include "cli/run_folder.h"
+#include "common/base/figures.h"
+#include "common/base/print.h"
+#include "common/base/status_macros.h"
+#include "common/config/config.h"
+#include "common/rpc/coordinator_client.h"
+#include "common/rpc/join.h"
+#include "worker/member/present_weights.h"
+#include "worker/trainer/weights_file.h"
+#include "worker/trainer/write_model.h"
+
+namespace longwave {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Minutes(10);
+constexpr absl::Duration kTokenLife = absl::Minutes(1);
+
+// The name of this temporary member: one for each machine, so that the run's list stays short.
+std::string OwnName() {
+  char host[HOST_NAME_MAX + 1] = "";
+  gethostname(host, sizeof host - 1);
+  return absl::StrCat("weights-", host);
+}
+
+// For a run whose shards answer no more.
+constexpr char kFromFolders[] =
+    "longwave replay FOLDER --weights FILE makes them from the shards' folders, as "
+    "FOLDER/state/shard-0 and so on, wherever those are";
+
+absl::Status CheckTrains(const RunStatus& run) {
+  if (run.phase == RunPhase::kWaiting)
+    return absl::FailedPreconditionError("the run has not begun, wanted one that trains");
+  if (!IsOver(run.phase)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the run is over (", std::string(Name(run.phase)), "), and its shards have ended; ",
+      run.model_file.empty()
+          ? "the worker that validates has written the weights into its run folder if it was left"
+          : absl::StrCat("the worker that validates has written the weights to ", run.model_file,
+                         " on its machine"),
+      "; ", kFromFolders));
+}
+
+absl::Status WriteWeights(const WeightsOptions& options) {
+  LONGWAVE_RETURN_IF_ERROR(CheckWritable(options.out));
+  const std::unique_ptr<CoordinatorClient> client =
+      CoordinatorClient::Connect(options.address, absl::Seconds(5), options.security);
+  const absl::StatusOr<RunStatus> status = client->GetStatus(std::numeric_limits<uint64_t>::max());
+  if (absl::IsUnavailable(status.status())) {
+    return absl::UnavailableError(absl::StrCat(
+        status.status().message(), "; of a run that was parked or is over, ", kFromFolders));
+  }
+  LONGWAVE_RETURN_IF_ERROR(status.status());
+  LONGWAVE_RETURN_IF_ERROR(CheckTrains(*status));
+  LONGWAVE_ASSIGN_OR_RETURN(const RunDescription run, client->GetRun());
+  if (!run.manifest.has_value())
+    return absl::UnavailableError("the coordinator does not know the model yet");
+  LONGWAVE_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
+  const std::string name = OwnName();
+  Overrides overrides = {absl::StrCat("cluster.coordinator=", options.address)};
+  if (options.security.empty()) {
+    overrides.push_back("security.mode=off");
+  } else {
+    LONGWAVE_ASSIGN_OR_RETURN(
+        const NewToken token,
+        client->CreateToken(
+            {.life = kTokenLife, .uses = 1, .subject = absl::StrCat("worker/", name)}));
+    LONGWAVE_RETURN_IF_ERROR(JoinRun(options.address, token.token, name, folder.path()).status());
+    overrides.insert(overrides.end(),
+                     {"security.mode=on", absl::StrCat("security.folder=", folder.path())});
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const RunConfig config,
+      ParseConfig(run.configuration, "the coordinator's configuration", overrides));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
+                            Layout::Create(*run.manifest, LayoutOptionsFor(config, *run.manifest)));
+  std::vector<float> start;
+  // For other runs the shards have a snapshot of the initial weights.
+  if (config.run.start == "seed" && config.model.kind != "external") {
+    const std::string config_file = folder.path() + "/config.yaml";
+    LONGWAVE_RETURN_IF_ERROR(WriteFileAtomically(config_file, FormatConfig(config)));
+    LONGWAVE_ASSIGN_OR_RETURN(const std::string file,
+                              MakeInitialWeights(config_file, folder.path()));
+    LONGWAVE_ASSIGN_OR_RETURN(start, ReadWeights(file, *run.manifest, layout));
+  }
+  StopSignal never;
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const PresentWeights weights,
+      FetchPresentWeights(config, name, *run.manifest, std::move(start), kPatience, &never));
+  LONGWAVE_RETURN_IF_ERROR(
+      WriteModel(options.out, config, *run.manifest, layout, weights.theta.data(),
+                 std::min(uint64_t{weights.rounds} * config.sync.inner_steps, config.run.steps)));
+  PrintLine(stdout,
+            absl::StrCat("wrote ", options.out, ": the model after round ", weights.rounds, " of ",
+                         RoundCount(config), ", state ", FormatHash(weights.state_hash)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunWeights(const WeightsOptions& options) {
+  const absl::Status written = WriteWeights(options);
+  if (written.ok()) return 0;
+  PrintLine(stderr, absl::StrCat("longwave weights: failed: ", written.message()));
+  return 1;
+}
+
+}  // namespace longwave

@@ -1,0 +1,63 @@
+#include "common/log/refusals.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/log/log.h"
+
+namespace longwave {
+
+std::string_view Name(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kNoCertificate:
+      return "no_certificate";
+    case Refusal::kOtherAuthority:
+      return "other_authority";
+    case Refusal::kExpired:
+      return "expired";
+    case Refusal::kBadCertificate:
+      return "bad_certificate";
+    case Refusal::kWrongName:
+      return "wrong_name";
+    case Refusal::kExpelled:
+      return "expelled";
+    case Refusal::kToken:
+      return "token";
+    case Refusal::kDataKey:
+      return "data_key";
+    case Refusal::kDataHandshake:
+      return "data_handshake";
+    case Refusal::kDataWorker:
+      return "data_worker";
+    case Refusal::kDataFrame:
+      return "data_frame";
+    case Refusal::kDataClosed:
+      return "data_closed";
+  }
+  return "unknown";
+}
+
+bool Refusals::MayName(Refusal refusal, const std::string& peer, absl::string_view sentence,
+                       absl::Time now) {
+  const std::lock_guard lock(mutex_);
+  if (now - named_since_ >= kNamedFor) {
+    named_.clear();
+    named_count_ = 0;
+    named_since_ = now;
+  }
+  if (named_count_ >= kNamedMax) return false;
+  std::set<std::string>& sentences = named_[{refusal, peer}];
+  if (sentences.size() >= kNamedOfOneMax || !sentences.emplace(sentence).second) return false;
+  ++named_count_;
+  return true;
+}
+
+void Refusals::Note(Refusal refusal, absl::string_view sentence, const std::string& from) {
+  const uint64_t count = Count(refusal);
+  // Without the port, which differs between a peer's connections.
+  if (!MayName(refusal, from.substr(0, from.rfind(':')), sentence, MonotonicNow())) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("refused (", std::string(Name(refusal)), ", ", count, " so far): ", sentence,
+                   from.empty() ? "" : ", from ", from));
+}
+
+}  // namespace longwave

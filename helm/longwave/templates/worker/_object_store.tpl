@@ -1,0 +1,78 @@
+{{/* Text from an object store, weights to one. */}}
+
+{{/* dict root, name, args: a container of rclone, without its command. */}}
+{{- define "longwave.rclone" -}}
+{{- $store := .root.Values.workers.objectStore -}}
+name: {{ .name }}
+image: {{ $store.image }}
+imagePullPolicy: {{ $store.pullPolicy }}
+env:
+  # No file: the remotes are in the environment.
+  - {name: RCLONE_CONFIG, value: ""}
+  - {name: RCLONE_CACHE_DIR, value: /tmp/rclone}
+{{- with $store.secret }}
+envFrom:
+  - secretRef:
+      name: {{ . }}
+{{- end }}
+securityContext:
+  {{- include "longwave.containerSecurityContext" . | nindent 2 }}
+resources:
+  {{- toYaml $store.resources | nindent 2 }}
+{{- end -}}
+
+{{/* A list of init containers: dict root. The one that sends stays beside the worker, and ends after it. */}}
+{{- define "longwave.objectStoreContainers" -}}
+{{- $part := .root.Values.workers -}}
+{{- $store := $part.objectStore -}}
+{{- with $store.text }}
+- {{ include "longwave.rclone" (dict "root" $.root "name" "text") | nindent 2 | trim }}
+  command: [rclone, copy]
+  args:
+    - {{ . | quote }}
+    - {{ $part.data.mountPath }}
+    {{- with $store.extraArgs }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  volumeMounts:
+    - name: data
+      mountPath: {{ $part.data.mountPath }}
+    - name: tmp
+      mountPath: /tmp
+{{- end }}
+{{- with $store.weights }}
+- {{ include "longwave.rclone" (dict "root" $.root "name" "weights") | nindent 2 | trim }}
+  restartPolicy: Always
+  command: [/bin/sh, -c]
+  args:
+    # Sends the folder's files when they change, and once more when the pod ends: a Job's worker writes its weights just
+    # before.
+    - |
+      folder=$1
+      shift
+      trap 'ended=yes' TERM
+      sent=
+      while :; do
+        there=$(find "$folder" -type f ! -name '*.tmp.*' -exec stat -c '%n %Y %s' {} + 2>/dev/null)
+        if [ "$there" != "$sent" ] && rclone copy "$folder" "$@" --exclude '*.tmp.*'; then
+          sent=$there
+          echo "sent $there"
+        fi
+        if [ -n "$ended" ] && [ "$there" = "$sent" ]; then exit 0; fi
+        sleep 2 &
+        wait $!
+      done
+    - weights
+    - /var/lib/longwave/run
+    - {{ . | quote }}
+    {{- with $store.extraArgs }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  volumeMounts:
+    - name: state
+      mountPath: /var/lib/longwave
+      readOnly: true
+    - name: tmp
+      mountPath: /tmp
+{{- end }}
+{{- end -}}

@@ -1,0 +1,224 @@
+"""`longwave status --json`, `top`, `logs`, `stop`, `weights`, `config` and `completion`, with real processes."""
+
+import json
+import math
+import pathlib
+import re
+import struct
+import subprocess
+import unittest
+
+from harness import BIN, DEADLINE_S, IntegrationTest
+from secured import SecuredTest
+
+ROOT = pathlib.Path(__file__).parents[2]
+# A run that ends only when told to.
+LONG = {"run__steps": 1_000_000, "sync__inner_steps": 4}
+
+
+def longwave(*arguments, text="", **options):
+    """Runs it to its end, with `text` on its standard input."""
+    return subprocess.run([BIN / "longwave", *map(str, arguments)], capture_output=True, text=True,
+                          timeout=DEADLINE_S, input=text, check=False, **options)
+
+
+def read_safetensors(path):
+    """The tensors' values by name."""
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, tensor in header.items():
+        begin, end = (8 + size + offset for offset in tensor["data_offsets"])
+        tensors[name] = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
+    return tensors
+
+
+class Commands(IntegrationTest):
+    def start_long(self, *arguments, **settings):
+        """A run that trains, and its coordinator's address."""
+        child = self.start_up(*arguments, **{**LONG, **settings})
+        address = re.search(r"coordinator at (\S+)", child.await_line("training "))[1]
+        child.await_line("round ")
+        return child, address
+
+    def test_status_tells_programs_what_the_documentation_says(self):
+        _, address = self.start_long()
+        done = longwave("status", address, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        status = json.loads(done.stdout)
+        documented = re.search(r"### For programs\n(.*?)\n##", (ROOT / "docs/running.md").read_text(encoding="utf-8"),
+                               re.DOTALL)[1]
+        fields = re.findall(r"^\| `(\w+(?:\[\]\.\w+)?)`", documented, re.MULTILINE)
+        listed = set(status) | {f"{part}[].{key}" for part in ("workers", "shards") for key in status[part][0]}
+        self.assertEqual(sorted(fields), sorted(listed))
+        self.assertEqual(status["phase"], "training")
+        self.assertEqual((status["rounds_of"], status["steps_of"]), (250_000, 1_000_000))
+        self.assertGreater(status["rounds"], 0)
+        self.assertGreater(status["seconds_left"], 0)
+        self.assertGreater(status["train_loss"], 0)
+        self.assertEqual(sorted(worker["name"] for worker in status["workers"]), ["worker-0", "worker-1"])
+        for part in ("bytes_pushed", "bytes_pulled"):
+            self.assertGreater(status[part], 0)
+            self.assertEqual(status[part], sum(worker[part] for worker in status["workers"]))
+        people = longwave("status", address)
+        self.assertRegex(people.stdout, r"(?m)^rounds +\d+ of 250000, epoch 1, .*, left \d+:\d\d")
+
+    def test_nobody_at_an_address_is_said(self):
+        for command in ("top", "stop", "weights"):
+            for address, wanted in (("nowhere", f"longwave {command}: got nowhere, wanted host:port\n"),
+                                    ("127.0.0.1:1", f"longwave {command}: failed: ")):
+                done = longwave(command, address, cwd=self.root)
+                self.assertEqual(done.returncode, 1)
+                self.assertTrue(done.stderr.startswith(wanted), done.stderr)
+
+    def test_stop_ends_a_run_and_its_weights_are_written(self):
+        up, address = self.start_long()
+        done = longwave("stop", address)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        status, output, errors = up.finish()
+        self.assertEqual(status, 1, output + errors)
+        self.assertIn("longwave up: stopped: ", output)
+        self.assert_nothing_left()
+        folder = self.root / "runs/test"
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        self.assertEqual(summary["outcome"], "stopped")
+        self.assertEqual(summary["model_file"], str(folder / "model.safetensors"))
+        written = longwave("generate", folder, "--length", 8)
+        self.assertEqual(written.returncode, 0, written.stderr)
+
+    def test_weights_are_those_that_the_members_have(self):
+        _, address = self.start_long()
+        for name in ("first", "second"):  # under the same name
+            out = self.root / f"{name}.safetensors"
+            done = longwave("weights", address, "--out", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = re.search(r"the model after round (\d+) of 250000, state (\w{16})\n", done.stdout)
+            self.assertIsNotNone(said, done.stdout)
+            record = self.record(int(said[1]) - 1)
+            self.assertEqual(record["state_hash"], said[2])
+            self.assertEqual(record["members"], 2)  # the run did not wait for the fetching process
+            tensors = read_safetensors(out)
+            self.assertEqual(len(tensors["wte.weight"]), 256 * 32)
+            self.assertTrue(all(map(math.isfinite, tensors["wte.weight"])))
+
+    def record(self, number):
+        """A round's line of metrics.jsonl, once it is there: rounds go on, and the file grows."""
+        file = self.root / "runs/test/metrics.jsonl"
+        while True:
+            for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
+                if line.endswith("\n") and json.loads(line)["round"] == number:
+                    return json.loads(line)
+            self.assertEqual(self.children[0].process.poll(), None)
+
+    def test_logs_are_those_of_all_processes_by_time(self):
+        self.assertEqual(self.up().status, 0)
+        done = longwave("logs", "test", cwd=self.root)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        times = [line[:23] for line in lines if re.match(r"\d{4}-\d\d-\d\d ", line)]
+        self.assertEqual(times, sorted(times))
+        for process in ("coordinator", "shard-0", "shard-1", "worker-0", "worker-1"):
+            self.assertTrue(any(f" {process} info " in line for line in lines), process)
+        one = longwave("logs", self.root / "runs/test", "worker-1").stdout
+        self.assertIn("round 3/3 ", one)
+        self.assertNotIn(" worker-0 ", one)
+        wrong = longwave("logs", self.root / "runs/test", "worker-7")
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("wanted one of coordinator, shard-0, shard-1, worker-0, worker-1", wrong.stderr)
+
+    def test_logs_are_followed(self):
+        up, _ = self.start_long()
+        logs = self.start("longwave", "logs", self.root / "runs/test", "worker-0", "--follow")
+        logs.await_line(" round ")
+        logs.await_line(" round ")
+        up.process.terminate()
+        logs.await_line("stopping: a signal asked for it")
+        logs.process.terminate()
+        self.assertEqual(logs.finish()[0], 0)
+
+    def test_config_is_checked_and_printed(self):
+        config = self.write_config()
+        good = longwave("config", "check", config)
+        self.assertEqual((good.returncode, good.stderr), (0, ""))
+        self.assertIn("good: preset longwave, 24 steps in 3 rounds", good.stdout)
+        printed = longwave("config", "print", config, "--set", "run.seed=7")
+        self.assertEqual(printed.returncode, 0, printed.stderr)
+        whole = self.root / "whole.yaml"
+        whole.write_text(printed.stdout, encoding="utf-8")
+        self.assertEqual(longwave("config", "print", whole).stdout, printed.stdout)
+        self.assertIn("  seed: 7\n", printed.stdout)
+        for arguments, wanted in (
+                ([config, "--set", "train.lr=1"], "did you mean train.learning_rate?"),
+                ([self.root / "none.yaml"], "No such file"),
+                ([config, "--set", "data.path=/nowhere"], "/nowhere"),
+                ([config, "--set", "run.shards=4000"], "shards")):
+            bad = longwave("config", "check", *arguments)
+            self.assertEqual(bad.returncode, 1, bad.stdout)
+            self.assertTrue(bad.stderr.startswith("longwave config check: "), bad.stderr)
+            self.assertIn(wanted, bad.stderr)
+
+    def test_a_shell_completes_commands_options_and_keys(self):
+        script = longwave("completion", "bash")
+        self.assertEqual(script.returncode, 0, script.stderr)
+
+        def complete(*words):
+            done = subprocess.run(
+                ["bash", "--norc", "-c", 'eval "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _longwave; '
+                 'echo "${COMPREPLY[@]}"', "bash", script.stdout, "longwave", *words],
+                capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+            return done.stdout.split()
+
+        self.assertEqual(complete("st"), ["status", "stop"])
+        self.assertEqual(complete("config", ""), ["check", "print", "schema", "--help"])
+        self.assertEqual(complete("status", "127.0.0.1:1", "--js"), ["--json"])
+        self.assertEqual(complete("token", "create", "--us"), ["--uses"])
+        self.assertEqual(complete("up", "--set", "train.learn"), ["train.learning_rate="])
+        self.assertEqual(complete("up", "configs/"), [])  # files
+        help_text = longwave("--help").stdout
+        for command in re.findall(r"^  ([a-z]+)  ", help_text, re.MULTILINE):
+            self.assertIn(command, complete(""))
+
+
+class SecuredCommands(SecuredTest):
+    def start_workers(self):
+        return [self.start("longwave-worker", "--coordinator", self.address, "--run-dir", self.root / name,
+                           "--name", name, "--set", "security.mode=on", "--set",
+                           f"security.folder={self.credentials(f'worker/{name}')}", "--set", "train.threads=1")
+                for name in ("alone", "other")]
+
+    def test_top_is_the_live_view_of_any_run(self):
+        self.start_run(run__steps=2000, sync__inner_steps=4)
+        workers = self.start_workers()
+        top = self.start("longwave", "top", self.address, "--security", self.operator)
+        self.assertIn("preset longwave", top.await_line("preset"))
+        top.await_line("round ")
+        for worker in workers:
+            self.assertEqual(worker.finish()[0], 0)
+        status, output, errors = top.finish()
+        self.assertEqual(status, 0, output + errors)
+        self.assertRegex(output, r"round 500/500  step 2000/2000 ")
+        self.assertIn("longwave top: the run is finished", output)
+
+    def test_weights_and_a_stop_are_an_operators(self):
+        self.start_run(**LONG)
+        workers = self.start_workers()
+        folder = self.place / "credentials/worker/alone"
+        workers[0].await_log("round ")
+        out = self.root / "now.safetensors"
+        for command in (["weights", self.address, "--out", out], ["stop", self.address]):
+            refused = self.run_longwave(*command, "--security", folder)
+            self.assertEqual(refused[0], 1, refused)
+            self.assertIn("operator", refused[2])
+            done = self.run_longwave(*command, "--security", self.operator)
+            self.assertEqual(done[0], 0, done)
+        self.assertTrue(out.exists())
+        for worker in workers:
+            status, output, errors = worker.finish()
+            self.assertEqual(status, 0, output + errors)
+        self.assertEqual([(self.root / name / "model.safetensors").exists() for name in ("alone", "other")].count(True), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

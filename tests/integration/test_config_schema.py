@@ -1,0 +1,78 @@
+"""`longwave config schema` against the configurations in the tree, bad ones, and the chart's schema."""
+
+import json
+import pathlib
+import re
+import unittest
+
+from test_commands import longwave
+
+try:
+    import jsonschema
+    import yaml
+except ImportError as missing:
+    jsonschema, WHY = None, f"{missing.name} is not installed"
+else:
+    WHY = ""
+
+    class Loader(yaml.SafeLoader):
+        """Scalars as YAML 1.2 and editors have them: `off` is a word, 3e-4 a number."""
+
+    Loader.yaml_implicit_resolvers = {}
+    for tag, form, first in (("bool", r"true|false", "tf"), ("int", r"[-+]?\d+", "-+0123456789"),
+                             ("float", r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?", "-+.0123456789")):
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{form})$"), list(first))
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@unittest.skipIf(jsonschema is None, WHY)
+class ConfigSchema(unittest.TestCase):
+    def setUp(self):
+        done = longwave("config", "schema")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.schema = json.loads(done.stdout)
+        jsonschema.Draft7Validator.check_schema(self.schema)
+        self.validator = jsonschema.Draft7Validator(self.schema)
+
+    def errors(self, text):
+        return [error.message for error in self.validator.iter_errors(yaml.load(text, Loader))]
+
+    def test_it_takes_every_configuration_of_the_tree(self):
+        files = sorted((ROOT / "configs").glob("*.yaml"))
+        self.assertGreater(len(files), 8)
+        for file in files:
+            with self.subTest(file.name):
+                self.assertEqual(self.errors(file.read_text(encoding="utf-8")), [])
+                whole = longwave("config", "print", file)
+                self.assertEqual(whole.returncode, 0, whole.stderr)
+                self.assertEqual(self.errors(whole.stdout), [])
+
+    def test_it_has_the_keys_of_the_table_with_their_defaults(self):
+        reference = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+        documented = set(re.findall(r"^\| `([a-z_0-9.]+\.[a-z_0-9.]+)` \|", reference, re.MULTILINE))
+        keys = {name for name, schema in self.schema["definitions"].items() if "default" in schema}
+        self.assertEqual(keys, documented)
+        for name in keys:
+            definition = self.schema["definitions"][name]
+            self.assertTrue(jsonschema.Draft7Validator(definition).is_valid(definition["default"]), name)
+
+    def test_names_may_have_dots(self):
+        for text in ("sync.up.k: 64", "sync: {up.k: 64}", "sync.up: {k: 64}", "sync: {up: {k: 64}}"):
+            self.assertEqual(self.errors(text), [], text)
+
+    def test_it_refuses_what_the_parser_refuses(self):
+        for text in ("run: {stepz: 5}", "sync: {up: {q: 1}}", "runs: {}", "run: {steps: 0}", "run: {steps: many}",
+                     "run: {steps: 1.5}", "train: {learning_rate: -1}", "run: 5", "run: [1]", "run.preset: nothing",
+                     "security: {mode: perhaps}", "run: {workers: 10001}"):
+            self.assertNotEqual(self.errors(text), [], text)
+            self.assertEqual(longwave("config", "print", "/dev/stdin", text=text).returncode, 1, text)
+
+    def test_the_charts_sections_are_these(self):
+        chart = json.loads((ROOT / "helm/longwave/values.schema.json").read_text(encoding="utf-8"))
+        sections = {name for name in self.schema["properties"] if "." not in name}
+        self.assertEqual(set(chart["properties"]["config"]["properties"]), sections)
+
+
+if __name__ == "__main__":
+    unittest.main()

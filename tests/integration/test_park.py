@@ -1,0 +1,125 @@
+"""Ctrl-C of `longwave up` parks a run, and `up --resume` goes on with it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import unittest
+
+from harness import BIN, IntegrationTest, processes_mentioning
+from test_commands import longwave
+
+LONG = {"run__steps": 2400, "sync__inner_steps": 4}
+
+
+class Park(IntegrationTest):
+    def park(self, *arguments, number=signal.SIGINT, status_wanted=130, **settings):
+        child = self.start_up(*arguments, **{**LONG, **settings})
+        for _ in range(3):
+            child.await_line("round ")
+        child.process.send_signal(number)
+        status, output, errors = child.finish()
+        self.assertEqual(status, status_wanted, output + errors)
+        self.assert_nothing_left()
+        return output
+
+    def resume(self, run, *arguments):
+        child = self.start("longwave", "up", "--resume", run, "--runs-dir", self.root / "runs", *arguments)
+        status, output, errors = child.finish()
+        self.assert_nothing_left()
+        return status, output, errors
+
+    def summary(self, folder):
+        return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+    def test_a_parked_run_goes_on_to_its_end(self):
+        folder = self.root / "runs/test"
+        output = self.park()
+        self.assertIn(f"it goes on with: longwave up --resume {folder}\n", output)
+        parked = self.summary(folder)
+        self.assertEqual(parked["outcome"], "parked")
+        self.assertGreater(parked["rounds"], 0)
+        self.assertLess(parked["rounds"], 600)
+        # The weights can be had meanwhile, from where `longwave weights` points to.
+        refused = longwave("weights", "127.0.0.1:1", cwd=self.root)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("longwave replay FOLDER --weights FILE makes them", refused.stderr)
+        self.make_weights(folder, parked["rounds"])
+        status, output, errors = self.resume("test")
+        self.assertEqual(status, 0, output + errors)
+        finished = self.summary(folder)
+        self.assertEqual((finished["outcome"], finished["rounds"], finished["replicas_equal"]),
+                         ("finished", 600, True))
+        rounds = [json.loads(line)["round"] for line in
+                  (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        self.assertEqual(rounds, sorted(set(rounds)))
+        self.assertGreaterEqual(len(rounds), parked["rounds"])
+        replayed = longwave("replay", folder)
+        self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
+        # No state is left to continue from.
+        status, _, errors = self.resume("test")
+        self.assertEqual(status, 1)
+        self.assertIn("has finished, wanted one that was parked", errors)
+
+    def make_weights(self, folder, rounds):
+        """From the folders of a run that has ended early, with at least so many rounds."""
+        file = self.root / "again" / "model.safetensors"
+        file.parent.mkdir()
+        made = longwave("replay", folder, "--weights", file)
+        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        self.assertGreaterEqual(int(re.search(r"(?m)^model +after (\d+) rounds", made.stdout)[1]), rounds)
+        written = longwave("generate", file.parent, "--length", 8)
+        self.assertEqual(written.returncode, 0, written.stderr)
+
+    def test_a_parked_run_goes_on_where_its_folder_was_moved_to(self):
+        self.park(number=signal.SIGTERM, status_wanted=143, security__mode="on")
+        moved = self.root / "elsewhere" / "renamed"
+        moved.parent.mkdir()
+        shutil.move(self.root / "runs/test", moved)
+        text = self.root / "moved.txt"
+        self.text.rename(text)
+        status, output, errors = self.resume(f"{moved}/", "--data", text)
+        self.assertIn(f"run       {moved}\n", output)
+        self.assertEqual(status, 0, output + errors)
+        self.assertEqual(self.summary(moved)["outcome"], "finished")
+        self.assertFalse((self.root / "runs/test").exists())
+
+    def test_a_second_interrupt_ends_what_hangs(self):
+        child = self.start_up(**LONG)
+        child.await_line("round ")
+        hung = [pid for pid in processes_mentioning("--name\0worker-0")
+                if pid in processes_mentioning(str(self.root))]
+        os.kill(hung[0], signal.SIGSTOP)
+        child.process.send_signal(signal.SIGINT)
+        child.await_line("parking")
+        child.process.send_signal(signal.SIGINT)
+        status, output, errors = child.finish()
+        self.assertEqual(status, 130, output + errors)
+        self.assertIn("longwave up: parked: ", output)
+        self.assert_nothing_left()
+        status, output, errors = self.resume("test")
+        self.assertEqual(status, 0, output + errors)
+
+    def test_a_run_without_state_is_stopped_and_leaves_its_weights(self):
+        output = self.park("--no-state")
+        self.assertIn("longwave up: stopped: ", output)
+        folder = self.root / "runs/test"
+        self.assertEqual(self.summary(folder)["model_file"], str(folder / "model.safetensors"))
+        self.assertTrue((folder / "model.safetensors").exists())
+        status, _, errors = self.resume("test")
+        self.assertEqual(status, 1)
+        self.assertIn("wanted the folder of a run of `longwave up` that keeps state", errors)
+
+    def test_what_cannot_go_on_is_refused(self):
+        for arguments, wanted in ((["nothing"], "there is no nothing/config.yaml"),
+                                  (["nothing", "--name", "x"], "excludes"),
+                                  (["nothing", "--no-state"], "excludes"),
+                                  (["nothing", "configs/demo.yaml"], "excludes")):
+            done = longwave("up", "--resume", *arguments)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(wanted, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,120 @@
+"""Surroundings that a program may find: a terminal that goes, no standard output, data that are no text."""
+
+import os
+import signal
+import subprocess
+import unittest
+
+from by_hand import HandCluster
+from harness import BIN, DEADLINE_S, IntegrationTest
+
+ENDLESS = {"run__preset": "longwave", "run__steps": 100_000_000, "sync__inner_steps": 2}
+
+
+class Data(IntegrationTest):
+    def assert_refused(self, path, *parts):
+        done = self.up("--data", path)
+        self.assert_fails(done, str(path), *parts)
+        self.assertFalse(done.folder.exists())
+
+    def test_an_empty_file(self):
+        path = self.root / "empty"
+        path.touch()
+        self.assert_refused(path, "holds no bytes; wanted text")
+
+    def test_an_empty_folder(self):
+        path = self.root / "folder"
+        path.mkdir()
+        self.assert_refused(path, "holds no bytes; wanted text")
+
+    def test_a_pipe(self):
+        path = self.root / "pipe"
+        os.mkfifo(path)
+        self.assert_refused(path, "is not a file or folder")
+
+    def test_a_device(self):
+        self.assert_refused("/dev/zero", "is not a file or folder")
+
+    def test_a_text_beyond_the_limit(self):
+        path = self.root / "large"
+        with path.open("wb") as file:
+            file.truncate((1 << 30) + 1)
+        self.assert_refused(path, "more than 1 GiB of text")
+
+    def test_a_hundred_thousand_files(self):
+        path = self.root / "many"
+        for folder in range(100):
+            (path / f"{folder:02}").mkdir(parents=True)
+            for file in range(1000):
+                (path / f"{folder:02}" / f"{file:03}").write_bytes(b"text ")
+        done = self.up("--data", path, run__preset="longwave", run__shards=1)
+        self.assertEqual(done.status, 0, done.output + done.errors)
+        self.assertIn("on 450000 bytes of text", (done.folder / "logs/worker-0.log").read_text(encoding="utf-8"))
+
+
+class Terminals(IntegrationTest):
+    def test_a_hangup_parks_a_run(self):
+        child = self.start_up(**ENDLESS)
+        child.await_line("round ")
+        child.process.send_signal(signal.SIGHUP)
+        status, output, errors = child.finish()
+        self.assertEqual(status, 129, output + errors)
+        self.assertIn("longwave up --resume", output + errors)
+        self.assert_nothing_left()
+
+    def test_a_run_under_nohup_outlives_its_terminal(self):
+        config = self.write_config(run__preset="longwave", run__steps=1000, sync__inner_steps=2)
+        with subprocess.Popen(["nohup", BIN / "longwave", "up", config, "--name", "test", "--runs-dir",
+                               self.root / "runs"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True) as up:
+            seen = []
+            for line in up.stdout:
+                seen.append(line)
+                if "round " in line:
+                    up.send_signal(signal.SIGHUP)
+                    break
+            seen += up.stdout.readlines()
+            self.assertEqual(up.wait(DEADLINE_S), 0, "".join(seen))
+
+    def test_a_hangup_ends_a_worker_as_sigterm_does(self):
+        cluster = HandCluster(self, workers=2, **ENDLESS)
+        cluster.await_rounds(3)
+        for name in ("worker-0", "shard-0", "coordinator"):
+            cluster.children[name].process.send_signal(signal.SIGHUP)
+            status, _, errors = cluster.children[name].finish()
+            self.assertEqual(status, 0, name + errors)
+            if name.startswith("worker"):
+                self.assertRegex(errors, "told to end: keeps a checkpoint of round|stopping: a signal asked for it")
+            cluster.start_again(name)
+            cluster.await_members(2, rounds=2)
+        cluster.assert_equal_replicas()
+        cluster.end()
+
+    def test_servers_under_nohup_outlive_their_terminal(self):
+        config = self.write_config(**ENDLESS)
+        with subprocess.Popen(["nohup", BIN / "longwave-server", "--role=coordinator", "--config", config, "--listen",
+                               "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True) as server:
+            address = server.stdout.readline().split()[1]
+            server.send_signal(signal.SIGHUP)
+            status, output, errors = self.start("longwave", "status", address).finish()
+            self.assertEqual(status, 0, output + errors)
+            server.terminate()
+            self.assertEqual(server.wait(DEADLINE_S), 0)
+
+    def test_a_run_without_terminal_or_standard_streams(self):
+        config = self.write_config(run__preset="longwave")
+        for redirect in ("<&- >&- 2>&-", "</dev/null >/dev/full 2>/dev/null", ">&-", "2>&-"):
+            with self.subTest(redirect):
+                name = f"test-{abs(hash(redirect))}"
+                done = subprocess.run(
+                    ["setsid", "--wait", "sh", "-c", f'exec "$0" "$@" {redirect}', BIN / "longwave", "up", config,
+                     "--name", name, "--runs-dir", self.root / "runs"], timeout=DEADLINE_S, check=False)
+                self.assertEqual(done.returncode, 0)
+                summary = self.root / "runs" / name / "summary.json"
+                self.assertIn('"finished"', summary.read_text(encoding="utf-8"))
+                self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,111 @@
+#include "worker/member/present_weights.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "kernels/ops.h"
+#include "worker/member/control_plane.h"
+#include "worker/member/member.h"
+#include "worker/member/member_place.h"
+
+namespace longwave {
+namespace {
+
+// A control plane that hides from the coordinator that this member is ready, and then makes the
+// member stop.
+class Onlooker final : public ControlPlane {
+ public:
+  Onlooker(ControlPlane* inner, const MemberParts& parts, absl::Time deadline)
+      : inner_(*inner), parts_(parts), deadline_(deadline) {}
+
+  // The round of all segments; nothing while they differ.
+  std::optional<uint32_t> level() const { return level_; }
+
+  Directive directive() const override { return inner_.directive(); }
+  bool stop_requested() const override {
+    return level_.has_value() || inner_.stop_requested() || MonotonicNow() > deadline_;
+  }
+  bool has_ended() const override { return inner_.has_ended(); }
+  absl::Duration coordinator_silence() const override { return inner_.coordinator_silence(); }
+  void SetState(const WorkerState& state) override { inner_.SetState(state); }
+  void Report(RoundReport) override {}
+  void SetReadyRound(uint32_t round) override {
+    if (round == kRoundNever) return;
+    for (uint32_t s = 0; s < parts_.layout->segments().size(); ++s) {
+      if (parts_.pipeline->anchor_round(s) != round) return;
+    }
+    level_ = round;
+  }
+  std::optional<std::vector<std::string>> TakeNewEndpoints() override {
+    return inner_.TakeNewEndpoints();
+  }
+  void Finish(const FinalReport&) override {}
+  absl::StatusOr<bool> AwaitEnd(absl::Duration patience) override {
+    return inner_.AwaitEnd(patience);
+  }
+
+ private:
+  ControlPlane& inner_;
+  const MemberParts& parts_;
+  const absl::Time deadline_;
+  std::optional<uint32_t> level_;
+};
+
+}  // namespace
+
+absl::StatusOr<PresentWeights> FetchPresentWeights(const RunConfig& config, const std::string& name,
+                                                   const Manifest& manifest,
+                                                   std::vector<float> start,
+                                                   absl::Duration patience, StopSignal* stop) {
+  if (!CanCatchUp(config)) {
+    return absl::FailedPreconditionError(
+        "sync.update: with inner or local nobody who joins late has the weights, which are more "
+        "than the merged updates; wanted the end of the run, which writes them");
+  }
+  LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* const ops, OpsFor(BackendKind::kCpu));
+  LONGWAVE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<MemberPlace> place,
+      MemberPlace::Open({.config = config, .name = name, .manifest = manifest}, stop));
+  LONGWAVE_RETURN_IF_ERROR(place->Join(start).status());
+  PresentWeights weights;
+  weights.theta = start;
+  weights.theta.resize(place->layout().parameter_count());
+  std::vector<float> gradient;
+  if (config.sync.signal == SignalKind::kGradient) gradient.resize(weights.theta.size());
+  LONGWAVE_ASSIGN_OR_RETURN(
+      MemberParts parts,
+      place->Begin({.theta = weights.theta.data(),
+                    .gradient = gradient.empty() ? nullptr : gradient.data(),
+                    .ops = ops,
+                    .initial_weights = [&start]() -> absl::StatusOr<std::vector<float>> {
+                      if (!start.empty()) return start;
+                      return absl::FailedPreconditionError("the first weights are not here");
+                    }}));
+  Onlooker onlooker(parts.control, parts, MonotonicNow() + patience);
+  parts.control = &onlooker;
+  TrainingMember member(parts);
+  absl::Status ended = member.Begin().status();
+  const std::optional<uint32_t> level = onlooker.level();
+  if (level.has_value()) {
+    const float* const anchor = parts.pipeline->anchor();
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, parts.pipeline->Hashes());
+    weights.state_hash = CombineHashes(hashes);
+    weights.theta.assign(anchor, anchor + weights.theta.size());
+    weights.rounds = *level;
+    ended = absl::CancelledError("has what it came for");
+  }
+  const absl::Status left = place->End(ended);
+  if (level.has_value()) return weights;
+  LONGWAVE_RETURN_IF_ERROR(left);
+  if (stop->requested()) return absl::CancelledError("asked to stop");
+  return absl::UnavailableError(
+      absl::StrCat("the shards have not given all segments of one round within ",
+                   absl::FormatDuration(patience)));
+}
+
+}  // namespace longwave

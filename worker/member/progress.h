@@ -1,0 +1,39 @@
+#ifndef LONGWAVE_WORKER_MEMBER_PROGRESS_H_
+#define LONGWAVE_WORKER_MEMBER_PROGRESS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/wire/control.h"
+
+namespace longwave {
+
+// A worker's log lines about finished rounds: one a round, but at most one a second, except for the
+// last round.
+class Progress {
+ public:
+  static constexpr absl::Duration kInterval = absl::Seconds(1);
+
+  // rounds, steps: numbers of the run.
+  Progress(uint64_t rounds, uint64_t steps) : rounds_(rounds), steps_(steps) {}
+
+  // Called when an inner step begins at the run's `step`. Speed is measured from the first call on.
+  void StepBegins(uint64_t step, uint64_t tokens, absl::Time now);
+  // Returns a line if one is due. report: complete.
+  std::optional<std::string> RoundDone(const RoundReport& report, absl::Time now);
+
+ private:
+  const uint64_t rounds_;
+  const uint64_t steps_;
+  std::optional<absl::Time> began_;
+  uint64_t first_step_ = 0;
+  absl::Time line_at_;   // time of the last line, or of the beginning
+  uint64_t tokens_ = 0;  // at that time
+  bool has_line_ = false;
+};
+
+}  // namespace longwave
+
+#endif  // LONGWAVE_WORKER_MEMBER_PROGRESS_H_

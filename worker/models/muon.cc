@@ -1,0 +1,72 @@
+#include "worker/models/muon.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "worker/models/torch_compat.h"
+
+namespace longwave {
+
+at::Tensor Orthogonalize(const at::Tensor& matrix) {
+  constexpr int kSteps = 5;
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
+  const bool is_tall = matrix.size(0) > matrix.size(1);
+  // The Gram matrix of the smaller side takes fewer operations.
+  at::Tensor x = is_tall ? matrix.t() : matrix;
+  x = x / (x.norm() + 1e-7);
+  for (int step = 0; step < kSteps; ++step) {
+    const at::Tensor gram = at::mm(x, x.t());
+    x = at::addmm(x, at::addmm(gram, gram, gram, kB, kC), x, kA, 1);
+  }
+  return is_tall ? x.t() : x;
+}
+
+Muon::Muon(const MuonOptions& options, at::DeviceType device, std::vector<MuonMatrix> matrices,
+           AdamW rest)
+    : options_(options), device_(device), matrices_(std::move(matrices)), rest_(std::move(rest)) {
+  for (const MuonMatrix& matrix : matrices_) count_ += matrix.rows * matrix.columns;
+}
+
+absl::StatusOr<Muon> Muon::Create(const MuonOptions& options, const KernelOps* ops,
+                                  std::vector<MuonMatrix> matrices, AdamW rest) {
+  Muon muon(options, ops->on_device ? at::kCUDA : at::kCPU, std::move(matrices), std::move(rest));
+  LONGWAVE_ASSIGN_OR_RETURN(muon.momentum_, DeviceFloats::Create(ops, muon.count_));
+  return muon;
+}
+
+absl::Status Muon::Step(const float* gradient, double learning_rate, float* theta) try {
+  LONGWAVE_RETURN_IF_ERROR(rest_.Step(gradient, learning_rate, theta));
+  const at::NoGradGuard no_gradient;
+  float* momentum = momentum_.get();
+  for (const MuonMatrix& matrix : matrices_) {
+    const auto view = [&](float* data) {
+      return at::from_blob(data, {matrix.rows, matrix.columns},
+                           at::TensorOptions(at::kFloat).device(device_));
+    };
+    // LibTorch wants mutable memory but only reads it.
+    const at::Tensor g = view(const_cast<float*>(gradient) + matrix.offset);
+    const at::Tensor m = view(momentum).mul_(options_.momentum).add_(g);
+    at::Tensor u = g.add(m, options_.momentum);
+    if (options_.bf16) u = u.to(at::kBFloat16);
+    u = Orthogonalize(u).to(at::kFloat);
+    const double scale = 0.2 * std::sqrt(std::max(matrix.rows, matrix.columns));
+    view(theta + matrix.offset)
+        .mul_(1 - learning_rate * options_.weight_decay)
+        .add_(u, -learning_rate * scale);
+    momentum += matrix.rows * matrix.columns;
+  }
+  return absl::OkStatus();
+} catch (const std::exception& error) {
+  return TorchError("optimizer", error);
+}
+
+std::vector<StateArray> Muon::State() {
+  std::vector<StateArray> arrays = {{"muon.momentum", momentum_.get(), count_ * sizeof(float)}};
+  for (const StateArray& array : rest_.State()) arrays.push_back(array);
+  return arrays;
+}
+
+}  // namespace longwave
