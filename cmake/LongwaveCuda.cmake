@@ -83,8 +83,11 @@ if(LONGWAVE_WERROR)
 endif()
 # -fmad=false: as -ffp-contract=off of the host's sources; fused operations are explicit.
 # relaxed-constexpr: the wire's constexpr functions run on the device as they are.
-set(LONGWAVE_NVCC_FLAGS -std=c++20 -O3 -lineinfo -fmad=false --expt-relaxed-constexpr
+set(LONGWAVE_NVCC_FLAGS -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr
   ${nvcc_targets} ${nvcc_host} ${nvcc_warnings} "-I${PROJECT_SOURCE_DIR}")
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  list(APPEND LONGWAVE_NVCC_FLAGS -lineinfo)  # has the folder's path, which a release must not depend on
+endif()
 
 function(longwave_cuda_objects variable)
   set(objects)

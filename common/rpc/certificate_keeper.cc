@@ -56,12 +56,13 @@ class ThreadKeeper final : public CertificateKeeper {
     const absl::Time now = absl::Now();
     // A certificate that is not valid yet was issued by a wrong clock.
     if (now >= info->not_before && now < RenewalDue(*info)) return RenewalDue(*info) - now;
-    const absl::Duration again = (info->not_after - info->not_before) / 20;
-    if (access(folder_.c_str(), W_OK) != 0) return again;
+    const absl::Duration seldom = (info->not_after - info->not_before) / 20;
+    if (access(folder_.c_str(), W_OK) != 0) return seldom;
     const absl::Status renewed = RenewNow(*credentials, path);
     if (renewed.ok()) {
       said_ = false;
-      return kLookMin;
+      retry_ = kLookMin;
+      return retry_;
     }
     if (!std::exchange(said_, true)) {
       Log(LogLevel::kWarning,
@@ -70,7 +71,7 @@ class ThreadKeeper final : public CertificateKeeper {
               absl::FormatTime(absl::RFC3339_sec, info->not_after, absl::UTCTimeZone()),
               " and could not be renewed, trying again: ", std::string(renewed.message())));
     }
-    return again;
+    return std::min(seldom, std::exchange(retry_, 2 * retry_));
   }
 
   absl::Status RenewNow(const Credentials& credentials, const std::string& path) {
@@ -103,7 +104,10 @@ class ThreadKeeper final : public CertificateKeeper {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
-  bool said_ = false;  // the thread's
+  // The thread's.
+  bool said_ = false;
+  absl::Duration retry_ =
+      kLookMin;  // doubles: a coordinator that is just being started answers soon
   std::thread thread_;
 };
 

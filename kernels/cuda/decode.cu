@@ -6,7 +6,7 @@
 #include "kernels/cuda/update.cuh"
 
 namespace longwave::cuda {
-namespace {
+inline namespace decode_cu {
 
 using GeneralScratch = TileScratch<kGeneralThreads, kTileElementsMax>;
 
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kGeneralThreads) RestoreKernel(const RestoreJo
               });
 }
 
-}  // namespace
+}  // namespace decode_cu
 
 cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream) {
   return Launch(DecodeKernel, job.tiles.count, kGeneralThreads, 0, stream, job);

@@ -7,7 +7,7 @@
 #include "kernels/cuda/update.cuh"
 
 namespace longwave::cuda {
-namespace {
+inline namespace decode_block_cu {
 
 struct DecodeShared {
   float x[kBlockSharedFloats];
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kBlockThreads, kDecoders) DecodeSumsKernel(con
       });
 }
 
-}  // namespace
+}  // namespace decode_block_cu
 
 cudaError_t LaunchDecodeGeneral(const DecodeJob& job, cudaStream_t stream);  // decode.cu
 

@@ -4,7 +4,7 @@
 #include "kernels/cuda/transform.cuh"
 
 namespace longwave::cuda {
-namespace {
+inline namespace encode_cu {
 
 struct EncodeShared {
   float x[kPaddedElementsMax];
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kGeneralThreads) EncodeKernel(const EncodeJob 
   if (threadIdx.x == 0) job.reports[number] = report;
 }
 
-}  // namespace
+}  // namespace encode_cu
 
 cudaError_t LaunchEncodeGeneral(const EncodeJob& job, cudaStream_t stream) {
   return Launch(EncodeKernel, job.tiles.count, kGeneralThreads, 0, stream, job);

@@ -6,7 +6,7 @@
 #include "kernels/cuda/transform_block.cuh"
 
 namespace longwave::cuda {
-namespace {
+inline namespace encode_block_cu {
 
 struct EncodeShared {
   float x[kBlockSharedFloats];
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kBlockThreads, Shape::kEncoders)
   if (t == 0) job.reports[number].sent = sent_sum;
 }
 
-}  // namespace
+}  // namespace encode_block_cu
 
 cudaError_t LaunchEncodeGeneral(const EncodeJob& job, cudaStream_t stream);  // encode.cu
 

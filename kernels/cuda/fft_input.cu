@@ -4,7 +4,7 @@
 #include "kernels/cuda/transform.cuh"
 
 namespace longwave::cuda {
-namespace {
+inline namespace fft_input_cu {
 
 __global__ void __launch_bounds__(kGeneralThreads)
     FftInputKernel(const EncodeJob job, float* const runs) {
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kGeneralThreads)
   }
 }
 
-}  // namespace
+}  // namespace fft_input_cu
 
 cudaError_t LaunchFftInput(const EncodeJob& job, float* runs, cudaStream_t stream) {
   return Launch(FftInputKernel, job.tiles.count, kGeneralThreads, 0, stream, job, runs);

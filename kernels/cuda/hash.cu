@@ -3,7 +3,7 @@
 #include "kernels/cuda/launch.cuh"
 
 namespace longwave::cuda {
-namespace {
+inline namespace hash_cu {
 
 constexpr uint32_t kHashThreads = 256;
 
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kHashThreads) HashKernel(const HashJob job) {
   }
 }
 
-}  // namespace
+}  // namespace hash_cu
 
 cudaError_t Launch(const HashJob& job, cudaStream_t stream) {
   return Launch(HashKernel, job.tile_count, kHashThreads, 0, stream, job);

@@ -9,6 +9,10 @@
 
 // CUDA's extensions to C++ for the kernels' sources, so that nvcc compiles them for a GPU and the
 // host's compiler for the emulation (tests/emulation).
+//
+// What a .cu file alone uses stands in an inline namespace of the file's name: nvcc names what is
+// in an unnamed one after the build's folder, and the same sources would give other programs
+// elsewhere.
 
 namespace longwave::cuda {
 

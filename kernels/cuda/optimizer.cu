@@ -4,7 +4,7 @@
 #include "kernels/cuda/optimizer.h"
 
 namespace longwave::cuda {
-namespace {
+inline namespace optimizer_cu {
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kWarp = 32;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) to[blockIdx.x] = total;
 }
 
-}  // namespace
+}  // namespace optimizer_cu
 
 cudaError_t LaunchAdamW(const AdamWArgs& args, cudaStream_t stream) {
   return Launch(AdamWKernel, Blocks(args.count, kThreads * kEach), kThreads, 0, stream, args);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <future>
 #include <memory>
@@ -64,6 +65,19 @@ TEST_F(CertificateKeeperTest, RenewsWhatIsDueWithTheSameKey) {
   RenewBy([&](const std::string& request) { return renewed = Issue(*authority_, request); });
   EXPECT_EQ(Read().certificate, renewed);
   EXPECT_EQ(Read().key, before.key);
+}
+
+// As of a coordinator that is started at the same time.
+TEST_F(CertificateKeeperTest, AsksAgainSoonAfterItWasNotAnswered) {
+  ASSERT_TRUE(WriteCredentials(folder_.path(), Due(*authority_)).ok());
+  std::promise<void> asked_again;
+  int requests = 0;  // the keeper's thread's
+  const auto keeper = CertificateKeeper::Start(
+      folder_.path(), [&](const std::string&) -> absl::StatusOr<std::string> {
+        if (++requests == 2) asked_again.set_value();
+        return absl::UnavailableError("nobody answers");
+      });
+  EXPECT_EQ(asked_again.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
 }
 
 // A coordinator issues such a certificate while its clock is ahead.
