@@ -14,6 +14,7 @@ cd "$(dirname "$0")/../.."
 programs=$(realpath "${1:-build/bin}")
 
 . tests/support/checks.sh
+. tests/support/roots.sh
 for tool in patchelf readelf ldd strip cc; do command -v "$tool" >/dev/null || skip "$tool is not installed"; done
 for program in longwave longwave-server longwave-worker; do
   [ -x "$programs/$program" ] || skip "$programs has no $program"
@@ -173,17 +174,8 @@ check 'a planted library under a name of the list, of no package, is refused' re
 
 # A root with the C library, and nothing else.
 if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
-  ldd "$programs/longwave-worker" | grep -o '/[^ ]*/\(ld-linux[^ ]*\|libc\.so\.6\|libm\.so\.6\|libmvec\.so\.1\|libpthread\.so\.0\|libdl\.so\.2\|librt\.so\.1\|libutil\.so\.1\|libresolv\.so\.2\)' | sort -u |
-    while read -r library; do
-      mkdir -p "$root$(dirname "$library")"
-      cp -L "$library" "$root$library"
-    done
-  # Of the C library too, loaded by name where hosts are looked up; and what old names lead to.
-  for library in libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1 libresolv.so.2 libm.so.6 libmvec.so.1; do
-    found=$(ldconfig -p | awk -v name="$library" '$1 == name && !found { found = $NF } END { print found }')
-    [ -z "$found" ] || [ -e "$root$found" ] || { mkdir -p "$root$(dirname "$found")"; cp -L "$found" "$root$found"; }
-  done
-  mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/home/run"
+  c_library_root "$root" "$programs/longwave-worker"
+  mkdir -p "$root/home/run"
   ln -sfn ../lib "$root/usr/lib" 2>/dev/null || true
   at=${place#"$root"} shared=$root/home/run seen=/home/run
   # shellcheck disable=SC2016
@@ -227,18 +219,8 @@ if [ -n "$workers" ]; then
 fi
 
 # A tiny run: its servers from their archive, its worker from its own, or from the build where there is none.
-find /usr/include -name '*.h' -size -64k 2>/dev/null | sort | xargs cat 2>/dev/null | head -c 100000 >"$shared/text" || true
-config_of() {
-  cat <<YAML
-run: {preset: longwave, steps: 12, workers: 1, shards: 1, validation_batches: 2}
-model: {d_model: 32, layers: 1, heads: 2, context: 32}
-data: {path: $1/text}
-train: {batch: 4, warmup_steps: 4, threads: 1, device: cpu}
-sync: {inner_steps: 4}
-YAML
-}
-config_of "$seen" >"$shared/config.yaml"
-config_of "$shared" >"$work/config.yaml"
+tiny_run "$shared" "$seen"
+mkdir "$work/build" && tiny_run "$work/build" "$shared"
 serve="$at/${server##*/}/bin/longwave-server"
 mkfifo "$work/said"
 run "$serve" --role=coordinator --config "$seen/config.yaml" --listen 127.0.0.1:0 --exit-when-done \
@@ -253,7 +235,7 @@ trains() {
     run "$at/${home##*/}/bin/longwave-worker" --config "$seen/config.yaml" --coordinator "$address" --name w --run-dir "$seen" \
       --state-dir "$seen/state"
   else
-    "$programs/longwave-worker" --config "$work/config.yaml" --coordinator "$address" --name w --run-dir "$shared" \
+    "$programs/longwave-worker" --config "$work/build/config.yaml" --coordinator "$address" --name w --run-dir "$shared" \
       --state-dir "$shared/state"
   fi
 }

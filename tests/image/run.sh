@@ -10,6 +10,7 @@ cd "$(dirname "$0")/../.."
 programs=${1:-build/bin}
 
 . tests/support/checks.sh
+. tests/support/roots.sh
 [ "$(id -u)" = 0 ] || skip "building images without a container engine needs root"
 for tool in buildah busybox unshare setpriv ldd readelf strip; do
   command -v "$tool" >/dev/null || skip "$tool is not installed"
@@ -36,40 +37,15 @@ root_of() {
   echo "$container" >>"$work/containers"  # in a subshell of the script that cleans up
   "${buildah[@]}" mount "$container"
 }
-# run_in ROOT STATE COMMAND…: as the image's user, its root read-only; STATE is what may be written, beside /tmp.
-run_in() {
-  # shellcheck disable=SC2016
-  unshare --mount bash -euc '
-    root=$1 state=$2; shift 2
-    mkdir -p "$root/proc"
-    mount --bind "$root" "$root"
-    mount -o remount,bind,ro "$root"
-    mount --rbind /proc "$root/proc"
-    mount -t tmpfs -o mode=1777 none "$root/tmp"
-    mount --bind "$state" "$root/var/lib/longwave"
-    exec env -i PATH=/usr/bin HOME=/var/lib/longwave \
-      /usr/bin/setpriv --no-new-privs /usr/sbin/chroot --userspec=65532:65532 --groups= "$root" "$@"' - "$@"
-}
 state_folder() {
   mkdir -p "$work/$1"
-  cp "$work/config.yaml" "$work/text" "$work/$1/"
-  chown -R 65532:65532 "$work/$1"
+  tiny_run "$work/$1"
   echo "$work/$1"
 }
 
 helm/images/build.sh --programs "$programs" --tag "$tag" | tee "$work/sizes"
 server=$(root_of server)
 worker=$(root_of worker)
-
-# The text is this machine's own: headers, one after the other.
-find /usr/include -name '*.h' -size -64k | sort | xargs cat 2>/dev/null | head -c 100000 >"$work/text" || true
-cat >"$work/config.yaml" <<'YAML'
-run: {preset: longwave, steps: 12, workers: 1, shards: 1, validation_batches: 2}
-model: {d_model: 32, layers: 1, heads: 2, context: 32}
-data: {path: /var/lib/longwave/text}
-train: {batch: 4, warmup_steps: 4, threads: 1, device: cpu}
-sync: {inner_steps: 4}
-YAML
 
 config=/var/lib/longwave/config.yaml
 is_user() { "${buildah[@]}" inspect --type image --format '{{.OCIv1.Config.User}}' "localhost/longwave-$1:$tag" | grep -qx 65532:65532; }

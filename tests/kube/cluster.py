@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -22,6 +23,13 @@ def command(*arguments, input=None, timeout=300, check=True):
     if check and done.returncode != 0:
         raise Failed(f"{' '.join(map(str, arguments[:6]))}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
+
+
+def chart_of(name):
+    """The chart of this checkout, or of the release in LONGWAVE_DIST."""
+    if "LONGWAVE_DIST" in os.environ:
+        return next(pathlib.Path(os.environ["LONGWAVE_DIST"]).glob(f"{name}-[0-9]*.tgz"))
+    return pathlib.Path(__file__).parents[2] / "helm" / name
 
 
 def wait_until(what, condition, seconds, every=0.5):

@@ -10,6 +10,8 @@
 # that brings an image of buildah's store to the cluster (it is called with the image's name), or the images are
 # there already under LONGWAVE_IMAGES (a prefix) and LONGWAVE_TAG.
 #
+# LONGWAVE_DIST is the folder of a release (tools/release.sh), whose images and charts are taken then.
+#
 # LONGWAVE_KEEP=1 leaves the cluster when it is over. LONGWAVE_OPERATORS=1 also runs the Prometheus operator, and
 # cert-manager as who issues the certificates; they are built from their Go modules at the first call. If that fails, the
 # test does; only where the module proxy does not answer, or nothing brings images to the cluster, it goes on without
@@ -114,8 +116,14 @@ fi
 images=${LONGWAVE_IMAGES:-localhost/}
 if [ -n "$load" ]; then
   command -v buildah >/dev/null || skip 'buildah is not installed'
-  note 'building the images'
-  helm/images/build.sh --programs "$programs" --tag "$tag"
+  if [ -n "${LONGWAVE_DIST:-}" ]; then
+    note 'taking the images of the release'
+    . tests/support/roots.sh
+    for part in server worker; do release_image "$LONGWAVE_DIST" "$part" "$tag"; done
+  else
+    note 'building the images'
+    helm/images/build.sh --programs "$programs" --tag "$tag"
+  fi
 else
   tag=${LONGWAVE_TAG:?the tag of the images, or LONGWAVE_LOAD, a command that loads them}
 fi

@@ -11,11 +11,11 @@ import time
 import monitoring
 import two_runs
 from cert_manager import CertManager
-from cluster import Checks, Failed, Hopeless, Namespace, command, wait_until
+from cluster import Checks, Failed, Hopeless, Namespace, chart_of, command, wait_until
 from scraping import HostPrometheus
 
 HERE = pathlib.Path(__file__).parent
-CHART = HERE.parents[1] / "helm" / "longwave"
+CHART = chart_of("longwave")
 RELEASE, NAMESPACE = "longwave", "longwave-test"
 # For a second run of the same name.
 SECOND = "longwave-second"

@@ -5,7 +5,7 @@ import json
 import pathlib
 import sys
 
-from cluster import Failed, Namespace, command, wait_until
+from cluster import Failed, Namespace, chart_of, command, wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tools" / "dashboards"))
@@ -30,7 +30,7 @@ def install_monitoring(has_operator):
         command("kubectl", "wait", "--for", "condition=Established", "crd", "--all", "--timeout=60s")
     if not rules:
         print("   skipped: alerts: no definition of a PrometheusRule; tools/helm.sh brings it", flush=True)
-    namespace.helm("install", "monitoring", ROOT / "helm/longwave-monitoring", "--set",
+    namespace.helm("install", "monitoring", chart_of("longwave-monitoring"), "--set",
                    f"prometheusRule.enabled={str(rules).lower()}")
     return namespace.get("prometheusrules", "monitoring")["spec"]["groups"] if rules else None
 
