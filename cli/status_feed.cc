@@ -27,12 +27,13 @@ absl::StatusOr<RunConfig> GetConfig(CoordinatorClient& coordinator) {
   return ParseConfig(run.configuration, "the coordinator's configuration");
 }
 
-void StatusFeed::Refresh() {
-  if (client_ == nullptr) return;
+bool StatusFeed::Refresh() {
+  if (client_ == nullptr) return false;
   absl::StatusOr<RunStatus> answer = client_->GetStatus(status_.records.size());
-  if (!answer.ok()) return;
+  if (!answer.ok()) return false;
   last_answer_ = MonotonicNow();
   MergeStatus(*std::move(answer), &status_);
+  return true;
 }
 
 bool StatusFeed::StopRun(const std::string& reason) {

@@ -25,8 +25,9 @@ class StatusFeed {
   // credentials: an operator's folder; empty: the run is not secured.
   void Connect(const std::string& coordinator_address, const std::string& credentials = "");
 
-  // Polls the coordinator. Without an answer the status stays.
-  void Refresh();
+  bool is_connected() const { return client_ != nullptr; }
+  // Polls the coordinator. Without an answer the status stays, and false is returned.
+  bool Refresh();
   // Requests the end of the run. False without an answer.
   bool StopRun(const std::string& reason);
 

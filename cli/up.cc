@@ -1,5 +1,7 @@
 #include "cli/up.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -38,14 +40,17 @@ namespace longwave {
 namespace {
 
 // The limit from the end of the run to the end of its workers.
-constexpr absl::Duration kAftermathTimeout = absl::Seconds(10);
-// The limit from a worker's end to the coordinator's report that the run is over.
+constexpr absl::Duration kAftermathTimeout = absl::Seconds(60);
+// The limit from a worker's end to the coordinator's report that the run is over, if it answers.
 constexpr absl::Duration kEarlyEndTimeout = absl::Milliseconds(1500);
+// The limit for one answer of a coordinator that may be busy.
+constexpr absl::Duration kAnswerPatience = absl::Seconds(15);
+constexpr absl::Duration kReasonPatience = absl::Seconds(5);
 // The limit for workers that write a checkpoint, or the weights of a stopped run.
 constexpr absl::Duration kWritingTimeout = absl::Seconds(30);
 // The limit from there to the end of all processes.
 constexpr absl::Duration kStopTimeout = absl::Milliseconds(2400);
-constexpr absl::Duration kSamplePatience = absl::Seconds(10);
+constexpr absl::Duration kSamplePatience = absl::Seconds(30);
 
 // In a terminal, lines are broken between words.
 void Print(std::FILE* file, const std::string& line, size_t indent, Hue hue = Hue::kPlain) {
@@ -116,8 +121,13 @@ class Run {
       cluster_.Park(MonotonicNow() + kWritingTimeout);
     } else if (verdict.outcome == RunOutcome::kStopped) {
       Show("stopping: the weights are written; Ctrl-C once more ends it at once");
-      answers = feed_.over() || feed_.StopRun("stopped by the user");
+      answers = Answered(kAnswerPatience, [this] {
+        return feed_.over() || feed_.StopRun("stopped by the user");
+      });
       if (answers) cluster_.AwaitWorkers(MonotonicNow() + kWritingTimeout);
+    } else if (feed_.status().phase == RunPhase::kFailed) {
+      // The workers hear of the end, and the one that validates writes the weights learnt before.
+      cluster_.AwaitWorkers(MonotonicNow() + kWritingTimeout);
     }
     // A coordinator that hangs gets no last status request.
     std::function<void()> last_look;
@@ -168,7 +178,9 @@ class Run {
         case RunPhase::kTraining:
           break;
       }
-      if (feed_.silence() > StatusFeed::kSilenceMax) {
+      // This process may have been stopped itself for as long.
+      if (feed_.silence() > StatusFeed::kSilenceMax &&
+          !Answered(kReasonPatience, [this] { return feed_.Refresh(); })) {
         return Failed(absl::StrCat("the coordinator at ", cluster_.coordinator_address(),
                                    " has not answered for ",
                                    absl::FormatDuration(StatusFeed::kSilenceMax)));
@@ -191,8 +203,9 @@ class Run {
       // A worker may end shortly before the status says that the run is over; a server may not.
       ended_since = std::min(ended_since, now);
       if (cluster_.IsWorker(*ended) && now - ended_since < kEarlyEndTimeout) continue;
-      feed_.Refresh();
-      if (feed_.over()) continue;
+      // A coordinator that is busy may still have the end to say.
+      const bool answered = feed_.Refresh();
+      if (feed_.over() || (cluster_.IsWorker(*ended) && !answered)) continue;
       return Failed(absl::StrCat(ended->name(), " ended (exit status 0) before the run was over"));
     }
   }
@@ -213,13 +226,26 @@ class Run {
     return true;
   }
 
+  // Calls until the coordinator has answered. False if a signal comes or it takes too long.
+  bool Answered(absl::Duration patience, const std::function<bool()>& call) {
+    const absl::Time give_up = MonotonicNow() + patience;
+    while (!call()) {
+      if (!feed_.is_connected()) return false;
+      pollfd interrupted = {interrupts_->fd(), POLLIN, 0};
+      const auto pause = static_cast<int>(absl::ToInt64Milliseconds(StatusFeed::kInterval));
+      if (MonotonicNow() > give_up || poll(&interrupted, 1, pause) > 0) return false;
+    }
+    return true;
+  }
+
   Verdict VerdictOf(const absl::Status& status) {
     if (absl::IsCancelled(status)) {
       signal_ = interrupts_->Take();
       return {keeps_state_ ? RunOutcome::kParked : RunOutcome::kStopped, ""};
     }
-    // The coordinator knows the first failure; a child that ended may be a later one.
-    feed_.Refresh();
+    // The coordinator knows the first failure; a child that ended may be a later one, or the
+    // coordinator itself.
+    Answered(kReasonPatience, [this] { return feed_.Refresh(); });
     const RunStatus& run = feed_.status();
     if (run.phase == RunPhase::kFailed && !run.failure.empty()) return Failed(run.failure);
     return Failed(status.message());

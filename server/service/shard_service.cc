@@ -44,6 +44,8 @@ namespace {
 
 // Deadline of one call to the coordinator, below the two seconds in which a stopped shard must end.
 constexpr absl::Duration kCallDeadline = absl::Seconds(1);
+// A coordinator that has just refused the shard is there, but may be busy.
+constexpr int kRunIsOverTries = 15;
 
 // The address to announce: `given` by the flag and checked, or the `bound` one.
 std::string Announced(const std::string& given, const std::string& bound, const char* flag) {
@@ -174,8 +176,9 @@ class ShardServiceImpl final : public ShardService, private ShardHandler {
   }
 
   bool RunIsOver() {
-    const absl::StatusOr<RunStatus> run =
-        coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
+    absl::StatusOr<RunStatus> run = coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
+    for (int i = 1; !run.ok() && i < kRunIsOverTries; ++i)
+      run = coordinator_->GetStatus(/*round_records_from=*/kRoundNever);
     return run.ok() && IsOver(run->phase);
   }
 

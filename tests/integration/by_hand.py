@@ -93,6 +93,10 @@ class HandCluster:
         self.test.children.pop()
         return self.read_status(output) if status == 0 else {"workers": {}}
 
+    def answered_status(self):
+        """The status, as soon as somebody answers: a coordinator that is busy may not."""
+        return self.await_that(lambda status: "run" in status, self.status, "an answer")
+
     def read_status(self, output):
         found = {"workers": {}}
         for line in output.splitlines():

@@ -1,6 +1,7 @@
 """Real processes for the integration tests: starting them, waiting for what they say, finding those that
 were left behind. Nothing here sleeps: waits end with a line, the end of a process, or a deadline."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -81,9 +82,6 @@ class Child:
         # A thread reads the pipe, so that a full one never stops the process.
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()
-        # Ends a test that would wait forever.
-        self._timer = threading.Timer(DEADLINE_S, self.process.kill)
-        self._timer.start()
 
     def _read_errors(self):
         for line in self.process.stderr:
@@ -97,26 +95,37 @@ class Child:
             if not self._more_errors.wait_for(lambda: wanted in self.errors, DEADLINE_S):
                 raise AssertionError(f"nothing of {wanted!r} in {self.errors}")
 
+    @contextlib.contextmanager
+    def _limited(self):
+        """Kills the process if what is waited for takes too long. A process may well live longer than that."""
+        timer = threading.Timer(DEADLINE_S, self.process.kill)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def await_line(self, wanted):
         """Reads up to a line that contains `wanted`; fails at the end of the output."""
         seen = []
-        for line in self.process.stdout:
-            seen.append(line)
-            if wanted in line:
-                return line.strip()
+        with self._limited():
+            for line in self.process.stdout:
+                seen.append(line)
+                if wanted in line:
+                    return line.strip()
         self._reader.join()
         raise AssertionError(f"no line with {wanted!r}; got {''.join(seen)}{self.errors}")
 
     def finish(self, timeout=DEADLINE_S):
         """Waits for the end; returns exit status, the rest of the output, the errors."""
-        output = self.process.stdout.read()
-        status = self.process.wait(timeout)
+        with self._limited():
+            output = self.process.stdout.read()
+            status = self.process.wait(timeout)
         self._reader.join()
         self.close()
         return status, output, self.errors
 
     def close(self):
-        self._timer.cancel()
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -159,7 +168,8 @@ class IntegrationTest(unittest.TestCase):
         for child in self.children:
             child.close()
         for pid in processes_mentioning(str(self.root)):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may have ended since
+                os.kill(pid, signal.SIGKILL)
 
     def write_config(self, name="run.yaml", **settings):
         """A configuration file of TINY, `settings` ("sync__up__k") over it."""

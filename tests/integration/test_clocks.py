@@ -79,7 +79,7 @@ class Clocks(IntegrationTest):
         cluster = self.cluster()
         cluster.kill("worker-0")
         cluster.set_clock("worker-0", -3 * HOUR_S)
-        child = self.start(*cluster.arguments["worker-0"], "--set", "cluster.start_timeout_s=2")
+        child = self.start(*cluster.arguments["worker-0"], "--set", "cluster.start_timeout_s=20")
         status, _, errors = child.finish()
         self.assertEqual(status, 1, errors)
         self.assertIn("do the clocks differ?", errors)

@@ -40,8 +40,9 @@ class Damage(IntegrationTest):
         return sorted((self.root / "state" / name).glob(pattern))
 
     def go_on(self):
-        status = self.cluster.await_rounds(len(self.cluster.rounds()) + 6)
-        self.assertNotIn("trouble", status)
+        cluster = self.cluster
+        cluster.await_rounds(len(cluster.rounds()) + 6)
+        cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status, "the trouble's end")
 
     def end(self):
         self.cluster.assert_equal_replicas()

@@ -3,9 +3,11 @@ credentials made by hand, and one that comes with a token."""
 
 import json
 import os
+import re
+import time
 import unittest
 
-from harness import BIN, Child, IntegrationTest
+from harness import BIN, DEADLINE_S, Child, IntegrationTest
 from secured import SecuredTest
 
 
@@ -85,10 +87,15 @@ class Join(SecuredTest):
         ask = (self.address, "--security", self.operator)
         status, output, errors = self.run_longwave("expel", self.address, "trouble", *ask[1:])
         self.assertEqual(status, 0, output + errors)
-        status, output, errors = self.run_longwave("status", *ask)
-        self.assertEqual(status, 0, errors)
-        self.assertRegex(output, r"(?m)^trouble +expelled ")
-        self.assertRegex(output, r"(?m)^by-hand +(training|syncing|validating) ")
+        # The other worker may be behind for a moment.
+        end = time.monotonic() + DEADLINE_S
+        while True:
+            status, output, errors = self.run_longwave("status", *ask)
+            self.assertEqual(status, 0, errors)
+            self.assertRegex(output, r"(?m)^trouble +expelled ")
+            if re.search(r"(?m)^by-hand +(training|syncing|validating) ", output):
+                break
+            self.assertLess(time.monotonic(), end, output)
         self.assertEqual(expelled.finish()[0], 1)
 
     def test_the_second_time_no_token_is_needed(self):
@@ -106,7 +113,8 @@ class Join(SecuredTest):
     def test_the_doctor_measures_every_link(self):
         joined = self.join("--token", self.token(), "--name", "patient")
         # The command examines the machine itself before it trains.
-        self.assertTrue(joined.await_line("shard 1").startswith("ok "))
+        # A machine that is busy has a slow link to itself, which is a warning.
+        self.assertRegex(joined.await_line("shard 1"), "^(ok|warning) ")
         joined.await_line("ready ")
         status, output, errors = self.run_longwave("doctor", "--state-dir", self.root / "joined",
                                                    "--device", "cpu", "--json")
@@ -121,7 +129,7 @@ class Join(SecuredTest):
         status, output, errors = self.run_longwave("doctor", self.address, "--device", "cpu")
         self.assertEqual(status, 0, output + errors)
         self.assertRegex(output, r"(?m)^warning +coordinator .*the run is secured.*; remedy: join")
-        self.assertRegex(output, r"(?m)^ok +clock ")
+        self.assertRegex(output, r"(?m)^(ok|warning) +clock ")
 
     def test_a_dry_run_redeems_nothing(self):
         token = self.token()

@@ -84,8 +84,8 @@ class Signals(IntegrationTest):
         self.assert_nothing_left()
 
     def check_revival(self, flag, name):
-        # A long run with a line every forty rounds.
-        child = self.start_and_train(run__steps=8000)
+        # A long run with a line every hundred rounds.
+        child = self.start_and_train(run__steps=20_000)
         os.kill(self.processes_of(flag)[0], signal.SIGKILL)
         self.assertRegex(child.await_line("is started again"), name + ".* was killed by signal 9")
         for _ in range(2):
@@ -107,7 +107,7 @@ class Signals(IntegrationTest):
         self.assert_nothing_left()
 
     def test_a_worker_told_to_end_leaves_the_others_to_train(self):
-        child = self.start_and_train(run__steps=8000)
+        child = self.start_and_train(run__steps=20_000)
         os.kill(self.processes_of("--name")[0], signal.SIGTERM)
         self.assertRegex(child.await_line("has left the run"), r"worker-\d has left the run")
         for _ in range(2):
@@ -273,7 +273,7 @@ class ByHand(IntegrationTest):
 
     def test_a_coordinator_that_is_told_to_end_comes_back_to_its_run(self):
         config = self.write_config(run__preset="longwave", run__shards=1, run__workers=1,
-                                   run__steps=2000, sync__inner_steps=4)
+                                   run__steps=4000, sync__inner_steps=4)
         serve = ["longwave-server", "--role=coordinator", "--config", config, "--state-dir",
                  self.root / "c", "--run-dir", self.root, "--listen"]
         coordinator = self.start(*serve, "127.0.0.1:0")
@@ -313,7 +313,7 @@ class ByHand(IntegrationTest):
             status, _, errors = child.finish()
             self.assertEqual(status, 0, errors)
             self.assertNotIn("rejected", errors)
-        self.assertIn("finished", cluster.status()["run"])
+        self.assertIn("finished", cluster.answered_status()["run"])
         self.assertEqual(len(cluster.rounds()), 12)
         for number, record in enumerate(cluster.rounds(), 1):
             self.assertEqual(record["members"], 2, record)
@@ -330,6 +330,7 @@ class ByHand(IntegrationTest):
                               **ENDLESS)
         cluster.await_rounds(2)
         coordinator = cluster.children["coordinator"]
+        coordinator.await_log("metrics http://")
         address = re.search(r"metrics http://([^/\s]+)", coordinator.errors).group(1)
         # Limits the size of the process's files to a few bytes.
         limits = resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE)
@@ -337,13 +338,14 @@ class ByHand(IntegrationTest):
         status = cluster.await_that(lambda status: "trouble" in status, cluster.status, "a sentence of it")
         self.assertIn("the coordinator's state, which it must keep before it answers anybody, "
                       "cannot be written: ", status["trouble"])
-        page = scrape(address)
-        self.assertEqual(total(page, "longwave_coordinator_waiting"), 1)
+        page = cluster.await_that(lambda page: total(page, "longwave_coordinator_waiting") == 1,
+                                  lambda: scrape(address), "the page of one that waits")
         self.assertGreater(total(page, "longwave_coordinator_save_failures_total"), 0)
         resource.prlimit(coordinator.process.pid, resource.RLIMIT_FSIZE, limits)
         cluster.await_that(lambda status: "run" in status and "trouble" not in status, cluster.status, "its end")
         cluster.await_rounds(len(cluster.rounds()) + 2)
-        self.assertEqual(total(scrape(address), "longwave_coordinator_waiting"), 0)
+        cluster.await_that(lambda page: page and total(page, "longwave_coordinator_waiting") == 0,
+                           lambda: scrape(address), "the page of one that does not wait")
         cluster.end()
 
 

@@ -121,6 +121,7 @@ class Links(IntegrationTest):
         cluster.await_rounds(3)
         held = []
         self.addCleanup(lambda: [one.close() for one in held])
+        cluster.children["coordinator"].await_log("metrics http://")
         page = cluster.children["coordinator"].errors.split("metrics http://")[1].split("/")[0]
         data = cluster.arguments["shard-0"][cluster.arguments["shard-0"].index("--listen") + 1].removeprefix("tcp://")
         for place in (page, data, cluster.address):

@@ -9,6 +9,8 @@ import formulae
 from harness import TINY, IntegrationTest
 
 INNER_STEPS = 6
+# Each round waits for both workers, however late: the figures below are those of all pushes.
+PATIENT = {"cluster__grace_min_s": 100, "cluster__heartbeat_timeout_s": 100}
 STEPS, WORKERS = TINY["run.steps"], TINY["run.workers"]
 FIELDS = {"preset", "workers", "shards", "params", "steps", "rounds", "tokens", "val_loss",
           "wall_seconds", "bytes_pushed", "bytes_pulled", "payload_bytes_pushed",
@@ -18,7 +20,7 @@ FIELDS = {"preset", "workers", "shards", "params", "steps", "rounds", "tokens", 
 
 class Presets(IntegrationTest):
     def check(self, preset, inner_steps, equal=True):
-        settings = {"run__preset": preset}
+        settings = {"run__preset": preset, **PATIENT}
         if inner_steps > 1:
             settings["sync__inner_steps"] = inner_steps
         done = self.up(**settings)
@@ -117,8 +119,8 @@ class Presets(IntegrationTest):
         self.check("sparseloco", INNER_STEPS)
 
     def test_one_seed_gives_one_state(self):
-        first = self.up(name="a", run__preset="longwave", sync__inner_steps=8)
-        second = self.up(name="b", run__preset="longwave", sync__inner_steps=8)
+        first = self.up(name="a", run__preset="longwave", sync__inner_steps=8, **PATIENT)
+        second = self.up(name="b", run__preset="longwave", sync__inner_steps=8, **PATIENT)
         self.assertEqual(first.summary["state_hash"], second.summary["state_hash"])
         self.assertEqual(first.summary["val_loss"], second.summary["val_loss"])
 
@@ -145,7 +147,7 @@ class Presets(IntegrationTest):
             struct.pack(">2I", 0x801, count) + bytes(image % 4 for image in range(count)))
         done = self.up("--data", folder, data__kind="images", model__kind="resnet", model__layers=8, model__channels=1,
                        model__image_size=size, model__classes=4, train__micro_batches=2,
-                       sync__inner_steps=4, run__steps=40, run__validation_batches=10)
+                       sync__inner_steps=4, run__steps=40, run__validation_batches=10, **PATIENT)
         self.assertEqual(done.status, 0, done.output + done.errors)
         self.assertTrue(done.summary["replicas_equal"])
         self.assertEqual(done.summary["tokens"], 40 * WORKERS * TINY["train.batch"])  # an image has weight 1
@@ -156,7 +158,7 @@ class Presets(IntegrationTest):
 
     def test_overlap_fragments_connections_and_limits(self):
         settings = {"run__preset": "longwave", "sync__inner_steps": 8, "sync__overlap": 3,
-                    "sync__fragments": 2, "sync__segment_tiles": 1}
+                    "sync__fragments": 2, "sync__segment_tiles": 1, **PATIENT}
         first = self.up(name="plain", **settings)
         self.assertEqual(first.status, 0, first.output + first.errors)
         second = self.up(name="limited", cluster__connections=2, cluster__max_upload_mbit=4,

@@ -46,7 +46,8 @@ class Start(IntegrationTest):
         self.assertGreaterEqual(compared, len(cluster.rounds()) - 1)
 
     def test_a_seeds_run_refuses_other_weights(self):
-        cluster = HandCluster(self, workers=2, started=1, **SHORT)
+        # The run does not end while it is looked at.
+        cluster = HandCluster(self, workers=2, started=1, **{**SHORT, "run__steps": 100_000_000})
         cluster.children["worker-0"].await_line("ready ")
         self.start_from(cluster, "worker-1", self.initial(8))
         status, _, errors = cluster.children.pop("worker-1").finish()

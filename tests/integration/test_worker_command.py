@@ -60,7 +60,7 @@ class WorkerCommand(IntegrationTest):
         self.assertIn("the model is the workers' (model.kind: external)", errors)
 
     def test_a_killed_command_is_started_again_and_goes_on(self):
-        child = self.start_up("--worker-command", self.command(), "--set", "model.kind=gpt", run__steps=3000,
+        child = self.start_up("--worker-command", self.command(), "--set", "model.kind=gpt", run__steps=4000,
                               sync__inner_steps=2)
         child.await_line("round ")
         os.kill(self.worker_process("worker-1"), signal.SIGKILL)

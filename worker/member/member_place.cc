@@ -29,6 +29,8 @@ namespace {
 constexpr absl::Duration kCallDeadline = absl::Seconds(3);
 // How long a worker that cannot start tries to tell the coordinator why.
 constexpr absl::Duration kEarlyFailurePatience = absl::Seconds(1);
+// A coordinator that has just refused the worker is there, but may be busy.
+constexpr int kEndOfRunTries = 5;
 
 // A worker's credentials if the run is secured, else empty.
 struct WorkerSecurity {
@@ -94,7 +96,8 @@ class MemberPlaceImpl final : public MemberPlace {
   }
 
   std::optional<RunPhase> EndOfRun() override {
-    const absl::StatusOr<RunStatus> run = client_->GetStatus(/*round_records_from=*/kRoundNever);
+    absl::StatusOr<RunStatus> run = client_->GetStatus(/*round_records_from=*/kRoundNever);
+    for (int i = 1; !run.ok() && i < kEndOfRunTries; ++i) run = client_->GetStatus(kRoundNever);
     if (!run.ok() || !IsOver(run->phase)) return std::nullopt;
     return run->phase;
   }

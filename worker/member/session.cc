@@ -17,7 +17,8 @@ namespace {
 // Interval of checks of the stop signal during a wait; a signal handler's thread may set it at any
 // time.
 constexpr std::chrono::milliseconds kPatience(50);
-constexpr absl::Duration kFailurePatience = absl::Seconds(3);
+// The coordinator may be busy, and nobody else says why the worker ends.
+constexpr absl::Duration kFailurePatience = absl::Seconds(15);
 // A process that was told to end has little time to leave.
 constexpr absl::Duration kLeavePatience = absl::Milliseconds(500);
 // After an answered final report, a coordinator without an answer for this long has exited.
