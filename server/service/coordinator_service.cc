@@ -47,7 +47,7 @@ constexpr absl::Duration kTickInterval = absl::Milliseconds(100);
 // How long members without a heartbeat may delay the end: after a signal, since the process must
 // end within two seconds, and otherwise.
 constexpr absl::Duration kTellingAfterSignal = absl::Milliseconds(700);
-constexpr absl::Duration kTellingMax = absl::Seconds(5);
+constexpr absl::Duration kTellingMax = absl::Seconds(15);
 // After StopRun the end stays visible to status calls for this long.
 constexpr absl::Duration kShowingMin = absl::Seconds(2);
 
