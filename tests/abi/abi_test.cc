@@ -76,7 +76,7 @@ absl::StatusOr<std::string> FitInCpp(const RunConfig& config, const std::string&
 }
 
 std::string CProgram(const TestRun& run, const std::string& arguments) {
-  return absl::StrCat("timeout 60 ", LINEAR_MODEL, " ", run.address(), " ", arguments);
+  return absl::StrCat("timeout 240 ", LINEAR_MODEL, " ", run.address(), " ", arguments);
 }
 
 Ran FitInC(const TestRun& run, const std::string& arguments) {

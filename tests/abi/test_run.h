@@ -50,7 +50,7 @@ class TestRun {
     const Overrides common = {"run.preset=diloco",    "run.shards=1",
                               "model.kind=external",  "cluster.heartbeat_interval_s=0.05",
                               "train.warmup_steps=0", "train.learning_rate=0.3",
-                              "sync.inner_steps=10",  "cluster.start_timeout_s=20"};
+                              "sync.inner_steps=10",  "cluster.start_timeout_s=60"};
     settings.insert(settings.begin(), common.begin(), common.end());
     return settings;
   }

@@ -7,13 +7,18 @@ import pathlib
 import select
 import signal
 import subprocess
+import sys
 import time
 
 from proxy import owner_of
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import held_ports  # noqa: E402
+
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 READY_S = 60
+STOP_S = 30
 CONTROL = "control"  # the other end of a link to the coordinator
 
 
@@ -117,10 +122,12 @@ class Cluster:
         self.proxies, self.secured = proxies, secured
         for part in ("logs", "state", "archive", "journal", "final"):
             (folder / part).mkdir(parents=True)
-        self.coordinator = self._server("coordinator", "--run-dir", folder, "--listen",
-                                        "127.0.0.1:0")
-        self.shards = [self._server("shard", "--shard", i, "--listen", "tcp://127.0.0.1:0", number=i)
-                       for i in range(shards)]
+        # Held, so that nobody else gets the port of a server that was killed before it is back.
+        self.held = [held_ports.hold() for _ in range(1 + shards)]
+        places = [f"127.0.0.1:{holder.getsockname()[1]}" for holder in self.held]
+        self.coordinator = self._server("coordinator", "--run-dir", folder, "--listen", places[0])
+        self.shards = [self._server("shard", "--shard", i, "--listen", f"tcp://{places[1 + i]}",
+                                    number=i) for i in range(shards)]
         self.workers = [Process(f"worker-{i}", worker_command(f"worker-{i}"),
                                 folder / "logs" / f"worker-{i}.log") for i in range(workers)]
         self.linked = {shard.name: set() for shard in self.shards}
@@ -213,5 +220,7 @@ class Cluster:
 
     def stop(self):
         for process in self.workers + self.shards:
-            process.stop(5)
-        self.coordinator.stop(5)
+            process.stop(STOP_S)
+        self.coordinator.stop(STOP_S)
+        for holder in self.held:
+            holder.close()

@@ -59,15 +59,18 @@ absl::StatusOr<Model> LoadModel(const Flags& flags) {
   return Model{std::move(config), std::move(manifest), std::move(layout)};
 }
 
+// Whole or not at all, since the worker may be killed meanwhile.
 absl::Status WriteBytes(const std::string& path,
                         const std::vector<std::span<const std::byte>>& pieces) {
-  std::ofstream file(path, std::ios::binary);
+  const std::string part = path + ".part";
+  std::ofstream file(part, std::ios::binary);
   for (const auto& piece : pieces) {
     file.write(reinterpret_cast<const char*>(piece.data()),
                static_cast<std::streamsize>(piece.size()));
   }
   file.close();
-  return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
+  const bool written = file && std::rename(part.c_str(), path.c_str()) == 0;
+  return written ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
 }
 
 // Writes the worker's state at its end for the audit. No posted push is unsettled then.

@@ -55,7 +55,7 @@ class HostileWords : public ::testing::Test {
                                    "train: {batch: 1, threads: 1, device: cpu}\n"
                                    "sync: {inner_steps: 20}\n"
                                    "cluster: {coordinator: '",
-                                   port_.address(), "'}\n"),
+                                   port_.address(), "', heartbeat_timeout_s: 120}\n"),
                       Secrecy::kPublic)
             .ok());
     const auto config = LoadConfig(root_ + "/run.yaml", {});

@@ -120,7 +120,9 @@ bool SecuredRun::Begin(const std::vector<std::string>& settings, uint64_t rounds
     if (!up_->Running()) return true;
     if (operator_ == nullptr && ReadCredentials(credentials("operator")).ok())
       operator_ = CoordinatorClient::Connect(address_, absl::Seconds(20), credentials("operator"));
-    return operator_ != nullptr && Status().record_count >= rounds;
+    if (operator_ == nullptr) return false;
+    const auto status = operator_->GetStatus(std::numeric_limits<uint64_t>::max());
+    return status.ok() && status->record_count >= rounds;
   };
   const auto came = Eventually(absl::StrCat("round ", rounds, " of a secured run"), trains);
   if (!came || !up_->Running()) {
@@ -155,7 +157,12 @@ std::string SecuredRun::Forge(const Authority& authority, const Identity& identi
 }
 
 RunStatus SecuredRun::Status() {
-  return operator_->GetStatus(std::numeric_limits<uint64_t>::max()).value_or(RunStatus());
+  absl::StatusOr<RunStatus> status;
+  Answer([&] {
+    status = operator_->GetStatus(std::numeric_limits<uint64_t>::max());
+    return status.status();
+  }).IgnoreError();
+  return status.value_or(RunStatus());
 }
 
 absl::Status SecuredRun::StopWithoutCertificate() {
@@ -178,7 +185,12 @@ std::unique_ptr<ShardClient> SecuredRun::ShardAs(uint32_t shard, const std::stri
 }
 
 ShardReport SecuredRun::ShardStatus(uint32_t shard) {
-  auto report = ShardAs(shard, credentials("operator"))->GetStatus();
+  const auto client = ShardAs(shard, credentials("operator"));
+  absl::StatusOr<ShardReport> report;
+  Answer([&] {
+    report = client->GetStatus();
+    return report.status();
+  }).IgnoreError();
   EXPECT_TRUE(report.ok()) << report.status();
   return report.value_or(ShardReport());
 }

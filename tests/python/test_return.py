@@ -24,14 +24,21 @@ class Return(SyncCase):
         """Of the line: the run's step, the schedule's, the steps moved over, the optimizer's."""
         return [int(number) for number in re.findall(r"\d+", child.await_line("began"))]
 
+    def await_round(self, child, count):
+        """Reads on until the worker has so many rounds."""
+        while int(child.await_line("round ").split()[1]) < count:
+            pass
+
     def test_a_killed_worker_comes_back_with_its_optimizer_and_schedule(self):
-        address = self.cluster(workers=2, run__steps=1_000_000, cluster__heartbeat_timeout_s=1)
+        address = self.cluster(workers=2, run__steps=1_000_000)
         folder = self.root / "kept"
-        self.worker(address, "stays", self.root / "stays")
+        stays = self.worker(address, "stays", self.root / "stays")
         first = self.worker(address, "one", folder)
         self.assertEqual(self.began(first), [0, 0, 0, 0])
         first.await_line("round 5")
         first.process.kill()
+        rounds = [5, *(int(found) for found in re.findall(r"round (\d+)", first.finish()[1]))]
+        self.await_round(stays, rounds[-1] + 3)  # beyond the round in which it was killed
         again = self.worker(address, "one", folder, 25)
         step, schedule, moved, optimizer = self.began(again)
         self.assertGreaterEqual(step, 50)
@@ -44,15 +51,16 @@ class Return(SyncCase):
         self.assertIn(f"ends at {step + 25}", output)
 
     def test_a_signal_ends_training_with_a_checkpoint_of_that_step(self):
-        address = self.cluster(workers=2, run__steps=1_000_000, cluster__heartbeat_timeout_s=1)
+        address = self.cluster(workers=2, run__steps=1_000_000)
         folder = self.root / "kept"
-        self.worker(address, "stays", self.root / "stays")
+        stays = self.worker(address, "stays", self.root / "stays")
         first = self.worker(address, "one", folder)
         first.await_line("round 2")
         first.process.send_signal(signal.SIGTERM)
         status, output, errors = first.finish()
         self.assertEqual(status, 0, errors)
         ended = int(re.search(r"ends at (\d+) done", output).group(1))
+        self.await_round(stays, ended // 10 + 2)  # beyond the round in which it has ended
         again = self.worker(address, "one", folder, 1)
         step, schedule, moved, optimizer = self.began(again)
         self.assertEqual(optimizer, ended)  # the optimizer's state is of that step

@@ -73,7 +73,7 @@ class TwoWorkers(SyncCase):
         self.in_parallel(lambda: worker(0), lambda: worker(1))
 
     def test_with_another_model_are_refused(self):
-        address = self.cluster(workers=2, cluster__start_timeout_s=5)
+        address = self.cluster(workers=2)
         other = torch.nn.Linear(3, 1)
         models = [perceptron(), other]
         refusals = []
@@ -84,6 +84,7 @@ class TwoWorkers(SyncCase):
                     pass
             except longwave.LongwaveError as error:
                 refusals.append((error.status, str(error)))
+                self.start("longwave", "stop", address).finish()  # the other one waits no longer
 
         self.in_parallel(lambda: worker(0), lambda: worker(1))
         self.assertTrue(any(status in ("refused", "invalid") and "differs" in text for status, text in refusals), refusals)

@@ -312,9 +312,9 @@ TEST_F(LinkTest, FramesQueuedAtTheEndStillArrive) {
 }
 
 TEST_F(LinkTest, DealerReachesARouterThatComesLater) {
-  const std::string endpoint = router_->endpoint();
-  dealer_.reset();
-  router_.reset();
+  // The port is held, so that no other process gets it before the router does.
+  const HeldPort port(false);
+  const std::string endpoint = absl::StrCat("tcp://", port.address());
   auto dealer = Dealer::Connect(endpoint);
   ASSERT_TRUE(dealer.ok());
   ASSERT_TRUE((*dealer)->Send(Push(4, 0), RandomPayload(10, 0)).ok());

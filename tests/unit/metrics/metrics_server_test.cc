@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/held_port.h"
 #include "tests/support/http_get.h"
 
 namespace longwave {
@@ -90,8 +91,11 @@ TEST_F(MetricsServerTest, WhatIsNoAddressIsRefused) {
 }
 
 TEST_F(MetricsServerTest, ThePortIsFreeAgainAfterwards) {
-  Listen("127.0.0.1:0");
-  const std::string address = server_->address();
+  // The port is held, so that no other process gets it in between.
+  const HeldPort port(/*listens=*/false);
+  const std::string& address = port.address();
+  Listen(address);
+  EXPECT_EQ(Request(address, "GET", "/healthz").status, 200);
   server_.reset();
   EXPECT_EQ(Request(address, "GET", "/healthz").status, 0);
   Listen(address);

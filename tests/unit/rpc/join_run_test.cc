@@ -73,7 +73,7 @@ class JoinRunTest : public ::testing::Test {
   }
   absl::Status Join() {
     return JoinRun(server_->address(), TokenOf(*own_), WorkerIdentity("w"), folder(), {},
-                   absl::Seconds(5))
+                   absl::Seconds(60))
         .status();
   }
   std::string server_folder() const { return folder_.path() + "/server"; }

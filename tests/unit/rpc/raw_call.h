@@ -42,7 +42,7 @@ inline grpc::Status CallWithoutRequest(const std::shared_ptr<grpc::Channel>& cha
                                        const std::string& method) {
   grpc::ClientContext context;
   grpc::ByteBuffer received;
-  return TryRaw(channel, method, nullptr, &received, std::chrono::seconds(5), &context);
+  return TryRaw(channel, method, nullptr, &received, std::chrono::seconds(60), &context);
 }
 
 // The bytes that `method` answers to the bytes `request`.

@@ -27,8 +27,9 @@ class ExchangeCatchUpTest : public ::testing::Test {
                                {.segment_tiles = 1, .shard_count = 1})
                     .value()) {}
 
-  void Start(const ScriptedShard::Script& script, ExchangeOptions options = {}) {
-    shard_ = std::make_unique<ScriptedShard>(script);
+  void Start(const ScriptedShard::Script& script, ExchangeOptions options = {},
+             const std::string& endpoint = "tcp://127.0.0.1:0") {
+    shard_ = std::make_unique<ScriptedShard>(script, endpoint);
     options.run = 99;
     options.shard_endpoints = {shard_->endpoint()};
     options.hello_every = hello_every_;
@@ -201,9 +202,9 @@ TEST_F(ExchangeCatchUpTest, FollowsAShardToItsNewPort) {
 TEST_F(ExchangeCatchUpTest, ComesBackFromAForeignServerOnAShardsPort) {
   hello_every_ = absl::Milliseconds(200);
   Refusals refusals;
-  auto foreign =
-      Router::Bind("tcp://127.0.0.1:0", {.keys = *MakeCurveKeys(), .refusals = &refusals}).value();
-  const std::string endpoint = foreign->endpoint();
+  const HeldPort port(/*listens=*/false);
+  const std::string endpoint = absl::StrCat("tcp://", port.address());
+  auto foreign = Router::Bind(endpoint, {.keys = *MakeCurveKeys(), .refusals = &refusals}).value();
   exchange_ = Exchange::Connect(
                   {.run = 99, .shard_endpoints = {endpoint}, .hello_every = hello_every_}, layout_)
                   .value();
@@ -219,14 +220,15 @@ TEST_F(ExchangeCatchUpTest, ComesBackFromAForeignServerOnAShardsPort) {
 // The same port, another process: an answer to a hello tells.
 TEST_F(ExchangeCatchUpTest, SendsEverythingToAShardThatWasStartedAgain) {
   hello_every_ = absl::Milliseconds(200);
-  Start({.open = 4, .answers = false});
+  const HeldPort port(/*listens=*/false);
+  const std::string endpoint = absl::StrCat("tcp://", port.address());
+  Start({.open = 4, .answers = false}, {}, endpoint);
   Post(0, 4);
   Fetch(1, 2);
   shard_->Await([](const auto& seen) {
     return ScriptedShard::CountOf(seen, FrameKind::kPush) >= 1 &&
            ScriptedShard::CountOf(seen, FrameKind::kFetch) >= 1;
   });
-  const std::string endpoint = shard_->endpoint();
   shard_.reset();
   shard_ =
       std::make_unique<ScriptedShard>(ScriptedShard::Script{.incarnation = 2, .open = 4}, endpoint);
@@ -255,8 +257,8 @@ TEST_F(ExchangeCatchUpTest, AnswersAsksWithSnapshotsUnderTheUploadLimit) {
 
 // Else it would be charged now and leave later, with all the rest, as fast as the link is.
 TEST_F(ExchangeCatchUpTest, WhatAShardThatIsAwayCannotGetIsNotCountedAsSent) {
-  auto port = std::make_optional<HeldPort>(/*listens=*/false);
-  const std::string endpoint = absl::StrCat("tcp://", port->address());
+  const HeldPort port(/*listens=*/false);
+  const std::string endpoint = absl::StrCat("tcp://", port.address());
   ExchangeOptions options;
   options.run = 99;
   options.shard_endpoints = {endpoint};
@@ -267,7 +269,6 @@ TEST_F(ExchangeCatchUpTest, WhatAShardThatIsAwayCannotGetIsNotCountedAsSent) {
   ASSERT_TRUE(settled.ok()) << settled.status();
   EXPECT_FALSE(settled->has_value());
   EXPECT_EQ(exchange_->counts().pushed, 0u);
-  port.reset();
   shard_ = std::make_unique<ScriptedShard>(ScriptedShard::Script{.open = 5}, endpoint);
   EXPECT_EQ(NextSettled(), "5/0 accepted 5");
   EXPECT_GT(exchange_->counts().pushed, 0u);
