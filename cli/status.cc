@@ -54,7 +54,7 @@ struct Known {
 
 absl::StatusOr<Known> Ask(const StatusOptions& options) {
   const std::unique_ptr<CoordinatorClient> client =
-      CoordinatorClient::Connect(options.address, absl::Seconds(15), options.security);
+      CoordinatorClient::Connect(options.address, kCommandDeadline, options.security);
   Known known;
   LONGWAVE_ASSIGN_OR_RETURN(known.config, GetConfig(*client));
   // Only the last record is requested: a long run has many.

@@ -16,7 +16,7 @@ namespace {
 
 absl::Status Stop(const std::string& address, const std::string& security) {
   const std::unique_ptr<CoordinatorClient> client =
-      CoordinatorClient::Connect(address, absl::Seconds(15), security);
+      CoordinatorClient::Connect(address, kCommandDeadline, security);
   LONGWAVE_ASSIGN_OR_RETURN(const RunStatus run,
                             client->GetStatus(std::numeric_limits<uint64_t>::max()));
   if (IsOver(run.phase)) {

@@ -26,7 +26,7 @@ absl::StatusOr<RunPhase> Watch(const TopOptions& options) {
   StatusFeed feed;
   feed.Connect(options.address, options.security);
   const std::unique_ptr<CoordinatorClient> patient =
-      CoordinatorClient::Connect(options.address, absl::Seconds(15), options.security);
+      CoordinatorClient::Connect(options.address, kCommandDeadline, options.security);
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, GetConfig(*patient));
   const std::unique_ptr<Display> display = Display::Create(options.plain);
   pollfd interrupted = {interrupts.fd(), POLLIN, 0};

@@ -121,9 +121,8 @@ class Run {
       cluster_.Park(MonotonicNow() + kWritingTimeout);
     } else if (verdict.outcome == RunOutcome::kStopped) {
       Show("stopping: the weights are written; Ctrl-C once more ends it at once");
-      answers = Answered(kAnswerPatience, [this] {
-        return feed_.over() || feed_.StopRun("stopped by the user");
-      });
+      answers = Answered(kAnswerPatience,
+                         [this] { return feed_.over() || feed_.StopRun("stopped by the user"); });
       if (answers) cluster_.AwaitWorkers(MonotonicNow() + kWritingTimeout);
     } else if (feed_.status().phase == RunPhase::kFailed) {
       // The workers hear of the end, and the one that validates writes the weights learnt before.

@@ -59,7 +59,7 @@ absl::Status CheckTrains(const RunStatus& run) {
 absl::Status WriteWeights(const WeightsOptions& options) {
   LONGWAVE_RETURN_IF_ERROR(CheckWritable(options.out));
   const std::unique_ptr<CoordinatorClient> client =
-      CoordinatorClient::Connect(options.address, absl::Seconds(15), options.security);
+      CoordinatorClient::Connect(options.address, kCommandDeadline, options.security);
   const absl::StatusOr<RunStatus> status = client->GetStatus(std::numeric_limits<uint64_t>::max());
   if (absl::IsUnavailable(status.status())) {
     return absl::UnavailableError(absl::StrCat(

@@ -126,7 +126,7 @@ absl::Status DryRun(const JoinOptions& options, const JoinedFolder& folder,
 // ended, so that a check of the links would fail.
 absl::StatusOr<bool> HasFinished(const Joined& joined, const JoinedFolder& folder) {
   const absl::StatusOr<RunStatus> run =
-      CoordinatorClient::Connect(joined.coordinator, absl::Seconds(15), folder.security_folder())
+      CoordinatorClient::Connect(joined.coordinator, kCommandDeadline, folder.security_folder())
           ->GetStatus(std::numeric_limits<uint64_t>::max());
   if (!run.ok() || !IsOver(run->phase)) return false;  // the checks report why
   if (run->phase == RunPhase::kFinished) return true;

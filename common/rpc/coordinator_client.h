@@ -14,6 +14,9 @@
 
 namespace longwave {
 
+// The deadline of a call for which a person waits, of a coordinator that may be busy.
+inline constexpr absl::Duration kCommandDeadline = absl::Seconds(15);
+
 // Calls to the coordinator. Thread-safe. Each call ends within `deadline` of Connect.
 class CoordinatorClient {
  public:

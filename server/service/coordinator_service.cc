@@ -49,7 +49,7 @@ constexpr absl::Duration kTickInterval = absl::Milliseconds(100);
 constexpr absl::Duration kTellingAfterSignal = absl::Milliseconds(700);
 constexpr absl::Duration kTellingMax = absl::Seconds(15);
 // After StopRun the end stays visible to status calls for this long.
-constexpr absl::Duration kShowingMin = absl::Seconds(10);
+constexpr absl::Duration kShowingMin = absl::Seconds(5);
 
 constexpr absl::Duration kReplaceAfterMin = absl::Seconds(1);
 constexpr uint32_t kRoundsBehindMin = 8;

@@ -45,7 +45,7 @@ namespace {
 // Deadline of one call to the coordinator, below the two seconds in which a stopped shard must end.
 constexpr absl::Duration kCallDeadline = absl::Seconds(1);
 // A coordinator that has just refused the shard is there, but may be busy.
-constexpr int kRunIsOverTries = 15;
+constexpr int kRunIsOverTries = 5;
 
 // The address to announce: `given` by the flag and checked, or the `bound` one.
 std::string Announced(const std::string& given, const std::string& bound, const char* flag) {
