@@ -177,7 +177,7 @@ class Run {
         case RunPhase::kTraining:
           break;
       }
-      // This process may have been stopped itself for as long.
+      // `up` itself may have been stopped for as long.
       if (feed_.silence() > StatusFeed::kSilenceMax &&
           !Answered(kReasonPatience, [this] { return feed_.Refresh(); })) {
         return Failed(absl::StrCat("the coordinator at ", cluster_.coordinator_address(),
