@@ -49,7 +49,7 @@ train() {
   check "$what: a worker trains to the end" run_in "$root" "$(folder "$what/worker")" "${@//ADDRESS/$address}"
   # A worker that could not start leaves the coordinator waiting.
   check "$what: the coordinator ends with the run" timeout 60 tail --pid "$coordinator" -f /dev/null
-  check "$what: all rounds were merged" grep -q '"round":3,' "$work/$what/coordinator/metrics.jsonl"
+  check "$what: all rounds were merged" grep -q '"round":2,.*"replicas_equal":true' "$work/$what/coordinator/metrics.jsonl"
 }
 
 settings=()
@@ -91,19 +91,24 @@ print(os.path.realpath(sys.executable), sysconfig.get_path("stdlib"), sysconfig.
   for library in libstdc++.so.6 libgcc_s.so.1; do
     cp -L "$(ldconfig -p | awk -v name="$library" '$1 == name && !found { found = $NF } END { print found }')" "$root/lib/"
   done
-  python3 -m pip install --quiet --disable-pip-version-check --no-deps --no-index --target "$root$site" "$dist"/longwave-*.whl
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps --no-index --target "$root$site" "$dist"/longwave-*.whl
   echo /packages >"$root$site/packages.pth"
+  mkdir "$root/etc"
+  echo 'longwave:x:65532:65532::/var/lib/longwave:/bin/false' >"$root/etc/passwd"  # PyTorch asks for the user's name
   interpreter=$python
 }
 cache=${LONGWAVE_PYTHON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/longwave-python}
-packages=$(find "$cache" -mindepth 4 -maxdepth 4 -name site-packages 2>/dev/null | tail -n 1)
-if [ -z "$packages" ]; then
+complete=$(find "$cache" -mindepth 2 -maxdepth 2 -name complete 2>/dev/null | tail -n 1)
+packages=$(find "${complete%/complete}" -mindepth 3 -maxdepth 3 -path '*/lib/python3*/site-packages' 2>/dev/null || true)
+if [ -z "$complete" ]; then
   echo 'not tried: the wheel: no PyTorch was fetched yet (tests/python/run.sh)'
 else
   mkdir -p "$work/python-root/lib64" "$work/python-root/lib"
   python_root "$work/python-root"
   mount --bind "$packages" "$work/python-root/packages"
-  trap 'umount "$work/python-root/packages"; clean_up' EXIT
+  trap 'umount "$work"/python-root/{packages,dev/urandom}; clean_up' EXIT
+  touch "$work/python-root/dev/urandom"  # as in every container
+  mount --bind /dev/urandom "$work/python-root/dev/urandom"
   folder wheel/worker >"$work/output"
   cp "$work/worker-root/opt"/*/python/examples/*.py "$work/wheel/worker/"
   settings=(--set model.kind=external --set run.start=member)

@@ -54,7 +54,9 @@ release_image() {
   name=$(basename "$archive" .tar)
   # shellcheck disable=SC2154
   tar -xf "$archive" -C "$work"
-  image=$(buildah --storage-driver "${STORAGE_DRIVER:-vfs}" pull -q "oci:$work/$name")
+  # In its folder, since buildah names an image after the path, in which capitals are refused.
+  image=$(cd "$work" && buildah --storage-driver "${STORAGE_DRIVER:-vfs}" pull -q "oci:$name")
   buildah --storage-driver "${STORAGE_DRIVER:-vfs}" tag "$image" "localhost/longwave-$2:$3"
+  buildah --storage-driver "${STORAGE_DRIVER:-vfs}" rmi "localhost/$name" >/dev/null
   rm -rf "${work:?}/$name"
 }
