@@ -8,6 +8,7 @@
 #include "cli/view.h"
 #include "common/base/figures.h"
 #include "common/base/utf8.h"
+#include "common/config/model_shape.h"
 
 namespace longwave {
 namespace {
@@ -174,8 +175,8 @@ double SecondsLeft(const RunConfig& config, const RunStatus& status) {
 std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style) {
   const RunConfig& config = *input.config;
   std::string model = "the workers' own";
-  if (config.model.kind == "resnet") {
-    model = absl::StrCat("resnet-", config.model.layers, ", ", config.model.classes,
+  if (IsOfImages(config.model)) {
+    model = absl::StrCat(config.model.kind, "-", config.model.layers, ", ", config.model.classes,
                          " classes of images of ", config.model.channels, " x ",
                          config.model.image_size, " x ", config.model.image_size);
   } else if (config.model.kind != "external") {

@@ -10,16 +10,20 @@ namespace longwave {
 namespace {
 
 std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
-  const bool is_of_images = config.data.kind == "images";
-  if (config.model.kind != "external" && is_of_images != (config.model.kind == "resnet")) {
+  const bool has_images = config.data.kind == "images";
+  if (config.model.kind != "external" && has_images != IsOfImages(config.model)) {
     return Contradiction{
         {"data.kind", "model.kind"},
         absl::StrCat("data.kind: got ", config.data.kind, " with model.kind ", config.model.kind,
-                     ", wanted images for resnet, text or tokens for gpt")};
+                     ", wanted images for resnet and vit, text or tokens for gpt")};
   }
   if (config.model.kind == "resnet" && config.model.layers != 8 && config.model.layers != 18) {
     return Contradiction{{"model.layers", "model.kind"},
                          std::string(ResnetShapeOf(config.model).status().message())};
+  }
+  if (config.model.kind == "vit" && config.model.image_size % config.model.patch != 0) {
+    return Contradiction{{"model.patch", "model.image_size"},
+                         std::string(ModelManifest(config.model).status().message())};
   }
   if (config.model.d_model % config.model.heads != 0) {
     return Contradiction{

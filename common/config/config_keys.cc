@@ -50,9 +50,10 @@ std::vector<ConfigKey> RunKeys() {
 
 std::vector<ConfigKey> ModelKeys() {
   return {
-      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt", "resnet", "external"}), "gpt",
+      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt", "resnet", "vit", "external"}), "gpt",
                 "The architecture. `gpt`: a GPT of bytes or tokens. `resnet`: "
-                "a residual CNN with GroupNorm, for images. `external`: the model that the first "
+                "a residual CNN with GroupNorm, `vit`: a vision transformer, for images. "
+                "`external`: the model that the first "
                 "worker to register brings; `longwave-worker` has none."),
       ChoiceKey(
           LONGWAVE_KEY(model.size), WordChoices({"custom", "gpt2-124m", "gpt2-350m"}), "custom",
@@ -70,6 +71,8 @@ std::vector<ConfigKey> ModelKeys() {
       WholeKey(LONGWAVE_KEY(model.channels), 3, 1, 16, "Of images: 1 of grey ones, 3 of colours."),
       WholeKey(LONGWAVE_KEY(model.image_size), 32, 8, 1024, "Pixels of an image's side."),
       WholeKey(LONGWAVE_KEY(model.classes), 10, 2, 256, "Of images; labels are below it."),
+      WholeKey(LONGWAVE_KEY(model.patch), 4, 1, 64,
+               "Pixels of a patch's side, a divisor of `model.image_size`; of `vit`."),
   };
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace longwave {
 
@@ -38,11 +39,11 @@ double GptActivationBytes(const ModelSection& model, uint32_t batch) {
   return 4.0 * batch * model.context * (model.layers * block + 4 * d + 3.0 * model.vocabulary);
 }
 
-absl::StatusOr<Manifest> GptManifest(const ModelSection& model) {
+absl::Status CheckBlocks(const ModelSection& model, uint32_t length) {
   for (const auto& [key, value] : {std::pair<const char*, uint32_t>{"d_model", model.d_model},
                                    {"layers", model.layers},
                                    {"heads", model.heads},
-                                   {"context", model.context}}) {
+                                   {"context", length}}) {
     if (value == 0) {
       return absl::InvalidArgumentError(absl::StrCat("model.", key, " is 0; wanted at least 1"));
     }
@@ -52,13 +53,14 @@ absl::StatusOr<Manifest> GptManifest(const ModelSection& model) {
                                                    "; wanted a divisor of model.d_model, which is ",
                                                    model.d_model));
   }
+  return absl::OkStatus();
+}
+
+void AddBlocks(const ModelSection& model, Manifest* manifest) {
   const int64_t d = model.d_model;
-  Manifest manifest;
   auto add = [&](std::string name, std::vector<int64_t> shape) {
-    manifest.tensors.push_back({std::move(name), std::move(shape)});
+    manifest->tensors.push_back({std::move(name), std::move(shape)});
   };
-  add("wte.weight", {model.vocabulary, d});
-  add("wpe.weight", {model.context, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
     const std::string block = absl::StrCat("h.", layer, ".");
     add(block + "ln_1.weight", {d});
@@ -76,6 +78,14 @@ absl::StatusOr<Manifest> GptManifest(const ModelSection& model) {
   }
   add("ln_f.weight", {d});
   add("ln_f.bias", {d});
+}
+
+absl::StatusOr<Manifest> GptManifest(const ModelSection& model) {
+  LONGWAVE_RETURN_IF_ERROR(CheckBlocks(model, model.context));
+  Manifest manifest;
+  manifest.tensors.push_back({"wte.weight", {model.vocabulary, model.d_model}});
+  manifest.tensors.push_back({"wpe.weight", {model.context, model.d_model}});
+  AddBlocks(model, &manifest);
   return manifest;
 }
 

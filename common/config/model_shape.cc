@@ -40,7 +40,32 @@ absl::StatusOr<Manifest> ResnetManifest(const ModelSection& model) {
   return manifest;
 }
 
+absl::StatusOr<Manifest> VitManifest(const ModelSection& model) {
+  if (model.patch == 0 || model.image_size % model.patch != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("model.patch: got ", model.patch,
+                                                   ", wanted a divisor of model.image_size (",
+                                                   model.image_size, ")"));
+  }
+  LONGWAVE_RETURN_IF_ERROR(CheckBlocks(model, VitPatches(model)));
+  const int64_t patch = model.patch, d = model.d_model;
+  Manifest manifest;
+  manifest.tensors = {{"patch_embedding.weight", {model.channels * patch * patch, d}},
+                      {"patch_embedding.bias", {d}},
+                      {"position.weight", {VitPatches(model), d}}};
+  AddBlocks(model, &manifest);
+  manifest.tensors.push_back({"head.weight", {d, model.classes}});
+  manifest.tensors.push_back({"head.bias", {model.classes}});
+  return manifest;
+}
+
 }  // namespace
+
+bool IsOfImages(const ModelSection& model) { return model.kind == "resnet" || model.kind == "vit"; }
+
+uint32_t VitPatches(const ModelSection& model) {
+  const uint32_t side = model.image_size / model.patch;
+  return side * side;
+}
 
 absl::StatusOr<ResnetShape> ResnetShapeOf(const ModelSection& model) {
   if (model.layers == 8) return ResnetShape{{16, 32, 64}, 1};
@@ -52,17 +77,24 @@ absl::StatusOr<ResnetShape> ResnetShapeOf(const ModelSection& model) {
 absl::StatusOr<Manifest> ModelManifest(const ModelSection& model) {
   if (model.kind == "gpt") return GptManifest(model);
   if (model.kind == "resnet") return ResnetManifest(model);
+  if (model.kind == "vit") return VitManifest(model);
   return absl::InvalidArgumentError(
-      absl::StrCat("model.kind is \"", model.kind, "\"; wanted \"gpt\" or \"resnet\""));
+      absl::StrCat("model.kind is \"", model.kind, "\"; wanted \"gpt\", \"resnet\" or \"vit\""));
 }
 
 double ModelParameterCount(const ModelSection& model) {
-  if (model.kind != "resnet") return GptParameterCount(model);
-  const absl::StatusOr<Manifest> manifest = ResnetManifest(model);
+  if (!IsOfImages(model)) return GptParameterCount(model);
+  const absl::StatusOr<Manifest> manifest = ModelManifest(model);
   return manifest.ok() ? static_cast<double>(ParameterCount(*manifest)) : 0;
 }
 
 double ModelActivationBytes(const ModelSection& model, uint32_t batch) {
+  if (model.kind == "vit") {
+    ModelSection gpt = model;
+    gpt.context = VitPatches(model);
+    gpt.vocabulary = 0;
+    return GptActivationBytes(gpt, batch);
+  }
   if (model.kind != "resnet") return GptActivationBytes(model, batch);
   const absl::StatusOr<ResnetShape> shape = ResnetShapeOf(model);
   if (!shape.ok()) return 0;

@@ -1,6 +1,7 @@
 #ifndef LONGWAVE_COMMON_CONFIG_MODEL_SHAPE_H_
 #define LONGWAVE_COMMON_CONFIG_MODEL_SHAPE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +12,9 @@
 namespace longwave {
 
 // Tensors and sizes of the built-in models, without building one.
+
+// Whether the built-in model classifies images; else it goes on with text.
+bool IsOfImages(const ModelSection& model);
 
 // Errors: InvalidArgument (an unknown kind, sizes that make no model).
 absl::StatusOr<Manifest> ModelManifest(const ModelSection& model);
@@ -34,6 +38,14 @@ inline constexpr int64_t kResnetGroups = 8;
 // The shape by model.layers: 8 (widths 16 to 64, one block each) or 18 (64 to 512, two). Errors:
 // InvalidArgument (another number).
 absl::StatusOr<ResnetShape> ResnetShapeOf(const ModelSection& model);
+
+// A vision transformer: patches of an image, by rows, through a linear map, with learned positions;
+// model.layers blocks as the GPT's, but without a mask; the mean over the patches and a linear
+// head. Source: Dosovitskiy et al. 2021 (arXiv 2010.11929), the mean from Beyer et al. 2022 (arXiv
+// 2205.01580).
+inline constexpr size_t kVitPositions = 2;  // of the tensors: after the map's two
+inline constexpr size_t kVitFirstTensors = 3;
+uint32_t VitPatches(const ModelSection& model);
 
 }  // namespace longwave
 

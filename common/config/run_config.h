@@ -32,11 +32,12 @@ struct RunSection {
 };
 
 struct ModelSection {
-  std::string kind;             // "gpt", "resnet", "external"
+  std::string kind;             // "gpt", "resnet", "vit", "external"
   std::string size = "custom";  // gives the defaults of d_model, layers, heads, context, vocabulary
   uint32_t d_model = 0, layers = 0, heads = 0, context = 0;
   uint32_t vocabulary = 256;  // distinct tokens; 256: bytes
   uint32_t channels = 0, image_size = 0, classes = 0;
+  uint32_t patch = 4;  // pixels of a side
 
   bool operator==(const ModelSection&) const = default;
 };

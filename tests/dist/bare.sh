@@ -59,6 +59,9 @@ for part in server worker; do
   c_library_root "$work/$part-root" "$(echo "$work/$part-root"/opt/*/bin/longwave)"
 done
 here() { echo "/opt/longwave-$1-$version-$(uname -m)"; }
+# The folder that the release was made in, which the same commit does not have elsewhere.
+names_no_folder_of_the_build() { ! grep -rlF "${dist%/build/dist}" "$work"/*-root/opt; }
+check 'archives: no file names a folder of the build' names_no_folder_of_the_build
 train archives "$work/server-root" "$(here server)" "$work/worker-root" "$(here worker)/bin/longwave-worker" \
   --config $state/config.yaml --coordinator ADDRESS --name w --run-dir $state --state-dir $state/state
 check 'archives: the weights are there' test -s "$work/archives/worker/model.safetensors"

@@ -25,21 +25,17 @@ enum BlockTensor {
 };
 
 constexpr double kNormEpsilon = 1e-5;
+constexpr double kDeviation = 0.02;  // of initial weights
 
-// x: [rows · length, d]. Causal attention of all heads at once.
-at::Tensor Attention(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& x,
-                     int64_t length) {
+// x: [rows · length, d]. Attention of all heads at once.
+at::Tensor Attend(const ModelSection& model, std::span<const at::Tensor> p, const at::Tensor& x,
+                  int64_t length, bool is_causal) {
   const int64_t rows = x.size(0) / length, heads = model.heads, d = model.d_model;
   const at::Tensor qkv = at::addmm(p[kQkvBias], x, p[kQkvWeight])
                              .view({rows, length, 3, heads, d / heads})
                              .permute({2, 0, 3, 1, 4});
-  const at::Tensor mixed = CausalAttention(qkv).transpose(1, 2).reshape({rows * length, d});
+  const at::Tensor mixed = Attention(qkv, is_causal).transpose(1, 2).reshape({rows * length, d});
   return at::addmm(p[kAttentionOutBias], mixed, p[kAttentionOutWeight]);
-}
-
-at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Tensor& bias,
-                const at::Tensor& x) {
-  return at::layer_norm(x, {static_cast<int64_t>(model.d_model)}, scale, bias, kNormEpsilon);
 }
 
 // The block's second half: x plus the network's output.
@@ -63,6 +59,17 @@ at::Tensor Logits(const ModelSection& model, std::span<const at::Tensor> paramet
 
 }  // namespace
 
+at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Tensor& bias,
+                const at::Tensor& x) {
+  return at::layer_norm(x, {static_cast<int64_t>(model.d_model)}, scale, bias, kNormEpsilon);
+}
+
+at::Tensor TransformerBlock(const ModelSection& model, std::span<const at::Tensor> p,
+                            const at::Tensor& x, int64_t length, bool is_causal) {
+  const at::Tensor normed = Norm(model, p[kNorm1Scale], p[kNorm1Bias], x);
+  return AddNetwork(model, p, x + Attend(model, p, normed, length, is_causal));
+}
+
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
                    const Tokens& tokens) {
   const int64_t d = model.d_model, rows = tokens.inputs.size(0), length = tokens.inputs.size(1);
@@ -71,9 +78,7 @@ at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parame
   at::Tensor x = (at::embedding(embedding, tokens.inputs) + positions.narrow(0, 0, length))
                      .view({rows * length, d});
   for (uint32_t layer = 0; layer < model.layers; ++layer) {
-    const std::span<const at::Tensor> p = BlockOf(parameters, layer);
-    const at::Tensor normed = Norm(model, p[kNorm1Scale], p[kNorm1Bias], x);
-    x = AddNetwork(model, p, x + Attention(model, p, normed, length));
+    x = TransformerBlock(model, BlockOf(parameters, layer), x, length, /*is_causal=*/true);
   }
   // In fp32 under any autocast, like the attention's softmax.
   return at::nll_loss(at::log_softmax(Logits(model, parameters, x), 1, at::kFloat),
@@ -104,11 +109,14 @@ at::Tensor GptStep(const ModelSection& model, std::span<const at::Tensor> parame
 }
 
 GptInit InitOf(const ModelSection& model, int index) {
-  constexpr double kDeviation = 0.02;
   if (index < kGptEmbeddingTensors) return {.deviation = kDeviation};
-  const int blocks_end = kGptEmbeddingTensors + kGptBlockTensors * static_cast<int>(model.layers);
+  return InitOfBlocks(model, index - kGptEmbeddingTensors);
+}
+
+GptInit InitOfBlocks(const ModelSection& model, int index) {
+  const int blocks_end = kGptBlockTensors * static_cast<int>(model.layers);
   if (index >= blocks_end) return {.constant = index == blocks_end ? 1.0f : 0.0f};
-  switch ((index - kGptEmbeddingTensors) % kGptBlockTensors) {
+  switch (index % kGptBlockTensors) {
     case kNorm1Scale:
     case kNorm2Scale:
       return {.constant = 1};

@@ -24,6 +24,14 @@ struct Tokens {
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
                    const Tokens& tokens);
 
+// One block of model.layers, with the tensors `p` of AddBlocks, on x: [rows · length, d]. With
+// is_causal a place attends to itself and the places before.
+at::Tensor TransformerBlock(const ModelSection& model, std::span<const at::Tensor> p,
+                            const at::Tensor& x, int64_t length, bool is_causal);
+// LayerNorm over d.
+at::Tensor Norm(const ModelSection& model, const at::Tensor& scale, const at::Tensor& bias,
+                const at::Tensor& x);
+
 // Keys and values of the earlier tokens, by layer: [2, heads, context, d_head].
 using GptMemory = std::vector<at::Tensor>;
 // Logits of the token after `token` at `position`: [vocabulary]. memory has the tokens before, from
@@ -39,6 +47,8 @@ struct GptInit {
   double deviation = 0;
 };
 GptInit InitOf(const ModelSection& model, int index);
+// Likewise, of tensor `index` of AddBlocks.
+GptInit InitOfBlocks(const ModelSection& model, int index);
 
 }  // namespace longwave
 

@@ -24,11 +24,10 @@
 #include "worker/models/memory.h"
 #include "worker/models/resnet.h"
 #include "worker/models/torch_compat.h"
+#include "worker/models/vit.h"
 
 namespace longwave {
 namespace {
-
-constexpr char kResnetKind[] = "resnet";
 
 // Separates the streams of initial values from other streams of the same seed.
 constexpr uint64_t kInitStream = 0x696e6974;  // "init"
@@ -146,7 +145,7 @@ class TorchReplica final : public Replica {
   uint64_t right() const override { return right_; }
 
   absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> tokens) override try {
-    if (is_resnet()) return Replica::NextLogits(tokens);
+    if (IsOfImages(model_)) return Replica::NextLogits(tokens);
     FlushDenormals flush;
     at::NoGradGuard no_gradient;
     // Tokens with a known beginning, at the same θ, are not computed again.
@@ -189,16 +188,21 @@ class TorchReplica final : public Replica {
     return start;
   }
 
-  bool is_resnet() const { return model_.kind == kResnetKind; }
-
   // For a residual CNN: He's rule for convolutions, whose fan-in is all but the first dimension.
+  // A vision transformer's blocks and positions are the GPT's; its other matrices are scaled by
+  // their fan-in.
   GptInit InitOf(size_t index) const {
-    if (!is_resnet()) return longwave::InitOf(model_, static_cast<int>(index));
+    if (!IsOfImages(model_)) return longwave::InitOf(model_, static_cast<int>(index));
+    if (model_.kind == "vit") {
+      if (index == kVitPositions) return longwave::InitOf(model_, 0);
+      if (index >= kVitFirstTensors && index + 2 < manifest_.tensors.size())
+        return InitOfBlocks(model_, static_cast<int>(index - kVitFirstTensors));
+    }
     const TensorSpec& tensor = manifest_.tensors[index];
     const auto rows = static_cast<double>(tensor.shape[0]);
     if (tensor.shape.size() == 4)
       return {.deviation = std::sqrt(2 * rows / static_cast<double>(ElementCount(tensor)))};
-    if (tensor.shape.size() == 2) return {.deviation = 1 / std::sqrt(rows)};  // the head
+    if (tensor.shape.size() == 2) return {.deviation = 1 / std::sqrt(rows)};
     return {.constant = absl::EndsWith(tensor.name, ".weight") ? 1.0f : 0.0f};
   }
 
@@ -208,15 +212,18 @@ class TorchReplica final : public Replica {
 
   at::Tensor Forward(const Examples& examples) {
     const Autocast autocast(bf16_, device_);
-    if (!is_resnet()) return GptLoss(model_, parameters_, {examples.inputs, examples.targets});
-    const at::Tensor logits = ResnetLogits(*ResnetShapeOf(model_), parameters_, examples.inputs);
+    if (!IsOfImages(model_))
+      return GptLoss(model_, parameters_, {examples.inputs, examples.targets});
+    const at::Tensor logits =
+        model_.kind == "vit" ? VitLogits(model_, parameters_, examples.inputs)
+                             : ResnetLogits(*ResnetShapeOf(model_), parameters_, examples.inputs);
     if (!at::GradMode::is_enabled())
       right_ = logits.argmax(1).eq(examples.targets).sum().item<int64_t>();
     return at::nll_loss(at::log_softmax(logits, 1, at::kFloat), examples.targets);
   }
 
   Examples ToDevice(const Batch& batch) {
-    if (!is_resnet()) {
+    if (!IsOfImages(model_)) {
       const std::vector<int64_t> shape = {batch.rows, batch.length};
       return {ToDevice(batch.tokens, shape, &pinned_inputs_),
               ToDevice(batch.targets, shape, &pinned_targets_)};

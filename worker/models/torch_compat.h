@@ -42,19 +42,19 @@ inline void SetAutocast(at::DeviceType device, bool enabled) {
 #endif
 }
 
-// Causal attention of qkv, [3, rows, heads, length, d_head]: [rows, heads, length, d_head].
+// Attention of qkv, [3, rows, heads, length, d_head]: [rows, heads, length, d_head].
 // LibTorch 2.0 and later have a fused kernel without scores of length × length in memory.
-inline at::Tensor CausalAttention(const at::Tensor& qkv) {
+inline at::Tensor Attention(const at::Tensor& qkv, bool is_causal) {
 #if TORCH_VERSION_MAJOR >= 2
   return at::scaled_dot_product_attention(qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2),
-                                          /*attn_mask=*/{}, /*dropout_p=*/0, /*is_causal=*/true);
+                                          /*attn_mask=*/{}, /*dropout_p=*/0, is_causal);
 #else
   const int64_t rows = qkv.size(1), heads = qkv.size(2), length = qkv.size(3), d = qkv.size(4);
   const at::Tensor flat = qkv.contiguous().view({3, rows * heads, length, d});
-  // 0 where a token may attend, −∞ above the diagonal.
-  const at::Tensor mask = at::full({length, length}, -std::numeric_limits<float>::infinity(),
-                                   qkv.options().dtype(at::kFloat))
-                              .triu(1);
+  // 0 where a place may attend; with is_causal −∞ above the diagonal.
+  const float hidden = is_causal ? -std::numeric_limits<float>::infinity() : 0;
+  const at::Tensor mask =
+      at::full({length, length}, hidden, qkv.options().dtype(at::kFloat)).triu(1);
   const at::Tensor scores = at::baddbmm(mask, flat.select(0, 0), flat.select(0, 1).transpose(1, 2),
                                         /*beta=*/1, 1 / std::sqrt(static_cast<double>(d)));
   return at::bmm(at::softmax(scores, -1, at::kFloat), flat.select(0, 2))

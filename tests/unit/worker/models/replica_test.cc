@@ -11,8 +11,8 @@
 #include "common/base/rng.h"
 #include "common/config/model_shape.h"
 #include "common/layout/layout.h"
+#include "tests/unit/worker/models/replica_parts.h"
 #include "worker/data/corpus.h"
-#include "worker/models/adamw.h"
 
 namespace longwave {
 namespace {
@@ -20,14 +20,6 @@ namespace {
 using ::testing::HasSubstr;
 
 const ModelSection kTiny = {.kind = "gpt", .d_model = 16, .layers = 2, .heads = 2, .context = 8};
-const TrainSection kTrain = {.batch = 4};
-
-std::unique_ptr<Replica> MakeReplica(uint64_t seed = 1, const ModelSection& model = kTiny) {
-  auto replica = Replica::Create(model, kTrain, seed, 1);
-  EXPECT_TRUE(replica.ok()) << replica.status();
-  return *std::move(replica);
-}
-
 Corpus MakeCorpus() {
   std::string text;
   while (text.size() < 400) text += "the quick brown fox jumps over the lazy dog; ";
@@ -36,38 +28,23 @@ Corpus MakeCorpus() {
 
 Batch MakeBatch(uint64_t step = 0) { return *MakeCorpus().TrainBatch(1, 0, step, 4); }
 
-std::span<float> Theta(Replica& replica) { return {replica.theta(), replica.parameter_count()}; }
-std::span<float> Gradient(Replica& replica) {
-  return {replica.gradient(), replica.parameter_count()};
-}
-
-const KernelOps& Cpu() { return **OpsFor(BackendKind::kCpu); }
-
-AdamW MakeOptimizer(const Replica& replica, const AdamWOptions& options = {}) {
-  return *AdamW::Create(options, &Cpu(), {}, {{0, replica.parameter_count()}});
-}
-
-void Step(AdamW& optimizer, Replica& replica, double learning_rate) {
-  ASSERT_TRUE(optimizer.Step(replica.gradient(), learning_rate, replica.theta()).ok());
-}
-
 void Clip(Replica& replica, double norm_max) {
   ASSERT_TRUE(ClipToNorm(Cpu(), {}, norm_max, replica.gradient(), replica.parameter_count()).ok());
 }
 
 TEST(Replica, StartsNearTheUniformLoss) {
-  const auto replica = MakeReplica();
+  const auto replica = MakeReplica(1, kTiny);
   EXPECT_NEAR(*replica->Loss(MakeBatch()), std::log(256.0), 0.05);
 }
 
 TEST(Replica, ForwardBackwardAndLossAgree) {
-  const auto replica = MakeReplica();
+  const auto replica = MakeReplica(1, kTiny);
   EXPECT_EQ(*replica->Loss(MakeBatch()), *replica->ForwardBackward(MakeBatch()));
 }
 
 // The mean over a row's places of the model's predictions of each next token.
 TEST(Replica, NextLogitsAndLossAgree) {
-  const auto replica = MakeReplica();
+  const auto replica = MakeReplica(1, kTiny);
   AdamW optimizer = MakeOptimizer(*replica);
   for (uint64_t step = 0; step < 10; ++step) {
     ASSERT_TRUE(replica->ForwardBackward(MakeBatch(step)).ok());
@@ -91,7 +68,7 @@ TEST(Replica, NextLogitsAndLossAgree) {
   const std::vector<float> whole = *replica->NextLogits(row.tokens);
   const std::vector<int64_t> other = {row.tokens[0], row.tokens[1] ^ 1, row.tokens[2]};
   const std::vector<float> of_other = *replica->NextLogits(other);
-  EXPECT_EQ(*MakeReplica()->NextLogits(other), *MakeReplica()->NextLogits(other));
+  EXPECT_EQ(*MakeReplica(1, kTiny)->NextLogits(other), *MakeReplica(1, kTiny)->NextLogits(other));
   EXPECT_EQ(*replica->NextLogits(row.tokens), whole);
   EXPECT_EQ(*replica->NextLogits(row.tokens), whole);
   EXPECT_EQ(*replica->NextLogits(other), of_other);
@@ -100,7 +77,7 @@ TEST(Replica, NextLogitsAndLossAgree) {
 
 // The gradient that stands at a place of the flat array is that of the parameter at the same place.
 TEST(Replica, GradientMatchesFiniteDifferencesInEveryTensor) {
-  const auto replica = MakeReplica();
+  const auto replica = MakeReplica(1, kTiny);
   // At the start biases and the residual stream are too small to tell gradients from rounding.
   AdamW optimizer = MakeOptimizer(*replica);
   for (uint64_t step = 0; step < 10; ++step) {
@@ -134,7 +111,7 @@ TEST(Replica, GradientMatchesFiniteDifferencesInEveryTensor) {
 }
 
 TEST(Replica, GradientIsOfTheLastBatchAlone) {
-  const auto replica = MakeReplica();
+  const auto replica = MakeReplica(1, kTiny);
   ASSERT_TRUE(replica->ForwardBackward(MakeBatch(0)).ok());
   const float* const place = replica->gradient();
   const std::vector<float> once(Gradient(*replica).begin(), Gradient(*replica).end());
@@ -145,7 +122,7 @@ TEST(Replica, GradientIsOfTheLastBatchAlone) {
 }
 
 TEST(Replica, OneSeedGivesTheSameBitsAfterThreeSteps) {
-  const auto a = MakeReplica(7), b = MakeReplica(7);
+  const auto a = MakeReplica(7, kTiny), b = MakeReplica(7, kTiny);
   for (Replica* replica : {a.get(), b.get()}) {
     AdamW optimizer = MakeOptimizer(*replica);
     for (uint64_t step = 0; step < 3; ++step) {
@@ -158,7 +135,7 @@ TEST(Replica, OneSeedGivesTheSameBitsAfterThreeSteps) {
 }
 
 TEST(Replica, SeedsDiffer) {
-  const auto a = MakeReplica(1), b = MakeReplica(2);
+  const auto a = MakeReplica(1, kTiny), b = MakeReplica(2, kTiny);
   EXPECT_NE(std::memcmp(a->theta(), b->theta(), a->parameter_count() * sizeof(float)), 0);
 }
 
@@ -190,7 +167,7 @@ TEST(Replica, WeightsStartWithGpt2sDeviations) {
 // The losses of all but the last place equal those of a sequence one token shorter. If a prediction
 // saw later text, the sums would differ.
 TEST(Replica, LooksAtNoLaterToken) {
-  const auto replica = MakeReplica();
+  const auto replica = MakeReplica(1, kTiny);
   // Weights twenty times larger than the start's, so that attention moves predictions visibly.
   for (float& value : Theta(*replica)) value *= 20;
   // The whole's last target is chosen so that its own loss can be told: over all 256 targets the
@@ -214,7 +191,7 @@ TEST(Replica, LooksAtNoLaterToken) {
 }
 
 TEST(Replica, LearnsASmallTextByHeart) {
-  const auto replica = MakeReplica();
+  const auto replica = MakeReplica(1, kTiny);
   AdamW optimizer = MakeOptimizer(*replica, {.beta2 = 0.99});
   double loss = 0;
   for (uint64_t step = 0; step < 300; ++step) {
@@ -230,7 +207,7 @@ TEST(Replica, LearnsASmallTextByHeart) {
 // The bits that replicas of one seed start from, on every machine and device: a change breaks runs
 // whose workers are of different versions.
 TEST(Replica, StartsFromTheBitsItAlwaysStartedFrom) {
-  const auto replica = MakeReplica(7);
+  const auto replica = MakeReplica(7, kTiny);
   const Layout layout = *Layout::Create(replica->manifest(), LayoutOptions{});
   std::vector<uint64_t> hashes(layout.segments().size());
   ASSERT_TRUE(
@@ -245,7 +222,7 @@ TrainSection Bf16() {
 }
 
 TEST(Autocast, ChangesLossAndGradientByBf16sRounding) {
-  const auto plain = MakeReplica();
+  const auto plain = MakeReplica(1, kTiny);
   const auto bf16 = *Replica::Create(kTiny, Bf16(), 1, 1);
   const double loss = *plain->ForwardBackward(MakeBatch());
   const double rounded = *bf16->ForwardBackward(MakeBatch());
@@ -261,7 +238,7 @@ TEST(Autocast, ChangesLossAndGradientByBf16sRounding) {
 }
 
 TEST(Autocast, EndsWithTheStep) {
-  const auto plain = MakeReplica();
+  const auto plain = MakeReplica(1, kTiny);
   const auto bf16 = *Replica::Create(kTiny, Bf16(), 1, 1);
   const double before = *plain->ForwardBackward(MakeBatch());
   ASSERT_TRUE(bf16->ForwardBackward(MakeBatch()).ok());
@@ -281,7 +258,7 @@ TEST(Autocast, LearnsASmallTextByHeart) {
 }
 
 TEST(Replica, ReportsALossThatIsNotFinite) {
-  const auto replica = MakeReplica();
+  const auto replica = MakeReplica(1, kTiny);
   for (float& value : Theta(*replica)) value = 1e30f;
   const auto loss = replica->ForwardBackward(MakeBatch());
   ASSERT_TRUE(loss.ok()) << loss.status();
@@ -301,13 +278,14 @@ TEST(Replica, RefusesAnUnknownKind) {
   model.kind = "rnn";
   const absl::Status status = Replica::Create(model, kTrain, 1, 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(std::string(status.message()), "model.kind is \"rnn\"; wanted \"gpt\" or \"resnet\"");
+  EXPECT_EQ(std::string(status.message()),
+            "model.kind is \"rnn\"; wanted \"gpt\", \"resnet\" or \"vit\"");
 }
 
 TEST(Replica, ATokenOutsideTheVocabularyIsAnErrorNotACrash) {
   Batch batch = MakeBatch();
   batch.tokens[0] = 256;
-  const absl::Status status = MakeReplica()->Loss(batch).status();
+  const absl::Status status = MakeReplica(1, kTiny)->Loss(batch).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(std::string(status.message()).find('\n'), std::string::npos);
 }
@@ -316,64 +294,12 @@ TEST(Replica, MicroBatchesAddUpToTheBatch) {
   TrainSection train = kTrain;
   for (const uint32_t parts : {2u, 3u, 9u}) {  // of four rows: 2 and 2, 2 and 2, each alone
     train.micro_batches = parts;
-    const auto whole = MakeReplica();
+    const auto whole = MakeReplica(1, kTiny);
     const auto replica = *Replica::Create(kTiny, train, 1, 1);
     EXPECT_NEAR(*replica->ForwardBackward(MakeBatch()), *whole->ForwardBackward(MakeBatch()), 1e-5);
     for (size_t i = 0; i < whole->parameter_count(); ++i)
       ASSERT_NEAR(Gradient(*replica)[i], Gradient(*whole)[i], 1e-5) << parts << " " << i;
   }
-}
-
-const ModelSection kResnet = {
-    .kind = "resnet", .layers = 8, .channels = 1, .image_size = 8, .classes = 3};
-
-// In class c the c-th third of the rows is bright.
-Batch Stripes(uint64_t seed) {
-  Batch batch{.rows = 12};
-  Rng rng(seed);
-  for (int64_t row = 0; row < batch.rows; ++row) {
-    const auto label = static_cast<int64_t>(rng.Below(3));
-    batch.targets.push_back(label);
-    for (int64_t y = 0; y < 8; ++y)
-      for (int64_t x = 0; x < 8; ++x)
-        batch.pixels.push_back((y * 3 / 8 == label ? 1.0f : -1.0f) +
-                               0.2f * static_cast<float>(rng.Uniform()));
-  }
-  return batch;
-}
-
-TEST(Resnet, GradientIsThatOfTheLoss) {
-  const auto replica = MakeReplica(1, kResnet);
-  const Batch batch = Stripes(1);
-  ASSERT_TRUE(replica->ForwardBackward(batch).ok());
-  const std::vector<float> gradient(Gradient(*replica).begin(), Gradient(*replica).end());
-  // Along itself the loss grows by the square of the gradient's norm.
-  double square_sum = 0;
-  for (const float value : gradient) square_sum += double{value} * value;
-  const double step = 1e-3 / std::sqrt(square_sum);
-  const auto move = [&](double by) {
-    for (size_t i = 0; i < gradient.size(); ++i)
-      Theta(*replica)[i] += static_cast<float>(by * gradient[i]);
-  };
-  move(step);
-  const double above = *replica->Loss(batch);
-  move(-2 * step);
-  const double below = *replica->Loss(batch);
-  EXPECT_NEAR((above - below) / (2 * step), square_sum, 0.05 * square_sum);
-}
-
-TEST(Resnet, LearnsStripesAndCountsWhatItHasRight) {
-  const auto replica = MakeReplica(1, kResnet);
-  EXPECT_EQ(replica->parameter_count(), ModelParameterCount(kResnet));
-  AdamW optimizer = MakeOptimizer(*replica);
-  for (uint64_t step = 0; step < 60; ++step) {
-    ASSERT_TRUE(replica->ForwardBackward(Stripes(step)).ok());
-    Step(optimizer, *replica, 0.003);
-  }
-  EXPECT_LT(*replica->Loss(Stripes(1000)), 0.3);
-  EXPECT_EQ(replica->right(), 12u);
-  EXPECT_EQ(replica->NextLogits(std::vector<int64_t>{1}).status().code(),
-            absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace
