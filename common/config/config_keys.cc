@@ -50,17 +50,15 @@ std::vector<ConfigKey> RunKeys() {
 
 std::vector<ConfigKey> ModelKeys() {
   return {
-      ChoiceKey(LONGWAVE_KEY(model.kind), WordChoices({"gpt", "resnet", "vit", "external"}), "gpt",
-                "The architecture. `gpt`: a GPT of bytes or tokens. `resnet`: "
-                "a residual CNN with GroupNorm, `vit`: a vision transformer, for images. "
-                "`external`: the model that the first "
-                "worker to register brings; `longwave-worker` has none."),
+      ChoiceKey(
+          LONGWAVE_KEY(model.kind), WordChoices({"gpt", "resnet", "vit", "external"}), "gpt",
+          "`gpt`: a GPT of bytes or tokens. `resnet`: a residual CNN with GroupNorm, `vit`: a "
+          "vision transformer, for images. `external`: what the first worker brings."),
       ChoiceKey(
           LONGWAVE_KEY(model.size), WordChoices({"custom", "gpt2-124m", "gpt2-350m"}), "custom",
           "GPT-2's sizes: what `model` sets beside it stands, and the rest are that model's "
           "(768 wide, 12 blocks of 12 heads, or 1024, 24 and 16; context 1024, 50257 tokens)."),
-      WholeKey(LONGWAVE_KEY(model.d_model), 96, 8, 16384,
-               "Width of the residual stream, a multiple of `model.heads`."),
+      WholeKey(LONGWAVE_KEY(model.d_model), 96, 8, 16384, "Width, a multiple of `model.heads`."),
       WholeKey(LONGWAVE_KEY(model.layers), 3, 1, 256,
                "Transformer blocks; of `resnet` 8 (0.08 M parameters) or 18 (11.2 M)."),
       WholeKey(LONGWAVE_KEY(model.heads), 4, 1, 256, "Attention heads of a block."),
@@ -71,8 +69,7 @@ std::vector<ConfigKey> ModelKeys() {
       WholeKey(LONGWAVE_KEY(model.channels), 3, 1, 16, "Of images: 1 of grey ones, 3 of colours."),
       WholeKey(LONGWAVE_KEY(model.image_size), 32, 8, 1024, "Pixels of an image's side."),
       WholeKey(LONGWAVE_KEY(model.classes), 10, 2, 256, "Of images; labels are below it."),
-      WholeKey(LONGWAVE_KEY(model.patch), 4, 1, 64,
-               "Pixels of a patch's side, a divisor of `model.image_size`; of `vit`."),
+      WholeKey(LONGWAVE_KEY(model.patch), 4, 1, 64, "Of `vit`: a divisor of `model.image_size`."),
   };
 }
 

@@ -24,7 +24,7 @@ struct Tokens {
 at::Tensor GptLoss(const ModelSection& model, std::span<const at::Tensor> parameters,
                    const Tokens& tokens);
 
-// One block of model.layers, with the tensors `p` of AddBlocks, on x: [rows · length, d]. With
+// A block of model.layers, with the tensors `p` of AddBlocks, on x: [rows · length, d]. With
 // is_causal a place attends to itself and the places before.
 at::Tensor TransformerBlock(const ModelSection& model, std::span<const at::Tensor> p,
                             const at::Tensor& x, int64_t length, bool is_causal);
