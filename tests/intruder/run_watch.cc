@@ -121,7 +121,8 @@ void RunWatch::LookAtProgress(const RunStatus& status) {
                       absl::FormatDuration(longest), ends ? " ago" : ""));
     over_ = true;
   }
-  for (auto& [pid, child] : children_) {
+  for (auto& entry : children_) {
+    auto& child = entry.second;  // clang 14 lets no lambda name a structured binding
     if (!absl::StartsWith(child.name, "worker-")) continue;
     const auto found = std::ranges::find_if(
         status.members, [&](const MemberStatus& m) { return m.member.name == child.name; });

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/config/config.h"
 
 namespace longwave {
@@ -228,7 +229,7 @@ TEST(BadConfigText, BillionLaughsEndAtTheFirstAlias) {
   std::string text = "a0: &a0 [x, x]\n";
   for (int i = 1; i < 30; ++i) {
     const std::string last = "*a" + std::to_string(i - 1), name = "a" + std::to_string(i);
-    text += name + ": &" + name + " [" + last + "," + last + "]\n";
+    absl::StrAppend(&text, name, ": &", name, " [", last, ",", last, "]\n");
   }
   EXPECT_FALSE(ParseConfig(text, "x.yaml").ok());
 }

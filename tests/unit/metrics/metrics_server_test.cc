@@ -106,6 +106,7 @@ TEST_F(MetricsServerTest, ThePortIsFreeAgainAfterwards) {
 TEST_F(MetricsServerTest, ManyMayAskAtOnce) {
   Listen("127.0.0.1:0");
   std::vector<std::thread> askers;
+  askers.reserve(8);
   std::atomic<int> answered = 0;
   for (int i = 0; i < 8; ++i) {
     askers.emplace_back([&, i] {

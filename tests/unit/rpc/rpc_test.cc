@@ -202,6 +202,7 @@ TEST_F(CoordinatorRpc, CarriesALargeManifest) {
 
 TEST_F(CoordinatorRpc, ManyThreadsMayCall) {
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       for (int n = 0; n < 50; ++n) EXPECT_TRUE(client_->GetStatus(0).ok());

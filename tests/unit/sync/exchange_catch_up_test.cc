@@ -16,7 +16,6 @@
 namespace longwave {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The exchange's work beside contributions: catching up, snapshots, shards that move.
