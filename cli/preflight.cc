@@ -4,6 +4,7 @@
 #include "common/config/model_shape.h"
 #include "common/layout/layout.h"
 #include "worker/data/dataset.h"
+#include "worker/models/model_file.h"
 
 namespace longwave {
 namespace {
@@ -16,6 +17,7 @@ constexpr double kParametersLaidOutMax = 1e9;
 
 absl::Status CheckRun(const RunConfig& config) {
   LONGWAVE_RETURN_IF_ERROR(CheckDataset(config.data, config.model));
+  if (config.model.kind == "file") return CheckModelFile(config.model.file);
   if (ModelParameterCount(config.model) > kParametersLaidOutMax) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
   return Layout::Create(manifest, LayoutOptionsFor(config, manifest)).status();

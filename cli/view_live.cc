@@ -174,12 +174,12 @@ double SecondsLeft(const RunConfig& config, const RunStatus& status) {
 
 std::vector<std::string> HeaderLines(const ViewInput& input, const TextStyle& style) {
   const RunConfig& config = *input.config;
-  std::string model = "the workers' own";
+  std::string model = config.model.kind == "file" ? "of a file" : "the workers' own";
   if (IsOfImages(config.model)) {
     model = absl::StrCat(config.model.kind, "-", config.model.layers, ", ", config.model.classes,
                          " classes of images of ", config.model.channels, " x ",
                          config.model.image_size, " x ", config.model.image_size);
-  } else if (config.model.kind != "external") {
+  } else if (IsBuiltIn(config.model)) {
     model = absl::StrCat(config.model.kind, ", d ", config.model.d_model, ", ", config.model.layers,
                          " layers, ", config.model.heads, " heads, context ", config.model.context);
   }

@@ -12,7 +12,7 @@ build=build
 cmake -B "$build" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
 mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" -- '*.h' '*.cc' | grep -Ev '^kernels/cuda/|^tests/emulation/' || true)
 
-# What compiles a header, with the include paths beside the system's; g++ warns of the pragma of a file given to it.
+# Compiles a header with the include paths beside the system's; g++ warns of the pragma of a file given to it.
 alone=(g++ -std=c++20 -w -I. "-I$build/proto/generated" -x c++)
 reads_torch() { "${alone[@]}" -M "$1" 2>/dev/null | grep '/ATen/' >/dev/null; }
 

@@ -32,7 +32,6 @@
 #include "common/base/termination.h"
 #include "common/command_line/command_line.h"
 #include "common/config/config.h"
-#include "common/config/model_shape.h"
 #include "common/config/run_metrics.h"
 #include "common/layout/layout.h"
 #include "common/log/log.h"
@@ -62,7 +61,7 @@ constexpr absl::Duration kCheckpointGrace = absl::Seconds(25);
 // The limit of parameters up to which a model that does not fit into memory is still laid out,
 // since the coordinator hears of failures only from workers with a known layout. Beyond it the
 // table of tiles alone takes gigabytes.
-constexpr double kParametersLaidOutMax = 0x1p34;
+constexpr int64_t kParametersLaidOutMax = int64_t{1} << 34;
 
 struct Flags {
   std::string config_path;
@@ -149,7 +148,7 @@ absl::StatusOr<uint32_t> Join(const RunConfig& config, const Flags& flags, const
 // Writes the first weights to a file, from which the run's updates can be followed.
 absl::Status WriteInitial(const Flags& flags) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags, StopSignal()));
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ReplicaManifest(config.model));
   LONGWAVE_ASSIGN_OR_RETURN(const Layout layout,
                             Layout::Create(manifest, LayoutOptionsFor(config, manifest)));
   LONGWAVE_ASSIGN_OR_RETURN(const std::vector<float> theta,
@@ -251,9 +250,9 @@ absl::Status RunWorker(const Flags& flags, StopSignal* stop, const std::stop_tok
   metrics.SetLabel("worker", flags.name);
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsServer> metrics_server,
                             ServeMetrics(flags.metrics, config.metrics.listen, &metrics));
-  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ModelManifest(config.model));
+  LONGWAVE_ASSIGN_OR_RETURN(const Manifest manifest, ReplicaManifest(config.model));
   const absl::Status fits = CheckFit(config, flags, manifest, device);
-  if (!fits.ok() && ModelParameterCount(config.model) > kParametersLaidOutMax) return fits;
+  if (!fits.ok() && ParameterCount(manifest) > kParametersLaidOutMax) return fits;
   LONGWAVE_ASSIGN_OR_RETURN(const std::unique_ptr<MemberPlace> place,
                             MemberPlace::Open({.config = config,
                                                .name = flags.name,

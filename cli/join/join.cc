@@ -50,7 +50,7 @@ absl::Status CheckManifest(const std::string& configuration,
                            const std::optional<Manifest>& manifest) {
   LONGWAVE_ASSIGN_OR_RETURN(const RunConfig config,
                             ParseConfig(configuration, "the coordinator's configuration"));
-  if (!manifest) return absl::OkStatus();
+  if (!manifest || !IsBuiltIn(config.model)) return absl::OkStatus();
   LONGWAVE_ASSIGN_OR_RETURN(const Manifest own, ModelManifest(config.model));
   if (HashOf(own) == HashOf(*manifest)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(

@@ -133,17 +133,18 @@ absl::Status WriteReplayed(const std::string& path, const RunReplayReport& repor
   return absl::OkStatus();
 }
 
-// Names and shapes of the run's parameters. Only the coordinator knows those of an external model.
+// Names and shapes of the run's parameters. Only the coordinator knows those of a model that is not
+// built in.
 absl::StatusOr<Manifest> ManifestOf(const RunConfig& config, const std::string& run_folder) {
-  if (config.model.kind != "external") return ModelManifest(config.model);
+  if (IsBuiltIn(config.model)) return ModelManifest(config.model);
   const std::string folder = run_folder + "/state/coordinator";
   const absl::StatusOr<CoordinatorFile> file =
       ReadCoordinatorFolder(*MakePosixFileSystem(), folder);
   if (absl::IsNotFound(file.status()) || (file.ok() && !file->record.manifest.has_value())) {
     return absl::NotFoundError(absl::StrCat(
         "got no coordinator's record in ", folder,
-        ", wanted it there: the model is the workers' (model.kind: external), and its names and "
-        "shapes are in that record"));
+        ", wanted it there: the model is the workers' (model.kind: ", config.model.kind,
+        "), and its names and shapes are in that record"));
   }
   if (!file.ok()) return file.status();
   return *file->record.manifest;

@@ -11,11 +11,17 @@ namespace {
 
 std::optional<Contradiction> InModelAndTraining(const RunConfig& config) {
   const bool has_images = config.data.kind == "images";
-  if (config.model.kind != "external" && has_images != IsOfImages(config.model)) {
+  if (IsBuiltIn(config.model) && has_images != IsOfImages(config.model)) {
     return Contradiction{
         {"data.kind", "model.kind"},
         absl::StrCat("data.kind: got ", config.data.kind, " with model.kind ", config.model.kind,
                      ", wanted images for resnet and vit, text or tokens for gpt")};
+  }
+  if ((config.model.kind == "file") != !config.model.file.empty()) {
+    return Contradiction{
+        {"model.file", "model.kind"},
+        absl::StrCat("model.file: got \"", config.model.file, "\" with model.kind ",
+                     config.model.kind, ", wanted a path with file, and none with another")};
   }
   if (config.model.kind == "resnet" && config.model.layers != 8 && config.model.layers != 18) {
     return Contradiction{{"model.layers", "model.kind"},

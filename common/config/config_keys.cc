@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "common/config/config.h"
+#include "common/config/key_binding.h"
 #include "common/config/key_types.h"
 
 namespace longwave {
@@ -51,9 +52,14 @@ std::vector<ConfigKey> RunKeys() {
 std::vector<ConfigKey> ModelKeys() {
   return {
       ChoiceKey(
-          LONGWAVE_KEY(model.kind), WordChoices({"gpt", "resnet", "vit", "external"}), "gpt",
+          LONGWAVE_KEY(model.kind), WordChoices({"gpt", "resnet", "vit", "file", "external"}),
+          "gpt",
           "`gpt`: a GPT of bytes or tokens. `resnet`: a residual CNN with GroupNorm, `vit`: a "
-          "vision transformer, for images. `external`: what the first worker brings."),
+          "vision transformer, for images. `file`: the TorchScript module of `model.file`. "
+          "`external`: what the first worker brings."),
+      TextKey(LONGWAVE_KEY(model.file), "", IsPathOrNone, "a path, or \"\"",
+              "Of `file`: a TorchScript module with forward(inputs, targets), which returns the "
+              "mean loss; its values are the weights that the run begins with."),
       ChoiceKey(
           LONGWAVE_KEY(model.size), WordChoices({"custom", "gpt2-124m", "gpt2-350m"}), "custom",
           "GPT-2's sizes: what `model` sets beside it stands, and the rest are that model's "
@@ -349,23 +355,6 @@ std::vector<ConfigKey> MetricsKeys() {
 }
 
 #undef LONGWAVE_KEY
-
-// The keys that may differ between processes: names, places, memory, timing of reports, and how a
-// worker computes and encodes its own contribution. All other keys, new ones included, decide the
-// run's results.
-Binding BindingOf(std::string_view name) {
-  for (const std::string_view own :
-       {"run.preset", "run.name", "run.workers", "run.validate_every", "run.validation_batches",
-        "data.path", "data.validation_path", "train.micro_batches", "train.threads", "train.device",
-        "train.autocast", "sync.up.codec"}) {
-    if (name == own) return Binding::kNone;
-  }
-  if (name == "sync.up.k") return Binding::kEqualDrawn;
-  if (name == "train.batch") return Binding::kAtMost;
-  const std::string_view section = name.substr(0, name.find('.'));
-  const bool is_own = section == "cluster" || section == "metrics" || section == "security";
-  return is_own ? Binding::kNone : Binding::kEqual;
-}
 
 }  // namespace
 

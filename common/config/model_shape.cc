@@ -60,6 +60,8 @@ absl::StatusOr<Manifest> VitManifest(const ModelSection& model) {
 
 }  // namespace
 
+bool IsBuiltIn(const ModelSection& model) { return model.kind == "gpt" || IsOfImages(model); }
+
 bool IsOfImages(const ModelSection& model) { return model.kind == "resnet" || model.kind == "vit"; }
 
 uint32_t VitPatches(const ModelSection& model) {
@@ -89,6 +91,7 @@ double ModelParameterCount(const ModelSection& model) {
 }
 
 double ModelActivationBytes(const ModelSection& model, uint32_t batch) {
+  if (!IsBuiltIn(model)) return 0;
   if (model.kind == "vit") {
     ModelSection gpt = model;
     gpt.context = VitPatches(model);

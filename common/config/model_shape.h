@@ -13,16 +13,20 @@ namespace longwave {
 
 // Tensors and sizes of the built-in models, without building one.
 
+// Whether the model is one of ours, which the configuration describes: not of a file or a worker.
+bool IsBuiltIn(const ModelSection& model);
+
 // Whether the built-in model classifies images; else it goes on with text.
 bool IsOfImages(const ModelSection& model);
 
-// Errors: InvalidArgument (an unknown kind, sizes that make no model).
+// Errors: InvalidArgument (not built in, sizes that make no model).
 absl::StatusOr<Manifest> ModelManifest(const ModelSection& model);
 
 // In double, since a wanted model may overflow integers.
 double ModelParameterCount(const ModelSection& model);
 
-// Approximate bytes that one step's forward pass keeps for its backward pass.
+// Approximate bytes that one step's forward pass keeps for its backward pass. 0
+// of a model that is not built in.
 double ModelActivationBytes(const ModelSection& model, uint32_t batch);
 
 // A residual CNN with GroupNorm in eight groups. A 3 × 3 convolution comes first, then stages of

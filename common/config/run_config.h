@@ -32,7 +32,8 @@ struct RunSection {
 };
 
 struct ModelSection {
-  std::string kind;             // "gpt", "resnet", "vit", "external"
+  std::string kind;             // "gpt", "resnet", "vit", "file", "external"
+  std::string file;             // of "file": a TorchScript module
   std::string size = "custom";  // gives the defaults of d_model, layers, heads, context, vocabulary
   uint32_t d_model = 0, layers = 0, heads = 0, context = 0;
   uint32_t vocabulary = 256;  // distinct tokens; 256: bytes

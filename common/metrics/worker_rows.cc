@@ -52,8 +52,8 @@ Rows TrainingRows() {
           "longwave_worker_model_flops_total",
           "Floating point operations of the model's forward and backward passes over the tokens "
           "that it has trained on, since this process began: 6 for each weight of a matrix and "
-          "token, and 12 · layers · width · context for a token's attention. 0 with `model.kind` "
-          "external, whose operations are not known."),
+          "token, and 12 · layers · width · context for a token's attention. 0 with a `model.kind` "
+          "but gpt, whose operations are not counted."),
       GaugeRow("longwave_worker_peak_flops",
                "Floating point operations a second that its processor can do at most: "
                "`metrics.peak_tflops`. The rate of those of the model by it is the model FLOPs "

@@ -62,7 +62,7 @@ constexpr absl::Duration kComplaintInterval = absl::Seconds(10);
 // others.
 absl::StatusOr<uint64_t> SegmentCount(const RunConfig& config, const Manifest& manifest,
                                       uint64_t layout_hash) {
-  if (config.model.kind != "external") {
+  if (IsBuiltIn(config.model)) {
     LONGWAVE_ASSIGN_OR_RETURN(const Manifest wanted, ModelManifest(config.model));
     if (const std::string difference = FirstDifference(manifest, wanted); !difference.empty()) {
       return absl::InvalidArgumentError(

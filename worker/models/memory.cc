@@ -17,6 +17,10 @@ constexpr double kFloatBytes = 4;
 // Bytes of a tile in the layout and in the byte layouts of both directions.
 constexpr double kTableBytes = sizeof(Tile) + 2 * (sizeof(TileOffsets) + sizeof(uint32_t));
 
+double Parameters(const Manifest& manifest) {
+  return static_cast<double>(ParameterCount(manifest));
+}
+
 // Upper bound of the coefficients over all tiles. Only matrices cut by shape are padded noticeably,
 // by at most what blocks of 64 × 64 need.
 double CoefficientCount(const Manifest& manifest, Tiling tiling) {
@@ -55,16 +59,17 @@ double PayloadAndTableBytes(const RunConfig& config, const Manifest& manifest) {
 
 }  // namespace
 
-MemoryNeed ReplicaMemory(const ModelSection& model, const TrainSection& train) {
+MemoryNeed ReplicaMemory(const ModelSection& model, const Manifest& manifest,
+                         const TrainSection& train) {
   const uint32_t parts = std::max(1u, train.micro_batches);
   const uint32_t rows = (train.batch + parts - 1) / parts;
-  const double parameters = ModelParameterCount(model);
+  const double parameters = Parameters(manifest);
   return {parameters, 2 * kFloatBytes * parameters + ModelActivationBytes(model, rows)};
 }
 
 MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
   const SyncSection& sync = config.sync;
-  MemoryNeed need = ReplicaMemory(config.model, config.train);
+  MemoryNeed need = ReplicaMemory(config.model, manifest, config.train);
   double floats_a_parameter = 2;  // AdamW's; other optimizers have at most as many
   if (sync.signal == SignalKind::kPseudoGradient) ++floats_a_parameter;
   if (sync.overlap > 0 && sync.blend > 0) ++floats_a_parameter;  // θ at the signal
@@ -76,13 +81,12 @@ MemoryNeed WorkerMemory(const RunConfig& config, const Manifest& manifest) {
 }
 
 MemoryNeed HostMemory(const RunConfig& config, const Manifest& manifest) {
-  const double parameters = ModelParameterCount(config.model);
+  const double parameters = Parameters(manifest);
   return {parameters, kFloatBytes * parameters + PayloadAndTableBytes(config, manifest)};
 }
 
 double CheckpointBytes(const RunConfig& config, const Manifest& manifest) {
-  return kFloatBytes *
-         (2 * ModelParameterCount(config.model) + CoefficientCount(manifest, config.sync.tiling));
+  return kFloatBytes * (2 * Parameters(manifest) + CoefficientCount(manifest, config.sync.tiling));
 }
 
 uint32_t WorkersHere(const RunConfig& config) {

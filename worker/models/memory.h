@@ -16,7 +16,9 @@ struct MemoryNeed {
 };
 
 // Memory of the replica alone: θ, its gradient and the activations of a step's forward pass.
-MemoryNeed ReplicaMemory(const ModelSection& model, const TrainSection& train);
+// Of a model of a file the activations are not known, and not counted.
+MemoryNeed ReplicaMemory(const ModelSection& model, const Manifest& manifest,
+                         const TrainSection& train);
 
 // Memory of a whole worker: the replica's, the optimizer's two arrays, the momentum (padded to
 // whole tiles), the anchor of a pseudo-gradient, further arrays for an overlap, Nesterov's

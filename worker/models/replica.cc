@@ -8,6 +8,7 @@
 #include <cmath>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "worker/models/gpt.h"
 #include "worker/models/memory.h"
 #include "worker/models/resnet.h"
+#include "worker/models/script_model.h"
 #include "worker/models/torch_compat.h"
 #include "worker/models/vit.h"
 
@@ -87,11 +89,13 @@ class Autocast {
 class TorchReplica final : public Replica {
  public:
   TorchReplica(const ModelSection& model, const TrainSection& train, at::DeviceType device,
-               Manifest manifest, const Layout& layout, uint64_t seed)
+               std::optional<ScriptModel> script, Manifest manifest, const Layout& layout,
+               uint64_t seed)
       : model_(model),
         bf16_(train.autocast == "bf16"),
         micro_batches_(std::max(1u, train.micro_batches)),
         device_(device),
+        script_(std::move(script)),
         manifest_(std::move(manifest)),
         theta_(Zeros(layout)),
         gradient_(Zeros(layout)) {
@@ -99,10 +103,11 @@ class TorchReplica final : public Replica {
       const TensorSpec& tensor = manifest_.tensors[i];
       const auto offset = static_cast<int64_t>(layout.flat_offset(i));
       at::Tensor parameter = View(theta_, offset, tensor);
-      parameter.copy_(Start(InitOf(i), seed, i, tensor));
+      parameter.copy_(script_ ? script_->value(i) : Start(InitOf(i), seed, i, tensor));
       parameter.set_requires_grad(true);
       // The backward pass adds to an existing gradient, so this view stays.
       parameter.mutable_grad() = View(gradient_, offset, tensor);
+      if (script_) script_->Bind(i, parameter);
       parameters_.push_back(std::move(parameter));
     }
   }
@@ -145,7 +150,7 @@ class TorchReplica final : public Replica {
   uint64_t right() const override { return right_; }
 
   absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> tokens) override try {
-    if (IsOfImages(model_)) return Replica::NextLogits(tokens);
+    if (model_.kind != "gpt") return Replica::NextLogits(tokens);
     FlushDenormals flush;
     at::NoGradGuard no_gradient;
     // Tokens with a known beginning, at the same θ, are not computed again.
@@ -212,7 +217,8 @@ class TorchReplica final : public Replica {
 
   at::Tensor Forward(const Examples& examples) {
     const Autocast autocast(bf16_, device_);
-    if (!IsOfImages(model_))
+    if (script_) return script_->Loss(examples.inputs, examples.targets);
+    if (model_.kind == "gpt")
       return GptLoss(model_, parameters_, {examples.inputs, examples.targets});
     const at::Tensor logits =
         model_.kind == "vit" ? VitLogits(model_, parameters_, examples.inputs)
@@ -223,7 +229,7 @@ class TorchReplica final : public Replica {
   }
 
   Examples ToDevice(const Batch& batch) {
-    if (!IsOfImages(model_)) {
+    if (batch.pixels.empty()) {
       const std::vector<int64_t> shape = {batch.rows, batch.length};
       return {ToDevice(batch.tokens, shape, &pinned_inputs_),
               ToDevice(batch.targets, shape, &pinned_targets_)};
@@ -253,6 +259,7 @@ class TorchReplica final : public Replica {
   const bool bf16_;
   const int64_t micro_batches_;
   const at::DeviceType device_;
+  std::optional<ScriptModel> script_;  // of model.file
   const Manifest manifest_;
   const at::Tensor theta_;
   const at::Tensor gradient_;
@@ -265,25 +272,36 @@ class TorchReplica final : public Replica {
 
 }  // namespace
 
+absl::StatusOr<Manifest> ReplicaManifest(const ModelSection& model) {
+  if (model.kind != "file") return ModelManifest(model);
+  LONGWAVE_ASSIGN_OR_RETURN(const ScriptModel script, ScriptModel::Load(model.file, at::kCPU));
+  return script.manifest();
+}
+
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(const ModelSection& model,
                                                          const TrainSection& train, uint64_t seed,
                                                          int threads, BackendKind device) {
-  LONGWAVE_ASSIGN_OR_RETURN(Manifest manifest, ModelManifest(model));
+  const at::DeviceType torch_device = device == BackendKind::kCuda ? at::kCUDA : at::kCPU;
+  std::optional<ScriptModel> script;
+  if (model.kind == "file") {
+    LONGWAVE_ASSIGN_OR_RETURN(script, ScriptModel::Load(model.file, torch_device));
+  }
+  absl::StatusOr<Manifest> manifest = script ? script->manifest() : ModelManifest(model);
+  if (!manifest.ok()) return manifest.status();
   LONGWAVE_ASSIGN_OR_RETURN(const KernelOps* ops, OpsFor(device));
   LONGWAVE_ASSIGN_OR_RETURN(const MachineMemory memory, ops->memory());
-  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, train), 1, memory,
+  LONGWAVE_RETURN_IF_ERROR(CheckMemory(ReplicaMemory(model, *manifest, train), 1, memory,
                                        ops->on_device ? kGpuMemory : kMachineMemory));
   // The place of tensors in the flat array does not depend on the tiling.
-  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(manifest, LayoutOptions{}));
+  LONGWAVE_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(*manifest, LayoutOptions{}));
   try {
     at::set_num_threads(threads);
     SetBlasThreads(threads);
-    const at::DeviceType torch_device = device == BackendKind::kCuda ? at::kCUDA : at::kCPU;
-    return std::make_unique<TorchReplica>(model, train, torch_device, std::move(manifest), layout,
-                                          seed);
+    return std::make_unique<TorchReplica>(model, train, torch_device, std::move(script),
+                                          *std::move(manifest), layout, seed);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("model: no memory for ", ModelParameterCount(model), " parameters"));
+        absl::StrCat("model: no memory for ", layout.parameter_count(), " parameters"));
   } catch (const std::exception& error) {
     return TorchError("model", error);
   }

@@ -1,0 +1,19 @@
+#include "common/config/key_binding.h"
+
+namespace longwave {
+
+Binding BindingOf(std::string_view name) {
+  for (const std::string_view own :
+       {"run.preset", "run.name", "run.workers", "run.validate_every", "run.validation_batches",
+        "model.file", "data.path", "data.validation_path", "train.micro_batches", "train.threads",
+        "train.device", "train.autocast", "sync.up.codec"}) {
+    if (name == own) return Binding::kNone;
+  }
+  if (name == "sync.up.k") return Binding::kEqualDrawn;
+  if (name == "train.batch") return Binding::kAtMost;
+  const std::string_view section = name.substr(0, name.find('.'));
+  const bool is_own = section == "cluster" || section == "metrics" || section == "security";
+  return is_own ? Binding::kNone : Binding::kEqual;
+}
+
+}  // namespace longwave
