@@ -227,6 +227,7 @@ TEST(BindingSettings, AreEverythingThatDecidesWhatTheRunComputes) {
                                          "run.workers",
                                          "run.validate_every",
                                          "run.validation_batches",
+                                         "model.file",
                                          "data.path",
                                          "data.validation_path",
                                          "train.micro_batches",
