@@ -11,12 +11,7 @@ from workers import WorkersTest
 
 class Gpt2Weights(WorkersTest):
     def validation_loss(self, model):
-        """As longwave-worker computes it: windows spread evenly over the text's last tenth."""
-        text = self.text.read_bytes()
-        part = text[int(len(text) * 0.9):]
-        length, windows = TINY["model.context"], TINY["run.validation_batches"] * TINY["train.batch"]
-        starts = [window * (len(part) - length) // windows for window in range(windows)]
-        tokens = torch.tensor([list(part[start:start + length + 1]) for start in starts])
+        tokens = torch.tensor(self.validation_windows())
         with torch.no_grad():
             logits = model(tokens[:, :-1]).logits
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).item()

@@ -8,7 +8,6 @@ import torch
 from safetensors.torch import load_file
 
 from by_hand import HandCluster
-from harness import TINY
 from workers import EXAMPLES, IMAGES, WorkersTest
 
 MODELS = EXAMPLES / "models"
@@ -29,12 +28,7 @@ class ModelFile(WorkersTest):
         return module
 
     def validation_loss(self, model):
-        """As longwave-worker computes it: windows spread evenly over the text's last tenth."""
-        text = self.text.read_bytes()
-        part = text[int(len(text) * 0.9):]
-        length, windows = TINY["model.context"], TINY["run.validation_batches"] * TINY["train.batch"]
-        starts = [window * (len(part) - length) // windows for window in range(windows)]
-        tokens = torch.tensor([list(part[start:start + length + 1]) for start in starts])
+        tokens = torch.tensor(self.validation_windows())
         with torch.no_grad():
             return model(tokens[:, :-1], tokens[:, 1:]).item()
 

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 
-from harness import IntegrationTest
+from harness import TINY, IntegrationTest
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "python/examples"
@@ -42,6 +42,14 @@ class WorkersTest(IntegrationTest):
 
     def losses(self, output):
         return [float(loss) for loss in re.findall(r"^step \d+ +loss ([\d.]+)$", output, re.MULTILINE)]
+
+    def validation_windows(self):
+        """Tokens of longwave-worker's validation and their successors: windows spread over the last tenth."""
+        text = self.text.read_bytes()
+        part = text[int(len(text) * 0.9):]
+        length, windows = TINY["model.context"], TINY["run.validation_batches"] * TINY["train.batch"]
+        starts = [window * (len(part) - length) // windows for window in range(windows)]
+        return [list(part[start:start + length + 1]) for start in starts]
 
     def assert_replays(self, *arguments):
         """Nothing lost, nothing twice: returns what `longwave replay` says."""

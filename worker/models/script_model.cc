@@ -58,7 +58,7 @@ absl::StatusOr<ScriptModel> ScriptModel::Load(const std::string& path, at::Devic
     model.module_->module = torch::jit::load(path, at::Device(device));
     const auto forward = model.module_->module.find_method("forward");
     if (!forward) return refuse("a module without forward");
-    if (const size_t wanted = 3; forward->num_inputs() != wanted)
+    if (forward->num_inputs() != 3)  // self is the first
       return refuse(absl::StrCat("forward with ", forward->num_inputs() - 1, " arguments"));
     LONGWAVE_RETURN_IF_ERROR(model.TakeParameters());
   } catch (const std::exception& failure) {

@@ -144,6 +144,15 @@ def forward(self, inputs, targets):
   EXPECT_EQ(*replica->ForwardBackward(Counting()), 1);
 }
 
+TEST_F(ScriptModelTest, ComputesInBf16UnderAutocast) {
+  Add("w", at::full({1, 1}, 1 + 0x1p-9));  // 1 in bf16
+  const ModelSection model = Save("def forward(self, inputs, targets): return self.w.mm(self.w)");
+  EXPECT_GT(*MakeReplica(1, model)->ForwardBackward(Counting()), 1);
+  auto replica = Replica::Create(model, {.batch = 2, .autocast = "bf16"}, 1, 1);
+  ASSERT_TRUE(replica.ok()) << replica.status();
+  EXPECT_EQ(*(*replica)->ForwardBackward(Counting()), 1);
+}
+
 TEST_F(ScriptModelTest, GetsImagesAsTheirDataAre) {
   Add("w", at::ones({1}));
   const ModelSection model = [&] {
