@@ -23,23 +23,24 @@ class Onlooker final : public ControlPlane {
   Onlooker(ControlPlane* inner, const MemberParts& parts, absl::Time deadline)
       : inner_(*inner), parts_(parts), deadline_(deadline) {}
 
-  // The round of all segments; nothing while they differ.
-  std::optional<uint32_t> level() const { return level_; }
+  // Is set once, at the first round at which all segments are.
+  std::optional<absl::StatusOr<PresentWeights>>& found() { return found_; }
 
   Directive directive() const override { return inner_.directive(); }
   bool stop_requested() const override {
-    return level_.has_value() || inner_.stop_requested() || MonotonicNow() > deadline_;
+    return found_.has_value() || inner_.stop_requested() || MonotonicNow() > deadline_;
   }
   bool has_ended() const override { return inner_.has_ended(); }
   absl::Duration coordinator_silence() const override { return inner_.coordinator_silence(); }
   void SetState(const WorkerState& state) override { inner_.SetState(state); }
   void Report(RoundReport) override {}
   void SetReadyRound(uint32_t round) override {
-    if (round == kRoundNever) return;
+    if (round == kRoundNever || found_.has_value()) return;
     for (uint32_t s = 0; s < parts_.layout->segments().size(); ++s) {
       if (parts_.pipeline->anchor_round(s) != round) return;
     }
-    level_ = round;
+    // Now: the member applies what has arrived before it stops, so its anchor goes on.
+    found_ = Weights(round);
   }
   std::optional<std::vector<std::string>> TakeNewEndpoints() override {
     return inner_.TakeNewEndpoints();
@@ -50,10 +51,18 @@ class Onlooker final : public ControlPlane {
   }
 
  private:
+  absl::StatusOr<PresentWeights> Weights(uint32_t rounds) const {
+    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, parts_.pipeline->Hashes());
+    const float* const anchor = parts_.pipeline->anchor();
+    return PresentWeights{.theta = {anchor, anchor + parts_.layout->parameter_count()},
+                          .rounds = rounds,
+                          .state_hash = CombineHashes(hashes)};
+  }
+
   ControlPlane& inner_;
   const MemberParts& parts_;
   const absl::Time deadline_;
-  std::optional<uint32_t> level_;
+  std::optional<absl::StatusOr<PresentWeights>> found_;
 };
 
 }  // namespace
@@ -72,14 +81,13 @@ absl::StatusOr<PresentWeights> FetchPresentWeights(const RunConfig& config, cons
       const std::unique_ptr<MemberPlace> place,
       MemberPlace::Open({.config = config, .name = name, .manifest = manifest}, stop));
   LONGWAVE_RETURN_IF_ERROR(place->Join(start).status());
-  PresentWeights weights;
-  weights.theta = start;
-  weights.theta.resize(place->layout().parameter_count());
+  std::vector<float> theta = start;
+  theta.resize(place->layout().parameter_count());
   std::vector<float> gradient;
-  if (config.sync.signal == SignalKind::kGradient) gradient.resize(weights.theta.size());
+  if (config.sync.signal == SignalKind::kGradient) gradient.resize(theta.size());
   LONGWAVE_ASSIGN_OR_RETURN(
       MemberParts parts,
-      place->Begin({.theta = weights.theta.data(),
+      place->Begin({.theta = theta.data(),
                     .gradient = gradient.empty() ? nullptr : gradient.data(),
                     .ops = ops,
                     .initial_weights = [&start]() -> absl::StatusOr<std::vector<float>> {
@@ -90,17 +98,10 @@ absl::StatusOr<PresentWeights> FetchPresentWeights(const RunConfig& config, cons
   parts.control = &onlooker;
   TrainingMember member(parts);
   absl::Status ended = member.Begin().status();
-  const std::optional<uint32_t> level = onlooker.level();
-  if (level.has_value()) {
-    const float* const anchor = parts.pipeline->anchor();
-    LONGWAVE_ASSIGN_OR_RETURN(const std::vector<uint64_t> hashes, parts.pipeline->Hashes());
-    weights.state_hash = CombineHashes(hashes);
-    weights.theta.assign(anchor, anchor + weights.theta.size());
-    weights.rounds = *level;
-    ended = absl::CancelledError("has what it came for");
-  }
+  std::optional<absl::StatusOr<PresentWeights>>& found = onlooker.found();
+  if (found.has_value()) ended = absl::CancelledError("has what it came for");
   const absl::Status left = place->End(ended);
-  if (level.has_value()) return weights;
+  if (found.has_value()) return *std::move(found);
   LONGWAVE_RETURN_IF_ERROR(left);
   if (stop->requested()) return absl::CancelledError("asked to stop");
   return absl::UnavailableError(
