@@ -50,7 +50,9 @@ if builds; then
 fi
 programs=$tree/build/release-torch/bin
 if makes wheel; then
-  tools/wheel.sh "$tree/build/wheel"
+  # As the preset release-torch: the library shows no path of a checkout, with ccache or without.
+  SKBUILD_CMAKE_BUILD_TYPE=Release tools/wheel.sh "$tree/build/wheel" \
+    "-DCMAKE_CXX_FLAGS=-ffile-prefix-map=$tree/= -ffile-prefix-map=../= -fno-canonical-system-headers"
   cp build/wheel/longwave-*.whl build/wheel/*.spdx.json "$out/"
 fi
 if makes archives; then

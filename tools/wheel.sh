@@ -2,7 +2,7 @@
 # A self-contained wheel of the Python package, in build/wheel: liblongwave.so and the distribution's libraries that it
 # needs, under unique names. torch is not in it.
 #
-#   tools/wheel.sh [FOLDER]     FOLDER: the wheel's folder [build/wheel]
+#   tools/wheel.sh [FOLDER [DEFINITION]]     FOLDER: the wheel's folder [build/wheel]; DEFINITION: of CMake, for the library
 #
 # The wheel runs on machines with this machine's glibc version or a newer one; its name has the version. Debian's static
 # abseil, protobuf and ZeroMQ are not position-independent, so the wheel has their shared libraries.
@@ -24,7 +24,8 @@ fi
 
 plain=$(mktemp -d)
 trap 'rm -rf "$plain"' EXIT
-"$environment/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$plain" ./python
+"$environment/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$plain" \
+  ${2:+"--config-settings=cmake.args=$2"} ./python
 rm -rf "$folder"
 PATH="$PWD/$environment/bin:$PATH" "$environment/bin/auditwheel" --verbose repair --strip --wheel-dir "$folder" \
   "$plain"/longwave-*.whl >"$plain/log" 2>&1 || { cat "$plain/log" >&2; exit 1; }
